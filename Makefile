@@ -1,0 +1,92 @@
+# tableward: keeps tables in agreement. `make help` lists what there is.
+# Everything that is built goes below build/, one folder a variant.
+
+CC ?= gcc
+SANITIZER ?=
+DEBUG ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
+SYSCONFDIR ?= /etc
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+
+VERSION := $(shell cat worker/VERSION)
+PACKAGES := libcurl openssl libxml-2.0 yaml-0.1 json-c sqlite3
+
+# The plain gcc build is build/tableward; every other one has its own folder.
+VARIANT := $(if $(filter-out gcc cc,$(notdir $(CC))),-$(notdir $(CC)))$(if \
+    $(SANITIZER),-$(subst $(comma),-,$(SANITIZER)))$(if $(DEBUG),-debug)
+comma := ,
+OUT := build$(if $(VARIANT),/variant$(VARIANT))
+OBJ := $(OUT)/obj
+
+WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
+    -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wcast-qual \
+    -Wwrite-strings -Wformat=2 -Wvla -Wundef -Wimplicit-fallthrough \
+    -Wdouble-promotion -Wconversion -Wno-sign-conversion
+CFLAGS ?= -O2 -g
+HARDEN := -fstack-protector-strong -fPIE \
+    $(if $(SANITIZER)$(DEBUG),,-D_FORTIFY_SOURCE=2)
+ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. $(WARNINGS) $(HARDEN) $(CFLAGS) \
+    -pthread $(if $(SANITIZER),-fsanitize=$(SANITIZER) \
+    -fno-omit-frame-pointer -fno-sanitize-recover=all) \
+    $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) \
+    -DTABLEWARD_VERSION='"$(VERSION)"'
+ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now $(LDFLAGS) -pthread \
+    $(if $(SANITIZER),-fsanitize=$(SANITIZER))
+LIBS = $(shell pkg-config --libs $(PACKAGES)) -lm
+
+MODULES := worker/base config worker/store worker/store/azure \
+    worker/store/embedded jobs/engine jobs worker/run worker/cli
+SOURCES := $(sort $(wildcard $(addsuffix /*.c,$(MODULES))))
+OBJECTS := $(SOURCES:%.c=$(OBJ)/%.o)
+LIBRARY := $(OUT)/libtableward.a
+PROGRAM := $(OUT)/tableward
+
+UNIT_SOURCES := $(sort $(wildcard tests/unit/test_*.c))
+UNIT_TESTS := $(UNIT_SOURCES:tests/unit/%.c=$(OUT)/tests/%)
+SUPPORT_SOURCES := $(sort $(wildcard tests/support/*.c))
+SUPPORT_OBJECTS := $(SUPPORT_SOURCES:%.c=$(OBJ)/%.o)
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(PROGRAM)   ## builds build/tableward
+
+$(PROGRAM): $(OBJ)/worker/main.o $(LIBRARY)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< $(LIBRARY) $(LIBS)
+
+# Made anew each time, so that what a removed source left behind is gone.
+$(LIBRARY): $(OBJECTS)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+
+$(OBJ)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(OBJ)/worker/cli/version.o: worker/VERSION
+
+$(OUT)/tests/%: $(OBJ)/tests/unit/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(LIBRARY) $(LIBS) \
+	    -lcmocka
+
+unit-build: $(UNIT_TESTS)
+
+unit: $(UNIT_TESTS)   ## unit tests alone (TESTS="a b": only those)
+	@tests/run-unit $(if $(TESTS),$(addprefix $(OUT)/tests/test_,$(TESTS)),$^)
+
+format:   ## lays out the C sources as .clang-format says
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+clean:   ## removes build/
+	rm -rf build
+
+help:   ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+	    awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+
+-include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
+
+.PHONY: all unit-build unit format clean help

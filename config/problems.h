@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* All that is wrong with a configuration, each with its place, in one go. */
+#ifndef TW_CONFIG_PROBLEMS_H
+#define TW_CONFIG_PROBLEMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "worker/base/err.h"
+
+/* A place in a file; line and column from 1. */
+struct mark {
+    const char *file;
+    unsigned line, column;
+};
+
+struct problem {
+    struct mark mark;
+    bool warning; /* shown by `check`, refuses nothing */
+    char *text;
+};
+
+/* At most PROBLEMS_MAX are kept; the rest are counted. */
+#define PROBLEMS_MAX 100
+
+struct problems {
+    struct problem *list;
+    size_t count;    /* kept */
+    size_t errors;   /* of all seen */
+    size_t warnings; /* of all seen */
+};
+
+void problems_init(struct problems *problems);
+void problems_done(struct problems *problems);
+
+/* "file:line:column: what, and what was probably meant". */
+void problems_add(struct problems *problems, struct mark mark,
+    const char *format, ...) TW_PRINTF(3, 4);
+void problems_warn(struct problems *problems, struct mark mark,
+    const char *format, ...) TW_PRINTF(3, 4);
+
+/* problems_print: one a line, by file, line and column; warnings begin with
+ * "warning: " after the place; a last line counts those not kept. */
+void problems_print(const struct problems *problems, FILE *to);
+
+#endif

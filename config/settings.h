@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Typed key tables: what a map of the configuration may hold, said once, as
+ * data. settings_load() fills a struct from a map and reports every unknown
+ * key (with the nearest right one), wrong type and value out of range at its
+ * place. It knows no key itself: each module brings the table of its own.
+ */
+#ifndef TW_CONFIG_SETTINGS_H
+#define TW_CONFIG_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/problems.h"
+#include "config/yaml.h"
+#include "worker/base/arena.h"
+
+enum setting_type {
+    SETTING_TEXT,        /* struct slice; ${NAME} is replaced           */
+    SETTING_INT,         /* int64_t                                     */
+    SETTING_DOUBLE,      /* double                                      */
+    SETTING_BOOL,        /* bool: true or false                         */
+    SETTING_DURATION_MS, /* int64_t milliseconds                        */
+    SETTING_SIZE_BYTES,  /* int64_t bytes                               */
+    SETTING_CHOICE,      /* int: index into choices                     */
+    SETTING_NODE,        /* struct yaml_node *: the caller reads it;
+                            NULL when absent                            */
+};
+
+struct setting {
+    const char *key;
+    enum setting_type type;
+    size_t offset; /* of the field in the struct */
+    bool required;
+    const char *fallback;       /* as it would be written in the file; NULL: the
+                                   field stays as it was */
+    int64_t min, max;           /* for numbers; both 0: no limits */
+    const char *const *choices; /* NULL-terminated, for SETTING_CHOICE */
+    const char *help;           /* one line for people */
+};
+
+#define SETTING_FIELD(type, field) offsetof(type, field)
+
+/*
+ * settings_load: read map (a YAML_MAP, else a problem is added) into `into`
+ * by table[0..count-1]. what names the map in messages ("worker",
+ * "job delete-channel"). False: something was added to problems; fields that
+ * were right are set all the same. Texts live in arena.
+ */
+bool settings_load(const struct yaml_node *map, const char *what,
+    const struct setting *table, size_t count, struct arena *arena, void *into,
+    struct problems *problems);
+
+/*
+ * settings_text: the text of a scalar with ${NAME} and ${NAME:-default}
+ * replaced from the environment. A `{` from the environment is doubled, so
+ * that it is never read as a template, where `template` is set. An unset
+ * variable is remembered as unset rather than refused here when `unset` is
+ * not NULL: *unset becomes its name (the command that needs the value
+ * refuses it); with NULL it is a problem. False: problem added.
+ */
+bool settings_text(const struct yaml_node *scalar, bool is_template,
+    struct arena *arena, struct slice *ret, const char **unset,
+    struct problems *problems);
+
+/* settings_unknown: add "unknown KIND 'word', did you mean 'near'?" . */
+void settings_unknown(struct problems *problems, struct mark mark,
+    const char *kind, struct slice word, const char *const *names,
+    size_t count);
+
+#endif

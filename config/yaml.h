@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A YAML file as a tree that remembers where everything stood. Only user of
+ * libyaml. One document; mappings with scalar keys; no tags; aliases are
+ * refused (they are how a small file becomes a large one), as are duplicate
+ * keys, texts that are not UTF-8, and files over 1 MiB.
+ */
+#ifndef TW_CONFIG_YAML_H
+#define TW_CONFIG_YAML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/problems.h"
+#include "worker/base/arena.h"
+#include "worker/base/slice.h"
+
+enum yaml_type { YAML_SCALAR, YAML_LIST, YAML_MAP };
+
+struct yaml_node {
+    enum yaml_type type;
+    struct mark mark;  /* where it begins */
+    bool quoted;       /* a scalar in quotes: always a text */
+    struct slice text; /* a scalar's text, NUL-terminated beyond its end */
+    size_t count;      /* of a list's items or a map's members */
+    struct yaml_node **items; /* list items, or values of a map */
+    struct yaml_node **keys;  /* scalars; same order as items */
+};
+
+/*
+ * yaml_read: parse text, named file in messages. Nodes live in arena. NULL:
+ * problems says why (a syntax error ends the reading at its place; the other
+ * refusals are all listed). An empty text is an empty map.
+ */
+struct yaml_node *yaml_read(const char *file, struct slice text,
+    struct arena *arena, struct problems *problems);
+
+/* yaml_get: the value of key in a map, or NULL. */
+struct yaml_node *yaml_get(const struct yaml_node *map, const char *key);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory that is given up all at once: a page, a batch, a configuration. */
+#ifndef TW_BASE_ARENA_H
+#define TW_BASE_ARENA_H
+
+#include <stddef.h>
+
+#include "worker/base/slice.h"
+
+struct arena_block;
+
+struct arena {
+    struct arena_block *blocks; /* newest first; NULL when empty */
+    size_t bytes;               /* in all blocks, for budgets    */
+};
+
+void arena_init(struct arena *arena);
+void arena_done(struct arena *arena);  /* frees all; may be used again */
+void arena_clear(struct arena *arena); /* keeps one block for reuse    */
+
+/* arena_alloc: zeroed, aligned for any object. Borrowed from the arena. */
+void *arena_alloc(struct arena *arena, size_t bytes)
+    __attribute__((returns_nonnull));
+
+/* arena_copy: a copy of slice, NUL-terminated beyond its length. */
+struct slice arena_copy(struct arena *arena, struct slice slice);
+
+/* arena_format: a text as printf would write it. Borrowed from the arena. */
+struct slice arena_format(struct arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* A growing run of bytes with a largest size, always NUL-terminated. */
+#ifndef TW_BASE_BUF_H
+#define TW_BASE_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+struct buf {
+    char *at; /* len bytes and a NUL; NULL while nothing was added */
+    size_t len;
+    size_t room;   /* bytes allocated */
+    size_t max;    /* len never exceeds it */
+    bool overflow; /* something did not fit: content is incomplete */
+};
+
+/*
+ * buf_init: an empty buffer of at most max bytes. Additions that do not fit
+ * set overflow and are dropped whole, as is all that follows, so that a caller
+ * may add many times and look once.
+ */
+void buf_init(struct buf *buf, size_t max);
+void buf_done(struct buf *buf);  /* frees; buf may be init'ed again */
+void buf_clear(struct buf *buf); /* len 0, overflow off; keeps the memory */
+
+void buf_add(struct buf *buf, const void *at, size_t len);
+void buf_add_slice(struct buf *buf, struct slice slice);
+void buf_add_text(struct buf *buf, const char *text);
+void buf_add_char(struct buf *buf, char c);
+void buf_add_format(struct buf *buf, const char *format, ...) TW_PRINTF(2, 3);
+
+/* buf_slice: what is in buf; borrowed until the next change of buf. */
+struct slice buf_slice(const struct buf *buf);
+
+/* buf_text: the same as a NUL-terminated text; "" where nothing was added. */
+const char *buf_text(const struct buf *buf);
+
+/* buf_take: the content as a text of its own. Owned; buf is empty after. */
+char *buf_take(struct buf *buf);
+
+#endif

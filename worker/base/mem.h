@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The allocation seam. An allocation that fails ends the process at once with
+ * exit code 75 and one line on standard error: every run can be taken up again
+ * from its ledger, so ending is always safe, and no caller has a path for it.
+ * What comes from outside is bounded before memory is asked for.
+ */
+#ifndef TW_BASE_MEM_H
+#define TW_BASE_MEM_H
+
+#include <stddef.h>
+
+/* mem_alloc: bytes of zeroed memory (bytes 0 counts as 1). Owned. Not NULL. */
+void *mem_alloc(size_t bytes) __attribute__((malloc, returns_nonnull));
+
+/* mem_array: count * size bytes, zeroed; an overflow ends the process. */
+void *mem_array(size_t count, size_t size) __attribute__((returns_nonnull));
+
+/* mem_resize: as realloc; new bytes are not zeroed. */
+void *mem_resize(void *at, size_t bytes) __attribute__((returns_nonnull));
+
+/* mem_text: a NUL-terminated copy of len bytes of text. Owned. */
+char *mem_text(const char *text, size_t len) __attribute__((returns_nonnull));
+
+/* mem_format: a new text as printf would write it. Owned. */
+char *mem_format(const char *format, ...)
+    __attribute__((returns_nonnull, format(printf, 1, 2)));
+
+void mem_free(void *at); /* NULL: nothing */
+
+/*
+ * mem_fail_after: let the n-th allocation from now fail, 0: none (the
+ * default). For tests.
+ */
+void mem_fail_after(unsigned long n);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Numbers, durations, times, UTF-8, percent-encoding, the nearest name: pure
+ * functions over text. Parsers take the whole slice or refuse it.
+ */
+#ifndef TW_BASE_TEXT_H
+#define TW_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/slice.h"
+
+#define TICKS_PER_MS INT64_C(10000)
+#define TICKS_PER_S INT64_C(10000000)
+/* 1970-01-01, 1601-01-01 and the end of 9999 in ticks. */
+#define TICKS_1970 INT64_C(621355968000000000)
+#define TICKS_1601 INT64_C(504911232000000000)
+#define TICKS_MAX INT64_C(3155378975999999999)
+
+/* text_int64: decimal, optional '-', min..max, nothing else. */
+bool text_int64(struct slice text, int64_t min, int64_t max, int64_t *ret);
+
+/* text_double: a finite JSON number. */
+bool text_double(struct slice text, double *ret);
+
+/* text_duration_ms: 500ms, 30s, 5m, 2h (a whole number and a unit), or 0. */
+bool text_duration_ms(struct slice text, int64_t *ret_ms);
+
+/* text_size_bytes: 100, 64KiB, 4MiB, 1GiB. */
+bool text_size_bytes(struct slice text, int64_t *ret_bytes);
+
+/* text_ticks: 2024-01-01T00:00:00Z with 0 to 7 fractional digits (and, for
+ * `at` of messages, an offset +hh:mm instead of Z); years 1 to 9999. */
+bool text_ticks(struct slice text, int64_t *ret_ticks);
+
+/* A buffer that holds any time that the functions below write. */
+#define TEXT_TIME_MAX 40
+
+/* text_from_ticks: 2024-01-01T00:00:00.1234567Z, always seven digits.
+ * to holds TEXT_TIME_MAX bytes; returns to. */
+const char *text_from_ticks(int64_t ticks, char *to);
+
+/* text_http_date: Mon, 01 Jan 2024 00:00:00 GMT (RFC 1123). */
+const char *text_http_date(int64_t ticks, char *to);
+bool text_parse_http_date(struct slice text, int64_t *ret_ticks);
+
+struct text_date {
+    int year, month, day, hour, minute, second;
+    int fraction; /* in ticks, 0..9999999 */
+};
+struct text_date text_date_of(int64_t ticks);
+
+/* text_is_utf8: well-formed, no surrogates, at most U+10FFFF; NUL passes. */
+bool text_is_utf8(struct slice text);
+
+/* text_utf16_units: how many UTF-16 units a valid UTF-8 text takes. */
+size_t text_utf16_units(struct slice text);
+
+/* text_utf16_compare: the service's order of keys, UTF-16 ordinal. */
+int text_utf16_compare(struct slice a, struct slice b);
+
+/* text_decode: the code point at the start of valid UTF-8 text, its length
+ * in bytes to *ret_len; text is not empty. */
+uint32_t text_decode(struct slice text, size_t *ret_len);
+
+/* text_encode: add a code point (not a surrogate) as UTF-8. */
+void text_encode(struct buf *to, uint32_t code_point);
+
+/* text_percent_encode: all but A-Z a-z 0-9 - . _ ~ as %XX. */
+void text_percent_encode(struct buf *to, struct slice text);
+
+/* text_percent_decode: false where % is not followed by two hex digits. */
+bool text_percent_decode(struct buf *to, struct slice text);
+
+/* text_quote: add text for a person to read, 'like this': control characters
+ * and invalid bytes visible, cut with ... after 100 bytes. For messages. */
+void text_quote(struct buf *to, struct slice text);
+
+/*
+ * text_nearest: the name in names[0..count-1] that was probably meant by
+ * word, or NULL if none is near (edit distance at most a third of the length,
+ * at least 1).
+ */
+const char *text_nearest(
+    struct slice word, const char *const *names, size_t count);
+
+/* text_is_run_id: 1 to 128 of A-Z a-z 0-9 . _ -, no dot first. */
+bool text_is_run_id(struct slice text);
+
+/* text_random_id: 32 lower-case hex digits, as a random UUID without its
+ * hyphens. to holds 33 bytes. */
+void text_random_id(char *to);
+
+/* text_random_uuid: 8-4-4-4-12 hex digits, version 4. to holds 37 bytes. */
+void text_random_uuid(char *to);
+
+#endif

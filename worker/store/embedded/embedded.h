@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* The embedded store: tables and queues in one SQLite file. */
+#ifndef TW_STORE_EMBEDDED_EMBEDDED_H
+#define TW_STORE_EMBEDDED_EMBEDDED_H
+
+#include "worker/base/err.h"
+
+struct store;
+
+/*
+ * embedded_open: open or create the file at path (":memory:": one that lives
+ * as long as the store). Several processes may have it open. name and path
+ * are borrowed. Owned.
+ *
+ * TW_FULL: it cannot be created or written; err has the path and the reason.
+ * TW_INVALID: the file is something else.
+ */
+TW_MUST_USE enum tw_err embedded_open(
+    const char *name, const char *path, struct store **ret, struct err *err);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An entity: keys, ETag and typed properties. A value keeps its Edm type and
+ * its exact text: it is held as the JSON text in which the service writes it,
+ * so that what is not changed goes back as it came.
+ *
+ * Source: Table service REST, "Payload format for Table service operations"
+ * and "Understanding the Table service data model".
+ */
+#ifndef TW_STORE_ENTITY_H
+#define TW_STORE_ENTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+enum edm_type {
+    EDM_BINARY,
+    EDM_BOOLEAN,
+    EDM_DATETIME,
+    EDM_DOUBLE,
+    EDM_GUID,
+    EDM_INT32,
+    EDM_INT64,
+    EDM_STRING,
+};
+
+/* "Edm.Int64"; edm_type_named: false when there is no such type. */
+const char *edm_type_name(enum edm_type type);
+bool edm_type_named(struct slice name, enum edm_type *ret);
+
+#define ENTITY_MAX_BYTES (1024 * 1024)
+#define ENTITY_MAX_PROPERTIES 252
+#define ENTITY_MAX_KEY_UNITS 512 /* UTF-16 */
+
+struct property {
+    struct slice name;
+    enum edm_type type;
+    struct slice json; /* the value's JSON text: "text", 5, 5.0, "NaN",
+                          "123" (Int64), true, "2024-01-01T00:00:00Z" */
+};
+
+/* All slices are borrowed, mostly from the arena of a page or a batch. */
+struct entity {
+    struct slice partition_key, row_key; /* decoded UTF-8 */
+    struct slice etag;                   /* opaque; empty: none known */
+    struct slice timestamp;              /* as the service wrote it, or empty */
+    struct property *properties;         /* without keys and Timestamp */
+    size_t property_count;
+};
+
+/*
+ * entity_parse: one JSON object in minimalmetadata (as the service and our
+ * export write it) at the start of text. odata.* members are understood or
+ * passed over; null properties count as absent. *ret_end (may be NULL): bytes
+ * used. need_keys: both keys must be there. Everything lives in arena or
+ * points into text, which must stay.
+ *
+ * TW_INVALID: err names the property, never its value. Refused: duplicate
+ * names, numbers outside their type, unknown Edm types, malformed values.
+ */
+TW_MUST_USE enum tw_err entity_parse(struct slice text, bool need_keys,
+    struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err);
+
+/*
+ * entity_write: add the entity as one line of JSON: PartitionKey, RowKey, then
+ * its properties in their order, each with its type where the service needs
+ * one (Double always). No ETag, no Timestamp.
+ */
+void entity_write(const struct entity *entity, struct buf *to);
+
+/* entity_find: the property of that name, or NULL. Keys are fields, not
+ * properties. */
+const struct property *entity_find(
+    const struct entity *entity, struct slice name);
+
+/* Values. Each returns false when the property is of another type. */
+bool property_boolean(const struct property *property, bool *ret);
+bool property_int32(const struct property *property, int32_t *ret);
+bool property_int64(const struct property *property, int64_t *ret);
+/* property_integer: Int32 or Int64. */
+bool property_integer(const struct property *property, int64_t *ret);
+bool property_double(const struct property *property, double *ret);
+bool property_ticks(const struct property *property, int64_t *ret_ticks);
+/* property_text: a String's text, or a Guid's, DateTime's or Binary's as
+ * written; decoded into arena. */
+bool property_text(
+    const struct property *property, struct arena *arena, struct slice *ret);
+
+/* property_equal: same type and same value (DateTime by ticks, Guid without
+ * case, Binary and String by bytes, Double by bits, NaN equals NaN). */
+bool property_equal(const struct property *a, const struct property *b);
+
+/*
+ * Building: properties are added or replaced by name; names and values are
+ * copied into arena. entity_init starts one with copied keys.
+ */
+void entity_init(struct entity *entity, struct arena *arena,
+    struct slice partition_key, struct slice row_key);
+void entity_set_string(struct entity *entity, struct arena *arena,
+    const char *name, struct slice value);
+void entity_set_int32(struct entity *entity, struct arena *arena,
+    const char *name, int32_t value);
+void entity_set_int64(struct entity *entity, struct arena *arena,
+    const char *name, int64_t value);
+void entity_set_boolean(
+    struct entity *entity, struct arena *arena, const char *name, bool value);
+void entity_set_double(
+    struct entity *entity, struct arena *arena, const char *name, double value);
+void entity_set_datetime(struct entity *entity, struct arena *arena,
+    const char *name, int64_t ticks);
+void entity_set(struct entity *entity, struct arena *arena,
+    const struct property *property);
+
+/* entity_copy: a deep copy into arena. */
+void entity_copy(
+    struct entity *to, struct arena *arena, const struct entity *from);
+
+/* entity_size: bytes it holds in memory, roughly; for budgets. */
+size_t entity_size(const struct entity *entity);
+
+/*
+ * entity_check_key: refuse what the service forbids in keys (/ \ # ?,
+ * U+0000-001F, U+007F-009F, over 512 UTF-16 units, invalid UTF-8) with a
+ * sentence. which: "PartitionKey" or "RowKey".
+ */
+TW_MUST_USE enum tw_err entity_check_key(
+    const char *which, struct slice key, struct err *err);
+
+/* entity_check_name: a property name the service takes. */
+TW_MUST_USE enum tw_err entity_check_name(struct slice name, struct err *err);
+
+/* entity_check_table: ^[A-Za-z][A-Za-z0-9]{2,62}$, not "tables". */
+TW_MUST_USE enum tw_err entity_check_table(struct slice name, struct err *err);
+
+#endif

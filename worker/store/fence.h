@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fence of a run: until when its requests may start. It is asked before a
+ * request is made and once more in the last moment before bytes leave, so a
+ * worker that was only asleep starts nothing after its time has run out.
+ */
+#ifndef TW_STORE_FENCE_H
+#define TW_STORE_FENCE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fence {
+    _Atomic int64_t deadline_ms; /* on world_boot_ms(); WORLD_NEVER: none */
+    _Atomic bool shut;           /* for good: overtaken, or given up */
+    int64_t request_ms;          /* what one request may take at most */
+};
+
+/* What a request may take where no lease bounds it: the service's own limit
+ * of 30 s and the way there and back. */
+#define FENCE_REQUEST_MAX_MS 35000
+#define FENCE_REQUEST_MIN_MS 1000
+
+/* fence_init: an open fence. request_ms is held to 1 s .. 35 s. */
+void fence_init(struct fence *fence, int64_t deadline_ms, int64_t request_ms);
+
+/* fence_request_ms: a quarter of the visibility timeout, 1 s .. 35 s. */
+int64_t fence_request_ms(int64_t visibility_timeout_ms);
+
+/* fence_move: set the deadline (keeper only; either direction). */
+void fence_move(struct fence *fence, int64_t deadline_ms);
+
+/* fence_shut: nothing starts any more, for good. */
+void fence_shut(struct fence *fence);
+
+/* fence_open: may a request start at now_ms? There must be time for the
+ * whole of one. NULL is always open. */
+bool fence_open(const struct fence *fence, int64_t now_ms);
+
+/* fence_timeout_ms: what a request that starts now may take; for NULL
+ * FENCE_REQUEST_MAX_MS. */
+int64_t fence_timeout_ms(const struct fence *fence);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The store contract: tables and queues with Azure's semantics. Two
+ * implementations (azure/, embedded/) stand behind one table of functions and
+ * pass one conformance suite. Every call is one attempt: no retries here
+ * (lanes.h), and the outcome is done, not done, or unknown (err.h). Any call
+ * may be made from any thread.
+ */
+#ifndef TW_STORE_STORE_H
+#define TW_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/store/entity.h"
+#include "worker/store/fence.h"
+
+#define BATCH_MAX_OPERATIONS 100
+#define BATCH_MAX_BYTES (4 * 1024 * 1024)
+#define PAGE_MAX_ENTITIES 1000
+#define QUEUE_MAX_GET 32
+#define QUEUE_MAX_MESSAGE_BYTES (64 * 1024)
+
+/*
+ * One attempt: what it is allowed, and what is known after it. The caller sets
+ * fence; the store sets the rest on every return.
+ */
+struct attempt {
+    const struct fence *fence; /* borrowed; NULL: no lease bounds it       */
+    int64_t sent_ms;           /* world_boot_ms() when it left; 0: never    */
+    int64_t date_ticks;        /* the service's clock in the answer; 0: no
+                                  answer. Azure's Date has whole seconds    */
+    int64_t retry_after_ms;    /* the server's hint; -1: none               */
+    int http_status;           /* 0: none; for logs only                    */
+    struct err err;            /* the sentence, unless TW_OK                */
+};
+
+/* What a store is like. */
+struct store_traits {
+    const char *kind; /* "embedded" or "azure" */
+    bool ordered;     /* scans come in key order (not on Cosmos DB)     */
+    bool has_queues;  /* not on Cosmos DB                               */
+    bool late_writes; /* a request given up may still land later        */
+    size_t batch_max_bytes;
+};
+
+/* ---- tables ---- */
+
+/* Bounds of one key. With neither from nor below: every key. */
+struct key_range {
+    bool has_from, has_below;
+    bool from_exclusive;      /* from itself is left out                    */
+    bool exact;               /* from is the only key; below is ignored     */
+    struct slice from, below; /* from <= key < below                        */
+};
+
+/* key_range_exact: only key. key_range_prefix: a superset of the keys that
+ * begin with prefix, in UTF-16 as in code point order; the exact test is the
+ * caller's. An upper bound that must be made lives in arena. */
+struct key_range key_range_exact(struct slice key);
+struct key_range key_range_prefix(struct slice prefix, struct arena *arena);
+/* key_range_has: the test that the embedded store makes (code points). */
+bool key_range_has(const struct key_range *range, struct slice key);
+
+/* Opaque, the service's own; empty: the beginning, or the end. */
+struct continuation {
+    struct slice partition_key, row_key; /* NextPartitionKey, NextRowKey */
+    bool more;
+};
+
+struct scan_request {
+    const char *table;
+    struct key_range partition_key, row_key;
+    struct slice filter;        /* OData, or empty */
+    const struct slice *select; /* names, keys included by the store; NULL:
+                                   all properties */
+    size_t select_count;
+    unsigned top;             /* 1..1000; 0: 1000 */
+    size_t max_bytes;         /* of the answer; beyond it TW_TOO_LARGE, and
+                                 a smaller top may pass; 0: 32 MiB */
+    struct continuation from; /* .more false: from the beginning */
+};
+
+/* page_init before first use; page_done frees; a page can be filled again. */
+struct page {
+    struct arena arena; /* everything below lives here */
+    struct entity *entities;
+    size_t count;             /* may be 0 though next.more is set */
+    struct continuation next; /* the end of a scan is !next.more, only that */
+};
+void page_init(struct page *page);
+void page_done(struct page *page);
+
+enum operation_type {
+    OPERATION_INSERT,  /* requires absence                                 */
+    OPERATION_REPLACE, /* needs an ETag                                    */
+    OPERATION_MERGE,   /* needs an ETag                                    */
+    OPERATION_DELETE,  /* needs an ETag; properties are ignored            */
+};
+
+struct operation {
+    enum operation_type type;
+    struct entity entity; /* entity.etag is the condition; never empty but for
+                             an insert; "*" is refused (TW_INVALID) */
+};
+
+struct batch {
+    const char *table;
+    const struct operation *operations; /* 1..100, one PartitionKey, each
+                                           RowKey once */
+    size_t count;
+};
+
+struct batch_result {
+    size_t failed; /* when refused: index of the operation that stood in the
+                      way; batch.count: not known */
+    char etags[BATCH_MAX_OPERATIONS][96]; /* on TW_OK, "" after a delete */
+};
+
+/* ---- queues ---- */
+
+struct message {
+    struct slice id;
+    struct slice pop_receipt; /* empty after a peek */
+    struct slice text;        /* as it lies on the queue */
+    int64_t inserted_ticks;   /* InsertionTime, whole seconds */
+    int64_t next_visible_ticks;
+    int64_t dequeue_count;
+};
+
+struct messages {
+    struct arena arena; /* the messages live here */
+    struct message list[QUEUE_MAX_GET];
+    size_t count;
+};
+void messages_init(struct messages *messages);
+void messages_done(struct messages *messages);
+
+/* A pop receipt that outlives its answer. */
+#define QUEUE_RECEIPT_MAX 256
+#define QUEUE_ID_MAX 128
+
+/* ---- the table of functions ---- */
+
+struct store {
+    const struct store_ops *ops; /* every implementation begins its own
+                                    struct with this one */
+    struct store_traits traits;
+    const char *name; /* as in the configuration; for messages */
+};
+
+struct store_ops {
+    enum tw_err (*create_table)(
+        struct store *, struct attempt *, const char *table);
+    enum tw_err (*list_tables)(struct store *, struct attempt *,
+        struct continuation from, struct page *ret);
+    enum tw_err (*scan)(struct store *, struct attempt *,
+        const struct scan_request *, struct page *ret);
+    enum tw_err (*get)(struct store *, struct attempt *, const char *table,
+        struct slice partition_key, struct slice row_key, struct page *ret);
+    enum tw_err (*batch)(struct store *, struct attempt *, const struct batch *,
+        struct batch_result *ret);
+    enum tw_err (*queue_create)(
+        struct store *, struct attempt *, const char *queue);
+    enum tw_err (*queue_put)(struct store *, struct attempt *,
+        const char *queue, struct slice text, int64_t hide_s,
+        struct messages *ret);
+    enum tw_err (*queue_get)(struct store *, struct attempt *,
+        const char *queue, unsigned count, int64_t visibility_timeout_s,
+        struct messages *ret);
+    enum tw_err (*queue_renew)(struct store *, struct attempt *,
+        const char *queue, struct slice id, char *pop_receipt, int64_t hide_s);
+    enum tw_err (*queue_delete)(struct store *, struct attempt *,
+        const char *queue, struct slice id, struct slice pop_receipt);
+    enum tw_err (*queue_peek)(struct store *, struct attempt *,
+        const char *queue, unsigned count, struct messages *ret);
+    enum tw_err (*queue_count)(
+        struct store *, struct attempt *, const char *queue, int64_t *ret);
+    void (*close)(struct store *);
+};
+
+/*
+ * store_create_table: TW_OK also when it exists. TW_BUSY while one of that
+ * name is being deleted.
+ */
+TW_MUST_USE enum tw_err store_create_table(
+    struct store *store, struct attempt *attempt, const char *table);
+
+/* store_list_tables: one page; each name is the partition_key of an entity. */
+TW_MUST_USE enum tw_err store_list_tables(struct store *store,
+    struct attempt *attempt, struct continuation from, struct page *ret);
+
+/*
+ * store_scan: one page. ret's former content is given up. request->from may
+ * point into ret. TW_NOT_FOUND: no such table.
+ */
+TW_MUST_USE enum tw_err store_scan(struct store *store, struct attempt *attempt,
+    const struct scan_request *request, struct page *ret);
+
+/*
+ * store_get: one entity with all its properties as ret->entities[0].
+ * TW_NOT_FOUND: no such entity; also no such table, then attempt->err says so
+ * and ret->count is still 0.
+ */
+TW_MUST_USE enum tw_err store_get(struct store *store, struct attempt *attempt,
+    const char *table, struct slice partition_key, struct slice row_key,
+    struct page *ret);
+
+/*
+ * store_batch: apply one entity group transaction, in order, all or nothing.
+ *
+ * TW_OK         all applied; ret->etags are set.
+ * TW_CONFLICT   none applied: operation ret->failed met an existing entity or
+ *               another ETag.
+ * TW_NOT_FOUND  none applied: operation ret->failed (or the table) is gone.
+ * TW_UNKNOWN    sent, no answer. Read the entities, then decide.
+ * TW_TOO_LARGE  none applied: operation ret->failed is too large, or the
+ *               whole when ret->failed is batch->count.
+ * TW_INVALID    none applied: operation ret->failed can never succeed.
+ * ret->failed is set on every return but TW_OK.
+ *
+ * Source: Table service REST, "Performing entity group transactions".
+ */
+TW_MUST_USE enum tw_err store_batch(struct store *store,
+    struct attempt *attempt, const struct batch *batch,
+    struct batch_result *ret);
+
+/* store_queue_create: TW_OK also when it exists. */
+TW_MUST_USE enum tw_err store_queue_create(
+    struct store *store, struct attempt *attempt, const char *queue);
+
+/*
+ * store_queue_put: a message that never expires, first visible after hide_s
+ * seconds. ret has its id, pop_receipt and inserted_ticks as list[0].
+ * TW_TOO_LARGE: over 64 KiB. TW_INVALID: a text the queue cannot carry.
+ */
+TW_MUST_USE enum tw_err store_queue_put(struct store *store,
+    struct attempt *attempt, const char *queue, struct slice text,
+    int64_t hide_s, struct messages *ret);
+
+/* store_queue_get: up to count (1..32) messages, hidden for
+ * visibility_timeout_s (1..604800). TW_OK with none: the queue is empty. */
+TW_MUST_USE enum tw_err store_queue_get(struct store *store,
+    struct attempt *attempt, const char *queue, unsigned count,
+    int64_t visibility_timeout_s, struct messages *ret);
+
+/*
+ * store_queue_renew: hide the message hide_s (0: visible at once) more seconds
+ * from now. On TW_OK pop_receipt (QUEUE_RECEIPT_MAX bytes) is replaced by the
+ * new one. TW_CONFLICT: the receipt is no longer good, or the message is gone.
+ */
+TW_MUST_USE enum tw_err store_queue_renew(struct store *store,
+    struct attempt *attempt, const char *queue, struct slice id,
+    char *pop_receipt, int64_t hide_s);
+
+/* store_queue_delete: TW_CONFLICT as above. */
+TW_MUST_USE enum tw_err store_queue_delete(struct store *store,
+    struct attempt *attempt, const char *queue, struct slice id,
+    struct slice pop_receipt);
+
+/* store_queue_peek: the first visible messages; nothing is hidden. */
+TW_MUST_USE enum tw_err store_queue_peek(struct store *store,
+    struct attempt *attempt, const char *queue, unsigned count,
+    struct messages *ret);
+
+/* store_queue_count: messages, hidden ones too; never too low. */
+TW_MUST_USE enum tw_err store_queue_count(struct store *store,
+    struct attempt *attempt, const char *queue, int64_t *ret);
+
+/* store_close: NULL: nothing. No call may be under way. */
+void store_close(struct store *store);
+
+/* store_check_queue: 3-63 of a-z 0-9 -, alphanumeric ends, no --. */
+TW_MUST_USE enum tw_err store_check_queue(struct slice name, struct err *err);
+
+#endif
