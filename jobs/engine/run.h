@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A run as its kind sees it: what it is asked to do, and what it is lent to do
+ * it with. A kind sees no queue, no ledger, no lease: whoever hosts the run (a
+ * slot, the run command, a test) stands behind struct run_host.
+ */
+#ifndef TW_JOBS_ENGINE_RUN_H
+#define TW_JOBS_ENGINE_RUN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+struct fence;
+struct lanes_client;
+struct run;
+struct store;
+
+/* How an attempt at a run ends. */
+enum run_end {
+    RUN_SUCCEEDED, /* nothing is left to do                                  */
+    RUN_WAITING,   /* until run->resumes_ticks; the slot is free meanwhile   */
+    RUN_FAILED,    /* trying again cannot help; err says why                 */
+    RUN_TRY_AGAIN, /* the job's own fault, may pass: counts as a failure
+                      unless the attempt made progress                       */
+    RUN_OUTAGE,    /* the service's or our machine's: never counts           */
+    RUN_STOPPED,   /* run_stopping() said so; what was in flight is settled  */
+    RUN_OVERTAKEN, /* the fence is shut: nothing more was started            */
+};
+
+struct run_args {
+    size_t count;
+    const struct slice *names;  /* as the job declares them, same order */
+    const struct slice *values; /* UTF-8 */
+};
+
+/* Counts for the ledger; since the run began. Any thread may add. */
+struct run_counts {
+    _Atomic int64_t read, written, deleted, skipped, failed;
+};
+
+struct run_host {
+    /* stopping: should the attempt settle and end (RUN_STOPPED)? */
+    bool (*stopping)(struct run *run);
+
+    /*
+     * save: hand over the newest checkpoint (JSON, copied). It reaches the
+     * ledger with the next renewal, or when the attempt ends. Having advanced
+     * is what `progress` says: it starts the count of failures again.
+     */
+    void (*save)(struct run *run, struct slice checkpoint, bool progress);
+
+    /*
+     * phase: put phase and checkpoint into the ledger before returning.
+     * TW_OK only when they are stored. Anything else: the kind must not go on
+     * into that phase.
+     */
+    enum tw_err (*phase)(struct run *run, const char *phase,
+        struct slice checkpoint, struct err *err);
+
+    /* is_open: is run `id` of `job` one that has not ended? */
+    enum tw_err (*is_open)(struct run *run, struct slice job, struct slice id,
+        bool *ret, struct err *err);
+
+    /* failed: count and log an entity that cannot succeed; the first ten are
+     * kept for the ledger. */
+    void (*failed)(struct run *run, const char *table,
+        struct slice partition_key, struct slice row_key, const char *why);
+};
+
+struct run {
+    const char *job; /* its name */
+    const char *id;
+    struct run_args args;
+    int64_t requested_ticks; /* RequestedAt */
+    bool queued;             /* has a message; false: `tableward run` */
+    int32_t epoch;
+    bool took_over;             /* from an attempt that did not let go */
+    struct slice checkpoint;    /* last one saved, JSON; empty: none. The
+                                   definition it was made under still holds */
+    struct slice phase;         /* last stored by phase(), or empty */
+    const char *archive_folder; /* where relative `archive:` starts */
+
+    struct lanes_client *lanes; /* for every request of the run; its fence is
+                                   the run's */
+    const struct fence *fence;
+    struct run_counts counts;
+
+    int64_t resumes_ticks; /* set by the kind before RUN_WAITING */
+
+    /* For a progress line: the share of the key range that is done, in
+     * thousandths; -1: cannot be told. */
+    _Atomic int share;
+
+    const struct run_host *host;
+    void *owner; /* the host's */
+};
+
+/* run_stopping: host->stopping. */
+bool run_stopping(struct run *run);
+
+/* run_object: "run JOB/ID" for log lines; borrowed for the run's life. */
+const char *run_object(const struct run *run);
+
+/*
+ * run_end_of: what an outcome that nobody could mend means for the attempt:
+ * TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL: RUN_OUTAGE; TW_STOPPED:
+ * RUN_OVERTAKEN when the fence is shut or over, else RUN_STOPPED; TW_INVALID,
+ * TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT: RUN_TRY_AGAIN.
+ */
+enum run_end run_end_of(const struct run *run, enum tw_err outcome);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A job is a piece of work that the configuration names; a kind is what it
+ * does. A new kind is one file in this folder and one line in jobs.c.
+ */
+#ifndef TW_JOBS_JOB_H
+#define TW_JOBS_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/problems.h"
+#include "config/yaml.h"
+#include "jobs/engine/run.h"
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+struct job;
+struct store;
+
+/* The stores a job may name. stores[i] is NULL where only loading is wanted. */
+struct job_stores {
+    size_t count;
+    const char *const *names;
+    struct store *const *stores;
+    size_t by_default; /* index; count: there is none */
+};
+
+/* What a kind's loader is lent. */
+struct job_loader {
+    const char *job;
+    const struct slice *args; /* names the job declares */
+    size_t arg_count;
+    const struct job_stores *stores; /* names only may be relied on */
+    struct arena *arena;             /* for everything that stays */
+    struct problems *problems;
+};
+
+/* What a dry run says of one table. */
+struct job_estimate_table {
+    const char *table;
+    bool table_scan; /* found by a filter alone */
+    bool incomplete; /* counting ended at a limit: "at least" */
+    int64_t entities, batches, pages;
+    char *first_keys[5]; /* "PartitionKey/RowKey" for people; owned */
+};
+
+struct job_estimate {
+    struct arena arena; /* everything lives here */
+    struct job_estimate_table *tables;
+    size_t table_count;
+    int64_t transactions;
+    const char *note; /* a sentence, or NULL: "the parent does not exist" */
+};
+
+struct kind {
+    const char *name;    /* "cascade-delete" */
+    const char *summary; /* one line for `jobs` */
+    bool destructive;    /* `run` asks before it */
+    bool has_parent;     /* fsck knows what to do with it */
+
+    /*
+     * load: read node (the job's whole map; kind and args are read already)
+     * into settings that live in the loader's arena. NULL: problems has been
+     * added to. Refers to stores by index.
+     */
+    void *(*load)(const struct yaml_node *node, struct job_loader *loader);
+
+    /* explain: lines for people: what it reads and writes, in order. */
+    void (*explain)(const struct job *job, struct buf *to);
+
+    /* tables: calls each(ctx, store index, table name, archive folder or NULL)
+     * for every table it touches. */
+    void (*tables)(const struct job *job,
+        void (*each)(void *ctx, size_t store, const char *table), void *ctx);
+
+    /* estimate: what a run with run->args would do; writes nothing. */
+    enum tw_err (*estimate)(const struct job *job,
+        const struct job_stores *stores, struct run *run,
+        struct job_estimate *ret, struct err *err);
+
+    /* run: one attempt, on the slot's thread. err says why, except for
+     * RUN_SUCCEEDED and RUN_WAITING. */
+    enum run_end (*run)(const struct job *job, const struct job_stores *stores,
+        struct run *run, struct err *err);
+};
+
+struct job_arg {
+    struct slice name;
+    bool allow_empty;
+};
+
+struct job {
+    const char *name;
+    struct mark mark;
+    const struct kind *kind;
+    const struct job_arg *args;
+    size_t arg_count;
+    char hash[17];     /* of its definition: a checkpoint made under another
+                          one is not used */
+    const char *unset; /* an environment variable it needs that is not set */
+    void *settings;    /* the kind's */
+};
+
+/* job_arg_index: arg_count when there is none of that name. */
+size_t job_arg_index(const struct job *job, struct slice name);
+
+#endif

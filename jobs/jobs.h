@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of kinds, and the jobs of a configuration. */
+#ifndef TW_JOBS_JOBS_H
+#define TW_JOBS_JOBS_H
+
+#include <stddef.h>
+
+#include "config/problems.h"
+#include "config/yaml.h"
+#include "jobs/job.h"
+#include "worker/base/arena.h"
+#include "worker/base/slice.h"
+
+struct jobs {
+    struct job *list; /* in the order of the file */
+    size_t count;
+};
+
+/*
+ * jobs_load: read `jobs:` (NULL: no jobs). Every mistake is added to problems,
+ * and every job that can be read is. Lives in arena.
+ */
+void jobs_load(const struct yaml_node *node, const struct job_stores *stores,
+    struct arena *arena, struct jobs *ret, struct problems *problems);
+
+/* jobs_find: NULL when there is none. */
+const struct job *jobs_find(const struct jobs *jobs, struct slice name);
+
+/* jobs_nearest: the name that was probably meant, or NULL. */
+const char *jobs_nearest(const struct jobs *jobs, struct slice name);
+
+/* jobs_kinds: all kinds there are. Static. */
+const struct kind *const *jobs_kinds(size_t *ret_count);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lanes: places for storage requests in flight, shared by all slots, and the
+ * one retry layer. A task is one request; a lane thread makes one attempt at a
+ * time; an attempt that should be made again goes back to the queue with a
+ * not-before time and frees its lane. Lanes are given out round robin over
+ * clients, so that a large run does not starve a small one.
+ *
+ * Retried here: TW_BUSY, and TW_UNKNOWN of tasks that are repeatable (reads).
+ * Never retried: TW_UNKNOWN of a write; its owner reads, then decides. The
+ * last outcome stands after PACE_TRIES tries, or when the next try would come
+ * too late for the fence, or when the client stops.
+ */
+#ifndef TW_STORE_LANES_H
+#define TW_STORE_LANES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/err.h"
+#include "worker/store/fence.h"
+#include "worker/store/store.h"
+
+struct lanes;
+struct lanes_client;
+
+#define LANES_BUDGET_BYTES (16 * 1024 * 1024)
+
+struct lanes_task {
+    /* Set by the owner before lanes_submit(); borrowed until it is done. */
+    enum tw_err (*attempt)(struct lanes_task *task, struct attempt *attempt);
+    bool repeatable;     /* a read: an unknown outcome is simply tried again */
+    struct store *store; /* whose window it counts against */
+    uint64_t partition;  /* hash of table and PartitionKey; 0: none */
+    size_t bytes; /* memory it may hold while under way, for the budget */
+
+    /* Set by the lanes; read it once lanes_done(). */
+    enum tw_err outcome;
+    struct attempt last; /* the last attempt's */
+    unsigned tries;
+
+    /* The lanes' own. */
+    bool done;
+    struct lanes_task *next;
+    struct lanes_client *client;
+    int64_t not_before_ms;
+};
+
+/*
+ * lanes_new: count lane threads (1..256). max_entities_per_second: 0 for no
+ * ceiling; see lanes_spend(). Owned; lanes_free() waits for what is under
+ * way; all clients must be gone.
+ */
+struct lanes *lanes_new(unsigned count, int64_t max_entities_per_second);
+void lanes_free(struct lanes *lanes);
+
+/*
+ * lanes_client_new: a run's (or a command's) access. fence is borrowed; NULL
+ * for none. Owned; lanes_client_free() gives up tasks that have not started
+ * (TW_STOPPED) and waits for those that have.
+ */
+struct lanes_client *lanes_client_new(
+    struct lanes *lanes, const struct fence *fence);
+void lanes_client_free(struct lanes_client *client);
+
+/* lanes_submit: task is borrowed until it is done. Never blocks. */
+void lanes_submit(struct lanes_client *client, struct lanes_task *task);
+
+/* lanes_done: is it over? lanes_wait: until it is. */
+bool lanes_done(struct lanes_client *client, const struct lanes_task *task);
+void lanes_wait(struct lanes_client *client, struct lanes_task *task);
+
+/* lanes_wait_any: until a task of this client ends after `seen` of them have
+ * (0 at first), returns how many have ended so far. */
+uint64_t lanes_wait_any(struct lanes_client *client, uint64_t seen);
+
+/* lanes_call: submit and wait. Returns task->outcome. */
+TW_MUST_USE enum tw_err lanes_call(
+    struct lanes_client *client, struct lanes_task *task);
+
+/*
+ * lanes_stop: no further retries and no task that has not started: they end
+ * with TW_STOPPED (or their last outcome). What is under way ends by itself.
+ */
+void lanes_stop(struct lanes_client *client);
+
+/* lanes_requests: attempts that left for the store so far (Transactions). */
+int64_t lanes_requests(const struct lanes_client *client);
+
+/* lanes_spend: wait until count entities may be sent under the ceiling, or
+ * the client is stopped. Called by the owner before it submits a batch. */
+void lanes_spend(struct lanes_client *client, unsigned count);
+
+#endif
