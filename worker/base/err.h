@@ -4,7 +4,7 @@
 #define TW_BASE_ERR_H
 
 #define TW_MUST_USE __attribute__((warn_unused_result))
-#define TW_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define TW_PRINTF(at, first) __attribute__((format(printf, at, first)))
 
 /*
  * The three outcomes of anything that may leave the process are done (TW_OK),
