@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A scan: the pages of a table that a rule selects, one after another, the
+ * next one fetched while this one is worked on. The end is "no continuation",
+ * never "an empty page" or "fewer than 1,000".
+ *
+ * It goes on after a key rather than from a continuation token, which ages:
+ * first the rest of that partition, then all beyond it, two cheap ranges. On a
+ * store whose scans are not in key order it starts over.
+ */
+#ifndef TW_JOBS_ENGINE_SCAN_H
+#define TW_JOBS_ENGINE_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/store/store.h"
+
+struct lanes_client;
+struct scan;
+
+struct scan_spec {
+    struct store *store;
+    const char *table;
+    struct key_range partition_key, row_key;
+    struct slice filter;        /* OData, or empty */
+    const struct slice *select; /* NULL: whole entities, by smaller pages;
+                                   the keys and the ETag come always */
+    size_t select_count;
+    bool resumed; /* only entities after this key: */
+    struct slice after_partition_key, after_row_key;
+};
+
+/*
+ * scan_open: everything in spec is copied but the store, which is borrowed.
+ * The first page is asked for at once. Owned.
+ */
+struct scan *scan_open(
+    struct lanes_client *lanes, const struct scan_spec *spec);
+
+/*
+ * scan_next: the next page that holds entities; borrowed until the next call.
+ * *ret is NULL at the end. Any other outcome than TW_OK is the lanes' last
+ * word; the scan can only be closed then. TW_NOT_FOUND: no such table.
+ */
+TW_MUST_USE enum tw_err scan_next(
+    struct scan *scan, const struct page **ret, struct err *err);
+
+/* scan_pages: pages received so far, empty ones too. */
+size_t scan_pages(const struct scan *scan);
+
+/* scan_close: waits for a page under way. NULL: nothing. */
+void scan_close(struct scan *scan);
+
+/*
+ * scan_prefix_has: the exact test that a range of key_range_prefix() leaves to
+ * the caller.
+ */
+bool scan_prefix_has(struct slice prefix, struct slice key);
+
+#endif
