@@ -36,7 +36,8 @@ bool edm_type_named(struct slice name, enum edm_type *ret);
 
 #define ENTITY_MAX_BYTES (1024 * 1024)
 #define ENTITY_MAX_PROPERTIES 252
-#define ENTITY_MAX_KEY_UNITS 512 /* UTF-16 */
+#define ENTITY_MAX_VALUE_BYTES (64 * 1024) /* of one String or Binary */
+#define ENTITY_MAX_KEY_UNITS 512           /* UTF-16 */
 
 struct property {
     struct slice name;
@@ -123,6 +124,18 @@ void entity_copy(
 
 /* entity_size: bytes it holds in memory, roughly; for budgets. */
 size_t entity_size(const struct entity *entity);
+
+/* entity_json_bytes: at least this much JSON is sent for it. Cheap. */
+size_t entity_json_bytes(const struct entity *entity);
+
+/*
+ * entity_check: refuse what no store takes: keys and names as below, a
+ * property named as a key or Timestamp, more than 252 of them (TW_INVALID);
+ * a String or Binary over 64 KiB, an entity over 1 MiB (TW_TOO_LARGE). Sizes
+ * are the service's: a String counts two bytes a UTF-16 unit.
+ */
+TW_MUST_USE enum tw_err entity_check(
+    const struct entity *entity, struct err *err);
 
 /*
  * entity_check_key: refuse what the service forbids in keys (/ \ # ?,

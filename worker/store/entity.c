@@ -1,0 +1,866 @@
+/* SPDX-License-Identifier: MIT */
+/* Entities: from and to the service's JSON, typed values, building, limits. */
+#include "worker/store/entity.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "worker/base/crypto.h"
+#include "worker/base/json.h"
+#include "worker/base/text.h"
+
+#define TYPE_SUFFIX "@odata.type"
+
+static bool is_string(const struct json_member *member)
+{
+    return member->type == JSON_STRING;
+}
+
+static bool is_boolean(const struct json_member *member)
+{
+    return member->type == JSON_BOOLEAN;
+}
+
+static bool is_int32(const struct json_member *member)
+{
+    int64_t value;
+
+    return member->type == JSON_NUMBER &&
+           text_int64(member->text, INT32_MIN, INT32_MAX, &value);
+}
+
+/* A string of digits: JSON's own numbers lose what is beyond 2^53. */
+static bool is_int64(const struct json_member *member)
+{
+    int64_t value;
+
+    return is_string(member) &&
+           text_int64(member->text, INT64_MIN, INT64_MAX, &value);
+}
+
+/* The three that JSON has no number for. */
+static bool special_double(struct slice text, double *ret)
+{
+    if (slice_is(text, "NaN"))
+        *ret = (double)NAN;
+    else if (slice_is(text, "Infinity"))
+        *ret = (double)INFINITY;
+    else if (slice_is(text, "-Infinity"))
+        *ret = -(double)INFINITY;
+    else
+        return false;
+    return true;
+}
+
+static bool is_double(const struct json_member *member)
+{
+    double value;
+
+    if (is_string(member))
+        return special_double(member->text, &value);
+    return member->type == JSON_NUMBER && text_double(member->text, &value);
+}
+
+static bool is_datetime(const struct json_member *member)
+{
+    struct slice text = member->text;
+    int64_t ticks;
+
+    return is_string(member) && text.len > 0 && text.at[text.len - 1] == 'Z' &&
+           text_ticks(text, &ticks) && ticks >= TICKS_1601;
+}
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
+           (c >= 'A' && c <= 'F');
+}
+
+static bool is_guid(const struct json_member *member)
+{
+    static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+    if (!is_string(member) || member->text.len != sizeof(shape) - 1)
+        return false;
+    for (size_t i = 0; i < member->text.len; i++) {
+        char c = member->text.at[i];
+
+        if (shape[i] == '-' ? c != '-' : !is_hex(c))
+            return false;
+    }
+    return true;
+}
+
+static bool is_binary(const struct json_member *member)
+{
+    struct buf decoded;
+    bool good;
+
+    if (!is_string(member))
+        return false;
+    buf_init(&decoded, member->text.len);
+    good = crypto_unbase64(&decoded, member->text);
+    buf_done(&decoded);
+    return good;
+}
+
+/* By enum edm_type. */
+static const struct {
+    const char *name;
+    bool (*is)(const struct json_member *member);
+    const char *wanted; /* for messages */
+    bool annotated;     /* the service cannot tell it from the JSON alone */
+    size_t bytes;       /* what the service counts; 0: it depends */
+} types[] = {
+    [EDM_BINARY] = {"Edm.Binary", is_binary, "a base64 string", true, 0},
+    [EDM_BOOLEAN] = {"Edm.Boolean", is_boolean, "true or false", false, 1},
+    [EDM_DATETIME] = {"Edm.DateTime", is_datetime,
+        "a time such as \"2024-01-01T00:00:00Z\", from 1601 on", true, 8},
+    [EDM_DOUBLE] = {"Edm.Double", is_double,
+        "a number, \"NaN\", \"Infinity\" or \"-Infinity\"", true, 8},
+    [EDM_GUID] = {"Edm.Guid", is_guid,
+        "a string of 8-4-4-4-12 hexadecimal digits", true, 16},
+    [EDM_INT32] = {"Edm.Int32", is_int32,
+        "a whole number from -2147483648 to 2147483647", false, 4},
+    [EDM_INT64] = {"Edm.Int64", is_int64,
+        "a string of digits in the range of 64 bits", true, 8},
+    [EDM_STRING] = {"Edm.String", is_string, "a string", false, 0},
+};
+#define TYPE_COUNT (sizeof(types) / sizeof(types[0]))
+
+const char *edm_type_name(enum edm_type type)
+{
+    return types[type].name;
+}
+
+bool edm_type_named(struct slice name, enum edm_type *ret)
+{
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        if (slice_is(name, types[i].name)) {
+            *ret = (enum edm_type)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- reading ---- */
+
+struct reading {
+    const struct json_member *members;
+    size_t count;
+    struct err *err;
+};
+
+static bool has_annotation(
+    const struct reading *in, size_t at, struct slice name)
+{
+    struct slice other;
+
+    if (at >= in->count)
+        return false;
+    other = in->members[at].name;
+    return other.len == name.len + sizeof(TYPE_SUFFIX) - 1 &&
+           slice_begins(other, name) &&
+           memcmp(other.at + name.len, TYPE_SUFFIX, sizeof(TYPE_SUFFIX) - 1) ==
+               0;
+}
+
+/* The member "<name>@odata.type" that belongs to the one at index. It mostly
+ * stands just before (the service) or just after (the SDKs). */
+static const struct json_member *annotation_of(
+    const struct reading *in, size_t index)
+{
+    struct slice name = in->members[index].name;
+
+    if (index > 0 && has_annotation(in, index - 1, name))
+        return &in->members[index - 1];
+    if (has_annotation(in, index + 1, name))
+        return &in->members[index + 1];
+    for (size_t i = 0; i < in->count; i++) {
+        if (has_annotation(in, i, name))
+            return &in->members[i];
+    }
+    return NULL;
+}
+
+static enum tw_err fail_property(const struct reading *in, struct slice name,
+    const char *what, const char *detail)
+{
+    struct buf quoted;
+
+    buf_init(&quoted, 1024);
+    text_quote(&quoted, name);
+    err_fail(in->err, TW_INVALID, "property %s: %s%s", buf_text(&quoted), what,
+        detail);
+    buf_done(&quoted);
+    return TW_INVALID;
+}
+
+/* The type of a value that says nothing itself. */
+static enum edm_type plain_type(const struct json_member *member)
+{
+    if (member->type == JSON_BOOLEAN)
+        return EDM_BOOLEAN;
+    if (member->type == JSON_STRING)
+        return EDM_STRING;
+    for (size_t i = 0; i < member->text.len; i++) {
+        if (strchr(".eE", member->text.at[i]) != NULL)
+            return EDM_DOUBLE;
+    }
+    return EDM_INT32;
+}
+
+static enum tw_err find_type(
+    const struct reading *in, size_t index, enum edm_type *ret)
+{
+    const struct json_member *member = &in->members[index];
+    const struct json_member *annotation = annotation_of(in, index);
+
+    *ret = plain_type(member);
+    if (annotation == NULL)
+        return TW_OK;
+    if (annotation->type != JSON_STRING ||
+        !edm_type_named(annotation->text, ret))
+        return fail_property(in, member->name, "unknown type in ", TYPE_SUFFIX);
+    return TW_OK;
+}
+
+static enum tw_err read_property(
+    const struct reading *in, size_t index, struct entity *ret)
+{
+    const struct json_member *member = &in->members[index];
+    enum edm_type type;
+    enum tw_err result;
+
+    if (member->type == JSON_NULL)
+        return TW_OK;
+    result = find_type(in, index, &type);
+    if (result != TW_OK)
+        return result;
+    if (!types[type].is(member))
+        return fail_property(
+            in, member->name, "the value must be ", types[type].wanted);
+    ret->properties[ret->property_count++] =
+        (struct property){member->name, type, member->raw};
+    return TW_OK;
+}
+
+/* Keys, ETag and Timestamp: members that are fields, not properties. */
+static struct slice *field_of(struct entity *entity, struct slice name)
+{
+    if (slice_is(name, "PartitionKey"))
+        return &entity->partition_key;
+    if (slice_is(name, "RowKey"))
+        return &entity->row_key;
+    if (slice_is(name, "Timestamp"))
+        return &entity->timestamp;
+    if (slice_is(name, "odata.etag"))
+        return &entity->etag;
+    return NULL;
+}
+
+static enum tw_err read_member(
+    const struct reading *in, size_t index, struct entity *ret)
+{
+    const struct json_member *member = &in->members[index];
+    struct slice *field = field_of(ret, member->name);
+
+    if (field != NULL) {
+        if (member->type == JSON_NULL)
+            return TW_OK;
+        if (member->type != JSON_STRING)
+            return fail_property(in, member->name, "must be a string", "");
+        *field = member->text.len > 0 ? member->text : slice_of("");
+        return TW_OK;
+    }
+    /* No property can be named so: an identifier has neither. */
+    if (slice_begins(member->name, slice_of("odata.")) ||
+        memchr(member->name.at, '@', member->name.len) != NULL)
+        return TW_OK;
+    return read_property(in, index, ret);
+}
+
+static enum tw_err check_has_keys(const struct entity *entity, struct err *err)
+{
+    if (entity->partition_key.at == NULL)
+        return err_fail(err, TW_INVALID, "the entity has no PartitionKey");
+    if (entity->row_key.at == NULL)
+        return err_fail(err, TW_INVALID, "the entity has no RowKey");
+    return TW_OK;
+}
+
+enum tw_err entity_parse(struct slice text, bool need_keys, struct arena *arena,
+    struct entity *ret, size_t *ret_end, struct err *err)
+{
+    struct json_member *members;
+    struct entity entity = {0};
+    size_t count, end;
+    enum tw_err result =
+        json_flat_object(text, arena, &members, &count, &end, err);
+
+    if (result != TW_OK)
+        return result;
+    entity.properties = arena_alloc(arena, count * sizeof(struct property));
+    for (size_t i = 0; i < count && result == TW_OK; i++)
+        result =
+            read_member(&(struct reading){members, count, err}, i, &entity);
+    if (result == TW_OK && need_keys)
+        result = check_has_keys(&entity, err);
+    if (result != TW_OK)
+        return result;
+    *ret = entity;
+    if (ret_end != NULL)
+        *ret_end = end;
+    return TW_OK;
+}
+
+/* ---- writing ---- */
+
+static void write_property(const struct property *property, struct buf *to)
+{
+    if (types[property->type].annotated) {
+        struct buf name;
+
+        buf_init(&name, property->name.len + sizeof(TYPE_SUFFIX));
+        buf_add_slice(&name, property->name);
+        buf_add_text(&name, TYPE_SUFFIX);
+        buf_add_char(to, ',');
+        json_add_string(to, buf_slice(&name));
+        buf_add_format(to, ":\"%s\"", types[property->type].name);
+        buf_done(&name);
+    }
+    buf_add_char(to, ',');
+    json_add_string(to, property->name);
+    buf_add_char(to, ':');
+    buf_add_slice(to, property->json);
+}
+
+void entity_write(const struct entity *entity, struct buf *to)
+{
+    buf_add_text(to, "{\"PartitionKey\":");
+    json_add_string(to, entity->partition_key);
+    buf_add_text(to, ",\"RowKey\":");
+    json_add_string(to, entity->row_key);
+    for (size_t i = 0; i < entity->property_count; i++)
+        write_property(&entity->properties[i], to);
+    buf_add_char(to, '}');
+}
+
+/* ---- values ---- */
+
+const struct property *entity_find(
+    const struct entity *entity, struct slice name)
+{
+    for (size_t i = 0; i < entity->property_count; i++) {
+        if (slice_equal(entity->properties[i].name, name))
+            return &entity->properties[i];
+    }
+    return NULL;
+}
+
+/* A string's JSON text without its quotes; the text itself if no escape is
+ * in it. */
+static struct slice unquoted(struct slice json)
+{
+    return (struct slice){json.at + 1, json.len - 2};
+}
+
+/* The decoded text of a value that is a JSON string; without escapes it is
+ * borrowed from the property, else it lives in arena. */
+static struct slice string_of(
+    const struct property *property, struct arena *arena)
+{
+    struct slice plain = unquoted(property->json);
+    struct slice text = plain;
+    struct json *json;
+
+    if (plain.len == 0 || memchr(plain.at, '\\', plain.len) == NULL)
+        return plain;
+    if (json_parse(property->json, 1, &json, NULL) == TW_OK) {
+        text = arena_copy(arena, json_string(json));
+        json_free(json);
+    }
+    return text;
+}
+
+bool property_boolean(const struct property *property, bool *ret)
+{
+    if (property->type != EDM_BOOLEAN)
+        return false;
+    *ret = slice_is(property->json, "true");
+    return true;
+}
+
+bool property_int32(const struct property *property, int32_t *ret)
+{
+    int64_t value;
+
+    if (property->type != EDM_INT32 ||
+        !text_int64(property->json, INT32_MIN, INT32_MAX, &value))
+        return false;
+    *ret = (int32_t)value;
+    return true;
+}
+
+bool property_int64(const struct property *property, int64_t *ret)
+{
+    return property->type == EDM_INT64 &&
+           text_int64(unquoted(property->json), INT64_MIN, INT64_MAX, ret);
+}
+
+bool property_integer(const struct property *property, int64_t *ret)
+{
+    int32_t small;
+
+    if (property_int32(property, &small)) {
+        *ret = small;
+        return true;
+    }
+    return property_int64(property, ret);
+}
+
+bool property_double(const struct property *property, double *ret)
+{
+    if (property->type != EDM_DOUBLE)
+        return false;
+    if (property->json.len > 0 && property->json.at[0] == '"')
+        return special_double(unquoted(property->json), ret);
+    return text_double(property->json, ret);
+}
+
+bool property_ticks(const struct property *property, int64_t *ret_ticks)
+{
+    return property->type == EDM_DATETIME &&
+           text_ticks(unquoted(property->json), ret_ticks);
+}
+
+static bool is_text(enum edm_type type)
+{
+    return type == EDM_STRING || type == EDM_GUID || type == EDM_DATETIME ||
+           type == EDM_BINARY;
+}
+
+bool property_text(
+    const struct property *property, struct arena *arena, struct slice *ret)
+{
+    if (!is_text(property->type))
+        return false;
+    *ret = arena_copy(arena, string_of(property, arena));
+    return true;
+}
+
+static bool texts_equal(const struct property *a, const struct property *b)
+{
+    struct arena arena;
+    bool equal;
+
+    arena_init(&arena);
+    equal = slice_equal(string_of(a, &arena), string_of(b, &arena));
+    arena_done(&arena);
+    return equal;
+}
+
+static bool guids_equal(const struct property *a, const struct property *b)
+{
+    return a->json.len == b->json.len &&
+           strncasecmp(a->json.at, b->json.at, a->json.len) == 0;
+}
+
+static bool doubles_equal(const struct property *a, const struct property *b)
+{
+    double x, y;
+
+    if (!property_double(a, &x) || !property_double(b, &y))
+        return false;
+    if (isnan(x) || isnan(y))
+        return isnan(x) && isnan(y);
+    return memcmp(&x, &y, sizeof(x)) == 0;
+}
+
+bool property_equal(const struct property *a, const struct property *b)
+{
+    int64_t x, y;
+
+    if (a->type != b->type)
+        return false;
+    if (slice_equal(a->json, b->json))
+        return true;
+    switch (a->type) {
+    case EDM_DOUBLE:
+        return doubles_equal(a, b);
+    case EDM_GUID:
+        return guids_equal(a, b);
+    case EDM_DATETIME:
+        return property_ticks(a, &x) && property_ticks(b, &y) && x == y;
+    case EDM_INT32:
+    case EDM_INT64:
+        return property_integer(a, &x) && property_integer(b, &y) && x == y;
+    case EDM_STRING:
+    case EDM_BINARY:
+        return texts_equal(a, b);
+    case EDM_BOOLEAN:
+        return false;
+    }
+    return false;
+}
+
+/* ---- building ---- */
+
+void entity_init(struct entity *entity, struct arena *arena,
+    struct slice partition_key, struct slice row_key)
+{
+    *entity = (struct entity){
+        .partition_key = arena_copy(arena, partition_key),
+        .row_key = arena_copy(arena, row_key),
+    };
+}
+
+/* The place for a property of that name, in a fresh array: the former one may
+ * be shared with a plain copy of the struct. */
+static struct property *place_for(
+    struct entity *entity, struct arena *arena, struct slice name)
+{
+    size_t count = entity->property_count, at = 0;
+    struct property *list =
+        arena_alloc(arena, (count + 1) * sizeof(struct property));
+
+    if (count > 0)
+        memcpy(list, entity->properties, count * sizeof(*list));
+    while (at < count && !slice_equal(list[at].name, name))
+        at++;
+    if (at == count)
+        entity->property_count++;
+    entity->properties = list;
+    return &list[at];
+}
+
+void entity_set(
+    struct entity *entity, struct arena *arena, const struct property *property)
+{
+    struct property *place = place_for(entity, arena, property->name);
+
+    *place = (struct property){
+        .name = arena_copy(arena, property->name),
+        .type = property->type,
+        .json = arena_copy(arena, property->json),
+    };
+}
+
+static void set_json(struct entity *entity, struct arena *arena,
+    const char *name, enum edm_type type, struct slice json)
+{
+    entity_set(entity, arena, &(struct property){slice_of(name), type, json});
+}
+
+void entity_set_string(struct entity *entity, struct arena *arena,
+    const char *name, struct slice value)
+{
+    struct buf json;
+
+    buf_init(&json, value.len * 6 + 2);
+    json_add_string(&json, value);
+    set_json(entity, arena, name, EDM_STRING, buf_slice(&json));
+    buf_done(&json);
+}
+
+void entity_set_int32(
+    struct entity *entity, struct arena *arena, const char *name, int32_t value)
+{
+    char json[16];
+
+    snprintf(json, sizeof(json), "%" PRId32, value);
+    set_json(entity, arena, name, EDM_INT32, slice_of(json));
+}
+
+void entity_set_int64(
+    struct entity *entity, struct arena *arena, const char *name, int64_t value)
+{
+    char json[32];
+
+    snprintf(json, sizeof(json), "\"%" PRId64 "\"", value);
+    set_json(entity, arena, name, EDM_INT64, slice_of(json));
+}
+
+void entity_set_boolean(
+    struct entity *entity, struct arena *arena, const char *name, bool value)
+{
+    set_json(
+        entity, arena, name, EDM_BOOLEAN, slice_of(value ? "true" : "false"));
+}
+
+/* The shortest digits that read back as the same value. */
+static void format_finite(double value, char *to, size_t room)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(to, room, "%.*g", digits, value);
+        if (strtod(to, NULL) == value)
+            break;
+    }
+    if (strpbrk(to, ".e") == NULL)
+        strncat(to, ".0", room - strlen(to) - 1);
+}
+
+void entity_set_double(
+    struct entity *entity, struct arena *arena, const char *name, double value)
+{
+    char json[40];
+
+    if (isnan(value))
+        snprintf(json, sizeof(json), "\"NaN\"");
+    else if (isinf(value))
+        snprintf(json, sizeof(json), "\"%sInfinity\"", value < 0 ? "-" : "");
+    else
+        format_finite(value, json, sizeof(json));
+    set_json(entity, arena, name, EDM_DOUBLE, slice_of(json));
+}
+
+void entity_set_datetime(
+    struct entity *entity, struct arena *arena, const char *name, int64_t ticks)
+{
+    char time[TEXT_TIME_MAX], json[TEXT_TIME_MAX + 2];
+
+    snprintf(json, sizeof(json), "\"%s\"", text_from_ticks(ticks, time));
+    set_json(entity, arena, name, EDM_DATETIME, slice_of(json));
+}
+
+/* A copy that keeps the difference between empty and absent. */
+static struct slice copied(struct arena *arena, struct slice slice)
+{
+    return slice.at ? arena_copy(arena, slice) : slice;
+}
+
+void entity_copy(
+    struct entity *to, struct arena *arena, const struct entity *from)
+{
+    struct entity copy = {
+        .partition_key = copied(arena, from->partition_key),
+        .row_key = copied(arena, from->row_key),
+        .etag = copied(arena, from->etag),
+        .timestamp = copied(arena, from->timestamp),
+        .property_count = from->property_count,
+    };
+
+    if (copy.property_count > 0)
+        copy.properties =
+            arena_alloc(arena, copy.property_count * sizeof(struct property));
+    for (size_t i = 0; i < copy.property_count; i++) {
+        copy.properties[i].name = arena_copy(arena, from->properties[i].name);
+        copy.properties[i].type = from->properties[i].type;
+        copy.properties[i].json = arena_copy(arena, from->properties[i].json);
+    }
+    *to = copy;
+}
+
+/* ---- limits ---- */
+
+size_t entity_json_bytes(const struct entity *entity)
+{
+    size_t bytes = sizeof("{\"PartitionKey\":\"\",\"RowKey\":\"\"}") - 1 +
+                   entity->partition_key.len + entity->row_key.len;
+
+    for (size_t i = 0; i < entity->property_count; i++)
+        bytes += sizeof(",\"\":") - 1 + entity->properties[i].name.len +
+                 entity->properties[i].json.len;
+    return bytes;
+}
+
+size_t entity_size(const struct entity *entity)
+{
+    return sizeof(*entity) + entity_json_bytes(entity) + entity->etag.len +
+           entity->timestamp.len +
+           entity->property_count * sizeof(struct property);
+}
+
+/* What the service counts for a value.
+ * Source: Understanding the Table service data model; a String is its length
+ * and two bytes a unit, a Binary its length and its bytes. */
+static size_t value_bytes(const struct property *property, struct arena *arena)
+{
+    struct slice text;
+    size_t padding = 0;
+
+    if (types[property->type].bytes > 0)
+        return types[property->type].bytes;
+    text = string_of(property, arena);
+    if (property->type == EDM_STRING)
+        return text_utf16_units(text) * 2;
+    while (padding < text.len && text.at[text.len - 1 - padding] == '=')
+        padding++;
+    return text.len / 4 * 3 - padding;
+}
+
+static enum tw_err check_property(const struct property *property,
+    struct arena *arena, size_t *total_bytes, struct err *err)
+{
+    static const char *const reserved[] = {
+        "PartitionKey", "RowKey", "Timestamp"};
+    enum tw_err result = entity_check_name(property->name, err);
+    size_t bytes;
+
+    if (result != TW_OK)
+        return result;
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+        if (slice_is(property->name, reserved[i]))
+            return err_fail(err, TW_INVALID,
+                "%s is a system property and cannot be set as another",
+                reserved[i]);
+    }
+    bytes = value_bytes(property, arena);
+    if (bytes > ENTITY_MAX_VALUE_BYTES)
+        return err_fail(err, TW_TOO_LARGE,
+            "property '%.*s' is larger than 64 KiB (%zu bytes)",
+            SLICE_ARG(property->name), bytes);
+    *total_bytes += 8 + text_utf16_units(property->name) * 2 + bytes +
+                    (types[property->type].bytes ? 0 : 4);
+    return TW_OK;
+}
+
+static enum tw_err check_properties(
+    const struct entity *entity, struct err *err)
+{
+    size_t bytes = 4 + 2 * (text_utf16_units(entity->partition_key) +
+                               text_utf16_units(entity->row_key));
+    enum tw_err result = TW_OK;
+    struct arena arena;
+
+    arena_init(&arena);
+    for (size_t i = 0; i < entity->property_count && result == TW_OK; i++)
+        result = check_property(&entity->properties[i], &arena, &bytes, err);
+    arena_done(&arena);
+    if (result == TW_OK && bytes > ENTITY_MAX_BYTES)
+        return err_fail(err, TW_TOO_LARGE,
+            "the entity is larger than 1 MiB (%zu bytes as the service "
+            "counts)",
+            bytes);
+    return result;
+}
+
+enum tw_err entity_check(const struct entity *entity, struct err *err)
+{
+    enum tw_err result =
+        entity_check_key("PartitionKey", entity->partition_key, err);
+
+    if (result == TW_OK)
+        result = entity_check_key("RowKey", entity->row_key, err);
+    if (result != TW_OK)
+        return result;
+    if (entity->property_count > ENTITY_MAX_PROPERTIES)
+        return err_fail(err, TW_INVALID,
+            "the entity has %zu properties; the service takes at most %d",
+            entity->property_count, ENTITY_MAX_PROPERTIES);
+    return check_properties(entity, err);
+}
+
+/* What is forbidden in keys, as words; NULL: allowed. */
+static const char *forbidden_in_key(uint32_t c, char *to, size_t room)
+{
+    if (c < 0x20 || (c >= 0x7f && c <= 0x9f))
+        snprintf(to, room, "the control character U+%04X", (unsigned)c);
+    else if (c < 0x7f && strchr("/\\#?", (int)c) != NULL)
+        snprintf(to, room, "the character %c", (char)c);
+    else
+        return NULL;
+    return to;
+}
+
+static enum tw_err fail_key(
+    const char *which, struct slice key, const char *what, struct err *err)
+{
+    struct buf quoted;
+
+    buf_init(&quoted, 1024);
+    text_quote(&quoted, key);
+    err_fail(err, TW_INVALID, "%s %s %s", which, buf_text(&quoted), what);
+    buf_done(&quoted);
+    return TW_INVALID;
+}
+
+enum tw_err entity_check_key(
+    const char *which, struct slice key, struct err *err)
+{
+    struct slice rest = key;
+    char character[48], what[128];
+    size_t len;
+
+    if (!text_is_utf8(key))
+        return fail_key(which, key, "is not valid UTF-8", err);
+    if (text_utf16_units(key) > ENTITY_MAX_KEY_UNITS)
+        return fail_key(which, key,
+            "is longer than 512 UTF-16 units, which the service refuses", err);
+    for (; rest.len > 0; rest.at += len, rest.len -= len) {
+        const char *found = forbidden_in_key(
+            text_decode(rest, &len), character, sizeof(character));
+
+        if (found == NULL)
+            continue;
+        snprintf(what, sizeof(what),
+            "contains %s, which the service forbids in keys", found);
+        return fail_key(which, key, what, err);
+    }
+    return TW_OK;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* A C# identifier; which of the characters beyond ASCII are letters is left
+ * to the service. */
+static bool is_identifier(struct slice name)
+{
+    if (name.len == 0 || is_digit(name.at[0]))
+        return false;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+
+        if (!is_letter(c) && !is_digit(c) && c != '_' &&
+            (unsigned char)c < 0x80)
+            return false;
+    }
+    return text_is_utf8(name);
+}
+
+enum tw_err entity_check_name(struct slice name, struct err *err)
+{
+    struct buf quoted;
+
+    if (is_identifier(name) && text_utf16_units(name) <= 255)
+        return TW_OK;
+    buf_init(&quoted, 1024);
+    text_quote(&quoted, name);
+    err_fail(err, TW_INVALID,
+        "%s is no property name: letters, digits and _, no digit first, at "
+        "most 255",
+        buf_text(&quoted));
+    buf_done(&quoted);
+    return TW_INVALID;
+}
+
+enum tw_err entity_check_table(struct slice name, struct err *err)
+{
+    bool good = name.len >= 3 && name.len <= 63 && is_letter(name.at[0]);
+    struct buf quoted;
+
+    for (size_t i = 0; i < name.len && good; i++)
+        good = is_letter(name.at[i]) || is_digit(name.at[i]);
+    if (good && !(name.len == 6 && strncasecmp(name.at, "tables", 6) == 0))
+        return TW_OK;
+    buf_init(&quoted, 1024);
+    text_quote(&quoted, name);
+    err_fail(err, TW_INVALID,
+        "%s is no table name: 3 to 63 letters and digits, a letter first, and "
+        "not tables",
+        buf_text(&quoted));
+    buf_done(&quoted);
+    return TW_INVALID;
+}

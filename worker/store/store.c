@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The door to both stores: arguments are checked once here, the fence is
+ * asked, and what a call leaves behind is reset, so that an implementation
+ * sees only what it can do and begins from a clean state.
+ */
+#include "worker/store/store.h"
+
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+#define SCAN_MAX_BYTES (32 * 1024 * 1024)
+#define SELECT_MAX 255
+#define QUEUE_MAX_HIDE_S 604800
+
+/* ---- pages, messages ---- */
+
+void page_init(struct page *page)
+{
+    *page = (struct page){0};
+    arena_init(&page->arena);
+}
+
+void page_done(struct page *page)
+{
+    arena_done(&page->arena);
+    page_init(page);
+}
+
+static void page_clear(struct page *page)
+{
+    arena_clear(&page->arena);
+    page->entities = NULL;
+    page->count = 0;
+    page->next = (struct continuation){0};
+}
+
+void messages_init(struct messages *messages)
+{
+    arena_init(&messages->arena);
+    messages->count = 0;
+}
+
+void messages_done(struct messages *messages)
+{
+    arena_done(&messages->arena);
+    messages->count = 0;
+}
+
+static void messages_clear(struct messages *messages)
+{
+    arena_clear(&messages->arena);
+    messages->count = 0;
+}
+
+/* ---- ranges of keys ---- */
+
+struct key_range key_range_exact(struct slice key)
+{
+    return (struct key_range){.has_from = true, .exact = true, .from = key};
+}
+
+/* How many bytes the last code point of valid UTF-8 takes. */
+static size_t last_code_point_bytes(struct slice text)
+{
+    size_t len = 1;
+
+    while (len < text.len && (text.at[text.len - len] & 0xc0) == 0x80)
+        len++;
+    return len;
+}
+
+/*
+ * The code point that follows c in both orders, 0: there is none. Surrogates
+ * are no code points. U+10000 follows U+D7FF (as UTF-16 it begins with D800)
+ * in both. Nothing follows U+FFFF in both: all beyond it begin with a
+ * surrogate, which is less.
+ */
+static uint32_t next_code_point(uint32_t c)
+{
+    if (c == 0xffff || c >= 0x10ffff)
+        return 0;
+    return c == 0xd7ff ? 0x10000 : c + 1;
+}
+
+/*
+ * A key above all that begin with prefix: its last code point that has a
+ * follower is replaced by it, and what comes behind is dropped. The two then
+ * differ first in that code point, and there in the same direction in both
+ * orders.
+ */
+static bool bound_above(
+    struct slice prefix, struct arena *arena, struct slice *ret)
+{
+    struct slice kept = prefix;
+
+    while (kept.len > 0) {
+        size_t bytes = last_code_point_bytes(kept), len;
+        struct slice last = {kept.at + kept.len - bytes, bytes};
+        uint32_t next = next_code_point(text_decode(last, &len));
+
+        kept.len -= bytes;
+        if (next != 0) {
+            struct buf key;
+
+            buf_init(&key, kept.len + 4);
+            buf_add_slice(&key, kept);
+            text_encode(&key, next);
+            *ret = arena_copy(arena, buf_slice(&key));
+            buf_done(&key);
+            return true;
+        }
+    }
+    return false;
+}
+
+struct key_range key_range_prefix(struct slice prefix, struct arena *arena)
+{
+    struct key_range range = {0};
+
+    if (prefix.len == 0)
+        return range;
+    range.has_from = true;
+    range.from = prefix;
+    range.has_below = bound_above(prefix, arena, &range.below);
+    return range;
+}
+
+bool key_range_has(const struct key_range *range, struct slice key)
+{
+    if (range->exact)
+        return slice_equal(range->from, key);
+    if (range->has_from) {
+        int order = slice_compare(key, range->from);
+
+        if (order < 0 || (order == 0 && range->from_exclusive))
+            return false;
+    }
+    return !range->has_below || slice_compare(key, range->below) < 0;
+}
+
+/* ---- what every call begins with ---- */
+
+static enum tw_err begin(struct attempt *attempt)
+{
+    attempt->sent_ms = 0;
+    attempt->date_ticks = 0;
+    attempt->retry_after_ms = -1;
+    attempt->http_status = 0;
+    attempt->err.text[0] = '\0';
+    if (fence_open(attempt->fence, world_boot_ms()))
+        return TW_OK;
+    return err_fail(
+        &attempt->err, TW_STOPPED, "the run's time is over; nothing was sent");
+}
+
+static enum tw_err begin_table(struct attempt *attempt, const char *table)
+{
+    enum tw_err result = begin(attempt);
+
+    if (result == TW_OK)
+        result = entity_check_table(slice_of(table), &attempt->err);
+    return result;
+}
+
+static enum tw_err begin_queue(
+    struct store *store, struct attempt *attempt, const char *queue)
+{
+    enum tw_err result = begin(attempt);
+
+    if (result == TW_OK)
+        result = store_check_queue(slice_of(queue), &attempt->err);
+    if (result == TW_OK && !store->traits.has_queues)
+        return err_fail(
+            &attempt->err, TW_INVALID, "store '%s' has no queues", store->name);
+    return result;
+}
+
+static enum tw_err check_number(struct attempt *attempt, const char *what,
+    int64_t value, int64_t min, int64_t max)
+{
+    if (value >= min && value <= max)
+        return TW_OK;
+    return err_fail(&attempt->err, TW_INVALID,
+        "%s is %lld; it must be %lld to %lld", what, (long long)value,
+        (long long)min, (long long)max);
+}
+
+/* ---- tables ---- */
+
+enum tw_err store_create_table(
+    struct store *store, struct attempt *attempt, const char *table)
+{
+    enum tw_err result = begin_table(attempt, table);
+
+    if (result != TW_OK)
+        return result;
+    return store->ops->create_table(store, attempt, table);
+}
+
+/* A copy in arena: what is given may lie in a page that is about to be
+ * cleared. */
+static struct continuation keep(struct continuation from, struct arena *arena)
+{
+    if (!from.more)
+        return (struct continuation){0};
+    return (struct continuation){
+        .partition_key = arena_copy(arena, from.partition_key),
+        .row_key = arena_copy(arena, from.row_key),
+        .more = true,
+    };
+}
+
+enum tw_err store_list_tables(struct store *store, struct attempt *attempt,
+    struct continuation from, struct page *ret)
+{
+    enum tw_err result = begin(attempt);
+    struct arena arena;
+
+    if (result != TW_OK)
+        return result;
+    arena_init(&arena);
+    from = keep(from, &arena);
+    page_clear(ret);
+    result = store->ops->list_tables(store, attempt, from, ret);
+    arena_done(&arena);
+    return result;
+}
+
+static enum tw_err check_select(
+    struct attempt *attempt, const struct scan_request *request)
+{
+    enum tw_err result = check_number(attempt, "the number of selected names",
+        request->select_count, 0, SELECT_MAX);
+
+    if (request->select == NULL)
+        return TW_OK;
+    for (size_t i = 0; i < request->select_count && result == TW_OK; i++)
+        result = entity_check_name(request->select[i], &attempt->err);
+    return result;
+}
+
+enum tw_err store_scan(struct store *store, struct attempt *attempt,
+    const struct scan_request *request, struct page *ret)
+{
+    struct scan_request whole = *request;
+    enum tw_err result = begin_table(attempt, request->table);
+    struct arena arena;
+
+    if (result == TW_OK)
+        result =
+            check_number(attempt, "top", request->top, 0, PAGE_MAX_ENTITIES);
+    if (result == TW_OK)
+        result = check_select(attempt, request);
+    if (result != TW_OK)
+        return result;
+    if (whole.top == 0)
+        whole.top = PAGE_MAX_ENTITIES;
+    if (whole.max_bytes == 0)
+        whole.max_bytes = SCAN_MAX_BYTES;
+    arena_init(&arena);
+    whole.from = keep(request->from, &arena);
+    page_clear(ret);
+    result = store->ops->scan(store, attempt, &whole, ret);
+    arena_done(&arena);
+    return result;
+}
+
+static enum tw_err check_keys(
+    struct slice partition_key, struct slice row_key, struct err *err)
+{
+    enum tw_err result = entity_check_key("PartitionKey", partition_key, err);
+
+    if (result == TW_OK)
+        result = entity_check_key("RowKey", row_key, err);
+    return result;
+}
+
+enum tw_err store_get(struct store *store, struct attempt *attempt,
+    const char *table, struct slice partition_key, struct slice row_key,
+    struct page *ret)
+{
+    enum tw_err result = begin_table(attempt, table);
+    struct arena arena;
+
+    if (result == TW_OK)
+        result = check_keys(partition_key, row_key, &attempt->err);
+    if (result != TW_OK)
+        return result;
+    arena_init(&arena);
+    partition_key = arena_copy(&arena, partition_key);
+    row_key = arena_copy(&arena, row_key);
+    page_clear(ret);
+    result =
+        store->ops->get(store, attempt, table, partition_key, row_key, ret);
+    arena_done(&arena);
+    return result;
+}
+
+/* It becomes a header: printable ASCII, and a condition, not a wish. */
+static enum tw_err check_etag(struct slice etag, struct err *err)
+{
+    if (etag.len == 0)
+        return err_fail(
+            err, TW_INVALID, "the operation needs the ETag that was read");
+    if (slice_is(etag, "*"))
+        return err_fail(
+            err, TW_INVALID, "the ETag * would overwrite whatever is there");
+    for (size_t i = 0; i < etag.len; i++) {
+        if (etag.at[i] < 0x20 || etag.at[i] > 0x7e)
+            return err_fail(
+                err, TW_INVALID, "the ETag has characters that no ETag has");
+    }
+    return TW_OK;
+}
+
+static enum tw_err check_operation(
+    const struct operation *operation, struct err *err)
+{
+    const struct entity *entity = &operation->entity;
+    enum tw_err result = TW_OK;
+
+    if (operation->type != OPERATION_INSERT)
+        result = check_etag(entity->etag, err);
+    if (result == TW_OK && operation->type != OPERATION_DELETE)
+        return entity_check(entity, err);
+    if (result == TW_OK)
+        result = check_keys(entity->partition_key, entity->row_key, err);
+    return result;
+}
+
+static enum tw_err check_neighbours(
+    const struct batch *batch, size_t index, struct err *err)
+{
+    const struct entity *entity = &batch->operations[index].entity;
+
+    if (!slice_equal(
+            entity->partition_key, batch->operations[0].entity.partition_key))
+        return err_fail(err, TW_INVALID,
+            "operation %zu has another PartitionKey than the first; a batch "
+            "has one",
+            index);
+    for (size_t i = 0; i < index; i++) {
+        if (slice_equal(entity->row_key, batch->operations[i].entity.row_key))
+            return err_fail(err, TW_INVALID,
+                "operations %zu and %zu have the same RowKey; a batch changes "
+                "an entity once",
+                i, index);
+    }
+    return TW_OK;
+}
+
+/* *failed: the operation at fault; unchanged where it is the whole. */
+static enum tw_err check_operations(
+    const struct batch *batch, size_t *failed, size_t *bytes, struct err *err)
+{
+    *bytes = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct operation *operation = &batch->operations[i];
+        enum tw_err result = check_neighbours(batch, i, err);
+
+        if (result == TW_OK)
+            result = check_operation(operation, err);
+        if (result != TW_OK) {
+            *failed = i;
+            return result;
+        }
+        if (operation->type != OPERATION_DELETE)
+            *bytes += entity_json_bytes(&operation->entity);
+    }
+    return TW_OK;
+}
+
+static enum tw_err check_batch(struct store *store, struct attempt *attempt,
+    const struct batch *batch, size_t *failed)
+{
+    enum tw_err result =
+        check_number(attempt, "the number of operations in a batch",
+            (int64_t)batch->count, 1, BATCH_MAX_OPERATIONS);
+    size_t bytes;
+
+    if (result == TW_OK)
+        result = check_operations(batch, failed, &bytes, &attempt->err);
+    if (result == TW_OK && bytes > store->traits.batch_max_bytes)
+        return err_fail(&attempt->err, TW_TOO_LARGE,
+            "the batch is larger than %zu bytes",
+            store->traits.batch_max_bytes);
+    return result;
+}
+
+enum tw_err store_batch(struct store *store, struct attempt *attempt,
+    const struct batch *batch, struct batch_result *ret)
+{
+    enum tw_err result;
+
+    ret->failed = batch->count;
+    result = begin_table(attempt, batch->table);
+    if (result == TW_OK)
+        result = check_batch(store, attempt, batch, &ret->failed);
+    if (result != TW_OK)
+        return result;
+    return store->ops->batch(store, attempt, batch, ret);
+}
+
+/* ---- queues ---- */
+
+static bool is_lower_or_digit(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool is_queue_name(struct slice name)
+{
+    if (name.len < 3 || name.len > 63)
+        return false;
+    for (size_t i = 0; i < name.len; i++) {
+        bool edge = i == 0 || i == name.len - 1;
+
+        if (is_lower_or_digit(name.at[i]))
+            continue;
+        if (name.at[i] != '-' || edge || name.at[i - 1] == '-')
+            return false;
+    }
+    return true;
+}
+
+enum tw_err store_check_queue(struct slice name, struct err *err)
+{
+    struct buf quoted;
+
+    if (is_queue_name(name))
+        return TW_OK;
+    buf_init(&quoted, 1024);
+    text_quote(&quoted, name);
+    err_fail(err, TW_INVALID,
+        "%s is no queue name: 3 to 63 of a-z, 0-9 and -, a letter or digit at "
+        "both ends, no --",
+        buf_text(&quoted));
+    buf_done(&quoted);
+    return TW_INVALID;
+}
+
+enum tw_err store_queue_create(
+    struct store *store, struct attempt *attempt, const char *queue)
+{
+    enum tw_err result = begin_queue(store, attempt, queue);
+
+    if (result != TW_OK)
+        return result;
+    return store->ops->queue_create(store, attempt, queue);
+}
+
+/* The wire is XML 1.0: most controls and two non-characters have no form in
+ * it, not even escaped. */
+static bool xml_carries(struct slice text)
+{
+    size_t len;
+
+    if (!text_is_utf8(text))
+        return false;
+    for (; text.len > 0; text.at += len, text.len -= len) {
+        uint32_t c = text_decode(text, &len);
+
+        if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0xfffe ||
+            c == 0xffff)
+            return false;
+    }
+    return true;
+}
+
+static enum tw_err check_message(struct attempt *attempt, struct slice text)
+{
+    if (text.len > QUEUE_MAX_MESSAGE_BYTES)
+        return err_fail(&attempt->err, TW_TOO_LARGE,
+            "the message has %zu bytes; a queue takes at most 64 KiB",
+            text.len);
+    if (!xml_carries(text))
+        return err_fail(&attempt->err, TW_INVALID,
+            "the message holds bytes that a queue cannot carry as text; send "
+            "it as base64");
+    return TW_OK;
+}
+
+enum tw_err store_queue_put(struct store *store, struct attempt *attempt,
+    const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
+{
+    enum tw_err result = begin_queue(store, attempt, queue);
+
+    if (result == TW_OK)
+        result = check_message(attempt, text);
+    if (result == TW_OK)
+        result = check_number(attempt,
+            "the time a message is hidden, in "
+            "seconds,",
+            hide_s, 0, QUEUE_MAX_HIDE_S);
+    if (result != TW_OK)
+        return result;
+    messages_clear(ret);
+    return store->ops->queue_put(store, attempt, queue, text, hide_s, ret);
+}
+
+enum tw_err store_queue_get(struct store *store, struct attempt *attempt,
+    const char *queue, unsigned count, int64_t visibility_timeout_s,
+    struct messages *ret)
+{
+    enum tw_err result = begin_queue(store, attempt, queue);
+
+    if (result == TW_OK)
+        result = check_number(
+            attempt, "the number of messages", count, 1, QUEUE_MAX_GET);
+    if (result == TW_OK)
+        result = check_number(attempt, "the visibility timeout in seconds",
+            visibility_timeout_s, 1, QUEUE_MAX_HIDE_S);
+    if (result != TW_OK)
+        return result;
+    messages_clear(ret);
+    return store->ops->queue_get(
+        store, attempt, queue, count, visibility_timeout_s, ret);
+}
+
+/* Both become parts of a URL. */
+static enum tw_err check_receipt(
+    struct attempt *attempt, struct slice id, struct slice pop_receipt)
+{
+    if (id.len == 0 || id.len >= QUEUE_ID_MAX)
+        return err_fail(
+            &attempt->err, TW_INVALID, "the message id is no message id");
+    if (pop_receipt.len == 0 || pop_receipt.len >= QUEUE_RECEIPT_MAX)
+        return err_fail(
+            &attempt->err, TW_INVALID, "the pop receipt is no pop receipt");
+    return TW_OK;
+}
+
+enum tw_err store_queue_renew(struct store *store, struct attempt *attempt,
+    const char *queue, struct slice id, char *pop_receipt, int64_t hide_s)
+{
+    enum tw_err result = begin_queue(store, attempt, queue);
+
+    if (result == TW_OK)
+        result = check_receipt(attempt, id, slice_of(pop_receipt));
+    if (result == TW_OK)
+        result = check_number(attempt, "the visibility timeout in seconds",
+            hide_s, 0, QUEUE_MAX_HIDE_S);
+    if (result != TW_OK)
+        return result;
+    return store->ops->queue_renew(
+        store, attempt, queue, id, pop_receipt, hide_s);
+}
+
+enum tw_err store_queue_delete(struct store *store, struct attempt *attempt,
+    const char *queue, struct slice id, struct slice pop_receipt)
+{
+    enum tw_err result = begin_queue(store, attempt, queue);
+
+    if (result == TW_OK)
+        result = check_receipt(attempt, id, pop_receipt);
+    if (result != TW_OK)
+        return result;
+    return store->ops->queue_delete(store, attempt, queue, id, pop_receipt);
+}
+
+enum tw_err store_queue_peek(struct store *store, struct attempt *attempt,
+    const char *queue, unsigned count, struct messages *ret)
+{
+    enum tw_err result = begin_queue(store, attempt, queue);
+
+    if (result == TW_OK)
+        result = check_number(
+            attempt, "the number of messages", count, 1, QUEUE_MAX_GET);
+    if (result != TW_OK)
+        return result;
+    messages_clear(ret);
+    return store->ops->queue_peek(store, attempt, queue, count, ret);
+}
+
+enum tw_err store_queue_count(struct store *store, struct attempt *attempt,
+    const char *queue, int64_t *ret)
+{
+    enum tw_err result = begin_queue(store, attempt, queue);
+
+    if (result != TW_OK)
+        return result;
+    return store->ops->queue_count(store, attempt, queue, ret);
+}
+
+void store_close(struct store *store)
+{
+    if (store != NULL)
+        store->ops->close(store);
+}
