@@ -69,11 +69,19 @@ struct kind {
      */
     void *(*load)(const struct yaml_node *node, struct job_loader *loader);
 
+    /*
+     * accept: may a run have these arguments? Looks at nothing but them, sends
+     * nothing. Not TW_OK: a run could never succeed (a forbidden key); err says
+     * why. Asked before a run is put into the ledger.
+     */
+    enum tw_err (*accept)(
+        const struct job *job, const struct run_args *args, struct err *err);
+
     /* explain: lines for people: what it reads and writes, in order. */
     void (*explain)(const struct job *job, struct buf *to);
 
-    /* tables: calls each(ctx, store index, table name, archive folder or NULL)
-     * for every table it touches. */
+    /* tables: calls each(ctx, store index, table name) for every table it
+     * reads or writes, perhaps more than once. */
     void (*tables)(const struct job *job,
         void (*each)(void *ctx, size_t store, const char *table), void *ctx);
 

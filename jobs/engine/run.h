@@ -90,6 +90,8 @@ struct run {
     const struct fence *fence;
     struct run_counts counts;
 
+    _Atomic int32_t passes; /* begun since the run began (Passes) */
+
     int64_t resumes_ticks; /* set by the kind before RUN_WAITING */
 
     /* For a progress line: the share of the key range that is done, in

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Templates: a text in which {x} stands for an argument of the job, a property
+ * of an entity, or an expression over them:
+ *
+ *   {PartitionKey}_{9999 - year(CreatedOn)}_{13 - month(CreatedOn):02}
+ *
+ * Integers (64 bits, overflow fails): + - * / %; comparisons == != < <= > >=;
+ * if(cond, a, b); year month day week hour ticks of a DateTime (UTC; week 1 to
+ * 5 of the month; ticks are .NET's); lower upper (ASCII letters only);
+ * hash(text, n); 'text' constants; :width pads with zeros; {{ and }} are
+ * braces. An argument hides a property of the same name. What is missing or
+ * of the wrong type fails the entity; it never becomes an empty text.
+ */
+#ifndef TW_JOBS_ENGINE_TEMPLATE_H
+#define TW_JOBS_ENGINE_TEMPLATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/problems.h"
+#include "jobs/engine/run.h"
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/store/entity.h"
+
+struct template; /* lives in the arena it was compiled into; immutable */
+
+/* What names may mean. */
+struct template_scope {
+    const struct slice *args; /* the job's arguments, all strings */
+    size_t arg_count;
+    bool has_entity; /* other names are properties of an entity (for a child:
+                        of its parent), PartitionKey and RowKey among them */
+};
+
+/*
+ * template_compile: text as it stands in the file at mark (environment already
+ * replaced). NULL: every mistake is added to problems at its own line and
+ * column; a name that nothing bears comes with the nearest that is there.
+ */
+const struct template *template_compile(struct slice text, struct mark mark,
+    const struct template_scope *scope, struct arena *arena,
+    struct problems *problems);
+
+/*
+ * template_compile_filter: an OData filter. '...{x}...' within quotes renders
+ * as one quoted literal, its quotes doubled; a bare {x} must render as a
+ * number, true or false (an Int64 gets its L); datetime'{x}' and guid'{x}' are
+ * checked. The shape of the filter is checked here, with sample values.
+ */
+const struct template *template_compile_filter(struct slice text,
+    struct mark mark, const struct template_scope *scope, struct arena *arena,
+    struct problems *problems);
+
+/*
+ * template_render: add the text to `to`. args in the order of the scope's;
+ * entity is NULL where the scope has none. TW_INVALID: err names the property
+ * or argument and what was wrong with it; `to` is then incomplete.
+ */
+TW_MUST_USE enum tw_err template_render(const struct template *template,
+    const struct run_args *args, const struct entity *entity, struct buf *to,
+    struct err *err);
+
+/* template_properties: the properties it reads, without PartitionKey and
+ * RowKey, each once; borrowed. */
+const struct slice *template_properties(
+    const struct template *template, size_t *ret_count);
+
+/* template_source: the text it was compiled from. */
+struct slice template_source(const struct template *template);
+
+/* template_is_constant: no {..} in it. */
+bool template_is_constant(const struct template *template);
+
+/* template_lone_arg: where it is nothing but one {argument}, its index;
+ * else -1. For reading rules backwards. */
+int template_lone_arg(const struct template *template);
+
+#endif
