@@ -444,12 +444,21 @@ static bool is_text(enum edm_type type)
            type == EDM_BINARY;
 }
 
-bool property_text(
+bool property_peek_text(
     const struct property *property, struct arena *arena, struct slice *ret)
 {
     if (!is_text(property->type))
         return false;
-    *ret = arena_copy(arena, string_of(property, arena));
+    *ret = string_of(property, arena);
+    return true;
+}
+
+bool property_text(
+    const struct property *property, struct arena *arena, struct slice *ret)
+{
+    if (!property_peek_text(property, arena, ret))
+        return false;
+    *ret = arena_copy(arena, *ret);
     return true;
 }
 

@@ -93,6 +93,11 @@ bool property_ticks(const struct property *property, int64_t *ret_ticks);
 bool property_text(
     const struct property *property, struct arena *arena, struct slice *ret);
 
+/* property_peek_text: the same without a copy where none is needed: lives as
+ * long as both arena and property->json. */
+bool property_peek_text(
+    const struct property *property, struct arena *arena, struct slice *ret);
+
 /* property_equal: same type and same value (DateTime by ticks, Guid without
  * case, Binary and String by bytes, Double by bits, NaN equals NaN). */
 bool property_equal(const struct property *a, const struct property *b);

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OData filters: comparisons of a property with a constant, and / or / not,
- * parentheses; at most 15 comparisons. Type strict; an entity that lacks the
- * property never matches, not even `ne`.
+ * OData filters: `property op constant` with eq ne gt ge lt le, joined by and
+ * (binds tighter) and or, negated by not (...); at most 15 comparisons.
+ * Constants: 'text' (' doubled), 5 (Int32), 5L (Int64), 2.5 or 1e-3 (Double),
+ * true, false, datetime'2024-01-01T00:00:00Z', guid'...', X'0aff' and
+ * binary'0aff'.
+ *
+ * Type strict: a comparison with a constant of another type is false, as it
+ * is for an entity that lacks the property, even with ne; so `not (p ge 5)`
+ * is true for one. Strings are ordered by UTF-16 units, times by ticks,
+ * false before true; NaN differs from everything, itself too.
  *
  * Source: Table service REST, "Querying tables and entities".
  */
@@ -28,6 +35,12 @@ struct filter; /* lives in the arena it was parsed into; immutable */
  */
 TW_MUST_USE enum tw_err filter_parse(struct slice text, struct arena *arena,
     const struct filter **ret, struct err *err);
+
+/* filter_check: would filter_parse take it? *ret_offset: the byte where it
+ * goes wrong; err is without the column, for callers with a place of their
+ * own. Unchanged on TW_OK. */
+TW_MUST_USE enum tw_err filter_check(
+    struct slice text, size_t *ret_offset, struct err *err);
 
 /* filter_matches: NULL matches everything. */
 bool filter_matches(const struct filter *filter, const struct entity *entity);

@@ -1,0 +1,679 @@
+/* SPDX-License-Identifier: MIT */
+/* OData filters: read once into a tree, asked per entity. */
+#include "worker/store/filter.h"
+
+#include <stdint.h>
+#include <strings.h>
+
+#include "worker/base/crypto.h"
+#include "worker/base/text.h"
+
+/* Of parentheses and nots in each other. */
+#define MAX_DEPTH 64
+
+enum node_type { NODE_AND, NODE_OR, NODE_NOT, NODE_COMPARE };
+
+enum comparison { CMP_EQ, CMP_NE, CMP_GT, CMP_GE, CMP_LT, CMP_LE };
+
+struct constant {
+    enum edm_type type;
+    int64_t number; /* Int32, Int64, Boolean, DateTime (ticks) */
+    double real;
+    struct slice text; /* String decoded, Guid as written, Binary as bytes */
+};
+
+struct node {
+    enum node_type type;
+    const struct node *left, *right; /* NODE_NOT: left alone */
+    struct slice name;               /* NODE_COMPARE, from here */
+    enum comparison comparison;
+    struct constant constant;
+};
+
+struct filter {
+    const struct node *root; /* NULL: matches everything */
+    struct slice names[FILTER_MAX_COMPARISONS];
+    size_t name_count;
+};
+
+/* ---- reading ---- */
+
+struct parser {
+    struct slice text;
+    size_t at;
+    unsigned depth;
+    unsigned comparisons;
+    struct arena *arena;
+    struct filter *filter;
+    struct err *err;
+};
+
+/* Leaves at where the trouble is. */
+static enum tw_err fail(struct parser *in, size_t at, const char *what)
+{
+    in->at = at;
+    return err_fail(in->err, TW_INVALID, "%s", what);
+}
+
+static bool at_end(const struct parser *in)
+{
+    return in->at == in->text.len;
+}
+
+static char peek(const struct parser *in)
+{
+    return at_end(in) ? '\0' : in->text.at[in->at];
+}
+
+/* strchr alone finds a NUL in every set. */
+static bool is_one_of(char c, const char *set)
+{
+    return c != '\0' && strchr(set, c) != NULL;
+}
+
+static void skip_blanks(struct parser *in)
+{
+    while (is_one_of(peek(in), " \t\r\n"))
+        in->at++;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) ||
+           c == '_' || (unsigned char)c >= 0x80;
+}
+
+/* The word at the current place, without moving; may be empty. */
+static struct slice look_word(const struct parser *in)
+{
+    size_t end = in->at;
+
+    while (end < in->text.len && is_word_char(in->text.at[end]))
+        end++;
+    return (struct slice){in->text.at + in->at, end - in->at};
+}
+
+static bool take_word(struct parser *in, const char *word)
+{
+    skip_blanks(in);
+    if (!slice_is(look_word(in), word))
+        return false;
+    in->at += strlen(word);
+    return true;
+}
+
+static bool take_char(struct parser *in, char c)
+{
+    skip_blanks(in);
+    if (at_end(in) || peek(in) != c)
+        return false;
+    in->at++;
+    return true;
+}
+
+/* What stands between quotes from the current place on, '' as '. */
+static enum tw_err read_quoted(struct parser *in, struct slice *ret)
+{
+    size_t start = in->at++;
+    struct buf text;
+
+    buf_init(&text, in->text.len);
+    while (!at_end(in)) {
+        char c = in->text.at[in->at++];
+
+        if (c == '\'') {
+            if (peek(in) != '\'') {
+                *ret = arena_copy(in->arena, buf_slice(&text));
+                buf_done(&text);
+                return TW_OK;
+            }
+            in->at++;
+        }
+        buf_add_char(&text, c);
+    }
+    buf_done(&text);
+    return fail(in, start,
+        "this ' is never closed (a ' in a text is written "
+        "'')");
+}
+
+static bool read_datetime(
+    struct parser *in, struct slice text, struct constant *ret)
+{
+    (void)in;
+    ret->type = EDM_DATETIME;
+    return text.len > 0 && text.at[text.len - 1] == 'Z' &&
+           text_ticks(text, &ret->number);
+}
+
+static int hex_value(char c)
+{
+    if (is_digit(c))
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static bool read_guid(
+    struct parser *in, struct slice text, struct constant *ret)
+{
+    static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+    (void)in;
+    ret->type = EDM_GUID;
+    ret->text = text;
+    if (text.len != sizeof(shape) - 1)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (shape[i] == '-' ? text.at[i] != '-' : hex_value(text.at[i]) < 0)
+            return false;
+    }
+    return true;
+}
+
+static bool read_binary(
+    struct parser *in, struct slice text, struct constant *ret)
+{
+    char *bytes = arena_alloc(in->arena, text.len / 2 + 1);
+
+    ret->type = EDM_BINARY;
+    ret->text = (struct slice){bytes, text.len / 2};
+    if (text.len % 2 != 0)
+        return false;
+    for (size_t i = 0; i < text.len; i += 2) {
+        int high = hex_value(text.at[i]), low = hex_value(text.at[i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        bytes[i / 2] = (char)(high * 16 + low);
+    }
+    return true;
+}
+
+/* Constants of the form prefix'...'. */
+static const struct {
+    const char *prefix;
+    bool (*read)(struct parser *in, struct slice text, struct constant *ret);
+    const char *wanted;
+} quoted_kinds[] = {
+    {"datetime", read_datetime,
+        "a datetime is written datetime'2024-01-01T00:00:00Z'"},
+    {"guid", read_guid,
+        "a guid is written guid'' with 8-4-4-4-12 hexadecimal digits"},
+    {"X", read_binary, "a binary is written X'0aff', two digits a byte"},
+    {"binary", read_binary,
+        "a binary is written binary'0aff', two digits a byte"},
+};
+
+/* The characters of a number: digits, point, exponent with its sign. */
+static struct slice look_number(const struct parser *in)
+{
+    size_t end = in->at;
+
+    if (end < in->text.len && in->text.at[end] == '-')
+        end++;
+    while (end < in->text.len &&
+           (is_word_char(in->text.at[end]) || in->text.at[end] == '.' ||
+               (is_one_of(in->text.at[end], "+-") &&
+                   is_one_of(in->text.at[end - 1], "eE"))))
+        end++;
+    return (struct slice){in->text.at + in->at, end - in->at};
+}
+
+static bool has_any(struct slice text, const char *of)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (is_one_of(text.at[i], of))
+            return true;
+    }
+    return false;
+}
+
+static enum tw_err read_number(struct parser *in, struct constant *ret)
+{
+    size_t start = in->at;
+    struct slice text = look_number(in);
+    struct slice digits = {text.at, text.len - (text.len > 0)};
+
+    in->at += text.len;
+    if (text.at[text.len - 1] == 'L') {
+        ret->type = EDM_INT64;
+        if (text_int64(digits, INT64_MIN, INT64_MAX, &ret->number))
+            return TW_OK;
+        return fail(in, start, "this is no 64-bit number");
+    }
+    if (has_any(text, ".eE")) {
+        ret->type = EDM_DOUBLE;
+        if (text_double(text, &ret->real))
+            return TW_OK;
+        return fail(in, start, "this is no number");
+    }
+    ret->type = EDM_INT32;
+    if (text_int64(text, INT32_MIN, INT32_MAX, &ret->number))
+        return TW_OK;
+    if (text_int64(text, INT64_MIN, INT64_MAX, &ret->number))
+        return fail(
+            in, start, "this number needs 64 bits: write it with L behind it");
+    return fail(in, start, "this is no number");
+}
+
+static enum tw_err read_prefixed(
+    struct parser *in, struct slice word, struct constant *ret)
+{
+    size_t start = in->at;
+
+    for (size_t i = 0; i < sizeof(quoted_kinds) / sizeof(quoted_kinds[0]);
+         i++) {
+        struct slice text;
+        enum tw_err result;
+
+        if (!slice_is(word, quoted_kinds[i].prefix))
+            continue;
+        in->at += word.len;
+        result = read_quoted(in, &text);
+        if (result == TW_OK && !quoted_kinds[i].read(in, text, ret))
+            return fail(in, start, quoted_kinds[i].wanted);
+        return result;
+    }
+    return fail(in, start,
+        "no constant begins so: there are 'text', datetime'', guid'', X'' and "
+        "binary''");
+}
+
+static enum tw_err read_constant(struct parser *in, struct constant *ret)
+{
+    struct slice word;
+
+    skip_blanks(in);
+    if (peek(in) == '\'') {
+        ret->type = EDM_STRING;
+        return read_quoted(in, &ret->text);
+    }
+    if (is_digit(peek(in)) || peek(in) == '-' || peek(in) == '.')
+        return read_number(in, ret);
+    word = look_word(in);
+    if (word.len > 0 && in->at + word.len < in->text.len &&
+        word.at[word.len] == '\'')
+        return read_prefixed(in, word, ret);
+    if (slice_is(word, "true") || slice_is(word, "false")) {
+        ret->type = EDM_BOOLEAN;
+        ret->number = slice_is(word, "true");
+        in->at += word.len;
+        return TW_OK;
+    }
+    return fail(in, in->at,
+        "expected a constant: 'text', 5, 5L, 2.5, true, false, datetime'', "
+        "guid'', X''");
+}
+
+static enum tw_err read_operator(struct parser *in, enum comparison *ret)
+{
+    static const char *const names[] = {
+        [CMP_EQ] = "eq",
+        [CMP_NE] = "ne",
+        [CMP_GT] = "gt",
+        [CMP_GE] = "ge",
+        [CMP_LT] = "lt",
+        [CMP_LE] = "le",
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (take_word(in, names[i])) {
+            *ret = (enum comparison)i;
+            return TW_OK;
+        }
+    }
+    return fail(in, in->at, "expected eq, ne, gt, ge, lt or le");
+}
+
+static void remember_name(struct filter *filter, struct slice name)
+{
+    for (size_t i = 0; i < filter->name_count; i++) {
+        if (slice_equal(filter->names[i], name))
+            return;
+    }
+    filter->names[filter->name_count++] = name;
+}
+
+static bool is_reserved(struct slice word)
+{
+    static const char *const words[] = {"and", "or", "not", "eq", "ne", "gt",
+        "ge", "lt", "le", "true", "false", "null"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (slice_is(word, words[i]))
+            return true;
+    }
+    return false;
+}
+
+static enum tw_err read_comparison(struct parser *in, struct node *node)
+{
+    struct slice word;
+    enum tw_err result;
+
+    skip_blanks(in);
+    word = look_word(in);
+    if (at_end(in) || word.len == 0 || is_digit(word.at[0]) ||
+        is_reserved(word))
+        return fail(in, in->at, "expected the name of a property");
+    if (in->comparisons++ == FILTER_MAX_COMPARISONS)
+        return fail(in, in->at,
+            "this is the 16th comparison; the service "
+            "takes at most 15");
+    node->type = NODE_COMPARE;
+    node->name = arena_copy(in->arena, word);
+    in->at += word.len;
+    result = read_operator(in, &node->comparison);
+    if (result == TW_OK)
+        result = read_constant(in, &node->constant);
+    if (result == TW_OK)
+        remember_name(in->filter, node->name);
+    return result;
+}
+
+static enum tw_err read_or(struct parser *in, const struct node **ret);
+
+static enum tw_err read_group(struct parser *in, const struct node **ret)
+{
+    size_t start = in->at - 1;
+    enum tw_err result;
+
+    if (in->depth++ == MAX_DEPTH)
+        return fail(in, start, "too many parentheses in each other");
+    result = read_or(in, ret);
+    if (result != TW_OK)
+        return result;
+    in->depth--;
+    if (!take_char(in, ')'))
+        return fail(in, in->at, "expected and, or, or a )");
+    return TW_OK;
+}
+
+static enum tw_err read_unary(struct parser *in, const struct node **ret)
+{
+    struct node *node;
+    enum tw_err result;
+
+    if (take_char(in, '('))
+        return read_group(in, ret);
+    node = arena_alloc(in->arena, sizeof(*node));
+    if (take_word(in, "not")) {
+        if (!take_char(in, '('))
+            return fail(in, in->at, "expected ( after not");
+        node->type = NODE_NOT;
+        result = read_group(in, &node->left);
+    } else {
+        result = read_comparison(in, node);
+    }
+    if (result == TW_OK)
+        *ret = node;
+    return result;
+}
+
+/* One or more operands joined by word. */
+static enum tw_err read_joined(struct parser *in, const char *word,
+    enum node_type type,
+    enum tw_err (*operand)(struct parser *, const struct node **),
+    const struct node **ret)
+{
+    enum tw_err result = operand(in, ret);
+
+    while (result == TW_OK && take_word(in, word)) {
+        struct node *node = arena_alloc(in->arena, sizeof(*node));
+
+        node->type = type;
+        node->left = *ret;
+        result = operand(in, &node->right);
+        *ret = node;
+    }
+    return result;
+}
+
+static enum tw_err read_and(struct parser *in, const struct node **ret)
+{
+    return read_joined(in, "and", NODE_AND, read_unary, ret);
+}
+
+static enum tw_err read_or(struct parser *in, const struct node **ret)
+{
+    return read_joined(in, "or", NODE_OR, read_and, ret);
+}
+
+static enum tw_err read_filter(struct parser *in)
+{
+    enum tw_err result;
+
+    if (!text_is_utf8(in->text))
+        return fail(in, 0, "not valid UTF-8");
+    skip_blanks(in);
+    if (at_end(in))
+        return TW_OK;
+    result = read_or(in, &in->filter->root);
+    skip_blanks(in);
+    if (result == TW_OK && !at_end(in))
+        return fail(in, in->at, "expected and, or, or the end");
+    return result;
+}
+
+/* Characters before the offset, counted from 1. */
+static size_t column_of(struct slice text, size_t offset)
+{
+    size_t column = 1;
+
+    for (size_t i = 0; i < offset; i++)
+        column += (text.at[i] & 0xc0) != 0x80;
+    return column;
+}
+
+enum tw_err filter_parse(struct slice text, struct arena *arena,
+    const struct filter **ret, struct err *err)
+{
+    struct filter *filter = arena_alloc(arena, sizeof(*filter));
+    struct parser in = {
+        .text = text, .arena = arena, .filter = filter, .err = err};
+    enum tw_err result = read_filter(&in);
+
+    if (result == TW_OK)
+        *ret = filter;
+    else
+        err_prefix(err, "filter, column %zu", column_of(text, in.at));
+    return result;
+}
+
+enum tw_err filter_check(struct slice text, size_t *ret_offset, struct err *err)
+{
+    struct filter filter = {0};
+    struct arena arena;
+    struct parser in = {
+        .text = text, .arena = &arena, .filter = &filter, .err = err};
+    enum tw_err result;
+
+    arena_init(&arena);
+    result = read_filter(&in);
+    arena_done(&arena);
+    if (result != TW_OK)
+        *ret_offset = in.at;
+    return result;
+}
+
+/* ---- asking ---- */
+
+/* The order of a property and a constant: less, equal, more, or none because
+ * they cannot be compared. */
+enum order { LESS, EQUAL, MORE, NAN_MEETS, NO_MATCH };
+
+static enum order order_of(int64_t sign)
+{
+    return sign < 0 ? LESS : sign > 0 ? MORE : EQUAL;
+}
+
+static enum order order_integers(int64_t a, int64_t b)
+{
+    return order_of((a > b) - (a < b));
+}
+
+static enum order order_doubles(double a, double b)
+{
+    if (a != a || b != b)
+        return NAN_MEETS;
+    return order_of((a > b) - (a < b));
+}
+
+static int compare_guids(struct slice a, struct slice b)
+{
+    size_t shared = a.len < b.len ? a.len : b.len;
+    int order = strncasecmp(a.at, b.at, shared);
+
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+static enum order order_binaries(struct slice base64, struct slice bytes)
+{
+    enum order order = NO_MATCH;
+    struct buf decoded;
+
+    buf_init(&decoded, base64.len);
+    if (crypto_unbase64(&decoded, base64))
+        order = order_of(slice_compare(buf_slice(&decoded), bytes));
+    buf_done(&decoded);
+    return order;
+}
+
+static enum order order_texts(
+    const struct property *property, const struct constant *constant)
+{
+    enum order order = NO_MATCH;
+    struct arena arena;
+    struct slice text;
+
+    arena_init(&arena);
+    if (!property_peek_text(property, &arena, &text))
+        order = NO_MATCH;
+    else if (constant->type == EDM_GUID)
+        order = order_of(compare_guids(text, constant->text));
+    else if (constant->type == EDM_BINARY)
+        order = order_binaries(text, constant->text);
+    else
+        order = order_of(text_utf16_compare(text, constant->text));
+    arena_done(&arena);
+    return order;
+}
+
+static enum order order_property(
+    const struct property *property, const struct constant *constant)
+{
+    int64_t integer;
+    double real;
+    bool truth;
+
+    if (property->type != constant->type)
+        return NO_MATCH;
+    if (property_integer(property, &integer) ||
+        property_ticks(property, &integer))
+        return order_integers(integer, constant->number);
+    if (property_boolean(property, &truth))
+        return order_integers(truth, constant->number);
+    if (property_double(property, &real))
+        return order_doubles(real, constant->real);
+    return order_texts(property, constant);
+}
+
+static enum order order_key(struct slice key, const struct constant *constant)
+{
+    if (constant->type != EDM_STRING)
+        return NO_MATCH;
+    return order_of(text_utf16_compare(key, constant->text));
+}
+
+static enum order order_timestamp(
+    struct slice timestamp, const struct constant *constant)
+{
+    int64_t ticks;
+
+    if (constant->type != EDM_DATETIME || !text_ticks(timestamp, &ticks))
+        return NO_MATCH;
+    return order_integers(ticks, constant->number);
+}
+
+static enum order order_named(
+    const struct node *node, const struct entity *entity)
+{
+    const struct property *property;
+
+    if (slice_is(node->name, "PartitionKey"))
+        return order_key(entity->partition_key, &node->constant);
+    if (slice_is(node->name, "RowKey"))
+        return order_key(entity->row_key, &node->constant);
+    if (slice_is(node->name, "Timestamp"))
+        return order_timestamp(entity->timestamp, &node->constant);
+    property = entity_find(entity, node->name);
+    return property ? order_property(property, &node->constant) : NO_MATCH;
+}
+
+static bool compare_matches(
+    const struct node *node, const struct entity *entity)
+{
+    static const bool holds[][3] = {
+        [CMP_EQ] = {[EQUAL] = true},
+        [CMP_NE] = {[LESS] = true, [MORE] = true},
+        [CMP_GT] = {[MORE] = true},
+        [CMP_GE] = {[EQUAL] = true, [MORE] = true},
+        [CMP_LT] = {[LESS] = true},
+        [CMP_LE] = {[LESS] = true, [EQUAL] = true},
+    };
+    enum order order = order_named(node, entity);
+
+    if (order == NO_MATCH)
+        return false;
+    if (order == NAN_MEETS)
+        return node->comparison == CMP_NE;
+    return holds[node->comparison][order];
+}
+
+static bool node_matches(const struct node *node, const struct entity *entity)
+{
+    switch (node->type) {
+    case NODE_AND:
+        return node_matches(node->left, entity) &&
+               node_matches(node->right, entity);
+    case NODE_OR:
+        return node_matches(node->left, entity) ||
+               node_matches(node->right, entity);
+    case NODE_NOT:
+        return !node_matches(node->left, entity);
+    case NODE_COMPARE:
+        return compare_matches(node, entity);
+    }
+    return false;
+}
+
+bool filter_matches(const struct filter *filter, const struct entity *entity)
+{
+    return filter == NULL || filter->root == NULL ||
+           node_matches(filter->root, entity);
+}
+
+const struct slice *filter_properties(
+    const struct filter *filter, size_t *ret_count)
+{
+    *ret_count = filter->name_count;
+    return filter->names;
+}
+
+void filter_add_literal(struct buf *to, struct slice text)
+{
+    buf_add_char(to, '\'');
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] == '\'')
+            buf_add_char(to, '\'');
+        buf_add_char(to, text.at[i]);
+    }
+    buf_add_char(to, '\'');
+}
