@@ -37,6 +37,8 @@ struct job_loader {
     const struct job_stores *stores; /* names only may be relied on */
     struct arena *arena;             /* for everything that stays */
     struct problems *problems;
+    const char *unset; /* set by loaders: an environment variable
+                          that a text needs and that is not set */
 };
 
 /* What a dry run says of one table. */

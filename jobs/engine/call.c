@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* One request through the lanes, waited for. */
+#include "jobs/engine/call.h"
+
+#include "worker/store/lanes.h"
+
+struct get_task {
+    struct lanes_task task; /* first: the lanes hand it back */
+    const char *table;
+    struct slice partition_key, row_key;
+    struct page *page;
+};
+
+struct batch_task {
+    struct lanes_task task;
+    const struct batch *batch;
+    struct batch_result *result;
+};
+
+static enum tw_err get_attempt(struct lanes_task *task, struct attempt *attempt)
+{
+    struct get_task *get = (struct get_task *)task;
+
+    return store_get(task->store, attempt, get->table, get->partition_key,
+        get->row_key, get->page);
+}
+
+static enum tw_err batch_attempt(
+    struct lanes_task *task, struct attempt *attempt)
+{
+    struct batch_task *batch = (struct batch_task *)task;
+
+    return store_batch(task->store, attempt, batch->batch, batch->result);
+}
+
+static enum tw_err call(struct lanes_client *lanes, struct lanes_task *task,
+    int64_t *ret_date_ticks, struct err *err)
+{
+    enum tw_err outcome = lanes_call(lanes, task);
+
+    if (ret_date_ticks)
+        *ret_date_ticks = task->last.date_ticks;
+    if (outcome != TW_OK)
+        *err = task->last.err;
+    return outcome;
+}
+
+enum tw_err call_get(struct lanes_client *lanes, struct store *store,
+    const char *table, struct slice partition_key, struct slice row_key,
+    struct page *page, int64_t *ret_date_ticks, struct err *err)
+{
+    struct get_task get = {
+        .task = {.attempt = get_attempt,
+            .repeatable = true,
+            .store = store,
+            .bytes = ENTITY_MAX_BYTES},
+        .table = table,
+        .partition_key = partition_key,
+        .row_key = row_key,
+        .page = page,
+    };
+
+    return call(lanes, &get.task, ret_date_ticks, err);
+}
+
+enum tw_err call_batch(struct lanes_client *lanes, struct store *store,
+    const struct batch *batch, struct batch_result *ret,
+    int64_t *ret_date_ticks, struct err *err)
+{
+    struct batch_task task = {
+        .task = {.attempt = batch_attempt,
+            .store = store,
+            .bytes = ENTITY_MAX_BYTES},
+        .batch = batch,
+        .result = ret,
+    };
+
+    return call(lanes, &task.task, ret_date_ticks, err);
+}

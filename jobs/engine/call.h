@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* One request through the lanes, waited for: what a kind does step by step. */
+#ifndef TW_JOBS_ENGINE_CALL_H
+#define TW_JOBS_ENGINE_CALL_H
+
+#include <stdint.h>
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/store/store.h"
+
+struct lanes_client;
+
+/*
+ * call_get: store_get() with the lanes' retries. *ret_date_ticks (may be NULL):
+ * the service's clock in the answer, also for TW_NOT_FOUND; 0: no answer.
+ */
+TW_MUST_USE enum tw_err call_get(struct lanes_client *lanes,
+    struct store *store, const char *table, struct slice partition_key,
+    struct slice row_key, struct page *page, int64_t *ret_date_ticks,
+    struct err *err);
+
+/*
+ * call_batch: store_batch(). A write: TW_UNKNOWN is not retried; read, then
+ * decide. *ret_date_ticks as above.
+ */
+TW_MUST_USE enum tw_err call_batch(struct lanes_client *lanes,
+    struct store *store, const struct batch *batch, struct batch_result *ret,
+    int64_t *ret_date_ticks, struct err *err);
+
+#endif

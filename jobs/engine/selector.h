@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A selector says which entities of a table are meant: by PartitionKey, RowKey,
+ * a prefix of either, a filter, or any of them together. Bound to arguments
+ * (and, for a child, to its parent) it is a selection: what to ask the server
+ * for, which is a superset, and the exact test made on each entity.
+ */
+#ifndef TW_JOBS_ENGINE_SELECTOR_H
+#define TW_JOBS_ENGINE_SELECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/problems.h"
+#include "config/yaml.h"
+#include "jobs/engine/scan.h"
+#include "jobs/engine/template.h"
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/store/entity.h"
+
+struct filter;
+
+/* The four ways to name keys. */
+enum selector_key {
+    SELECTOR_PARTITION_KEY,
+    SELECTOR_PARTITION_KEY_PREFIX,
+    SELECTOR_ROW_KEY,
+    SELECTOR_ROW_KEY_PREFIX,
+    SELECTOR_KEYS,
+};
+
+/* What a configuration says. Lives in the configuration's arena. */
+struct selector {
+    const struct template *keys[SELECTOR_KEYS]; /* NULL: not asked for */
+    const struct template *filter;              /* NULL: none */
+};
+
+/* The nodes that the keys partition_key ... filter of a map hold; NULL where
+ * one is absent. */
+struct selector_nodes {
+    const struct yaml_node *keys[SELECTOR_KEYS];
+    const struct yaml_node *filter;
+};
+
+/*
+ * selector_load: compile the templates of nodes in scope. False: problems has
+ * been added to. *unset becomes the name of an environment variable that is
+ * needed and not set. Warns where a prefix stands without a filter: what
+ * begins like it is selected too.
+ */
+bool selector_load(const struct selector_nodes *nodes,
+    const struct template_scope *scope, struct arena *arena,
+    struct selector *ret, const char **unset, struct problems *problems);
+
+/* selector_is_empty: it names nothing: every entity of the table. */
+bool selector_is_empty(const struct selector *selector);
+
+/* selector_explain: add "PartitionKey = ..., filter ..." for people. */
+void selector_explain(const struct selector *selector, struct buf *to);
+
+/* selector_properties: calls each(ctx, name) for the properties of the parent
+ * that its templates read. */
+void selector_properties(const struct selector *selector,
+    void (*each)(void *ctx, struct slice name), void *ctx);
+
+/* A selector with its values; lives in the arena it was bound in. */
+struct selection {
+    bool has[SELECTOR_KEYS];
+    struct slice keys[SELECTOR_KEYS];
+    struct slice filter_text;
+    const struct filter *filter;
+    const char *empty_prefix; /* the key of a prefix that rendered empty, so
+                                 that it would select everything; or NULL */
+};
+
+/*
+ * selection_bind: render. entity is the parent, or NULL. TW_INVALID: err says
+ * which key cannot be made, or is one that no entity can have.
+ */
+TW_MUST_USE enum tw_err selection_bind(const struct selector *selector,
+    const struct run_args *args, const struct entity *entity,
+    struct arena *arena, struct selection *ret, struct err *err);
+
+/* selection_matches: the exact test. entity has at least the properties that
+ * the filter reads. */
+bool selection_matches(
+    const struct selection *selection, const struct entity *entity);
+
+/*
+ * selection_spec: fill the ranges and the filter of spec; and, unless whole,
+ * its select: what the filter reads and extra[0..count-1], made in arena.
+ */
+void selection_spec(const struct selection *selection, bool whole,
+    const struct slice *extra, size_t extra_count, struct arena *arena,
+    struct scan_spec *spec);
+
+#endif
