@@ -28,6 +28,10 @@ char *mem_format(const char *format, ...)
 
 void mem_free(void *at); /* NULL: nothing */
 
+/* mem_exhausted: the end of the process, as above. For the modules whose
+ * library allocates by itself and only says that it could not. */
+void mem_exhausted(void) __attribute__((noreturn));
+
 /*
  * mem_fail_after: let the n-th allocation from now fail, 0: none (the
  * default). For tests.

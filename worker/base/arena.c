@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of memory handed out from the front and freed together. */
+#include "worker/base/arena.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/base/mem.h"
+
+/* What a block holds at least; larger wishes get a block of their own size. */
+#define BLOCK_BYTES 4032
+
+struct arena_block {
+    struct arena_block *older;
+    size_t size; /* bytes in data */
+    size_t used;
+    max_align_t data[];
+};
+
+void arena_init(struct arena *arena)
+{
+    *arena = (struct arena){0};
+}
+
+/* Free block and all that are older. */
+static void free_blocks(struct arena_block *block)
+{
+    while (block) {
+        struct arena_block *older = block->older;
+
+        mem_free(block);
+        block = older;
+    }
+}
+
+void arena_done(struct arena *arena)
+{
+    free_blocks(arena->blocks);
+    arena_init(arena);
+}
+
+void arena_clear(struct arena *arena)
+{
+    struct arena_block *kept = arena->blocks;
+
+    if (!kept)
+        return;
+    free_blocks(kept->older);
+    kept->older = NULL;
+    memset(kept->data, 0, kept->used);
+    kept->used = 0;
+    arena->bytes = kept->size;
+}
+
+/* Put a block with room for bytes in front. Its data is zeroed. */
+static void add_block(struct arena *arena, size_t bytes)
+{
+    size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+    struct arena_block *block;
+
+    if (size > SIZE_MAX - sizeof(*block))
+        mem_exhausted();
+    block = mem_alloc(sizeof(*block) + size);
+    block->size = size;
+    block->older = arena->blocks;
+    arena->blocks = block;
+    arena->bytes += size;
+}
+
+void *arena_alloc(struct arena *arena, size_t bytes)
+{
+    size_t align = _Alignof(max_align_t), rounded;
+    struct arena_block *block;
+    char *at;
+
+    if (bytes > SIZE_MAX - align)
+        mem_exhausted();
+    rounded = ((bytes ? bytes : 1) + align - 1) / align * align;
+    block = arena->blocks;
+    if (!block || block->size - block->used < rounded)
+        add_block(arena, rounded);
+    block = arena->blocks;
+    at = (char *)block->data + block->used;
+    block->used += rounded;
+    return at;
+}
+
+struct slice arena_copy(struct arena *arena, struct slice slice)
+{
+    char *copy;
+
+    if (slice.len == SIZE_MAX)
+        mem_exhausted();
+    copy = arena_alloc(arena, slice.len + 1);
+    if (slice.len > 0)
+        memcpy(copy, slice.at, slice.len);
+    return (struct slice){copy, slice.len};
+}
+
+struct slice arena_format(struct arena *arena, const char *format, ...)
+{
+    va_list args;
+    char *text;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (len < 0)
+        mem_exhausted();
+    text = arena_alloc(arena, (size_t)len + 1);
+    va_start(args, format);
+    vsnprintf(text, (size_t)len + 1, format, args);
+    va_end(args);
+    return (struct slice){text, (size_t)len};
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* A growing run of bytes that never grows beyond what its maker allowed. */
+#include "worker/base/buf.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/base/mem.h"
+
+#define FIRST_ROOM 64
+
+void buf_init(struct buf *buf, size_t max)
+{
+    /* One byte is kept for the NUL. */
+    *buf = (struct buf){.max = max < SIZE_MAX ? max : SIZE_MAX - 1};
+}
+
+void buf_done(struct buf *buf)
+{
+    mem_free(buf->at);
+    *buf = (struct buf){.max = buf->max};
+}
+
+void buf_clear(struct buf *buf)
+{
+    buf->len = 0;
+    buf->overflow = false;
+    if (buf->at)
+        buf->at[0] = '\0';
+}
+
+/* Make room for more bytes and the NUL; false: they shall not fit. */
+static bool make_room(struct buf *buf, size_t more)
+{
+    size_t needed, room;
+
+    if (buf->overflow || more > buf->max - buf->len) {
+        buf->overflow = true;
+        return false;
+    }
+    needed = buf->len + more + 1;
+    if (needed <= buf->room)
+        return true;
+    room = buf->room ? buf->room : FIRST_ROOM;
+    while (room < needed)
+        room = room > SIZE_MAX / 2 ? SIZE_MAX : room * 2;
+    if (room > buf->max + 1)
+        room = buf->max + 1;
+    buf->at = mem_resize(buf->at, room);
+    buf->room = room;
+    return true;
+}
+
+void buf_add(struct buf *buf, const void *at, size_t len)
+{
+    if (!make_room(buf, len))
+        return;
+    if (len > 0)
+        memcpy(buf->at + buf->len, at, len);
+    buf->len += len;
+    buf->at[buf->len] = '\0';
+}
+
+void buf_add_slice(struct buf *buf, struct slice slice)
+{
+    buf_add(buf, slice.at, slice.len);
+}
+
+void buf_add_text(struct buf *buf, const char *text)
+{
+    buf_add(buf, text, strlen(text));
+}
+
+void buf_add_char(struct buf *buf, char c)
+{
+    buf_add(buf, &c, 1);
+}
+
+void buf_add_format(struct buf *buf, const char *format, ...)
+{
+    va_list args;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (len < 0) {
+        buf->overflow = true;
+        return;
+    }
+    if (!make_room(buf, (size_t)len))
+        return;
+    va_start(args, format);
+    vsnprintf(buf->at + buf->len, (size_t)len + 1, format, args);
+    va_end(args);
+    buf->len += (size_t)len;
+}
+
+struct slice buf_slice(const struct buf *buf)
+{
+    return (struct slice){buf->at, buf->len};
+}
+
+const char *buf_text(const struct buf *buf)
+{
+    return buf->at ? buf->at : "";
+}
+
+char *buf_take(struct buf *buf)
+{
+    char *text = buf->at ? buf->at : mem_text("", 0);
+
+    *buf = (struct buf){.max = buf->max};
+    return text;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Outcomes and their sentences. */
+#include "worker/base/err.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const names[] = {
+    [TW_OK] = "ok",
+    [TW_NOT_FOUND] = "not found",
+    [TW_CONFLICT] = "conflict",
+    [TW_UNKNOWN] = "unknown",
+    [TW_BUSY] = "busy",
+    [TW_REFUSED] = "refused",
+    [TW_INVALID] = "invalid",
+    [TW_TOO_LARGE] = "too large",
+    [TW_STOPPED] = "stopped",
+    [TW_FULL] = "full",
+};
+
+const char *err_name(enum tw_err code)
+{
+    size_t index = (size_t)code;
+
+    return index < sizeof(names) / sizeof(names[0]) ? names[index] : "?";
+}
+
+/* Whether c is the second or a later byte of a character. */
+static bool is_continuation(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* End a text that was cut in "...", between characters. */
+static void show_cut(struct err *err)
+{
+    size_t end = sizeof(err->text) - sizeof("...");
+
+    while (end > 0 && is_continuation(err->text[end]))
+        end--;
+    memcpy(err->text + end, "...", sizeof("..."));
+}
+
+enum tw_err err_fail(struct err *err, enum tw_err code, const char *format, ...)
+{
+    struct err made; /* an argument may be err's own text */
+    va_list args;
+    int len;
+
+    if (!err)
+        return code;
+    va_start(args, format);
+    len = vsnprintf(made.text, sizeof(made.text), format, args);
+    va_end(args);
+    if (len < 0)
+        made.text[0] = '\0';
+    else if ((size_t)len >= sizeof(made.text))
+        show_cut(&made);
+    memcpy(err->text, made.text, strlen(made.text) + 1);
+    return code;
+}
+
+void err_prefix(struct err *err, const char *format, ...)
+{
+    struct err made;
+    va_list args;
+    int len;
+
+    if (!err)
+        return;
+    va_start(args, format);
+    len = vsnprintf(made.text, sizeof(made.text), format, args);
+    va_end(args);
+    if (len < 0)
+        return;
+    if ((size_t)len < sizeof(made.text))
+        len += snprintf(made.text + len, sizeof(made.text) - (size_t)len,
+            ": %s", err->text);
+    if ((size_t)len >= sizeof(made.text))
+        show_cut(&made);
+    memcpy(err->text, made.text, strlen(made.text) + 1);
+}

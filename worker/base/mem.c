@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory, or the end of the process: nothing above has to ask which. */
+#include "worker/base/mem.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXIT_AGAIN 75
+
+/* Allocations until one fails; 0 while none shall. */
+static atomic_ulong fail_after;
+
+void mem_exhausted(void)
+{
+    static const char line[] =
+        "tableward: out of memory; every run can be taken up again\n";
+
+    /* Nobody is left to hear of a write that fails. */
+    if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
+        _exit(EXIT_AGAIN);
+    _exit(EXIT_AGAIN);
+}
+
+/* Whether it is this allocation's turn to fail. */
+static bool must_fail(void)
+{
+    unsigned long left = atomic_load(&fail_after);
+
+    while (left != 0)
+        if (atomic_compare_exchange_weak(&fail_after, &left, left - 1))
+            return left == 1;
+    return false;
+}
+
+void *mem_alloc(size_t bytes)
+{
+    void *at = must_fail() ? NULL : calloc(1, bytes ? bytes : 1);
+
+    if (!at)
+        mem_exhausted();
+    return at;
+}
+
+void *mem_array(size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(count, size, &bytes))
+        mem_exhausted();
+    return mem_alloc(bytes);
+}
+
+void *mem_resize(void *at, size_t bytes)
+{
+    void *moved = must_fail() ? NULL : realloc(at, bytes ? bytes : 1);
+
+    if (!moved)
+        mem_exhausted();
+    return moved;
+}
+
+char *mem_text(const char *text, size_t len)
+{
+    char *copy;
+
+    if (len == SIZE_MAX)
+        mem_exhausted();
+    copy = mem_resize(NULL, len + 1);
+    if (len > 0)
+        memcpy(copy, text, len);
+    copy[len] = '\0';
+    return copy;
+}
+
+char *mem_format(const char *format, ...)
+{
+    va_list args;
+    char *text;
+    int len;
+
+    va_start(args, format);
+    len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (len < 0)
+        mem_exhausted();
+    text = mem_resize(NULL, (size_t)len + 1);
+    va_start(args, format);
+    vsnprintf(text, (size_t)len + 1, format, args);
+    va_end(args);
+    return text;
+}
+
+void mem_free(void *at)
+{
+    free(at);
+}
+
+void mem_fail_after(unsigned long n)
+{
+    atomic_store(&fail_after, n);
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The real world: the kernel's clocks and randomness, POSIX threads. Every
+ * public function goes through one table, so that a simulation can put its
+ * own in the way.
+ */
+#include "worker/base/world.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+#define EXIT_AGAIN 75
+#define NAME_MAX_BYTES 15
+#define NS_PER_MS 1000000L
+#define NS_PER_S 1000000000L
+
+/* Address space only: what a thread does not touch costs no memory. */
+#define STACK_BYTES ((size_t)1024 * 1024)
+
+/*
+ * A condition cannot wait on CLOCK_BOOTTIME, and CLOCK_MONOTONIC stands still
+ * while the machine sleeps. So no wait is longer than this: after a sleep a
+ * deadline is noticed soon.
+ */
+#define LONGEST_WAIT_MS 10000
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+/* End the process: the system refuses what every run needs. */
+static void __attribute__((noreturn)) give_up(const char *what, int error)
+{
+    char line[160];
+    int len = snprintf(
+        line, sizeof(line), "tableward: %s: %s\n", what, strerror(error));
+
+    if (len < 0 || write(STDERR_FILENO, line, (size_t)len) < 0)
+        _exit(EXIT_AGAIN);
+    _exit(EXIT_AGAIN);
+}
+
+/* A pthread call that only our own mistake makes fail. */
+static void must(int error)
+{
+    if (error != 0)
+        abort();
+}
+
+static struct timespec now_of(clockid_t clock)
+{
+    struct timespec now = {0};
+
+    if (clock_gettime(clock, &now) != 0)
+        abort();
+    return now;
+}
+
+static int64_t real_boot_ms(void)
+{
+    struct timespec now = now_of(CLOCK_BOOTTIME);
+
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / NS_PER_MS;
+}
+
+static int64_t real_wall_ticks(void)
+{
+    struct timespec now = now_of(CLOCK_REALTIME);
+
+    return TICKS_1970 + (int64_t)now.tv_sec * TICKS_PER_S + now.tv_nsec / 100;
+}
+
+static void real_random(void *to, size_t len)
+{
+    unsigned char *at = to;
+
+    while (len > 0) {
+        ssize_t got = getrandom(at, len, 0);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            give_up("no random bytes", errno);
+        at += got;
+        len -= (size_t)got;
+    }
+}
+
+static void real_mutex_init(struct world_mutex *mutex)
+{
+    must(pthread_mutex_init(&mutex->real, NULL));
+}
+
+static void real_mutex_done(struct world_mutex *mutex)
+{
+    must(pthread_mutex_destroy(&mutex->real));
+}
+
+static void real_lock(struct world_mutex *mutex)
+{
+    must(pthread_mutex_lock(&mutex->real));
+}
+
+static void real_unlock(struct world_mutex *mutex)
+{
+    must(pthread_mutex_unlock(&mutex->real));
+}
+
+static void real_cond_init(struct world_cond *cond)
+{
+    pthread_condattr_t attr;
+
+    must(pthread_condattr_init(&attr));
+    must(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC));
+    must(pthread_cond_init(&cond->real, &attr));
+    must(pthread_condattr_destroy(&attr));
+}
+
+static void real_cond_done(struct world_cond *cond)
+{
+    must(pthread_cond_destroy(&cond->real));
+}
+
+/* The moment on CLOCK_MONOTONIC that is wait_ms from now. */
+static struct timespec monotonic_in(int64_t wait_ms)
+{
+    struct timespec until = now_of(CLOCK_MONOTONIC);
+
+    until.tv_sec += (time_t)(wait_ms / 1000);
+    until.tv_nsec += (long)(wait_ms % 1000) * NS_PER_MS;
+    if (until.tv_nsec >= NS_PER_S) {
+        until.tv_nsec -= NS_PER_S;
+        until.tv_sec++;
+    }
+    return until;
+}
+
+static bool real_wait(
+    struct world_cond *cond, struct world_mutex *mutex, int64_t until_ms)
+{
+    int64_t now_ms = real_boot_ms();
+    struct timespec until;
+    int error;
+
+    if (until_ms == WORLD_NEVER) {
+        must(pthread_cond_wait(&cond->real, &mutex->real));
+        return true;
+    }
+    if (until_ms <= now_ms)
+        return false;
+    until =
+        monotonic_in(until_ms > now_ms + LONGEST_WAIT_MS ? LONGEST_WAIT_MS
+                                                         : until_ms - now_ms);
+    error = pthread_cond_timedwait(&cond->real, &mutex->real, &until);
+    if (error != ETIMEDOUT)
+        must(error);
+    return error == 0 || real_boot_ms() < until_ms;
+}
+
+static void real_wake_all(struct world_cond *cond)
+{
+    must(pthread_cond_broadcast(&cond->real));
+}
+
+/* What a new thread is told; it frees it. */
+struct beginning {
+    void (*body)(void *arg);
+    void *arg;
+    char name[NAME_MAX_BYTES + 1];
+};
+
+static void *begin(void *at)
+{
+    struct beginning beginning = *(struct beginning *)at;
+
+    mem_free(at);
+    pthread_setname_np(pthread_self(), beginning.name);
+    beginning.body(beginning.arg);
+    return NULL;
+}
+
+/* Start a thread that inherits a mask in which every signal is blocked. */
+static int start_masked(
+    pthread_t *thread, const pthread_attr_t *attr, struct beginning *beginning)
+{
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    must(pthread_sigmask(SIG_SETMASK, &all, &before));
+    error = pthread_create(thread, attr, begin, beginning);
+    must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+    return error;
+}
+
+static void real_start(struct world_thread *thread, const char *name,
+    void (*body)(void *arg), void *arg)
+{
+    struct beginning *beginning = mem_alloc(sizeof(*beginning));
+    pthread_attr_t attr;
+    int error;
+
+    beginning->body = body;
+    beginning->arg = arg;
+    snprintf(
+        beginning->name, sizeof(beginning->name), "%.*s", NAME_MAX_BYTES, name);
+    must(pthread_attr_init(&attr));
+#ifndef SANITIZED
+    must(pthread_attr_setstacksize(&attr, STACK_BYTES));
+#endif
+    error = start_masked(&thread->real, &attr, beginning);
+    if (error != 0)
+        give_up("cannot start a thread", error);
+    must(pthread_attr_destroy(&attr));
+}
+
+static void real_join(struct world_thread *thread)
+{
+    must(pthread_join(thread->real, NULL));
+}
+
+static const struct world_ops real_ops = {
+    .boot_ms = real_boot_ms,
+    .wall_ticks = real_wall_ticks,
+    .random = real_random,
+    .mutex_init = real_mutex_init,
+    .mutex_done = real_mutex_done,
+    .lock = real_lock,
+    .unlock = real_unlock,
+    .cond_init = real_cond_init,
+    .cond_done = real_cond_done,
+    .wait = real_wait,
+    .wake_all = real_wake_all,
+    .start = real_start,
+    .join = real_join,
+};
+
+/* Set before any thread exists, only read after that. */
+static const struct world_ops *world = &real_ops;
+
+void world_use(const struct world_ops *ops)
+{
+    world = ops ? ops : &real_ops;
+}
+
+int64_t world_boot_ms(void)
+{
+    return world->boot_ms();
+}
+
+int64_t world_wall_ticks(void)
+{
+    return world->wall_ticks();
+}
+
+void world_random(void *to, size_t len)
+{
+    world->random(to, len);
+}
+
+uint64_t world_random_below(uint64_t limit)
+{
+    uint64_t drawn, unfair;
+
+    assert(limit > 0);
+    /* 2^64 modulo limit: as many draws are too many for a fair result. */
+    unfair = (UINT64_MAX % limit + 1) % limit;
+    do
+        world_random(&drawn, sizeof(drawn));
+    while (drawn < unfair);
+    return drawn % limit;
+}
+
+void world_mutex_init(struct world_mutex *mutex)
+{
+    world->mutex_init(mutex);
+}
+
+void world_mutex_done(struct world_mutex *mutex)
+{
+    world->mutex_done(mutex);
+}
+
+void world_lock(struct world_mutex *mutex)
+{
+    world->lock(mutex);
+}
+
+void world_unlock(struct world_mutex *mutex)
+{
+    world->unlock(mutex);
+}
+
+void world_cond_init(struct world_cond *cond)
+{
+    world->cond_init(cond);
+}
+
+void world_cond_done(struct world_cond *cond)
+{
+    world->cond_done(cond);
+}
+
+bool world_wait(
+    struct world_cond *cond, struct world_mutex *mutex, int64_t until_ms)
+{
+    return world->wait(cond, mutex, until_ms);
+}
+
+void world_wake_all(struct world_cond *cond)
+{
+    world->wake_all(cond);
+}
+
+void world_start(struct world_thread *thread, const char *name,
+    void (*body)(void *arg), void *arg)
+{
+    world->start(thread, name, body, arg);
+}
+
+void world_join(struct world_thread *thread)
+{
+    world->join(thread);
+}
