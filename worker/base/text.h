@@ -76,6 +76,10 @@ void text_percent_encode(struct buf *to, struct slice text);
 /* text_percent_decode: false where % is not followed by two hex digits. */
 bool text_percent_decode(struct buf *to, struct slice text);
 
+/* text_visible: add text with control characters, what changes direction or
+ * is not seen, and invalid bytes made visible. */
+void text_visible(struct buf *to, struct slice text);
+
 /* text_quote: add text for a person to read, 'like this': control characters
  * and invalid bytes visible, cut with ... after 100 bytes. For messages. */
 void text_quote(struct buf *to, struct slice text);

@@ -1,0 +1,747 @@
+/* SPDX-License-Identifier: MIT */
+/* Strict readers and writers of the small texts that everything is made of. */
+#include "worker/base/text.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
+
+#define REPLACEMENT 0xfffdU
+#define S_PER_DAY 86400
+#define DAYS_TO_1970 719162 /* from 0001-01-01 */
+#define QUOTE_MAX_BYTES 100
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_word(char c)
+{
+    return is_digit(c) || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+/* The value of a hex digit, or -1. */
+static int hex_value(char c)
+{
+    if (is_digit(c))
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* The first n bytes of text, which goes on after them. */
+static struct slice take(struct slice *text, size_t n)
+{
+    struct slice taken = {text->at, n};
+
+    if (n > 0) /* of no bytes at may be NULL */
+        text->at += n;
+    text->len -= n;
+    return taken;
+}
+
+/* Take c if it is next. */
+static bool take_char(struct slice *text, char c)
+{
+    if (text->len == 0 || text->at[0] != c)
+        return false;
+    take(text, 1);
+    return true;
+}
+
+/* Take all digits that are next; how many. */
+static size_t take_digits(struct slice *text)
+{
+    size_t n = 0;
+
+    while (n < text->len && is_digit(text->at[n]))
+        n++;
+    take(text, n);
+    return n;
+}
+
+/* Numbers */
+
+bool text_int64(struct slice text, int64_t min, int64_t max, int64_t *ret)
+{
+    bool negative = text.len > 0 && text.at[0] == '-';
+    int64_t value = 0;
+
+    if (text.len == (negative ? 1 : 0))
+        return false;
+    for (size_t i = negative; i < text.len; i++) {
+        int digit = text.at[i] - '0';
+
+        if (!is_digit(text.at[i]) ||
+            __builtin_mul_overflow(value, 10, &value) ||
+            (negative ? __builtin_sub_overflow(value, digit, &value)
+                      : __builtin_add_overflow(value, digit, &value)))
+            return false;
+    }
+    if (value < min || value > max)
+        return false;
+    *ret = value;
+    return true;
+}
+
+/* -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? */
+static bool is_json_number(struct slice text)
+{
+    take_char(&text, '-');
+    if (!take_char(&text, '0') && take_digits(&text) == 0)
+        return false;
+    if (take_char(&text, '.') && take_digits(&text) == 0)
+        return false;
+    if (take_char(&text, 'e') || take_char(&text, 'E')) {
+        if (!take_char(&text, '+'))
+            take_char(&text, '-');
+        if (take_digits(&text) == 0)
+            return false;
+    }
+    return text.len == 0;
+}
+
+bool text_double(struct slice text, double *ret)
+{
+    char *copy;
+    double value;
+
+    if (!is_json_number(text))
+        return false;
+    /* The locale is never set, so the point is a point. */
+    copy = mem_text(text.at, text.len);
+    value = strtod(copy, NULL);
+    mem_free(copy);
+    if (!isfinite(value))
+        return false;
+    *ret = value;
+    return true;
+}
+
+struct unit {
+    const char *name;
+    int64_t factor;
+};
+
+/* A whole number and one of units, with no blank between. */
+static bool with_unit(
+    struct slice text, const struct unit *units, size_t count, int64_t *ret)
+{
+    struct slice rest = text;
+    size_t digits = take_digits(&rest);
+    int64_t number;
+
+    if (!text_int64((struct slice){text.at, digits}, 0, INT64_MAX, &number))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (slice_is(rest, units[i].name))
+            return !__builtin_mul_overflow(number, units[i].factor, ret);
+    return false;
+}
+
+bool text_duration_ms(struct slice text, int64_t *ret_ms)
+{
+    static const struct unit units[] = {
+        {"ms", 1},
+        {"s", 1000},
+        {"m", 60000},
+        {"h", 3600000},
+    };
+    int64_t ms;
+
+    if (slice_is(text, "0"))
+        ms = 0;
+    else if (!with_unit(text, units, sizeof(units) / sizeof(units[0]), &ms))
+        return false;
+    *ret_ms = ms;
+    return true;
+}
+
+bool text_size_bytes(struct slice text, int64_t *ret_bytes)
+{
+    static const struct unit units[] = {
+        {"", 1},
+        {"KiB", INT64_C(1) << 10},
+        {"MiB", INT64_C(1) << 20},
+        {"GiB", INT64_C(1) << 30},
+    };
+    int64_t bytes;
+
+    if (!with_unit(text, units, sizeof(units) / sizeof(units[0]), &bytes))
+        return false;
+    *ret_bytes = bytes;
+    return true;
+}
+
+/* Times: the proleptic Gregorian calendar, as .NET's DateTime has it */
+
+static bool is_leap(int year)
+{
+    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+}
+
+static int days_in_month(int year, int month)
+{
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+
+    return days[month - 1] + (month == 2 && is_leap(year));
+}
+
+/* Days from 0001-01-01 to the first of January of year. */
+static int64_t days_before_year(int year)
+{
+    int64_t past = year - 1;
+
+    return past * 365 + past / 4 - past / 100 + past / 400;
+}
+
+static int64_t days_of(const struct text_date *date)
+{
+    int64_t days = days_before_year(date->year) + date->day - 1;
+
+    for (int month = 1; month < date->month; month++)
+        days += days_in_month(date->year, month);
+    return days;
+}
+
+/* Whether each part is in its range; to ticks if so. */
+static bool ticks_of(const struct text_date *date, int64_t *ret_ticks)
+{
+    int64_t seconds;
+
+    if (date->year < 1 || date->year > 9999 || date->month < 1 ||
+        date->month > 12 || date->day < 1 ||
+        date->day > days_in_month(date->year, date->month) || date->hour > 23 ||
+        date->minute > 59 || date->second > 59)
+        return false;
+    seconds = days_of(date) * S_PER_DAY + date->hour * 3600 +
+              date->minute * 60 + date->second;
+    *ret_ticks = seconds * TICKS_PER_S + date->fraction;
+    return true;
+}
+
+/* Take exactly width digits as a number. */
+static bool take_number(struct slice *text, size_t width, int *ret)
+{
+    int64_t number;
+
+    if (text->len < width ||
+        !text_int64((struct slice){text->at, width}, 0, 9999999, &number))
+        return false;
+    take(text, width);
+    *ret = (int)number;
+    return true;
+}
+
+/* Take nothing, or a point and one to seven digits. */
+static bool take_fraction(struct slice *text, int *ret_ticks)
+{
+    struct slice digits;
+    size_t count;
+
+    *ret_ticks = 0;
+    if (!take_char(text, '.'))
+        return true;
+    digits = *text;
+    count = take_digits(text);
+    if (count < 1 || count > 7)
+        return false;
+    for (size_t i = 0; i < 7; i++)
+        *ret_ticks = *ret_ticks * 10 + (i < count ? digits.at[i] - '0' : 0);
+    return true;
+}
+
+/* Take Z or an offset from UTC. */
+static bool take_zone(struct slice *text, int *ret_minutes)
+{
+    int hours, minutes;
+    bool west;
+
+    *ret_minutes = 0;
+    if (take_char(text, 'Z'))
+        return true;
+    west = take_char(text, '-');
+    if (!west && !take_char(text, '+'))
+        return false;
+    if (!take_number(text, 2, &hours) || !take_char(text, ':') ||
+        !take_number(text, 2, &minutes) || hours > 23 || minutes > 59)
+        return false;
+    *ret_minutes = (hours * 60 + minutes) * (west ? -1 : 1);
+    return true;
+}
+
+bool text_ticks(struct slice text, int64_t *ret_ticks)
+{
+    struct text_date date = {0};
+    int64_t ticks;
+    int offset_minutes;
+
+    if (!take_number(&text, 4, &date.year) || !take_char(&text, '-') ||
+        !take_number(&text, 2, &date.month) || !take_char(&text, '-') ||
+        !take_number(&text, 2, &date.day) || !take_char(&text, 'T') ||
+        !take_number(&text, 2, &date.hour) || !take_char(&text, ':') ||
+        !take_number(&text, 2, &date.minute) || !take_char(&text, ':') ||
+        !take_number(&text, 2, &date.second) ||
+        !take_fraction(&text, &date.fraction) ||
+        !take_zone(&text, &offset_minutes) || text.len > 0 ||
+        !ticks_of(&date, &ticks))
+        return false;
+    ticks -= offset_minutes * 60 * TICKS_PER_S;
+    if (ticks < 0 || ticks > TICKS_MAX)
+        return false;
+    *ret_ticks = ticks;
+    return true;
+}
+
+/* The year that holds the days-th day, and what is left of days. */
+static int year_of(int64_t *days)
+{
+    /* At most one too many: 366 is the longest year. */
+    int year = (int)(*days / 366) + 1;
+
+    while (days_before_year(year + 1) <= *days)
+        year++;
+    *days -= days_before_year(year);
+    return year;
+}
+
+struct text_date text_date_of(int64_t ticks)
+{
+    struct text_date date = {.month = 1};
+    int64_t seconds, days;
+    int second_of_day;
+
+    assert(ticks >= 0 && ticks <= TICKS_MAX);
+    seconds = ticks / TICKS_PER_S;
+    days = seconds / S_PER_DAY;
+    second_of_day = (int)(seconds % S_PER_DAY);
+    date.year = year_of(&days);
+    while (days >= days_in_month(date.year, date.month))
+        days -= days_in_month(date.year, date.month++);
+    date.day = (int)days + 1;
+    date.hour = second_of_day / 3600;
+    date.minute = second_of_day / 60 % 60;
+    date.second = second_of_day % 60;
+    date.fraction = (int)(ticks % TICKS_PER_S);
+    return date;
+}
+
+const char *text_from_ticks(int64_t ticks, char *to)
+{
+    struct text_date date = text_date_of(ticks);
+
+    snprintf(to, TEXT_TIME_MAX, "%04d-%02d-%02dT%02d:%02d:%02d.%07dZ",
+        date.year, date.month, date.day, date.hour, date.minute, date.second,
+        date.fraction);
+    return to;
+}
+
+static const char *const month_names[] = {
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+};
+
+/* The name of the day that ticks is in; 0001-01-01 was a Monday. */
+static const char *weekday(int64_t ticks)
+{
+    static const char *const names[] = {
+        "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"};
+
+    return names[ticks / (TICKS_PER_S * S_PER_DAY) % 7];
+}
+
+const char *text_http_date(int64_t ticks, char *to)
+{
+    struct text_date date = text_date_of(ticks);
+
+    snprintf(to, TEXT_TIME_MAX, "%s, %02d %s %04d %02d:%02d:%02d GMT",
+        weekday(ticks), date.day, month_names[date.month - 1], date.year,
+        date.hour, date.minute, date.second);
+    return to;
+}
+
+/* Take the name of a month and the blank after it. */
+static bool take_month(struct slice *text, int *ret)
+{
+    for (int i = 0; i < 12; i++)
+        if (slice_begins(*text, slice_of(month_names[i]))) {
+            take(text, 3);
+            *ret = i + 1;
+            return take_char(text, ' ');
+        }
+    return false;
+}
+
+/* Take the name of a day, a comma and a blank. */
+static bool take_weekday(struct slice *text, struct slice *ret)
+{
+    if (text->len < 3)
+        return false;
+    *ret = take(text, 3);
+    return take_char(text, ',') && take_char(text, ' ');
+}
+
+bool text_parse_http_date(struct slice text, int64_t *ret_ticks)
+{
+    struct text_date date = {0};
+    struct slice day_name;
+    int64_t ticks;
+
+    if (!take_weekday(&text, &day_name) || !take_number(&text, 2, &date.day) ||
+        !take_char(&text, ' ') || !take_month(&text, &date.month) ||
+        !take_number(&text, 4, &date.year) || !take_char(&text, ' ') ||
+        !take_number(&text, 2, &date.hour) || !take_char(&text, ':') ||
+        !take_number(&text, 2, &date.minute) || !take_char(&text, ':') ||
+        !take_number(&text, 2, &date.second) || !slice_is(text, " GMT") ||
+        !ticks_of(&date, &ticks) || !slice_is(day_name, weekday(ticks)))
+        return false;
+    *ret_ticks = ticks;
+    return true;
+}
+
+/* UTF-8 */
+
+/* The length of the well-formed character at the start of text, or 0. */
+static size_t utf8_length(struct slice text)
+{
+    const unsigned char *at = (const unsigned char *)text.at;
+    unsigned char low = 0x80, high = 0xbf; /* what the second byte may be */
+    size_t len;
+
+    if (text.len == 0)
+        return 0;
+    if (at[0] < 0x80)
+        return 1;
+    if (at[0] < 0xc2 || at[0] > 0xf4)
+        return 0;
+    len = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    if (at[0] == 0xe0)
+        low = 0xa0; /* below: overlong */
+    else if (at[0] == 0xed)
+        high = 0x9f; /* above: surrogates */
+    else if (at[0] == 0xf0)
+        low = 0x90; /* below: overlong */
+    else if (at[0] == 0xf4)
+        high = 0x8f; /* above: beyond U+10FFFF */
+    if (text.len < len || at[1] < low || at[1] > high)
+        return 0;
+    for (size_t i = 2; i < len; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    return len;
+}
+
+/* How many bytes at the start of text are ASCII, counted by eights. */
+static size_t ascii_run(struct slice text)
+{
+    size_t run = 0;
+    uint64_t eight;
+
+    while (text.len - run >= sizeof(eight)) {
+        memcpy(&eight, text.at + run, sizeof(eight));
+        if (eight & UINT64_C(0x8080808080808080))
+            break;
+        run += sizeof(eight);
+    }
+    return run;
+}
+
+bool text_is_utf8(struct slice text)
+{
+    while (text.len > 0) {
+        size_t len = ascii_run(text);
+
+        if (len == 0)
+            len = utf8_length(text);
+        if (len == 0)
+            return false;
+        take(&text, len);
+    }
+    return true;
+}
+
+size_t text_utf16_units(struct slice text)
+{
+    size_t units = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+
+        /* One for each character, one more for each of four bytes. */
+        units += (size_t)((c & 0xc0) != 0x80) + (size_t)(c >= 0xf0);
+    }
+    return units;
+}
+
+/* Where the lead byte of a character stands in the order of UTF-16: those of
+ * four bytes are surrogates, before U+E000 and what follows it (EE, EF). */
+static int utf16_rank(unsigned char c)
+{
+    if (c >= 0xf0)
+        return 0x100 + c;
+    return c >= 0xee ? 0x200 + c : c;
+}
+
+int text_utf16_compare(struct slice a, struct slice b)
+{
+    size_t shared = a.len < b.len ? a.len : b.len, i = 0;
+
+    while (i < shared && a.at[i] == b.at[i])
+        i++;
+    if (i == shared)
+        return a.len < b.len ? -1 : a.len > b.len;
+    /* Two different bytes after a common start are both lead bytes or both
+     * continuations, and of these utf16_rank() changes nothing. */
+    return utf16_rank((unsigned char)a.at[i]) <
+                   utf16_rank((unsigned char)b.at[i])
+               ? -1
+               : 1;
+}
+
+uint32_t text_decode(struct slice text, size_t *ret_len)
+{
+    static const unsigned char lead_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    size_t len = utf8_length(text);
+    uint32_t code_point;
+
+    if (len == 0) { /* only where the text is not valid, in spite of us */
+        *ret_len = 1;
+        return REPLACEMENT;
+    }
+    code_point = (unsigned char)text.at[0] & lead_bits[len];
+    for (size_t i = 1; i < len; i++)
+        code_point = code_point << 6 | ((unsigned char)text.at[i] & 0x3f);
+    *ret_len = len;
+    return code_point;
+}
+
+void text_encode(struct buf *to, uint32_t code_point)
+{
+    static const unsigned char leads[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    size_t len = code_point < 0x80      ? 1
+                 : code_point < 0x800   ? 2
+                 : code_point < 0x10000 ? 3
+                                        : 4;
+    char bytes[4];
+
+    assert(
+        code_point <= 0x10ffff && (code_point < 0xd800 || code_point > 0xdfff));
+    for (size_t i = len; i-- > 1; code_point >>= 6)
+        bytes[i] = (char)(0x80 | (code_point & 0x3f));
+    bytes[0] = (char)(leads[len] | code_point);
+    buf_add(to, bytes, len);
+}
+
+/* URLs */
+
+void text_percent_encode(struct buf *to, struct slice text)
+{
+    static const char hex[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+        char escaped[3] = {'%', hex[c >> 4], hex[c & 15]};
+
+        if (is_word((char)c) || (c != '\0' && strchr("-._~", c)))
+            buf_add_char(to, (char)c);
+        else
+            buf_add(to, escaped, sizeof(escaped));
+    }
+}
+
+/* Whether each % has its two digits. */
+static bool is_percent_encoded(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] == '%' &&
+            (text.len - i < 3 || hex_value(text.at[i + 1]) < 0 ||
+                hex_value(text.at[i + 2]) < 0))
+            return false;
+    return true;
+}
+
+bool text_percent_decode(struct buf *to, struct slice text)
+{
+    if (!is_percent_encoded(text))
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] != '%') {
+            buf_add_char(to, text.at[i]);
+            continue;
+        }
+        buf_add_char(to,
+            (char)(hex_value(text.at[i + 1]) << 4 | hex_value(text.at[i + 2])));
+        i += 2;
+    }
+    return true;
+}
+
+/* For people */
+
+/* Whether a terminal or a reader would not see code_point as it is: controls,
+ * line and paragraph separators, changes of direction. */
+static bool is_hidden(uint32_t code_point)
+{
+    return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||
+           (code_point >= 0x200b && code_point <= 0x200f) ||
+           (code_point >= 0x2028 && code_point <= 0x202e) ||
+           (code_point >= 0x2066 && code_point <= 0x2069) ||
+           code_point == 0xfeff;
+}
+
+void text_visible(struct buf *to, struct slice text)
+{
+    while (text.len > 0) {
+        size_t len = utf8_length(text);
+        uint32_t code_point = len ? text_decode(text, &len) : 0;
+
+        if (len == 0)
+            buf_add_format(to, "\\x%02x", (unsigned char)text.at[0]);
+        else if (!is_hidden(code_point))
+            buf_add(to, text.at, len);
+        else if (code_point < 0x80)
+            buf_add_format(to, "\\x%02x", (unsigned)code_point);
+        else
+            buf_add_format(to, "\\u%04x", (unsigned)code_point);
+        take(&text, len ? len : 1);
+    }
+}
+
+void text_quote(struct buf *to, struct slice text)
+{
+    size_t shown = text.len;
+
+    if (shown > QUOTE_MAX_BYTES) {
+        shown = QUOTE_MAX_BYTES;
+        /* Not in the middle of a character, if it is one. */
+        for (int back = 0; back < 3 && shown > 1; back++)
+            if (((unsigned char)text.at[shown] & 0xc0) == 0x80)
+                shown--;
+    }
+    buf_add_char(to, '\'');
+    text_visible(to, (struct slice){text.at, shown});
+    buf_add_text(to, shown < text.len ? "...'" : "'");
+}
+
+/* Names longer than this are no names of ours; a row of the table below. */
+#define NEAREST_MAX 64
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * The edit distance (insert, delete, change, swap two neighbours), at most
+ * NEAREST_MAX bytes each. Three rows of the usual table are kept.
+ */
+static size_t distance(struct slice a, struct slice b)
+{
+    size_t rows[3][NEAREST_MAX + 1];
+    size_t *older = rows[0], *last = rows[1], *now = rows[2];
+
+    for (size_t j = 0; j <= b.len; j++)
+        last[j] = j;
+    for (size_t i = 1; i <= a.len; i++) {
+        size_t *next = older;
+
+        now[0] = i;
+        for (size_t j = 1; j <= b.len; j++) {
+            bool same = a.at[i - 1] == b.at[j - 1];
+
+            now[j] = least(last[j - 1] + !same, least(last[j], now[j - 1]) + 1);
+            if (i > 1 && j > 1 && a.at[i - 1] == b.at[j - 2] &&
+                a.at[i - 2] == b.at[j - 1])
+                now[j] = least(now[j], older[j - 2] + 1);
+        }
+        older = last;
+        last = now;
+        now = next;
+    }
+    return last[b.len];
+}
+
+const char *text_nearest(
+    struct slice word, const char *const *names, size_t count)
+{
+    size_t allowed = word.len / 3 > 1 ? word.len / 3 : 1;
+    const char *nearest = NULL;
+
+    if (word.len == 0 || word.len > NEAREST_MAX)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct slice name = slice_of(names[i]);
+        size_t edits;
+
+        if (name.len == 0 || name.len > NEAREST_MAX)
+            continue;
+        edits = distance(word, name);
+        if (edits > allowed || edits >= name.len)
+            continue;
+        nearest = names[i];
+        if (edits == 0)
+            break;
+        allowed = edits - 1; /* the first of equally near ones stays */
+    }
+    return nearest;
+}
+
+/* Ids */
+
+bool text_is_run_id(struct slice text)
+{
+    if (text.len < 1 || text.len > 128 || text.at[0] == '.')
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+
+        if (!is_word(c) && c != '.' && c != '_' && c != '-')
+            return false;
+    }
+    return true;
+}
+
+/* 16 random bytes that say of themselves that they are random. */
+static void random_uuid(unsigned char to[16])
+{
+    world_random(to, 16);
+    to[6] = (unsigned char)((to[6] & 0x0f) | 0x40);
+    to[8] = (unsigned char)((to[8] & 0x3f) | 0x80);
+}
+
+void text_random_id(char *to)
+{
+    unsigned char uuid[16];
+
+    random_uuid(uuid);
+    for (size_t i = 0; i < sizeof(uuid); i++)
+        snprintf(to + 2 * i, 3, "%02x", uuid[i]);
+}
+
+void text_random_uuid(char *to)
+{
+    char id[33];
+
+    text_random_id(id);
+    snprintf(to, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12, id + 16,
+        id + 20);
+}
