@@ -42,6 +42,7 @@ struct lanes_task {
 
     /* The lanes' own. */
     bool done;
+    bool cancelled;
     struct lanes_task *next;
     struct lanes_client *client;
     int64_t not_before_ms;
@@ -66,6 +67,17 @@ void lanes_client_free(struct lanes_client *client);
 
 /* lanes_submit: task is borrowed until it is done. Never blocks. */
 void lanes_submit(struct lanes_client *client, struct lanes_task *task);
+
+/* lanes_submit_at: the same, but no sooner than not_before_ms (boot clock). */
+void lanes_submit_at(struct lanes_client *client, struct lanes_task *task,
+    int64_t not_before_ms);
+
+/*
+ * lanes_cancel: take a submitted task back: one that has not started, or waits
+ * for its next try, ends with TW_STOPPED; one under way is waited for. It is
+ * done when this returns.
+ */
+void lanes_cancel(struct lanes_client *client, struct lanes_task *task);
 
 /* lanes_done: is it over? lanes_wait: until it is. */
 bool lanes_done(struct lanes_client *client, const struct lanes_task *task);

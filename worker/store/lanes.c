@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lanes: a pool of threads, each of which makes one attempt at a time.
+ *
+ * Who moves work to whom: a task waits in its client's list. Whoever changes
+ * what may start (a submit, an attempt that ended, a moment that came) calls
+ * dispatch(), which takes tasks that may start, client by client, and hands
+ * each to an idle lane, or to a new one while there are fewer than wanted.
+ * The lane that rested last is used first: its connection is warm, and no more
+ * threads exist than were ever needed at once. Where tasks wait for a moment,
+ * one idle lane, the timer, sleeps until the first of them is due.
+ *
+ * One lock, lanes->mutex, guards every field below and the lanes' own fields
+ * of each task; it is never held during an attempt.
+ */
+#include "worker/store/lanes.h"
+
+#include <assert.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
+#include "worker/store/pace.h"
+
+/* Partitions share these windows by hash; two that collide are only slower. */
+#define PARTITION_WINDOWS 256
+
+/* How often a wait for the ceiling looks whether the fence still stands. */
+#define SPEND_LOOK_MS 1000
+
+#define US_PER_MS 1000
+#define US_PER_S 1000000
+
+struct lane {
+    struct lanes *lanes;
+    struct world_thread thread;
+    struct world_cond wake; /* a task was given, or the lanes close */
+    struct lanes_task *task;
+    struct lane *next_idle;
+};
+
+struct account {
+    const struct store *store;
+    struct pace_window window;
+    struct account *next;
+};
+
+struct lanes_client {
+    struct lanes *lanes;
+    const struct fence *fence;
+    struct lanes_client *next; /* a ring */
+    struct lanes_task *first;  /* waiting, in the order they came */
+    struct lanes_task *last;
+    size_t running;
+    uint64_t ended;
+    int64_t requests;
+    bool stopped;
+    struct world_cond changed; /* a task ended, or the client is stopped */
+};
+
+struct lanes {
+    struct world_mutex mutex;
+    struct lane *lanes;
+    unsigned count, started;
+    struct lane *idle;  /* the one that rested last first */
+    struct lane *timer; /* the idle lane that sleeps until due_ms, or NULL */
+    int64_t timer_ms;   /* until when it sleeps */
+    int64_t due_ms;     /* when the next waiting task may start */
+    bool closing;
+
+    struct lanes_client *turn; /* whose turn it is; NULL: no clients */
+    size_t bytes;              /* of the tasks under way */
+    struct account *accounts;
+    struct pace_window partitions[PARTITION_WINDOWS];
+
+    int64_t rate;          /* entities a second, 0: no ceiling */
+    int64_t spend_free_us; /* when the ceiling allows the next ones */
+};
+
+static struct pace_window *account_window(
+    struct lanes *lanes, const struct store *store)
+{
+    struct account *account;
+
+    if (!store)
+        return NULL;
+    for (account = lanes->accounts; account; account = account->next)
+        if (account->store == store)
+            return &account->window;
+    account = mem_alloc(sizeof *account);
+    account->store = store;
+    account->next = lanes->accounts;
+    pace_window_init(&account->window, lanes->count);
+    lanes->accounts = account;
+    return &account->window;
+}
+
+static struct pace_window *partition_window(
+    struct lanes *lanes, const struct lanes_task *task)
+{
+    uint64_t hash = task->partition;
+
+    if (hash == 0)
+        return NULL;
+    hash ^= (uint64_t)(uintptr_t)task->store >> 4;
+    hash ^= hash >> 32;
+    return &lanes->partitions[hash % PARTITION_WINDOWS];
+}
+
+static bool has_room(const struct pace_window *window)
+{
+    return !window || window->in_flight < window->limit;
+}
+
+/* A task that is larger than the whole budget runs alone. */
+static bool fits_budget(
+    const struct lanes *lanes, const struct lanes_task *task)
+{
+    return lanes->bytes == 0 ||
+           (task->bytes <= LANES_BUDGET_BYTES &&
+               lanes->bytes <= LANES_BUDGET_BYTES - task->bytes);
+}
+
+static void append(struct lanes_client *client, struct lanes_task *task)
+{
+    task->next = NULL;
+    if (client->last)
+        client->last->next = task;
+    else
+        client->first = task;
+    client->last = task;
+}
+
+/* unlink_task: false: it does not wait. */
+static bool unlink_task(struct lanes_client *client, struct lanes_task *task)
+{
+    struct lanes_task **at = &client->first, *before = NULL;
+
+    while (*at && *at != task) {
+        before = *at;
+        at = &before->next;
+    }
+    if (!*at)
+        return false;
+    *at = task->next;
+    if (client->last == task)
+        client->last = before;
+    task->next = NULL;
+    return true;
+}
+
+static void finish(struct lanes_task *task, enum tw_err outcome)
+{
+    struct lanes_client *client = task->client;
+
+    task->outcome = outcome;
+    task->done = true;
+    client->ended++;
+    world_wake_all(&client->changed);
+}
+
+/* What was said of the last try, if there was one, stays readable. */
+static void finish_stopped(struct lanes_task *task, const char *why)
+{
+    if (task->tries == 0)
+        (void)err_fail(&task->last.err, TW_STOPPED, "%s", why);
+    else
+        err_prefix(&task->last.err, "%s", why);
+    finish(task, TW_STOPPED);
+}
+
+/*
+ * The first task of client that may start now. *blocked: the budget is what
+ * stops it; then nobody else may start either, or large ones would starve.
+ */
+static struct lanes_task *startable(
+    struct lanes_client *client, int64_t now_ms, bool *blocked)
+{
+    struct lanes *lanes = client->lanes;
+    struct lanes_task *task;
+
+    for (task = client->first; task; task = task->next) {
+        if (task->not_before_ms > now_ms) {
+            if (task->not_before_ms < lanes->due_ms)
+                lanes->due_ms = task->not_before_ms;
+            continue;
+        }
+        if (!has_room(account_window(lanes, task->store)) ||
+            !has_room(partition_window(lanes, task)))
+            continue;
+        *blocked = !fits_budget(lanes, task);
+        return *blocked ? NULL : task;
+    }
+    return NULL;
+}
+
+/* Takes the next task out of its list, round robin over the clients. */
+static struct lanes_task *take(struct lanes *lanes, int64_t now_ms)
+{
+    struct lanes_client *client = lanes->turn;
+    struct lanes_task *task = NULL;
+    bool blocked = false;
+
+    lanes->due_ms = WORLD_NEVER;
+    if (!client)
+        return NULL;
+    do {
+        task = startable(client, now_ms, &blocked);
+        if (task || blocked)
+            break;
+        client = client->next;
+    } while (client != lanes->turn);
+    if (task) {
+        (void)unlink_task(client, task);
+        lanes->turn = client->next;
+    }
+    return task;
+}
+
+static void occupy(struct lanes *lanes, struct lanes_task *task)
+{
+    struct pace_window *account = account_window(lanes, task->store);
+    struct pace_window *partition = partition_window(lanes, task);
+
+    if (account)
+        pace_started(account);
+    if (partition)
+        pace_started(partition);
+    lanes->bytes += task->bytes;
+    task->client->running++;
+}
+
+static void vacate(struct lanes *lanes, struct lanes_task *task,
+    enum tw_err outcome, int64_t started_ms, int64_t now_ms)
+{
+    struct pace_window *account = account_window(lanes, task->store);
+    struct pace_window *partition = partition_window(lanes, task);
+    int busy = outcome == TW_BUSY || outcome == TW_UNKNOWN;
+
+    if (account)
+        pace_ended(account, busy, started_ms, now_ms);
+    if (partition)
+        pace_ended(partition, busy, started_ms, now_ms);
+    lanes->bytes -= task->bytes;
+    task->client->running--;
+}
+
+static enum tw_err make_attempt(struct lanes_task *task)
+{
+    const struct fence *fence = task->client->fence;
+
+    task->last = (struct attempt){.fence = fence, .retry_after_ms = -1};
+    if (!fence_open(fence, world_boot_ms()))
+        return err_fail(&task->last.err, TW_STOPPED,
+            "the time of the run is over, nothing more is sent");
+    return task->attempt(task, &task->last);
+}
+
+/*
+ * An attempt has ended: the task is over, or goes back to its list with the
+ * moment of its next try.
+ */
+static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
+{
+    struct lanes_client *client = task->client;
+    const struct fence *fence = client->fence;
+    uint64_t random;
+
+    if ((outcome != TW_BUSY && !(outcome == TW_UNKNOWN && task->repeatable)) ||
+        task->tries >= PACE_TRIES) {
+        finish(task, outcome);
+        return;
+    }
+    if (client->stopped || task->cancelled ||
+        (fence && atomic_load(&fence->shut))) {
+        finish_stopped(task, "stopped before it was tried again");
+        return;
+    }
+    world_random(&random, sizeof random);
+    task->not_before_ms =
+        now_ms + pace_delay_ms(task->tries, random, task->last.retry_after_ms);
+    if (fence_open(fence, task->not_before_ms))
+        append(client, task);
+    else
+        finish(task, outcome);
+}
+
+static void dispatch(struct lanes *lanes);
+
+/* With the lock held; it is given up for the attempt. */
+static void work(struct lane *lane)
+{
+    struct lanes *lanes = lane->lanes;
+    struct lanes_task *task = lane->task;
+    int64_t started_ms, ended_ms;
+    enum tw_err outcome;
+
+    task->tries++;
+    world_unlock(&lanes->mutex);
+    started_ms = world_boot_ms();
+    outcome = make_attempt(task);
+    ended_ms = world_boot_ms();
+    world_lock(&lanes->mutex);
+    if (task->last.sent_ms != 0)
+        task->client->requests++;
+    vacate(lanes, task, outcome, started_ms, ended_ms);
+    settle(task, outcome, ended_ms);
+    lane->task = NULL;
+    lane->next_idle = lanes->idle;
+    lanes->idle = lane;
+    dispatch(lanes);
+}
+
+/* With the lock held. */
+static void rest(struct lane *lane)
+{
+    struct lanes *lanes = lane->lanes;
+    int64_t until_ms = WORLD_NEVER;
+
+    if (lanes->timer == lane)
+        until_ms = lanes->timer_ms = lanes->due_ms;
+    (void)world_wait(&lane->wake, &lanes->mutex, until_ms);
+    if (lanes->timer == lane) {
+        lanes->timer = NULL;
+        dispatch(lanes);
+    }
+}
+
+static void lane_body(void *arg)
+{
+    struct lane *lane = arg;
+    struct lanes *lanes = lane->lanes;
+
+    world_lock(&lanes->mutex);
+    while (lane->task || !lanes->closing) {
+        if (lane->task)
+            work(lane);
+        else
+            rest(lane);
+    }
+    world_unlock(&lanes->mutex);
+}
+
+static struct lane *start_lane(struct lanes *lanes)
+{
+    struct lane *lane = &lanes->lanes[lanes->started++];
+
+    lane->lanes = lanes;
+    world_cond_init(&lane->wake);
+    return lane;
+}
+
+/* give: task to an idle lane or a new one; there is one. */
+static void give(struct lanes *lanes, struct lanes_task *task)
+{
+    struct lane *lane = lanes->idle;
+
+    if (lane) {
+        lanes->idle = lane->next_idle;
+        if (lanes->timer == lane)
+            lanes->timer = NULL;
+        lane->task = task;
+        world_wake_all(&lane->wake);
+        return;
+    }
+    lane = start_lane(lanes);
+    lane->task = task;
+    world_start(&lane->thread, "lane", lane_body, lane);
+}
+
+/* Somebody must be awake when the next waiting task is due. */
+static void set_timer(struct lanes *lanes)
+{
+    struct lane *lane;
+
+    if (lanes->due_ms == WORLD_NEVER)
+        return;
+    if (lanes->timer) {
+        if (lanes->due_ms < lanes->timer_ms)
+            world_wake_all(&lanes->timer->wake);
+        return;
+    }
+    lane = lanes->idle;
+    if (lane) {
+        lanes->timer = lane;
+        lanes->timer_ms = lanes->due_ms;
+        world_wake_all(&lane->wake);
+    } else if (lanes->started < lanes->count) {
+        lane = start_lane(lanes);
+        lane->next_idle = NULL;
+        lanes->idle = lanes->timer = lane;
+        lanes->timer_ms = lanes->due_ms;
+        world_start(&lane->thread, "lane", lane_body, lane);
+    }
+}
+
+/* With the lock held: start what may start. */
+static void dispatch(struct lanes *lanes)
+{
+    while (lanes->idle || lanes->started < lanes->count) {
+        struct lanes_task *task = take(lanes, world_boot_ms());
+
+        if (!task)
+            break;
+        occupy(lanes, task);
+        give(lanes, task);
+    }
+    set_timer(lanes);
+}
+
+struct lanes *lanes_new(unsigned count, int64_t max_entities_per_second)
+{
+    struct lanes *lanes = mem_alloc(sizeof *lanes);
+
+    assert(count >= 1 && count <= 256);
+    world_mutex_init(&lanes->mutex);
+    lanes->lanes = mem_array(count, sizeof *lanes->lanes);
+    lanes->count = count;
+    lanes->due_ms = WORLD_NEVER;
+    lanes->rate = max_entities_per_second;
+    for (size_t i = 0; i < PARTITION_WINDOWS; i++)
+        pace_window_init(&lanes->partitions[i], count);
+    return lanes;
+}
+
+void lanes_free(struct lanes *lanes)
+{
+    if (!lanes)
+        return;
+    world_lock(&lanes->mutex);
+    assert(!lanes->turn);
+    lanes->closing = true;
+    for (unsigned i = 0; i < lanes->started; i++)
+        world_wake_all(&lanes->lanes[i].wake);
+    world_unlock(&lanes->mutex);
+    for (unsigned i = 0; i < lanes->started; i++) {
+        world_join(&lanes->lanes[i].thread);
+        world_cond_done(&lanes->lanes[i].wake);
+    }
+    while (lanes->accounts) {
+        struct account *account = lanes->accounts;
+
+        lanes->accounts = account->next;
+        mem_free(account);
+    }
+    world_mutex_done(&lanes->mutex);
+    mem_free(lanes->lanes);
+    mem_free(lanes);
+}
+
+struct lanes_client *lanes_client_new(
+    struct lanes *lanes, const struct fence *fence)
+{
+    struct lanes_client *client = mem_alloc(sizeof *client);
+
+    client->lanes = lanes;
+    client->fence = fence;
+    world_cond_init(&client->changed);
+    world_lock(&lanes->mutex);
+    if (lanes->turn) {
+        client->next = lanes->turn->next;
+        lanes->turn->next = client;
+    } else {
+        client->next = client;
+        lanes->turn = client;
+    }
+    world_unlock(&lanes->mutex);
+    return client;
+}
+
+static void stop(struct lanes_client *client)
+{
+    client->stopped = true;
+    while (client->first) {
+        struct lanes_task *task = client->first;
+
+        (void)unlink_task(client, task);
+        finish_stopped(task, "stopped before it was sent");
+    }
+    world_wake_all(&client->changed);
+}
+
+static void leave_ring(struct lanes_client *client)
+{
+    struct lanes *lanes = client->lanes;
+    struct lanes_client *before = client;
+
+    while (before->next != client)
+        before = before->next;
+    before->next = client->next;
+    if (lanes->turn == client)
+        lanes->turn = client->next == client ? NULL : client->next;
+}
+
+void lanes_client_free(struct lanes_client *client)
+{
+    struct lanes *lanes;
+
+    if (!client)
+        return;
+    lanes = client->lanes;
+    world_lock(&lanes->mutex);
+    stop(client);
+    while (client->running > 0)
+        (void)world_wait(&client->changed, &lanes->mutex, WORLD_NEVER);
+    leave_ring(client);
+    dispatch(lanes);
+    world_unlock(&lanes->mutex);
+    world_cond_done(&client->changed);
+    mem_free(client);
+}
+
+void lanes_submit_at(struct lanes_client *client, struct lanes_task *task,
+    int64_t not_before_ms)
+{
+    struct lanes *lanes = client->lanes;
+
+    world_lock(&lanes->mutex);
+    task->last = (struct attempt){.retry_after_ms = -1};
+    task->tries = 0;
+    task->done = task->cancelled = false;
+    task->client = client;
+    task->not_before_ms = not_before_ms;
+    if (client->stopped) {
+        finish_stopped(task, "stopped before it was sent");
+    } else {
+        append(client, task);
+        dispatch(lanes);
+    }
+    world_unlock(&lanes->mutex);
+}
+
+void lanes_submit(struct lanes_client *client, struct lanes_task *task)
+{
+    lanes_submit_at(client, task, INT64_MIN);
+}
+
+void lanes_cancel(struct lanes_client *client, struct lanes_task *task)
+{
+    struct lanes *lanes = client->lanes;
+
+    world_lock(&lanes->mutex);
+    if (unlink_task(client, task))
+        finish_stopped(task, "given up before it was sent");
+    task->cancelled = true;
+    while (!task->done)
+        (void)world_wait(&client->changed, &lanes->mutex, WORLD_NEVER);
+    dispatch(lanes);
+    world_unlock(&lanes->mutex);
+}
+
+bool lanes_done(struct lanes_client *client, const struct lanes_task *task)
+{
+    bool done;
+
+    world_lock(&client->lanes->mutex);
+    done = task->done;
+    world_unlock(&client->lanes->mutex);
+    return done;
+}
+
+void lanes_wait(struct lanes_client *client, struct lanes_task *task)
+{
+    struct lanes *lanes = client->lanes;
+
+    world_lock(&lanes->mutex);
+    while (!task->done)
+        (void)world_wait(&client->changed, &lanes->mutex, WORLD_NEVER);
+    world_unlock(&lanes->mutex);
+}
+
+uint64_t lanes_wait_any(struct lanes_client *client, uint64_t seen)
+{
+    struct lanes *lanes = client->lanes;
+    uint64_t ended;
+
+    world_lock(&lanes->mutex);
+    while (client->ended <= seen && (client->running > 0 || client->first))
+        (void)world_wait(&client->changed, &lanes->mutex, WORLD_NEVER);
+    ended = client->ended;
+    world_unlock(&lanes->mutex);
+    return ended;
+}
+
+enum tw_err lanes_call(struct lanes_client *client, struct lanes_task *task)
+{
+    lanes_submit(client, task);
+    lanes_wait(client, task);
+    return task->outcome;
+}
+
+void lanes_stop(struct lanes_client *client)
+{
+    struct lanes *lanes = client->lanes;
+
+    world_lock(&lanes->mutex);
+    stop(client);
+    dispatch(lanes);
+    world_unlock(&lanes->mutex);
+}
+
+int64_t lanes_requests(const struct lanes_client *client)
+{
+    int64_t requests;
+
+    world_lock(&client->lanes->mutex);
+    requests = client->requests;
+    world_unlock(&client->lanes->mutex);
+    return requests;
+}
+
+/* When the ceiling allows the next entities, rounded up to ms. */
+static int64_t spend_free_ms(const struct lanes *lanes)
+{
+    return (lanes->spend_free_us + US_PER_MS - 1) / US_PER_MS;
+}
+
+void lanes_spend(struct lanes_client *client, unsigned count)
+{
+    struct lanes *lanes = client->lanes;
+    int64_t now_ms;
+
+    if (lanes->rate == 0)
+        return;
+    world_lock(&lanes->mutex);
+    for (;;) {
+        int64_t until_ms = spend_free_ms(lanes);
+
+        now_ms = world_boot_ms();
+        if (client->stopped || !fence_open(client->fence, now_ms) ||
+            now_ms >= until_ms)
+            break;
+        if (until_ms > now_ms + SPEND_LOOK_MS)
+            until_ms = now_ms + SPEND_LOOK_MS;
+        (void)world_wait(&client->changed, &lanes->mutex, until_ms);
+    }
+    if (lanes->spend_free_us < now_ms * US_PER_MS)
+        lanes->spend_free_us = now_ms * US_PER_MS;
+    lanes->spend_free_us += (int64_t)count * US_PER_S / lanes->rate;
+    world_unlock(&lanes->mutex);
+}
