@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* Collects what is wrong with a configuration and prints it in file order. */
+#include "config/problems.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/mem.h"
+
+void problems_init(struct problems *problems)
+{
+    *problems = (struct problems){0};
+}
+
+void problems_done(struct problems *problems)
+{
+    for (size_t i = 0; i < problems->count; i++) {
+        mem_free((char *)(uintptr_t)problems->list[i].mark.file);
+        mem_free(problems->list[i].text);
+    }
+    mem_free(problems->list);
+    problems_init(problems);
+}
+
+/* The file's name is copied: problems outlive the tree they are about. */
+static void keep(
+    struct problems *problems, struct mark mark, bool warning, char *text)
+{
+    struct problem *kept;
+
+    if (problems->count == PROBLEMS_MAX) {
+        mem_free(text);
+        return;
+    }
+    if (problems->list == NULL)
+        problems->list = mem_array(PROBLEMS_MAX, sizeof(*problems->list));
+    if (mark.file != NULL)
+        mark.file = mem_text(mark.file, strlen(mark.file));
+    kept = &problems->list[problems->count++];
+    *kept = (struct problem){mark, warning, text};
+}
+
+/* One sentence; cut where a struct err would cut it, too. */
+static char *sentence(const char *format, va_list arguments)
+    __attribute__((format(printf, 1, 0)));
+static char *sentence(const char *format, va_list arguments)
+{
+    struct err err;
+
+    vsnprintf(err.text, sizeof(err.text), format, arguments);
+    return mem_text(err.text, strlen(err.text));
+}
+
+void problems_add(
+    struct problems *problems, struct mark mark, const char *format, ...)
+{
+    va_list arguments;
+
+    problems->errors++;
+    va_start(arguments, format);
+    keep(problems, mark, false, sentence(format, arguments));
+    va_end(arguments);
+}
+
+void problems_warn(
+    struct problems *problems, struct mark mark, const char *format, ...)
+{
+    va_list arguments;
+
+    problems->warnings++;
+    va_start(arguments, format);
+    keep(problems, mark, true, sentence(format, arguments));
+    va_end(arguments);
+}
+
+static int compare_marks(struct mark a, struct mark b)
+{
+    int order = strcmp(a.file ? a.file : "", b.file ? b.file : "");
+
+    if (order != 0)
+        return order;
+    if (a.line != b.line)
+        return a.line < b.line ? -1 : 1;
+    if (a.column != b.column)
+        return a.column < b.column ? -1 : 1;
+    return 0;
+}
+
+/* By place; at one place in the order of adding, which is that of the list. */
+static int compare(const void *a, const void *b)
+{
+    const struct problem *const *left = a, *const *right = b;
+    int order = compare_marks((*left)->mark, (*right)->mark);
+
+    if (order != 0)
+        return order;
+    return *left < *right ? -1 : *left > *right;
+}
+
+static void print_one(const struct problem *problem, FILE *to)
+{
+    const struct mark *mark = &problem->mark;
+
+    if (mark->file != NULL)
+        fprintf(to, "%s:", mark->file);
+    if (mark->line != 0)
+        fprintf(to, "%u:%u:", mark->line, mark->column);
+    fprintf(to, "%s%s%s\n", mark->file != NULL || mark->line != 0 ? " " : "",
+        problem->warning ? "warning: " : "", problem->text);
+}
+
+void problems_print(const struct problems *problems, FILE *to)
+{
+    const struct problem *sorted[PROBLEMS_MAX];
+    size_t seen = problems->errors + problems->warnings;
+
+    for (size_t i = 0; i < problems->count; i++)
+        sorted[i] = &problems->list[i];
+    qsort(sorted, problems->count, sizeof(*sorted), compare);
+    for (size_t i = 0; i < problems->count; i++)
+        print_one(sorted[i], to);
+    if (seen > problems->count)
+        fprintf(to, "and %zu more\n", seen - problems->count);
+}
