@@ -29,13 +29,17 @@ struct yaml_node {
 
 /*
  * yaml_read: parse text, named file in messages. Nodes live in arena. NULL:
- * problems says why (a syntax error ends the reading at its place; the other
- * refusals are all listed). An empty text is an empty map.
+ * the reading ended at a place that problems has (a syntax error, an alias,
+ * an anchor, a second document, more than 64 levels, bytes that are not
+ * UTF-8). Else a tree, so that what else is wrong can be listed with it; but
+ * duplicate keys, tags and NUL characters are in problems all the same: a
+ * tree is good only if problems->errors has not grown. An empty text is an
+ * empty map.
  */
 struct yaml_node *yaml_read(const char *file, struct slice text,
     struct arena *arena, struct problems *problems);
 
-/* yaml_get: the value of key in a map, or NULL. */
+/* yaml_get: the value of key in a map, or NULL (also where map is none). */
 struct yaml_node *yaml_get(const struct yaml_node *map, const char *key);
 
 #endif
