@@ -17,14 +17,14 @@
 #include "worker/base/arena.h"
 
 enum setting_type {
-    SETTING_TEXT,        /* struct slice; ${NAME} is replaced           */
+    SETTING_TEXT,        /* struct slice; a number must be in quotes    */
     SETTING_INT,         /* int64_t                                     */
     SETTING_DOUBLE,      /* double                                      */
     SETTING_BOOL,        /* bool: true or false                         */
     SETTING_DURATION_MS, /* int64_t milliseconds                        */
     SETTING_SIZE_BYTES,  /* int64_t bytes                               */
     SETTING_CHOICE,      /* int: index into choices                     */
-    SETTING_NODE,        /* struct yaml_node *: the caller reads it;
+    SETTING_NODE,        /* const struct yaml_node *: the caller reads it;
                             NULL when absent                            */
 };
 
@@ -44,9 +44,11 @@ struct setting {
 
 /*
  * settings_load: read map (a YAML_MAP, else a problem is added) into `into`
- * by table[0..count-1]. what names the map in messages ("worker",
- * "job delete-channel"). False: something was added to problems; fields that
- * were right are set all the same. Texts live in arena.
+ * by table[0..count-1]. map may be NULL: a map without keys. what names the
+ * map in messages ("worker", "job delete-channel"). Texts, durations, sizes
+ * and choices are strings: ${NAME} in them is replaced, and an unset one is a
+ * problem. False: something was added to problems; fields that were right are
+ * set all the same. Texts live in arena, NUL-terminated beyond their end.
  */
 bool settings_load(const struct yaml_node *map, const char *what,
     const struct setting *table, size_t count, struct arena *arena, void *into,
@@ -54,17 +56,31 @@ bool settings_load(const struct yaml_node *map, const char *what,
 
 /*
  * settings_text: the text of a scalar with ${NAME} and ${NAME:-default}
- * replaced from the environment. A `{` from the environment is doubled, so
- * that it is never read as a template, where `template` is set. An unset
- * variable is remembered as unset rather than refused here when `unset` is
- * not NULL: *unset becomes its name (the command that needs the value
- * refuses it); with NULL it is a problem. False: problem added.
+ * replaced from the environment; the default stands for a variable that is
+ * unset or empty; a `$` before anything but `{` is itself. Braces from the
+ * environment, or from a default, are doubled where is_template is set, so
+ * that they are never read as a template. An unset variable is remembered
+ * rather than refused here when `unset` is not NULL: *unset becomes the name
+ * of the first (the command that needs the value refuses it) and is left as
+ * it was where all are set; with NULL it is a problem. False: problem added
+ * (a list, a map, or nothing at all stands there, or ${ is not closed).
  */
 bool settings_text(const struct yaml_node *scalar, bool is_template,
     struct arena *arena, struct slice *ret, const char **unset,
     struct problems *problems);
 
-/* settings_unknown: add "unknown KIND 'word', did you mean 'near'?" . */
+/*
+ * settings_wrong: add "what wants WANTS, not WHAT-IT-IS", for a node that a
+ * caller reads itself: settings_wrong(problems, node, "args", "a list").
+ */
+void settings_wrong(struct problems *problems, const struct yaml_node *node,
+    const char *what, const char *wants);
+
+/* settings_is_null: nothing was written after the key, or null or ~. */
+bool settings_is_null(const struct yaml_node *node);
+
+/* settings_unknown: add "unknown KIND 'word', did you mean 'near'?", or, where
+ * no name is near, "unknown KIND 'word': there is a, b and c". */
 void settings_unknown(struct problems *problems, struct mark mark,
     const char *kind, struct slice word, const char *const *names,
     size_t count);
