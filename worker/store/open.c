@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One entry of `stores:`. Whatever way it names its credentials, an azure
+ * store is opened from a connection string: files are read when the store is
+ * opened, not with the configuration, so that `check` and `jobs` need none.
+ */
+#include "worker/store/open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/settings.h"
+#include "worker/base/crypto.h"
+#include "worker/base/text.h"
+#include "worker/store/azure/azure.h"
+#include "worker/store/embedded/embedded.h"
+
+/* A connection string with a key has 200 bytes, a SAS perhaps 500. */
+#define SECRET_MAX 8192
+/* Room for a secret and what a connection string needs around it. */
+#define CONNECTION_STRING_MAX (SECRET_MAX + 1024)
+#define WHAT_MAX 200
+
+/* The keys of `azure:` as they stand; NULL where they are absent. */
+struct azure_nodes {
+    const struct yaml_node *connection_string, *connection_string_file;
+    const struct yaml_node *account, *key_file, *sas_file, *identity;
+    bool allow_http;
+};
+
+#define AZURE_KEY(name, note)                                                  \
+    {                                                                          \
+        .key = #name, .type = SETTING_NODE,                                    \
+        .offset = SETTING_FIELD(struct azure_nodes, name), .help = note        \
+    }
+
+static const struct setting azure_keys[] = {
+    AZURE_KEY(connection_string, "the connection string itself"),
+    AZURE_KEY(connection_string_file, "a file that holds one"),
+    AZURE_KEY(account, "the account's name, with key_file or sas_file"),
+    AZURE_KEY(key_file, "a file that holds the account's key"),
+    AZURE_KEY(sas_file, "a file that holds a shared access signature"),
+    AZURE_KEY(identity, "managed or workload"),
+    {.key = "allow_http",
+        .type = SETTING_BOOL,
+        .offset = SETTING_FIELD(struct azure_nodes, allow_http),
+        .fallback = "false",
+        .help = "plain http to other hosts than this one"},
+};
+
+struct store_nodes {
+    const struct yaml_node *embedded, *azure;
+};
+
+static const struct setting store_keys[] = {
+    {.key = "embedded",
+        .type = SETTING_NODE,
+        .offset = SETTING_FIELD(struct store_nodes, embedded),
+        .help = "the SQLite file"},
+    {.key = "azure",
+        .type = SETTING_NODE,
+        .offset = SETTING_FIELD(struct store_nodes, azure),
+        .help = "how to reach the account"},
+};
+
+#define COUNT(table) (sizeof(table) / sizeof(*(table)))
+
+/* ---- from the configuration ---- */
+
+/* What the readers of single keys share. */
+struct loading {
+    struct store_config *config;
+    const char *folder;
+    struct arena *arena;
+    struct problems *problems;
+};
+
+/* A text that may stay unset until the store is opened. False where it is
+ * absent, too. */
+static bool load_text(const struct loading *loading,
+    const struct yaml_node *node, const char *key, struct slice *ret)
+{
+    if (node == NULL)
+        return false;
+    if (node->type != YAML_SCALAR || settings_is_null(node)) {
+        settings_wrong(loading->problems, node, key, "a text");
+        return false;
+    }
+    if (!settings_text(node, false, loading->arena, ret,
+            &loading->config->unset, loading->problems))
+        return false;
+    if (ret->len == 0 && loading->config->unset == NULL) {
+        problems_add(loading->problems, node->mark, "%s is empty", key);
+        return false;
+    }
+    return true;
+}
+
+static void load_path(const struct loading *loading,
+    const struct yaml_node *node, const char *key, struct slice *ret)
+{
+    struct slice path;
+
+    if (!load_text(loading, node, key, &path))
+        return;
+    *ret = path.len > 0 && path.at[0] == '/'
+               ? path
+               : arena_format(loading->arena, "%s/%.*s", loading->folder,
+                     SLICE_ARG(path));
+}
+
+static bool is_account_name(struct slice name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9'))
+            return false;
+    }
+    return name.len >= 3 && name.len <= 24;
+}
+
+static void load_account(
+    const struct loading *loading, const struct yaml_node *node)
+{
+    struct slice name;
+
+    if (!load_text(loading, node, "account", &name))
+        return;
+    loading->config->account = name;
+    if (loading->config->unset == NULL && !is_account_name(name))
+        settings_wrong(loading->problems, node, "account",
+            "3 to 24 lower-case letters and digits");
+}
+
+/* The four ways to name credentials; exactly one of them, and account exactly
+ * with those that need it. */
+static void check_way(const struct loading *loading,
+    const struct yaml_node *map, const struct azure_nodes *nodes)
+{
+    const struct yaml_node *ways[] = {nodes->connection_string,
+        nodes->connection_string_file, nodes->key_file, nodes->sas_file};
+    bool wants_account = nodes->key_file != NULL || nodes->sas_file != NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < COUNT(ways); i++)
+        count += ways[i] != NULL;
+    if (count != 1)
+        problems_add(loading->problems, map->mark,
+            "azure wants %s connection_string, connection_string_file, or "
+            "account with key_file or sas_file",
+            count == 0 ? "one of" : "only one of");
+    else if (wants_account && nodes->account == NULL)
+        problems_add(loading->problems, map->mark, "%s wants account beside it",
+            nodes->key_file ? "key_file" : "sas_file");
+    else if (!wants_account && nodes->account != NULL)
+        problems_add(loading->problems, nodes->account->mark,
+            "account stands with key_file or sas_file; a connection string "
+            "names it itself");
+}
+
+static void load_azure(
+    const struct loading *loading, const struct yaml_node *map)
+{
+    struct azure_nodes nodes = {0};
+    struct store_config *config = loading->config;
+
+    config->is_azure = true;
+    if (!settings_load(map, "azure", azure_keys, COUNT(azure_keys),
+            loading->arena, &nodes, loading->problems))
+        return;
+    if (nodes.identity != NULL) {
+        problems_add(loading->problems, nodes.identity->mark,
+            "managed and workload identity are not supported yet: use "
+            "connection_string_file, key_file or sas_file");
+        return;
+    }
+    check_way(loading, map, &nodes);
+    load_text(loading, nodes.connection_string, "connection_string",
+        &config->connection_string);
+    load_path(loading, nodes.connection_string_file, "connection_string_file",
+        &config->connection_string_file);
+    load_account(loading, nodes.account);
+    load_path(loading, nodes.key_file, "key_file", &config->key_file);
+    load_path(loading, nodes.sas_file, "sas_file", &config->sas_file);
+    config->allow_http = nodes.allow_http;
+}
+
+struct store_config *store_config_load(const char *name,
+    const struct yaml_node *node, const char *folder, struct arena *arena,
+    struct problems *problems)
+{
+    struct store_config *config = arena_alloc(arena, sizeof(*config));
+    struct loading loading = {config, folder, arena, problems};
+    struct store_nodes nodes = {0};
+    size_t errors = problems->errors;
+    char what[WHAT_MAX];
+
+    snprintf(what, sizeof(what), "store %s", name);
+    config->name = arena_copy(arena, slice_of(name)).at;
+    config->mark = node->mark;
+    if (!settings_load(
+            node, what, store_keys, COUNT(store_keys), arena, &nodes, problems))
+        return NULL;
+    if ((nodes.embedded == NULL) == (nodes.azure == NULL))
+        problems_add(problems, node->mark,
+            "%s wants one of embedded (a file) and azure (a map)", what);
+    else if (nodes.azure != NULL)
+        load_azure(&loading, nodes.azure);
+    else
+        load_path(&loading, nodes.embedded, "embedded", &config->path);
+    return problems->errors == errors ? config : NULL;
+}
+
+/* ---- opening ---- */
+
+/* Fill to from a file of at most room bytes; their number, or -1 and errno. */
+static ssize_t read_file(const char *path, char *to, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t len = 0;
+    ssize_t got = -1;
+
+    if (fd < 0)
+        return -1;
+    while (len < room) {
+        got = read(fd, to + len, room - len);
+        if (got <= 0 && !(got < 0 && errno == EINTR))
+            break;
+        len += got > 0 ? (size_t)got : 0;
+    }
+    if (got < 0) {
+        int cause = errno;
+
+        close(fd);
+        errno = cause;
+        return -1;
+    }
+    close(fd);
+    return (ssize_t)len;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static struct slice trim(struct slice text)
+{
+    while (text.len > 0 && is_blank(text.at[text.len - 1]))
+        text.len--;
+    while (text.len > 0 && is_blank(*text.at)) {
+        text.at++;
+        text.len--;
+    }
+    return text;
+}
+
+/* What a credential is made of. Anything else is some other file. */
+static bool is_one_line(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] < ' ' || text.at[i] > '~')
+            return false;
+    return true;
+}
+
+/* The one line of a credential's file, without blanks around it, in room. */
+static enum tw_err read_secret(const char *key, struct slice path,
+    char room[SECRET_MAX], struct slice *ret, struct err *err)
+{
+    ssize_t len = read_file(path.at, room, SECRET_MAX);
+    struct slice secret;
+
+    if (len < 0)
+        return err_fail(
+            err, TW_INVALID, "%s %s: %s", key, path.at, strerror(errno));
+    if (len == SECRET_MAX)
+        return err_fail(err, TW_INVALID, "%s %s has %d bytes or more", key,
+            path.at, SECRET_MAX);
+    secret = trim((struct slice){room, (size_t)len});
+    if (secret.len == 0)
+        return err_fail(err, TW_INVALID, "%s %s is empty", key, path.at);
+    if (!is_one_line(secret))
+        return err_fail(err, TW_INVALID,
+            "%s %s is not one line of plain characters", key, path.at);
+    *ret = secret;
+    return TW_OK;
+}
+
+/* AccountName=...;AccountKey=... around the bare key. */
+static enum tw_err compose_with_key(const struct store_config *config,
+    struct slice key, char to[CONNECTION_STRING_MAX], struct slice *ret,
+    struct err *err)
+{
+    int len;
+
+    if (memchr(key.at, ';', key.len) != NULL)
+        return err_fail(err, TW_INVALID,
+            "key_file %s holds more than a key: name a connection string "
+            "with connection_string_file",
+            config->key_file.at);
+    len = snprintf(to, CONNECTION_STRING_MAX,
+        "DefaultEndpointsProtocol=https;AccountName=%s;AccountKey=%.*s",
+        config->account.at, SLICE_ARG(key));
+    *ret = (struct slice){to, (size_t)len};
+    return TW_OK;
+}
+
+/* With a signature the endpoints are spelled out. */
+static enum tw_err compose_with_sas(const struct store_config *config,
+    struct slice sas, char to[CONNECTION_STRING_MAX], struct slice *ret,
+    struct err *err)
+{
+    const char *account = config->account.at;
+    int len;
+
+    if (sas.at[0] == '?') /* as portals copy it */
+        sas = (struct slice){sas.at + 1, sas.len - 1};
+    if (memchr(sas.at, ';', sas.len) != NULL)
+        return err_fail(err, TW_INVALID,
+            "sas_file %s holds more than a signature: name a connection "
+            "string with connection_string_file",
+            config->sas_file.at);
+    len = snprintf(to, CONNECTION_STRING_MAX,
+        "TableEndpoint=https://%s.table.core.windows.net;"
+        "QueueEndpoint=https://%s.queue.core.windows.net;"
+        "AccountName=%s;SharedAccessSignature=%.*s",
+        account, account, account, SLICE_ARG(sas));
+    *ret = (struct slice){to, (size_t)len};
+    return TW_OK;
+}
+
+static enum tw_err connection_string(const struct store_config *config,
+    char secret[SECRET_MAX], char composed[CONNECTION_STRING_MAX],
+    struct slice *ret, struct err *err)
+{
+    enum tw_err code;
+    struct slice text;
+
+    if (config->connection_string.len > 0) {
+        *ret = config->connection_string;
+        return TW_OK;
+    }
+    if (config->connection_string_file.len > 0)
+        return read_secret("connection_string_file",
+            config->connection_string_file, secret, ret, err);
+    if (config->key_file.len > 0) {
+        code = read_secret("key_file", config->key_file, secret, &text, err);
+        return code ? code : compose_with_key(config, text, composed, ret, err);
+    }
+    code = read_secret("sas_file", config->sas_file, secret, &text, err);
+    return code ? code : compose_with_sas(config, text, composed, ret, err);
+}
+
+static enum tw_err open_azure(
+    const struct store_config *config, struct store **ret, struct err *err)
+{
+    char secret[SECRET_MAX], composed[CONNECTION_STRING_MAX];
+    struct slice text;
+    enum tw_err code = connection_string(config, secret, composed, &text, err);
+
+    if (code == TW_OK)
+        code = azure_open(config->name, text, config->allow_http, ret, err);
+    crypto_wipe(secret, sizeof(secret));
+    crypto_wipe(composed, sizeof(composed));
+    return code;
+}
+
+enum tw_err store_open(
+    const struct store_config *config, struct store **ret, struct err *err)
+{
+    enum tw_err code;
+
+    if (config->unset != NULL)
+        code = err_fail(err, TW_INVALID,
+            "the environment variable %s, which it needs, is not set",
+            config->unset);
+    else if (config->is_azure)
+        code = open_azure(config, ret, err);
+    else
+        code = embedded_open(config->name, config->path.at, ret, err);
+    if (code != TW_OK)
+        err_prefix(err, "store %s", config->name);
+    return code;
+}
