@@ -320,6 +320,12 @@ enum tw_err entity_parse(struct slice text, bool need_keys, struct arena *arena,
 
 /* ---- writing ---- */
 
+static void separate(struct buf *to)
+{
+    if (to->len > 0 && to->at[to->len - 1] != '{')
+        buf_add_char(to, ',');
+}
+
 static void write_property(const struct property *property, struct buf *to)
 {
     if (types[property->type].annotated) {
@@ -328,12 +334,12 @@ static void write_property(const struct property *property, struct buf *to)
         buf_init(&name, property->name.len + sizeof(TYPE_SUFFIX));
         buf_add_slice(&name, property->name);
         buf_add_text(&name, TYPE_SUFFIX);
-        buf_add_char(to, ',');
+        separate(to);
         json_add_string(to, buf_slice(&name));
         buf_add_format(to, ":\"%s\"", types[property->type].name);
         buf_done(&name);
     }
-    buf_add_char(to, ',');
+    separate(to);
     json_add_string(to, property->name);
     buf_add_char(to, ':');
     buf_add_slice(to, property->json);
@@ -345,6 +351,14 @@ void entity_write(const struct entity *entity, struct buf *to)
     json_add_string(to, entity->partition_key);
     buf_add_text(to, ",\"RowKey\":");
     json_add_string(to, entity->row_key);
+    for (size_t i = 0; i < entity->property_count; i++)
+        write_property(&entity->properties[i], to);
+    buf_add_char(to, '}');
+}
+
+void entity_write_properties(const struct entity *entity, struct buf *to)
+{
+    buf_add_char(to, '{');
     for (size_t i = 0; i < entity->property_count; i++)
         write_property(&entity->properties[i], to);
     buf_add_char(to, '}');

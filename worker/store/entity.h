@@ -75,6 +75,10 @@ TW_MUST_USE enum tw_err entity_parse(struct slice text, bool need_keys,
  */
 void entity_write(const struct entity *entity, struct buf *to);
 
+/* entity_write_properties: the same without the keys; {} where there are no
+ * properties. */
+void entity_write_properties(const struct entity *entity, struct buf *to);
+
 /* entity_find: the property of that name, or NULL. Keys are fields, not
  * properties. */
 const struct property *entity_find(
