@@ -74,8 +74,10 @@ $(OUT)/tests/%: $(OBJ)/tests/unit/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 
 unit-build: $(UNIT_TESTS)
 
-unit: $(UNIT_TESTS)   ## unit tests alone (TESTS="a b": only those)
-	@tests/run-unit $(if $(TESTS),$(addprefix $(OUT)/tests/test_,$(TESTS)),$^)
+WANTED_TESTS := $(if $(TESTS),$(addprefix $(OUT)/tests/test_,$(TESTS)),\
+    $(UNIT_TESTS))
+unit: $(WANTED_TESTS)   ## unit tests alone (TESTS="a b": only those)
+	@tests/run-unit $^
 
 format:   ## lays out the C sources as .clang-format says
 	@clang-format -i $$(git ls-files '*.c' '*.h')
