@@ -107,7 +107,7 @@ static void report_syntax(struct reader *reader)
             mark_at_offset(reader, parser->problem_offset), "%s", problem);
     } else if (parser->context != NULL) {
         problems_add(reader->problems, mark_of(reader, parser->problem_mark),
-            "%s, %s that began at line %zu%s", problem, parser->context,
+            "%s, %s (line %zu)%s", problem, parser->context,
             parser->context_mark.line + 1,
             hint_at(reader, parser->problem_mark.line));
     } else {

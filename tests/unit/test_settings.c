@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/* Settings: tables of keys, and what is said where a file does not fit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "config/settings.h"
+
+struct fixture {
+    struct arena arena;
+    struct problems problems;
+};
+
+static int setup(void **state)
+{
+    struct fixture *fixture = test_malloc(sizeof(*fixture));
+
+    arena_init(&fixture->arena);
+    problems_init(&fixture->problems);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    problems_done(&fixture->problems);
+    arena_done(&fixture->arena);
+    test_free(fixture);
+    return 0;
+}
+
+static struct yaml_node *read_text(struct fixture *fixture, const char *text)
+{
+    struct yaml_node *root = yaml_read(
+        "t.yaml", slice_of(text), &fixture->arena, &fixture->problems);
+
+    assert_non_null(root);
+    assert_int_equal(fixture->problems.errors, 0);
+    return root;
+}
+
+/* ---- tables ---- */
+
+struct sample {
+    struct slice name;
+    int64_t slots;
+    double price;
+    bool verify;
+    int64_t timeout_ms, settle_ms;
+    int64_t size_bytes;
+    int mode;
+    const struct yaml_node *args;
+};
+
+static const char *const modes[] = {"copy", "move", NULL};
+
+static const struct setting table[] = {
+    {.key = "name",
+        .type = SETTING_TEXT,
+        .offset = SETTING_FIELD(struct sample, name),
+        .fallback = "a ${B} 7"},
+    {.key = "slots",
+        .type = SETTING_INT,
+        .offset = SETTING_FIELD(struct sample, slots),
+        .fallback = "4",
+        .min = 1,
+        .max = 64},
+    {.key = "price",
+        .type = SETTING_DOUBLE,
+        .offset = SETTING_FIELD(struct sample, price),
+        .fallback = "0.00036",
+        .min = 0,
+        .max = 100},
+    {.key = "verify",
+        .type = SETTING_BOOL,
+        .offset = SETTING_FIELD(struct sample, verify),
+        .fallback = "true"},
+    {.key = "visibility_timeout",
+        .type = SETTING_DURATION_MS,
+        .offset = SETTING_FIELD(struct sample, timeout_ms),
+        .fallback = "60s",
+        .min = 2000,
+        .max = INT64_MAX},
+    {.key = "settle",
+        .type = SETTING_DURATION_MS,
+        .offset = SETTING_FIELD(struct sample, settle_ms),
+        .min = 0,
+        .max = 7200000},
+    {.key = "size",
+        .type = SETTING_SIZE_BYTES,
+        .offset = SETTING_FIELD(struct sample, size_bytes),
+        .fallback = "64KiB",
+        .min = 1024,
+        .max = 4 << 20},
+    {.key = "mode",
+        .type = SETTING_CHOICE,
+        .offset = SETTING_FIELD(struct sample, mode),
+        .fallback = "move",
+        .choices = modes},
+    {.key = "args",
+        .type = SETTING_NODE,
+        .offset = SETTING_FIELD(struct sample, args)},
+};
+
+#define COUNT(table) (sizeof(table) / sizeof(*(table)))
+
+static bool load(
+    struct fixture *fixture, const char *text, struct sample *sample)
+{
+    return settings_load(text ? read_text(fixture, text) : NULL, "worker",
+        table, COUNT(table), &fixture->arena, sample, &fixture->problems);
+}
+
+static void assert_problem(struct fixture *fixture, size_t i, unsigned line,
+    unsigned column, const char *text)
+{
+    assert_true(i < fixture->problems.count);
+    assert_string_equal(fixture->problems.list[i].text, text);
+    assert_int_equal(fixture->problems.list[i].mark.line, line);
+    assert_int_equal(fixture->problems.list[i].mark.column, column);
+}
+
+static void every_type_is_read(void **state)
+{
+    struct sample sample = {0};
+
+    assert_true(load(*state,
+        "name: x\nslots: 9\nprice: 2.5\nverify: false\n"
+        "visibility_timeout: 5m\nsettle: 0s\nsize: '2MiB'\nmode: copy\n"
+        "args: [a]\n",
+        &sample));
+    assert_string_equal(sample.name.at, "x");
+    assert_int_equal(sample.slots, 9);
+    assert_true(sample.price > 2.49 && sample.price < 2.51);
+    assert_false(sample.verify);
+    assert_int_equal(sample.timeout_ms, 300000);
+    assert_int_equal(sample.settle_ms, 0);
+    assert_int_equal(sample.size_bytes, 2 << 20);
+    assert_int_equal(sample.mode, 0);
+    assert_int_equal(sample.args->type, YAML_LIST);
+}
+
+static void absent_keys_have_their_fallback(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct sample sample = {.settle_ms = -7};
+
+        setenv("B", "b", 1);
+        assert_true(load(*state, i == 0 ? NULL : "", &sample));
+        assert_string_equal(sample.name.at, "a b 7");
+        assert_int_equal(sample.slots, 4);
+        assert_true(sample.verify);
+        assert_int_equal(sample.timeout_ms, 60000);
+        assert_int_equal(sample.settle_ms, -7);
+        assert_int_equal(sample.size_bytes, 65536);
+        assert_int_equal(sample.mode, 1);
+        assert_null(sample.args);
+    }
+}
+
+static const struct {
+    const char *text;
+    unsigned line, column;
+    const char *problem;
+} wrong[] = {
+    {"slot: 3\n", 1, 1, "unknown key 'slot' in worker, did you mean 'slots'?"},
+    {"# x\n\n  colour: 3\n", 3, 3,
+        "unknown key 'colour' in worker: there is name, slots, price, verify, "
+        "visibility_timeout, settle, size, mode and args"},
+    {"slots: \"4\"\n", 1, 8,
+        "slots wants a whole number such as 4, from 1 to 64, not the text "
+        "'4'"},
+    {"slots: four\n", 1, 8,
+        "slots wants a whole number such as 4, from 1 to 64, not 'four'"},
+    {"slots: 65\n", 1, 8,
+        "slots wants a whole number such as 4, from 1 to 64, not '65'"},
+    {"slots: 0x10\n", 1, 8,
+        "slots wants a whole number such as 4, from 1 to 64, not '0x10'"},
+    {"slots: 1.0\n", 1, 8,
+        "slots wants a whole number such as 4, from 1 to 64, not '1.0'"},
+    {"slots: 99999999999999999999\n", 1, 8,
+        "slots wants a whole number such as 4, from 1 to 64, not "
+        "'99999999999999999999'"},
+    {"slots:\n", 1, 7,
+        "slots wants a whole number such as 4, from 1 to 64, not nothing"},
+    {"price: -1\n", 1, 8,
+        "price wants a number such as 0.00036, from 0 to 100, not '-1'"},
+    {"price: .nan\n", 1, 8,
+        "price wants a number such as 0.00036, from 0 to 100, not '.nan'"},
+    {"verify: yes\n", 1, 9, "verify wants true or false, not 'yes'"},
+    {"verify: 'true'\n", 1, 9,
+        "verify wants true or false, not the text 'true'"},
+    {"verify: [true]\n", 1, 9, "verify wants true or false, not a list"},
+    {"visibility_timeout: 30\n", 1, 21,
+        "visibility_timeout wants a duration such as 60s, at least 2s, not "
+        "'30'"},
+    {"visibility_timeout: 1999ms\n", 1, 21,
+        "visibility_timeout wants a duration such as 60s, at least 2s, not "
+        "'1999ms'"},
+    {"settle: 3h\n", 1, 9,
+        "settle wants a duration such as 30s, from 0s to 2h, not '3h'"},
+    {"size: 64KB\n", 1, 7,
+        "size wants a size such as 64KiB, from 1KiB to 4MiB, not '64KB'"},
+    {"name: 5\n", 1, 7, "name wants a text, not '5'"},
+    {"name: true\n", 1, 7, "name wants a text, not 'true'"},
+    {"name: ~\n", 1, 7, "name wants a text, not nothing"},
+    {"name: {channel}\n", 1, 7,
+        "name wants a text, not a map: write it in quotes, \"{channel}\""},
+    {"name: ${NOT_SET_HERE}\n", 1, 7,
+        "the environment variable NOT_SET_HERE is not set"},
+    {"mode: mov\n", 1, 7, "unknown mode 'mov', did you mean 'move'?"},
+    {"mode: sideways\n", 1, 7,
+        "unknown mode 'sideways': there is copy and move"},
+    {"mode: 5\n", 1, 7, "mode wants one of copy or move, not '5'"},
+};
+
+static void what_does_not_fit_is_said_with_what_would(void **state)
+{
+    unsetenv("NOT_SET_HERE");
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        struct fixture *fixture;
+        struct sample sample = {0};
+
+        setup((void **)&fixture);
+        assert_false(load(fixture, wrong[i].text, &sample));
+        assert_int_equal(fixture->problems.errors, 1);
+        assert_problem(
+            fixture, 0, wrong[i].line, wrong[i].column, wrong[i].problem);
+        teardown((void **)&fixture);
+    }
+    (void)state;
+}
+
+static void all_mistakes_are_listed_and_what_is_right_is_kept(void **state)
+{
+    struct fixture *fixture = *state;
+    struct sample sample = {0};
+
+    assert_false(load(fixture,
+        "slots: x\nnope: 1\nverify: 2\nsettle: 7s\nvisibility_timeout: 1\n",
+        &sample));
+    assert_int_equal(fixture->problems.errors, 4);
+    assert_int_equal(sample.settle_ms, 7000);
+}
+
+static void another_node_than_a_map_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct sample sample = {0};
+
+    assert_false(load(fixture, "- a\n", &sample));
+    assert_problem(fixture, 0, 1, 1, "worker wants a map of keys, not a list");
+}
+
+static void a_required_key_is_missed(void **state)
+{
+    static const struct setting required[] = {
+        {.key = "kind",
+            .type = SETTING_TEXT,
+            .offset = SETTING_FIELD(struct sample, name),
+            .required = true,
+            .help = "what the job does"},
+    };
+    struct fixture *fixture = *state;
+    struct sample sample = {0};
+
+    assert_false(settings_load(read_text(fixture, "\n{}\n"), "job x", required,
+        1, &fixture->arena, &sample, &fixture->problems));
+    assert_problem(
+        fixture, 0, 2, 1, "job x lacks the key 'kind': what the job does");
+}
+
+static void texts_and_measures_take_variables(void **state)
+{
+    struct sample sample = {0};
+
+    setenv("TIMEOUT", "7s", 1);
+    setenv("MODE", "copy", 1);
+    assert_true(load(*state,
+        "visibility_timeout: ${TIMEOUT}\nmode: \"${MODE}\"\n"
+        "size: ${NO_SIZE:-2KiB}\n",
+        &sample));
+    assert_int_equal(sample.timeout_ms, 7000);
+    assert_int_equal(sample.mode, 0);
+    assert_int_equal(sample.size_bytes, 2048);
+}
+
+/* ---- texts ---- */
+
+static const struct {
+    const char *text; /* in single quotes in the file */
+    bool is_template;
+    const char *wanted; /* NULL: refused */
+} texts[] = {
+    {"plain", false, "plain"},
+    {"", false, ""},
+    {"${ONE}", false, "one"},
+    {"a${ONE}b${ONE}c", false, "aonebonec"},
+    {"${EMPTY}", false, ""},
+    {"${EMPTY:-x}", false, "x"},
+    {"${NOT_SET_HERE:-x y}", false, "x y"},
+    {"${NOT_SET_HERE:-}", false, ""},
+    {"${ONE:-x}", false, "one"},
+    {"${NOT_SET_HERE:-a:-b}", false, "a:-b"},
+    {"cost: $5, $ and $$ and $x", false, "cost: $5, $ and $$ and $x"},
+    {"$${ONE}", false, "$one"},
+    {"{a}${BRACES}{b}", true, "{a}{{x}} ${{ONE}}{b}"},
+    {"{a}${BRACES}{b}", false, "{a}{x} ${ONE}{b}"},
+    {"${NOT_SET_HERE:-{x}", true, "{{x"},
+    {"${", false, NULL},
+    {"${}", false, NULL},
+    {"${ONE", false, NULL},
+    {"${ONE:x}", false, NULL},
+    {"${ONE:", false, NULL},
+    {"${ONE-x}", false, NULL},
+    {"${1}", false, NULL},
+    {"${O NE}", false, NULL},
+    {"x ${:-y}", false, NULL},
+    {"${NOT_SET_HERE}", false, NULL},
+    {"${NOT_UTF8}", false, NULL},
+};
+
+static void set_variables(void)
+{
+    setenv("ONE", "one", 1);
+    setenv("EMPTY", "", 1);
+    setenv("BRACES", "{x} ${ONE}", 1);
+    setenv("NOT_UTF8", "a\xff", 1);
+    unsetenv("NOT_SET_HERE");
+}
+
+static void variables_are_replaced_and_never_read_again(void **state)
+{
+    set_variables();
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct slice ret = {0};
+        struct fixture *fixture;
+        struct yaml_node node = {.type = YAML_SCALAR, .quoted = true};
+        bool good;
+
+        setup((void **)&fixture);
+        node.text = slice_of(texts[i].text);
+        good = settings_text(&node, texts[i].is_template, &fixture->arena, &ret,
+            NULL, &fixture->problems);
+        if (texts[i].wanted == NULL) {
+            assert_false(good);
+            assert_int_equal(fixture->problems.errors, 1);
+            assert_null(ret.at);
+        } else {
+            assert_true(good);
+            assert_string_equal(ret.at, texts[i].wanted);
+        }
+        teardown((void **)&fixture);
+    }
+    (void)state;
+}
+
+static void an_unset_variable_can_be_remembered(void **state)
+{
+    struct fixture *fixture = *state;
+    struct yaml_node *root =
+        read_text(fixture, "a: x${NOT_SET_HERE}y${NOR_THIS}\nb: ${ONE}\n");
+    const char *unset = NULL;
+    struct slice ret;
+
+    set_variables();
+    unsetenv("NOR_THIS");
+    assert_true(settings_text(yaml_get(root, "b"), false, &fixture->arena, &ret,
+        &unset, &fixture->problems));
+    assert_null(unset);
+    assert_true(settings_text(yaml_get(root, "a"), false, &fixture->arena, &ret,
+        &unset, &fixture->problems));
+    assert_string_equal(unset, "NOT_SET_HERE");
+    assert_string_equal(ret.at, "xy");
+    assert_int_equal(fixture->problems.errors, 0);
+}
+
+static void other_nodes_are_no_text(void **state)
+{
+    struct fixture *fixture = *state;
+    struct yaml_node *root = read_text(fixture, "a: [1]\nb: {x: 1}\nc:\n");
+    struct slice ret;
+
+    for (size_t i = 0; i < root->count; i++)
+        assert_false(settings_text(root->items[i], false, &fixture->arena, &ret,
+            NULL, &fixture->problems));
+    assert_problem(fixture, 0, 1, 4, "this key wants a text, not a list");
+    assert_problem(fixture, 1, 2, 4, "this key wants a text, not a map");
+    assert_problem(fixture, 2, 3, 3, "this key wants a text, not nothing");
+}
+
+static void a_strange_word_is_shown_safely(void **state)
+{
+    static const char *const names[] = {"cascade-delete"};
+    struct fixture *fixture = *state;
+
+    settings_unknown(&fixture->problems, (struct mark){"t.yaml", 1, 1}, "kind",
+        slice_of("a\nb\x1b[31m"), names, 1);
+    assert_null(strpbrk(fixture->problems.list[0].text, "\n\x1b"));
+    settings_unknown(&fixture->problems, (struct mark){"t.yaml", 1, 1}, "kind",
+        slice_of("x"), names, 0);
+    assert_problem(fixture, 1, 1, 1, "unknown kind 'x': there is none");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_type_is_read),
+        TEST(absent_keys_have_their_fallback),
+        TEST(what_does_not_fit_is_said_with_what_would),
+        TEST(all_mistakes_are_listed_and_what_is_right_is_kept),
+        TEST(another_node_than_a_map_is_refused),
+        TEST(a_required_key_is_missed),
+        TEST(texts_and_measures_take_variables),
+        TEST(variables_are_replaced_and_never_read_again),
+        TEST(an_unset_variable_can_be_remembered),
+        TEST(other_nodes_are_no_text),
+        TEST(a_strange_word_is_shown_safely),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/* YAML: a tree with places, and everything refused that is not needed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "config/yaml.h"
+#include "worker/base/buf.h"
+
+struct fixture {
+    struct arena arena;
+    struct problems problems;
+};
+
+static int setup(void **state)
+{
+    struct fixture *fixture = test_malloc(sizeof(*fixture));
+
+    arena_init(&fixture->arena);
+    problems_init(&fixture->problems);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    problems_done(&fixture->problems);
+    arena_done(&fixture->arena);
+    test_free(fixture);
+    return 0;
+}
+
+static struct yaml_node *read_slice(struct fixture *fixture, struct slice text)
+{
+    return yaml_read("t.yaml", text, &fixture->arena, &fixture->problems);
+}
+
+static struct yaml_node *read_text(struct fixture *fixture, const char *text)
+{
+    return read_slice(fixture, slice_of(text));
+}
+
+static void assert_mark(struct mark mark, unsigned line, unsigned column)
+{
+    assert_string_equal(mark.file, "t.yaml");
+    assert_int_equal(mark.line, line);
+    assert_int_equal(mark.column, column);
+}
+
+static void assert_problem(struct fixture *fixture, size_t i, unsigned line,
+    unsigned column, const char *text)
+{
+    assert_true(i < fixture->problems.count);
+    assert_string_equal(fixture->problems.list[i].text, text);
+    assert_mark(fixture->problems.list[i].mark, line, column);
+}
+
+static void tree_keeps_types_order_and_places(void **state)
+{
+    struct fixture *fixture = *state;
+    struct yaml_node *root = read_text(fixture, "# a comment\n"
+                                                "b:\n"
+                                                "  - one\n"
+                                                "  - 'two'\n"
+                                                "a: {x: \"\", y: }\n");
+    struct yaml_node *list, *map;
+
+    assert_non_null(root);
+    assert_int_equal(fixture->problems.errors, 0);
+    assert_int_equal(root->type, YAML_MAP);
+    assert_int_equal(root->count, 2);
+    assert_string_equal(root->keys[0]->text.at, "b");
+    assert_mark(root->keys[0]->mark, 2, 1);
+    list = yaml_get(root, "b");
+    assert_int_equal(list->type, YAML_LIST);
+    assert_int_equal(list->count, 2);
+    assert_string_equal(list->items[0]->text.at, "one");
+    assert_false(list->items[0]->quoted);
+    assert_true(list->items[1]->quoted);
+    assert_mark(list->items[1]->mark, 4, 5);
+    map = yaml_get(root, "a");
+    assert_int_equal(map->type, YAML_MAP);
+    assert_mark(map->mark, 5, 4);
+    assert_true(map->items[0]->quoted);
+    assert_int_equal(map->items[1]->text.len, 0);
+    assert_false(map->items[1]->quoted);
+}
+
+static void get_finds_nothing_in_other_nodes(void **state)
+{
+    struct fixture *fixture = *state;
+    struct yaml_node *root = read_text(fixture, "a: [b]\n");
+
+    assert_null(yaml_get(root, "b"));
+    assert_null(yaml_get(yaml_get(root, "a"), "b"));
+    assert_null(yaml_get(NULL, "b"));
+}
+
+static void an_empty_file_is_an_empty_map(void **state)
+{
+    static const char *const texts[] = {"", "# nothing\n", "---\n", "\n\n"};
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        struct yaml_node *root = read_text(*state, texts[i]);
+
+        assert_non_null(root);
+        assert_int_equal(root->type, YAML_MAP);
+        assert_int_equal(root->count, 0);
+        assert_mark(root->mark, 1, 1);
+    }
+    assert_non_null(read_slice(*state, (struct slice){0}));
+}
+
+static void folded_and_literal_texts_are_texts(void **state)
+{
+    struct yaml_node *root = read_text(*state, "a: |\n  1\n  2\nb: >-\n  3\n");
+
+    assert_string_equal(yaml_get(root, "a")->text.at, "1\n2\n");
+    assert_true(yaml_get(root, "a")->quoted);
+    assert_string_equal(yaml_get(root, "b")->text.at, "3");
+    assert_true(yaml_get(root, "b")->quoted);
+}
+
+static void columns_count_characters(void **state)
+{
+    struct fixture *fixture = *state;
+    struct yaml_node *root = read_text(fixture, "{\"\xc3\xa9\xc3\xa9\": x}\n");
+
+    assert_mark(root->items[0]->mark, 1, 8);
+}
+
+/* Each ends the reading with one problem. */
+static const struct {
+    const char *name, *text;
+    unsigned line, column;
+    const char *problem;
+} fatal[] = {
+    {"a second document", "a: 1\n---\nb: 2\n", 2, 1,
+        "a second document begins here; a configuration is one"},
+    {"an anchor", "a: &x 1\nb: 2\n", 1, 4,
+        "the anchor &x is refused: write out what is meant"},
+    {"an anchored map", "a: &x\n  c: 1\n", 1, 4,
+        "the anchor &x is refused: write out what is meant"},
+    {"an anchored key", "&x a: 1\n", 1, 1,
+        "the anchor &x is refused: write out what is meant"},
+    {"an alias", "a: 1\nb: *x\n", 2, 4,
+        "the alias *x is refused: write out what is meant"},
+    {"a map as key", "a: 1\n? {b: 1}\n: 2\n", 2, 3,
+        "a key is a text, not a list or a map"
+        " (a text with { is written in quotes)"},
+    {"a tab", "a:\n\tb: 1\n", 2, 1,
+        "found character that cannot start any token, while scanning for the "
+        "next token (line 2) (indent with spaces, not with tabs)"},
+    {"a bare template", "a: {x}_{y}\n", 1, 7,
+        "did not find expected key, while parsing a block mapping "
+        "(line 1) (a text with { is written in quotes)"},
+    {"an open list", "a: [1,\n", 2, 1,
+        "did not find expected node content, while parsing a flow node "
+        "(line 2)"},
+    {"an open quote", "a: \"x\n", 2, 1,
+        "found unexpected end of stream, while scanning a quoted scalar "
+        "(line 1)"},
+    {"a control character", "a: 1\nb: \x01\n", 2, 4,
+        "control characters are not allowed"},
+    {"bytes that are not UTF-8", "a: 1\nb: \xc3\xa9\xff\n", 2, 5,
+        "this is not UTF-8; save the file in that encoding"},
+    {"a character cut off", "a: \xc3", 1, 4,
+        "this is not UTF-8; save the file in that encoding"},
+};
+
+static void what_ends_the_reading_is_said_once_at_its_place(void **state)
+{
+    for (size_t i = 0; i < sizeof(fatal) / sizeof(*fatal); i++) {
+        struct fixture *fixture;
+
+        print_message("%s\n", fatal[i].name);
+        setup((void **)&fixture);
+        assert_null(read_text(fixture, fatal[i].text));
+        assert_int_equal(fixture->problems.errors, 1);
+        assert_problem(
+            fixture, 0, fatal[i].line, fatal[i].column, fatal[i].problem);
+        teardown((void **)&fixture);
+    }
+    (void)state;
+}
+
+static void duplicate_keys_are_listed_with_the_first(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_non_null(
+        read_text(fixture, "a: 1\nb: {x: 1, y: 2, x: 3}\nc: 2\n'a': 3\n"));
+    assert_int_equal(fixture->problems.errors, 2);
+    assert_problem(
+        fixture, 0, 2, 17, "duplicate key 'x': it stands at line 2 already");
+    assert_problem(
+        fixture, 1, 4, 1, "duplicate key 'a': it stands at line 1 already");
+}
+
+static void tags_are_listed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct yaml_node *root =
+        read_text(fixture, "a: !!str 5\nb: !x [1]\nc: ! {}\n");
+
+    assert_non_null(root);
+    assert_int_equal(fixture->problems.errors, 3);
+    assert_problem(fixture, 0, 1, 4,
+        "the tag tag:yaml.org,2002:str is refused: write out what is meant");
+    assert_problem(
+        fixture, 1, 2, 4, "the tag !x is refused: write out what is meant");
+}
+
+static void nul_characters_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_non_null(read_text(fixture, "a: \"x\\0y\"\n"));
+    assert_problem(
+        fixture, 0, 1, 4, "a text with a NUL character (\\0) is refused");
+    assert_null(read_slice(fixture, (struct slice){"a: \0\n", 5}));
+    assert_problem(fixture, 1, 1, 4, "control characters are not allowed");
+}
+
+static void an_alias_bomb_dies_at_its_first_anchor(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buf text;
+
+    buf_init(&text, 1 << 20);
+    buf_add_text(&text, "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol]\n");
+    for (int i = 1; i < 40; i++) {
+        buf_add_format(&text, "a%d: &a%d [*a%d", i, i, i - 1);
+        for (int k = 0; k < 8; k++)
+            buf_add_format(&text, ", *a%d", i - 1);
+        buf_add_text(&text, "]\n");
+    }
+    assert_null(read_slice(fixture, buf_slice(&text)));
+    assert_int_equal(fixture->problems.errors, 1);
+    assert_problem(
+        fixture, 0, 1, 5, "the anchor &a0 is refused: write out what is meant");
+    assert_true(fixture->arena.bytes < 1 << 20);
+    buf_done(&text);
+}
+
+/* count times open, then count times close. */
+static struct yaml_node *read_nested(
+    struct fixture *fixture, int count, const char *open, const char *close)
+{
+    struct yaml_node *root;
+    struct buf text;
+
+    buf_init(&text, 1 << 20);
+    for (int i = 0; i < count; i++)
+        buf_add_text(&text, open);
+    for (int i = 0; i < count; i++)
+        buf_add_text(&text, close);
+    root = read_slice(fixture, buf_slice(&text));
+    buf_done(&text);
+    return root;
+}
+
+static void nesting_has_an_end(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_non_null(read_nested(fixture, 64, "[", "]"));
+    assert_int_equal(fixture->problems.errors, 0);
+    assert_null(read_nested(fixture, 65, "[", "]"));
+    assert_problem(fixture, 0, 1, 65, "nested deeper than 64 levels");
+    assert_null(read_nested(fixture, 500000, "[", ""));
+    assert_null(read_nested(fixture, 200000, "{a: ", "}"));
+    assert_null(read_nested(fixture, 500000, "- ", ""));
+    assert_int_equal(fixture->problems.errors, 4);
+}
+
+static void a_file_over_one_mebibyte_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    size_t len = (1 << 20) + 1;
+    char *text = test_malloc(len);
+
+    memset(text, '#', len);
+    assert_non_null(read_slice(fixture, (struct slice){text, len - 1}));
+    assert_null(read_slice(fixture, (struct slice){text, len}));
+    assert_problem(fixture, 0, 1, 1,
+        "the file has 1048577 bytes; a configuration has at most 1048576");
+    test_free(text);
+}
+
+static void a_map_of_very_many_keys_is_read_in_good_time(void **state)
+{
+    struct fixture *fixture = *state;
+    struct yaml_node *root;
+    struct buf text;
+
+    buf_init(&text, 1 << 20);
+    for (int i = 0; i < 100000; i++)
+        buf_add_format(&text, "k%d:\n", i);
+    buf_add_text(&text, "k5:\n");
+    root = read_slice(fixture, buf_slice(&text));
+    assert_non_null(root);
+    assert_int_equal(root->count, 100001);
+    assert_int_equal(fixture->problems.errors, 1);
+    assert_problem(fixture, 0, 100001, 1,
+        "duplicate key 'k5': it stands at line 6 already");
+    buf_done(&text);
+}
+
+static void a_byte_order_mark_is_passed_over(void **state)
+{
+    struct fixture *fixture = *state;
+    struct yaml_node *root = read_text(fixture, "\xef\xbb\xbf"
+                                                "a: 1\n");
+
+    assert_non_null(root);
+    assert_string_equal(yaml_get(root, "a")->text.at, "1");
+}
+
+/* Whatever the bytes, there is a tree or a reason. */
+static void any_bytes_give_a_tree_or_a_problem(void **state)
+{
+    static const char alphabet[] = "ab: \n-[]{},#&*!|>'\"%@\\?\t0~\xc3\xa9";
+    char text[40];
+    unsigned random = 1;
+
+    for (int round = 0; round < 20000; round++) {
+        struct fixture *fixture;
+        struct yaml_node *root;
+
+        setup((void **)&fixture);
+        for (size_t i = 0; i < sizeof(text); i++) {
+            random = random * 1103515245 + 12345;
+            text[i] = alphabet[(random >> 16) % (sizeof(alphabet) - 1)];
+        }
+        root = read_slice(
+            fixture, (struct slice){text, (random >> 8) % sizeof(text)});
+        assert_true(root != NULL || fixture->problems.errors > 0);
+        if (root == NULL)
+            assert_true(fixture->problems.list[0].mark.line >= 1);
+        teardown((void **)&fixture);
+    }
+    (void)state;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(tree_keeps_types_order_and_places),
+        TEST(get_finds_nothing_in_other_nodes),
+        TEST(an_empty_file_is_an_empty_map),
+        TEST(folded_and_literal_texts_are_texts),
+        TEST(columns_count_characters),
+        TEST(what_ends_the_reading_is_said_once_at_its_place),
+        TEST(duplicate_keys_are_listed_with_the_first),
+        TEST(tags_are_listed),
+        TEST(nul_characters_are_refused),
+        TEST(an_alias_bomb_dies_at_its_first_anchor),
+        TEST(nesting_has_an_end),
+        TEST(a_file_over_one_mebibyte_is_refused),
+        TEST(a_map_of_very_many_keys_is_read_in_good_time),
+        TEST(a_byte_order_mark_is_passed_over),
+        TEST(any_bytes_give_a_tree_or_a_problem),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
