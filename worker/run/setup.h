@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `worker:` of the configuration: which queues are served, where the ledger
+ * is, how many runs at once. And the definition: one whole reading of the
+ * configuration, which lives as long as a run that was started under it.
+ */
+#ifndef TW_RUN_SETUP_H
+#define TW_RUN_SETUP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/problems.h"
+#include "config/yaml.h"
+#include "jobs/job.h"
+#include "jobs/jobs.h"
+#include "worker/base/arena.h"
+#include "worker/base/slice.h"
+
+struct store;
+
+/* What is put behind a queue's name for its poison queue: "-poison". */
+#define SETUP_POISON_SUFFIX "-poison"
+
+struct setup_queue {
+    const char *name;
+    const char *poison_queue; /* name-poison */
+    const struct job *job;    /* bound: the whole body is this job's one
+                                 argument; NULL: JSON messages, any job */
+    bool base64;              /* bound: the body is base64, not text */
+};
+
+struct setup {
+    size_t store; /* index into the stores; their count: none was named */
+    struct setup_queue *queues;
+    size_t queue_count;
+    int64_t slots, lanes;
+    int64_t visibility_timeout_s; /* 2 .. 604800 */
+    int64_t poll_min_ms, poll_max_ms;
+    int64_t max_attempts;
+    int64_t max_entities_per_second; /* 0: no ceiling */
+    double price_per_10k;            /* dollars per 10,000 transactions */
+};
+
+/*
+ * setup_load: read `worker:` (NULL: the defaults: one queue, "tableward", and
+ * the default store). Every mistake is added to problems; what is right is set
+ * all the same. Lives in arena; refers to jobs, which must stay.
+ */
+void setup_load(const struct yaml_node *node, const struct job_stores *stores,
+    const struct jobs *jobs, struct arena *arena, struct setup *ret,
+    struct problems *problems);
+
+/* setup_queue_for: the queue that `enqueue` takes for job: the one bound to
+ * it, else the first unbound; NULL: there is none. */
+const struct setup_queue *setup_queue_for(
+    const struct setup *setup, const struct job *job);
+
+/* setup_queue_named: NULL when it is not served. */
+const struct setup_queue *setup_queue_named(
+    const struct setup *setup, struct slice name);
+
+/*
+ * One reading of the configuration, shared by everything that was started
+ * under it. Whoever loads it (worker/cli/load) fills it, with references 1;
+ * the last definition_drop() calls release, from any thread.
+ */
+struct definition {
+    const struct jobs *jobs;
+    const struct job_stores *stores; /* open: those that worker and jobs name */
+    const struct setup *setup;
+    const char *archive_folder; /* where relative `archive:` starts */
+    void (*release)(struct definition *definition); /* may be NULL */
+    void *owner;                                    /* the loader's */
+    _Atomic unsigned references;
+};
+
+/* definition_hold: one more reference; returns definition. */
+struct definition *definition_hold(struct definition *definition);
+void definition_drop(struct definition *definition); /* NULL: nothing */
+
+/* definition_store: the store of queues and ledger; NULL: none is named. */
+struct store *definition_store(const struct definition *definition);
+
+#endif
