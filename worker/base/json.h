@@ -5,8 +5,10 @@
  * understood must be written back exactly as it came.
  *
  * Refused: anything that is not strict JSON, invalid UTF-8, duplicate names,
- * nesting deeper than asked for, trailing bytes. Never fails for lack of
- * memory: json-c is given an allocator that ends the process (mem.h).
+ * nesting deeper than asked for, trailing bytes, a NUL in a name. Never fails
+ * for lack of memory: json-c 0.16 has no hook for an allocator, but what it
+ * gives back is checked for completeness, and less ends the process (mem.h).
+ * Lone surrogates in escapes are decoded as U+FFFD; raw keeps them.
  */
 #ifndef TW_BASE_JSON_H
 #define TW_BASE_JSON_H
@@ -38,6 +40,9 @@ struct json_member {
     struct slice text; /* JSON_STRING: decoded, NULs included; JSON_NUMBER:
                           the number's text; JSON_BOOLEAN: true or false */
 };
+
+/* The largest max_depth. */
+#define JSON_DEPTH_LIMIT 200
 
 /*
  * json_parse: a whole text. max_depth counts nested arrays and objects; 1

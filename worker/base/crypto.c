@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* OpenSSL 3, behind four functions. */
+#include "worker/base/crypto.h"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/mem.h"
+
+struct crypto_hmac_key {
+    EVP_MAC_CTX *keyed; /* never used itself, only copied */
+};
+
+/* OpenSSL fails here for lack of memory only: key, digest and sizes are ours
+ * and fixed. */
+static void must(bool done)
+{
+    if (!done)
+        mem_exhausted();
+}
+
+void crypto_sha256(struct slice data, unsigned char to[CRYPTO_SHA256_BYTES])
+{
+    unsigned len = 0;
+
+    must(EVP_Digest(data.at, data.len, to, &len, EVP_sha256(), NULL) == 1 &&
+         len == CRYPTO_SHA256_BYTES);
+}
+
+struct crypto_hmac_key *crypto_hmac_key_new(struct slice key)
+{
+    char digest[] = "SHA256";
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+        OSSL_PARAM_construct_end(),
+    };
+    struct crypto_hmac_key *made = mem_alloc(sizeof(*made));
+    EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    const void *at = key.at ? key.at : ""; /* NULL would mean: no key yet */
+
+    must(mac != NULL);
+    made->keyed = EVP_MAC_CTX_new(mac);
+    must(made->keyed != NULL &&
+         EVP_MAC_init(made->keyed, at, key.len, params) == 1);
+    EVP_MAC_free(mac); /* the context keeps its own reference */
+    return made;
+}
+
+void crypto_hmac_key_free(struct crypto_hmac_key *key)
+{
+    if (!key)
+        return;
+    EVP_MAC_CTX_free(key->keyed); /* wipes the key and what came of it */
+    mem_free(key);
+}
+
+void crypto_hmac(const struct crypto_hmac_key *key, struct slice data,
+    unsigned char to[CRYPTO_SHA256_BYTES])
+{
+    EVP_MAC_CTX *context = EVP_MAC_CTX_dup(key->keyed);
+    size_t len = 0;
+
+    must(context != NULL);
+    must(EVP_MAC_update(context, (const unsigned char *)data.at, data.len) ==
+             1 &&
+         EVP_MAC_final(context, to, &len, CRYPTO_SHA256_BYTES) == 1 &&
+         len == CRYPTO_SHA256_BYTES);
+    EVP_MAC_CTX_free(context);
+}
+
+/* Base64 in pieces: EVP_EncodeBlock() counts with int. */
+#define BYTES_PER_PIECE ((size_t)48 * 64)
+#define CHARS_PER_PIECE (BYTES_PER_PIECE / 3 * 4)
+
+void crypto_base64(struct buf *to, struct slice data)
+{
+    unsigned char piece[CHARS_PER_PIECE + 1];
+
+    for (size_t done = 0; done < data.len;) {
+        size_t left = data.len - done;
+        int bytes = (int)(left < BYTES_PER_PIECE ? left : BYTES_PER_PIECE);
+
+        buf_add(to, piece,
+            (size_t)EVP_EncodeBlock(
+                piece, (const unsigned char *)data.at + done, bytes));
+        done += (size_t)bytes;
+    }
+    crypto_wipe(piece, sizeof(piece));
+}
+
+/* The six bits that c stands for, or -1. */
+static int base64_value(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* How many of the last four characters are padding. */
+static size_t padding_of(struct slice text)
+{
+    if (text.len == 0 || text.at[text.len - 1] != '=')
+        return 0;
+    return text.at[text.len - 2] == '=' ? 2 : 1;
+}
+
+/* Strictly base64: EVP_DecodeBlock() takes blanks and stray bits. */
+static bool is_base64(struct slice text)
+{
+    size_t padding, letters;
+    int last;
+
+    if (text.len % 4 != 0)
+        return false;
+    padding = padding_of(text);
+    letters = text.len - padding;
+    for (size_t i = 0; i < letters; i++)
+        if (base64_value(text.at[i]) < 0)
+            return false;
+    if (padding == 0)
+        return true;
+    last = base64_value(text.at[letters - 1]);
+    return (last & (padding == 2 ? 0x0f : 0x03)) == 0;
+}
+
+bool crypto_unbase64(struct buf *to, struct slice text)
+{
+    unsigned char piece[BYTES_PER_PIECE];
+
+    if (!is_base64(text))
+        return false;
+    for (size_t done = 0; done < text.len;) {
+        size_t left = text.len - done;
+        size_t chars = left < CHARS_PER_PIECE ? left : CHARS_PER_PIECE;
+        struct slice part = {text.at + done, chars};
+        int bytes =
+            EVP_DecodeBlock(piece, (const unsigned char *)part.at, (int)chars);
+
+        must(bytes >= 0);
+        buf_add(to, piece, (size_t)bytes - padding_of(part));
+        done += chars;
+    }
+    crypto_wipe(piece, sizeof(piece));
+    return true;
+}
+
+void crypto_wipe(void *at, size_t len)
+{
+    if (len > 0)
+        OPENSSL_cleanse(at, len);
+}
