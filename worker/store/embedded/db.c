@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One connection to the embedded store's file. Write-ahead log with
+ * synchronous=FULL: a commit is on the disk when it is acknowledged, readers
+ * see whole commits and never wait, several processes share the file.
+ */
+#include "worker/store/embedded/db.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
+
+#define EXIT_TRY_AGAIN 75
+
+/* "TWRD", in the file's header; what `file` shows, and how we know our own. */
+#define APPLICATION_ID 0x54575244
+#define SCHEMA_VERSION 1
+
+#define OPEN_WAIT_MS 10000
+#define NAP_MAX_MS 20
+
+/* Pages of 4 KiB in the log before they are moved into the file. */
+#define LOG_PAGES 1000
+
+struct db {
+    sqlite3 *sqlite;
+    const char *path;
+    enum db_role role;
+    sqlite3_stmt *statements[DB_SQL_COUNT]; /* made when first needed */
+    int64_t until_ms;                       /* see db_wait_until */
+    int64_t stamp;                          /* last one given */
+    bool stamped;                           /* since db_begin */
+    int log_pages;                          /* as of the last commit */
+    struct world_mutex nap_lock;
+    struct world_cond nap; /* never signalled: waiting for other processes */
+};
+
+/*
+ * Keys are BLOBs: compared by memcmp, which is the order of code points.
+ * Properties come last: a scan that wants the keys alone does not read the
+ * pages that a long entity continues on. WITHOUT ROWID: an entity lies in the
+ * tree of its keys, and a partition is read in one sweep.
+ */
+static const char SCHEMA[] =
+    "CREATE TABLE tables ("
+    " id INTEGER PRIMARY KEY,"
+    " name TEXT NOT NULL UNIQUE COLLATE NOCASE);"
+    "CREATE TABLE entities ("
+    " table_id INTEGER NOT NULL REFERENCES tables,"
+    " partition_key BLOB NOT NULL,"
+    " row_key BLOB NOT NULL,"
+    " etag INTEGER NOT NULL,"
+    " timestamp INTEGER NOT NULL,"
+    " properties BLOB NOT NULL,"
+    " PRIMARY KEY (table_id, partition_key, row_key)) WITHOUT ROWID;"
+    "CREATE TABLE queues ("
+    " id INTEGER PRIMARY KEY,"
+    " name TEXT NOT NULL UNIQUE);"
+    "CREATE TABLE messages ("
+    " number INTEGER PRIMARY KEY,"
+    " queue_id INTEGER NOT NULL REFERENCES queues,"
+    " id TEXT NOT NULL UNIQUE,"
+    " receipt INTEGER NOT NULL,"
+    " inserted INTEGER NOT NULL,"
+    " visible INTEGER NOT NULL,"
+    " dequeue_count INTEGER NOT NULL DEFAULT 0,"
+    " text BLOB NOT NULL);"
+    "CREATE INDEX messages_due ON messages (queue_id, visible);"
+    "CREATE TABLE stamps (last INTEGER NOT NULL);"
+    "INSERT INTO stamps VALUES (0);";
+
+#define SCAN_WHERE                                                             \
+    " FROM entities WHERE table_id = ?1"                                       \
+    " AND (partition_key, row_key) >= (?2, ?3)"                                \
+    " AND (partition_key, row_key) < (?4, ?5)"                                 \
+    " ORDER BY partition_key, row_key"
+
+#define ENTITY_IS                                                              \
+    " table_id = ?4 AND partition_key = ?5 AND row_key = ?6 AND etag = ?7"
+
+static const char *const SQL[DB_SQL_COUNT] = {
+    [DB_TABLE_ADD] =
+        "INSERT INTO tables (name) VALUES (?1) ON CONFLICT DO NOTHING",
+    [DB_TABLE_FIND] = "SELECT id FROM tables WHERE name = ?1",
+    [DB_TABLE_LIST] = "SELECT name FROM tables WHERE name > ?1"
+                      " ORDER BY name LIMIT ?2",
+    [DB_ENTITY_GET] = "SELECT etag, timestamp, properties FROM entities"
+                      " WHERE table_id = ?1 AND partition_key = ?2"
+                      " AND row_key = ?3",
+    [DB_ENTITY_INSERT] = "INSERT INTO entities (etag, timestamp, properties,"
+                         " table_id, partition_key, row_key)"
+                         " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+                         " ON CONFLICT DO NOTHING",
+    [DB_ENTITY_REPLACE] = "UPDATE entities SET etag = ?1, timestamp = ?2,"
+                          " properties = ?3 WHERE" ENTITY_IS,
+    [DB_ENTITY_DELETE] = "DELETE FROM entities WHERE table_id = ?1"
+                         " AND partition_key = ?2 AND row_key = ?3"
+                         " AND etag = ?4",
+    [DB_ENTITY_ETAG] = "SELECT etag FROM entities WHERE table_id = ?1"
+                       " AND partition_key = ?2 AND row_key = ?3",
+    [DB_SCAN_KEYS] =
+        "SELECT partition_key, row_key, etag, timestamp" SCAN_WHERE,
+    [DB_SCAN_ALL] = "SELECT partition_key, row_key, etag, timestamp,"
+                    " properties" SCAN_WHERE,
+    [DB_QUEUE_ADD] =
+        "INSERT INTO queues (name) VALUES (?1) ON CONFLICT DO NOTHING",
+    [DB_QUEUE_FIND] = "SELECT id FROM queues WHERE name = ?1",
+    [DB_MESSAGE_ADD] = "INSERT INTO messages"
+                       " (queue_id, id, receipt, inserted, visible, text)"
+                       " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    [DB_MESSAGE_DUE] = "SELECT number, id, inserted, visible, dequeue_count,"
+                       " text FROM messages"
+                       " WHERE queue_id = ?1 AND visible <= ?2"
+                       " ORDER BY visible, number LIMIT ?3",
+    [DB_MESSAGE_TAKE] = "UPDATE messages SET receipt = ?1, visible = ?2,"
+                        " dequeue_count = dequeue_count + 1"
+                        " WHERE number = ?3",
+    [DB_MESSAGE_RENEW] = "UPDATE messages SET receipt = ?1, visible = ?2"
+                         " WHERE queue_id = ?3 AND id = ?4 AND receipt = ?5",
+    [DB_MESSAGE_DELETE] = "DELETE FROM messages WHERE queue_id = ?1"
+                          " AND id = ?2 AND receipt = ?3",
+    [DB_MESSAGE_COUNT] = "SELECT count(*) FROM messages WHERE queue_id = ?1",
+    [DB_BEGIN] = "BEGIN IMMEDIATE",
+    [DB_COMMIT] = "COMMIT",
+    [DB_PART_BEGIN] = "SAVEPOINT part",
+    [DB_PART_UNDO] = "ROLLBACK TO part",
+    [DB_PART_KEEP] = "RELEASE part",
+    [DB_STAMP_READ] = "SELECT last FROM stamps",
+    [DB_STAMP_WRITE] = "UPDATE stamps SET last = ?1",
+};
+
+/* ---- what went wrong ---- */
+
+/* By SQLite's primary result code. */
+static const struct trouble {
+    int result;
+    enum tw_err code;
+    const char *what;
+} TROUBLES[] = {
+    {SQLITE_BUSY, TW_BUSY, "another process is writing to it"},
+    {SQLITE_LOCKED, TW_BUSY, "another process is writing to it"},
+    {SQLITE_PROTOCOL, TW_BUSY, "another process is writing to it"},
+    {SQLITE_FULL, TW_FULL, "the disk is full"},
+    {SQLITE_READONLY, TW_FULL, "it cannot be written"},
+    {SQLITE_CANTOPEN, TW_FULL, "it cannot be opened or written"},
+    {SQLITE_PERM, TW_FULL, "it cannot be opened or written"},
+    {SQLITE_IOERR, TW_FULL, "it cannot be read or written"},
+    {SQLITE_CORRUPT, TW_FULL, "it is damaged"},
+    {SQLITE_NOTADB, TW_INVALID, "it is not a tableward file"},
+};
+
+static _Noreturn void end_process(const char *path, const char *what)
+{
+    log_error("store",
+        "%s: %s; ending, so that nothing is taken for stored"
+        " that is not",
+        path, what);
+    _exit(EXIT_TRY_AGAIN);
+}
+
+/* A failed fsync may have dropped pages that the kernel now calls clean: only
+ * a new process, which reads the log again, can tell what there is. */
+static void end_if_unsure(const char *path, int result)
+{
+    if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
+        end_process(path, "what was written could not be forced to the disk");
+    if (result == SQLITE_NOMEM || result == SQLITE_IOERR_NOMEM)
+        end_process(path, "out of memory");
+}
+
+static enum tw_err fail_as(
+    const char *path, int result, int system_errno, struct err *err)
+{
+    const struct trouble *found = NULL;
+
+    end_if_unsure(path, result);
+    for (size_t i = 0; i < sizeof(TROUBLES) / sizeof(TROUBLES[0]); i++)
+        if (TROUBLES[i].result == (result & 0xff))
+            found = &TROUBLES[i];
+    if (!found)
+        return err_fail(err, TW_FULL, "%s: SQLite says \"%s\" (%d)", path,
+            sqlite3_errstr(result), result);
+    if (found->code != TW_FULL || system_errno == 0 ||
+        (result & 0xff) == SQLITE_FULL)
+        return err_fail(err, found->code, "%s: %s", path, found->what);
+    return err_fail(err, found->code, "%s: %s: %s", path, found->what,
+        strerror(system_errno));
+}
+
+static enum tw_err fail(struct db *db, int result, struct err *err)
+{
+    return fail_as(db->path, result, sqlite3_system_errno(db->sqlite), err);
+}
+
+/* ---- opening ---- */
+
+/* Called by SQLite while another process holds a lock; 0: give up. */
+static int wait_for_others(void *arg, int times)
+{
+    struct db *db = arg;
+    int64_t now_ms = world_boot_ms();
+    int64_t nap_ms = times < NAP_MAX_MS ? times + 1 : NAP_MAX_MS;
+
+    if (now_ms >= db->until_ms)
+        return 0;
+    if (nap_ms > db->until_ms - now_ms)
+        nap_ms = db->until_ms - now_ms;
+    world_lock(&db->nap_lock);
+    (void)world_wait(&db->nap, &db->nap_lock, now_ms + nap_ms);
+    world_unlock(&db->nap_lock);
+    return 1;
+}
+
+/* Called by SQLite after each commit, in place of its own checkpoint, whose
+ * failures it would not report. */
+static int note_log_pages(
+    void *arg, sqlite3 *sqlite, const char *schema, int pages)
+{
+    struct db *db = arg;
+
+    (void)sqlite;
+    (void)schema;
+    db->log_pages = pages;
+    return SQLITE_OK;
+}
+
+/* Before SQLite would, to give it a mode of its own. O_EXCL: closing a file
+ * that this process has open already would let go of its locks. */
+static enum tw_err create_file(const char *path, struct err *err)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0 && errno != EEXIST)
+        return err_fail(err, TW_FULL, "%s: it cannot be created: %s", path,
+            strerror(errno));
+    if (fd >= 0)
+        (void)close(fd);
+    return TW_OK;
+}
+
+static enum tw_err execute(struct db *db, const char *sql, struct err *err)
+{
+    int result = sqlite3_exec(db->sqlite, sql, NULL, NULL, NULL);
+
+    return result == SQLITE_OK ? TW_OK : fail(db, result, err);
+}
+
+/* The first column of the first row, as an integer and (cut) as a text. */
+static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
+    char ret_text[16], struct err *err)
+{
+    sqlite3_stmt *statement = NULL;
+    const unsigned char *text;
+    int result = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
+    enum tw_err code = TW_OK;
+
+    if (result == SQLITE_OK)
+        result = sqlite3_step(statement);
+    if (result == SQLITE_ROW) {
+        *ret_integer = sqlite3_column_int64(statement, 0);
+        text = sqlite3_column_text(statement, 0);
+        sqlite3_snprintf(16, ret_text, "%s", text ? (const char *)text : "");
+    } else {
+        code = fail(db, result == SQLITE_DONE ? SQLITE_CORRUPT : result, err);
+    }
+    sqlite3_finalize(statement);
+    return code;
+}
+
+static enum tw_err open_handle(struct db *db, struct err *err)
+{
+    /* A relative name that begins with "file:" is a file all the same. */
+    bool plain = db->path[0] == '/' || strcmp(db->path, DB_MEMORY) == 0;
+    char *name = mem_format("%s%s", plain ? "" : "./", db->path);
+    int result = sqlite3_open_v2(name, &db->sqlite,
+        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
+        NULL);
+
+    mem_free(name);
+    if (result != SQLITE_OK)
+        return fail_as(db->path, result,
+            db->sqlite ? sqlite3_system_errno(db->sqlite) : 0, err);
+    sqlite3_extended_result_codes(db->sqlite, 1);
+    sqlite3_busy_handler(db->sqlite, wait_for_others, db);
+    sqlite3_wal_hook(db->sqlite, note_log_pages, db);
+    if (sqlite3_db_readonly(db->sqlite, "main") == 1)
+        return err_fail(err, TW_FULL,
+            "%s: it cannot be written: no permission, or a file system that"
+            " is mounted read-only",
+            db->path);
+    return TW_OK;
+}
+
+/* Is it ours, or still empty? Nothing of another program's is touched. */
+static enum tw_err check_ours(struct db *db, bool *ret_empty, struct err *err)
+{
+    int64_t id, version, objects;
+    char text[16];
+    enum tw_err code = ask(db, "PRAGMA application_id", &id, text, err);
+
+    if (code == TW_OK)
+        code = ask(db, "PRAGMA user_version", &version, text, err);
+    if (code == TW_OK)
+        code =
+            ask(db, "SELECT count(*) FROM sqlite_schema", &objects, text, err);
+    if (code != TW_OK)
+        return code;
+    *ret_empty = id == 0 && version == 0 && objects == 0;
+    if (!*ret_empty && id != APPLICATION_ID)
+        return err_fail(err, TW_INVALID,
+            "%s: it is the database of another program", db->path);
+    if (!*ret_empty && version != SCHEMA_VERSION)
+        return err_fail(err, TW_INVALID,
+            "%s: it has version %lld, this tableward knows version %d",
+            db->path, (long long)version, SCHEMA_VERSION);
+    return TW_OK;
+}
+
+/* Two processes may be at this at once: the mode changes when the other one
+ * lets go, and SQLite does not always ask wait_for_others() for it. */
+static enum tw_err use_log(struct db *db, struct err *err)
+{
+    int64_t ignored;
+    char mode[16];
+    enum tw_err code;
+
+    for (int times = 0;; times++) {
+        code = ask(db, "PRAGMA journal_mode = WAL", &ignored, mode, err);
+        if (code != TW_BUSY && code != TW_OK)
+            return code;
+        if (code == TW_OK &&
+            (strcmp(mode, "wal") == 0 || strcmp(mode, "memory") == 0))
+            return TW_OK;
+        if (!wait_for_others(db, times))
+            return err_fail(err, TW_BUSY,
+                "%s: another process is writing"
+                " to it",
+                db->path);
+    }
+}
+
+static enum tw_err configure(struct db *db, struct err *err)
+{
+    enum tw_err code = execute(db,
+        "PRAGMA synchronous = FULL;"
+        /* Overwriting what is deleted would write every page of it. */
+        "PRAGMA secure_delete = OFF;"
+        "PRAGMA temp_store = MEMORY;"
+        "PRAGMA mmap_size = 0;",
+        err);
+
+    if (code == TW_OK)
+        code = execute(db,
+            db->role == DB_WRITER
+                ? "PRAGMA cache_size = -1024"
+                : "PRAGMA cache_size = -256; PRAGMA query_only = ON",
+            err);
+    return code;
+}
+
+static enum tw_err build_schema(struct db *db, struct err *err)
+{
+    char numbers[96];
+    bool empty = false;
+    enum tw_err code;
+
+    code =
+        execute(db, "PRAGMA page_size = 4096; PRAGMA auto_vacuum = NONE", err);
+    if (code == TW_OK)
+        code = use_log(db, err);
+    if (code == TW_OK)
+        code = execute(db, "BEGIN IMMEDIATE", err);
+    if (code != TW_OK)
+        return code;
+    code = check_ours(db, &empty, err);
+    if (code == TW_OK && empty)
+        code = execute(db, SCHEMA, err);
+    sqlite3_snprintf(sizeof(numbers), numbers,
+        "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
+        SCHEMA_VERSION);
+    if (code == TW_OK && empty)
+        code = execute(db, numbers, err);
+    if (code == TW_OK)
+        code = execute(db, "COMMIT", err);
+    if (code != TW_OK)
+        db_rollback(db);
+    return code;
+}
+
+/* A log that cannot be written shows itself now, not at the first message. */
+static enum tw_err try_writing(struct db *db, struct err *err)
+{
+    enum tw_err code = execute(db, "BEGIN IMMEDIATE", err);
+
+    if (code == TW_OK)
+        code = execute(db, "ROLLBACK", err);
+    return code;
+}
+
+/* Once, before SQLite's first use: it need not count its memory, under a lock
+ * that all connections share. */
+static void spare_counting(void)
+{
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&done))
+        (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
+enum tw_err db_open(
+    const char *path, enum db_role role, struct db **ret, struct err *err)
+{
+    struct db *db;
+    bool empty = false;
+    enum tw_err code = TW_OK;
+
+    spare_counting();
+    db = mem_alloc(sizeof(*db));
+    db->path = path;
+    db->role = role;
+    db->until_ms = world_boot_ms() + OPEN_WAIT_MS;
+    world_mutex_init(&db->nap_lock);
+    world_cond_init(&db->nap);
+    if (role == DB_WRITER && strcmp(path, DB_MEMORY) != 0)
+        code = create_file(path, err);
+    if (code == TW_OK)
+        code = open_handle(db, err);
+    if (code == TW_OK)
+        code = check_ours(db, &empty, err);
+    if (code == TW_OK && empty && role == DB_WRITER)
+        code = build_schema(db, err);
+    if (code == TW_OK)
+        code = configure(db, err);
+    if (code == TW_OK && role == DB_WRITER)
+        code = try_writing(db, err);
+    if (code == TW_OK)
+        *ret = db;
+    else
+        db_close(db);
+    return code;
+}
+
+void db_close(struct db *db)
+{
+    if (!db)
+        return;
+    for (size_t i = 0; i < DB_SQL_COUNT; i++)
+        sqlite3_finalize(db->statements[i]);
+    if (db->role == DB_WRITER && db->sqlite) {
+        db->until_ms = 0;
+        end_if_unsure(db->path, sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
+                                    SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
+    }
+    sqlite3_close(db->sqlite);
+    world_cond_done(&db->nap);
+    world_mutex_done(&db->nap_lock);
+    mem_free(db);
+}
+
+void db_wait_until(struct db *db, int64_t until_ms)
+{
+    db->until_ms = until_ms;
+}
+
+/* ---- transactions ---- */
+
+static enum tw_err control(struct db *db, enum db_sql sql, struct err *err)
+{
+    return db_run(db, sql, NULL, 0, NULL, err);
+}
+
+enum tw_err db_begin(struct db *db, struct err *err)
+{
+    enum tw_err code = control(db, DB_BEGIN, err);
+
+    if (code != TW_OK)
+        return code;
+    db->stamped = false;
+    code = db_find(db, DB_STAMP_READ, NULL, 0, &db->stamp, err);
+    if (code == TW_NOT_FOUND)
+        code = fail(db, SQLITE_CORRUPT, err);
+    if (code != TW_OK)
+        db_rollback(db);
+    return code;
+}
+
+enum tw_err db_commit(struct db *db, struct err *err)
+{
+    enum tw_err code = TW_OK;
+
+    if (db->stamped)
+        code = db_run(
+            db, DB_STAMP_WRITE, DB_VALUES(db_integer(db->stamp)), NULL, err);
+    if (code == TW_OK)
+        code = control(db, DB_COMMIT, err);
+    if (code != TW_OK)
+        db_rollback(db);
+    return code;
+}
+
+void db_rollback(struct db *db)
+{
+    /* SQLite may have rolled back by itself. */
+    if (!sqlite3_get_autocommit(db->sqlite))
+        end_if_unsure(
+            db->path, sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL));
+}
+
+enum tw_err db_part_begin(struct db *db, struct err *err)
+{
+    return control(db, DB_PART_BEGIN, err);
+}
+
+enum tw_err db_part_keep(struct db *db, struct err *err)
+{
+    return control(db, DB_PART_KEEP, err);
+}
+
+enum tw_err db_part_undo(struct db *db, struct err *err)
+{
+    enum tw_err code = control(db, DB_PART_UNDO, err);
+
+    return code == TW_OK ? control(db, DB_PART_KEEP, err) : code;
+}
+
+int64_t db_stamp(struct db *db)
+{
+    assert(!sqlite3_get_autocommit(db->sqlite));
+    db->stamped = true;
+    return ++db->stamp;
+}
+
+void db_tidy(struct db *db)
+{
+    if (db->log_pages < LOG_PAGES)
+        return;
+    /* A full disk or a reader in the way: the next commit tries again. */
+    end_if_unsure(db->path, sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
+                                SQLITE_CHECKPOINT_PASSIVE, NULL, NULL));
+    db->log_pages = 0;
+}
+
+/* ---- statements ---- */
+
+static int bind(sqlite3_stmt *statement, int at, const struct db_value *value)
+{
+    /* A NULL pointer would bind NULL, not the empty key. */
+    const char *bytes = value->bytes.at ? value->bytes.at : "";
+
+    if (value->type == DB_INTEGER)
+        return sqlite3_bind_int64(statement, at, value->integer);
+    if (value->type == DB_BYTES)
+        return sqlite3_bind_blob64(
+            statement, at, bytes, value->bytes.len, SQLITE_STATIC);
+    return sqlite3_bind_text64(
+        statement, at, bytes, value->bytes.len, SQLITE_STATIC, SQLITE_UTF8);
+}
+
+enum tw_err db_start(struct db *db, enum db_sql sql,
+    const struct db_value *values, size_t count, struct err *err)
+{
+    sqlite3_stmt **statement = &db->statements[sql];
+    int result = SQLITE_OK;
+
+    if (!*statement)
+        result = sqlite3_prepare_v3(db->sqlite, SQL[sql], -1,
+            SQLITE_PREPARE_PERSISTENT, statement, NULL);
+    for (size_t i = 0; i < count && result == SQLITE_OK; i++)
+        result = bind(*statement, (int)i + 1, &values[i]);
+    return result == SQLITE_OK ? TW_OK : fail(db, result, err);
+}
+
+enum tw_err db_next(
+    struct db *db, enum db_sql sql, bool *ret_row, struct err *err)
+{
+    int result = sqlite3_step(db->statements[sql]);
+
+    if (result != SQLITE_ROW && result != SQLITE_DONE)
+        return fail(db, result, err);
+    *ret_row = result == SQLITE_ROW;
+    return TW_OK;
+}
+
+void db_end(struct db *db, enum db_sql sql)
+{
+    if (!db->statements[sql])
+        return;
+    (void)sqlite3_reset(db->statements[sql]); /* repeats db_next's result */
+    sqlite3_clear_bindings(db->statements[sql]);
+}
+
+int64_t db_column_integer(struct db *db, enum db_sql sql, int column)
+{
+    return sqlite3_column_int64(db->statements[sql], column);
+}
+
+struct slice db_column_bytes(struct db *db, enum db_sql sql, int column)
+{
+    sqlite3_stmt *statement = db->statements[sql];
+    const void *at = sqlite3_column_blob(statement, column);
+    int len = sqlite3_column_bytes(statement, column);
+
+    if (!at && sqlite3_errcode(db->sqlite) == SQLITE_NOMEM)
+        end_process(db->path, "out of memory");
+    return (struct slice){at, at ? (size_t)len : 0};
+}
+
+enum tw_err db_run(struct db *db, enum db_sql sql,
+    const struct db_value *values, size_t count, int *ret_changed,
+    struct err *err)
+{
+    bool row = false;
+    enum tw_err code = db_start(db, sql, values, count, err);
+
+    if (code == TW_OK)
+        code = db_next(db, sql, &row, err);
+    if (code == TW_OK && ret_changed)
+        *ret_changed = sqlite3_changes(db->sqlite);
+    db_end(db, sql);
+    return code;
+}
+
+enum tw_err db_find(struct db *db, enum db_sql sql,
+    const struct db_value *values, size_t count, int64_t *ret, struct err *err)
+{
+    bool row = false;
+    enum tw_err code = db_start(db, sql, values, count, err);
+
+    if (code == TW_OK)
+        code = db_next(db, sql, &row, err);
+    if (code == TW_OK && row)
+        *ret = db_column_integer(db, sql, 0);
+    db_end(db, sql);
+    return code == TW_OK && !row ? TW_NOT_FOUND : code;
+}

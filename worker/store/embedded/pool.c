@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The connections of an embedded store.
+ *
+ * Writing: who comes queues up a request; if nobody leads, it becomes the
+ * leader. The leader begins a transaction (waiting for other processes), takes
+ * all requests that have queued up by then, runs each as a part that can be
+ * undone alone, commits once, tells the others, and leads no more. Whoever
+ * came meanwhile finds nobody leading.
+ *
+ * Reading: a few connections, opened when first needed, lent to one reader
+ * each. A store in memory has one connection alone; its readers take the place
+ * of the leader.
+ */
+#include "worker/store/embedded/pool.h"
+
+#include <string.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+#include "worker/store/store.h"
+
+/* Slots and the keeper read; more would cost memory (256 KiB each). */
+#define READERS_MAX 4
+
+struct request {
+    struct attempt *attempt;
+    enum tw_err (*body)(struct db *, void *, struct err *);
+    void *arg;
+    enum tw_err code; /* once done */
+    enum { QUEUED, TAKEN, DONE } state;
+    struct request *next;
+};
+
+struct pool {
+    const char *path;
+    bool in_memory;
+    struct db *writer; /* the leader's */
+
+    struct world_mutex lock; /* for all below */
+    struct world_cond reader_free;
+    struct db *idle[READERS_MAX];
+    unsigned idle_count, reader_count;
+
+    struct world_cond leader_gone; /* also: requests are done */
+    bool led;
+    struct request *queued, **queued_end;
+};
+
+enum tw_err pool_open(const char *path, struct pool **ret, struct err *err)
+{
+    struct pool *pool;
+    struct db *writer = NULL;
+    enum tw_err code = db_open(path, DB_WRITER, &writer, err);
+
+    if (code != TW_OK)
+        return code;
+    pool = mem_alloc(sizeof(*pool));
+    pool->path = path;
+    pool->in_memory = strcmp(path, DB_MEMORY) == 0;
+    pool->writer = writer;
+    pool->queued_end = &pool->queued;
+    world_mutex_init(&pool->lock);
+    world_cond_init(&pool->reader_free);
+    world_cond_init(&pool->leader_gone);
+    *ret = pool;
+    return TW_OK;
+}
+
+void pool_close(struct pool *pool)
+{
+    if (!pool)
+        return;
+    for (unsigned i = 0; i < pool->idle_count; i++)
+        db_close(pool->idle[i]);
+    db_close(pool->writer);
+    world_cond_done(&pool->leader_gone);
+    world_cond_done(&pool->reader_free);
+    world_mutex_done(&pool->lock);
+    mem_free(pool);
+}
+
+/* ---- both ways ---- */
+
+static enum tw_err stopped(struct attempt *attempt)
+{
+    return err_fail(&attempt->err, TW_STOPPED,
+        "the time in which requests may start is over");
+}
+
+static enum tw_err too_long(struct pool *pool, struct attempt *attempt)
+{
+    return err_fail(&attempt->err, TW_BUSY,
+        "%s: others of this process were at it for too long", pool->path);
+}
+
+/* The last thing that is asked before the file is touched. */
+static enum tw_err run(struct db *db, struct attempt *attempt,
+    enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
+{
+    int64_t now_ms = world_boot_ms();
+
+    if (!fence_open(attempt->fence, now_ms))
+        return stopped(attempt);
+    attempt->sent_ms = now_ms;
+    return body(db, arg, &attempt->err);
+}
+
+static bool is_answer(enum tw_err code)
+{
+    return code != TW_STOPPED && code != TW_BUSY && code != TW_FULL;
+}
+
+static enum tw_err attempt_end(struct attempt *attempt, enum tw_err code)
+{
+    if (is_answer(code))
+        attempt->date_ticks = world_wall_ticks();
+    return code;
+}
+
+/* ---- reading ---- */
+
+static enum tw_err borrow_writer(
+    struct pool *pool, int64_t until_ms, struct attempt *attempt)
+{
+    bool in_time = true;
+    enum tw_err code = TW_OK;
+
+    world_lock(&pool->lock);
+    while (pool->led && in_time)
+        in_time = world_wait(&pool->leader_gone, &pool->lock, until_ms);
+    if (pool->led)
+        code = too_long(pool, attempt);
+    else
+        pool->led = true;
+    world_unlock(&pool->lock);
+    return code;
+}
+
+static void return_writer(struct pool *pool)
+{
+    world_lock(&pool->lock);
+    pool->led = false;
+    world_wake_all(&pool->leader_gone);
+    world_unlock(&pool->lock);
+}
+
+static void return_reader(struct pool *pool, struct db *db)
+{
+    world_lock(&pool->lock);
+    if (db)
+        pool->idle[pool->idle_count++] = db;
+    else
+        pool->reader_count--;
+    world_wake_all(&pool->reader_free);
+    world_unlock(&pool->lock);
+}
+
+/* An idle reader, or a new one where there may be one more. */
+static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
+    struct attempt *attempt, struct db **ret)
+{
+    bool in_time = true;
+    enum tw_err code = TW_OK;
+
+    *ret = NULL;
+    world_lock(&pool->lock);
+    while (
+        pool->idle_count == 0 && pool->reader_count == READERS_MAX && in_time)
+        in_time = world_wait(&pool->reader_free, &pool->lock, until_ms);
+    if (pool->idle_count > 0)
+        *ret = pool->idle[--pool->idle_count];
+    else if (pool->reader_count < READERS_MAX)
+        pool->reader_count++;
+    else
+        code = too_long(pool, attempt);
+    world_unlock(&pool->lock);
+    if (code != TW_OK || *ret)
+        return code;
+    code = db_open(pool->path, DB_READER, ret, &attempt->err);
+    if (code != TW_OK)
+        return_reader(pool, NULL);
+    return code;
+}
+
+enum tw_err pool_read(struct pool *pool, struct attempt *attempt,
+    enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
+{
+    int64_t until_ms = world_boot_ms() + fence_timeout_ms(attempt->fence);
+    struct db *db = pool->writer;
+    enum tw_err code;
+
+    if (pool->in_memory)
+        code = borrow_writer(pool, until_ms, attempt);
+    else
+        code = borrow_reader(pool, until_ms, attempt, &db);
+    if (code != TW_OK)
+        return code;
+    db_wait_until(db, until_ms);
+    code = run(db, attempt, body, arg);
+    if (pool->in_memory)
+        return_writer(pool);
+    else
+        return_reader(pool, db);
+    return attempt_end(attempt, code);
+}
+
+/* ---- writing ---- */
+
+/* The whole transaction is over: SQLite has rolled it back, or must. */
+static bool ends_all(enum tw_err code)
+{
+    return code == TW_FULL || code == TW_BUSY;
+}
+
+static enum tw_err run_part(struct db *db, struct request *request)
+{
+    struct err *err = &request->attempt->err;
+    enum tw_err undone;
+    enum tw_err code = db_part_begin(db, err);
+
+    if (code != TW_OK)
+        return code;
+    code = run(db, request->attempt, request->body, request->arg);
+    if (code == TW_OK)
+        return db_part_keep(db, err);
+    if (ends_all(code))
+        return code;
+    undone = db_part_undo(db, NULL);
+    return undone == TW_OK ? code : undone;
+}
+
+static void fail_all(
+    struct request *requests, enum tw_err code, const struct err *err)
+{
+    struct err copy = *err;
+
+    for (struct request *each = requests; each; each = each->next) {
+        each->code = code;
+        each->attempt->err = copy;
+    }
+}
+
+/* In a transaction that is begun; it is over afterwards. */
+static void run_group(struct db *db, struct request *requests)
+{
+    struct err err;
+    enum tw_err code;
+
+    for (struct request *each = requests; each; each = each->next) {
+        each->code = run_part(db, each);
+        if (ends_all(each->code)) {
+            db_rollback(db);
+            fail_all(requests, each->code, &each->attempt->err);
+            return;
+        }
+    }
+    code = db_commit(db, &err);
+    if (code != TW_OK)
+        fail_all(requests, code, &err);
+}
+
+/* Lock held: requests that are queued, as a list of their own. */
+static struct request *take_queued(struct pool *pool)
+{
+    struct request *requests = pool->queued;
+
+    for (struct request *each = requests; each; each = each->next)
+        each->state = TAKEN;
+    pool->queued = NULL;
+    pool->queued_end = &pool->queued;
+    return requests;
+}
+
+/* Lock held: leave the queue, unserved. */
+static void give_up(
+    struct pool *pool, struct request *request, enum tw_err code)
+{
+    struct request **at = &pool->queued;
+
+    while (*at != request)
+        at = &(*at)->next;
+    *at = request->next;
+    if (!*at)
+        pool->queued_end = at;
+    request->code = code;
+    request->state = DONE;
+}
+
+/* Lock held. A request may be gone as soon as it is done. */
+static void tell(struct pool *pool, struct request *requests)
+{
+    struct request *next;
+
+    for (struct request *each = requests; each; each = next) {
+        next = each->next;
+        each->state = DONE;
+    }
+    world_wake_all(&pool->leader_gone);
+}
+
+/* Lock held, and let go meanwhile. own is queued, and done afterwards. */
+static void lead(struct pool *pool, struct request *own, int64_t until_ms)
+{
+    struct request *requests = NULL;
+    enum tw_err code;
+
+    pool->led = true;
+    world_unlock(&pool->lock);
+    db_wait_until(pool->writer, until_ms);
+    code = db_begin(pool->writer, &own->attempt->err);
+    world_lock(&pool->lock);
+    if (code != TW_OK)
+        give_up(pool, own, code);
+    else
+        requests = take_queued(pool);
+    world_unlock(&pool->lock);
+    if (requests)
+        run_group(pool->writer, requests);
+    world_lock(&pool->lock);
+    tell(pool, requests);
+    world_unlock(&pool->lock);
+    db_tidy(pool->writer);
+    world_lock(&pool->lock);
+    pool->led = false;
+    world_wake_all(&pool->leader_gone);
+}
+
+enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
+    enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
+{
+    int64_t until_ms = world_boot_ms() + fence_timeout_ms(attempt->fence);
+    struct request own = {.attempt = attempt, .body = body, .arg = arg};
+
+    world_lock(&pool->lock);
+    *pool->queued_end = &own;
+    pool->queued_end = &own.next;
+    while (own.state != DONE) {
+        if (!pool->led)
+            lead(pool, &own, until_ms);
+        else if (!world_wait(&pool->leader_gone, &pool->lock,
+                     own.state == QUEUED ? until_ms : WORLD_NEVER) &&
+                 own.state == QUEUED)
+            give_up(pool, &own, too_long(pool, attempt));
+    }
+    world_unlock(&pool->lock);
+    return attempt_end(attempt, own.code);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The queues of an embedded store. A message is visible when the wall clock
+ * has reached its time; a get moves that time and gives a new pop receipt,
+ * which is a stamp (db.h), so an old one is never good again.
+ */
+#include "worker/store/embedded/queues.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/embedded/pool.h"
+
+static enum tw_err find_queue(
+    struct db *db, const char *queue, int64_t *ret, struct err *err)
+{
+    enum tw_err code = db_find(
+        db, DB_QUEUE_FIND, DB_VALUES(db_text(slice_of(queue))), ret, err);
+
+    if (code == TW_NOT_FOUND)
+        return err_fail(err, code, "queue %s does not exist", queue);
+    return code;
+}
+
+static struct slice write_receipt(int64_t stamp, struct arena *arena)
+{
+    return arena_format(arena, "%" PRId64, stamp);
+}
+
+/* -1, which no message has, where it is none of ours. */
+static int64_t read_receipt(struct slice receipt)
+{
+    int64_t stamp;
+
+    return text_int64(receipt, 0, INT64_MAX, &stamp) ? stamp : -1;
+}
+
+static int64_t whole_seconds(int64_t ticks)
+{
+    return ticks - ticks % TICKS_PER_S;
+}
+
+/* ---- create ---- */
+
+struct naming {
+    const char *queue;
+};
+
+static enum tw_err create_body(struct db *db, void *arg, struct err *err)
+{
+    const struct naming *naming = arg;
+
+    return db_run(db, DB_QUEUE_ADD, DB_VALUES(db_text(slice_of(naming->queue))),
+        NULL, err);
+}
+
+static enum tw_err exists_body(struct db *db, void *arg, struct err *err)
+{
+    const struct naming *naming = arg;
+    int64_t id;
+
+    return find_queue(db, naming->queue, &id, err);
+}
+
+enum tw_err queues_create(
+    struct pool *pool, struct attempt *attempt, const char *queue)
+{
+    struct naming naming = {queue};
+    enum tw_err code = pool_read(pool, attempt, exists_body, &naming);
+
+    if (code != TW_NOT_FOUND)
+        return code;
+    attempt->err.text[0] = '\0';
+    return pool_write(pool, attempt, create_body, &naming);
+}
+
+/* ---- put ---- */
+
+struct putting {
+    const char *queue;
+    struct slice id, text;
+    int64_t hide_s;
+    struct messages *ret;
+};
+
+static enum tw_err put_body(struct db *db, void *arg, struct err *err)
+{
+    const struct putting *putting = arg;
+    struct messages *ret = putting->ret;
+    int64_t now_ticks = world_wall_ticks();
+    int64_t visible = now_ticks + putting->hide_s * TICKS_PER_S;
+    int64_t queue, receipt;
+    enum tw_err code = find_queue(db, putting->queue, &queue, err);
+
+    if (code != TW_OK)
+        return code;
+    receipt = db_stamp(db);
+    code = db_run(db, DB_MESSAGE_ADD,
+        DB_VALUES(db_integer(queue), db_text(putting->id), db_integer(receipt),
+            db_integer(whole_seconds(now_ticks)), db_integer(visible),
+            db_bytes(putting->text)),
+        NULL, err);
+    if (code != TW_OK)
+        return code;
+    ret->list[0] = (struct message){
+        .id = arena_copy(&ret->arena, putting->id),
+        .pop_receipt = write_receipt(receipt, &ret->arena),
+        .text = arena_copy(&ret->arena, putting->text),
+        .inserted_ticks = whole_seconds(now_ticks),
+        .next_visible_ticks = visible,
+    };
+    ret->count = 1;
+    return TW_OK;
+}
+
+enum tw_err queues_put(struct pool *pool, struct attempt *attempt,
+    const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
+{
+    char id[37];
+    struct putting putting = {queue, {id, sizeof(id) - 1}, text, hide_s, ret};
+    enum tw_err code;
+
+    text_random_uuid(id);
+    code = pool_write(pool, attempt, put_body, &putting);
+    if (code != TW_OK)
+        ret->count = 0;
+    return code;
+}
+
+/* ---- get, peek ---- */
+
+struct getting {
+    const char *queue;
+    unsigned count;
+    int64_t visibility_timeout_s;
+    struct messages *ret;
+    int64_t numbers[QUEUE_MAX_GET];
+};
+
+static void add_message(struct db *db, struct getting *getting)
+{
+    struct messages *ret = getting->ret;
+    struct arena *arena = &ret->arena;
+
+    getting->numbers[ret->count] = db_column_integer(db, DB_MESSAGE_DUE, 0);
+    ret->list[ret->count++] = (struct message){
+        .id = arena_copy(arena, db_column_bytes(db, DB_MESSAGE_DUE, 1)),
+        .inserted_ticks = db_column_integer(db, DB_MESSAGE_DUE, 2),
+        .next_visible_ticks = db_column_integer(db, DB_MESSAGE_DUE, 3),
+        .dequeue_count = db_column_integer(db, DB_MESSAGE_DUE, 4),
+        .text = arena_copy(arena, db_column_bytes(db, DB_MESSAGE_DUE, 5)),
+    };
+}
+
+/* The first visible messages, as they are. */
+static enum tw_err read_due(struct db *db, struct getting *getting,
+    int64_t queue, int64_t now_ticks, struct err *err)
+{
+    bool row = false;
+    enum tw_err code = db_start(db, DB_MESSAGE_DUE,
+        DB_VALUES(db_integer(queue), db_integer(now_ticks),
+            db_integer(getting->count)),
+        err);
+
+    if (code == TW_OK)
+        code = db_next(db, DB_MESSAGE_DUE, &row, err);
+    while (code == TW_OK && row) {
+        add_message(db, getting);
+        code = db_next(db, DB_MESSAGE_DUE, &row, err);
+    }
+    db_end(db, DB_MESSAGE_DUE);
+    return code;
+}
+
+static enum tw_err peek_body(struct db *db, void *arg, struct err *err)
+{
+    struct getting *getting = arg;
+    int64_t queue;
+    enum tw_err code = find_queue(db, getting->queue, &queue, err);
+
+    if (code == TW_OK)
+        code = read_due(db, getting, queue, world_wall_ticks(), err);
+    return code;
+}
+
+/* All messages of one get share one receipt, as they do in the service. */
+static enum tw_err take(
+    struct db *db, struct getting *getting, int64_t now_ticks, struct err *err)
+{
+    struct messages *ret = getting->ret;
+    int64_t visible = now_ticks + getting->visibility_timeout_s * TICKS_PER_S;
+    int64_t receipt = db_stamp(db);
+    enum tw_err code = TW_OK;
+
+    for (size_t i = 0; i < ret->count && code == TW_OK; i++) {
+        code = db_run(db, DB_MESSAGE_TAKE,
+            DB_VALUES(db_integer(receipt), db_integer(visible),
+                db_integer(getting->numbers[i])),
+            NULL, err);
+        ret->list[i].pop_receipt = write_receipt(receipt, &ret->arena);
+        ret->list[i].next_visible_ticks = visible;
+        ret->list[i].dequeue_count++;
+    }
+    return code;
+}
+
+static enum tw_err get_body(struct db *db, void *arg, struct err *err)
+{
+    struct getting *getting = arg;
+    int64_t now_ticks = world_wall_ticks();
+    int64_t queue;
+    enum tw_err code = find_queue(db, getting->queue, &queue, err);
+
+    if (code == TW_OK)
+        code = read_due(db, getting, queue, now_ticks, err);
+    if (code == TW_OK && getting->ret->count > 0)
+        code = take(db, getting, now_ticks, err);
+    return code;
+}
+
+enum tw_err queues_peek(struct pool *pool, struct attempt *attempt,
+    const char *queue, unsigned count, struct messages *ret)
+{
+    struct getting getting = {.queue = queue, .count = count, .ret = ret};
+    enum tw_err code = pool_read(pool, attempt, peek_body, &getting);
+
+    if (code != TW_OK)
+        ret->count = 0;
+    return code;
+}
+
+enum tw_err queues_get(struct pool *pool, struct attempt *attempt,
+    const char *queue, unsigned count, int64_t visibility_timeout_s,
+    struct messages *ret)
+{
+    struct getting getting = {.queue = queue,
+        .count = count,
+        .visibility_timeout_s = visibility_timeout_s,
+        .ret = ret};
+    /* An idle worker polls: it need not keep others from writing. */
+    enum tw_err code = queues_peek(pool, attempt, queue, 1, ret);
+
+    if (code != TW_OK || ret->count == 0)
+        return code;
+    arena_clear(&ret->arena);
+    ret->count = 0;
+    code = pool_write(pool, attempt, get_body, &getting);
+    if (code != TW_OK)
+        ret->count = 0;
+    return code;
+}
+
+/* ---- renew, delete ---- */
+
+struct holding {
+    const char *queue;
+    struct slice id;
+    int64_t receipt; /* that the message must have */
+    int64_t hide_s;
+    int64_t new_receipt;
+};
+
+static enum tw_err lost(int changed, struct err *err)
+{
+    if (changed > 0)
+        return TW_OK;
+    return err_fail(err, TW_CONFLICT,
+        "the message is gone, or somebody else has taken it since");
+}
+
+static enum tw_err renew_body(struct db *db, void *arg, struct err *err)
+{
+    struct holding *holding = arg;
+    int64_t visible = world_wall_ticks() + holding->hide_s * TICKS_PER_S;
+    int changed = 0;
+    int64_t queue;
+    enum tw_err code = find_queue(db, holding->queue, &queue, err);
+
+    if (code != TW_OK)
+        return code;
+    holding->new_receipt = db_stamp(db);
+    code = db_run(db, DB_MESSAGE_RENEW,
+        DB_VALUES(db_integer(holding->new_receipt), db_integer(visible),
+            db_integer(queue), db_text(holding->id),
+            db_integer(holding->receipt)),
+        &changed, err);
+    return code == TW_OK ? lost(changed, err) : code;
+}
+
+static enum tw_err delete_body(struct db *db, void *arg, struct err *err)
+{
+    const struct holding *holding = arg;
+    int changed = 0;
+    int64_t queue;
+    enum tw_err code = find_queue(db, holding->queue, &queue, err);
+
+    if (code == TW_OK)
+        code = db_run(db, DB_MESSAGE_DELETE,
+            DB_VALUES(db_integer(queue), db_text(holding->id),
+                db_integer(holding->receipt)),
+            &changed, err);
+    return code == TW_OK ? lost(changed, err) : code;
+}
+
+enum tw_err queues_renew(struct pool *pool, struct attempt *attempt,
+    const char *queue, struct slice id, char *pop_receipt, int64_t hide_s)
+{
+    struct holding holding = {.queue = queue,
+        .id = id,
+        .receipt = read_receipt(slice_of(pop_receipt)),
+        .hide_s = hide_s};
+    enum tw_err code = pool_write(pool, attempt, renew_body, &holding);
+
+    if (code == TW_OK)
+        (void)snprintf(
+            pop_receipt, QUEUE_RECEIPT_MAX, "%" PRId64, holding.new_receipt);
+    return code;
+}
+
+enum tw_err queues_delete(struct pool *pool, struct attempt *attempt,
+    const char *queue, struct slice id, struct slice pop_receipt)
+{
+    struct holding holding = {
+        .queue = queue, .id = id, .receipt = read_receipt(pop_receipt)};
+
+    return pool_write(pool, attempt, delete_body, &holding);
+}
+
+/* ---- count ---- */
+
+struct counting {
+    const char *queue;
+    int64_t count;
+};
+
+static enum tw_err count_body(struct db *db, void *arg, struct err *err)
+{
+    struct counting *counting = arg;
+    int64_t queue;
+    enum tw_err code = find_queue(db, counting->queue, &queue, err);
+
+    if (code == TW_OK)
+        code = db_find(db, DB_MESSAGE_COUNT, DB_VALUES(db_integer(queue)),
+            &counting->count, err);
+    return code;
+}
+
+enum tw_err queues_count(
+    struct pool *pool, struct attempt *attempt, const char *queue, int64_t *ret)
+{
+    struct counting counting = {.queue = queue};
+    enum tw_err code = pool_read(pool, attempt, count_body, &counting);
+
+    if (code == TW_OK)
+        *ret = counting.count;
+    return code;
+}

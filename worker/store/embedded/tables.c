@@ -1,0 +1,832 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tables of an embedded store. Keys, ETag and Timestamp are columns; the
+ * properties are the JSON in which the service writes them, so that types and
+ * texts come back as they went in. An ETag is W/"N", N a stamp (db.h).
+ */
+#include "worker/store/embedded/tables.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/embedded/pool.h"
+#include "worker/store/entity.h"
+#include "worker/store/filter.h"
+
+/* A page ends at so many bytes of answer, as the service's does, ... */
+#define PAGE_MAX_BYTES (4 * 1024 * 1024)
+/* ... and after this much work, found or not, so that it takes a bounded
+ * time and other readers get their turn. */
+#define PAGE_MAX_ROWS 20000
+#define PAGE_MAX_READ_BYTES (32 * 1024 * 1024)
+
+/* So many rows in a row outside of the range of RowKeys: look for the next
+ * one inside through the tree, instead of step by step. */
+#define SEEK_AFTER 8
+
+#define ETAG_MAX 32
+#define KEY_ROOM (ENTITY_MAX_KEY_UNITS * 3 + 1)
+
+/* Above every key: no UTF-8 has this byte. */
+static const struct slice ABOVE_ALL = {"\xff", 1};
+static const struct slice BELOW_ALL = {"", 0};
+
+/* ---- ETags, keys ---- */
+
+static void write_etag(int64_t stamp, char *to, size_t room)
+{
+    (void)snprintf(to, room, "W/\"%" PRId64 "\"", stamp);
+}
+
+/* The stamp in an ETag; -1, which no entity has, where it is none of ours. */
+static int64_t stamp_of(struct slice etag)
+{
+    int64_t stamp;
+
+    if (!slice_begins(etag, slice_of("W/\"")) || etag.len < 4 ||
+        etag.at[etag.len - 1] != '"' ||
+        !text_int64(
+            (struct slice){etag.at + 3, etag.len - 4}, 0, INT64_MAX, &stamp))
+        return -1;
+    return stamp;
+}
+
+/* The first key after this one. */
+static struct slice key_after(struct slice key, struct arena *arena)
+{
+    struct slice copy = arena_copy(arena, key);
+
+    copy.len++; /* arena_copy ends it with a NUL */
+    return copy;
+}
+
+static enum tw_err find_table(
+    struct db *db, const char *table, int64_t *ret, struct err *err)
+{
+    enum tw_err code = db_find(
+        db, DB_TABLE_FIND, DB_VALUES(db_text(slice_of(table))), ret, err);
+
+    if (code == TW_NOT_FOUND)
+        return err_fail(err, code, "table %s does not exist", table);
+    return code;
+}
+
+/* ---- continuation tokens ---- */
+
+/* "1!" and the key, encoded: text that fits a header, and is never empty. */
+static struct slice write_token(struct slice key, struct arena *arena)
+{
+    struct slice token;
+    struct buf text;
+
+    buf_init(&text, key.len * 3 + 2);
+    buf_add_text(&text, "1!");
+    text_percent_encode(&text, key);
+    token = arena_copy(arena, buf_slice(&text));
+    buf_done(&text);
+    return token;
+}
+
+static enum tw_err read_token(
+    struct slice token, struct arena *arena, struct slice *ret, struct err *err)
+{
+    enum tw_err code = TW_OK;
+    struct buf key;
+
+    buf_init(&key, token.len);
+    if (!slice_begins(token, slice_of("1!")) ||
+        !text_percent_decode(&key, (struct slice){token.at + 2, token.len - 2}))
+        code = err_fail(err, TW_INVALID,
+            "the continuation token is none that this store gave");
+    else
+        *ret = arena_copy(arena, buf_slice(&key));
+    buf_done(&key);
+    return code;
+}
+
+/* ---- tables themselves ---- */
+
+struct naming {
+    const char *table;
+};
+
+static enum tw_err create_body(struct db *db, void *arg, struct err *err)
+{
+    const struct naming *naming = arg;
+
+    return db_run(db, DB_TABLE_ADD, DB_VALUES(db_text(slice_of(naming->table))),
+        NULL, err);
+}
+
+static enum tw_err exists_body(struct db *db, void *arg, struct err *err)
+{
+    const struct naming *naming = arg;
+    int64_t id;
+
+    return find_table(db, naming->table, &id, err);
+}
+
+enum tw_err tables_create(
+    struct pool *pool, struct attempt *attempt, const char *table)
+{
+    struct naming naming = {table};
+    enum tw_err code = pool_read(pool, attempt, exists_body, &naming);
+
+    if (code != TW_NOT_FOUND)
+        return code;
+    attempt->err.text[0] = '\0';
+    return pool_write(pool, attempt, create_body, &naming);
+}
+
+struct listing {
+    struct slice after;
+    struct page *page;
+};
+
+static enum tw_err list_rows(
+    struct db *db, struct listing *listing, struct err *err)
+{
+    struct page *page = listing->page;
+    bool row = false;
+    enum tw_err code;
+
+    page->entities =
+        arena_alloc(&page->arena, PAGE_MAX_ENTITIES * sizeof(struct entity));
+    code = db_next(db, DB_TABLE_LIST, &row, err);
+    while (code == TW_OK && row && page->count < PAGE_MAX_ENTITIES) {
+        page->entities[page->count++].partition_key =
+            arena_copy(&page->arena, db_column_bytes(db, DB_TABLE_LIST, 0));
+        code = db_next(db, DB_TABLE_LIST, &row, err);
+    }
+    if (code == TW_OK && row) {
+        page->next.more = true;
+        page->next.partition_key = write_token(
+            page->entities[page->count - 1].partition_key, &page->arena);
+    }
+    return code;
+}
+
+static enum tw_err list_body(struct db *db, void *arg, struct err *err)
+{
+    struct listing *listing = arg;
+    enum tw_err code = db_start(db, DB_TABLE_LIST,
+        DB_VALUES(db_text(listing->after), db_integer(PAGE_MAX_ENTITIES + 1)),
+        err);
+
+    if (code == TW_OK)
+        code = list_rows(db, listing, err);
+    db_end(db, DB_TABLE_LIST);
+    return code;
+}
+
+enum tw_err tables_list(struct pool *pool, struct attempt *attempt,
+    struct continuation from, struct page *ret)
+{
+    struct listing listing = {.page = ret};
+    struct arena arena;
+    enum tw_err code = TW_OK;
+
+    arena_init(&arena);
+    if (from.more)
+        code = read_token(
+            from.partition_key, &arena, &listing.after, &attempt->err);
+    if (code == TW_OK)
+        code = pool_read(pool, attempt, list_body, &listing);
+    arena_done(&arena);
+    return code;
+}
+
+/* ---- reading an entity ---- */
+
+/* What a stored row is made into; all of it borrowed. */
+struct row {
+    struct slice partition_key, row_key;
+    int64_t stamp, timestamp_ticks;
+    struct slice properties; /* JSON; empty: not read */
+    char etag[ETAG_MAX], timestamp[TEXT_TIME_MAX];
+};
+
+/* Parsed into arena; text stays in row. */
+static enum tw_err read_row(
+    struct row *row, struct arena *arena, struct entity *ret, struct err *err)
+{
+    enum tw_err code = TW_OK;
+
+    *ret = (struct entity){0};
+    if (row->properties.len > 0)
+        code = entity_parse(row->properties, false, arena, ret, NULL, err);
+    if (code != TW_OK) {
+        /* We wrote it: it is the file that is wrong, not the request. */
+        err_prefix(err, "the stored entity '%.*s', '%.*s' is damaged",
+            SLICE_ARG(row->partition_key), SLICE_ARG(row->row_key));
+        return TW_FULL;
+    }
+    write_etag(row->stamp, row->etag, sizeof(row->etag));
+    ret->partition_key = row->partition_key;
+    ret->row_key = row->row_key;
+    ret->etag = slice_of(row->etag);
+    ret->timestamp =
+        slice_of(text_from_ticks(row->timestamp_ticks, row->timestamp));
+    return TW_OK;
+}
+
+struct getting {
+    const char *table;
+    struct slice partition_key, row_key;
+    struct page *page;
+};
+
+static enum tw_err get_row(
+    struct db *db, const struct getting *getting, struct err *err)
+{
+    struct page *page = getting->page;
+    struct entity entity;
+    struct row row = {
+        .partition_key = getting->partition_key, .row_key = getting->row_key};
+    bool there = false;
+    enum tw_err code = db_next(db, DB_ENTITY_GET, &there, err);
+
+    if (code != TW_OK)
+        return code;
+    if (!there)
+        return err_fail(err, TW_NOT_FOUND, "the entity does not exist");
+    row.stamp = db_column_integer(db, DB_ENTITY_GET, 0);
+    row.timestamp_ticks = db_column_integer(db, DB_ENTITY_GET, 1);
+    row.properties =
+        arena_copy(&page->arena, db_column_bytes(db, DB_ENTITY_GET, 2));
+    code = read_row(&row, &page->arena, &entity, err);
+    if (code != TW_OK)
+        return code;
+    page->entities = arena_alloc(&page->arena, sizeof(entity));
+    entity_copy(&page->entities[0], &page->arena, &entity);
+    page->count = 1;
+    return TW_OK;
+}
+
+static enum tw_err get_body(struct db *db, void *arg, struct err *err)
+{
+    const struct getting *getting = arg;
+    int64_t table;
+    enum tw_err code = find_table(db, getting->table, &table, err);
+
+    if (code == TW_OK)
+        code = db_start(db, DB_ENTITY_GET,
+            DB_VALUES(db_integer(table), db_bytes(getting->partition_key),
+                db_bytes(getting->row_key)),
+            err);
+    if (code == TW_OK)
+        code = get_row(db, getting, err);
+    db_end(db, DB_ENTITY_GET);
+    return code;
+}
+
+enum tw_err tables_get(struct pool *pool, struct attempt *attempt,
+    const char *table, struct slice partition_key, struct slice row_key,
+    struct page *ret)
+{
+    struct getting getting = {table, partition_key, row_key, ret};
+
+    return pool_read(pool, attempt, get_body, &getting);
+}
+
+/* ---- scan ---- */
+
+struct position {
+    struct slice partition_key, row_key;
+};
+
+struct scanning {
+    const struct scan_request *request;
+    const struct filter *filter;
+    enum db_sql sql; /* with properties, or the keys alone */
+    int64_t table;
+    struct position first, below; /* first <= row < below */
+    struct slice first_row_key;   /* of its range, in every partition */
+    struct arena arena;           /* for all of the above */
+
+    struct page *page;
+    size_t room;             /* of page->entities */
+    size_t bytes;            /* of page */
+    size_t rows, read_bytes; /* looked at */
+    struct arena scratch;    /* for one row */
+
+    unsigned misses; /* in a row, outside of the range of RowKeys */
+    unsigned seeks;
+    char seek_keys[2][KEY_ROOM]; /* taking turns: one may still be in use */
+};
+
+static bool is_field(struct slice name)
+{
+    return slice_is(name, "PartitionKey") || slice_is(name, "RowKey") ||
+           slice_is(name, "Timestamp");
+}
+
+static bool all_fields(const struct slice *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!is_field(names[i]))
+            return false;
+    return true;
+}
+
+static enum db_sql choose_sql(const struct scanning *scanning)
+{
+    size_t count = 0;
+    const struct slice *names = NULL;
+
+    if (!scanning->request->select ||
+        !all_fields(scanning->request->select, scanning->request->select_count))
+        return DB_SCAN_ALL;
+    if (scanning->filter)
+        names = filter_properties(scanning->filter, &count);
+    return all_fields(names, count) ? DB_SCAN_KEYS : DB_SCAN_ALL;
+}
+
+static struct slice first_key(
+    const struct key_range *range, struct arena *arena)
+{
+    if (!range->has_from)
+        return BELOW_ALL;
+    return range->from_exclusive && !range->exact
+               ? key_after(range->from, arena)
+               : range->from;
+}
+
+static struct slice below_key(
+    const struct key_range *range, struct arena *arena)
+{
+    if (range->exact)
+        return key_after(range->from, arena);
+    return range->has_below ? range->below : ABOVE_ALL;
+}
+
+/* The smallest stretch of the tree in which all that is asked for lies. */
+static void find_bounds(struct scanning *scanning)
+{
+    const struct key_range *partition = &scanning->request->partition_key;
+    const struct key_range *row = &scanning->request->row_key;
+
+    scanning->first.partition_key = first_key(partition, &scanning->arena);
+    scanning->first_row_key = first_key(row, &scanning->arena);
+    scanning->first.row_key = scanning->first_row_key;
+    if (partition->exact) {
+        scanning->below.partition_key = partition->from;
+        scanning->below.row_key = below_key(row, &scanning->arena);
+    } else {
+        scanning->below.partition_key = below_key(partition, &scanning->arena);
+        scanning->below.row_key = BELOW_ALL;
+    }
+}
+
+/* A token holds the keys of the first row that was not looked at. */
+static enum tw_err continue_from(
+    struct scanning *scanning, struct continuation from, struct err *err)
+{
+    struct position first;
+    enum tw_err code = read_token(
+        from.partition_key, &scanning->arena, &first.partition_key, err);
+
+    if (code == TW_OK)
+        code = read_token(from.row_key, &scanning->arena, &first.row_key, err);
+    if (code == TW_OK)
+        scanning->first = first;
+    return code;
+}
+
+static enum tw_err prepare(struct scanning *scanning, struct err *err)
+{
+    const struct scan_request *request = scanning->request;
+    enum tw_err code = TW_OK;
+
+    if (request->filter.len > 0)
+        code = filter_parse(
+            request->filter, &scanning->arena, &scanning->filter, err);
+    if (code != TW_OK)
+        return code;
+    scanning->sql = choose_sql(scanning);
+    find_bounds(scanning);
+    if (request->from.more)
+        code = continue_from(scanning, request->from, err);
+    return code;
+}
+
+static bool is_selected(const struct scan_request *request, struct slice name)
+{
+    if (!request->select)
+        return true;
+    for (size_t i = 0; i < request->select_count; i++)
+        if (slice_equal(request->select[i], name))
+            return true;
+    return false;
+}
+
+static void select_properties(
+    const struct scan_request *request, struct entity *entity)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < entity->property_count; i++)
+        if (is_selected(request, entity->properties[i].name))
+            entity->properties[kept++] = entity->properties[i];
+    entity->property_count = kept;
+    if (!is_selected(request, slice_of("Timestamp")))
+        entity->timestamp = BELOW_ALL;
+}
+
+static void add_entity(
+    struct page *page, size_t *room, const struct entity *entity)
+{
+    if (page->count == *room) {
+        size_t more = *room ? *room * 2 : 8;
+        struct entity *entities =
+            arena_alloc(&page->arena, more * sizeof(*entities));
+
+        if (*room)
+            memcpy(entities, page->entities, *room * sizeof(*entities));
+        page->entities = entities;
+        *room = more;
+    }
+    entity_copy(&page->entities[page->count++], &page->arena, entity);
+}
+
+static void row_of(struct db *db, enum db_sql sql, struct row *ret)
+{
+    ret->partition_key = db_column_bytes(db, sql, 0);
+    ret->row_key = db_column_bytes(db, sql, 1);
+    ret->stamp = db_column_integer(db, sql, 2);
+    ret->timestamp_ticks = db_column_integer(db, sql, 3);
+    ret->properties =
+        sql == DB_SCAN_ALL ? db_column_bytes(db, sql, 4) : (struct slice){0};
+}
+
+static bool is_full(const struct scanning *scanning)
+{
+    return scanning->page->count == scanning->request->top ||
+           scanning->rows == PAGE_MAX_ROWS ||
+           scanning->read_bytes >= PAGE_MAX_READ_BYTES;
+}
+
+static void end_page_before(struct scanning *scanning, const struct row *row)
+{
+    struct page *page = scanning->page;
+
+    page->next.partition_key = write_token(row->partition_key, &page->arena);
+    page->next.row_key = write_token(row->row_key, &page->arena);
+    page->next.more = true;
+}
+
+static enum tw_err start_rows(
+    struct db *db, const struct scanning *scanning, struct err *err)
+{
+    return db_start(db, scanning->sql,
+        DB_VALUES(db_integer(scanning->table),
+            db_bytes(scanning->first.partition_key),
+            db_bytes(scanning->first.row_key),
+            db_bytes(scanning->below.partition_key),
+            db_bytes(scanning->below.row_key)),
+        err);
+}
+
+/* A row outside of the range of RowKeys: the next one inside is further on in
+ * this partition, or in the next. */
+static enum tw_err miss(struct db *db, struct scanning *scanning,
+    const struct row *row, struct err *err)
+{
+    bool further = slice_compare(row->row_key, scanning->first_row_key) < 0;
+    char *key;
+
+    if (++scanning->misses < SEEK_AFTER || row->partition_key.len >= KEY_ROOM)
+        return TW_OK;
+    key = scanning->seek_keys[scanning->seeks++ % 2];
+    memcpy(key, row->partition_key.at ? row->partition_key.at : "",
+        row->partition_key.len);
+    key[row->partition_key.len] = '\0'; /* with it: the key after this one */
+    scanning->first.partition_key =
+        (struct slice){key, row->partition_key.len + !further};
+    scanning->first.row_key = scanning->first_row_key;
+    scanning->misses = 0;
+    db_end(db, scanning->sql);
+    return start_rows(db, scanning, err);
+}
+
+/* Does it still fit? An entity that is alone may take all of max_bytes. */
+static enum tw_err make_room(struct scanning *scanning,
+    const struct entity *entity, bool *ret_fits, struct err *err)
+{
+    size_t size = entity_size(entity);
+    size_t max_bytes = scanning->request->max_bytes;
+
+    if (scanning->page->count == 0) {
+        if (size > max_bytes)
+            return err_fail(err, TW_TOO_LARGE,
+                "an entity has %zu bytes; the answer may have %zu", size,
+                max_bytes);
+    } else if (scanning->bytes + size > max_bytes ||
+               scanning->bytes + size > PAGE_MAX_BYTES) {
+        *ret_fits = false;
+        return TW_OK;
+    }
+    scanning->bytes += size;
+    *ret_fits = true;
+    return TW_OK;
+}
+
+/* *ret_on: the page goes on after this row. */
+static enum tw_err take_row(
+    struct db *db, struct scanning *scanning, bool *ret_on, struct err *err)
+{
+    struct entity entity;
+    struct row row;
+    enum tw_err code;
+
+    row_of(db, scanning->sql, &row);
+    *ret_on = !is_full(scanning);
+    if (!*ret_on) {
+        end_page_before(scanning, &row);
+        return TW_OK;
+    }
+    scanning->rows++;
+    scanning->read_bytes += row.properties.len;
+    arena_clear(&scanning->scratch);
+    if (!key_range_has(&scanning->request->row_key, row.row_key))
+        return miss(db, scanning, &row, err);
+    scanning->misses = 0;
+    code = read_row(&row, &scanning->scratch, &entity, err);
+    if (code != TW_OK || !filter_matches(scanning->filter, &entity))
+        return code;
+    select_properties(scanning->request, &entity);
+    code = make_room(scanning, &entity, ret_on, err);
+    if (code != TW_OK)
+        return code;
+    if (*ret_on)
+        add_entity(scanning->page, &scanning->room, &entity);
+    else
+        end_page_before(scanning, &row);
+    return TW_OK;
+}
+
+static enum tw_err scan_body(struct db *db, void *arg, struct err *err)
+{
+    struct scanning *scanning = arg;
+    bool on = true, row = true;
+    enum tw_err code =
+        find_table(db, scanning->request->table, &scanning->table, err);
+
+    if (code == TW_OK)
+        code = start_rows(db, scanning, err);
+    while (code == TW_OK && on) {
+        code = db_next(db, scanning->sql, &row, err);
+        if (code != TW_OK || !row)
+            break;
+        code = take_row(db, scanning, &on, err);
+    }
+    db_end(db, scanning->sql);
+    return code;
+}
+
+enum tw_err tables_scan(struct pool *pool, struct attempt *attempt,
+    const struct scan_request *request, struct page *ret)
+{
+    struct scanning scanning = {.request = request, .page = ret};
+    enum tw_err code;
+
+    arena_init(&scanning.arena);
+    arena_init(&scanning.scratch);
+    code = prepare(&scanning, &attempt->err);
+    if (code == TW_OK)
+        code = pool_read(pool, attempt, scan_body, &scanning);
+    if (code != TW_OK) {
+        ret->count = 0;
+        ret->next = (struct continuation){0};
+    }
+    arena_done(&scanning.scratch);
+    arena_done(&scanning.arena);
+    return code;
+}
+
+/* ---- batch ---- */
+
+struct change {
+    int64_t table, stamp, now_ticks;
+    const struct operation *operation;
+    struct slice json;   /* of what is inserted or put in its place */
+    struct arena *arena; /* for what a merge makes */
+};
+
+struct committing {
+    const struct batch *batch;
+    struct batch_result *ret;
+    struct buf json; /* of all operations, one behind the other */
+    size_t ends[BATCH_MAX_OPERATIONS];
+    struct arena arena;
+};
+
+static const char GONE[] = "the entity does not exist";
+static const char CHANGED[] = "the entity has another ETag by now";
+
+/* Nothing has this key and this ETag: which of them is it? */
+static enum tw_err why_not(
+    struct db *db, const struct change *change, struct err *err)
+{
+    const struct entity *entity = &change->operation->entity;
+    int64_t etag;
+    enum tw_err code = db_find(db, DB_ENTITY_ETAG,
+        DB_VALUES(db_integer(change->table), db_bytes(entity->partition_key),
+            db_bytes(entity->row_key)),
+        &etag, err);
+
+    if (code == TW_NOT_FOUND)
+        return err_fail(err, TW_NOT_FOUND, "%s", GONE);
+    return code == TW_OK ? err_fail(err, TW_CONFLICT, "%s", CHANGED) : code;
+}
+
+static enum tw_err insert(
+    struct db *db, const struct change *change, struct err *err)
+{
+    const struct entity *entity = &change->operation->entity;
+    int changed = 0;
+    enum tw_err code = db_run(db, DB_ENTITY_INSERT,
+        DB_VALUES(db_integer(change->stamp), db_integer(change->now_ticks),
+            db_bytes(change->json), db_integer(change->table),
+            db_bytes(entity->partition_key), db_bytes(entity->row_key)),
+        &changed, err);
+
+    if (code == TW_OK && changed == 0)
+        return err_fail(err, TW_CONFLICT, "the entity exists already");
+    return code;
+}
+
+static enum tw_err put_json(struct db *db, const struct change *change,
+    struct slice json, struct err *err)
+{
+    const struct entity *entity = &change->operation->entity;
+    int changed = 0;
+    enum tw_err code = db_run(db, DB_ENTITY_REPLACE,
+        DB_VALUES(db_integer(change->stamp), db_integer(change->now_ticks),
+            db_bytes(json), db_integer(change->table),
+            db_bytes(entity->partition_key), db_bytes(entity->row_key),
+            db_integer(stamp_of(entity->etag))),
+        &changed, err);
+
+    return code == TW_OK && changed == 0 ? why_not(db, change, err) : code;
+}
+
+static enum tw_err replace(
+    struct db *db, const struct change *change, struct err *err)
+{
+    return put_json(db, change, change->json, err);
+}
+
+/* What is stored, if it has the ETag that the operation asks for. */
+static enum tw_err read_stored(struct db *db, const struct change *change,
+    struct entity *ret, struct err *err)
+{
+    const struct entity *entity = &change->operation->entity;
+    struct row row = {
+        .partition_key = entity->partition_key, .row_key = entity->row_key};
+    bool there = false;
+    enum tw_err code = db_start(db, DB_ENTITY_GET,
+        DB_VALUES(db_integer(change->table), db_bytes(entity->partition_key),
+            db_bytes(entity->row_key)),
+        err);
+
+    if (code == TW_OK)
+        code = db_next(db, DB_ENTITY_GET, &there, err);
+    if (code == TW_OK && !there)
+        code = err_fail(err, TW_NOT_FOUND, "%s", GONE);
+    if (code == TW_OK &&
+        db_column_integer(db, DB_ENTITY_GET, 0) != stamp_of(entity->etag))
+        code = err_fail(err, TW_CONFLICT, "%s", CHANGED);
+    if (code == TW_OK) {
+        row.properties =
+            arena_copy(change->arena, db_column_bytes(db, DB_ENTITY_GET, 2));
+        code = read_row(&row, change->arena, ret, err);
+    }
+    db_end(db, DB_ENTITY_GET);
+    return code;
+}
+
+static enum tw_err merge(
+    struct db *db, const struct change *change, struct err *err)
+{
+    const struct entity *entity = &change->operation->entity;
+    struct entity stored;
+    struct buf json;
+    enum tw_err code = read_stored(db, change, &stored, err);
+
+    if (code != TW_OK)
+        return code;
+    for (size_t i = 0; i < entity->property_count; i++)
+        entity_set(&stored, change->arena, &entity->properties[i]);
+    code = entity_check(&stored, err);
+    if (code != TW_OK)
+        return code;
+    buf_init(&json, 2 * BATCH_MAX_BYTES);
+    entity_write_properties(&stored, &json);
+    code = put_json(db, change, buf_slice(&json), err);
+    buf_done(&json);
+    return code;
+}
+
+static enum tw_err delete (
+    struct db *db, const struct change *change, struct err *err) {
+    const struct entity *entity = &change->operation->entity; int changed = 0;
+    enum tw_err code = db_run(db, DB_ENTITY_DELETE,
+        DB_VALUES(db_integer(change->table), db_bytes(entity->partition_key),
+            db_bytes(entity->row_key), db_integer(stamp_of(entity->etag))),
+        &changed, err);
+
+    return code == TW_OK && changed == 0 ? why_not(db, change, err) : code;
+}
+
+static enum tw_err (*const APPLY[])(
+    struct db *, const struct change *, struct err *) = {
+    [OPERATION_INSERT] = insert,
+    [OPERATION_REPLACE] = replace,
+    [OPERATION_MERGE] = merge,
+    [OPERATION_DELETE] = delete,
+};
+
+static struct slice json_of(const struct committing *committing, size_t index)
+{
+    size_t start = index > 0 ? committing->ends[index - 1] : 0;
+
+    return (struct slice){
+        committing->json.at + start, committing->ends[index] - start};
+}
+
+static enum tw_err apply(struct db *db, struct committing *committing,
+    struct change *change, struct err *err)
+{
+    struct batch_result *ret = committing->ret;
+
+    for (size_t i = 0; i < committing->batch->count; i++) {
+        enum tw_err code;
+
+        change->operation = &committing->batch->operations[i];
+        change->json = json_of(committing, i);
+        code = APPLY[change->operation->type](db, change, err);
+        if (code != TW_OK) {
+            ret->failed = i;
+            err_prefix(
+                err, "table %s, operation %zu", committing->batch->table, i);
+            return code;
+        }
+        ret->etags[i][0] = '\0';
+        if (change->operation->type != OPERATION_DELETE)
+            write_etag(change->stamp, ret->etags[i], sizeof(ret->etags[i]));
+    }
+    return TW_OK;
+}
+
+static enum tw_err batch_body(struct db *db, void *arg, struct err *err)
+{
+    struct committing *committing = arg;
+    struct change change = {.arena = &committing->arena};
+    enum tw_err code =
+        find_table(db, committing->batch->table, &change.table, err);
+
+    if (code != TW_OK)
+        return code;
+    change.stamp = db_stamp(db);
+    change.now_ticks = world_wall_ticks();
+    return apply(db, committing, &change, err);
+}
+
+/* Before the lock is taken. */
+static enum tw_err write_json(struct committing *committing, struct err *err)
+{
+    for (size_t i = 0; i < committing->batch->count; i++) {
+        const struct operation *operation = &committing->batch->operations[i];
+
+        if (operation->type == OPERATION_INSERT ||
+            operation->type == OPERATION_REPLACE)
+            entity_write_properties(&operation->entity, &committing->json);
+        committing->ends[i] = committing->json.len;
+    }
+    if (committing->json.overflow)
+        return err_fail(err, TW_TOO_LARGE, "the batch is too large");
+    return TW_OK;
+}
+
+enum tw_err tables_batch(struct pool *pool, struct attempt *attempt,
+    const struct batch *batch, struct batch_result *ret)
+{
+    struct committing committing = {.batch = batch, .ret = ret};
+    enum tw_err code;
+
+    ret->failed = batch->count;
+    arena_init(&committing.arena);
+    buf_init(&committing.json, 2 * BATCH_MAX_BYTES);
+    code = write_json(&committing, &attempt->err);
+    if (code == TW_OK)
+        code = pool_write(pool, attempt, batch_body, &committing);
+    if (code == TW_FULL || code == TW_BUSY)
+        ret->failed = batch->count;
+    buf_done(&committing.json);
+    arena_done(&committing.arena);
+    return code;
+}
