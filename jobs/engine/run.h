@@ -75,6 +75,7 @@ struct run_host {
 struct run {
     const char *job; /* its name */
     const char *id;
+    const char *object; /* "run JOB/ID", for log lines; set by the host */
     struct run_args args;
     int64_t requested_ticks; /* RequestedAt */
     bool queued;             /* has a message; false: `tableward run` */
@@ -105,7 +106,8 @@ struct run {
 /* run_stopping: host->stopping. */
 bool run_stopping(struct run *run);
 
-/* run_object: "run JOB/ID" for log lines; borrowed for the run's life. */
+/* run_object: "run JOB/ID" for log lines; borrowed for the run's life. The
+ * job's name alone where the host has set none. */
 const char *run_object(const struct run *run);
 
 /*

@@ -509,8 +509,8 @@ void lanes_client_free(struct lanes_client *client)
     mem_free(client);
 }
 
-void lanes_submit_at(struct lanes_client *client, struct lanes_task *task,
-    int64_t not_before_ms)
+void lanes_submit_at(
+    struct lanes_client *client, struct lanes_task *task, int64_t not_before_ms)
 {
     struct lanes *lanes = client->lanes;
 

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pages of a table, one after another.
+ *
+ * Two pages exist at a time: the one that is worked on, and the next one, which
+ * is asked for as soon as the former has come. The continuation of a request
+ * lives in the page before it, so a page is given up only when the next has
+ * come whole.
+ *
+ * How many entities to ask for follows from what they were found to weigh:
+ * whole entities may be a few hundred bytes or a megabyte each, and a service
+ * that does not bound its answers in bytes would send a gigabyte for a
+ * thousand of them. So `top` falls where an answer was too large, and rises
+ * again as they turn out small.
+ */
+#include "jobs/engine/scan.h"
+
+#include <assert.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/store/lanes.h"
+
+/* What an answer may take, and what one should take in memory. The largest
+ * entity the service holds is 1 MiB, in JSON up to three times as much. */
+#define ANSWER_MAX_BYTES (4 * 1024 * 1024)
+#define PAGE_WANTED_BYTES (2 * 1024 * 1024)
+
+/* The first page of whole entities, whose size is not known yet: more than a
+ * batch holds, so that the range of one batch comes in one page. */
+#define FIRST_TOP 128
+
+/* How fast `top` falls after an answer that was too large, and how fast it may
+ * rise from page to page; slowly once an answer has been too large. */
+#define TOP_FALL 8
+#define TOP_RISE 10
+#define TOP_RISE_CAREFUL 2
+
+/* A key to go on after. */
+struct place {
+    bool known;
+    struct slice partition_key, row_key; /* owned */
+};
+
+struct scan {
+    struct lanes_task task; /* first, so that it leads back to the scan */
+    struct lanes_client *lanes;
+    struct scan_spec spec; /* its texts live in arena */
+    struct arena arena;
+
+    /* The ranges that are left, in order; step is the one being read. Its
+     * bounds point into spec or into start. */
+    struct range_pair {
+        struct key_range partition_key, row_key;
+    } steps[2];
+    size_t step_count, step;
+    struct place start;
+
+    struct page pages[2];
+    struct page *current, *next; /* worked on; being filled */
+    struct place last;           /* the last key received */
+    bool reopened;               /* at the place where the scan now stands */
+    size_t received;
+
+    unsigned top;
+    bool careful;      /* an answer has been too large */
+    size_t mean_bytes; /* of an entity in memory; 0: not known */
+
+    bool asked; /* task is under way, for request */
+    struct scan_request request;
+    enum tw_err failed;
+};
+
+static void forget_place(struct place *place)
+{
+    mem_free((void *)(uintptr_t)place->partition_key.at);
+    mem_free((void *)(uintptr_t)place->row_key.at);
+    *place = (struct place){0};
+}
+
+static struct slice own(struct slice text)
+{
+    return (struct slice){mem_text(text.at ? text.at : "", text.len), text.len};
+}
+
+static void set_place(
+    struct place *place, struct slice partition_key, struct slice row_key)
+{
+    struct place was = *place;
+
+    place->partition_key = own(partition_key);
+    place->row_key = own(row_key);
+    place->known = true;
+    forget_place(&was);
+}
+
+/* ---- ranges ---- */
+
+/* Stores differ in their order of keys beyond U+FFFF; a key is before another
+ * where both say so. */
+static bool is_before(struct slice a, struct slice b)
+{
+    return slice_compare(a, b) < 0 && text_utf16_compare(a, b) < 0;
+}
+
+/* range, without what comes up to after. False: nothing is left of it. */
+static bool range_after(
+    const struct key_range *range, struct slice after, struct key_range *ret)
+{
+    *ret = *range;
+    if (range->exact)
+        return is_before(after, range->from);
+    if (range->has_from && is_before(after, range->from))
+        return true;
+    ret->has_from = ret->from_exclusive = true;
+    ret->from = after;
+    return true;
+}
+
+static void add_step(struct scan *scan, const struct key_range *partition_key,
+    const struct key_range *row_key)
+{
+    scan->steps[scan->step_count++] = (struct range_pair){
+        .partition_key = *partition_key,
+        .row_key = *row_key,
+    };
+}
+
+/* The ranges that remain after place, or everything. */
+static void plan_steps(struct scan *scan, const struct place *place)
+{
+    const struct key_range *partition_keys = &scan->spec.partition_key;
+    const struct key_range *row_keys = &scan->spec.row_key;
+    struct key_range same, rest;
+
+    scan->step = scan->step_count = 0;
+    if (!place->known || !scan->spec.store->traits.ordered) {
+        add_step(scan, partition_keys, row_keys);
+        return;
+    }
+    set_place(&scan->start, place->partition_key, place->row_key);
+    same = key_range_exact(scan->start.partition_key);
+    if (key_range_has(partition_keys, same.from) &&
+        range_after(row_keys, scan->start.row_key, &rest))
+        add_step(scan, &same, &rest);
+    if (range_after(partition_keys, scan->start.partition_key, &rest))
+        add_step(scan, &rest, row_keys);
+}
+
+/* ---- requests ---- */
+
+static enum tw_err attempt_page(
+    struct lanes_task *task, struct attempt *attempt)
+{
+    struct scan *scan = (struct scan *)task;
+
+    return store_scan(
+        scan->spec.store, attempt, &scan->request, scan->next);
+}
+
+/* What a page may hold while it comes, for the lanes' budget. */
+static size_t expected_bytes(const struct scan *scan)
+{
+    size_t bytes = scan->mean_bytes * scan->top + 64 * 1024;
+
+    if (scan->mean_bytes == 0 && !scan->spec.select)
+        return ANSWER_MAX_BYTES;
+    if (scan->mean_bytes == 0)
+        bytes = 1024 * 1024;
+    return bytes < ANSWER_MAX_BYTES ? bytes : ANSWER_MAX_BYTES;
+}
+
+static void ask(struct scan *scan)
+{
+    scan->request.top = scan->top;
+    scan->task = (struct lanes_task){
+        .attempt = attempt_page,
+        .repeatable = true,
+        .store = scan->spec.store,
+        .bytes = expected_bytes(scan),
+    };
+    scan->asked = true;
+    lanes_submit(scan->lanes, &scan->task);
+}
+
+/* Ask for the page that begins at from; nothing where no range is left. */
+static void ask_from(struct scan *scan, struct continuation from)
+{
+    const struct range_pair *step = &scan->steps[scan->step];
+
+    if (scan->step == scan->step_count)
+        return;
+    scan->request = (struct scan_request){
+        .table = scan->spec.table,
+        .partition_key = step->partition_key,
+        .row_key = step->row_key,
+        .filter = scan->spec.filter,
+        .select = scan->spec.select,
+        .select_count = scan->spec.select_count,
+        .max_bytes = ANSWER_MAX_BYTES,
+        .from = from,
+    };
+    ask(scan);
+}
+
+static void ask_next(struct scan *scan)
+{
+    if (!scan->current->next.more)
+        scan->step++;
+    ask_from(scan, scan->current->next);
+}
+
+static void rise(struct scan *scan)
+{
+    size_t most = (size_t)scan->top *
+                  (scan->careful ? TOP_RISE_CAREFUL : TOP_RISE);
+    size_t top = PAGE_WANTED_BYTES / scan->mean_bytes;
+
+    if (top > most)
+        top = most;
+    if (top > PAGE_MAX_ENTITIES)
+        top = PAGE_MAX_ENTITIES;
+    scan->top = top > 0 ? (unsigned)top : 1;
+}
+
+static void weigh(struct scan *scan, const struct page *page)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < page->count; i++)
+        bytes += entity_size(&page->entities[i]);
+    scan->mean_bytes = bytes / page->count + 1;
+}
+
+/* The page that was asked for has come: it is the current one from now on. */
+static void take_page(struct scan *scan)
+{
+    struct page *page = scan->next;
+
+    scan->next = scan->current;
+    scan->current = page;
+    page_done(scan->next);
+    page_init(scan->next);
+    scan->received++;
+    scan->reopened = false;
+    if (page->count == 0)
+        return;
+    set_place(&scan->last, page->entities[page->count - 1].partition_key,
+        page->entities[page->count - 1].row_key);
+    weigh(scan, page);
+    rise(scan);
+}
+
+static void ask_smaller(struct scan *scan)
+{
+    scan->careful = true;
+    scan->top = scan->top > TOP_FALL ? scan->top / TOP_FALL : 1;
+    scan->mean_bytes = 0;
+    ask(scan);
+}
+
+/* The service takes the token no longer: go on after the last key instead. */
+static void reopen(struct scan *scan)
+{
+    struct place *place = scan->last.known ? &scan->last : &scan->start;
+
+    scan->reopened = true;
+    plan_steps(scan, place);
+    ask_from(scan, (struct continuation){0});
+}
+
+static bool can_reopen(const struct scan *scan)
+{
+    return scan->request.from.more && !scan->reopened &&
+           scan->spec.store->traits.ordered;
+}
+
+static enum tw_err fail(struct scan *scan, enum tw_err outcome, struct err *err)
+{
+    scan->failed = outcome;
+    if (outcome == TW_TOO_LARGE)
+        return err_fail(err, outcome,
+            "table %s: one entity alone is more than %d bytes",
+            scan->spec.table, ANSWER_MAX_BYTES);
+    return err_fail(err, outcome, "table %s: %s", scan->spec.table,
+        scan->task.last.err.text);
+}
+
+/* Wait for the page that was asked for, or for its successors. */
+static enum tw_err receive(struct scan *scan, struct err *err)
+{
+    while (scan->asked) {
+        lanes_wait(scan->lanes, &scan->task);
+        scan->asked = false;
+        if (scan->task.outcome == TW_OK) {
+            take_page(scan);
+            ask_next(scan);
+            break;
+        }
+        if (scan->task.outcome == TW_TOO_LARGE && scan->top > 1)
+            ask_smaller(scan);
+        else if (scan->task.outcome == TW_INVALID && can_reopen(scan))
+            reopen(scan);
+        else
+            return fail(scan, scan->task.outcome, err);
+    }
+    return TW_OK;
+}
+
+/* ---- the scan ---- */
+
+static struct key_range copy_range(
+    struct arena *arena, const struct key_range *range)
+{
+    struct key_range copy = *range;
+
+    copy.from = arena_copy(arena, range->from);
+    copy.below = arena_copy(arena, range->below);
+    return copy;
+}
+
+static const struct slice *copy_names(
+    struct arena *arena, const struct slice *names, size_t count)
+{
+    struct slice *copy = arena_alloc(arena, (count + 1) * sizeof *copy);
+
+    for (size_t i = 0; i < count; i++)
+        copy[i] = arena_copy(arena, names[i]);
+    return copy;
+}
+
+static void copy_spec(struct scan *scan, const struct scan_spec *spec)
+{
+    struct arena *arena = &scan->arena;
+    struct scan_spec *copy = &scan->spec;
+
+    *copy = *spec;
+    copy->table = arena_copy(arena, slice_of(spec->table)).at;
+    copy->partition_key = copy_range(arena, &spec->partition_key);
+    copy->row_key = copy_range(arena, &spec->row_key);
+    copy->filter = arena_copy(arena, spec->filter);
+    if (spec->select)
+        copy->select = copy_names(arena, spec->select, spec->select_count);
+    copy->after_partition_key = arena_copy(arena, spec->after_partition_key);
+    copy->after_row_key = arena_copy(arena, spec->after_row_key);
+}
+
+struct scan *scan_open(
+    struct lanes_client *lanes, const struct scan_spec *spec)
+{
+    struct scan *scan = mem_alloc(sizeof *scan);
+    struct place after;
+
+    scan->lanes = lanes;
+    arena_init(&scan->arena);
+    copy_spec(scan, spec);
+    page_init(&scan->pages[0]);
+    page_init(&scan->pages[1]);
+    scan->current = &scan->pages[0];
+    scan->next = &scan->pages[1];
+    scan->top = spec->select ? PAGE_MAX_ENTITIES : FIRST_TOP;
+    after = (struct place){
+        .known = spec->resumed,
+        .partition_key = scan->spec.after_partition_key,
+        .row_key = scan->spec.after_row_key,
+    };
+    plan_steps(scan, &after);
+    ask_from(scan, (struct continuation){0});
+    return scan;
+}
+
+enum tw_err scan_next(
+    struct scan *scan, const struct page **ret, struct err *err)
+{
+    assert(scan->failed == TW_OK);
+    while (scan->asked) {
+        enum tw_err code = receive(scan, err);
+
+        if (code != TW_OK)
+            return code;
+        if (scan->current->count > 0) {
+            *ret = scan->current;
+            return TW_OK;
+        }
+    }
+    *ret = NULL;
+    return TW_OK;
+}
+
+size_t scan_pages(const struct scan *scan)
+{
+    return scan->received;
+}
+
+void scan_close(struct scan *scan)
+{
+    if (!scan)
+        return;
+    if (scan->asked)
+        lanes_cancel(scan->lanes, &scan->task);
+    page_done(&scan->pages[0]);
+    page_done(&scan->pages[1]);
+    forget_place(&scan->start);
+    forget_place(&scan->last);
+    arena_done(&scan->arena);
+    mem_free(scan);
+}
+
+bool scan_prefix_has(struct slice prefix, struct slice key)
+{
+    return slice_begins(key, prefix);
+}
