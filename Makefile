@@ -79,6 +79,19 @@ WANTED_TESTS := $(if $(TESTS),$(addprefix $(OUT)/tests/test_,$(TESTS)),\
 unit: $(WANTED_TESTS)   ## unit tests alone (TESTS="a b": only those)
 	@tests/run-unit $^
 
+# The unit as it is in the tree names /usr/local and /etc; an installed one
+# names PREFIX and SYSCONFDIR. A configuration that is there already stays.
+install: $(PROGRAM)   ## installs program, unit and a commented configuration
+	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/tableward
+	install -d -m 755 $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSCONFDIR)/tableward
+	sed -e 's|/usr/local/bin/|$(PREFIX)/bin/|' \
+	    -e 's|/etc/tableward/|$(SYSCONFDIR)/tableward/|' \
+	    systemd/tableward.service >$(OUT)/tableward.service
+	install -m 644 $(OUT)/tableward.service $(DESTDIR)$(UNITDIR)/
+	test -e $(DESTDIR)$(SYSCONFDIR)/tableward/tableward.yaml || \
+	    install -m 644 config/tableward.yaml \
+	    $(DESTDIR)$(SYSCONFDIR)/tableward/
+
 format:   ## lays out the C sources as .clang-format says
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
@@ -91,4 +104,4 @@ help:   ## this list
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
-.PHONY: all unit-build unit format clean help
+.PHONY: all unit-build unit install format clean help
