@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* Connection strings: what they mean, and what is said of wrong ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/base/buf.h"
+#include "worker/store/azure/account.h"
+
+#define KEY "c2VjcmV0LWtleS1ieXRlcw==" /* "secret-key-bytes" */
+
+static struct account *parse(const char *text)
+{
+    struct account *account = NULL;
+    struct err err = {""};
+
+    if (account_parse(slice_of(text), false, &account, &err) != TW_OK)
+        fail_msg("%s: %s", text, err.text);
+    return account;
+}
+
+static void development_storage_is_the_emulator(void **state)
+{
+    struct account *account = parse("UseDevelopmentStorage=true");
+
+    (void)state;
+    assert_string_equal(account->name, "devstoreaccount1");
+    assert_non_null(account->key);
+    assert_null(account->sas);
+    assert_string_equal(account->table.origin, "http://127.0.0.1:10002");
+    assert_string_equal(account->table.path, "/devstoreaccount1");
+    assert_string_equal(account->table.peer, "127.0.0.1 port 10002");
+    assert_true(account->table.loopback);
+    assert_string_equal(account->queue.origin, "http://127.0.0.1:10001");
+    account_free(account);
+}
+
+static void endpoints_are_made_of_name_and_suffix(void **state)
+{
+    struct account *account = parse("AccountName=acct;AccountKey=" KEY
+                                    ";EndpointSuffix=core.chinacloudapi.cn");
+
+    (void)state;
+    assert_string_equal(
+        account->table.origin, "https://acct.table.core.chinacloudapi.cn");
+    assert_string_equal(account->table.path, "");
+    assert_string_equal(
+        account->table.peer, "acct.table.core.chinacloudapi.cn port 443");
+    assert_string_equal(
+        account->queue.origin, "https://acct.queue.core.chinacloudapi.cn");
+    assert_false(account->table.loopback);
+    assert_false(account->cosmos);
+    account_free(account);
+}
+
+static void names_are_read_in_any_case_with_blanks_and_other_services(
+    void **state)
+{
+    struct account *account =
+        parse("  defaultendpointsprotocol = https ; ACCOUNTNAME= acct ;\n"
+              "AccountKey=" KEY ";BlobEndpoint=https://b.example/;"
+              "TableEndpoint=https://t.example:8443/x/;;"
+              "TableSecondaryEndpoint=https://s.example;");
+
+    (void)state;
+    assert_string_equal(account->name, "acct");
+    assert_string_equal(account->table.origin, "https://t.example:8443");
+    assert_string_equal(account->table.path, "/x");
+    assert_string_equal(account->table.peer, "t.example port 8443");
+    assert_string_equal(
+        account->queue.origin, "https://acct.queue.core.windows.net");
+    account_free(account);
+}
+
+static void sas_stands_in_place_of_a_key(void **state)
+{
+    struct account *account = parse(
+        "TableEndpoint=https://t.example;SharedAccessSignature="
+        "?sv=2019-02-02&ss=qt&srt=sco&sp=rwdlacup&se=2035-01-01T00%3A00%3A00Z"
+        "&sig=%2FvlNCA9SoVK3Cma%2Bi3PuVyb%2FMtsPhJrH3%2F8Tjs3c7U%3D");
+
+    (void)state;
+    assert_null(account->key);
+    assert_null(account->name);
+    assert_string_equal(account->sas,
+        "sv=2019-02-02&ss=qt&srt=sco&sp=rwdlacup&se=2035-01-01T00%3A00%3A00Z"
+        "&sig=%2FvlNCA9SoVK3Cma%2Bi3PuVyb%2FMtsPhJrH3%2F8Tjs3c7U%3D");
+    assert_null(account->queue.origin);
+    account_free(account);
+}
+
+static void sas_with_a_name_finds_its_endpoints(void **state)
+{
+    struct account *account =
+        parse("AccountName=acct;SharedAccessSignature=sv=1&sig=abc");
+
+    (void)state;
+    assert_string_equal(
+        account->table.origin, "https://acct.table.core.windows.net");
+    assert_string_equal(
+        account->queue.origin, "https://acct.queue.core.windows.net");
+    account_free(account);
+}
+
+static void cosmos_has_no_queues(void **state)
+{
+    struct account *account =
+        parse("DefaultEndpointsProtocol=https;AccountName=acct;AccountKey=" KEY
+              ";TableEndpoint=https://acct.table.cosmos.azure.com:443/;");
+
+    (void)state;
+    assert_true(account->cosmos);
+    assert_null(account->queue.origin);
+    assert_string_equal(
+        account->table.origin, "https://acct.table.cosmos.azure.com:443");
+    account_free(account);
+}
+
+static void http_is_for_loopback_unless_allowed(void **state)
+{
+    static const char remote[] =
+        "AccountName=acct;AccountKey=" KEY ";TableEndpoint=http://10.0.0.1/a;"
+        "QueueEndpoint=http://10.0.0.1:81/a";
+    static const char *const local[] = {
+        "localhost:10002", "127.9.9.9", "[::1]:10002"};
+    struct account *account = NULL;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        account_parse(slice_of(remote), false, &account, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "TableEndpoint is plain http"));
+    assert_null(account);
+    assert_int_equal(
+        account_parse(slice_of(remote), true, &account, &err), TW_OK);
+    assert_false(account->table.loopback);
+    account_free(account);
+    for (size_t i = 0; i < 3; i++) {
+        struct buf text;
+
+        buf_init(&text, 1024);
+        buf_add_format(&text,
+            "AccountName=a;AccountKey=" KEY ";TableEndpoint=http://%s/a",
+            local[i]);
+        account = parse(buf_text(&text));
+        assert_true(account->table.loopback);
+        account_free(account);
+        buf_done(&text);
+    }
+}
+
+static void wrong_strings_are_explained_without_secrets(void **state)
+{
+#define NAMED "AccountName=acct;AccountKey=" KEY ";"
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"", "is empty"},
+        {" \n", "is empty"},
+        {"AccountName=acct", "neither AccountKey nor"},
+        {"AccountKey=" KEY, "no AccountName"},
+        {"AccountName=acct;AcountKey=" KEY, "probably AccountKey was meant"},
+        {"AccountName=acct;" KEY, "a part that is unknown"},
+        {"AccountName=acct;AccountKey", "without '='"},
+        {"AccountName=acct;AccountKey=%%%" KEY, "AccountKey in the"},
+        {"AccountName=acct;AccountKey=c2VjcmV0LWtleS1ieXRlcw",
+            "AccountKey in the"},
+        {"AccountName=a/b;AccountKey=" KEY, "AccountName in the"},
+        {NAMED "AccountKey=" KEY, "AccountKey twice"},
+        {NAMED "TableEndpoint=acct.example", "must begin with https://"},
+        {NAMED "TableEndpoint=https://", "TableEndpoint is no address"},
+        {NAMED "TableEndpoint=https://user:secret@h", "is no address"},
+        {NAMED "TableEndpoint=https://h:99999", "is no address"},
+        {NAMED "TableEndpoint=https://h/?sv=1&sig=secret", "is no address"},
+        {NAMED "QueueEndpoint=http://127.evil.example", "is plain http"},
+        {NAMED "DefaultEndpointsProtocol=http", "is plain http"},
+        {NAMED "DefaultEndpointsProtocol=ftp", "must begin with https://"},
+        {"TableEndpoint=https://h;SharedAccessSignature=sv=1&secret=1",
+            "no sig="},
+        {"TableEndpoint=https://h;SharedAccessSignature=sig=secret x",
+            "characters"},
+        {"SharedAccessSignature=sig=secret", "neither TableEndpoint nor"},
+        {"UseDevelopmentStorage=false", "only be true"},
+        {"UseDevelopmentStorage=true;AccountKey=" KEY, "cannot stand"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct account *account = NULL;
+        struct err err = {""};
+
+        assert_int_equal(
+            account_parse(slice_of(cases[i].text), false, &account, &err),
+            TW_INVALID);
+        assert_null(account);
+        if (strstr(err.text, cases[i].says) == NULL)
+            fail_msg("'%s': '%s'", cases[i].text, err.text);
+        assert_null(strstr(err.text, "c2VjcmV0"));
+        assert_null(strstr(err.text, "secret"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(development_storage_is_the_emulator),
+        cmocka_unit_test(endpoints_are_made_of_name_and_suffix),
+        cmocka_unit_test(
+            names_are_read_in_any_case_with_blanks_and_other_services),
+        cmocka_unit_test(sas_stands_in_place_of_a_key),
+        cmocka_unit_test(sas_with_a_name_finds_its_endpoints),
+        cmocka_unit_test(cosmos_has_no_queues),
+        cmocka_unit_test(http_is_for_loopback_unless_allowed),
+        cmocka_unit_test(wrong_strings_are_explained_without_secrets),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

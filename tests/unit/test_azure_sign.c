@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared Key: the published emulator key over fixed requests, whole. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/store/azure/sign.h"
+
+#define ACCOUNT "devstoreaccount1"
+#define KEY                                                                    \
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/"          \
+    "K1SZFPTOtr/KBHBeksoGMGw=="
+#define DATE "Mon, 01 Jan 2024 00:00:00 GMT"
+#define RESOURCE "/" ACCOUNT "/" ACCOUNT
+#define QUEUE_HEADERS "x-ms-date:" DATE "\nx-ms-version:2019-02-02\n" RESOURCE
+
+/* One request, its string-to-sign and the signature of it. */
+struct vector {
+    enum sign_scheme scheme;
+    const char *method, *path, *query, *content_type;
+    size_t content_length;
+    const char *string, *signature;
+};
+
+static const struct http_header headers[] = {
+    {"Accept", "application/json"},
+    {"X-Ms-Version", "2019-02-02"},
+    {"x-ms-date", DATE},
+};
+
+static struct crypto_hmac_key *make_key(void)
+{
+    struct crypto_hmac_key *key;
+    struct buf bytes;
+
+    buf_init(&bytes, 256);
+    assert_true(crypto_unbase64(&bytes, slice_of(KEY)));
+    key = crypto_hmac_key_new(buf_slice(&bytes));
+    buf_done(&bytes);
+    return key;
+}
+
+static void check_vector(const struct vector *vector)
+{
+    struct sign_request request = {
+        .method = vector->method,
+        .account = ACCOUNT,
+        .path = slice_of(vector->path),
+        .query = slice_of(vector->query),
+        .content_type = vector->content_type,
+        .content_length = vector->content_length,
+        .date = DATE,
+        .headers = headers,
+        .header_count = 3,
+    };
+    struct crypto_hmac_key *key = make_key();
+    struct buf text, expected;
+
+    buf_init(&text, 4096);
+    buf_init(&expected, 4096);
+    sign_string(vector->scheme, &request, &text);
+    assert_string_equal(buf_text(&text), vector->string);
+    buf_clear(&text);
+    sign_authorization(vector->scheme, &request, key, &text);
+    buf_add_format(&expected, "SharedKey%s " ACCOUNT ":%s",
+        vector->scheme == SIGN_TABLE_LITE ? "Lite" : "", vector->signature);
+    assert_string_equal(buf_text(&text), buf_text(&expected));
+    buf_done(&expected);
+    buf_done(&text);
+    crypto_hmac_key_free(key);
+}
+
+static void table_get_is_signed_over_77_bytes(void **state)
+{
+    const char *string = "GET\n\n\n" DATE "\n" RESOURCE "/Tables";
+
+    (void)state;
+    assert_int_equal(strlen(string), 77);
+    check_vector(&(struct vector){SIGN_TABLE, "GET", "/" ACCOUNT "/Tables", "",
+        "", 0, string, "xTTIoWBK7u+nSgfft7uKiDmecLL9GEiBUE4qVj03gko="});
+}
+
+static void table_post_signs_its_content_type(void **state)
+{
+    (void)state;
+    check_vector(&(struct vector){SIGN_TABLE, "POST", "/" ACCOUNT "/mytable",
+        "", "application/json", 20,
+        "POST\n\napplication/json\n" DATE "\n" RESOURCE "/mytable",
+        "7Yhnlsng3syaRPfj2ayn/5qq4m3n8VzeRdyCJyDK4Jw="});
+}
+
+static void keys_are_signed_percent_encoded_as_sent(void **state)
+{
+    (void)state;
+    check_vector(&(struct vector){SIGN_TABLE, "GET",
+        "/" ACCOUNT
+        "/mytable(PartitionKey='o%27%27brien%20x',RowKey='r%C3%A91')",
+        "", "", 0,
+        "GET\n\n\n" DATE "\n" RESOURCE
+        "/mytable(PartitionKey='o%27%27brien%20x',RowKey='r%C3%A91')",
+        "jsrV2LmjTcMQBcMKXrsEfauUbvXO9bAVjad7P2Lwkv4="});
+}
+
+static void batch_signs_its_boundary(void **state)
+{
+    (void)state;
+    check_vector(&(struct vector){SIGN_TABLE, "POST", "/" ACCOUNT "/$batch", "",
+        "multipart/mixed; boundary=batch_00000000-0000-0000-0000-000000000001",
+        99,
+        "POST\n\nmultipart/mixed; "
+        "boundary=batch_00000000-0000-0000-0000-000000000001\n" DATE
+        "\n" RESOURCE "/$batch",
+        "KVvAnushQJ6oDcgIDNqusEYsSUTf520vKAP+39zk/K8="});
+}
+
+static void lite_signs_date_and_resource_alone(void **state)
+{
+    (void)state;
+    check_vector(&(struct vector){SIGN_TABLE_LITE, "GET", "/" ACCOUNT "/Tables",
+        "", "", 0, DATE "\n" RESOURCE "/Tables",
+        "13UOPPE/P1+LLsRFYJCHphuPCEQ21EO/4WbbW+OXG4U="});
+}
+
+static void table_signs_comp_and_no_other_parameter(void **state)
+{
+    const char *string = "GET\n\n\n" DATE "\n" RESOURCE "/mytable?comp=acl";
+    const char *signature = "BWOQrFjyYoYfJAW3iZDOZjyGfsDvBFcgpXCnPAS8QVI=";
+
+    (void)state;
+    check_vector(&(struct vector){SIGN_TABLE, "GET", "/" ACCOUNT "/mytable",
+        "comp=acl&timeout=20", "", 0, string, signature});
+    check_vector(&(struct vector){SIGN_TABLE, "GET", "/" ACCOUNT "/mytable",
+        "timeout=20&comp=acl", "", 0, string, signature});
+}
+
+static void queue_list_is_signed_over_123_bytes(void **state)
+{
+    const char *string =
+        "GET\n\n\n\n\n\n\n\n\n\n\n\n" QUEUE_HEADERS "\ncomp:list";
+
+    (void)state;
+    assert_int_equal(strlen(string), 123);
+    check_vector(&(struct vector){SIGN_QUEUE, "GET", "/" ACCOUNT, "comp=list",
+        "", 0, string, "sch5LFK6tpiyhXwND0IeNzBgSoK9pu2/5iNdhd3ECcE="});
+}
+
+static void queue_parameters_are_sorted(void **state)
+{
+    (void)state;
+    check_vector(
+        &(struct vector){SIGN_QUEUE, "POST", "/" ACCOUNT "/myqueue/messages",
+            "visibilitytimeout=30&messagettl=-1", "application/xml", 61,
+            "POST\n\n\n61\n\napplication/xml\n\n\n\n\n\n\n" QUEUE_HEADERS
+            "/myqueue/messages\nmessagettl:-1\nvisibilitytimeout:30",
+            "OVzlKGhIYV4IdMqaJmFR9/TjpJ5QPAAgYiO/T/2KUh0="});
+}
+
+static void pop_receipt_is_signed_decoded(void **state)
+{
+#define MESSAGE "/myqueue/messages/5974b586-0df3-4e2d-ad0c-18e3892bfca2"
+    (void)state;
+    check_vector(&(struct vector){SIGN_QUEUE, "DELETE", "/" ACCOUNT MESSAGE,
+        "popreceipt=AgAAAAMAAAAAAAAAYUMWAIg%2B1gE%3D", "", 0,
+        "DELETE\n\n\n\n\n\n\n\n\n\n\n\n" QUEUE_HEADERS MESSAGE
+        "\npopreceipt:AgAAAAMAAAAAAAAAYUMWAIg+1gE=",
+        "c0LAN9mCsPBTXtM/+aGFGjCwKlbEQK0Q5a+OdoaSHUA="});
+}
+
+static void queue_joins_values_and_collapses_blanks(void **state)
+{
+    const struct http_header odd[] = {
+        {"x-ms-meta-b", "  two \t words "},
+        {"X-MS-Meta-A", ""},
+    };
+    struct sign_request request = {
+        .method = "GET",
+        .account = "a",
+        .path = slice_of("/q"),
+        .query = slice_of("B=2&a=%41&b=1&flag"),
+        .content_type = "",
+        .date = DATE,
+        .headers = odd,
+        .header_count = 2,
+    };
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 4096);
+    sign_string(SIGN_QUEUE, &request, &text);
+    assert_string_equal(buf_text(&text),
+        "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-meta-a:\nx-ms-meta-b:two words\n"
+        "/a/q\na:A\nb:1,2\nflag:");
+    buf_done(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_get_is_signed_over_77_bytes),
+        cmocka_unit_test(table_post_signs_its_content_type),
+        cmocka_unit_test(keys_are_signed_percent_encoded_as_sent),
+        cmocka_unit_test(batch_signs_its_boundary),
+        cmocka_unit_test(lite_signs_date_and_resource_alone),
+        cmocka_unit_test(table_signs_comp_and_no_other_parameter),
+        cmocka_unit_test(queue_list_is_signed_over_123_bytes),
+        cmocka_unit_test(queue_parameters_are_sorted),
+        cmocka_unit_test(pop_receipt_is_signed_decoded),
+        cmocka_unit_test(queue_joins_values_and_collapses_blanks),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/* From a connection string to endpoints and credentials. */
+#include "worker/store/azure/account.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <strings.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+/* The emulator's account and key, published in Azurite's documentation. */
+#define DEVELOPMENT_ACCOUNT "devstoreaccount1"
+#define DEVELOPMENT_KEY                                                        \
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/"          \
+    "K1SZFPTOtr/KBHBeksoGMGw=="
+#define DEVELOPMENT_TABLE "http://127.0.0.1:10002/" DEVELOPMENT_ACCOUNT
+#define DEVELOPMENT_QUEUE "http://127.0.0.1:10001/" DEVELOPMENT_ACCOUNT
+
+#define CONNECTION_STRING_MAX (64 * 1024)
+#define COSMOS_HOST_PART ".table.cosmos."
+
+enum part {
+    PART_PROTOCOL,
+    PART_ACCOUNT,
+    PART_KEY,
+    PART_SUFFIX,
+    PART_TABLE,
+    PART_QUEUE,
+    PART_SAS,
+    PART_DEVELOPMENT,
+    PART_COUNT,
+};
+
+static const char *const part_names[PART_COUNT] = {
+    [PART_PROTOCOL] = "DefaultEndpointsProtocol",
+    [PART_ACCOUNT] = "AccountName",
+    [PART_KEY] = "AccountKey",
+    [PART_SUFFIX] = "EndpointSuffix",
+    [PART_TABLE] = "TableEndpoint",
+    [PART_QUEUE] = "QueueEndpoint",
+    [PART_SAS] = "SharedAccessSignature",
+    [PART_DEVELOPMENT] = "UseDevelopmentStorage",
+};
+
+static struct slice trim(struct slice text)
+{
+    while (text.len > 0 && strchr(" \t\r\n", text.at[0]) != NULL) {
+        text.at++;
+        text.len--;
+    }
+    while (text.len > 0 && strchr(" \t\r\n", text.at[text.len - 1]) != NULL)
+        text.len--;
+    return text;
+}
+
+static bool same_name(struct slice name, const char *known)
+{
+    return name.len == strlen(known) &&
+           strncasecmp(name.at, known, name.len) == 0;
+}
+
+/* Endpoints of other services (BlobEndpoint, ...SecondaryEndpoint) may stand
+ * in any connection string and mean nothing here. */
+static bool is_other_endpoint(struct slice name)
+{
+    const char ending[] = "Endpoint";
+    size_t len = sizeof(ending) - 1;
+
+    return name.len > len &&
+           strncasecmp(name.at + name.len - len, ending, len) == 0;
+}
+
+/* An unknown name may well be a piece of a key: it is shown only if it looks
+ * like a name. */
+static enum tw_err unknown_part(struct slice name, struct err *err)
+{
+    const char *near = text_nearest(name, part_names, PART_COUNT);
+
+    if (near != NULL)
+        return err_fail(err, TW_INVALID,
+            "the connection string has a part that is unknown; probably %s "
+            "was meant",
+            near);
+    return err_fail(err, TW_INVALID,
+        "the connection string has a part that is unknown (its parts are "
+        "AccountName, AccountKey, SharedAccessSignature, TableEndpoint, "
+        "QueueEndpoint, EndpointSuffix, DefaultEndpointsProtocol or "
+        "UseDevelopmentStorage)");
+}
+
+static enum tw_err read_part(
+    struct slice text, struct slice parts[PART_COUNT], struct err *err)
+{
+    const char *equals = memchr(text.at, '=', text.len);
+    struct slice name, value;
+
+    if (equals == NULL)
+        return err_fail(err, TW_INVALID,
+            "the connection string has a part without '='; it is made of "
+            "Name=Value, separated by ';'");
+    name = trim((struct slice){text.at, (size_t)(equals - text.at)});
+    value = trim(
+        (struct slice){equals + 1, text.len - (size_t)(equals + 1 - text.at)});
+    for (size_t i = 0; i < PART_COUNT; i++) {
+        if (!same_name(name, part_names[i]))
+            continue;
+        if (parts[i].at != NULL)
+            return err_fail(err, TW_INVALID,
+                "the connection string has %s twice", part_names[i]);
+        parts[i] = value;
+        return TW_OK;
+    }
+    return is_other_endpoint(name) ? TW_OK : unknown_part(name, err);
+}
+
+static enum tw_err read_parts(
+    struct slice text, struct slice parts[PART_COUNT], struct err *err)
+{
+    enum tw_err code = TW_OK;
+
+    if (text.len > CONNECTION_STRING_MAX)
+        return err_fail(err, TW_INVALID, "the connection string is too long");
+    if (memchr(text.at ? text.at : "", '\0', text.len) != NULL)
+        return err_fail(
+            err, TW_INVALID, "the connection string has a NUL byte");
+    while (code == TW_OK && text.len > 0) {
+        const char *end = memchr(text.at, ';', text.len);
+        size_t len = end != NULL ? (size_t)(end - text.at) : text.len;
+        struct slice part = trim((struct slice){text.at, len});
+
+        if (part.len > 0)
+            code = read_part(part, parts, err);
+        len += end != NULL;
+        text.at += len;
+        text.len -= len;
+    }
+    return code;
+}
+
+static bool is_loopback(const char *host)
+{
+    struct in_addr address;
+
+    if (strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0)
+        return true;
+    return inet_pton(AF_INET, host, &address) == 1 &&
+           (ntohl(address.s_addr) >> 24) == 127;
+}
+
+static bool host_is_sound(const char *host)
+{
+    return host[0] != '\0' &&
+           host[strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                             "WXYZ0123456789.-_:[]")] == '\0';
+}
+
+/* What a path may hold as sent: unreserved, sub-delims, ':' '@', %XX. */
+static bool path_is_sound(const char *path)
+{
+    return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                             "WXYZ0123456789-._~!$&'()*+,;=:@%/")] == '\0';
+}
+
+/* Where the port begins in "host:port" or "[::1]:port"; NULL: no port. */
+static const char *find_port(const char *authority)
+{
+    const char *bracket = strchr(authority, ']');
+
+    return strchr(bracket != NULL ? bracket : authority, ':');
+}
+
+static enum tw_err split_authority(
+    struct endpoint *endpoint, const char *authority, bool tls)
+{
+    const char *colon = find_port(authority);
+    size_t host_len =
+        colon != NULL ? (size_t)(colon - authority) : strlen(authority);
+    int64_t port = tls ? 443 : 80;
+    char *host;
+    bool sound;
+
+    if (colon != NULL && !text_int64(slice_of(colon + 1), 1, 65535, &port))
+        return TW_INVALID;
+    host = mem_text(authority, host_len);
+    sound = host_is_sound(host);
+    endpoint->loopback = is_loopback(host);
+    endpoint->peer = mem_format("%s port %d", host, (int)port);
+    mem_free(host);
+    return sound ? TW_OK : TW_INVALID;
+}
+
+/* "https://host[:port][/path]", a trailing '/' dropped. */
+static enum tw_err read_endpoint(struct slice url, const char *what,
+    bool allow_http, struct endpoint *ret, struct err *err)
+{
+    char *text = mem_text(url.at, url.len);
+    bool tls = strncasecmp(text, "https://", 8) == 0;
+    enum tw_err code = TW_INVALID;
+    char *authority, *path;
+    size_t path_len;
+
+    if (!tls && strncasecmp(text, "http://", 7) != 0) {
+        err_fail(err, code, "%s must begin with https://", what);
+        goto done;
+    }
+    authority = text + (tls ? 8 : 7);
+    path_len = strlen(authority + strcspn(authority, "/"));
+    path = authority + strlen(authority) - path_len;
+    while (path_len > 0 && path[path_len - 1] == '/')
+        path_len--;
+    ret->path = mem_text(path, path_len);
+    path[0] = '\0';
+    if (split_authority(ret, authority, tls) != TW_OK ||
+        !path_is_sound(ret->path)) {
+        err_fail(err, code,
+            "%s is no address such as "
+            "https://myaccount.table.core.windows.net",
+            what);
+        goto done;
+    }
+    if (!tls && !ret->loopback && !allow_http) {
+        err_fail(err, code,
+            "%s is plain http, which would show the data to the network: use "
+            "https, or say allow_http: true",
+            what);
+        goto done;
+    }
+    ret->origin = mem_format("http%s://%s", tls ? "s" : "", authority);
+    code = TW_OK;
+done:
+    mem_free(text);
+    return code;
+}
+
+static bool account_name_is_sound(struct slice name)
+{
+    if (name.len < 1 || name.len > 63)
+        return false;
+    for (size_t i = 0; i < name.len; i++)
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                   "0123456789-_",
+                name.at[i]) == NULL)
+            return false;
+    return true;
+}
+
+static enum tw_err read_key(
+    struct account *account, struct slice base64, struct err *err)
+{
+    struct buf key;
+    enum tw_err code = TW_OK;
+
+    buf_init(&key, 1024);
+    if (!crypto_unbase64(&key, base64) || key.overflow || key.len == 0)
+        code = err_fail(err, TW_INVALID,
+            "AccountKey in the connection string is not base64: copy it "
+            "again, with the '=' at its end");
+    else
+        account->key = crypto_hmac_key_new(buf_slice(&key));
+    if (key.at != NULL)
+        crypto_wipe(key.at, key.room);
+    buf_done(&key);
+    return code;
+}
+
+static enum tw_err read_sas(
+    struct account *account, struct slice sas, struct err *err)
+{
+    if (sas.len > 0 && sas.at[0] == '?') {
+        sas.at++;
+        sas.len--;
+    }
+    account->sas = mem_text(sas.at, sas.len);
+    if (strpbrk(account->sas, " \t\r\n#?") != NULL)
+        return err_fail(err, TW_INVALID,
+            "SharedAccessSignature in the connection string has characters "
+            "that a query string cannot have");
+    if (strncmp(account->sas, "sig=", 4) != 0 &&
+        strstr(account->sas, "&sig=") == NULL)
+        return err_fail(err, TW_INVALID,
+            "SharedAccessSignature in the connection string has no sig=");
+    return TW_OK;
+}
+
+static enum tw_err read_credentials(struct account *account,
+    const struct slice parts[PART_COUNT], struct err *err)
+{
+    if (parts[PART_ACCOUNT].len > 0) {
+        if (!account_name_is_sound(parts[PART_ACCOUNT]))
+            return err_fail(err, TW_INVALID,
+                "AccountName in the connection string is not an account's "
+                "name");
+        account->name =
+            mem_text(parts[PART_ACCOUNT].at, parts[PART_ACCOUNT].len);
+    }
+    if (parts[PART_SAS].len > 0)
+        return read_sas(account, parts[PART_SAS], err);
+    if (parts[PART_KEY].len == 0)
+        return err_fail(err, TW_INVALID,
+            "the connection string has neither AccountKey nor "
+            "SharedAccessSignature");
+    if (account->name == NULL)
+        return err_fail(
+            err, TW_INVALID, "the connection string has no AccountName");
+    return read_key(account, parts[PART_KEY], err);
+}
+
+/* <protocol>://<account>.{table|queue}.<suffix>; empty without a name. */
+static char *derive_endpoint(const struct account *account,
+    const struct slice parts[PART_COUNT], const char *service)
+{
+    struct slice protocol = parts[PART_PROTOCOL], suffix = parts[PART_SUFFIX];
+
+    if (account->name == NULL)
+        return mem_text("", 0);
+    if (protocol.len == 0)
+        protocol = slice_of("https");
+    if (suffix.len == 0)
+        suffix = slice_of("core.windows.net");
+    return mem_format("%.*s://%s.%s.%.*s", SLICE_ARG(protocol), account->name,
+        service, SLICE_ARG(suffix));
+}
+
+static enum tw_err make_endpoint(const struct account *account,
+    const struct slice parts[PART_COUNT], enum part part, const char *service,
+    bool allow_http, struct endpoint *ret, struct err *err)
+{
+    bool given = parts[part].len > 0;
+    char *derived = derive_endpoint(account, parts, service);
+    enum tw_err code = TW_OK;
+
+    if (given)
+        code =
+            read_endpoint(parts[part], part_names[part], allow_http, ret, err);
+    else if (derived[0] != '\0')
+        code = read_endpoint(slice_of(derived),
+            "the endpoint made of AccountName and EndpointSuffix", allow_http,
+            ret, err);
+    mem_free(derived);
+    return code;
+}
+
+static enum tw_err make_endpoints(struct account *account,
+    const struct slice parts[PART_COUNT], bool allow_http, struct err *err)
+{
+    enum tw_err code = make_endpoint(
+        account, parts, PART_TABLE, "table", allow_http, &account->table, err);
+
+    if (code != TW_OK)
+        return code;
+    if (account->table.origin == NULL)
+        return err_fail(err, TW_INVALID,
+            "the connection string has neither TableEndpoint nor AccountName");
+    account->cosmos =
+        strcasestr(account->table.origin, COSMOS_HOST_PART) != NULL;
+    if (account->cosmos)
+        return TW_OK;
+    return make_endpoint(
+        account, parts, PART_QUEUE, "queue", allow_http, &account->queue, err);
+}
+
+/* UseDevelopmentStorage=true stands for the emulator's whole string. */
+static enum tw_err use_development(
+    struct slice parts[PART_COUNT], struct err *err)
+{
+    if (parts[PART_DEVELOPMENT].at == NULL)
+        return TW_OK;
+    if (!same_name(parts[PART_DEVELOPMENT], "true"))
+        return err_fail(err, TW_INVALID,
+            "UseDevelopmentStorage in the connection string can only be "
+            "true");
+    if (parts[PART_ACCOUNT].at != NULL || parts[PART_KEY].at != NULL ||
+        parts[PART_SAS].at != NULL)
+        return err_fail(err, TW_INVALID,
+            "UseDevelopmentStorage stands for the emulator's own account: "
+            "AccountName, AccountKey and SharedAccessSignature cannot stand "
+            "beside it");
+    parts[PART_ACCOUNT] = slice_of(DEVELOPMENT_ACCOUNT);
+    parts[PART_KEY] = slice_of(DEVELOPMENT_KEY);
+    if (parts[PART_TABLE].at == NULL)
+        parts[PART_TABLE] = slice_of(DEVELOPMENT_TABLE);
+    if (parts[PART_QUEUE].at == NULL)
+        parts[PART_QUEUE] = slice_of(DEVELOPMENT_QUEUE);
+    return TW_OK;
+}
+
+enum tw_err account_parse(struct slice connection_string, bool allow_http,
+    struct account **ret, struct err *err)
+{
+    struct slice parts[PART_COUNT] = {{0}};
+    struct account *account = mem_alloc(sizeof(*account));
+    enum tw_err code = TW_INVALID;
+
+    connection_string = trim(connection_string);
+    if (connection_string.len == 0) {
+        err_fail(err, code, "the connection string is empty");
+        goto done;
+    }
+    code = read_parts(connection_string, parts, err);
+    if (code == TW_OK)
+        code = use_development(parts, err);
+    if (code == TW_OK)
+        code = read_credentials(account, parts, err);
+    if (code == TW_OK)
+        code = make_endpoints(account, parts, allow_http, err);
+    if (code != TW_OK)
+        goto done;
+    *ret = account;
+    account = NULL;
+done:
+    account_free(account);
+    return code;
+}
+
+static void endpoint_done(struct endpoint *endpoint)
+{
+    mem_free(endpoint->origin);
+    mem_free(endpoint->path);
+    mem_free(endpoint->peer);
+}
+
+void account_free(struct account *account)
+{
+    if (account == NULL)
+        return;
+    crypto_hmac_key_free(account->key);
+    if (account->sas != NULL)
+        crypto_wipe(account->sas, strlen(account->sas));
+    mem_free(account->sas);
+    mem_free(account->name);
+    endpoint_done(&account->table);
+    endpoint_done(&account->queue);
+    mem_free(account);
+}

@@ -1,0 +1,869 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The azure store: each operation of the store contract is one request. It is
+ * built by the pure codecs beside this file, sent once (http.h), and its
+ * answer judged (answer.h).
+ */
+#include "worker/store/azure/azure.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/azure/account.h"
+#include "worker/store/azure/answer.h"
+#include "worker/store/azure/batch.h"
+#include "worker/store/azure/http.h"
+#include "worker/store/azure/odata.h"
+#include "worker/store/azure/queue_xml.h"
+#include "worker/store/azure/sign.h"
+#include "worker/store/store.h"
+
+#define API_VERSION "2019-02-02"
+#define JSON_TYPE "application/json"
+#define JSON_ACCEPT "application/json;odata=minimalmetadata"
+#define XML_TYPE "application/xml"
+
+/* URLs, with a filter and a continuation at their largest. */
+#define URL_MAX_BYTES (1024 * 1024)
+/* What may come back: an entity of 1 MiB, each unit of its text as \uXXXX;
+ * 32 messages of 64 KiB, each character escaped; the rest is small. */
+#define ENTITY_ANSWER_MAX (16 * 1024 * 1024)
+#define MESSAGES_ANSWER_MAX (16 * 1024 * 1024)
+#define ANSWER_MAX (1024 * 1024)
+/* Kept free in a batch for what surrounds the entities' JSON: at most some
+ * 10 KiB of URL each where keys are long, some 350 bytes each where not. */
+#define BATCH_FRAME_BYTES (256 * 1024)
+#define COSMOS_BATCH_MAX_BYTES 2000000
+/* The service takes no longer than 30 s for a request. */
+#define SERVER_TIMEOUT_MAX_S 30
+#define SERVER_TIMEOUT_MARGIN_MS 500
+/* From here on a refused signature is probably the clock's fault. */
+#define CLOCK_OFF_TICKS (300 * TICKS_PER_S)
+
+struct azure {
+    struct store store;
+    struct account *account;
+    struct http *http;
+    char *log_name; /* "store main" */
+};
+
+/* One request and its answer, from call_init() to call_done(). */
+struct call {
+    struct azure *azure;
+    struct attempt *attempt;
+    const char *operation; /* "scan": with target names it in messages   */
+    const char *target;    /* the table's or queue's name                */
+    bool queue;            /* to the queue service                       */
+    bool write;            /* it changes something                       */
+    const char *method;    /* GET unless set                             */
+    const char *type;      /* Content-Type, "": no body                  */
+    const char *prefer;    /* the Prefer header, NULL: none              */
+    size_t max_answer_bytes;
+    struct buf path;  /* below the endpoint's path, percent-encoded       */
+    struct buf query; /* the operation's own parameters, percent-encoded  */
+    struct buf body;
+    struct http_answer answer;
+    struct answer_error error; /* of an answer that refuses               */
+};
+
+static struct azure *azure_of(struct store *store)
+{
+    return (struct azure *)store;
+}
+
+static void call_init(struct call *call, struct store *store,
+    struct attempt *attempt, const char *operation, const char *target)
+{
+    *call = (struct call){
+        .azure = azure_of(store),
+        .attempt = attempt,
+        .operation = operation,
+        .target = target,
+        .method = "GET",
+        .type = "",
+        .max_answer_bytes = ANSWER_MAX,
+    };
+    buf_init(&call->path, URL_MAX_BYTES);
+    buf_init(&call->query, URL_MAX_BYTES);
+    buf_init(&call->body, BATCH_MAX_BYTES);
+    http_answer_init(&call->answer);
+}
+
+static void call_done(struct call *call)
+{
+    buf_done(&call->path);
+    buf_done(&call->query);
+    buf_done(&call->body);
+    http_answer_done(&call->answer);
+}
+
+static const struct endpoint *call_endpoint(const struct call *call)
+{
+    const struct account *account = call->azure->account;
+
+    return call->queue ? &account->queue : &account->table;
+}
+
+/* Every sentence begins with what was tried: "scan Blogs: ...". */
+static enum tw_err call_named(const struct call *call, enum tw_err code)
+{
+    err_prefix(&call->attempt->err, "%s%s%s", call->operation,
+        call->target[0] != '\0' ? " " : "", call->target);
+    return code;
+}
+
+/* ---- sending ---- */
+
+/* Work that the client will not wait for is not worth the service's while.
+ * Cosmos DB documents no such parameter. */
+static void add_server_timeout(struct call *call)
+{
+    int64_t timeout_ms = fence_timeout_ms(call->attempt->fence);
+    int64_t timeout_s = (timeout_ms - SERVER_TIMEOUT_MARGIN_MS) / 1000;
+
+    if (call->azure->account->cosmos)
+        return;
+    if (timeout_s > SERVER_TIMEOUT_MAX_S)
+        timeout_s = SERVER_TIMEOUT_MAX_S;
+    buf_add_format(&call->query, "%stimeout=%d", call->query.len > 0 ? "&" : "",
+        timeout_s < 1 ? 1 : (int)timeout_s);
+}
+
+struct headers {
+    struct http_header list[12];
+    size_t count;
+    char date[TEXT_TIME_MAX];
+    char request_id[37];
+    struct buf authorization;
+};
+
+static void add_header(
+    struct headers *headers, const char *name, const char *value)
+{
+    headers->list[headers->count++] = (struct http_header){name, value};
+}
+
+static void add_common_headers(const struct call *call, struct headers *headers)
+{
+    text_http_date(world_wall_ticks(), headers->date);
+    text_random_uuid(headers->request_id);
+    add_header(headers, "User-Agent", "tableward/" TABLEWARD_VERSION);
+    add_header(headers, "Accept", call->queue ? XML_TYPE : JSON_ACCEPT);
+    add_header(headers, "x-ms-version", API_VERSION);
+    add_header(headers, "x-ms-date", headers->date);
+    add_header(headers, "x-ms-client-request-id", headers->request_id);
+    if (!call->queue) {
+        add_header(headers, "DataServiceVersion", "3.0;");
+        add_header(headers, "MaxDataServiceVersion", "3.0;NetFx");
+    }
+    if (call->type[0] != '\0')
+        add_header(headers, "Content-Type", call->type);
+    if (call->prefer != NULL)
+        add_header(headers, "Prefer", call->prefer);
+}
+
+/* path: as sent, the endpoint's own path included. */
+static void add_authorization(
+    const struct call *call, struct slice path, struct headers *headers)
+{
+    const struct account *account = call->azure->account;
+    struct sign_request request = {
+        .method = call->method,
+        .account = account->name,
+        .path = path,
+        .query = buf_slice(&call->query),
+        .content_type = call->type,
+        .content_length = call->body.len,
+        .date = headers->date,
+        .headers = headers->list,
+        .header_count = headers->count,
+    };
+
+    if (account->key == NULL)
+        return;
+    sign_authorization(call->queue ? SIGN_QUEUE : SIGN_TABLE, &request,
+        account->key, &headers->authorization);
+    add_header(headers, "Authorization", buf_text(&headers->authorization));
+}
+
+/* The whole URL; *ret_path is the part of it that is signed. */
+static void make_url(
+    const struct call *call, struct buf *url, struct slice *ret_path)
+{
+    const struct endpoint *endpoint = call_endpoint(call);
+    const char *sas = call->azure->account->sas;
+    char separator = '?';
+
+    buf_add_format(url, "%s%s", endpoint->origin, endpoint->path);
+    buf_add_slice(url, buf_slice(&call->path));
+    *ret_path = buf_slice(url);
+    ret_path->at += strlen(endpoint->origin);
+    ret_path->len -= strlen(endpoint->origin);
+    if (call->query.len > 0) {
+        buf_add_char(url, separator);
+        buf_add_slice(url, buf_slice(&call->query));
+        separator = '&';
+    }
+    if (sas != NULL)
+        buf_add_format(url, "%c%s", separator, sas);
+}
+
+static void log_call(const struct call *call, int64_t begun_ms)
+{
+    log_debug(call->azure->log_name,
+        "%s %s: %d%s%s in %lld ms, %zu bytes sent, %zu received",
+        call->operation, call->target, call->answer.status,
+        call->error.code[0] != '\0' ? " " : "", call->error.code,
+        (long long)(world_boot_ms() - begun_ms), call->body.len,
+        call->answer.body.len);
+}
+
+/* What the answer tells whatever its status. */
+static void keep_answer(struct call *call)
+{
+    struct attempt *attempt = call->attempt;
+    const struct http_answer *answer = &call->answer;
+
+    attempt->sent_ms = answer->sent_ms;
+    attempt->http_status = answer->status;
+    attempt->date_ticks = answer_date_ticks(answer);
+    attempt->retry_after_ms = answer_retry_after_ms(answer);
+    if (answer->status < 200 || answer->status > 299)
+        answer_read_error(answer, &call->error);
+}
+
+static enum tw_err transfer(
+    struct call *call, struct buf *url, struct headers *headers)
+{
+    const struct endpoint *endpoint = call_endpoint(call);
+    struct attempt *attempt = call->attempt;
+    int64_t begun_ms = world_boot_ms();
+    struct slice path;
+    enum tw_err code;
+
+    make_url(call, url, &path);
+    add_common_headers(call, headers);
+    add_authorization(call, path, headers);
+    if (url->overflow || call->path.overflow || call->query.overflow)
+        return err_fail(&attempt->err, TW_INVALID,
+            "its filter and keys make an address of more than %d bytes",
+            URL_MAX_BYTES);
+    code = http_send(call->azure->http,
+        &(struct http_request){
+            .method = call->method,
+            .url = buf_text(url),
+            .peer = endpoint->peer,
+            .no_proxy = endpoint->loopback,
+            .headers = headers->list,
+            .header_count = headers->count,
+            .body = buf_slice(&call->body),
+            .max_answer_bytes = call->max_answer_bytes,
+        },
+        attempt->fence, &call->answer, &attempt->err);
+    keep_answer(call);
+    log_call(call, begun_ms);
+    /* A change whose answer is too long to be read may have been made. */
+    return code == TW_TOO_LARGE && call->write ? TW_UNKNOWN : code;
+}
+
+/* ---- judging ---- */
+
+/* Messages of 401 and 403 may quote what was signed. */
+static bool shows_message(const struct call *call)
+{
+    return call->error.message[0] != '\0' && call->answer.status != 401 &&
+           call->answer.status != 403;
+}
+
+/* ", this machine's clock is 20 minutes off" */
+static void add_clock(const struct call *call, struct buf *sentence)
+{
+    int64_t off = call->attempt->date_ticks - world_wall_ticks();
+
+    if (call->answer.status != 403 || call->attempt->date_ticks == 0)
+        return;
+    if (off > -CLOCK_OFF_TICKS && off < CLOCK_OFF_TICKS)
+        return;
+    buf_add_format(sentence, "; the clock here is %lld minutes %s",
+        (long long)((off < 0 ? -off : off) / (60 * TICKS_PER_S)),
+        off < 0 ? "fast" : "slow");
+}
+
+static void add_request_id(const struct call *call, struct buf *sentence)
+{
+    struct slice id = http_answer_field(&call->answer, "x-ms-request-id");
+
+    if (id.len > 0 && id.len < 128)
+        buf_add_format(sentence, " (request id %.*s)", SLICE_ARG(id));
+}
+
+/* "403 AuthenticationFailed: check the account key ... (request id ...)" */
+static enum tw_err refuse(struct call *call, int status, const char *code,
+    const char *message, enum tw_err outcome)
+{
+    const char *advice = answer_advice(status, code);
+    struct buf sentence;
+
+    buf_init(&sentence, sizeof(call->attempt->err.text) - 1);
+    buf_add_format(
+        &sentence, "%d%s%s", status, code[0] != '\0' ? " " : "", code);
+    if (advice != NULL)
+        buf_add_format(&sentence, ": %s", advice);
+    else if (message[0] != '\0')
+        buf_add_format(&sentence, ": %s", message);
+    add_clock(call, &sentence);
+    add_request_id(call, &sentence);
+    err_fail(&call->attempt->err, outcome, "%s", buf_text(&sentence));
+    buf_done(&sentence);
+    return outcome;
+}
+
+/* An answer of success that makes no sense: attempt->err says why. A change
+ * may have been made, a read may be tried again. */
+static enum tw_err garbled(struct call *call)
+{
+    err_prefix(&call->attempt->err,
+        "%d, but not the answer of a storage service (check the endpoint and "
+        "any proxy)",
+        call->answer.status);
+    return call_named(call, call->write ? TW_UNKNOWN : TW_BUSY);
+}
+
+/* A 404 without a code comes from something else than the service, and says
+ * nothing about what is stored there. */
+static enum tw_err judge_status(struct call *call)
+{
+    int status = call->answer.status;
+    enum tw_err code = answer_outcome(status, call->error.code, call->write);
+
+    if (code == TW_OK)
+        return TW_OK;
+    if (code == TW_NOT_FOUND && call->error.code[0] == '\0')
+        return refuse(
+            call, status, "", "check the endpoint and the account", TW_REFUSED);
+    return refuse(call, status, call->error.code,
+        shows_message(call) ? call->error.message : "", code);
+}
+
+/* Sends the request, and turns every refusal into its outcome. On TW_OK the
+ * answer has a status 2xx. */
+static enum tw_err call_send(struct call *call)
+{
+    struct headers headers = {.count = 0};
+    struct buf url;
+    enum tw_err code;
+
+    buf_init(&url, 2 * URL_MAX_BYTES);
+    buf_init(&headers.authorization, 512);
+    add_server_timeout(call);
+    code = transfer(call, &url, &headers);
+    if (code == TW_OK)
+        code = judge_status(call);
+    if (url.at != NULL)
+        crypto_wipe(url.at, url.len);
+    buf_done(&headers.authorization);
+    buf_done(&url);
+    return code == TW_OK ? TW_OK : call_named(call, code);
+}
+
+static bool call_met(const struct call *call, const char *code)
+{
+    return strcmp(call->error.code, code) == 0;
+}
+
+/* ---- tables ---- */
+
+/* A request that creates what is fine to exist already. */
+static enum tw_err send_creation(struct call *call, const char *exists_code)
+{
+    enum tw_err code = call_send(call);
+
+    if (code == TW_CONFLICT && call_met(call, exists_code)) {
+        call->attempt->err.text[0] = '\0';
+        return TW_OK;
+    }
+    return code;
+}
+
+static enum tw_err azure_create_table(
+    struct store *store, struct attempt *attempt, const char *table)
+{
+    struct call call;
+    enum tw_err code;
+
+    call_init(&call, store, attempt, "create table", table);
+    call.write = true;
+    call.method = "POST";
+    call.type = JSON_TYPE;
+    call.prefer = "return-no-content";
+    buf_add_text(&call.path, "/Tables");
+    buf_add_format(&call.body, "{\"TableName\":\"%s\"}", table);
+    code = send_creation(&call, "TableAlreadyExists");
+    call_done(&call);
+    return code;
+}
+
+/* The body moves into the page, whose entities point into it. */
+static struct slice keep_body(struct call *call, struct page *page)
+{
+    struct slice body = arena_copy(&page->arena, buf_slice(&call->answer.body));
+
+    buf_done(&call->answer.body);
+    return body;
+}
+
+static struct continuation read_continuation(
+    struct call *call, struct page *page, const char *first, const char *second)
+{
+    struct slice partition_key = http_answer_field(&call->answer, first);
+    struct slice row_key = http_answer_field(&call->answer, second);
+
+    return (struct continuation){
+        .partition_key = arena_copy(&page->arena, partition_key),
+        .row_key = arena_copy(&page->arena, row_key),
+        .more = partition_key.len > 0 || row_key.len > 0,
+    };
+}
+
+/* code is what the reader of a page said. */
+static enum tw_err judge_page(
+    struct call *call, struct page *page, enum tw_err code)
+{
+    if (code != TW_OK) {
+        page->count = 0;
+        page->next = (struct continuation){.more = false};
+    }
+    if (code == TW_UNKNOWN)
+        return garbled(call);
+    return code == TW_OK ? TW_OK : call_named(call, code);
+}
+
+static enum tw_err azure_list_tables(struct store *store,
+    struct attempt *attempt, struct continuation from, struct page *ret)
+{
+    struct call call;
+    enum tw_err code;
+
+    call_init(&call, store, attempt, "list tables", "");
+    buf_add_text(&call.path, "/Tables");
+    odata_add_tables_query(&call.query, &from);
+    code = call_send(&call);
+    if (code == TW_OK) {
+        ret->next =
+            read_continuation(&call, ret, "x-ms-continuation-NextTableName",
+                "x-ms-continuation-NextTableName");
+        code = judge_page(&call, ret,
+            odata_tables(keep_body(&call, ret), ret, &attempt->err));
+    }
+    call_done(&call);
+    return code;
+}
+
+static enum tw_err azure_scan(struct store *store, struct attempt *attempt,
+    const struct scan_request *request, struct page *ret)
+{
+    struct call call;
+    enum tw_err code;
+
+    call_init(&call, store, attempt, "scan", request->table);
+    call.max_answer_bytes = request->max_bytes;
+    buf_add_format(&call.path, "/%s()", request->table);
+    odata_add_scan_query(&call.query, request);
+    code = call_send(&call);
+    if (code == TW_OK) {
+        ret->next =
+            read_continuation(&call, ret, "x-ms-continuation-NextPartitionKey",
+                "x-ms-continuation-NextRowKey");
+        code = judge_page(&call, ret,
+            odata_page(keep_body(&call, ret), true, ret, &attempt->err));
+    }
+    call_done(&call);
+    return code;
+}
+
+static enum tw_err azure_get(struct store *store, struct attempt *attempt,
+    const char *table, struct slice partition_key, struct slice row_key,
+    struct page *ret)
+{
+    struct call call;
+    enum tw_err code;
+
+    call_init(&call, store, attempt, "get", table);
+    call.max_answer_bytes = ENTITY_ANSWER_MAX;
+    odata_add_entity_path(&call.path, table, partition_key, row_key);
+    code = call_send(&call);
+    if (code == TW_OK)
+        code = judge_page(&call, ret,
+            odata_entity(keep_body(&call, ret), true, ret, &attempt->err));
+    call_done(&call);
+    return code;
+}
+
+/* ---- batches ---- */
+
+static enum tw_err write_batch(
+    struct call *call, const struct batch *batch, struct buf *type)
+{
+    const struct account *account = call->azure->account;
+    char batch_id[37], changeset_id[37];
+    struct batch_style style = {
+        .origin = account->table.origin,
+        .path = account->table.path,
+        .batch_id = batch_id,
+        .changeset_id = changeset_id,
+        .post_merge = account->cosmos,
+    };
+
+    text_random_uuid(batch_id);
+    text_random_uuid(changeset_id);
+    batch_add_type(&style, type);
+    batch_write(&style, batch, &call->body);
+    if (!call->body.overflow)
+        return TW_OK;
+    err_fail(&call->attempt->err, TW_TOO_LARGE,
+        "the batch takes more than %zu bytes with its addresses",
+        call->body.max);
+    return call_named(call, TW_TOO_LARGE);
+}
+
+/* The whole request is refused. Cosmos DB may still name an operation. */
+static size_t outer_failed_index(struct call *call, size_t count)
+{
+    size_t index = batch_failed_index(call->error.message, count);
+
+    return call->answer.status == 400 ? index : count;
+}
+
+static enum tw_err keep_etags(struct call *call, const struct batch_part *parts,
+    const struct batch *batch, struct batch_result *ret)
+{
+    const size_t room = sizeof(ret->etags[0]);
+
+    for (size_t i = 0; i < batch->count; i++) {
+        bool deleted = batch->operations[i].type == OPERATION_DELETE;
+        struct slice etag = parts[i].etag;
+
+        if (!deleted && (etag.len == 0 || etag.len >= room)) {
+            err_fail(&call->attempt->err, TW_UNKNOWN,
+                "part %zu has no usable ETag", i);
+            return garbled(call);
+        }
+        snprintf(ret->etags[i], room, "%.*s", deleted ? 0 : (int)etag.len,
+            etag.len > 0 ? etag.at : "");
+    }
+    return TW_OK;
+}
+
+/* A part's own 5xx or 429 says that nothing was applied: not unknown. */
+static enum tw_err judge_parts(
+    struct call *call, const struct batch *batch, struct batch_result *ret)
+{
+    struct batch_part parts[BATCH_MAX_OPERATIONS];
+    struct batch_answer answer;
+    size_t count = batch_read(http_answer_field(&call->answer, "Content-Type"),
+        buf_slice(&call->answer.body), parts, BATCH_MAX_OPERATIONS);
+
+    batch_judge(parts, count, batch->count, &answer);
+    if (answer.applied)
+        return keep_etags(call, parts, batch, ret);
+    if (!answer.refused) {
+        err_fail(&call->attempt->err, TW_UNKNOWN,
+            "%zu parts came for %zu operations", count, batch->count);
+        return garbled(call);
+    }
+    ret->failed = answer.failed;
+    strcpy(call->error.code, answer.code);
+    return call_named(
+        call, refuse(call, answer.status, answer.code, answer.message,
+                  answer_outcome(answer.status, answer.code, false)));
+}
+
+static enum tw_err azure_batch(struct store *store, struct attempt *attempt,
+    const struct batch *batch, struct batch_result *ret)
+{
+    struct call call;
+    struct buf type;
+    enum tw_err code;
+
+    call_init(&call, store, attempt, "batch", batch->table);
+    buf_init(&type, 128);
+    call.write = true;
+    call.method = "POST";
+    buf_add_text(&call.path, "/$batch");
+    if (azure_of(store)->account->cosmos)
+        call.body.max = COSMOS_BATCH_MAX_BYTES;
+    ret->failed = batch->count;
+    code = write_batch(&call, batch, &type);
+    if (code != TW_OK)
+        goto done;
+    call.type = buf_text(&type);
+    code = call_send(&call);
+    if (code == TW_OK)
+        code = judge_parts(&call, batch, ret);
+    else
+        ret->failed = outer_failed_index(&call, batch->count);
+done:
+    buf_done(&type);
+    call_done(&call);
+    return code;
+}
+
+/* ---- queues ---- */
+
+static void call_init_queue(struct call *call, struct store *store,
+    struct attempt *attempt, const char *operation, const char *queue)
+{
+    call_init(call, store, attempt, operation, queue);
+    call->queue = true;
+    buf_add_format(&call->path, "/%s", queue);
+}
+
+static enum tw_err azure_queue_create(
+    struct store *store, struct attempt *attempt, const char *queue)
+{
+    struct call call;
+    enum tw_err code;
+
+    call_init_queue(&call, store, attempt, "create queue", queue);
+    call.write = true;
+    call.method = "PUT";
+    code = send_creation(&call, "QueueAlreadyExists");
+    call_done(&call);
+    return code;
+}
+
+static enum tw_err read_messages(struct call *call, struct messages *ret)
+{
+    if (queue_xml_messages(
+            buf_slice(&call->answer.body), ret, &call->attempt->err) != TW_OK)
+        return garbled(call);
+    return TW_OK;
+}
+
+static enum tw_err azure_queue_put(struct store *store, struct attempt *attempt,
+    const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
+{
+    struct call call;
+    enum tw_err code;
+
+    call_init_queue(&call, store, attempt, "put message into", queue);
+    call.write = true;
+    call.method = "POST";
+    call.type = XML_TYPE;
+    buf_add_text(&call.path, "/messages");
+    buf_add_format(
+        &call.query, "messagettl=-1&visibilitytimeout=%lld", (long long)hide_s);
+    queue_xml_write(text, &call.body);
+    code = call_send(&call);
+    if (code == TW_OK)
+        code = read_messages(&call, ret);
+    if (code == TW_OK &&
+        (ret->count != 1 || ret->list[0].pop_receipt.len == 0)) {
+        err_fail(&attempt->err, TW_UNKNOWN,
+            "%zu messages, or no PopReceipt, came for one", ret->count);
+        ret->count = 0;
+        code = garbled(&call);
+    }
+    call_done(&call);
+    return code;
+}
+
+/* A message that was handed out needs its receipt. */
+static enum tw_err check_receipts(struct call *call, struct messages *ret)
+{
+    for (size_t i = 0; i < ret->count; i++) {
+        if (ret->list[i].pop_receipt.len > 0)
+            continue;
+        ret->count = 0;
+        err_fail(
+            &call->attempt->err, TW_UNKNOWN, "a message has no PopReceipt");
+        return garbled(call);
+    }
+    return TW_OK;
+}
+
+static enum tw_err azure_queue_get(struct store *store, struct attempt *attempt,
+    const char *queue, unsigned count, int64_t visibility_timeout_s,
+    struct messages *ret)
+{
+    struct call call;
+    enum tw_err code;
+
+    call_init_queue(&call, store, attempt, "get messages from", queue);
+    call.max_answer_bytes = MESSAGES_ANSWER_MAX;
+    buf_add_text(&call.path, "/messages");
+    buf_add_format(&call.query, "numofmessages=%u&visibilitytimeout=%lld",
+        count, (long long)visibility_timeout_s);
+    code = call_send(&call);
+    if (code == TW_OK)
+        code = read_messages(&call, ret);
+    if (code == TW_OK)
+        code = check_receipts(&call, ret);
+    call_done(&call);
+    return code;
+}
+
+static void add_message_path(
+    struct call *call, struct slice id, struct slice pop_receipt)
+{
+    buf_add_text(&call->path, "/messages/");
+    text_percent_encode(&call->path, id);
+    buf_add_text(&call->query, "popreceipt=");
+    text_percent_encode(&call->query, pop_receipt);
+}
+
+static enum tw_err keep_receipt(struct call *call, char *pop_receipt)
+{
+    struct slice receipt = http_answer_field(&call->answer, "x-ms-popreceipt");
+
+    if (receipt.len == 0 || receipt.len >= QUEUE_RECEIPT_MAX) {
+        err_fail(&call->attempt->err, TW_UNKNOWN,
+            "it has no usable x-ms-popreceipt");
+        return garbled(call);
+    }
+    memcpy(pop_receipt, receipt.at, receipt.len);
+    pop_receipt[receipt.len] = '\0';
+    return TW_OK;
+}
+
+static enum tw_err azure_queue_renew(struct store *store,
+    struct attempt *attempt, const char *queue, struct slice id,
+    char *pop_receipt, int64_t hide_s)
+{
+    struct call call;
+    enum tw_err code;
+
+    call_init_queue(&call, store, attempt, "renew message in", queue);
+    call.write = true;
+    call.method = "PUT";
+    add_message_path(&call, id, slice_of(pop_receipt));
+    buf_add_format(&call.query, "&visibilitytimeout=%lld", (long long)hide_s);
+    code = call_send(&call);
+    if (code == TW_OK)
+        code = keep_receipt(&call, pop_receipt);
+    call_done(&call);
+    return code;
+}
+
+static enum tw_err azure_queue_delete(struct store *store,
+    struct attempt *attempt, const char *queue, struct slice id,
+    struct slice pop_receipt)
+{
+    struct call call;
+    enum tw_err code;
+
+    call_init_queue(&call, store, attempt, "delete message from", queue);
+    call.write = true;
+    call.method = "DELETE";
+    add_message_path(&call, id, pop_receipt);
+    code = call_send(&call);
+    call_done(&call);
+    return code;
+}
+
+static enum tw_err azure_queue_peek(struct store *store,
+    struct attempt *attempt, const char *queue, unsigned count,
+    struct messages *ret)
+{
+    struct call call;
+    enum tw_err code;
+
+    call_init_queue(&call, store, attempt, "peek messages of", queue);
+    call.max_answer_bytes = MESSAGES_ANSWER_MAX;
+    buf_add_text(&call.path, "/messages");
+    buf_add_format(&call.query, "peekonly=true&numofmessages=%u", count);
+    code = call_send(&call);
+    if (code == TW_OK)
+        code = read_messages(&call, ret);
+    call_done(&call);
+    return code;
+}
+
+static enum tw_err azure_queue_count(struct store *store,
+    struct attempt *attempt, const char *queue, int64_t *ret)
+{
+    struct call call;
+    int64_t count = 0;
+    enum tw_err code;
+
+    call_init_queue(&call, store, attempt, "count messages of", queue);
+    buf_add_text(&call.query, "comp=metadata");
+    code = call_send(&call);
+    if (code == TW_OK && !text_int64(http_answer_field(&call.answer,
+                                         "x-ms-approximate-messages-count"),
+                             0, INT64_MAX, &count)) {
+        err_fail(&attempt->err, TW_UNKNOWN,
+            "it has no x-ms-approximate-messages-count");
+        code = garbled(&call);
+    }
+    if (code == TW_OK)
+        *ret = count;
+    call_done(&call);
+    return code;
+}
+
+/* ---- opening and closing ---- */
+
+static void azure_close(struct store *store)
+{
+    struct azure *azure = azure_of(store);
+
+    http_free(azure->http);
+    account_free(azure->account);
+    mem_free(azure->log_name);
+    mem_free(azure);
+}
+
+static const struct store_ops azure_ops = {
+    .create_table = azure_create_table,
+    .list_tables = azure_list_tables,
+    .scan = azure_scan,
+    .get = azure_get,
+    .batch = azure_batch,
+    .queue_create = azure_queue_create,
+    .queue_put = azure_queue_put,
+    .queue_get = azure_queue_get,
+    .queue_renew = azure_queue_renew,
+    .queue_delete = azure_queue_delete,
+    .queue_peek = azure_queue_peek,
+    .queue_count = azure_queue_count,
+    .close = azure_close,
+};
+
+enum tw_err azure_open(const char *name, struct slice connection_string,
+    bool allow_http, struct store **ret, struct err *err)
+{
+    struct account *account;
+    struct azure *azure;
+    enum tw_err code =
+        account_parse(connection_string, allow_http, &account, err);
+
+    if (code != TW_OK)
+        return code;
+    queue_xml_init();
+    azure = mem_alloc(sizeof(*azure));
+    azure->account = account;
+    azure->http = http_new();
+    azure->log_name = mem_format("store %s", name);
+    azure->store = (struct store){
+        .ops = &azure_ops,
+        .name = name,
+        .traits =
+            {
+                .kind = "azure",
+                .ordered = !account->cosmos,
+                .has_queues = account->queue.origin != NULL,
+                .late_writes = true,
+                .batch_max_bytes = (account->cosmos ? COSMOS_BATCH_MAX_BYTES
+                                                    : BATCH_MAX_BYTES) -
+                                   BATCH_FRAME_BYTES,
+            },
+    };
+    *ret = &azure->store;
+    return TW_OK;
+}

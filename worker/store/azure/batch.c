@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing the multipart request of a batch, reading its multipart answer. */
+#include "worker/store/azure/batch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "worker/base/text.h"
+#include "worker/store/azure/answer.h"
+#include "worker/store/azure/odata.h"
+
+#define CRLF "\r\n"
+
+/* ---- writing ---- */
+
+static const struct verb {
+    const char *method;
+    bool on_entity; /* the URL names the entity, not the table */
+    bool has_body;
+    const char *headers;
+} verbs[] = {
+    [OPERATION_INSERT] = {"POST", false, true,
+        "Prefer: return-no-content" CRLF},
+    [OPERATION_REPLACE] = {"PUT", true, true, ""},
+    [OPERATION_MERGE] = {"PATCH", true, true, ""},
+    [OPERATION_DELETE] = {"DELETE", true, false, ""},
+};
+
+/* In place of PATCH, which Cosmos DB does not know. */
+static const struct verb post_merge = {
+    "POST", true, true, "X-HTTP-Method: MERGE" CRLF};
+
+void batch_add_type(const struct batch_style *style, struct buf *to)
+{
+    buf_add_format(to, "multipart/mixed; boundary=batch_%s", style->batch_id);
+}
+
+static void add_url(const struct batch_style *style, const struct verb *verb,
+    const char *table, const struct entity *entity, struct buf *to)
+{
+    buf_add_format(to, "%s%s", style->origin, style->path);
+    if (verb->on_entity)
+        odata_add_entity_path(
+            to, table, entity->partition_key, entity->row_key);
+    else
+        buf_add_format(to, "/%s", table);
+}
+
+static void add_operation(const struct batch_style *style, const char *table,
+    const struct operation *operation, struct buf *to)
+{
+    const struct entity *entity = &operation->entity;
+    const struct verb *verb = &verbs[operation->type];
+
+    if (style->post_merge && operation->type == OPERATION_MERGE)
+        verb = &post_merge;
+    buf_add_format(to,
+        "--changeset_%s" CRLF "Content-Type: application/http" CRLF
+        "Content-Transfer-Encoding: binary" CRLF CRLF "%s ",
+        style->changeset_id, verb->method);
+    add_url(style, verb, table, entity, to);
+    buf_add_text(to,
+        " HTTP/1.1" CRLF "Accept: application/json;odata=minimalmetadata" CRLF);
+    if (verb->has_body)
+        buf_add_text(to, "Content-Type: application/json" CRLF);
+    buf_add_text(to, "DataServiceVersion: 3.0;" CRLF);
+    if (operation->type != OPERATION_INSERT)
+        buf_add_format(to, "If-Match: %.*s" CRLF, SLICE_ARG(entity->etag));
+    buf_add_format(to, "%s" CRLF, verb->headers);
+    if (verb->has_body)
+        entity_write(entity, to);
+    buf_add_text(to, CRLF);
+}
+
+void batch_write(
+    const struct batch_style *style, const struct batch *batch, struct buf *to)
+{
+    buf_add_format(to,
+        "--batch_%s" CRLF
+        "Content-Type: multipart/mixed; boundary=changeset_%s" CRLF CRLF,
+        style->batch_id, style->changeset_id);
+    for (size_t i = 0; i < batch->count; i++)
+        add_operation(style, batch->table, &batch->operations[i], to);
+    buf_add_format(to, "--changeset_%s--" CRLF "--batch_%s--" CRLF,
+        style->changeset_id, style->batch_id);
+}
+
+/* ---- reading ---- */
+
+/* Where in a part the reader is. */
+enum place {
+    BEFORE_STATUS, /* also between parts: headers of the multipart level */
+    IN_HEADERS,
+    IN_BODY,
+};
+
+struct reader {
+    struct slice outer, inner; /* boundaries; inner is learnt from a header */
+    struct batch_part *parts;
+    size_t room, count;
+    enum place place;
+    struct batch_part part; /* the one being read */
+};
+
+/* The line at the front of *rest, without its end, which is cut off too. */
+static struct slice take_line(struct slice *rest)
+{
+    const char *end = memchr(rest->at, '\n', rest->len);
+    struct slice line = *rest;
+    size_t used = rest->len;
+
+    if (end != NULL) {
+        line.len = (size_t)(end - rest->at);
+        used = line.len + 1;
+    }
+    if (line.len > 0 && line.at[line.len - 1] == '\r')
+        line.len--;
+    rest->at += used;
+    rest->len -= used;
+    return line;
+}
+
+static bool begins_nocase(struct slice text, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    return text.len >= len && strncasecmp(text.at, prefix, len) == 0;
+}
+
+/* The boundary parameter of a Content-Type; empty where there is none. */
+static struct slice find_boundary(struct slice type)
+{
+    static const char name[] = "boundary=";
+    const size_t len = sizeof(name) - 1;
+
+    for (size_t i = 0; i + len < type.len; i++) {
+        struct slice value = {type.at + i + len, type.len - i - len};
+        bool quoted = value.at[0] == '"';
+        size_t end = 0;
+
+        if (strncasecmp(type.at + i, name, len) != 0)
+            continue;
+        value.at += quoted;
+        value.len -= quoted;
+        while (end < value.len && value.at[end] != (quoted ? '"' : ';') &&
+               value.at[end] != ' ')
+            end++;
+        return (struct slice){value.at, end};
+    }
+    return (struct slice){NULL, 0};
+}
+
+static bool is_delimiter(struct slice line, struct slice boundary)
+{
+    struct slice rest = {line.at + 2, line.len - 2};
+
+    return boundary.len > 0 && line.len > 2 && memcmp(line.at, "--", 2) == 0 &&
+           slice_begins(rest, boundary);
+}
+
+/* A part that ends within its headers was cut off, and does not count. */
+static void end_part(struct reader *reader, const char *delimiter)
+{
+    struct slice *body = &reader->part.body;
+
+    if (reader->place == IN_BODY) {
+        body->len = (size_t)(delimiter - body->at);
+        while (body->len > 0 && strchr("\r\n", body->at[body->len - 1]))
+            body->len--;
+        if (reader->count < reader->room)
+            reader->parts[reader->count] = reader->part;
+        reader->count++;
+    }
+    reader->part = (struct batch_part){0};
+    reader->place = BEFORE_STATUS;
+}
+
+/* "HTTP/1.1 204 No Content" */
+static void read_status(struct reader *reader, struct slice line)
+{
+    struct slice number = {line.at + strlen("HTTP/1.1 "), 3};
+    int64_t status;
+
+    if (line.len >= strlen("HTTP/1.1 204") &&
+        text_int64(number, 100, 599, &status)) {
+        reader->part.status = (int)status;
+        reader->place = IN_HEADERS;
+    }
+}
+
+static struct slice header_value(struct slice line, size_t name_len)
+{
+    struct slice value = {line.at + name_len, line.len - name_len};
+
+    while (value.len > 0 && value.at[0] == ' ') {
+        value.at++;
+        value.len--;
+    }
+    return value;
+}
+
+static void read_line(
+    struct reader *reader, struct slice line, struct slice rest)
+{
+    switch (reader->place) {
+    case BEFORE_STATUS:
+        if (slice_begins(line, slice_of("HTTP/1.1 ")))
+            read_status(reader, line);
+        else if (begins_nocase(line, "Content-Type: multipart/"))
+            reader->inner = find_boundary(line);
+        break;
+    case IN_HEADERS:
+        if (begins_nocase(line, "ETag:"))
+            reader->part.etag = header_value(line, strlen("ETag:"));
+        if (line.len == 0) {
+            reader->place = IN_BODY;
+            reader->part.body.at = rest.at;
+        }
+        break;
+    case IN_BODY:
+        break;
+    }
+}
+
+size_t batch_read(struct slice content_type, struct slice body,
+    struct batch_part *parts, size_t room)
+{
+    struct reader reader = {.parts = parts, .room = room};
+
+    if (!begins_nocase(content_type, "multipart/"))
+        return 0;
+    reader.outer = find_boundary(content_type);
+    while (body.len > 0) {
+        struct slice line = take_line(&body);
+
+        if (is_delimiter(line, reader.outer) ||
+            is_delimiter(line, reader.inner))
+            end_part(&reader, line.at);
+        else
+            read_line(&reader, line, body);
+    }
+    end_part(&reader, body.at);
+    return reader.count;
+}
+
+/* ---- judging ---- */
+
+static bool is_success(const struct batch_part *part)
+{
+    return part->status >= 200 && part->status <= 299;
+}
+
+size_t batch_failed_index(char *message, size_t count)
+{
+    size_t digits = strspn(message, "0123456789");
+    int64_t index;
+
+    if (digits == 0 || message[digits] != ':')
+        return count == 1 ? 0 : count;
+    if (!text_int64(
+            (struct slice){message, digits}, 0, (int64_t)count - 1, &index))
+        index = (int64_t)count;
+    memmove(message, message + digits + 1, strlen(message + digits + 1) + 1);
+    return (size_t)index;
+}
+
+static void judge_refusal(
+    const struct batch_part *part, size_t count, struct batch_answer *ret)
+{
+    struct answer_error error;
+
+    answer_body_error(part->body, &error);
+    ret->refused = true;
+    ret->status = part->status;
+    ret->failed = batch_failed_index(error.message, count);
+    snprintf(ret->code, sizeof(ret->code), "%s", error.code);
+    snprintf(ret->message, sizeof(ret->message), "%s", error.message);
+}
+
+void batch_judge(const struct batch_part *parts, size_t part_count,
+    size_t count, struct batch_answer *ret)
+{
+    size_t good = 0;
+
+    *ret = (struct batch_answer){.failed = count};
+    if (part_count == 1 && !is_success(&parts[0])) {
+        judge_refusal(&parts[0], count, ret);
+        return;
+    }
+    while (good < part_count && good < count && is_success(&parts[good]))
+        good++;
+    ret->applied = good == count && part_count == count;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One HTTP request over a kept connection.
+ *
+ * libcurl sends a request again by itself when a reused connection dies before
+ * the first byte of the answer, POST and DELETE included. It calls the
+ * pre-request callback once for each sending: a second call within one
+ * transfer is that resend, and is refused there.
+ *
+ * Handles, each with its own connections, lie on a stack, so that the warmest
+ * is used first and those that are not needed grow cold and close.
+ */
+#include "worker/store/azure/http.h"
+
+#include <curl/curl.h>
+#include <string.h>
+#include <strings.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+
+/* Azurite closes a connection that has been idle for 5 s; one that is younger
+ * is not about to be closed under our request. */
+#define IDLE_MAX_S 4L
+#define CONNECT_TIMEOUT_MS 10000L
+/* More threads than this may send; more connections are not kept. */
+#define POOL_MAX 128
+
+struct http {
+    struct world_mutex mutex; /* guards idle and idle_count */
+    CURL *idle[POOL_MAX];
+    size_t idle_count;
+};
+
+/* One http_send() under way. */
+struct transfer {
+    const struct fence *fence;
+    struct http_answer *answer;
+    unsigned sendings; /* how often libcurl was about to send */
+    bool stopped;      /* the fence was shut in the last moment */
+    bool too_large;    /* the body was */
+    size_t field_bytes;
+    char error[CURL_ERROR_SIZE];
+};
+
+void http_answer_init(struct http_answer *answer)
+{
+    *answer = (struct http_answer){.status = 0};
+    arena_init(&answer->arena);
+    buf_init(&answer->body, 0);
+}
+
+void http_answer_done(struct http_answer *answer)
+{
+    arena_done(&answer->arena);
+    buf_done(&answer->body);
+}
+
+static void answer_begin(struct http_answer *answer, size_t max_bytes)
+{
+    buf_done(&answer->body);
+    buf_init(&answer->body, max_bytes);
+    arena_clear(&answer->arena);
+    answer->status = 0;
+    answer->field_count = 0;
+    answer->sent_ms = 0;
+}
+
+void http_answer_add(
+    struct http_answer *answer, struct slice name, struct slice value)
+{
+    if (answer->field_count == HTTP_MAX_FIELDS)
+        return;
+    answer->fields[answer->field_count++] = (struct http_field){
+        arena_copy(&answer->arena, name),
+        arena_copy(&answer->arena, value),
+    };
+}
+
+struct slice http_answer_field(
+    const struct http_answer *answer, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (size_t i = 0; i < answer->field_count; i++) {
+        const struct http_field *field = &answer->fields[i];
+
+        if (field->name.len == len &&
+            strncasecmp(field->name.at, name, len) == 0)
+            return field->value;
+    }
+    return (struct slice){NULL, 0};
+}
+
+static char *copy_text(const char *text)
+{
+    return mem_text(text, strlen(text));
+}
+
+struct http *http_new(void)
+{
+    struct http *http = mem_alloc(sizeof(*http));
+
+    curl_global_init_mem(CURL_GLOBAL_DEFAULT, mem_alloc, mem_free, mem_resize,
+        copy_text, mem_array);
+    world_mutex_init(&http->mutex);
+    return http;
+}
+
+void http_free(struct http *http)
+{
+    if (http == NULL)
+        return;
+    for (size_t i = 0; i < http->idle_count; i++)
+        curl_easy_cleanup(http->idle[i]);
+    world_mutex_done(&http->mutex);
+    mem_free(http);
+    curl_global_cleanup();
+}
+
+static CURL *take_handle(struct http *http)
+{
+    CURL *handle = NULL;
+
+    world_lock(&http->mutex);
+    if (http->idle_count > 0)
+        handle = http->idle[--http->idle_count];
+    world_unlock(&http->mutex);
+    return handle != NULL ? handle : curl_easy_init();
+}
+
+static void give_handle(struct http *http, CURL *handle)
+{
+    curl_easy_reset(handle); /* keeps its connections */
+    world_lock(&http->mutex);
+    if (http->idle_count < POOL_MAX) {
+        http->idle[http->idle_count++] = handle;
+        handle = NULL;
+    }
+    world_unlock(&http->mutex);
+    curl_easy_cleanup(handle);
+}
+
+static int before_sending(
+    void *arg, char *to_ip, char *from_ip, int to_port, int from_port)
+{
+    struct transfer *transfer = arg;
+    int64_t now_ms = world_boot_ms();
+
+    (void)to_ip, (void)from_ip, (void)to_port, (void)from_port;
+    if (transfer->sendings > 0)
+        return CURL_PREREQFUNC_ABORT;
+    if (!fence_open(transfer->fence, now_ms)) {
+        transfer->stopped = true;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    transfer->sendings = 1;
+    transfer->answer->sent_ms = now_ms;
+    return CURL_PREREQFUNC_OK;
+}
+
+static struct slice trim_field(struct slice text)
+{
+    while (text.len > 0 && (text.at[0] == ' ' || text.at[0] == '\t')) {
+        text.at++;
+        text.len--;
+    }
+    while (text.len > 0 && strchr(" \t\r\n", text.at[text.len - 1]) != NULL)
+        text.len--;
+    return text;
+}
+
+/* One line at a time; a status line begins another answer (100 Continue came
+ * before), an empty line ends it. */
+static size_t take_field(char *at, size_t size, size_t count, void *arg)
+{
+    struct transfer *transfer = arg;
+    size_t len = size * count;
+    const char *colon = memchr(at, ':', len);
+
+    transfer->field_bytes += len;
+    if (transfer->field_bytes > HTTP_MAX_FIELD_BYTES)
+        return 0;
+    if (len >= 5 && memcmp(at, "HTTP/", 5) == 0) {
+        transfer->answer->field_count = 0;
+    } else if (colon != NULL) {
+        size_t name_len = (size_t)(colon - at);
+
+        http_answer_add(transfer->answer,
+            trim_field((struct slice){at, name_len}),
+            trim_field((struct slice){colon + 1, len - name_len - 1}));
+    }
+    return len;
+}
+
+static size_t take_body(char *at, size_t size, size_t count, void *arg)
+{
+    struct transfer *transfer = arg;
+
+    buf_add(&transfer->answer->body, at, size * count);
+    transfer->too_large = transfer->answer->body.overflow;
+    return transfer->too_large ? 0 : size * count;
+}
+
+static struct curl_slist *make_headers(const struct http_request *request)
+{
+    struct curl_slist *list = NULL;
+    bool has_type = false;
+
+    for (size_t i = 0; i < request->header_count; i++) {
+        const struct http_header *header = &request->headers[i];
+        char *line = mem_format("%s: %s", header->name, header->value);
+
+        has_type |= strcasecmp(header->name, "Content-Type") == 0;
+        list = curl_slist_append(list, line);
+        mem_free(line);
+    }
+    list = curl_slist_append(list, "Expect:");
+    /* libcurl would put a form's type where there is none. */
+    return has_type ? list : curl_slist_append(list, "Content-Type:");
+}
+
+static void set_transport(
+    CURL *handle, const struct http_request *request, const struct fence *fence)
+{
+    long timeout_ms = (long)fence_timeout_ms(fence);
+
+    curl_easy_setopt(handle, CURLOPT_URL, request->url);
+    curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(handle, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(handle, CURLOPT_SSL_VERIFYHOST, 2L);
+    curl_easy_setopt(handle, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(handle, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(handle, CURLOPT_MAXAGE_CONN, IDLE_MAX_S);
+    curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, timeout_ms);
+    curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
+        timeout_ms < CONNECT_TIMEOUT_MS ? timeout_ms : CONNECT_TIMEOUT_MS);
+    curl_easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    if (request->no_proxy)
+        curl_easy_setopt(handle, CURLOPT_PROXY, "");
+}
+
+static void set_request(CURL *handle, const struct http_request *request,
+    const struct curl_slist *headers)
+{
+    if (strcmp(request->method, "GET") == 0) {
+        curl_easy_setopt(handle, CURLOPT_HTTPGET, 1L);
+    } else {
+        curl_easy_setopt(handle, CURLOPT_POST, 1L);
+        curl_easy_setopt(
+            handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
+        curl_easy_setopt(handle, CURLOPT_POSTFIELDS,
+            request->body.len > 0 ? request->body.at : "");
+        curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request->method);
+    }
+    curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
+}
+
+static void set_callbacks(CURL *handle, struct transfer *transfer)
+{
+    curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, before_sending);
+    curl_easy_setopt(handle, CURLOPT_PREREQDATA, transfer);
+    curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, take_field);
+    curl_easy_setopt(handle, CURLOPT_HEADERDATA, transfer);
+    curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(handle, CURLOPT_WRITEDATA, transfer);
+    curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, transfer->error);
+}
+
+/* What libcurl knows in its own words; its message may be empty. */
+static const char *reason(const struct transfer *transfer, CURLcode result)
+{
+    return transfer->error[0] != '\0' ? transfer->error
+                                      : curl_easy_strerror(result);
+}
+
+static enum tw_err fail_unsent(CURL *handle, const struct transfer *transfer,
+    const char *peer, CURLcode result, struct err *err)
+{
+    long number = 0;
+
+    curl_easy_getinfo(handle, CURLINFO_OS_ERRNO, &number);
+    if (result == CURLE_COULDNT_CONNECT && number != 0)
+        return err_fail(err, TW_BUSY, "cannot connect to %s: %s", peer,
+            strerror((int)number));
+    if (result == CURLE_OPERATION_TIMEDOUT)
+        return err_fail(
+            err, TW_BUSY, "cannot connect to %s: no answer in time", peer);
+    if (result == CURLE_PEER_FAILED_VERIFICATION)
+        return err_fail(err, TW_BUSY,
+            "the certificate of %s is not trusted: %s", peer,
+            reason(transfer, result));
+    return err_fail(err, TW_BUSY, "cannot connect to %s: %s", peer,
+        reason(transfer, result));
+}
+
+static enum tw_err fail_sent(const struct transfer *transfer, const char *peer,
+    CURLcode result, struct err *err)
+{
+    if (result == CURLE_OPERATION_TIMEDOUT)
+        return err_fail(
+            err, TW_UNKNOWN, "sent to %s, but no answer came in time", peer);
+    if (result == CURLE_ABORTED_BY_CALLBACK)
+        return err_fail(err, TW_UNKNOWN,
+            "sent to %s, but the connection died before an answer", peer);
+    return err_fail(err, TW_UNKNOWN, "sent to %s, but no whole answer came: %s",
+        peer, reason(transfer, result));
+}
+
+static enum tw_err outcome(CURL *handle, const struct transfer *transfer,
+    const char *peer, CURLcode result, struct err *err)
+{
+    if (result == CURLE_OK)
+        return TW_OK;
+    if (transfer->stopped)
+        return err_fail(err, TW_STOPPED,
+            "not sent: the time in which this may be done has run out");
+    if (transfer->too_large)
+        return err_fail(err, TW_TOO_LARGE,
+            "the answer of %s is larger than %zu bytes", peer,
+            transfer->answer->body.max);
+    if (transfer->sendings == 0)
+        return fail_unsent(handle, transfer, peer, result, err);
+    return fail_sent(transfer, peer, result, err);
+}
+
+enum tw_err http_send(struct http *http, const struct http_request *request,
+    const struct fence *fence, struct http_answer *ret, struct err *err)
+{
+    struct transfer transfer = {.fence = fence, .answer = ret};
+    struct curl_slist *headers = make_headers(request);
+    CURL *handle = take_handle(http);
+    enum tw_err code;
+    CURLcode result;
+    long status = 0;
+
+    answer_begin(ret, request->max_answer_bytes);
+    set_transport(handle, request, fence);
+    set_request(handle, request, headers);
+    set_callbacks(handle, &transfer);
+    result = curl_easy_perform(handle);
+    curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+    ret->status = (int)status;
+    code = outcome(handle, &transfer, request->peer, result, err);
+    give_handle(http, handle);
+    curl_slist_free_all(headers);
+    return code;
+}

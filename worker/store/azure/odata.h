@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The table service's URLs, queries, pages and errors. Pure.
+ *
+ * Source: Table service REST, "Querying tables and entities", "Query timeout
+ * and pagination", "Payload format for table service operations".
+ */
+#ifndef TW_STORE_AZURE_ODATA_H
+#define TW_STORE_AZURE_ODATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/store/store.h"
+
+/* odata_add_entity_path: add /T(PartitionKey='o%27%27brien',RowKey='1'). */
+void odata_add_entity_path(struct buf *to, const char *table,
+    struct slice partition_key, struct slice row_key);
+
+/* odata_add_filter: add the filter that a scan asks for, not yet
+ * percent-encoded: the ranges of both keys, and ( request->filter ). */
+void odata_add_filter(struct buf *to, const struct scan_request *request);
+
+/*
+ * odata_add_scan_query: add the query string of a scan, percent-encoded. Both
+ * keys are always selected; without select there is no $select. The
+ * parameters are the same on every page but for the continuation.
+ */
+void odata_add_scan_query(struct buf *to, const struct scan_request *request);
+
+/* odata_add_tables_query: add that of a list of tables; may be nothing. */
+void odata_add_tables_query(struct buf *to, const struct continuation *from);
+
+/*
+ * odata_page: read {"value":[...]} into page, which is empty and has body in
+ * its arena. need_keys: as in entity_parse().
+ *
+ * TW_UNKNOWN  the body is no whole page: cut off, or something else.
+ * TW_INVALID  the page is whole, but an entity in it cannot be understood.
+ */
+TW_MUST_USE enum tw_err odata_page(
+    struct slice body, bool need_keys, struct page *page, struct err *err);
+
+/* odata_tables: the same for a list of tables; each name becomes the
+ * partition_key of an entity without properties. */
+TW_MUST_USE enum tw_err odata_tables(
+    struct slice body, struct page *page, struct err *err);
+
+/* odata_entity: the same for a body that is one entity, as Get answers. */
+TW_MUST_USE enum tw_err odata_entity(
+    struct slice body, bool need_keys, struct page *page, struct err *err);
+
+/*
+ * odata_error: code and message of {"odata.error":{"code":...,"message":
+ * {"value":...}}}, copied into arena. False: the body is no such error.
+ */
+bool odata_error(struct slice body, struct arena *arena, struct slice *ret_code,
+    struct slice *ret_message);
+
+#endif

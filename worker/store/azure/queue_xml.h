@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The XML of the queue service, and of errors. Only user of libxml2, which is
+ * given no network, no entities and no document type.
+ *
+ * Source: Queue service REST, "Put message", "Get messages", "List queues".
+ */
+#ifndef TW_STORE_AZURE_QUEUE_XML_H
+#define TW_STORE_AZURE_QUEUE_XML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/store/store.h"
+
+/* queue_xml_init: once, before any thread reads XML; again does nothing. */
+void queue_xml_init(void);
+
+/*
+ * queue_xml_write: add the body that puts a message whose text is valid XML
+ * characters (store_queue_put() sees to that):
+ *
+ *   <QueueMessage><MessageText>a &lt; b</MessageText></QueueMessage>
+ */
+void queue_xml_write(struct slice text, struct buf *to);
+
+/*
+ * queue_xml_messages: read the answer of Put, Get or Peek into ret, which is
+ * initialised; its former content is given up. TW_INVALID: the body is
+ * something else; ret is empty.
+ */
+TW_MUST_USE enum tw_err queue_xml_messages(
+    struct slice body, struct messages *ret, struct err *err);
+
+/*
+ * queue_xml_queues: the names in one page of a list of queues, and the marker
+ * of the next (empty: it was the last), in arena. TW_INVALID: the body is
+ * something else.
+ */
+TW_MUST_USE enum tw_err queue_xml_queues(struct slice body, struct arena *arena,
+    struct slice **ret_names, size_t *ret_count, struct slice *ret_marker,
+    struct err *err);
+
+/*
+ * queue_xml_error: code and message of an error body, <Error><Code>,
+ * <error><code> or <m:error><m:code>, into arena. False: it is none.
+ */
+bool queue_xml_error(struct slice body, struct arena *arena,
+    struct slice *ret_code, struct slice *ret_message);
+
+#endif
