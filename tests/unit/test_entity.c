@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: MIT */
+/* Entities: every Edm type without loss, strict values, the service's limits.
+ * The texts are what the service was seen to send. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/base/text.h"
+#include "worker/store/entity.h"
+
+static struct arena arena;
+
+static int set_up(void **state)
+{
+    (void)state;
+    arena_init(&arena);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    arena_done(&arena);
+    return 0;
+}
+
+static struct entity parse(const char *text)
+{
+    struct entity entity;
+    struct err err = {{0}};
+
+    if (entity_parse(slice_of(text), true, &arena, &entity, NULL, &err) !=
+        TW_OK)
+        fail_msg("%s: %s", text, err.text);
+    return entity;
+}
+
+static const struct property *find(
+    const struct entity *entity, const char *name)
+{
+    const struct property *property = entity_find(entity, slice_of(name));
+
+    if (property == NULL)
+        fail_msg("no property %s", name);
+    return property;
+}
+
+static void assert_slice(struct slice slice, const char *text)
+{
+    if (!slice_is(slice, text))
+        fail_msg("'%.*s' is not '%s'", SLICE_ARG(slice), text);
+}
+
+static void assert_written(const struct entity *entity, const char *text)
+{
+    struct buf buf;
+
+    buf_init(&buf, 4 * 1024 * 1024);
+    entity_write(entity, &buf);
+    assert_string_equal(buf_text(&buf), text);
+    buf_done(&buf);
+}
+
+#define KEYS "\"PartitionKey\":\"p\",\"RowKey\":\"r\""
+
+static const char all_types[] =
+    "{\"odata.metadata\":\"https://a.table.core.windows.net/$metadata#t/"
+    "@Element\",\"odata.etag\":\"W/\\\"datetime'2020-07-21T15%3A27%3A27."
+    "8908975Z'\\\"\"," KEYS ",\"Timestamp\":\"2020-07-21T15:27:27.8908975Z\","
+    "\"age@odata.type\":\"Edm.Int64\",\"age\":\"39\",\"sex\":\"male\","
+    "\"married\":true,\"deceased\":false,\"ratio\":3.1,\"evenratio\":3.0,"
+    "\"Birthday@odata.type\":\"Edm.DateTime\","
+    "\"Birthday\":\"1973-10-04T00:00:00Z\","
+    "\"binary@odata.type\":\"Edm.Binary\",\"binary\":\"YmluYXJ5\","
+    "\"other\":20,\"clsid@odata.type\":\"Edm.Guid\","
+    "\"clsid\":\"c9da6455-213d-42c9-9a79-3e9149a57833\"}";
+
+static void reads_every_type_that_the_service_sends(void **state)
+{
+    struct entity entity = parse(all_types);
+    const struct property *list = entity.properties;
+    int64_t integer;
+    double real;
+    bool truth;
+
+    (void)state;
+    assert_slice(entity.partition_key, "p");
+    assert_slice(entity.row_key, "r");
+    assert_slice(entity.etag, "W/\"datetime'2020-07-21T15%3A27%3A27."
+                              "8908975Z'\"");
+    assert_slice(entity.timestamp, "2020-07-21T15:27:27.8908975Z");
+    assert_int_equal(entity.property_count, 10);
+    assert_int_equal(list[0].type, EDM_INT64);
+    assert_true(property_int64(&list[0], &integer) && integer == 39);
+    assert_int_equal(list[1].type, EDM_STRING);
+    assert_int_equal(list[2].type, EDM_BOOLEAN);
+    assert_true(property_boolean(&list[2], &truth) && truth);
+    assert_true(property_boolean(&list[3], &truth) && !truth);
+    assert_int_equal(find(&entity, "evenratio")->type, EDM_DOUBLE);
+    assert_true(property_double(find(&entity, "evenratio"), &real));
+    assert_true(real > 2.99 && real < 3.01);
+    assert_int_equal(find(&entity, "Birthday")->type, EDM_DATETIME);
+    assert_true(property_ticks(find(&entity, "Birthday"), &integer));
+    assert_int_equal(find(&entity, "binary")->type, EDM_BINARY);
+    assert_int_equal(find(&entity, "other")->type, EDM_INT32);
+    assert_int_equal(find(&entity, "clsid")->type, EDM_GUID);
+}
+
+static void writes_back_the_exact_texts_with_their_types(void **state)
+{
+    struct entity entity = parse(all_types);
+
+    (void)state;
+    assert_written(&entity,
+        "{" KEYS ",\"age@odata.type\":\"Edm.Int64\",\"age\":\"39\","
+        "\"sex\":\"male\",\"married\":true,\"deceased\":false,"
+        "\"ratio@odata.type\":\"Edm.Double\",\"ratio\":3.1,"
+        "\"evenratio@odata.type\":\"Edm.Double\",\"evenratio\":3.0,"
+        "\"Birthday@odata.type\":\"Edm.DateTime\","
+        "\"Birthday\":\"1973-10-04T00:00:00Z\","
+        "\"binary@odata.type\":\"Edm.Binary\",\"binary\":\"YmluYXJ5\","
+        "\"other\":20,\"clsid@odata.type\":\"Edm.Guid\","
+        "\"clsid\":\"c9da6455-213d-42c9-9a79-3e9149a57833\"}");
+}
+
+/* Value texts that must come back as they went. */
+static void keeps_texts_of_values_byte_for_byte(void **state)
+{
+    static const struct {
+        const char *type, *json;
+    } cases[] = {
+        {"Edm.Double", "5"},
+        {"Edm.Double", "4.94065645841247E-324"},
+        {"Edm.Double", "1.7976931348623157E+308"},
+        {"Edm.Double", "-0.0"},
+        {"Edm.Double", "\"NaN\""},
+        {"Edm.Double", "\"Infinity\""},
+        {"Edm.Double", "\"-Infinity\""},
+        {"Edm.Int64", "\"9223372036854775807\""},
+        {"Edm.Int64", "\"-9223372036854775808\""},
+        {"Edm.DateTime", "\"2013-08-22T01:12:06.2608595Z\""},
+        {"Edm.DateTime", "\"1601-01-01T00:00:00Z\""},
+        {"Edm.DateTime", "\"9999-12-31T23:59:59.9999999Z\""},
+        {"Edm.Guid", "\"C9DA6455-213d-42c9-9a79-3e9149a57833\""},
+        {"Edm.Binary", "\"\""},
+        {"Edm.Binary", "\"AQIDBAUGBwgJCg==\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[256];
+        struct entity entity;
+
+        snprintf(text, sizeof(text),
+            "{" KEYS ",\"x@odata.type\":\"%s\",\"x\":%s}", cases[i].type,
+            cases[i].json);
+        entity = parse(text);
+        assert_written(&entity, text);
+    }
+}
+
+static void keeps_escapes_and_finds_the_decoded_text(void **state)
+{
+    struct entity entity = parse("{\"PartitionKey\":\"a\\u0027b\","
+                                 "\"RowKey\":\"\",\"\\u554a\":\"\\ud83d\\ude00"
+                                 "\\u0000z\",\"plain\":\"caf\xc3\xa9\"}");
+    struct slice text;
+
+    (void)state;
+    assert_slice(entity.partition_key, "a'b");
+    assert_int_equal(entity.row_key.len, 0);
+    assert_true(property_text(find(&entity, "\xe5\x95\x8a"), &arena, &text));
+    assert_int_equal(text.len, 6);
+    assert_memory_equal(text.at, "\xf0\x9f\x98\x80\0z", 6);
+    assert_slice(entity.properties[0].json, "\"\\ud83d\\ude00\\u0000z\"");
+    assert_true(property_text(find(&entity, "plain"), &arena, &text));
+    assert_slice(text, "caf\xc3\xa9");
+}
+
+static void tells_plain_numbers_by_their_point_or_exponent(void **state)
+{
+    struct entity entity = parse("{" KEYS ",\"a\":5,\"b\":5.0,\"c\":5E3,"
+                                 "\"d\":-2147483648}");
+    int32_t small;
+
+    (void)state;
+    assert_int_equal(find(&entity, "a")->type, EDM_INT32);
+    assert_int_equal(find(&entity, "b")->type, EDM_DOUBLE);
+    assert_int_equal(find(&entity, "c")->type, EDM_DOUBLE);
+    assert_true(property_int32(find(&entity, "d"), &small));
+    assert_int_equal(small, INT32_MIN);
+    assert_false(property_equal(find(&entity, "a"), find(&entity, "b")));
+}
+
+static void takes_a_type_from_before_after_or_far_away(void **state)
+{
+    struct entity entity =
+        parse("{\"c@odata.type\":\"Edm.Int64\",\"a\":\"1\",\"a@odata.type\":"
+              "\"Edm.Int64\"," KEYS ",\"b@odata.type\":\"Edm.Guid\",\"b\":"
+              "\"c9da6455-213d-42c9-9a79-3e9149a57833\",\"c\":\"7\","
+              "\"PartitionKey@odata.type@odata.type\":\"Edm.String\"}");
+
+    (void)state;
+    assert_int_equal(entity.property_count, 3);
+    assert_int_equal(find(&entity, "a")->type, EDM_INT64);
+    assert_int_equal(find(&entity, "b")->type, EDM_GUID);
+    assert_int_equal(find(&entity, "c")->type, EDM_INT64);
+}
+
+static void counts_null_as_absent(void **state)
+{
+    struct entity entity =
+        parse("{" KEYS ",\"x\":null,\"y@odata.type\":\"Edm.Int64\","
+              "\"y\":null,\"z\":1,\"Timestamp\":null}");
+
+    (void)state;
+    assert_int_equal(entity.property_count, 1);
+    assert_slice(entity.properties[0].name, "z");
+}
+
+static void refuses_malformed_values_and_names_the_property(void **state)
+{
+    static const char *const bad[] = {
+        "\"x\":2147483648",
+        "\"x\":[1]",
+        "\"x\":{}",
+        "\"x\":1,\"x\":2",
+        "\"x@odata.type\":\"Edm.Int32\",\"x\":5.0",
+        "\"x@odata.type\":\"Edm.Int32\",\"x\":\"5\"",
+        "\"x@odata.type\":\"Edm.Int64\",\"x\":\"9223372036854775808\"",
+        "\"x@odata.type\":\"Edm.Int64\",\"x\":\"1 \"",
+        "\"x@odata.type\":\"Edm.Int64\",\"x\":5",
+        "\"x@odata.type\":\"Edm.Int64\",\"x\":\"\"",
+        "\"x@odata.type\":\"Edm.Double\",\"x\":\"5\"",
+        "\"x@odata.type\":\"Edm.Double\",\"x\":true",
+        "\"x@odata.type\":\"Edm.Double\",\"x\":1e999",
+        "\"x@odata.type\":\"Edm.Boolean\",\"x\":\"true\"",
+        "\"x@odata.type\":\"Edm.String\",\"x\":5",
+        "\"x@odata.type\":\"Edm.DateTime\",\"x\":\"2024-02-30T00:00:00Z\"",
+        "\"x@odata.type\":\"Edm.DateTime\",\"x\":\"2024-01-01T00:00:00\"",
+        "\"x@odata.type\":\"Edm.DateTime\",\"x\":\"2024-01-01T00:00:00+01:00"
+        "\"",
+        "\"x@odata.type\":\"Edm.DateTime\",\"x\":\"1600-12-31T23:59:59Z\"",
+        "\"x@odata.type\":\"Edm.Guid\",\"x\":\"c9da6455\"",
+        "\"x@odata.type\":\"Edm.Guid\",\"x\":"
+        "\"c9da6455-213d-42c9-9a79-3e9149a5783g\"",
+        "\"x@odata.type\":\"Edm.Binary\",\"x\":\"YmluYXJ\"",
+        "\"x@odata.type\":\"Edm.Binary\",\"x\":\"YW==\"",
+        "\"x@odata.type\":\"Edm.Decimal\",\"x\":\"1\"",
+        "\"x@odata.type\":7,\"x\":\"1\"",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct entity entity = {.property_count = 77};
+        struct err err = {{0}};
+        char text[256];
+
+        snprintf(text, sizeof(text), "{" KEYS ",%s}", bad[i]);
+        if (entity_parse(slice_of(text), true, &arena, &entity, NULL, &err) !=
+            TW_INVALID)
+            fail_msg("taken: %s", text);
+        assert_int_equal(entity.property_count, 77);
+        assert_true(strlen(err.text) > 0);
+        if (strstr(err.text, "x") == NULL && strstr(err.text, "byte") == NULL)
+            fail_msg("%s: does not say where: %s", text, err.text);
+        assert_null(strstr(err.text, "9223372036854775808"));
+    }
+}
+
+static void wants_keys_where_they_are_needed(void **state)
+{
+    struct slice text = slice_of("{\"PartitionKey\":\"p\"}");
+    struct entity entity;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        entity_parse(text, true, &arena, &entity, NULL, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "RowKey"));
+    assert_int_equal(
+        entity_parse(text, false, &arena, &entity, NULL, &err), TW_OK);
+    assert_int_equal(entity_parse(slice_of("{\"PartitionKey\":5,\"RowKey\":"
+                                           "\"\"}"),
+                         true, &arena, &entity, NULL, &err),
+        TW_INVALID);
+}
+
+static void stops_after_the_first_object(void **state)
+{
+    struct slice text = slice_of("{" KEYS "},{" KEYS "}");
+    struct entity entity;
+    size_t end = 0;
+
+    (void)state;
+    assert_int_equal(
+        entity_parse(text, true, &arena, &entity, &end, NULL), TW_OK);
+    assert_int_equal(text.at[end], ',');
+}
+
+static void compares_values_and_not_their_spelling(void **state)
+{
+    static const struct {
+        const char *type, *a, *b;
+        bool equal;
+    } cases[] = {
+        {"Edm.String", "\"a\\u0062\"", "\"ab\"", true},
+        {"Edm.String", "\"a\"", "\"A\"", false},
+        {"Edm.DateTime", "\"2024-01-01T00:00:00Z\"",
+            "\"2024-01-01T00:00:00.0000000Z\"", true},
+        {"Edm.DateTime", "\"2024-01-01T00:00:00Z\"",
+            "\"2024-01-01T00:00:00.0000001Z\"", false},
+        {"Edm.Guid", "\"C9DA6455-213d-42c9-9a79-3e9149a57833\"",
+            "\"c9da6455-213d-42c9-9a79-3e9149a57833\"", true},
+        {"Edm.Double", "5", "5.0", true},
+        {"Edm.Double", "0.0", "-0.0", false},
+        {"Edm.Double", "\"NaN\"", "\"NaN\"", true},
+        {"Edm.Double", "\"NaN\"", "1.0", false},
+        {"Edm.Double", "1E2", "100.0", true},
+        {"Edm.Binary", "\"AQ==\"", "\"AQ\\u003d\\u003d\"", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[400];
+        struct entity entity;
+
+        snprintf(text, sizeof(text),
+            "{" KEYS ",\"a@odata.type\":\"%s\",\"a\":%s,"
+            "\"b@odata.type\":\"%s\",\"b\":%s}",
+            cases[i].type, cases[i].a, cases[i].type, cases[i].b);
+        entity = parse(text);
+        if (property_equal(&entity.properties[0], &entity.properties[1]) !=
+            cases[i].equal)
+            fail_msg("%s", text);
+    }
+}
+
+static void builds_what_it_can_read(void **state)
+{
+    struct entity entity, again;
+    double real;
+    struct buf buf;
+
+    (void)state;
+    entity_init(&entity, &arena, slice_of("p"), slice_of(""));
+    entity_set_string(&entity, &arena, "s", slice_of("say \"hi\"\n"));
+    entity_set_int32(&entity, &arena, "i", INT32_MIN);
+    entity_set_int64(&entity, &arena, "l", INT64_MIN);
+    entity_set_boolean(&entity, &arena, "b", true);
+    entity_set_double(&entity, &arena, "d", 0.1);
+    entity_set_double(&entity, &arena, "five", 5);
+    entity_set_double(&entity, &arena, "tiny", 5e-324);
+    entity_set_double(&entity, &arena, "nan", (double)NAN);
+    entity_set_double(&entity, &arena, "minus", -(double)INFINITY);
+    entity_set_datetime(&entity, &arena, "t", TICKS_1970 + 1);
+    entity_set_int32(&entity, &arena, "i", 7);
+    assert_int_equal(entity.property_count, 10);
+    assert_slice(find(&entity, "i")->json, "7");
+    assert_slice(find(&entity, "d")->json, "0.1");
+    assert_slice(find(&entity, "five")->json, "5.0");
+    assert_slice(find(&entity, "nan")->json, "\"NaN\"");
+    assert_slice(find(&entity, "minus")->json, "\"-Infinity\"");
+    assert_slice(find(&entity, "t")->json, "\"1970-01-01T00:00:00.0000001Z\"");
+    assert_true(property_double(find(&entity, "tiny"), &real) && real > 0);
+
+    buf_init(&buf, 10000);
+    entity_write(&entity, &buf);
+    again = parse(buf_text(&buf));
+    for (size_t i = 0; i < entity.property_count; i++)
+        assert_true(
+            property_equal(&entity.properties[i], &again.properties[i]));
+    buf_done(&buf);
+}
+
+static void leaves_a_plain_copy_alone_when_setting(void **state)
+{
+    struct entity entity = parse("{" KEYS ",\"a\":1}");
+    struct entity plain = entity, deep;
+    struct arena other;
+
+    (void)state;
+    arena_init(&other);
+    entity_copy(&deep, &other, &entity);
+    entity_set_int32(&entity, &arena, "a", 2);
+    entity_set_int32(&entity, &arena, "b", 3);
+    assert_slice(plain.properties[0].json, "1");
+    assert_int_equal(plain.property_count, 1);
+    assert_slice(find(&deep, "a")->json, "1");
+    assert_null(deep.etag.at);
+    arena_done(&other);
+}
+
+static void check_key(const char *key, bool good)
+{
+    struct err err = {{0}};
+
+    if ((entity_check_key("RowKey", slice_of(key), &err) == TW_OK) != good)
+        fail_msg("'%s': %s", key, err.text);
+    if (!good)
+        assert_non_null(strstr(err.text, "RowKey"));
+}
+
+static void knows_which_keys_the_service_takes(void **state)
+{
+    char *longest = test_malloc(520);
+
+    (void)state;
+    check_key("", true);
+    check_key("it's 100% + & = caf\xc3\xa9 \xf0\x9f\x98\x80 ~", true);
+    check_key("a/b", false);
+    check_key("a\\b", false);
+    check_key("a#b", false);
+    check_key("a?b", false);
+    check_key("a\tb", false);
+    check_key("a\x7f", false);
+    check_key("a\xc2\x85", false);
+    check_key("a\xc2\xa0", true);
+    check_key("a\xff", false);
+    check_key("\xed\xa0\x80", false);
+    memset(longest, 'k', 513);
+    longest[513] = '\0';
+    check_key(longest, false);
+    longest[512] = '\0';
+    check_key(longest, true);
+    assert_int_equal(
+        entity_check_key("RowKey", (struct slice){"a\0b", 3}, NULL),
+        TW_INVALID);
+    test_free(longest);
+}
+
+static void knows_which_names_the_service_takes(void **state)
+{
+    static const char *const good[] = {
+        "a", "_x9", "CreatedOn", "\xe5\x95\x8a\xe9\xbd\x84"};
+    static const char *const bad[] = {
+        "", "9a", "a-b", "a b", "odata.etag", "x@y", "a\xff"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        assert_int_equal(entity_check_name(slice_of(good[i]), NULL), TW_OK);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(entity_check_name(slice_of(bad[i]), NULL), TW_INVALID);
+    assert_int_equal(entity_check_table(slice_of("Blogs"), NULL), TW_OK);
+    assert_int_equal(entity_check_table(slice_of("ab"), NULL), TW_INVALID);
+    assert_int_equal(entity_check_table(slice_of("9ab"), NULL), TW_INVALID);
+    assert_int_equal(entity_check_table(slice_of("a-b"), NULL), TW_INVALID);
+    assert_int_equal(entity_check_table(slice_of("Tables"), NULL), TW_INVALID);
+}
+
+static void set_letters(struct entity *entity, const char *name, size_t count)
+{
+    char *letters = test_malloc(count);
+
+    memset(letters, 'x', count);
+    entity_set_string(entity, &arena, name, (struct slice){letters, count});
+    test_free(letters);
+}
+
+static void counts_sizes_as_the_service_does(void **state)
+{
+    struct entity entity;
+    struct err err;
+
+    (void)state;
+    entity_init(&entity, &arena, slice_of("p"), slice_of("r"));
+    set_letters(&entity, "s", 32 * 1024);
+    assert_int_equal(entity_check(&entity, &err), TW_OK);
+    set_letters(&entity, "s", 32 * 1024 + 1);
+    assert_int_equal(entity_check(&entity, &err), TW_TOO_LARGE);
+    assert_non_null(strstr(err.text, "'s'"));
+    set_letters(&entity, "s", 1);
+
+    /* 4 + 2 * 2 + (8 + 2 + 2 + 4), and 15 of 8 + 6 + 65536 + 4. */
+    for (int i = 0; i < 15; i++) {
+        char name[4];
+
+        snprintf(name, sizeof(name), "n%02d", i);
+        set_letters(&entity, name, 32 * 1024);
+    }
+    assert_int_equal(entity_check(&entity, &err), TW_OK);
+    set_letters(&entity, "z",
+        (1024 * 1024 - 8 - 16 - 15 * (8 + 6 + 65536 + 4) - 8 - 2 - 4) / 2);
+    assert_int_equal(entity_check(&entity, &err), TW_OK);
+    set_letters(&entity, "s", 2);
+    assert_int_equal(entity_check(&entity, &err), TW_TOO_LARGE);
+    assert_true(entity_size(&entity) >= entity_json_bytes(&entity));
+    assert_true(entity_json_bytes(&entity) > 15 * 32768);
+}
+
+static void refuses_too_many_and_system_properties(void **state)
+{
+    struct entity entity;
+    char name[8];
+
+    (void)state;
+    entity_init(&entity, &arena, slice_of("p"), slice_of("r"));
+    for (int i = 0; i < 252; i++) {
+        snprintf(name, sizeof(name), "n%d", i);
+        entity_set_int32(&entity, &arena, name, i);
+    }
+    assert_int_equal(entity_check(&entity, NULL), TW_OK);
+    entity_set_int32(&entity, &arena, "one", 1);
+    assert_int_equal(entity_check(&entity, NULL), TW_INVALID);
+    entity.property_count = 0;
+    entity_set_string(&entity, &arena, "RowKey", slice_of("x"));
+    assert_int_equal(entity_check(&entity, NULL), TW_INVALID);
+}
+
+static void names_each_type_both_ways(void **state)
+{
+    (void)state;
+    for (int i = EDM_BINARY; i <= EDM_STRING; i++) {
+        enum edm_type type;
+
+        assert_true(
+            edm_type_named(slice_of(edm_type_name((enum edm_type)i)), &type));
+        assert_int_equal(type, i);
+    }
+    assert_false(edm_type_named(slice_of("Edm.Decimal"), &(enum edm_type){0}));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(reads_every_type_that_the_service_sends),
+        TEST(writes_back_the_exact_texts_with_their_types),
+        TEST(keeps_texts_of_values_byte_for_byte),
+        TEST(keeps_escapes_and_finds_the_decoded_text),
+        TEST(tells_plain_numbers_by_their_point_or_exponent),
+        TEST(takes_a_type_from_before_after_or_far_away),
+        TEST(counts_null_as_absent),
+        TEST(refuses_malformed_values_and_names_the_property),
+        TEST(wants_keys_where_they_are_needed),
+        TEST(stops_after_the_first_object),
+        TEST(compares_values_and_not_their_spelling),
+        TEST(builds_what_it_can_read),
+        TEST(leaves_a_plain_copy_alone_when_setting),
+        TEST(knows_which_keys_the_service_takes),
+        TEST(knows_which_names_the_service_takes),
+        TEST(counts_sizes_as_the_service_does),
+        TEST(refuses_too_many_and_system_properties),
+        TEST(names_each_type_both_ways),
+    };
+
+    return cmocka_run_group_tests_name("entity", tests, NULL, NULL);
+}

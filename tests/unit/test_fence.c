@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* The fence: nothing starts that could outlast its run's lease. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+
+static void opens_while_a_whole_request_fits(void **state)
+{
+    struct fence fence;
+
+    (void)state;
+    fence_init(&fence, 100000, 5000);
+    assert_true(fence_open(&fence, 0));
+    assert_true(fence_open(&fence, 95000));
+    assert_false(fence_open(&fence, 95001));
+    assert_false(fence_open(&fence, 200000));
+    assert_int_equal(fence_timeout_ms(&fence), 5000);
+}
+
+static void moves_in_either_direction(void **state)
+{
+    struct fence fence;
+
+    (void)state;
+    fence_init(&fence, 10000, 1000);
+    fence_move(&fence, 20000);
+    assert_true(fence_open(&fence, 15000));
+    fence_move(&fence, 5000);
+    assert_false(fence_open(&fence, 4500));
+}
+
+static void stays_shut_for_good(void **state)
+{
+    struct fence fence;
+
+    (void)state;
+    fence_init(&fence, WORLD_NEVER, 1000);
+    assert_true(fence_open(&fence, INT64_MAX - 1));
+    fence_shut(&fence);
+    fence_move(&fence, WORLD_NEVER);
+    assert_false(fence_open(&fence, 0));
+}
+
+static void is_open_where_there_is_none(void **state)
+{
+    (void)state;
+    assert_true(fence_open(NULL, INT64_MAX));
+    assert_int_equal(fence_timeout_ms(NULL), FENCE_REQUEST_MAX_MS);
+}
+
+static void gives_a_request_a_quarter_of_the_lease(void **state)
+{
+    struct fence fence;
+
+    (void)state;
+    assert_int_equal(fence_request_ms(60000), 15000);
+    assert_int_equal(fence_request_ms(2000), FENCE_REQUEST_MIN_MS);
+    assert_int_equal(fence_request_ms(INT64_C(604800000)), 35000);
+    fence_init(&fence, WORLD_NEVER, 1);
+    assert_int_equal(fence_timeout_ms(&fence), FENCE_REQUEST_MIN_MS);
+    fence_init(&fence, WORLD_NEVER, 99000);
+    assert_int_equal(fence_timeout_ms(&fence), FENCE_REQUEST_MAX_MS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opens_while_a_whole_request_fits),
+        cmocka_unit_test(moves_in_either_direction),
+        cmocka_unit_test(stays_shut_for_good),
+        cmocka_unit_test(is_open_where_there_is_none),
+        cmocka_unit_test(gives_a_request_a_quarter_of_the_lease),
+    };
+
+    return cmocka_run_group_tests_name("fence", tests, NULL, NULL);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* OData filters: what they match, what they refuse, and where they say so. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/store/filter.h"
+
+static struct arena arena;
+static struct entity entity;
+
+/* What the service was asked with a filter of every type, and more. */
+static const char sample[] =
+    "{\"PartitionKey\":\"p\",\"RowKey\":\"o'brien\","
+    "\"Timestamp\":\"2017-01-05T03:25:25.9422152Z\",\"Int\":123,\"Neg\":-5,"
+    "\"Double\":123.45,\"Big\":1.5E+300,\"Bool\":false,\"Text\":\"mystring\","
+    "\"Emoji\":\"\xf0\x9f\x98\x80\",\"Empty\":\"\","
+    "\"Date@odata.type\":\"Edm.DateTime\",\"Date\":\"2012-11-10T03:04:05.2Z\","
+    "\"Guid@odata.type\":\"Edm.Guid\","
+    "\"Guid\":\"debc44d5-04a9-42ea-ab2f-4e2cb49ff833\","
+    "\"Long@odata.type\":\"Edm.Int64\",\"Long\":\"4294967296\","
+    "\"Binary@odata.type\":\"Edm.Binary\",\"Binary\":\"AQIy\","
+    "\"Nan@odata.type\":\"Edm.Double\",\"Nan\":\"NaN\","
+    "\"Inf@odata.type\":\"Edm.Double\",\"Inf\":\"Infinity\"}";
+
+static int set_up(void **state)
+{
+    (void)state;
+    arena_init(&arena);
+    return entity_parse(slice_of(sample), true, &arena, &entity, NULL, NULL);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    arena_done(&arena);
+    return 0;
+}
+
+static const struct filter *parse(const char *text)
+{
+    const struct filter *filter = NULL;
+    struct err err = {{0}};
+    size_t offset;
+
+    if (filter_parse(slice_of(text), &arena, &filter, &err) != TW_OK)
+        fail_msg("%s: %s", text, err.text);
+    assert_int_equal(filter_check(slice_of(text), &offset, NULL), TW_OK);
+    return filter;
+}
+
+static void expect(bool matches, const char *const *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (filter_matches(parse(texts[i]), &entity) != matches)
+            fail_msg("%s: should be %s", texts[i], matches ? "true" : "false");
+    }
+}
+
+#define EXPECT(matches, ...)                                                   \
+    do {                                                                       \
+        static const char *const texts[] = {__VA_ARGS__};                      \
+        expect(matches, texts, sizeof(texts) / sizeof(texts[0]));              \
+    } while (0)
+
+static void matches_constants_of_every_type(void **state)
+{
+    (void)state;
+    EXPECT(true, "Text eq 'mystring'", "Int eq 123", "Neg eq -5",
+        "Double eq 123.45", "Double eq 1.2345e2", "Double eq 12345E-2",
+        "Big eq 1.5E+300", "Bool eq false", "Long eq 4294967296L",
+        "Date eq datetime'2012-11-10T03:04:05.200Z'",
+        "Guid eq guid'DEBC44D5-04a9-42ea-ab2f-4e2cb49ff833'",
+        "Binary eq X'010232'", "Binary eq binary'010232'",
+        "RowKey eq 'o''brien'", "PartitionKey eq 'p'", "Empty eq ''",
+        "Timestamp ge datetime'2017-01-05T00:00:00Z'");
+    EXPECT(false, "Text eq 'MyString'", "Int eq 124", "Bool eq true",
+        "Date eq datetime'2012-11-10T03:04:05.2000001Z'",
+        "Guid eq guid'00000000-04a9-42ea-ab2f-4e2cb49ff833'",
+        "Binary eq X'0102'", "RowKey eq 'o'", "Empty eq ' '");
+}
+
+static void orders_values_of_every_type(void **state)
+{
+    (void)state;
+    EXPECT(true, "Int gt 122", "Int ge 123", "Int le 123", "Int lt 124",
+        "Int ne 5", "Neg lt 0", "Long gt -1L", "Double lt 123.46",
+        "Inf gt 1e308", "Text gt 'mystrin'", "Text lt 'mystringa'",
+        "Bool lt true", "Date lt datetime'2012-11-10T03:04:05.3Z'",
+        "Binary gt X'0102'", "Binary lt X'010233'",
+        "Timestamp ne datetime'2000-01-01T00:00:00Z'",
+        "Guid gt guid'00000000-0000-0000-0000-000000000000'");
+    EXPECT(false, "Int gt 123", "Int lt 123", "Int ge 124", "Int le 122",
+        "Int ne 123", "Text ge 'n'", "Bool gt false");
+}
+
+static void orders_texts_by_their_utf16_units(void **state)
+{
+    (void)state;
+    /* U+1F600 begins with D83D, which is less than U+FF21. */
+    EXPECT(true, "Emoji lt '\xef\xbc\xa1'", "Emoji gt '\xed\x9f\xbf'");
+}
+
+static void never_matches_another_type(void **state)
+{
+    (void)state;
+    EXPECT(false, "Long eq 5", "Long ne 5", "Int eq 123L", "Int ne 5L",
+        "Int eq 123.0", "Double eq 123", "Text eq 5", "Text ne 5",
+        "Bool eq 'false'", "Bool ne 0", "Guid eq 'x'", "Guid ne 'x'",
+        "PartitionKey ne 5", "Timestamp ne 'x'",
+        "Date eq '2012-11-10T03:04:05.2Z'", "Binary eq 'AQIy'");
+    EXPECT(true, "not (Int eq 123L)", "not (PartitionKey eq 5)");
+}
+
+static void never_matches_what_is_missing(void **state)
+{
+    (void)state;
+    EXPECT(false, "Gone eq 5", "Gone ne 5", "Gone lt 5", "Gone ge ''");
+    EXPECT(
+        true, "not (Gone ge 5)", "not (Gone ne 5)", "Gone eq 5 or Int eq 123");
+    entity.timestamp = (struct slice){0};
+    EXPECT(false, "Timestamp ge datetime'1601-01-01T00:00:00Z'");
+}
+
+static void lets_nan_differ_from_everything(void **state)
+{
+    (void)state;
+    EXPECT(true, "Nan ne 1.0");
+    EXPECT(false, "Nan eq 1.0", "Nan lt 1.0", "Nan ge 1.0");
+}
+
+static void binds_not_then_and_then_or(void **state)
+{
+    (void)state;
+    EXPECT(true, "Int eq 123 or Int eq 1 and Int eq 2",
+        "Int eq 1 and Int eq 2 or Int eq 123", "not (Int eq 1) and Int eq 123",
+        "not(not(Int eq 123))", " ( Int eq 123 ) ",
+        "Int eq 123 and(Text eq 'x' or Bool eq false)",
+        "Int eq 1 or Int eq 2 or Int eq 123", "", "  ");
+    EXPECT(false, "(Int eq 123 or Int eq 1) and Int eq 2",
+        "not (Int eq 123) or Int eq 1", "not (Int eq 1 or Int eq 123)",
+        "Int eq 123 and Int eq 123 and Int eq 5");
+    assert_true(filter_matches(NULL, &entity));
+}
+
+static void names_the_properties_it_reads_once_each(void **state)
+{
+    const struct filter *filter =
+        parse("a eq 1 and b eq 2 or not (a eq 3 and RowKey eq 'x')");
+    size_t count;
+    const struct slice *names = filter_properties(filter, &count);
+
+    (void)state;
+    assert_int_equal(count, 3);
+    assert_true(slice_is(names[0], "a"));
+    assert_true(slice_is(names[1], "b"));
+    assert_true(slice_is(names[2], "RowKey"));
+    filter_properties(parse(""), &count);
+    assert_int_equal(count, 0);
+}
+
+static void says_in_which_column_it_is_wrong(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned column;
+        const char *what;
+    } cases[] = {
+        {"aaa bbb ccc", 5, "expected eq, ne"},
+        {"foo", 4, "expected eq, ne"},
+        {"a eq", 5, "expected a constant"},
+        {"a eq b", 6, "expected a constant"},
+        {"a eq null", 6, "expected a constant"},
+        {"5 eq a", 1, "name of a property"},
+        {"a eq 5 and", 11, "name of a property"},
+        {"a eq 5 b eq 6", 8, "expected and, or, or the end"},
+        {"(a eq 5", 8, "expected and, or, or a )"},
+        {"a eq 5)", 7, "or the end"},
+        {"not a eq 5", 5, "expected ( after not"},
+        {"a EQ 5", 3, "expected eq"},
+        {"a eq 'x", 6, "never closed"},
+        {"a eq 4294967296", 6, "with L behind it"},
+        {"a eq 99999999999999999999", 6, "no number"},
+        {"a eq 9223372036854775808L", 6, "64-bit"},
+        {"a eq 5x", 6, "no number"},
+        {"a eq -", 6, "no number"},
+        {"a eq 1.2.3", 6, "no number"},
+        {"a eq 5LL", 6, "64-bit"},
+        {"a eq datetime'2024-01-01'", 6, "datetime'2024"},
+        {"a eq datetime'2024-01-01T00:00:00+01:00'", 6, "datetime'2024"},
+        {"a eq guid'1'", 6, "guid"},
+        {"a eq X'0'", 6, "two digits"},
+        {"a eq X'0g'", 6, "two digits"},
+        {"a eq time'x'", 6, "no constant begins so"},
+        {"startswith(a,'x')", 11, "expected eq"},
+        {"a add 1 eq 5", 3, "expected eq"},
+        {"caf\xc3\xa9 eq x", 9, "expected a constant"},
+        {"and eq 5", 1, "name of a property"},
+        {"a.b eq 5", 2, "expected eq"},
+        {"a eq 'x' \x01", 10, "or the end"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct slice text = slice_of(cases[i].text);
+        const struct filter *filter = NULL;
+        struct err err = {{0}};
+        char column[32];
+        size_t offset = 9999;
+
+        if (filter_parse(text, &arena, &filter, &err) != TW_INVALID)
+            fail_msg("taken: %s", cases[i].text);
+        assert_null(filter);
+        snprintf(column, sizeof(column), "column %u:", cases[i].column);
+        if (strstr(err.text, column) == NULL ||
+            strstr(err.text, cases[i].what) == NULL)
+            fail_msg("%s: %s", cases[i].text, err.text);
+        assert_int_equal(filter_check(text, &offset, &err), TW_INVALID);
+        assert_true(offset <= text.len);
+        assert_null(strstr(err.text, "column"));
+    }
+}
+
+static void takes_a_nul_for_no_blank(void **state)
+{
+    const struct filter *filter;
+
+    (void)state;
+    assert_int_equal(
+        filter_parse((struct slice){"a eq 5\0", 7}, &arena, &filter, NULL),
+        TW_INVALID);
+    assert_int_equal(
+        filter_parse((struct slice){"a eq '\0'", 8}, &arena, &filter, NULL),
+        TW_OK);
+    assert_int_equal(
+        filter_parse(slice_of("a eq '\xff'"), &arena, &filter, NULL),
+        TW_INVALID);
+}
+
+static void takes_at_most_fifteen_comparisons(void **state)
+{
+    char text[512] = "a eq 0";
+    const struct filter *filter;
+    struct err err;
+
+    (void)state;
+    for (int i = 1; i < 15; i++) {
+        char more[32];
+
+        snprintf(more, sizeof(more), " or n%d eq %d", i, i);
+        strcat(text, more);
+    }
+    parse(text);
+    strcat(text, " or x eq 9");
+    assert_int_equal(
+        filter_parse(slice_of(text), &arena, &filter, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "16th"));
+}
+
+static void bounds_its_depth(void **state)
+{
+    static char deep[100000];
+    const struct filter *filter;
+    struct err err;
+
+    (void)state;
+    memset(deep, '(', sizeof(deep) - 1);
+    assert_int_equal(
+        filter_parse(slice_of(deep), &arena, &filter, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "too many parentheses"));
+    for (size_t i = 0; i + 4 < sizeof(deep); i += 4)
+        memcpy(deep + i, "not(", 4);
+    assert_int_equal(
+        filter_parse(slice_of(deep), &arena, &filter, &err), TW_INVALID);
+    EXPECT(true, "((((((((((((((((Int eq 123))))))))))))))))");
+}
+
+static void quotes_literals_so_that_they_stay_texts(void **state)
+{
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 1000);
+    buf_add_text(&text, "RowKey eq ");
+    filter_add_literal(&text, slice_of("o'brien"));
+    assert_string_equal(buf_text(&text), "RowKey eq 'o''brien'");
+    assert_true(filter_matches(parse(buf_text(&text)), &entity));
+    buf_clear(&text);
+    buf_add_text(&text, "RowKey eq ");
+    filter_add_literal(&text, slice_of("x' or RowKey ne '"));
+    assert_false(filter_matches(parse(buf_text(&text)), &entity));
+    buf_done(&text);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(matches_constants_of_every_type),
+        TEST(orders_values_of_every_type),
+        TEST(orders_texts_by_their_utf16_units),
+        TEST(never_matches_another_type),
+        TEST(never_matches_what_is_missing),
+        TEST(lets_nan_differ_from_everything),
+        TEST(binds_not_then_and_then_or),
+        TEST(names_the_properties_it_reads_once_each),
+        TEST(says_in_which_column_it_is_wrong),
+        TEST(takes_a_nul_for_no_blank),
+        TEST(takes_at_most_fifteen_comparisons),
+        TEST(bounds_its_depth),
+        TEST(quotes_literals_so_that_they_stay_texts),
+    };
+
+    return cmocka_run_group_tests_name("filter", tests, NULL, NULL);
+}
