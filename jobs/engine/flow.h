@@ -38,7 +38,7 @@ enum flow_verdict {
 struct flow_item {
     struct store *store;        /* borrowed for the life of the flow */
     const char *table;          /* borrowed for the life of the flow */
-    struct operation operation; /* copied */
+    struct operation operation; /* copied; of a delete only keys and ETag */
 
     /*
      * decide: the operation met something else than was read, or its outcome

@@ -154,8 +154,7 @@ static enum tw_err attempt_page(
 {
     struct scan *scan = (struct scan *)task;
 
-    return store_scan(
-        scan->spec.store, attempt, &scan->request, scan->next);
+    return store_scan(scan->spec.store, attempt, &scan->request, scan->next);
 }
 
 /* What a page may hold while it comes, for the lanes' budget. */
@@ -212,8 +211,8 @@ static void ask_next(struct scan *scan)
 
 static void rise(struct scan *scan)
 {
-    size_t most = (size_t)scan->top *
-                  (scan->careful ? TOP_RISE_CAREFUL : TOP_RISE);
+    size_t most =
+        (size_t)scan->top * (scan->careful ? TOP_RISE_CAREFUL : TOP_RISE);
     size_t top = PAGE_WANTED_BYTES / scan->mean_bytes;
 
     if (top > most)
@@ -345,8 +344,7 @@ static void copy_spec(struct scan *scan, const struct scan_spec *spec)
     copy->after_row_key = arena_copy(arena, spec->after_row_key);
 }
 
-struct scan *scan_open(
-    struct lanes_client *lanes, const struct scan_spec *spec)
+struct scan *scan_open(struct lanes_client *lanes, const struct scan_spec *spec)
 {
     struct scan *scan = mem_alloc(sizeof *scan);
     struct place after;

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading again what a batch met.
+ *
+ * A refused operation is named by its index, so one get tells what stands in
+ * its way; after a few such rounds the whole range of the batch is read, and
+ * so it is when nothing is named. Deletes need no more than keys and ETags of
+ * that range: what is gone is done, what still has its ETag goes again, and
+ * only what has changed is read whole.
+ */
+#include "jobs/engine/resolve.h"
+
+#include <assert.h>
+
+#include "jobs/engine/flow.h"
+#include "jobs/engine/pack.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/scan.h"
+#include "worker/base/text.h"
+#include "worker/store/lanes.h"
+
+/* Refusals of one pack that are looked at one by one. */
+#define SINGLES_MAX 3
+
+/* Pages of a range that are read before it counts as sparse. */
+#define RANGE_PAGES_MAX 4
+
+/* What one entity may take while it is read, for the lanes' budget. */
+#define GET_BYTES (2 * 1024 * 1024)
+
+enum seen { UNSEEN, SEEN, CHANGED /* to be read whole */ };
+
+struct resolving {
+    struct run *run;
+    struct pack *pack;
+    struct arena scratch; /* of one decision */
+    enum seen seen[BATCH_MAX_OPERATIONS];
+};
+
+/* ---- decisions ---- */
+
+static void ask_kind(struct resolving *r, struct pack_entry *entry,
+    const struct entity *now)
+{
+    struct flow_item *item = &entry->item;
+    struct operation again = {0};
+    struct err why = {""};
+
+    switch (item->decide(item->context, &item->operation, now, &r->scratch,
+        &again, &why)) {
+    case FLOW_SEND:
+        assert(slice_equal(
+            again.entity.row_key, item->operation.entity.row_key));
+        pack_change(r->pack, entry, &again);
+        break;
+    case FLOW_DONE:
+        entry->fate = PACK_DONE;
+        break;
+    case FLOW_SPARE:
+        entry->fate = PACK_SPARED;
+        break;
+    case FLOW_FAIL:
+        pack_fail(r->pack, entry, why.text);
+        break;
+    }
+    arena_clear(&r->scratch);
+}
+
+static bool is_unchanged(
+    const struct operation *sent, const struct entity *now)
+{
+    return sent->type != OPERATION_INSERT &&
+           slice_equal(sent->entity.etag, now->etag);
+}
+
+/* now: the entity as it is, whole; NULL: there is none. */
+static void meet(struct resolving *r, struct pack_entry *entry,
+    const struct entity *now)
+{
+    const struct operation *sent = &entry->item.operation;
+
+    if (!now && sent->type == OPERATION_DELETE)
+        entry->fate = PACK_DONE;
+    else if (!now && sent->type == OPERATION_INSERT)
+        entry->fate = PACK_SEND;
+    else if (now && is_unchanged(sent, now))
+        entry->fate = PACK_SEND;
+    else
+        ask_kind(r, entry, now);
+}
+
+/* The table itself is not there: what was to be deleted is gone. */
+static enum tw_err meet_no_table(struct resolving *r, struct err *err)
+{
+    struct pack *pack = r->pack;
+
+    for (size_t i = 0; i < pack->count; i++) {
+        if (pack->entries[i].item.operation.type != OPERATION_DELETE)
+            return err_fail(
+                err, TW_NOT_FOUND, "table %s does not exist", pack->table);
+        pack->entries[i].fate = PACK_DONE;
+    }
+    return TW_OK;
+}
+
+/* ---- one entity ---- */
+
+struct get {
+    struct lanes_task task; /* first, so that it leads back to the get */
+    const struct pack *pack;
+    struct slice row_key;
+    struct page page;
+};
+
+static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
+{
+    struct get *get = (struct get *)task;
+
+    return store_get(get->pack->store, attempt, get->pack->table,
+        get->pack->partition_key, get->row_key, &get->page);
+}
+
+static enum tw_err read_one(
+    struct resolving *r, struct pack_entry *entry, struct err *err)
+{
+    struct get get = {
+        .task = {.attempt = attempt_get,
+            .repeatable = true,
+            .store = r->pack->store,
+            .partition = pack_partition(r->pack),
+            .bytes = GET_BYTES},
+        .pack = r->pack,
+        .row_key = entry->item.operation.entity.row_key,
+    };
+    enum tw_err code;
+
+    page_init(&get.page);
+    code = lanes_call(r->run->lanes, &get.task);
+    if (code == TW_OK)
+        meet(r, entry, &get.page.entities[0]);
+    else if (code == TW_NOT_FOUND)
+        meet(r, entry, NULL);
+    else
+        (void)err_fail(
+            err, code, "table %s: %s", r->pack->table, get.task.last.err.text);
+    page_done(&get.page);
+    return code == TW_NOT_FOUND ? TW_OK : code;
+}
+
+/* Read each entry that is marked so. */
+static enum tw_err read_each(
+    struct resolving *r, enum seen marked, struct err *err)
+{
+    enum tw_err code = TW_OK;
+
+    for (size_t i = 0; i < r->pack->count && code == TW_OK; i++)
+        if (r->seen[i] == marked)
+            code = read_one(r, &r->pack->entries[i], err);
+    return code;
+}
+
+/* ---- the range ---- */
+
+/*
+ * The least and the greatest RowKey. False where the two orders in which
+ * stores keep keys (UTF-16, code points) do not agree on them.
+ */
+static bool bounds(
+    const struct pack *pack, struct slice *ret_least, struct slice *ret_most)
+{
+    struct slice least = pack->entries[0].item.operation.entity.row_key;
+    struct slice most = least;
+
+    for (size_t i = 1; i < pack->count; i++) {
+        struct slice key = pack->entries[i].item.operation.entity.row_key;
+
+        if (slice_compare(key, least) < 0)
+            least = key;
+        if (slice_compare(key, most) > 0)
+            most = key;
+    }
+    for (size_t i = 0; i < pack->count; i++) {
+        struct slice key = pack->entries[i].item.operation.entity.row_key;
+
+        if (text_utf16_compare(key, least) < 0 ||
+            text_utf16_compare(key, most) > 0)
+            return false;
+    }
+    *ret_least = least;
+    *ret_most = most;
+    return true;
+}
+
+static bool only_deletes(const struct pack *pack)
+{
+    for (size_t i = 0; i < pack->count; i++)
+        if (pack->entries[i].item.operation.type != OPERATION_DELETE)
+            return false;
+    return true;
+}
+
+/* One page of the range; with bare entities what has changed is only noted.
+ * Returns how many entries it held. */
+static size_t meet_page(
+    struct resolving *r, const struct page *page, bool bare)
+{
+    size_t met = 0;
+
+    for (size_t i = 0; i < page->count; i++) {
+        const struct entity *now = &page->entities[i];
+        struct pack_entry *entry = pack_find(r->pack, now->row_key);
+        size_t index;
+
+        if (!entry)
+            continue;
+        index = (size_t)(entry - r->pack->entries);
+        if (r->seen[index] != UNSEEN)
+            continue;
+        met++;
+        if (bare && !is_unchanged(&entry->item.operation, now)) {
+            r->seen[index] = CHANGED;
+            continue;
+        }
+        r->seen[index] = SEEN;
+        meet(r, entry, now);
+    }
+    return met;
+}
+
+/*
+ * Read the pages from the least to the greatest RowKey until every entry was
+ * met. *ret_whole: the range was read to its end, what was not met is gone.
+ */
+static enum tw_err read_pages(struct resolving *r, struct scan *scan, bool bare,
+    bool *ret_whole, struct err *err)
+{
+    const struct page *page = NULL;
+    size_t left = r->pack->count;
+
+    *ret_whole = false;
+    while (left > 0 && scan_pages(scan) < RANGE_PAGES_MAX) {
+        enum tw_err code = scan_next(scan, &page, err);
+
+        if (code != TW_OK)
+            return code;
+        if (!page) {
+            *ret_whole = true;
+            break;
+        }
+        left -= meet_page(r, page, bare);
+    }
+    return TW_OK;
+}
+
+static struct scan *open_range(struct resolving *r, struct slice least,
+    struct slice most, bool bare, struct arena *arena)
+{
+    static const struct slice keys_only[1];
+    struct scan_spec spec = {
+        .store = r->pack->store,
+        .table = r->pack->table,
+        .partition_key = key_range_exact(r->pack->partition_key),
+        /* Everything below "!" is below any key that is longer: only blanks
+         * and what no key may hold come before it. */
+        .row_key = {.has_from = true,
+            .has_below = true,
+            .from = least,
+            .below = arena_format(arena, "%.*s!", SLICE_ARG(most))},
+        .select = bare ? keys_only : NULL,
+    };
+
+    return scan_open(r->run->lanes, &spec);
+}
+
+static enum tw_err meet_the_rest(struct resolving *r, bool whole, size_t named,
+    struct err *err)
+{
+    struct pack *pack = r->pack;
+
+    if (!whole && named < pack->count)
+        return r->seen[named] == UNSEEN
+                   ? read_one(r, &pack->entries[named], err)
+                   : TW_OK;
+    if (!whole)
+        return read_each(r, UNSEEN, err);
+    for (size_t i = 0; i < pack->count; i++)
+        if (r->seen[i] == UNSEEN)
+            meet(r, &pack->entries[i], NULL);
+    return TW_OK;
+}
+
+/* named: the entry that was refused, or pack->count. */
+static enum tw_err read_range(
+    struct resolving *r, size_t named, struct err *err)
+{
+    bool bare = only_deletes(r->pack), whole;
+    struct slice least, most;
+    struct scan *scan;
+    enum tw_err code;
+
+    if (r->pack->count == 1 || !bounds(r->pack, &least, &most))
+        return read_each(r, UNSEEN, err);
+    scan = open_range(r, least, most, bare, &r->pack->arena);
+    code = read_pages(r, scan, bare, &whole, err);
+    scan_close(scan);
+    if (code == TW_NOT_FOUND)
+        return meet_no_table(r, err);
+    if (code == TW_OK)
+        code = read_each(r, CHANGED, err);
+    if (code == TW_OK)
+        code = meet_the_rest(r, whole, named, err);
+    return code;
+}
+
+/* ---- the pack ---- */
+
+static enum tw_err resolve_named(
+    struct resolving *r, size_t named, enum tw_err outcome, struct err *err)
+{
+    struct pack_entry *entry = &r->pack->entries[named];
+
+    if (outcome == TW_NOT_FOUND &&
+        entry->item.operation.type == OPERATION_DELETE) {
+        entry->fate = PACK_DONE;
+        return TW_OK;
+    }
+    return read_one(r, entry, err);
+}
+
+enum tw_err resolve_pack(struct run *run, struct pack *pack, struct err *err)
+{
+    struct resolving r = {.run = run, .pack = pack};
+    enum tw_err outcome = pack->task.outcome, code;
+    size_t named = outcome == TW_UNKNOWN || pack->result->failed > pack->count
+                       ? pack->count
+                       : pack->result->failed;
+
+    if (named < pack->count && outcome == TW_NOT_FOUND &&
+        pack->entries[named].item.operation.type == OPERATION_INSERT)
+        return err_fail(
+            err, TW_NOT_FOUND, "table %s does not exist", pack->table);
+    arena_init(&r.scratch);
+    if (named < pack->count && pack->singles++ < SINGLES_MAX)
+        code = resolve_named(&r, named, outcome, err);
+    else
+        code = read_range(&r, named, err);
+    arena_done(&r.scratch);
+    return code;
+}
