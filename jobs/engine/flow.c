@@ -161,8 +161,8 @@ static void report_failed(struct flow *flow, const struct pack_entry *entry)
     const struct entity *entity = &entry->item.operation.entity;
 
     flow->failed++;
-    flow->run->host->failed(flow->run, entry->item.table,
-        entity->partition_key, entity->row_key, entry->why);
+    flow->run->host->failed(flow->run, entry->item.table, entity->partition_key,
+        entity->row_key, entry->why);
 }
 
 static void settle_entry(struct flow *flow, const struct pack_entry *entry)
@@ -388,8 +388,7 @@ static void cut_all(struct flow *flow)
         cut(flow, flow->open.last);
 }
 
-static struct pack *find_open(
-    struct flow *flow, const struct flow_item *item)
+static struct pack *find_open(struct flow *flow, const struct flow_item *item)
 {
     struct pack *pack = flow->open.first;
 
@@ -422,8 +421,8 @@ static void make_room_for_ticket(struct flow *flow)
         return;
     cut_all(flow);
     send_ready(flow);
-    while (flow->broken == TW_OK &&
-           flow->ticket - flow->low_water >= TICKETS_MAX)
+    while (
+        flow->broken == TW_OK && flow->ticket - flow->low_water >= TICKETS_MAX)
         wait_one(flow);
 }
 
@@ -489,8 +488,8 @@ enum tw_err flow_drain(struct flow *flow, struct err *err)
 {
     cut_all(flow);
     send_ready(flow);
-    while (flow->broken == TW_OK &&
-           (flow->ready.first || flow->under_way.first))
+    while (
+        flow->broken == TW_OK && (flow->ready.first || flow->under_way.first))
         wait_one(flow);
     return outcome_of(flow, err);
 }

@@ -20,9 +20,8 @@
 static size_t encoded_bytes(const struct operation *operation)
 {
     const struct entity *entity = &operation->entity;
-    size_t bytes =
-        OPERATION_BYTES +
-        KEY_FACTOR * (entity->partition_key.len + entity->row_key.len);
+    size_t bytes = OPERATION_BYTES + KEY_FACTOR * (entity->partition_key.len +
+                                                      entity->row_key.len);
 
     if (operation->type == OPERATION_DELETE)
         return bytes;
@@ -38,8 +37,8 @@ static size_t max_bytes(const struct store *store)
                                          : BATCH_MAX_BYTES;
 }
 
-static void copy_operation(struct operation *to, struct arena *arena,
-    const struct operation *from)
+static void copy_operation(
+    struct operation *to, struct arena *arena, const struct operation *from)
 {
     struct entity bare = from->entity;
 
@@ -113,8 +112,7 @@ static void append(struct pack *pack, const struct pack_entry *from)
     }
     entry = &pack->entries[pack->count];
     *entry = *from;
-    copy_operation(
-        &entry->item.operation, &pack->arena, &from->item.operation);
+    copy_operation(&entry->item.operation, &pack->arena, &from->item.operation);
     pack->bytes += encoded_bytes(&entry->item.operation);
     if (pack->count > 0 && slice_compare(entry->item.operation.entity.row_key,
                                pack->last_row_key) < 0)
@@ -123,8 +121,7 @@ static void append(struct pack *pack, const struct pack_entry *from)
     pack->count++;
 }
 
-void pack_add(
-    struct pack *pack, const struct flow_item *item, uint64_t ticket)
+void pack_add(struct pack *pack, const struct flow_item *item, uint64_t ticket)
 {
     struct pack_entry entry = {
         .item = *item,

@@ -40,7 +40,7 @@ struct pack {
 
     struct pack_entry *entries;
     size_t count, room;
-    size_t bytes;           /* when encoded, counted generously */
+    size_t bytes;              /* when encoded, counted generously */
     struct slice last_row_key; /* of the entries, while they are in order */
     bool in_order;
 
@@ -65,8 +65,7 @@ bool pack_takes(const struct pack *pack, const struct flow_item *item);
  * or would be too large, nor when it has the same key already. */
 bool pack_has_room(const struct pack *pack, const struct flow_item *item);
 
-void pack_add(
-    struct pack *pack, const struct flow_item *item, uint64_t ticket);
+void pack_add(struct pack *pack, const struct flow_item *item, uint64_t ticket);
 
 /* pack_find: the entry of that RowKey, or NULL. */
 struct pack_entry *pack_find(const struct pack *pack, struct slice row_key);

@@ -39,18 +39,18 @@ struct resolving {
 
 /* ---- decisions ---- */
 
-static void ask_kind(struct resolving *r, struct pack_entry *entry,
-    const struct entity *now)
+static void ask_kind(
+    struct resolving *r, struct pack_entry *entry, const struct entity *now)
 {
     struct flow_item *item = &entry->item;
     struct operation again = {0};
     struct err why = {""};
 
-    switch (item->decide(item->context, &item->operation, now, &r->scratch,
-        &again, &why)) {
+    switch (item->decide(
+        item->context, &item->operation, now, &r->scratch, &again, &why)) {
     case FLOW_SEND:
-        assert(slice_equal(
-            again.entity.row_key, item->operation.entity.row_key));
+        assert(
+            slice_equal(again.entity.row_key, item->operation.entity.row_key));
         pack_change(r->pack, entry, &again);
         break;
     case FLOW_DONE:
@@ -66,16 +66,15 @@ static void ask_kind(struct resolving *r, struct pack_entry *entry,
     arena_clear(&r->scratch);
 }
 
-static bool is_unchanged(
-    const struct operation *sent, const struct entity *now)
+static bool is_unchanged(const struct operation *sent, const struct entity *now)
 {
     return sent->type != OPERATION_INSERT &&
            slice_equal(sent->entity.etag, now->etag);
 }
 
 /* now: the entity as it is, whole; NULL: there is none. */
-static void meet(struct resolving *r, struct pack_entry *entry,
-    const struct entity *now)
+static void meet(
+    struct resolving *r, struct pack_entry *entry, const struct entity *now)
 {
     const struct operation *sent = &entry->item.operation;
 
@@ -201,8 +200,7 @@ static bool only_deletes(const struct pack *pack)
 
 /* One page of the range; with bare entities what has changed is only noted.
  * Returns how many entries it held. */
-static size_t meet_page(
-    struct resolving *r, const struct page *page, bool bare)
+static size_t meet_page(struct resolving *r, const struct page *page, bool bare)
 {
     size_t met = 0;
 
@@ -272,8 +270,8 @@ static struct scan *open_range(struct resolving *r, struct slice least,
     return scan_open(r->run->lanes, &spec);
 }
 
-static enum tw_err meet_the_rest(struct resolving *r, bool whole, size_t named,
-    struct err *err)
+static enum tw_err meet_the_rest(
+    struct resolving *r, bool whole, size_t named, struct err *err)
 {
     struct pack *pack = r->pack;
 

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Entities on disk before they are deleted. Lines gather in memory and are
+ * written and made durable by archive_sync(), which the caller asks for once
+ * for many entities.
+ *
+ * A file ends after a whole line, always: what a crash has torn is cut off
+ * when the file is opened again, what a full disk has torn at once.
+ */
+#include "jobs/engine/archive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+
+#define FOLDER_MODE 0700
+#define FILE_MODE 0600
+
+/* Lines that gather before they are written; one entity in JSON may take a
+ * few MiB. */
+#define GATHER_BYTES (256 * 1024)
+#define LINE_MAX_BYTES (16 * 1024 * 1024)
+
+/* How much is read at a time in search of the last whole line. */
+#define LOOK_BYTES 4096
+
+#define EXIT_TAKE_UP_AGAIN 75
+
+struct file {
+    char *table, *path;
+    int at;
+    off_t size;       /* of what was written whole */
+    struct buf lines; /* not yet written */
+    bool dirty;       /* written, not yet durable */
+    struct file *next;
+};
+
+struct archive {
+    char *folder; /* of the run */
+    int at;       /* that folder, open */
+    int32_t epoch;
+    bool dirty; /* a file was made in it */
+    struct file *files;
+};
+
+static enum tw_err fail(struct err *err, const char *did, const char *path)
+{
+    return err_fail(
+        err, TW_FULL, "archive: cannot %s %s: %s", did, path, strerror(errno));
+}
+
+/* What a failed fsync lost cannot be known, and asking again may lie. */
+static void sync_or_end(int at, const char *path)
+{
+    if (fsync(at) == 0)
+        return;
+    log_error("archive", "cannot make %s durable: %s; ending, the run can be "
+                         "taken up again",
+        path, strerror(errno));
+    _exit(EXIT_TAKE_UP_AGAIN);
+}
+
+/* ---- folders ---- */
+
+static enum tw_err open_folder(const char *path, int *ret, struct err *err);
+
+/* make_folder: path and, where they are missing, all above it; durable. */
+static enum tw_err make_folder(const char *path, struct err *err)
+{
+    const char *name = strrchr(path, '/');
+    char *parent = mem_text(path, name > path ? (size_t)(name - path) : 1);
+    int at;
+    enum tw_err code = open_folder(parent, &at, err);
+
+    if (code == TW_OK) {
+        if (mkdir(path, FOLDER_MODE) == 0)
+            sync_or_end(at, parent);
+        else if (errno != EEXIST)
+            code = fail(err, "make", path);
+        (void)close(at);
+    }
+    mem_free(parent);
+    return code;
+}
+
+/* Only what is missing is made: above it there may be folders that may be
+ * passed through and not be read. */
+static enum tw_err open_folder(const char *path, int *ret, struct err *err)
+{
+    int at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (at < 0 && errno == ENOENT && strcmp(path, "/") != 0) {
+        enum tw_err code = make_folder(path, err);
+
+        if (code != TW_OK)
+            return code;
+        at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (at < 0)
+        return fail(err, "open", path);
+    *ret = at;
+    return TW_OK;
+}
+
+/* ---- files ---- */
+
+/* How much of the file is whole lines; -1: errno says why not. */
+static off_t whole_lines(int at, off_t size)
+{
+    char block[LOOK_BYTES];
+
+    while (size > 0) {
+        off_t from = size > LOOK_BYTES ? size - LOOK_BYTES : 0;
+        ssize_t got = pread(at, block, (size_t)(size - from), from);
+        const char *newline;
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got != size - from)
+            return -1;
+        newline = memrchr(block, '\n', (size_t)got);
+        if (newline)
+            return from + (newline - block) + 1;
+        size = from;
+    }
+    return 0;
+}
+
+/* Cut off a line that a crash has torn. */
+static bool mend(int at, off_t *ret_size)
+{
+    struct stat info;
+    off_t whole;
+
+    if (fstat(at, &info) != 0)
+        return false;
+    whole = whole_lines(at, info.st_size);
+    if (whole < 0 || (whole < info.st_size && ftruncate(at, whole) != 0))
+        return false;
+    *ret_size = whole;
+    return true;
+}
+
+static enum tw_err open_file(struct archive *archive, const char *table,
+    struct file **ret, struct err *err)
+{
+    struct file *file = mem_alloc(sizeof *file);
+    char *name = mem_format("%d-%s.jsonl", archive->epoch, table);
+    enum tw_err code = TW_OK;
+
+    file->path = mem_format("%s/%s", archive->folder, name);
+    file->at = openat(archive->at, name,
+        O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+    if (file->at < 0 || !mend(file->at, &file->size))
+        code = fail(err, "open", file->path);
+    mem_free(name);
+    if (code != TW_OK) {
+        if (file->at >= 0)
+            (void)close(file->at);
+        mem_free(file->path);
+        mem_free(file);
+        return code;
+    }
+    file->table = mem_text(table, strlen(table));
+    buf_init(&file->lines, GATHER_BYTES + LINE_MAX_BYTES);
+    file->next = archive->files;
+    archive->files = file;
+    archive->dirty = true;
+    *ret = file;
+    return TW_OK;
+}
+
+static enum tw_err find_file(struct archive *archive, const char *table,
+    struct file **ret, struct err *err)
+{
+    for (struct file *file = archive->files; file; file = file->next) {
+        if (strcmp(file->table, table) == 0) {
+            *ret = file;
+            return TW_OK;
+        }
+    }
+    return open_file(archive, table, ret, err);
+}
+
+/* write_all: false: errno says why; the file may hold a part of it. */
+static bool write_all(int at, const char *from, size_t len)
+{
+    while (len > 0) {
+        ssize_t wrote = write(at, from, len);
+
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return false;
+        from += wrote;
+        len -= (size_t)wrote;
+    }
+    return true;
+}
+
+/* Write what has gathered. The lines stay where it fails, so that they can be
+ * written once there is room. */
+static enum tw_err write_lines(struct file *file, struct err *err)
+{
+    if (file->lines.len == 0)
+        return TW_OK;
+    if (!write_all(file->at, file->lines.at, file->lines.len)) {
+        enum tw_err code = fail(err, "write", file->path);
+
+        /* Best effort: opening it again mends it as well. */
+        if (ftruncate(file->at, file->size) != 0)
+            err_prefix(err, "the file ends in a torn line");
+        return code;
+    }
+    file->size += (off_t)file->lines.len;
+    file->dirty = true;
+    /* Given up rather than kept: one large entity would hold its size for as
+     * long as the run takes. */
+    buf_done(&file->lines);
+    buf_init(&file->lines, GATHER_BYTES + LINE_MAX_BYTES);
+    return TW_OK;
+}
+
+/* ---- the archive ---- */
+
+enum tw_err archive_open(const char *folder, const char *job, const char *id,
+    int32_t epoch, struct archive **ret, struct err *err)
+{
+    struct archive *archive = mem_alloc(sizeof *archive);
+    enum tw_err code;
+
+    archive->epoch = epoch;
+    archive->folder = mem_format("%s/%s/%s", folder, job, id);
+    code = open_folder(archive->folder, &archive->at, err);
+    if (code != TW_OK) {
+        mem_free(archive->folder);
+        mem_free(archive);
+        return code;
+    }
+    *ret = archive;
+    return TW_OK;
+}
+
+enum tw_err archive_add(struct archive *archive, const char *table,
+    const struct entity *entity, struct err *err)
+{
+    struct file *file = NULL;
+    enum tw_err code = find_file(archive, table, &file, err);
+
+    if (code != TW_OK)
+        return code;
+    if (file->lines.len >= GATHER_BYTES)
+        code = write_lines(file, err);
+    if (code != TW_OK)
+        return code;
+    entity_write(entity, &file->lines);
+    buf_add_char(&file->lines, '\n');
+    if (!file->lines.overflow)
+        return TW_OK;
+    return err_fail(err, TW_TOO_LARGE,
+        "archive: an entity of table %s is more than %d bytes as a line", table,
+        LINE_MAX_BYTES);
+}
+
+enum tw_err archive_sync(struct archive *archive, struct err *err)
+{
+    for (struct file *file = archive->files; file; file = file->next) {
+        enum tw_err code = write_lines(file, err);
+
+        if (code != TW_OK)
+            return code;
+        if (file->dirty)
+            sync_or_end(file->at, file->path);
+        file->dirty = false;
+    }
+    if (archive->dirty)
+        sync_or_end(archive->at, archive->folder);
+    archive->dirty = false;
+    return TW_OK;
+}
+
+void archive_close(struct archive *archive)
+{
+    if (!archive)
+        return;
+    while (archive->files) {
+        struct file *file = archive->files;
+
+        archive->files = file->next;
+        (void)close(file->at);
+        buf_done(&file->lines);
+        mem_free(file->table);
+        mem_free(file->path);
+        mem_free(file);
+    }
+    (void)close(archive->at);
+    mem_free(archive->folder);
+    mem_free(archive);
+}
