@@ -531,13 +531,34 @@ static enum tw_err decode_array(
     return code;
 }
 
+/* Whether tree, NULL for null, is what the slicer saw. */
+static bool is_of_type(struct json_object *tree, enum json_type type)
+{
+    switch (json_object_get_type(tree)) {
+    case json_type_null:
+        return type == JSON_NULL;
+    case json_type_boolean:
+        return type == JSON_BOOLEAN;
+    case json_type_int:
+    case json_type_double:
+        return type == JSON_NUMBER;
+    case json_type_string:
+        return type == JSON_STRING;
+    case json_type_array:
+        return type == JSON_ARRAY;
+    case json_type_object:
+        return type == JSON_OBJECT;
+    }
+    return false;
+}
+
 /* Put what json-c decoded beside what was sliced. */
 static enum tw_err decode(
     const struct decoder *decoder, struct json_object *tree, struct json *value)
 {
     struct json_member *member = &value->member;
 
-    if ((member->type == JSON_NULL) != (tree == NULL))
+    if (!is_of_type(tree, member->type))
         mem_exhausted();
     switch (member->type) {
     case JSON_NULL:

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Buffers: what fits, what does not, who owns it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/mem.h"
+
+static void an_empty_buffer_is_an_empty_text(void **state)
+{
+    struct buf buf;
+    char *taken;
+
+    (void)state;
+    buf_init(&buf, 10);
+    assert_string_equal(buf_text(&buf), "");
+    assert_int_equal(buf_slice(&buf).len, 0);
+    buf_add(&buf, NULL, 0);
+    assert_false(buf.overflow);
+    taken = buf_take(&buf);
+    assert_string_equal(taken, "");
+    mem_free(taken);
+    buf_done(&buf);
+}
+
+static void additions_follow_each_other(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 1000);
+    buf_add_text(&buf, "a");
+    buf_add_char(&buf, '\0');
+    buf_add_slice(&buf, slice_of("bc"));
+    buf_add_format(&buf, "%03d", 7);
+    assert_int_equal(buf.len, 7);
+    assert_memory_equal(buf_text(&buf), "a\0bc007", 8);
+    buf_done(&buf);
+    assert_null(buf.at);
+}
+
+static void a_buffer_fills_to_its_last_byte(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 5);
+    buf_add_text(&buf, "abc");
+    buf_add_format(&buf, "%s", "de");
+    assert_false(buf.overflow);
+    assert_string_equal(buf_text(&buf), "abcde");
+    assert_true(buf.room <= 6);
+    buf_done(&buf);
+}
+
+static void what_does_not_fit_is_dropped_whole_as_is_what_follows(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 5);
+    buf_add_text(&buf, "abc");
+    buf_add_text(&buf, "def");
+    assert_true(buf.overflow);
+    buf_add_char(&buf, 'g');
+    buf_add_format(&buf, "%s", "");
+    assert_string_equal(buf_text(&buf), "abc");
+    buf_clear(&buf);
+    assert_false(buf.overflow);
+    assert_string_equal(buf_text(&buf), "");
+    buf_add_format(&buf, "%s", "123456");
+    assert_true(buf.overflow);
+    assert_int_equal(buf.len, 0);
+    buf_done(&buf);
+}
+
+static void a_length_near_the_largest_does_not_wrap(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 100);
+    buf_add_char(&buf, 'a');
+    buf_add(&buf, "", SIZE_MAX);
+    assert_true(buf.overflow);
+    assert_string_equal(buf_text(&buf), "a");
+    buf_done(&buf);
+}
+
+static void a_buffer_grows_byte_by_byte(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, SIZE_MAX);
+    for (int i = 0; i < 10000; i++) {
+        buf_add_char(&buf, (char)('a' + i % 26));
+        assert_int_equal(buf.at[buf.len], '\0');
+    }
+    assert_int_equal(buf.len, 10000);
+    for (int i = 0; i < 10000; i++)
+        assert_int_equal(buf.at[i], 'a' + i % 26);
+    buf_done(&buf);
+}
+
+static void what_is_taken_is_the_callers(void **state)
+{
+    struct buf buf;
+    char *taken;
+
+    (void)state;
+    buf_init(&buf, 10);
+    buf_add_text(&buf, "mine");
+    taken = buf_take(&buf);
+    buf_add_text(&buf, "next");
+    assert_string_equal(taken, "mine");
+    assert_string_equal(buf_text(&buf), "next");
+    mem_free(taken);
+    buf_done(&buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_buffer_is_an_empty_text),
+        cmocka_unit_test(additions_follow_each_other),
+        cmocka_unit_test(a_buffer_fills_to_its_last_byte),
+        cmocka_unit_test(what_does_not_fit_is_dropped_whole_as_is_what_follows),
+        cmocka_unit_test(a_length_near_the_largest_does_not_wrap),
+        cmocka_unit_test(a_buffer_grows_byte_by_byte),
+        cmocka_unit_test(what_is_taken_is_the_callers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
