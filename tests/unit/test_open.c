@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* Stores from the configuration: four ways to name credentials, and what is
+ * said where they do not fit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "worker/store/open.h"
+#include "worker/store/store.h"
+
+/* The key that everybody knows: the emulator's. */
+#define KEY                                                                    \
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTO"  \
+    "tr/KBHBeksoGMGw=="
+#define SAS "sv=2019-02-02&ss=qt&srt=sco&sp=rwdlacup&sig=c2VjcmV0c2VjcmV0"
+#define COUNT(table) (sizeof(table) / sizeof(*(table)))
+
+struct fixture {
+    struct arena arena;
+    struct problems problems;
+    char folder[1000];
+};
+
+static int setup(void **state)
+{
+    struct fixture *fixture = test_malloc(sizeof(*fixture));
+
+    arena_init(&fixture->arena);
+    problems_init(&fixture->problems);
+    assert_non_null(getcwd(fixture->folder, sizeof(fixture->folder)));
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    problems_done(&fixture->problems);
+    arena_done(&fixture->arena);
+    test_free(fixture);
+    return 0;
+}
+
+static struct store_config *load(struct fixture *fixture, const char *text)
+{
+    struct yaml_node *node = yaml_read(
+        "t.yaml", slice_of(text), &fixture->arena, &fixture->problems);
+
+    assert_non_null(node);
+    return store_config_load(
+        "cloud", node, fixture->folder, &fixture->arena, &fixture->problems);
+}
+
+static void write_file(const char *path, const void *bytes, size_t len)
+{
+    FILE *to = fopen(path, "w");
+
+    assert_non_null(to);
+    assert_int_equal(fwrite(bytes, 1, len, to), len);
+    assert_int_equal(fclose(to), 0);
+}
+
+static void relative_paths_start_at_the_folder(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_config *config;
+
+    strcpy(fixture->folder, "/var/lib/x");
+    config = load(fixture, "embedded: a/b.db\n");
+    assert_non_null(config);
+    assert_string_equal(config->name, "cloud");
+    assert_false(config->is_azure);
+    assert_string_equal(config->path.at, "/var/lib/x/a/b.db");
+    config = load(fixture, "embedded: /tmp/b.db\n");
+    assert_string_equal(config->path.at, "/tmp/b.db");
+    config = load(fixture, "azure: {connection_string_file: storage}\n");
+    assert_true(config->is_azure);
+    assert_string_equal(
+        config->connection_string_file.at, "/var/lib/x/storage");
+}
+
+static const struct {
+    const char *text;
+    unsigned line, column;
+    const char *problem;
+} wrong[] = {
+    {"{}\n", 1, 1,
+        "store cloud wants one of embedded (a file) and azure (a map)"},
+    {"embedded: a.db\nazure: {connection_string: x}\n", 1, 1,
+        "store cloud wants one of embedded (a file) and azure (a map)"},
+    {"embeded: a.db\n", 1, 1,
+        "unknown key 'embeded' in store cloud, did you mean 'embedded'?"},
+    {"embedded: [a.db]\n", 1, 11, "embedded wants a text, not a list"},
+    {"embedded: ''\n", 1, 11, "embedded is empty"},
+    {"- embedded\n", 1, 1, "store cloud wants a map of keys, not a list"},
+    {"azure: x\n", 1, 8, "azure wants a map of keys, not 'x'"},
+    {"azure: {}\n", 1, 8,
+        "azure wants one of connection_string, connection_string_file, or "
+        "account with key_file or sas_file"},
+    {"azure: {account: abc}\n", 1, 8,
+        "azure wants one of connection_string, connection_string_file, or "
+        "account with key_file or sas_file"},
+    {"azure: {connection_string: a, connection_string_file: b}\n", 1, 8,
+        "azure wants only one of connection_string, connection_string_file, "
+        "or account with key_file or sas_file"},
+    {"azure: {account: abc, key_file: a, sas_file: b}\n", 1, 8,
+        "azure wants only one of connection_string, connection_string_file, "
+        "or account with key_file or sas_file"},
+    {"azure: {key_file: b}\n", 1, 8, "key_file wants account beside it"},
+    {"azure:\n  connection_string: x\n  account: abc\n", 3, 12,
+        "account stands with key_file or sas_file; a connection string names "
+        "it itself"},
+    {"azure: {account: My_Account, key_file: b}\n", 1, 18,
+        "account wants 3 to 24 lower-case letters and digits, not "
+        "'My_Account'"},
+    {"azure: {account: abc, identity: managed}\n", 1, 33,
+        "managed and workload identity are not supported yet: use "
+        "connection_string_file, key_file or sas_file"},
+    {"azure: {connection_string: x, allow_http: yes}\n", 1, 43,
+        "allow_http wants true or false, not 'yes'"},
+    {"azure: {conection_string: x}\n", 1, 9,
+        "unknown key 'conection_string' in azure, did you mean "
+        "'connection_string'?"},
+};
+
+static void a_wrong_entry_is_refused_at_its_place(void **state)
+{
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        struct fixture *fixture;
+
+        setup((void **)&fixture);
+        assert_null(load(fixture, wrong[i].text));
+        assert_int_equal(fixture->problems.errors, 1);
+        assert_string_equal(fixture->problems.list[0].text, wrong[i].problem);
+        assert_int_equal(fixture->problems.list[0].mark.line, wrong[i].line);
+        assert_int_equal(
+            fixture->problems.list[0].mark.column, wrong[i].column);
+        teardown((void **)&fixture);
+    }
+    (void)state;
+}
+
+static void an_unset_variable_is_an_error_only_at_opening(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_config *config;
+    struct store *store = NULL;
+    struct err err;
+
+    unsetenv("NOT_SET_HERE");
+    config = load(fixture,
+        "azure:\n  connection_string_file: \"${NOT_SET_HERE}/storage\"\n");
+    assert_non_null(config);
+    assert_string_equal(config->unset, "NOT_SET_HERE");
+    assert_int_equal(store_open(config, &store, &err), TW_INVALID);
+    assert_string_equal(err.text,
+        "store cloud: the environment variable NOT_SET_HERE, which it needs, "
+        "is not set");
+    assert_null(store);
+}
+
+/* Opens the entry; the sentence where that fails, else "". */
+static const char *try_open(
+    struct fixture *fixture, const char *text, struct err *err)
+{
+    struct store_config *config = load(fixture, text);
+    struct store *store = NULL;
+
+    assert_non_null(config);
+    err->text[0] = '\0';
+    if (store_open(config, &store, err) == TW_OK)
+        store_close(store);
+    else
+        assert_null(store);
+    return err->text;
+}
+
+static void the_embedded_file_is_created(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err;
+    struct stat about;
+
+    assert_string_equal(try_open(fixture, "embedded: new.db\n", &err), "");
+    assert_int_equal(stat("new.db", &about), 0);
+}
+
+static void an_embedded_file_in_no_folder_is_refused(void **state)
+{
+    struct err err;
+
+    assert_non_null(strstr(
+        try_open(*state, "embedded: nowhere/new.db\n", &err), "nowhere"));
+}
+
+static void every_way_to_name_credentials_opens(void **state)
+{
+    static const char cloud[] =
+        "\n DefaultEndpointsProtocol=https;AccountName=abc;AccountKey=" KEY
+        ";EndpointSuffix=core.windows.net \r\n";
+    struct fixture *fixture = *state;
+    struct err err;
+
+    write_file("whole", cloud, sizeof(cloud) - 1);
+    write_file("key", KEY "\n", strlen(KEY) + 1);
+    write_file("sas", "?" SAS "\n", strlen(SAS) + 2);
+    setenv("EMULATOR", "UseDevelopmentStorage=true", 1);
+    assert_string_equal(
+        try_open(fixture, "azure: {connection_string_file: whole}\n", &err),
+        "");
+    assert_string_equal(
+        try_open(
+            fixture, "azure: {connection_string: \"${EMULATOR}\"}\n", &err),
+        "");
+    assert_string_equal(
+        try_open(fixture, "azure: {account: abc, key_file: key}\n", &err), "");
+    assert_string_equal(
+        try_open(fixture, "azure: {account: abc, sas_file: sas}\n", &err), "");
+}
+
+static void a_file_that_is_no_credential_is_named_but_not_shown(void **state)
+{
+    struct fixture *fixture = *state;
+    char large[9000];
+    struct err err;
+
+    memset(large, 'a', sizeof(large));
+    write_file("large", large, sizeof(large));
+    write_file("empty", " \n", 2);
+    write_file("two", "secretone\nsecrettwo\n", 20);
+    write_file("nul", "secret\0x", 8);
+    write_file("both", "AccountName=abc;AccountKey=c2VjcmV0", 35);
+    assert_non_null(strstr(
+        try_open(fixture, "azure: {connection_string_file: gone}\n", &err),
+        "/gone: No such file"));
+    assert_non_null(
+        strstr(try_open(fixture, "azure: {connection_string_file: .}\n", &err),
+            "Is a directory"));
+    assert_non_null(strstr(
+        try_open(fixture, "azure: {connection_string_file: large}\n", &err),
+        "/large has 8192 bytes or more"));
+    assert_non_null(strstr(
+        try_open(fixture, "azure: {connection_string_file: empty}\n", &err),
+        "/empty is empty"));
+    assert_non_null(strstr(
+        try_open(fixture, "azure: {connection_string_file: two}\n", &err),
+        "/two is not one line"));
+    assert_null(strstr(err.text, "secret"));
+    assert_non_null(strstr(
+        try_open(fixture, "azure: {account: abc, sas_file: nul}\n", &err),
+        "/nul is not one line"));
+    assert_non_null(strstr(
+        try_open(fixture, "azure: {account: abc, key_file: both}\n", &err),
+        "/both holds more than a key"));
+    assert_null(strstr(err.text, "c2VjcmV0"));
+}
+
+static void http_is_refused_but_to_this_host_or_on_demand(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err;
+
+#define HTTP                                                                   \
+    "azure:\n  connection_string: AccountName=abc;AccountKey=" KEY             \
+    ";TableEndpoint=http://example.com/abc;"                                   \
+    "QueueEndpoint=http://example.com/abcq\n"
+    assert_string_not_equal(try_open(fixture, HTTP, &err), "");
+    assert_null(strstr(err.text, "Eby8"));
+    assert_string_equal(
+        try_open(fixture, HTTP "  allow_http: true\n", &err), "");
+#undef HTTP
+}
+
+static void a_wrong_connection_string_does_not_show_its_key(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err;
+
+    assert_string_not_equal(
+        try_open(fixture,
+            "azure: {connection_string: 'AccountName=abc;AccountKey=sec ret'}",
+            &err),
+        "");
+    assert_memory_equal(err.text, "store cloud: ", 13);
+    assert_null(strstr(err.text, "sec ret"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(relative_paths_start_at_the_folder),
+        TEST(a_wrong_entry_is_refused_at_its_place),
+        TEST(an_unset_variable_is_an_error_only_at_opening),
+        TEST(the_embedded_file_is_created),
+        TEST(an_embedded_file_in_no_folder_is_refused),
+        TEST(every_way_to_name_credentials_opens),
+        TEST(a_file_that_is_no_credential_is_named_but_not_shown),
+        TEST(http_is_refused_but_to_this_host_or_on_demand),
+        TEST(a_wrong_connection_string_does_not_show_its_key),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
