@@ -197,13 +197,12 @@ static void make_url(
 {
     const struct endpoint *endpoint = call_endpoint(call);
     const char *sas = call->azure->account->sas;
+    size_t path_begin = strlen(endpoint->origin), path_end;
     char separator = '?';
 
     buf_add_format(url, "%s%s", endpoint->origin, endpoint->path);
     buf_add_slice(url, buf_slice(&call->path));
-    *ret_path = buf_slice(url);
-    ret_path->at += strlen(endpoint->origin);
-    ret_path->len -= strlen(endpoint->origin);
+    path_end = url->len;
     if (call->query.len > 0) {
         buf_add_char(url, separator);
         buf_add_slice(url, buf_slice(&call->query));
@@ -211,16 +210,18 @@ static void make_url(
     }
     if (sas != NULL)
         buf_add_format(url, "%c%s", separator, sas);
+    *ret_path =
+        (struct slice){buf_text(url) + path_begin, path_end - path_begin};
 }
 
 static void log_call(const struct call *call, int64_t begun_ms)
 {
     log_debug(call->azure->log_name,
-        "%s %s: %d%s%s in %lld ms, %zu bytes sent, %zu received",
-        call->operation, call->target, call->answer.status,
-        call->error.code[0] != '\0' ? " " : "", call->error.code,
-        (long long)(world_boot_ms() - begun_ms), call->body.len,
-        call->answer.body.len);
+        "%s%s%s: %d%s%s in %lld ms, %zu bytes sent, %zu received",
+        call->operation, call->target[0] != '\0' ? " " : "", call->target,
+        call->answer.status, call->error.code[0] != '\0' ? " " : "",
+        call->error.code, (long long)(world_boot_ms() - begun_ms),
+        call->body.len, call->answer.body.len);
 }
 
 /* What the answer tells whatever its status. */
