@@ -47,7 +47,7 @@ struct job_estimate_table {
     bool table_scan; /* found by a filter alone */
     bool incomplete; /* counting ended at a limit: "at least" */
     int64_t entities, batches, pages;
-    char *first_keys[5]; /* "PartitionKey/RowKey" for people; owned */
+    const char *first_keys[5]; /* "PartitionKey/RowKey" for people */
 };
 
 struct job_estimate {

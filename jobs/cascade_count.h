@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* What a cascade would delete, counted: for --dry-run and refuse_above. */
+#ifndef TW_JOBS_CASCADE_COUNT_H
+#define TW_JOBS_CASCADE_COUNT_H
+
+#include <stdint.h>
+
+#include "jobs/cascade_walk.h"
+#include "jobs/job.h"
+#include "worker/base/err.h"
+
+/*
+ * cascade_count: walk plan and count into ret (initialised here; release with
+ * arena_done(&ret->arena)), one line a table. Writes nothing.
+ *
+ * limit  -1: none. Else TW_TOO_LARGE as soon as there are more: err says so,
+ *        and ret has what was counted until then.
+ * Others as walk_run().
+ */
+TW_MUST_USE enum tw_err cascade_count(const struct walk_plan *plan,
+    int64_t limit, struct job_estimate *ret, struct err *err);
+
+#endif

@@ -1,0 +1,1070 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cascade-delete: a parent and everything under it, and not one entity more.
+ *
+ * The tombstone is the lock. It is merged into the parent before anything is
+ * deleted, with the name of this run beside it, so that writers stop adding
+ * children and no other run works on the same parent. Then:
+ *
+ *   hold the parent      every pass begins by reading it: is it still ours?
+ *   walk                 delete what is under it, leaves first
+ *   look again           a while after the tombstone, for late children; an
+ *                        entity with children of its own goes only in the last
+ *                        look, once nothing was met under it
+ *   delete the parent    once a look met nothing at all
+ *
+ * Everything is decided by what is read, and every change carries the ETag
+ * that was read, so an attempt may end anywhere and the next one goes on.
+ */
+#include "jobs/cascade_delete.h"
+
+#include "jobs/cascade_count.h"
+#include "jobs/cascade_rules.h"
+#include "jobs/cascade_walk.h"
+#include "jobs/engine/archive.h"
+#include "jobs/engine/call.h"
+#include "jobs/engine/flow.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/template.h"
+#include "jobs/job.h"
+#include "worker/base/json.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/store.h"
+
+#define CHECKPOINT_VERSION 1
+#define CHECKPOINT_MAX_BYTES (60 * 1024) /* a String property holds 64 KiB */
+
+/* Batches of one run under way at once. */
+#define BATCHES_IN_FLIGHT 16
+
+/* How often the parent is read again because somebody changed it between
+ * reading and writing, before the attempt gives up for now. */
+#define PARENT_TRIES 20
+
+/* When to look again whether another run has left the parent. */
+#define OTHER_RUN_MS 5000
+
+/* The service ends a request after 30 s: what was sent before has landed or
+ * never will. */
+#define LATE_WRITE_MS 30000
+
+#define PHASE_PARENT "parent"
+
+/* Places in the walk whose leaves are not all deleted yet. */
+#define MILESTONES 32
+
+struct milestone {
+    uint64_t ticket;  /* settled up to here: the place is reached */
+    char *checkpoint; /* owned */
+};
+
+/* What the operations of a page ask again when they meet something else. */
+struct held {
+    struct cascade_run *c;
+    struct match *match;
+    uint64_t ticket; /* the last one that may ask */
+    struct held *next;
+};
+
+/* One attempt. */
+struct cascade_run {
+    const struct cascade *cascade;
+    const struct job_stores *stores;
+    struct run *run;
+    struct err *err;
+    enum run_end end; /* how it ended, once a step returned false */
+
+    struct arena arena; /* the parent's keys and the owner's name */
+    struct slice partition_key, row_key;
+    char *owner;        /* JOB/ID, the value of TablewardRun; owned */
+    struct page parent; /* as last read */
+
+    /* What the checkpoint keeps. */
+    int64_t laid_ticks;       /* the service's clock at the tombstone; 0: not
+                                 laid by what the checkpoint knows */
+    int64_t began_ticks;      /* ... at the beginning of this pass */
+    int64_t not_before_ticks; /* the last look begins no sooner */
+    struct walk_path *from;   /* where this pass goes on */
+
+    int64_t read_ms; /* boot clock when began_ticks was read */
+    bool last_look;  /* this pass may take entities with children */
+    bool counted;    /* refuse_above has been asked */
+    struct flow *flow;
+    struct archive *archive;
+    struct milestone milestones[MILESTONES];
+    size_t milestone_count;
+    struct held *held, **held_end;
+};
+
+/* ---- ends ---- */
+
+/* A step returns false when the attempt is over; c->end says how. */
+static bool ends(struct cascade_run *c, enum run_end end)
+{
+    c->end = end;
+    return false;
+}
+
+static bool ends_by(struct cascade_run *c, enum tw_err outcome)
+{
+    return ends(c, run_end_of(c->run, outcome));
+}
+
+/* ---- the checkpoint ---- */
+
+static char *write_checkpoint(
+    const struct cascade_run *c, const struct walk_path *path)
+{
+    struct buf text;
+
+    buf_init(&text, CHECKPOINT_MAX_BYTES);
+    buf_add_format(&text,
+        "{\"version\":%d,\"laid\":%lld,\"began\":%lld,\"not_before\":%lld",
+        CHECKPOINT_VERSION, (long long)c->laid_ticks, (long long)c->began_ticks,
+        (long long)c->not_before_ticks);
+    if (path) {
+        size_t before = text.len;
+
+        buf_add_text(&text, ",\"path\":");
+        walk_path_write(path, &text);
+        if (text.overflow || text.len + 1 > text.max) {
+            /* Keys too long to keep: the pass begins anew, as it may. */
+            text.len = before;
+            text.overflow = false;
+        }
+    }
+    buf_add_char(&text, '}');
+    return buf_take(&text);
+}
+
+static int64_t member_ticks(const struct json *json, const char *name)
+{
+    const struct json *member = json_get(json, name);
+    int64_t ticks;
+
+    if (!member || !json_int64(member, &ticks) || ticks < 0 ||
+        ticks > TICKS_MAX)
+        return 0;
+    return ticks;
+}
+
+/* Another version, or a text that is not ours: start over. The tombstone says
+ * all that must not be forgotten. */
+static void read_checkpoint(struct cascade_run *c)
+{
+    const struct json *version, *path;
+    struct json *json;
+    int64_t number;
+
+    if (c->run->checkpoint.len == 0 ||
+        json_parse(c->run->checkpoint, 2 * CASCADE_MAX_DEPTH, &json, NULL) !=
+            TW_OK)
+        return;
+    version = json_type(json) == JSON_OBJECT ? json_get(json, "version") : NULL;
+    if (version && json_int64(version, &number) &&
+        number == CHECKPOINT_VERSION) {
+        c->laid_ticks = member_ticks(json, "laid");
+        c->began_ticks = member_ticks(json, "began");
+        c->not_before_ticks = member_ticks(json, "not_before");
+        path = json_get(json, "path");
+        if (path)
+            walk_path_read(path, c->from);
+    }
+    json_free(json);
+}
+
+static void save(
+    struct cascade_run *c, const struct walk_path *path, bool progress)
+{
+    char *text = write_checkpoint(c, path);
+
+    c->run->host->save(c->run, slice_of(text), progress);
+    mem_free(text);
+}
+
+/* ---- the parent ---- */
+
+enum holder {
+    HOLDER_NONE,  /* there is no parent                              */
+    HOLDER_US,    /* it carries this run's tombstone                 */
+    HOLDER_OTHER, /* it carries another run's                        */
+    HOLDER_FREE,  /* it carries none                                 */
+};
+
+static const struct entity *parent_of(const struct cascade_run *c)
+{
+    return c->parent.count > 0 ? &c->parent.entities[0] : NULL;
+}
+
+static bool carries_tombstone(
+    const struct cascade_run *c, const struct entity *parent)
+{
+    const struct entity *tombstone = c->cascade->tombstone;
+
+    for (size_t i = 0; i < tombstone->property_count; i++) {
+        const struct property *wanted = &tombstone->properties[i];
+        const struct property *is = entity_find(parent, wanted->name);
+
+        if (!is || !property_equal(is, wanted))
+            return false;
+    }
+    return true;
+}
+
+static enum holder holder_of(struct cascade_run *c, struct slice *ret_owner)
+{
+    const struct entity *parent = parent_of(c);
+    const struct property *owner;
+
+    if (!parent)
+        return HOLDER_NONE;
+    owner = entity_find(parent, slice_of(CASCADE_OWNER));
+    if (!owner || owner->type != EDM_STRING || !carries_tombstone(c, parent) ||
+        !property_text(owner, &c->parent.arena, ret_owner))
+        return HOLDER_FREE;
+    return slice_is(*ret_owner, c->owner) ? HOLDER_US : HOLDER_OTHER;
+}
+
+static bool is_here(const struct cascade_run *c)
+{
+    return parent_of(c) != NULL;
+}
+
+static struct store *parent_store(const struct cascade_run *c)
+{
+    return c->stores->stores[c->cascade->store];
+}
+
+/* TW_OK: c->parent is as it is now, perhaps absent; *ret_ticks the time. */
+static enum tw_err read_parent(struct cascade_run *c, int64_t *ret_ticks)
+{
+    enum tw_err outcome =
+        call_get(c->run->lanes, parent_store(c), c->cascade->table,
+            c->partition_key, c->row_key, &c->parent, ret_ticks, c->err);
+
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+static enum tw_err write_parent(struct cascade_run *c, enum operation_type type,
+    const struct entity *entity, int64_t *ret_ticks)
+{
+    const struct operation operation = {.type = type, .entity = *entity};
+    const struct batch batch = {
+        .table = c->cascade->table, .operations = &operation, .count = 1};
+    struct batch_result *result = mem_alloc(sizeof(*result));
+    enum tw_err outcome = call_batch(
+        c->run->lanes, parent_store(c), &batch, result, ret_ticks, c->err);
+
+    mem_free(result);
+    return outcome;
+}
+
+/* Nothing but a tombstone: this run, or an attempt before it, inserted it. */
+static bool is_bare(const struct cascade_run *c)
+{
+    const struct entity *parent = parent_of(c);
+
+    return parent &&
+           parent->property_count == c->cascade->tombstone->property_count + 1;
+}
+
+/* Does the parent belong to a time after the request? */
+static enum tw_err is_newer(struct cascade_run *c, bool *ret)
+{
+    const struct property *created;
+    int64_t ticks;
+
+    *ret = false;
+    if (c->cascade->created.len == 0)
+        return TW_OK;
+    created = entity_find(parent_of(c), c->cascade->created);
+    if (!created)
+        return TW_OK;
+    if (!property_ticks(created, &ticks))
+        return err_fail(c->err, TW_INVALID,
+            "property %s of the parent in %s is no Edm.DateTime, so it cannot "
+            "be told whether the parent is newer than the request",
+            c->cascade->created.at, c->cascade->table);
+    *ret = ticks >= c->run->requested_ticks + TICKS_PER_S;
+    return TW_OK;
+}
+
+/* A write that got no answer, or one of an attempt that died, may still land:
+ * the last look waits until it cannot any more. */
+static void expect_late_insert(struct cascade_run *c, int64_t now_ticks)
+{
+    int64_t until = now_ticks + LATE_WRITE_MS * TICKS_PER_MS;
+
+    if (parent_store(c)->traits.late_writes && until > c->not_before_ticks)
+        c->not_before_ticks = until;
+}
+
+static struct walk_plan walk_plan(const struct cascade_run *c, bool whole)
+{
+    return (struct walk_plan){.cascade = c->cascade,
+        .stores = c->stores,
+        .run = c->run,
+        .partition_key = c->partition_key,
+        .row_key = c->row_key,
+        .whole = whole};
+}
+
+/* refuse_above: count before anything is written. */
+static bool count_first(struct cascade_run *c)
+{
+    struct walk_plan plan = walk_plan(c, false);
+    struct job_estimate estimate;
+    enum tw_err outcome;
+
+    if (c->cascade->refuse_above < 0 || c->counted)
+        return true;
+    outcome = cascade_count(&plan, c->cascade->refuse_above, &estimate, c->err);
+    arena_done(&estimate.arena);
+    if (outcome == TW_TOO_LARGE || outcome == TW_INVALID ||
+        outcome == TW_NOT_FOUND)
+        return ends(c, RUN_FAILED);
+    if (outcome != TW_OK)
+        return ends_by(c, outcome);
+    c->counted = true;
+    return true;
+}
+
+/* The parent as it was, before the tombstone changes it. */
+static bool archive_parent(struct cascade_run *c)
+{
+    enum tw_err outcome;
+
+    if (!c->archive || !is_here(c))
+        return true;
+    outcome = archive_add(c->archive, c->cascade->table, parent_of(c), c->err);
+    if (outcome == TW_OK)
+        outcome = archive_sync(c->archive, c->err);
+    return outcome == TW_OK || ends_by(c, outcome);
+}
+
+/* The tombstone as an operation: merged into the parent, or all there is. */
+static enum tw_err write_tombstone(struct cascade_run *c, int64_t *ret_ticks)
+{
+    const struct entity *parent = parent_of(c);
+    struct entity entity;
+    struct arena arena;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    entity_copy(&entity, &arena, c->cascade->tombstone);
+    entity.partition_key = c->partition_key;
+    entity.row_key = c->row_key;
+    entity.etag = parent ? parent->etag : slice_of("");
+    entity_set_string(&entity, &arena, CASCADE_OWNER, slice_of(c->owner));
+    outcome = write_parent(
+        c, parent ? OPERATION_MERGE : OPERATION_INSERT, &entity, ret_ticks);
+    arena_done(&arena);
+    return outcome;
+}
+
+/*
+ * Lay the tombstone on what was just read at now_ticks. *ret_again: somebody
+ * was there first, or the outcome is not known: read again.
+ */
+static bool lay_tombstone(
+    struct cascade_run *c, int64_t now_ticks, bool *ret_again)
+{
+    bool inserts = !is_here(c);
+    int64_t ticks;
+    enum tw_err outcome;
+
+    *ret_again = true;
+    if (!count_first(c) || !archive_parent(c))
+        return false;
+    outcome = write_tombstone(c, &ticks);
+    switch (outcome) {
+    case TW_OK:
+        if (c->laid_ticks == 0)
+            c->laid_ticks = ticks;
+        c->began_ticks = ticks;
+        c->read_ms = world_boot_ms();
+        *ret_again = false;
+        return true;
+    case TW_UNKNOWN:
+        if (inserts)
+            expect_late_insert(c, now_ticks);
+        return true;
+    case TW_CONFLICT:
+        return true;
+    case TW_NOT_FOUND:
+        if (!inserts)
+            return true;
+        err_fail(c->err, TW_NOT_FOUND,
+            "table %s does not exist in store %s: create it, then retry",
+            c->cascade->table, parent_store(c)->name);
+        return ends(c, RUN_FAILED);
+    case TW_INVALID:
+    case TW_TOO_LARGE:
+        return ends(c, RUN_FAILED);
+    default:
+        return ends_by(c, outcome);
+    }
+}
+
+/* Another run's tombstone: wait while that run is open. */
+static bool leave_to_other(
+    struct cascade_run *c, struct slice owner, int64_t now_ticks)
+{
+    const char *slash = owner.len > 0 ? memchr(owner.at, '/', owner.len) : NULL;
+    struct slice job, id;
+    bool open = false;
+    enum tw_err outcome;
+
+    if (!slash)
+        return true;
+    job = (struct slice){owner.at, (size_t)(slash - owner.at)};
+    id = (struct slice){slash + 1, owner.len - job.len - 1};
+    outcome = c->run->host->is_open(c->run, job, id, &open, c->err);
+    if (outcome != TW_OK)
+        return ends_by(c, outcome);
+    if (!open)
+        return true;
+    log_info(run_object(c->run), "waits: run %.*s is deleting this parent",
+        SLICE_ARG(owner));
+    c->run->resumes_ticks = now_ticks + OTHER_RUN_MS * TICKS_PER_MS;
+    return ends(c, RUN_WAITING);
+}
+
+/* Nobody's parent, met before this run has laid its tombstone. */
+static bool may_take(struct cascade_run *c)
+{
+    bool newer;
+
+    if (is_newer(c, &newer) != TW_OK)
+        return ends(c, RUN_FAILED);
+    if (!newer)
+        return true;
+    log_info(run_object(c->run),
+        "nothing to do: the parent was created after the request");
+    return ends(c, RUN_SUCCEEDED);
+}
+
+static bool gives_way(struct cascade_run *c)
+{
+    log_warn(run_object(c->run),
+        "ends here: the parent no longer carries this run's tombstone, so "
+        "somebody has made it anew");
+    return ends(c, RUN_SUCCEEDED);
+}
+
+/* One reading of the parent, and what follows from it. */
+static bool take_hold(struct cascade_run *c, bool *ret_again)
+{
+    struct slice owner;
+    enum holder holder;
+    int64_t now_ticks;
+    enum tw_err outcome = read_parent(c, &now_ticks);
+
+    *ret_again = false;
+    if (outcome != TW_OK)
+        return ends_by(c, outcome);
+    c->began_ticks = now_ticks;
+    c->read_ms = world_boot_ms();
+    holder = holder_of(c, &owner);
+    if (c->run->took_over && (holder == HOLDER_NONE || is_bare(c)))
+        expect_late_insert(c, now_ticks);
+    c->run->took_over = false;
+    if (holder == HOLDER_US) {
+        if (c->laid_ticks == 0)
+            c->laid_ticks = now_ticks;
+        return true;
+    }
+    if (holder != HOLDER_NONE && c->laid_ticks > 0)
+        return gives_way(c);
+    if (holder == HOLDER_OTHER && !leave_to_other(c, owner, now_ticks))
+        return false;
+    if (holder == HOLDER_FREE && !may_take(c))
+        return false;
+    return lay_tombstone(c, now_ticks, ret_again);
+}
+
+/*
+ * Every pass begins here: after it the parent carries this run's tombstone,
+ * c->parent is what was read and c->began_ticks when.
+ */
+static bool hold_parent(struct cascade_run *c)
+{
+    for (int i = 0; i < PARENT_TRIES; i++) {
+        bool again;
+
+        if (!take_hold(c, &again))
+            return false;
+        if (!again)
+            return true;
+        if (run_stopping(c->run))
+            return ends(c, RUN_STOPPED);
+    }
+    err_fail(c->err, TW_CONFLICT,
+        "the parent in %s changes faster than it can be marked",
+        c->cascade->table);
+    return ends(c, RUN_TRY_AGAIN);
+}
+
+/* ---- settle ---- */
+
+/* When look `index` is due. A date of whole seconds was cut, so the next
+ * second makes sure that the whole of the settle has gone by. */
+static int64_t due_ticks(const struct cascade_run *c, size_t index)
+{
+    int64_t settle_ticks = c->cascade->settle_ms[index] * TICKS_PER_MS;
+    int64_t due = c->laid_ticks + settle_ticks;
+
+    if (settle_ticks > 0 && c->laid_ticks % TICKS_PER_S == 0)
+        due = (due / TICKS_PER_S + 1) * TICKS_PER_S;
+    return due;
+}
+
+/* How many looks were due when this pass began: it stands for them all. */
+static size_t looks_due(const struct cascade_run *c)
+{
+    size_t due = 0;
+
+    while (
+        due < c->cascade->settle_count && due_ticks(c, due) <= c->began_ticks)
+        due++;
+    return due;
+}
+
+static bool is_last_look(const struct cascade_run *c)
+{
+    return looks_due(c) == c->cascade->settle_count &&
+           c->began_ticks >= c->not_before_ticks;
+}
+
+/* When the next look may begin. */
+static int64_t next_look_ticks(const struct cascade_run *c)
+{
+    size_t due = looks_due(c);
+
+    return due < c->cascade->settle_count ? due_ticks(c, due)
+                                          : c->not_before_ticks;
+}
+
+/* The service's clock by now, never ahead of it. */
+static int64_t service_ticks(const struct cascade_run *c)
+{
+    return c->began_ticks + (world_boot_ms() - c->read_ms) * TICKS_PER_MS;
+}
+
+/* Let the slot go until the next look; or go on, if it is time already. */
+static bool wait_for_look(struct cascade_run *c)
+{
+    int64_t at_ticks = next_look_ticks(c);
+
+    if (at_ticks <= service_ticks(c))
+        return true;
+    save(c, NULL, true);
+    c->run->resumes_ticks = at_ticks;
+    return ends(c, RUN_WAITING);
+}
+
+/* ---- a pass ---- */
+
+static void drop_milestones(struct cascade_run *c, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        mem_free(c->milestones[i].checkpoint);
+    c->milestone_count -= count;
+    memmove(c->milestones, c->milestones + count,
+        c->milestone_count * sizeof(c->milestones[0]));
+}
+
+/* Hand over the last place before which everything is deleted. */
+static void save_reached(struct cascade_run *c)
+{
+    uint64_t low_water = flow_low_water(c->flow);
+    size_t reached = 0;
+
+    while (reached < c->milestone_count &&
+           c->milestones[reached].ticket <= low_water)
+        reached++;
+    if (reached == 0)
+        return;
+    c->run->host->save(
+        c->run, slice_of(c->milestones[reached - 1].checkpoint), true);
+    drop_milestones(c, reached);
+}
+
+static void release_held(struct cascade_run *c, uint64_t low_water)
+{
+    while (c->held && c->held->ticket <= low_water) {
+        struct held *held = c->held;
+
+        c->held = held->next;
+        if (!c->held)
+            c->held_end = &c->held;
+        match_release(held->match);
+        mem_free(held);
+    }
+}
+
+/* Kept until every operation up to the newest ticket is settled; the ticket
+ * is not known before they are added, so until then it is kept in any case. */
+static struct held *hold_match(struct cascade_run *c, struct match *match)
+{
+    struct held *held = mem_alloc(sizeof(*held));
+
+    match_hold(match);
+    held->c = c;
+    held->match = match;
+    held->ticket = UINT64_MAX;
+    *c->held_end = held;
+    c->held_end = &held->next;
+    return held;
+}
+
+static void reached(void *context, const struct walk_path *path)
+{
+    struct cascade_run *c = context;
+    struct milestone *milestone;
+
+    save_reached(c);
+    release_held(c, flow_low_water(c->flow));
+    if (c->milestone_count == MILESTONES) {
+        milestone = &c->milestones[MILESTONES - 1];
+        mem_free(milestone->checkpoint);
+    } else {
+        milestone = &c->milestones[c->milestone_count++];
+    }
+    milestone->ticket = flow_ticket(c->flow);
+    milestone->checkpoint = write_checkpoint(c, path);
+}
+
+/* On disk before the first of the deletes is sent. */
+static enum tw_err archive_page(struct cascade_run *c, const char *table,
+    const struct entity *const *entities, size_t count, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    if (!c->archive)
+        return TW_OK;
+    for (size_t i = 0; i < count && outcome == TW_OK; i++)
+        outcome = archive_add(c->archive, table, entities[i], err);
+    return outcome == TW_OK ? archive_sync(c->archive, err) : outcome;
+}
+
+/* A leaf that is no longer as it was read: still a child by the rule? As it is
+ * now it is archived too; where that fails it stays, and the next look meets it
+ * and the reason again. */
+static enum flow_verdict decide_leaf(void *context,
+    const struct operation *sent, const struct entity *now, struct arena *arena,
+    struct operation *ret, struct err *err)
+{
+    const struct held *held = context;
+
+    (void)arena;
+    if (!now)
+        return FLOW_DONE;
+    if (!match_has(held->match, now))
+        return FLOW_SPARE;
+    if (archive_page(held->c, match_rule(held->match)->table, &now, 1, err) !=
+        TW_OK)
+        return FLOW_SPARE;
+    *ret = *sent;
+    ret->entity.etag = now->etag;
+    return FLOW_SEND;
+}
+
+/* One with children that has changed: what is under it may be elsewhere now.
+ * The next look visits it anew. */
+static enum flow_verdict decide_emptied(void *context,
+    const struct operation *sent, const struct entity *now, struct arena *arena,
+    struct operation *ret, struct err *err)
+{
+    (void)context;
+    (void)arena;
+    (void)err;
+    if (!now)
+        return FLOW_DONE;
+    if (!slice_equal(now->etag, sent->entity.etag))
+        return FLOW_SPARE;
+    *ret = *sent;
+    return FLOW_SEND;
+}
+
+static enum tw_err delete_page(struct cascade_run *c, struct match *match,
+    const struct entity *const *entities, size_t count, bool is_leaf,
+    struct err *err)
+{
+    const struct rule *rule = match_rule(match);
+    struct held *held = hold_match(c, match);
+    struct flow_item item = {
+        .store = c->stores->stores[rule->store],
+        .table = rule->table,
+        .operation = {.type = OPERATION_DELETE},
+        .decide = is_leaf ? decide_leaf : decide_emptied,
+        .context = held,
+    };
+    enum tw_err outcome = archive_page(c, rule->table, entities, count, err);
+
+    for (size_t i = 0; i < count && outcome == TW_OK; i++) {
+        item.operation.entity =
+            (struct entity){.partition_key = entities[i]->partition_key,
+                .row_key = entities[i]->row_key,
+                .etag = entities[i]->etag};
+        outcome = flow_add(c->flow, &item, NULL, err);
+    }
+    held->ticket = flow_ticket(c->flow);
+    return outcome;
+}
+
+static enum tw_err delete_leaves(void *context, struct match *match,
+    const struct entity *const *entities, size_t count, struct err *err)
+{
+    return delete_page(context, match, entities, count, true, err);
+}
+
+static enum tw_err delete_emptied(void *context, struct match *match,
+    const struct entity *const *entities, size_t count, struct err *err)
+{
+    struct cascade_run *c = context;
+
+    if (!c->last_look)
+        return TW_OK;
+    return delete_page(c, match, entities, count, false, err);
+}
+
+/* What was in flight is settled and saved, however the pass ended. */
+static void end_pass(struct cascade_run *c)
+{
+    flow_settle(c->flow);
+    save_reached(c);
+    drop_milestones(c, c->milestone_count);
+    release_held(c, UINT64_MAX);
+    flow_free(c->flow);
+    c->flow = NULL;
+    c->from->depth = 0;
+}
+
+static bool failed_entities(struct cascade_run *c, int64_t failed)
+{
+    if (failed == 0)
+        return true;
+    err_fail(c->err, TW_INVALID,
+        "%lld entities cannot be deleted; the first of them are listed. The "
+        "parent stays, with its tombstone",
+        (long long)failed);
+    return ends(c, RUN_FAILED);
+}
+
+static bool pass_ended(struct cascade_run *c, enum tw_err outcome)
+{
+    if (outcome == TW_OK)
+        return true;
+    if (outcome == TW_INVALID || outcome == TW_NOT_FOUND ||
+        outcome == TW_TOO_LARGE)
+        return ends(c, RUN_FAILED);
+    return ends_by(c, outcome);
+}
+
+/* Delete what is there; *ret_found: there was something. */
+static bool walk_once(struct cascade_run *c, bool *ret_found)
+{
+    const struct walk_visitor visitor = {
+        .leaves = delete_leaves,
+        .emptied = delete_emptied,
+        .reached = reached,
+        .context = c,
+    };
+    struct walk_plan plan = walk_plan(c, c->archive != NULL);
+    struct walk_result result = {.failed = 0};
+    int64_t failed = 0;
+    enum tw_err outcome;
+
+    plan.from = c->from;
+    c->run->passes++;
+    c->flow = flow_new(c->run, BATCHES_IN_FLIGHT);
+    outcome = walk_run(&plan, &visitor, &result, c->err);
+    if (outcome == TW_OK)
+        outcome = flow_drain(c->flow, c->err);
+    failed = result.failed + flow_failed(c->flow);
+    end_pass(c);
+    *ret_found = result.found;
+    return pass_ended(c, outcome) && failed_entities(c, failed);
+}
+
+/*
+ * A pass that goes on where an attempt left it keeps the time at which it
+ * began: what was read before that attempt ended was read then.
+ */
+static bool pass(struct cascade_run *c, bool *ret_found)
+{
+    int64_t began_ticks = c->from->depth > 0 ? c->began_ticks : 0;
+
+    if (!hold_parent(c))
+        return false;
+    if (began_ticks > 0) {
+        c->read_ms -= (c->began_ticks - began_ticks) / TICKS_PER_MS;
+        c->began_ticks = began_ticks;
+    }
+    c->last_look = is_last_look(c);
+    if (c->from->depth == 0)
+        save(c, NULL, false);
+    return walk_once(c, ret_found);
+}
+
+/* ---- the parent, last of all ---- */
+
+/* True: it is gone, or no longer ours. */
+static bool delete_once(struct cascade_run *c, bool *ret_again)
+{
+    struct slice owner;
+    enum tw_err outcome;
+
+    *ret_again = false;
+    if (holder_of(c, &owner) != HOLDER_US)
+        return true;
+    outcome = write_parent(c, OPERATION_DELETE, parent_of(c), &(int64_t){0});
+    switch (outcome) {
+    case TW_OK:
+        c->run->counts.deleted++;
+        return true;
+    case TW_NOT_FOUND:
+        return true;
+    case TW_CONFLICT:
+    case TW_UNKNOWN:
+        *ret_again = true;
+        outcome = read_parent(c, &(int64_t){0});
+        return outcome == TW_OK || ends_by(c, outcome);
+    default:
+        return ends_by(c, outcome);
+    }
+}
+
+static bool delete_parent(struct cascade_run *c)
+{
+    for (int i = 0; i < PARENT_TRIES; i++) {
+        bool again;
+
+        if (!delete_once(c, &again))
+            return false;
+        if (!again)
+            return ends(c, RUN_SUCCEEDED);
+    }
+    err_fail(c->err, TW_CONFLICT,
+        "the parent in %s changes faster than it can be deleted",
+        c->cascade->table);
+    return ends(c, RUN_TRY_AGAIN);
+}
+
+/* From here on the name may be in use again: nothing but this delete. */
+static bool enter_last_phase(struct cascade_run *c)
+{
+    char *checkpoint = write_checkpoint(c, NULL);
+    enum tw_err outcome =
+        c->run->host->phase(c->run, PHASE_PARENT, slice_of(checkpoint), c->err);
+
+    mem_free(checkpoint);
+    return outcome == TW_OK || ends_by(c, outcome);
+}
+
+/* ---- the attempt ---- */
+
+static bool render_key(struct cascade_run *c, const struct template *template,
+    const char *which, struct slice *ret)
+{
+    struct buf text;
+    enum tw_err outcome;
+
+    buf_init(&text, WALK_KEY_MAX);
+    outcome = template_render(template, &c->run->args, NULL, &text, c->err);
+    if (outcome == TW_OK)
+        outcome = entity_check_key(which, buf_slice(&text), c->err);
+    if (outcome == TW_OK)
+        *ret = arena_copy(&c->arena, buf_slice(&text));
+    else
+        err_prefix(c->err, "parent");
+    buf_done(&text);
+    return outcome == TW_OK || ends(c, RUN_FAILED);
+}
+
+static bool open_archive(struct cascade_run *c)
+{
+    const char *folder = c->cascade->archive;
+    enum tw_err outcome;
+    char *path;
+
+    if (!folder)
+        return true;
+    path = folder[0] == '/'
+               ? mem_text(folder, strlen(folder))
+               : mem_format("%s/%s", c->run->archive_folder, folder);
+    outcome = archive_open(
+        path, c->run->job, c->run->id, c->run->epoch, &c->archive, c->err);
+    mem_free(path);
+    return outcome == TW_OK || ends_by(c, outcome);
+}
+
+static bool set_up(struct cascade_run *c)
+{
+    c->owner = mem_format("%s/%s", c->run->job, c->run->id);
+    c->from = mem_alloc(sizeof(*c->from));
+    c->held_end = &c->held;
+    arena_init(&c->arena);
+    page_init(&c->parent);
+    read_checkpoint(c);
+    return render_key(c, c->cascade->partition_key, "PartitionKey",
+               &c->partition_key) &&
+           render_key(c, c->cascade->row_key, "RowKey", &c->row_key) &&
+           open_archive(c);
+}
+
+static void tear_down(struct cascade_run *c)
+{
+    archive_close(c->archive);
+    page_done(&c->parent);
+    arena_done(&c->arena);
+    mem_free(c->from);
+    mem_free(c->owner);
+}
+
+/* Only the parent was left: see that it is gone. */
+static void finish(struct cascade_run *c)
+{
+    enum tw_err outcome = read_parent(c, &(int64_t){0});
+
+    if (outcome == TW_OK)
+        delete_parent(c);
+    else
+        ends_by(c, outcome);
+}
+
+static void cascade(struct cascade_run *c)
+{
+    bool found;
+
+    while (pass(c, &found)) {
+        if (found && looks_due(c) > 0)
+            continue; /* a look that met something: another at once */
+        if (!found && c->last_look) {
+            if (enter_last_phase(c))
+                delete_parent(c);
+            return;
+        }
+        if (!wait_for_look(c))
+            return;
+    }
+}
+
+static enum run_end cascade_delete_run(const struct job *job,
+    const struct job_stores *stores, struct run *run, struct err *err)
+{
+    struct cascade_run c = {.cascade = job->settings,
+        .stores = stores,
+        .run = run,
+        .err = err,
+        .end = RUN_SUCCEEDED};
+
+    if (set_up(&c)) {
+        if (slice_is(run->phase, PHASE_PARENT))
+            finish(&c);
+        else
+            cascade(&c);
+    }
+    tear_down(&c);
+    return c.end;
+}
+
+/* ---- what else a kind can tell ---- */
+
+static void *cascade_delete_load(
+    const struct yaml_node *node, struct job_loader *loader)
+{
+    return cascade_rules_load(node, loader);
+}
+
+static void cascade_delete_explain(const struct job *job, struct buf *to)
+{
+    cascade_rules_explain(job->settings, to);
+}
+
+static void each_table(const struct rule *rules, size_t count,
+    void (*each)(void *ctx, size_t store, const char *table), void *ctx)
+{
+    for (size_t i = 0; i < count; i++) {
+        each(ctx, rules[i].store, rules[i].table);
+        each_table(rules[i].children, rules[i].child_count, each, ctx);
+    }
+}
+
+static void cascade_delete_tables(const struct job *job,
+    void (*each)(void *ctx, size_t store, const char *table), void *ctx)
+{
+    const struct cascade *cascade = job->settings;
+
+    each(ctx, cascade->store, cascade->table);
+    each_table(cascade->rules, cascade->rule_count, each, ctx);
+}
+
+/* An argument that makes a forbidden key can never be right. */
+static enum tw_err cascade_delete_accept(
+    const struct job *job, const struct run_args *args, struct err *err)
+{
+    const struct cascade *cascade = job->settings;
+    struct run run = {.args = *args};
+    struct cascade_run c = {.cascade = cascade, .run = &run, .err = err};
+    struct selection selection;
+    bool good;
+
+    arena_init(&c.arena);
+    good = render_key(
+               &c, cascade->partition_key, "PartitionKey", &c.partition_key) &&
+           render_key(&c, cascade->row_key, "RowKey", &c.row_key);
+    for (size_t i = 0; i < cascade->rule_count && good; i++)
+        good = selection_bind(&cascade->rules[i].selector, args, NULL, &c.arena,
+                   &selection, err) == TW_OK;
+    arena_done(&c.arena);
+    return good ? TW_OK : TW_INVALID;
+}
+
+static enum tw_err cascade_delete_estimate(const struct job *job,
+    const struct job_stores *stores, struct run *run, struct job_estimate *ret,
+    struct err *err)
+{
+    struct cascade_run c = {.cascade = job->settings,
+        .stores = stores,
+        .run = run,
+        .err = err,
+        .end = RUN_FAILED};
+    enum tw_err outcome = TW_INVALID;
+
+    arena_init(&c.arena);
+    page_init(&c.parent);
+    if (render_key(
+            &c, c.cascade->partition_key, "PartitionKey", &c.partition_key) &&
+        render_key(&c, c.cascade->row_key, "RowKey", &c.row_key))
+        outcome = read_parent(&c, &(int64_t){0});
+    if (outcome == TW_OK) {
+        struct walk_plan plan = walk_plan(&c, false);
+
+        outcome = cascade_count(&plan, -1, ret, err);
+        if (outcome != TW_OK)
+            arena_done(&ret->arena);
+        else if (!is_here(&c))
+            ret->note = "the parent does not exist";
+    }
+    page_done(&c.parent);
+    arena_done(&c.arena);
+    return outcome;
+}
+
+const struct kind cascade_delete_kind = {
+    .name = "cascade-delete",
+    .summary = "deletes an entity and everything under it",
+    .destructive = true,
+    .has_parent = true,
+    .load = cascade_delete_load,
+    .explain = cascade_delete_explain,
+    .accept = cascade_delete_accept,
+    .tables = cascade_delete_tables,
+    .estimate = cascade_delete_estimate,
+    .run = cascade_delete_run,
+};

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/* The configuration of a cascade-delete job, read and checked. */
+#include "jobs/cascade_rules.h"
+
+#include <stdint.h>
+
+#include "config/settings.h"
+#include "jobs/job.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/store/store.h"
+
+#define SETTLE_MAX_MS                                                          \
+    (7 * 24 * INT64_C(3600000)) /* a message can hide 7 days */
+
+/* The map of the job itself; `kind` and `args` have been read already. */
+struct job_map {
+    struct yaml_node *kind, *args, *parent, *children, *settle;
+    int64_t refuse_above;
+    struct slice archive;
+};
+
+static const struct setting JOB_KEYS[] = {
+    {"kind", SETTING_NODE, SETTING_FIELD(struct job_map, kind),
+        .help = "cascade-delete"},
+    {"args", SETTING_NODE, SETTING_FIELD(struct job_map, args),
+        .help = "the arguments of a run"},
+    {"parent", SETTING_NODE, SETTING_FIELD(struct job_map, parent),
+        .required = true, .help = "the entity that goes last"},
+    {"children", SETTING_NODE, SETTING_FIELD(struct job_map, children),
+        .required = true, .help = "rules that find what is under it"},
+    {"settle", SETTING_NODE, SETTING_FIELD(struct job_map, settle),
+        .help = "when to look for late children: 5s, or [5s, 20m]"},
+    {"refuse_above", SETTING_INT, SETTING_FIELD(struct job_map, refuse_above),
+        .fallback = "-1", .min = -1, .max = INT64_MAX,
+        .help = "count first, fail if there is more"},
+    {"archive", SETTING_TEXT, SETTING_FIELD(struct job_map, archive),
+        .help = "folder that keeps every entity before it is deleted"},
+};
+
+struct parent_map {
+    struct slice store, table, created;
+    struct yaml_node *partition_key, *row_key, *tombstone;
+};
+
+static const struct setting PARENT_KEYS[] = {
+    {"store", SETTING_TEXT, SETTING_FIELD(struct parent_map, store),
+        .help = "one of stores; default: default_store"},
+    {"table", SETTING_TEXT, SETTING_FIELD(struct parent_map, table),
+        .required = true, .help = "its table"},
+    {"partition_key", SETTING_NODE,
+        SETTING_FIELD(struct parent_map, partition_key), .required = true,
+        .help = "template of its PartitionKey"},
+    {"row_key", SETTING_NODE, SETTING_FIELD(struct parent_map, row_key),
+        .required = true, .help = "template of its RowKey"},
+    {"tombstone", SETTING_NODE, SETTING_FIELD(struct parent_map, tombstone),
+        .required = true, .help = "properties that mark it as being deleted"},
+    {"created", SETTING_TEXT, SETTING_FIELD(struct parent_map, created),
+        .help = "its property with the time at which it was created"},
+};
+
+struct rule_map {
+    struct slice store, table;
+    struct selector_nodes nodes;
+    struct yaml_node *children;
+};
+
+#define RULE_KEY(index)                                                        \
+    SETTING_FIELD(struct rule_map, nodes.keys) +                               \
+        (index) * sizeof(struct yaml_node *)
+
+static const struct setting RULE_KEYS[] = {
+    {"store", SETTING_TEXT, SETTING_FIELD(struct rule_map, store),
+        .help = "one of stores; default: default_store"},
+    {"table", SETTING_TEXT, SETTING_FIELD(struct rule_map, table),
+        .required = true, .help = "the table of the children"},
+    {"partition_key", SETTING_NODE, RULE_KEY(SELECTOR_PARTITION_KEY),
+        .help = "template of their PartitionKey"},
+    {"partition_key_prefix", SETTING_NODE,
+        RULE_KEY(SELECTOR_PARTITION_KEY_PREFIX),
+        .help = "template of how their PartitionKey begins"},
+    {"row_key", SETTING_NODE, RULE_KEY(SELECTOR_ROW_KEY),
+        .help = "template of their RowKey"},
+    {"row_key_prefix", SETTING_NODE, RULE_KEY(SELECTOR_ROW_KEY_PREFIX),
+        .help = "template of how their RowKey begins"},
+    {"filter", SETTING_NODE, SETTING_FIELD(struct rule_map, nodes.filter),
+        .help = "OData filter that they match"},
+    {"children", SETTING_NODE, SETTING_FIELD(struct rule_map, children),
+        .help = "rules that find what is under each of them"},
+};
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+/* ---- what parent and rules share ---- */
+
+static bool load_store(struct slice name, struct mark mark,
+    const struct job_loader *loader, size_t *ret)
+{
+    const struct job_stores *stores = loader->stores;
+
+    if (name.len == 0 && stores->by_default < stores->count) {
+        *ret = stores->by_default;
+        return true;
+    }
+    if (name.len == 0) {
+        problems_add(loader->problems, mark,
+            "which store? there are several: name one as `store:` here, or "
+            "as default_store");
+        return false;
+    }
+    for (size_t i = 0; i < stores->count; i++)
+        if (slice_is(name, stores->names[i])) {
+            *ret = i;
+            return true;
+        }
+    settings_unknown(
+        loader->problems, mark, "store", name, stores->names, stores->count);
+    return false;
+}
+
+static bool load_table(struct slice name, struct mark mark,
+    const struct job_loader *loader, const char **ret)
+{
+    struct err err;
+
+    if (entity_check_table(name, &err) != TW_OK) {
+        problems_add(loader->problems, mark, "%s", err.text);
+        return false;
+    }
+    *ret = name.at; /* texts of settings end with a NUL */
+    return true;
+}
+
+/* The place of a key's value, for messages about it. */
+static struct mark mark_of(const struct yaml_node *map, const char *key)
+{
+    const struct yaml_node *node = yaml_get(map, key);
+
+    return node ? node->mark : map->mark;
+}
+
+static bool load_place(const struct yaml_node *map, struct slice store,
+    struct slice table, const struct job_loader *loader, size_t *ret_store,
+    const char **ret_table)
+{
+    bool good = load_store(store, mark_of(map, "store"), loader, ret_store);
+
+    return load_table(table, mark_of(map, "table"), loader, ret_table) && good;
+}
+
+/* ---- the parent ---- */
+
+static const struct template *load_key(
+    const struct yaml_node *node, struct job_loader *loader)
+{
+    const struct template_scope scope = {
+        .args = loader->args, .arg_count = loader->arg_count};
+    struct slice text;
+
+    if (!settings_text(
+            node, true, loader->arena, &text, &loader->unset, loader->problems))
+        return NULL;
+    return template_compile(
+        text, node->mark, &scope, loader->arena, loader->problems);
+}
+
+/* A plain scalar is what it looks like; one in quotes is a text. */
+static bool tombstone_value(const struct yaml_node *node, const char *name,
+    struct arena *arena, struct entity *to)
+{
+    int64_t integer;
+    double number;
+
+    if (node->quoted)
+        entity_set_string(to, arena, name, node->text);
+    else if (slice_is(node->text, "true") || slice_is(node->text, "false"))
+        entity_set_boolean(to, arena, name, slice_is(node->text, "true"));
+    else if (text_int64(node->text, INT32_MIN, INT32_MAX, &integer))
+        entity_set_int32(to, arena, name, (int32_t)integer);
+    else if (text_int64(node->text, INT64_MIN, INT64_MAX, &integer))
+        entity_set_int64(to, arena, name, integer);
+    else if (text_double(node->text, &number))
+        entity_set_double(to, arena, name, number);
+    else if (node->text.len == 0 || slice_is(node->text, "null") ||
+             slice_is(node->text, "~"))
+        return false;
+    else
+        entity_set_string(to, arena, name, node->text);
+    return true;
+}
+
+static bool is_reserved(struct slice name)
+{
+    return slice_is(name, "PartitionKey") || slice_is(name, "RowKey") ||
+           slice_is(name, "Timestamp") || slice_is(name, CASCADE_OWNER);
+}
+
+static bool load_tombstone_property(const struct yaml_node *key,
+    const struct yaml_node *value, struct job_loader *loader, struct entity *to)
+{
+    struct err err;
+
+    if (is_reserved(key->text)) {
+        problems_add(loader->problems, key->mark,
+            "a tombstone cannot set %s: choose a property of your own, such "
+            "as Deleted: true",
+            key->text.at);
+        return false;
+    }
+    if (entity_check_name(key->text, &err) != TW_OK) {
+        problems_add(loader->problems, key->mark, "%s", err.text);
+        return false;
+    }
+    if (value->type != YAML_SCALAR ||
+        !tombstone_value(value, key->text.at, loader->arena, to)) {
+        problems_add(loader->problems, value->mark,
+            "tombstone property %s wants a value: true, a number or a text",
+            key->text.at);
+        return false;
+    }
+    return true;
+}
+
+static const struct entity *load_tombstone(
+    const struct yaml_node *node, struct job_loader *loader)
+{
+    struct entity *tombstone = arena_alloc(loader->arena, sizeof(*tombstone));
+    bool good = true;
+
+    if (node->type != YAML_MAP || node->count == 0) {
+        problems_add(loader->problems, node->mark,
+            "tombstone wants properties, such as {Deleted: true}: they tell "
+            "readers and writers that the parent is being deleted");
+        return NULL;
+    }
+    entity_init(tombstone, loader->arena, slice_of(""), slice_of(""));
+    for (size_t i = 0; i < node->count; i++)
+        good = load_tombstone_property(
+                   node->keys[i], node->items[i], loader, tombstone) &&
+               good;
+    return good ? tombstone : NULL;
+}
+
+static bool load_parent(const struct yaml_node *node, struct job_loader *loader,
+    struct cascade *cascade)
+{
+    struct parent_map map = {.table.len = 0};
+    bool good = settings_load(node, "parent", PARENT_KEYS, COUNT(PARENT_KEYS),
+        loader->arena, &map, loader->problems);
+
+    if (map.table.len > 0)
+        good = load_place(node, map.store, map.table, loader, &cascade->store,
+                   &cascade->table) &&
+               good;
+    if (map.partition_key)
+        cascade->partition_key = load_key(map.partition_key, loader);
+    if (map.row_key)
+        cascade->row_key = load_key(map.row_key, loader);
+    if (map.tombstone)
+        cascade->tombstone = load_tombstone(map.tombstone, loader);
+    cascade->created = map.created;
+    return good && cascade->partition_key && cascade->row_key &&
+           cascade->tombstone;
+}
+
+/* ---- the rules ---- */
+
+struct names {
+    struct slice *list;
+    size_t count, room;
+    struct arena *arena;
+};
+
+static void names_add(void *ctx, struct slice name)
+{
+    struct names *names = ctx;
+
+    for (size_t i = 0; i < names->count; i++)
+        if (slice_equal(names->list[i], name))
+            return;
+    if (names->count == names->room) {
+        size_t room = names->room ? 2 * names->room : 8;
+        struct slice *list = arena_alloc(names->arena, room * sizeof(*list));
+
+        if (names->count > 0)
+            memcpy(list, names->list, names->count * sizeof(*list));
+        names->list = list;
+        names->room = room;
+    }
+    names->list[names->count++] = name;
+}
+
+static void collect_needs(struct rule *rule, struct arena *arena)
+{
+    struct names names = {.arena = arena};
+
+    for (size_t i = 0; i < rule->child_count; i++)
+        selector_properties(&rule->children[i].selector, names_add, &names);
+    rule->needs = names.list;
+    rule->need_count = names.count;
+}
+
+static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
+    struct job_loader *loader, size_t *ret_count);
+
+static bool load_rule(const struct yaml_node *node, unsigned depth,
+    struct job_loader *loader, struct rule *rule)
+{
+    const struct template_scope scope = {.args = loader->args,
+        .arg_count = loader->arg_count,
+        .has_entity = depth > 0};
+    struct rule_map map = {.table.len = 0};
+    bool good = settings_load(node, "a child rule", RULE_KEYS, COUNT(RULE_KEYS),
+        loader->arena, &map, loader->problems);
+
+    if (map.table.len > 0)
+        good = load_place(node, map.store, map.table, loader, &rule->store,
+                   &rule->table) &&
+               good;
+    good = selector_load(&map.nodes, &scope, loader->arena, &rule->selector,
+               &loader->unset, loader->problems) &&
+           good;
+    if (good && selector_is_empty(&rule->selector)) {
+        problems_add(loader->problems, node->mark,
+            "this rule would take every entity of %s: say which, by "
+            "partition_key, partition_key_prefix, row_key, row_key_prefix or "
+            "filter",
+            rule->table);
+        good = false;
+    }
+    if (map.children) {
+        rule->children =
+            load_rules(map.children, depth + 1, loader, &rule->child_count);
+        good = good && rule->children;
+        collect_needs(rule, loader->arena);
+    }
+    return good;
+}
+
+/* NULL: problems has been added to. */
+static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
+    struct job_loader *loader, size_t *ret_count)
+{
+    struct rule *rules;
+    bool good = true;
+
+    if (node->type != YAML_LIST || node->count == 0) {
+        problems_add(loader->problems, node->mark,
+            "children wants a list of rules: [{table: Blogs, partition_key: "
+            "\"{channel}\"}]");
+        return NULL;
+    }
+    if (depth >= CASCADE_MAX_DEPTH) {
+        problems_add(loader->problems, node->mark,
+            "children are nested more than %d deep", CASCADE_MAX_DEPTH);
+        return NULL;
+    }
+    rules = arena_alloc(loader->arena, node->count * sizeof(*rules));
+    for (size_t i = 0; i < node->count; i++)
+        good = load_rule(node->items[i], depth, loader, &rules[i]) && good;
+    *ret_count = node->count;
+    return good ? rules : NULL;
+}
+
+/* ---- settle and the whole ---- */
+
+static bool load_settle(const struct yaml_node *node, struct job_loader *loader,
+    struct cascade *cascade)
+{
+    int64_t ms;
+
+    if (node->type == YAML_MAP)
+        goto wrong;
+    if (node->type == YAML_SCALAR) {
+        if (!text_duration_ms(node->text, &ms) || ms > SETTLE_MAX_MS)
+            goto wrong;
+        cascade->settle_ms[cascade->settle_count++] = ms;
+        return true;
+    }
+    if (node->count == 0 || node->count > CASCADE_MAX_SETTLES)
+        goto wrong;
+    for (size_t i = 0; i < node->count; i++) {
+        const struct yaml_node *item = node->items[i];
+
+        if (item->type != YAML_SCALAR || !text_duration_ms(item->text, &ms) ||
+            ms > SETTLE_MAX_MS || (i > 0 && ms <= cascade->settle_ms[i - 1]))
+            goto wrong;
+        cascade->settle_ms[cascade->settle_count++] = ms;
+    }
+    return true;
+wrong:
+    problems_add(loader->problems, node->mark,
+        "settle wants a duration of at most 7 days (168h), such as 5s, or a "
+        "rising list of up to %d, such as [5s, 20m]",
+        CASCADE_MAX_SETTLES);
+    return false;
+}
+
+struct cascade *cascade_rules_load(
+    const struct yaml_node *node, struct job_loader *loader)
+{
+    struct cascade *cascade = arena_alloc(loader->arena, sizeof(*cascade));
+    struct job_map map = {.refuse_above = -1};
+    char *what = mem_format("job %s", loader->job);
+    bool good = settings_load(node, what, JOB_KEYS, COUNT(JOB_KEYS),
+        loader->arena, &map, loader->problems);
+
+    if (map.parent)
+        good = load_parent(map.parent, loader, cascade) && good;
+    if (map.children) {
+        cascade->rules =
+            load_rules(map.children, 0, loader, &cascade->rule_count);
+        good = good && cascade->rules;
+    }
+    if (map.settle)
+        good = load_settle(map.settle, loader, cascade) && good;
+    else
+        cascade->settle_ms[cascade->settle_count++] = 5000;
+    cascade->refuse_above = map.refuse_above;
+    cascade->archive = map.archive.len > 0 ? map.archive.at : NULL;
+    mem_free(what);
+    return good ? cascade : NULL;
+}
+
+/* ---- explain ---- */
+
+static void explain_rules(
+    const struct rule *rules, size_t count, unsigned depth, struct buf *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct rule *rule = &rules[i];
+
+        explain_rules(rule->children, rule->child_count, depth + 1, to);
+        buf_add_format(
+            to, "%*sdelete from %s where ", (int)(2 * depth), "", rule->table);
+        selector_explain(&rule->selector, to);
+        if (rule->child_count > 0)
+            buf_add_text(to, ", each once nothing is left under it");
+        buf_add_char(to, '\n');
+    }
+}
+
+void cascade_rules_explain(const struct cascade *cascade, struct buf *to)
+{
+    buf_add_format(to,
+        "merge the tombstone into %s (PartitionKey \"%.*s\", RowKey "
+        "\"%.*s\")\n",
+        cascade->table, SLICE_ARG(template_source(cascade->partition_key)),
+        SLICE_ARG(template_source(cascade->row_key)));
+    explain_rules(cascade->rules, cascade->rule_count, 0, to);
+    buf_add_text(to, "look again for late children after");
+    for (size_t i = 0; i < cascade->settle_count; i++)
+        buf_add_format(to, "%s %lld ms", i > 0 ? "," : "",
+            (long long)cascade->settle_ms[i]);
+    buf_add_format(
+        to, "\ndelete that entity of %s, last of all\n", cascade->table);
+    if (cascade->refuse_above >= 0)
+        buf_add_format(to, "fails first if there are more than %lld\n",
+            (long long)cascade->refuse_above);
+    if (cascade->archive)
+        buf_add_format(to, "keeps each entity in %s before it is deleted\n",
+            cascade->archive);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a cascade-delete job says in the configuration: its parent, its
+ * tombstone, and the tree of rules that find what is under the parent.
+ */
+#ifndef TW_JOBS_CASCADE_RULES_H
+#define TW_JOBS_CASCADE_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/yaml.h"
+#include "jobs/engine/selector.h"
+#include "jobs/engine/template.h"
+#include "worker/base/buf.h"
+#include "worker/base/slice.h"
+#include "worker/store/entity.h"
+
+struct job_loader;
+
+/* Children of children of ...: more than anybody needs, few enough for fixed
+ * arrays. */
+#define CASCADE_MAX_DEPTH 8
+#define CASCADE_MAX_SETTLES 16
+
+/* The property beside the tombstone that says whose it is: JOB/ID. */
+#define CASCADE_OWNER "TablewardRun"
+
+/* One rule: entities of a table that belong under a parent. */
+struct rule {
+    size_t store; /* index into struct job_stores */
+    const char *table;
+    struct selector selector;
+    struct rule *children;     /* of each entity it finds; deleted before it */
+    size_t child_count;        /* 0: a leaf */
+    const struct slice *needs; /* what the children's templates read of it */
+    size_t need_count;
+};
+
+struct cascade {
+    size_t store; /* of the parent */
+    const char *table;
+    const struct template *partition_key, *row_key;
+    const struct entity *tombstone; /* its properties; the keys are unused */
+    struct slice created;           /* the parent's property, or empty */
+    struct rule *rules;
+    size_t rule_count;
+    int64_t settle_ms[CASCADE_MAX_SETTLES]; /* ascending */
+    size_t settle_count;
+    int64_t refuse_above; /* -1: never */
+    const char *archive;  /* folder, or NULL */
+};
+
+/* cascade_rules_load: see struct kind, load. */
+struct cascade *cascade_rules_load(
+    const struct yaml_node *node, struct job_loader *loader);
+
+/* cascade_rules_explain: what it reads and writes, in order, a line each. */
+void cascade_rules_explain(const struct cascade *cascade, struct buf *to);
+
+#endif

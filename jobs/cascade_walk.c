@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Depth first through a tree of rules. An entity that has rules of its own is
+ * visited: its rules are bound to it and their scans opened. The scans of the
+ * next few visits are opened ahead, so that a thousand small visits do not
+ * wait for one another; they are worked through in order all the same, which
+ * is what lets one path say how far the walk has come.
+ */
+#include "jobs/cascade_walk.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "jobs/engine/run.h"
+#include "jobs/engine/scan.h"
+#include "jobs/engine/selector.h"
+#include "jobs/job.h"
+#include "worker/base/arena.h"
+#include "worker/base/json.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/store/store.h"
+
+/* How many scans are opened ahead at a level. Each may hold one page. */
+#define SCANS_AHEAD 8
+
+struct match {
+    const struct rule *rule;
+    struct selection selection;
+    /* The entity that it is bound to: at the root the parent. */
+    size_t store;
+    const char *table;
+    struct slice partition_key, row_key;
+    struct match *above; /* what met that entity; held; NULL at the root */
+    unsigned refs;
+    struct arena arena;
+};
+
+/* An entity that is looked under; at the root the parent. */
+struct visit {
+    const struct rule *rules;
+    size_t rule_count;
+    unsigned level;
+    size_t first_rule;                /* where it goes on: 0 unless resumed */
+    const struct walk_level *resumed; /* plan->from's, if the walk was under
+                                         this one; counts for first_rule */
+    bool bound;             /* false: its rules cannot be bound, as was told */
+    struct match **matches; /* one a rule; NULL before first_rule */
+    struct scan **scans;    /* one a rule; NULL while not opened */
+};
+
+/* A page of entities that are to be looked under, one after another. */
+struct visits {
+    const struct entity **entities;
+    struct match *match; /* that met them */
+    size_t count;
+    size_t opened;  /* visits opened so far */
+    size_t ahead;   /* at most so many beyond the one at work */
+    unsigned level; /* of the entities */
+    const struct walk_level *resumed; /* of that level, or NULL */
+    struct visit *ring;               /* ahead of them, by index */
+    const struct entity **emptied;
+    size_t emptied_count;
+};
+
+struct walk {
+    const struct walk_plan *plan;
+    const struct walk_visitor *visitor;
+    struct walk_path *path; /* where it is */
+    struct walk_result result;
+    struct err *err;
+};
+
+/* ---- keys and paths ---- */
+
+static struct slice key_partition(const struct walk_key *key)
+{
+    return (struct slice){key->partition_key, key->partition_key_len};
+}
+
+static struct slice key_row(const struct walk_key *key)
+{
+    return (struct slice){key->row_key, key->row_key_len};
+}
+
+static void key_set(
+    struct walk_key *key, struct slice partition_key, struct slice row_key)
+{
+    key->is_set =
+        partition_key.len <= WALK_KEY_MAX && row_key.len <= WALK_KEY_MAX;
+    if (!key->is_set)
+        return;
+    key->partition_key_len = partition_key.len;
+    key->row_key_len = row_key.len;
+    if (partition_key.len > 0)
+        memcpy(key->partition_key, partition_key.at, partition_key.len);
+    if (row_key.len > 0)
+        memcpy(key->row_key, row_key.at, row_key.len);
+}
+
+static bool key_is(const struct walk_key *key, const struct entity *entity)
+{
+    return key->is_set &&
+           slice_equal(key_partition(key), entity->partition_key) &&
+           slice_equal(key_row(key), entity->row_key);
+}
+
+static void key_write(
+    const char *name, const struct walk_key *key, struct buf *to)
+{
+    if (!key->is_set)
+        return;
+    buf_add_format(to, ",\"%s\":[", name);
+    json_add_string(to, key_partition(key));
+    buf_add_char(to, ',');
+    json_add_string(to, key_row(key));
+    buf_add_char(to, ']');
+}
+
+void walk_path_write(const struct walk_path *path, struct buf *to)
+{
+    buf_add_char(to, '[');
+    for (size_t i = 0; i < path->depth; i++) {
+        const struct walk_level *level = &path->levels[i];
+
+        buf_add_format(to, "%s{\"rule\":%zu,\"found\":%s", i > 0 ? "," : "",
+            level->rule, level->found ? "true" : "false");
+        key_write("done", &level->done, to);
+        key_write("inside", &level->inside, to);
+        buf_add_char(to, '}');
+    }
+    buf_add_char(to, ']');
+}
+
+static bool key_read(const struct json *json, struct walk_key *key)
+{
+    key->is_set = false;
+    if (!json)
+        return true;
+    if (json_type(json) != JSON_ARRAY || json_count(json) != 2 ||
+        json_type(json_at(json, 0)) != JSON_STRING ||
+        json_type(json_at(json, 1)) != JSON_STRING)
+        return false;
+    key_set(key, json_string(json_at(json, 0)), json_string(json_at(json, 1)));
+    return key->is_set;
+}
+
+static bool level_read(const struct json *json, struct walk_level *level)
+{
+    const struct json *rule, *found;
+    int64_t index;
+
+    if (json_type(json) != JSON_OBJECT)
+        return false;
+    rule = json_get(json, "rule");
+    found = json_get(json, "found");
+    if (!rule || !json_int64(rule, &index) || index < 0 || !found ||
+        json_type(found) != JSON_BOOLEAN)
+        return false;
+    level->rule = (size_t)index;
+    level->found = json_boolean(found);
+    return key_read(json_get(json, "done"), &level->done) &&
+           key_read(json_get(json, "inside"), &level->inside);
+}
+
+bool walk_path_read(const struct json *json, struct walk_path *path)
+{
+    path->depth = 0;
+    if (json_type(json) != JSON_ARRAY || json_count(json) > CASCADE_MAX_DEPTH)
+        return false;
+    for (size_t i = 0; i < json_count(json); i++)
+        if (!level_read(json_at(json, i), &path->levels[i]))
+            return false;
+    path->depth = json_count(json);
+    return true;
+}
+
+/* ---- matches ---- */
+
+const struct rule *match_rule(const struct match *match)
+{
+    return match->rule;
+}
+
+void match_hold(struct match *match)
+{
+    match->refs++;
+}
+
+void match_release(struct match *match)
+{
+    while (match && --match->refs == 0) {
+        struct match *above = match->above;
+
+        arena_done(&match->arena);
+        mem_free(match);
+        match = above;
+    }
+}
+
+static bool same_place(
+    size_t store_a, const char *table_a, size_t store_b, const char *table_b)
+{
+    return store_a == store_b && strcasecmp(table_a, table_b) == 0;
+}
+
+/* Is entity, met by match, one of those that match is under? */
+static bool is_above(const struct match *match, const struct entity *entity)
+{
+    size_t store = match->rule->store;
+    const char *table = match->rule->table;
+
+    for (const struct match *m = match; m; m = m->above)
+        if (same_place(store, table, m->store, m->table) &&
+            slice_equal(m->partition_key, entity->partition_key) &&
+            slice_equal(m->row_key, entity->row_key))
+            return true;
+    return false;
+}
+
+bool match_has(const struct match *match, const struct entity *entity)
+{
+    return selection_matches(&match->selection, entity) &&
+           !is_above(match, entity);
+}
+
+/*
+ * Bind rule to the entity above it (or, at the root, to the arguments alone).
+ * owner: the match that met that entity; NULL at the root.
+ */
+static enum tw_err match_new(const struct walk_plan *plan,
+    const struct rule *rule, const struct entity *entity, struct match *owner,
+    struct match **ret, struct err *err)
+{
+    struct match *match = mem_alloc(sizeof(*match));
+    enum tw_err outcome;
+
+    arena_init(&match->arena);
+    match->refs = 1;
+    match->rule = rule;
+    match->store = owner ? owner->rule->store : plan->cascade->store;
+    match->table = owner ? owner->rule->table : plan->cascade->table;
+    match->partition_key = arena_copy(
+        &match->arena, entity ? entity->partition_key : plan->partition_key);
+    match->row_key =
+        arena_copy(&match->arena, entity ? entity->row_key : plan->row_key);
+    if (owner)
+        match_hold(owner);
+    match->above = owner;
+    outcome = selection_bind(&rule->selector, &plan->run->args, entity,
+        &match->arena, &match->selection, err);
+    if (outcome != TW_OK) {
+        match_release(match);
+        return outcome;
+    }
+    *ret = match;
+    return TW_OK;
+}
+
+/* ---- visits ---- */
+
+static bool whole(const struct walk *walk)
+{
+    return walk->plan->whole;
+}
+
+static struct scan *open_scan(
+    struct walk *walk, const struct match *match, const struct walk_key *after)
+{
+    const struct rule *rule = match->rule;
+    struct scan_spec spec = {
+        .store = walk->plan->stores->stores[rule->store],
+        .table = rule->table,
+    };
+    struct arena arena;
+    struct scan *scan;
+
+    arena_init(&arena);
+    selection_spec(&match->selection, whole(walk), rule->needs,
+        rule->need_count, &arena, &spec);
+    if (after && after->is_set) {
+        spec.resumed = true;
+        spec.after_partition_key = key_partition(after);
+        spec.after_row_key = key_row(after);
+    }
+    scan = scan_open(walk->plan->run->lanes, &spec);
+    arena_done(&arena);
+    return scan;
+}
+
+static void visit_close(struct visit *visit)
+{
+    for (size_t i = 0; i < visit->rule_count; i++) {
+        scan_close(visit->scans[i]);
+        match_release(visit->matches[i]);
+    }
+    mem_free(visit->scans);
+    mem_free(visit->matches);
+    *visit = (struct visit){.rule_count = 0};
+}
+
+/* A prefix that renders empty would take everything: that ends the run. */
+static enum tw_err check_prefix(const struct match *match, struct err *err)
+{
+    if (!match->selection.empty_prefix)
+        return TW_OK;
+    return err_fail(err, TW_INVALID,
+        "the %s of the rule for %s is empty here: it would select everything",
+        match->selection.empty_prefix, match->rule->table);
+}
+
+/*
+ * Bind all rules of visit. TW_INVALID for an entity: told to the host, and
+ * visit->bound stays false; at the root it is the run that cannot go on.
+ */
+static enum tw_err visit_bind(struct walk *walk, struct visit *visit,
+    const struct entity *entity, struct match *owner)
+{
+    for (size_t i = visit->first_rule; i < visit->rule_count; i++) {
+        enum tw_err outcome = match_new(walk->plan, &visit->rules[i], entity,
+            owner, &visit->matches[i], walk->err);
+
+        if (outcome != TW_OK && entity) {
+            walk->plan->run->host->failed(walk->plan->run, owner->rule->table,
+                entity->partition_key, entity->row_key, walk->err->text);
+            walk->result.failed++;
+            return TW_OK;
+        }
+        if (outcome == TW_OK)
+            outcome = check_prefix(visit->matches[i], walk->err);
+        if (outcome != TW_OK)
+            return outcome;
+    }
+    visit->bound = true;
+    return TW_OK;
+}
+
+/* Where plan->from stands at level, or NULL. */
+static const struct walk_level *resumed_level(
+    const struct walk *walk, unsigned level)
+{
+    const struct walk_path *from = walk->plan->from;
+
+    return from && level < from->depth ? &from->levels[level] : NULL;
+}
+
+/*
+ * entity and owner as for match_new(); resumed as in struct visit. On any
+ * outcome visit can be closed.
+ */
+static enum tw_err visit_open(struct walk *walk, struct visit *visit,
+    const struct rule *rules, size_t rule_count, unsigned level,
+    const struct walk_level *resumed, const struct entity *entity,
+    struct match *owner)
+{
+    if (resumed && resumed->rule >= rule_count)
+        resumed = NULL;
+    *visit = (struct visit){.rules = rules,
+        .rule_count = rule_count,
+        .level = level,
+        .first_rule = resumed ? resumed->rule : 0,
+        .resumed = resumed};
+    visit->matches = mem_array(rule_count, sizeof(struct match *));
+    visit->scans = mem_array(rule_count, sizeof(struct scan *));
+    return visit_bind(walk, visit, entity, owner);
+}
+
+/* Ask for the first page of every rule now. */
+static void visit_look_ahead(struct walk *walk, struct visit *visit)
+{
+    for (size_t i = 0; visit->bound && i < visit->rule_count; i++)
+        visit->scans[i] = open_scan(walk, visit->matches[i], NULL);
+}
+
+static enum tw_err visit_walk(struct walk *walk, struct visit *visit);
+
+/* ---- a page of entities with rules of their own ---- */
+
+static void reached(struct walk *walk)
+{
+    if (walk->visitor->reached)
+        walk->visitor->reached(walk->visitor->context, walk->path);
+}
+
+/* What plan->from says of the level below, where it was inside of entity. */
+static const struct walk_level *resumed_below(const struct walk *walk,
+    const struct visits *visits, const struct entity *entity)
+{
+    if (!visits->resumed || !key_is(&visits->resumed->inside, entity))
+        return NULL;
+    return resumed_level(walk, visits->level + 1);
+}
+
+/*
+ * Open visits up to `ahead` beyond index. The one that the walk was under when
+ * its path was written goes on there, and opens its scans by itself.
+ */
+static enum tw_err open_ahead(
+    struct walk *walk, struct visits *visits, size_t index)
+{
+    const struct rule *rule = visits->match->rule;
+
+    while (visits->opened < visits->count &&
+           visits->opened <= index + visits->ahead) {
+        const struct entity *entity = visits->entities[visits->opened];
+        struct visit *visit =
+            &visits->ring[visits->opened % (visits->ahead + 1)];
+        enum tw_err outcome;
+
+        visits->opened++;
+        outcome = visit_open(walk, visit, rule->children, rule->child_count,
+            visits->level + 1, resumed_below(walk, visits, entity), entity,
+            visits->match);
+        if (outcome != TW_OK)
+            return outcome;
+        if (!visit->resumed)
+            visit_look_ahead(walk, visit);
+    }
+    return TW_OK;
+}
+
+static enum tw_err visit_one(
+    struct walk *walk, struct visits *visits, size_t index)
+{
+    const struct entity *entity = visits->entities[index];
+    struct visit *visit = &visits->ring[index % (visits->ahead + 1)];
+    struct walk_level *here = &walk->path->levels[visits->level];
+    struct walk_level *below = &walk->path->levels[visits->level + 1];
+    enum tw_err outcome = TW_OK;
+
+    key_set(&here->inside, entity->partition_key, entity->row_key);
+    below->found = visit->resumed && visit->resumed->found;
+    walk->path->depth = visits->level + 2;
+    if (visit->bound)
+        outcome = visit_walk(walk, visit);
+    if (outcome != TW_OK)
+        return outcome;
+    if (visit->bound && !below->found)
+        visits->emptied[visits->emptied_count++] = entity;
+    else if (walk->visitor->met)
+        walk->visitor->met(walk->visitor->context, visits->match, entity);
+    walk->path->depth = visits->level + 1;
+    here->inside.is_set = false;
+    key_set(&here->done, entity->partition_key, entity->row_key);
+    reached(walk);
+    return TW_OK;
+}
+
+static enum tw_err visit_all(struct walk *walk, struct visits *visits)
+{
+    enum tw_err outcome = TW_OK;
+    size_t i;
+
+    for (i = 0; i < visits->count && outcome == TW_OK; i++) {
+        outcome = open_ahead(walk, visits, i);
+        if (outcome == TW_OK && run_stopping(walk->plan->run))
+            outcome = err_fail(walk->err, TW_STOPPED, "stopped");
+        if (outcome == TW_OK)
+            outcome = visit_one(walk, visits, i);
+        visit_close(&visits->ring[i % (visits->ahead + 1)]);
+    }
+    for (; i < visits->opened; i++)
+        visit_close(&visits->ring[i % (visits->ahead + 1)]);
+    if (outcome == TW_OK && visits->emptied_count > 0)
+        outcome = walk->visitor->emptied(walk->visitor->context, visits->match,
+            visits->emptied, visits->emptied_count, walk->err);
+    return outcome;
+}
+
+static enum tw_err visit_page(struct walk *walk, struct match *match,
+    unsigned level, const struct walk_level *resumed,
+    const struct entity **entities, size_t count)
+{
+    struct visits visits = {
+        .entities = entities,
+        .match = match,
+        .count = count,
+        .level = level,
+        .resumed = resumed,
+        .ahead = SCANS_AHEAD / match->rule->child_count,
+    };
+    enum tw_err outcome;
+
+    visits.ring = mem_array(visits.ahead + 1, sizeof(struct visit));
+    visits.emptied = mem_array(count, sizeof(struct entity *));
+    outcome = visit_all(walk, &visits);
+    mem_free(visits.emptied);
+    mem_free(visits.ring);
+    return outcome;
+}
+
+/* ---- one rule, page by page ---- */
+
+static enum tw_err walk_page(struct walk *walk, struct match *match,
+    unsigned level, const struct walk_level *resumed, const struct page *page)
+{
+    struct walk_level *here = &walk->path->levels[level];
+    const struct entity **mine =
+        mem_array(page->count, sizeof(struct entity *));
+    const struct entity *last = &page->entities[page->count - 1];
+    enum tw_err outcome = TW_OK;
+    size_t count = 0;
+
+    walk->plan->run->counts.read += (int64_t)page->count;
+    for (size_t i = 0; i < page->count; i++)
+        if (match_has(match, &page->entities[i]))
+            mine[count++] = &page->entities[i];
+    if (count > 0)
+        here->found = true;
+    if (count > 0 && match->rule->child_count > 0)
+        outcome = visit_page(walk, match, level, resumed, mine, count);
+    else if (count > 0)
+        outcome = walk->visitor->leaves(
+            walk->visitor->context, match, mine, count, walk->err);
+    mem_free(mine);
+    if (outcome != TW_OK)
+        return outcome;
+    key_set(&here->done, last->partition_key, last->row_key);
+    reached(walk);
+    return TW_OK;
+}
+
+static enum tw_err walk_pages(struct walk *walk, struct match *match,
+    unsigned level, const struct walk_level *resumed, struct scan *scan)
+{
+    for (;;) {
+        const struct page *page;
+        enum tw_err outcome = scan_next(scan, &page, walk->err);
+
+        if (outcome == TW_NOT_FOUND)
+            return err_fail(walk->err, TW_NOT_FOUND,
+                "table %s does not exist in store %s: create it, or take its "
+                "rule out of the job, then retry",
+                match->rule->table,
+                walk->plan->stores->names[match->rule->store]);
+        if (outcome != TW_OK || !page)
+            return outcome;
+        if (run_stopping(walk->plan->run))
+            return err_fail(walk->err, TW_STOPPED, "stopped");
+        outcome = walk_page(walk, match, level, resumed, page);
+        if (outcome != TW_OK)
+            return outcome;
+    }
+}
+
+static enum tw_err visit_rule(
+    struct walk *walk, struct visit *visit, size_t index)
+{
+    const struct walk_level *resumed =
+        index == visit->first_rule ? visit->resumed : NULL;
+    struct walk_level *here = &walk->path->levels[visit->level];
+    struct match *match = visit->matches[index];
+    enum tw_err outcome;
+
+    here->rule = index;
+    here->done.is_set = false;
+    here->inside.is_set = false;
+    if (resumed)
+        here->done = resumed->done;
+    if (!visit->scans[index])
+        visit->scans[index] =
+            open_scan(walk, match, resumed ? &resumed->done : NULL);
+    outcome =
+        walk_pages(walk, match, visit->level, resumed, visit->scans[index]);
+    if (walk->visitor->pages)
+        walk->visitor->pages(
+            walk->visitor->context, match, scan_pages(visit->scans[index]));
+    scan_close(visit->scans[index]);
+    visit->scans[index] = NULL;
+    return outcome;
+}
+
+static enum tw_err visit_walk(struct walk *walk, struct visit *visit)
+{
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = visit->first_rule;
+         i < visit->rule_count && outcome == TW_OK; i++)
+        outcome = visit_rule(walk, visit, i);
+    return outcome;
+}
+
+enum tw_err walk_run(const struct walk_plan *plan,
+    const struct walk_visitor *visitor, struct walk_result *ret,
+    struct err *err)
+{
+    struct walk walk = {.plan = plan, .visitor = visitor, .err = err};
+    const struct walk_level *resumed = resumed_level(&walk, 0);
+    struct visit root;
+    enum tw_err outcome;
+
+    walk.path = mem_alloc(sizeof(*walk.path));
+    walk.path->depth = 1;
+    walk.path->levels[0].found = resumed && resumed->found;
+    outcome = visit_open(&walk, &root, plan->cascade->rules,
+        plan->cascade->rule_count, 0, resumed, NULL, NULL);
+    if (outcome == TW_OK)
+        outcome = visit_walk(&walk, &root);
+    visit_close(&root);
+    walk.result.found = walk.path->levels[0].found;
+    mem_free(walk.path);
+    if (outcome == TW_OK)
+        *ret = walk.result;
+    return outcome;
+}

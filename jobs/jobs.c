@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of kinds, and the jobs of a configuration. */
+#include "jobs/jobs.h"
+
+#include <stdio.h>
+
+#include "config/settings.h"
+#include "jobs/cascade_delete.h"
+#include "worker/base/crypto.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+/* A new kind is one line here. */
+static const struct kind *const KINDS[] = {
+    &cascade_delete_kind,
+};
+
+#define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
+#define JOB_NAME_MAX 64
+#define JOB_MAX_ARGS 32
+
+const struct kind *const *jobs_kinds(size_t *ret_count)
+{
+    *ret_count = KIND_COUNT;
+    return KINDS;
+}
+
+size_t job_arg_index(const struct job *job, struct slice name)
+{
+    size_t i = 0;
+
+    while (i < job->arg_count && !slice_equal(job->args[i].name, name))
+        i++;
+    return i;
+}
+
+/* ---- names ---- */
+
+static bool is_lower(char c)
+{
+    return c >= 'a' && c <= 'z';
+}
+
+static bool is_name(struct slice text)
+{
+    if (text.len == 0 || text.len > JOB_NAME_MAX || !is_lower(text.at[0]))
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+
+        if (!is_lower(c) && !(c >= '0' && c <= '9') && c != '-')
+            return false;
+    }
+    return true;
+}
+
+/* A name that a template can hold: a letter or _, then digits too. */
+static bool is_arg_name(struct slice text)
+{
+    if (text.len == 0 || text.len > JOB_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        bool letter = is_lower(c) || (c >= 'A' && c <= 'Z') || c == '_';
+
+        if (!letter && (i == 0 || c < '0' || c > '9'))
+            return false;
+    }
+    return true;
+}
+
+/* ---- arguments ---- */
+
+struct arg_map {
+    bool allow_empty;
+};
+
+static const struct setting ARG_KEYS[] = {
+    {"allow_empty", SETTING_BOOL, SETTING_FIELD(struct arg_map, allow_empty),
+        .fallback = "false", .help = "take an empty text for it"},
+};
+
+/* One item: a name, or {name: {allow_empty: true}}. */
+static bool load_arg(const struct yaml_node *node, struct job *job,
+    struct job_arg *ret, struct arena *arena, struct problems *problems)
+{
+    const struct yaml_node *name = node;
+    struct arg_map map = {.allow_empty = false};
+
+    if (node->type == YAML_MAP && node->count == 1) {
+        name = node->keys[0];
+        if (!settings_load(node->items[0], "an argument", ARG_KEYS, 1, arena,
+                &map, problems))
+            return false;
+    }
+    if (name->type != YAML_SCALAR || !is_arg_name(name->text)) {
+        problems_add(problems, node->mark,
+            "an argument wants a name of letters, digits and _, such as "
+            "channel, or {channel: {allow_empty: true}}");
+        return false;
+    }
+    if (job_arg_index(job, name->text) < job->arg_count) {
+        problems_add(problems, name->mark, "argument %s is there already",
+            name->text.at);
+        return false;
+    }
+    ret->name = name->text;
+    ret->allow_empty = map.allow_empty;
+    return true;
+}
+
+static bool load_args(const struct yaml_node *node, struct job *job,
+    struct arena *arena, struct problems *problems)
+{
+    struct job_arg *args;
+    bool good = true;
+
+    if (!node)
+        return true;
+    if (node->type != YAML_LIST || node->count > JOB_MAX_ARGS) {
+        problems_add(problems, node->mark,
+            "args wants a list of at most %d names, such as [channel]",
+            JOB_MAX_ARGS);
+        return false;
+    }
+    args = arena_alloc(arena, node->count * sizeof(*args));
+    job->args = args;
+    for (size_t i = 0; i < node->count; i++) {
+        if (load_arg(
+                node->items[i], job, &args[job->arg_count], arena, problems))
+            job->arg_count++;
+        else
+            good = false;
+    }
+    return good;
+}
+
+/* ---- the definition's hash ---- */
+
+/* A text that is the same for two nodes only if they say the same. */
+static void canonical(const struct yaml_node *node, struct buf *to)
+{
+    buf_add_format(to, "%d:%zu:", (int)node->type,
+        node->type == YAML_SCALAR ? node->text.len : node->count);
+    if (node->type == YAML_SCALAR) {
+        buf_add_char(to, node->quoted ? 'q' : 'p');
+        buf_add_slice(to, node->text);
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        if (node->type == YAML_MAP)
+            canonical(node->keys[i], to);
+        canonical(node->items[i], to);
+    }
+}
+
+static void hash_definition(const struct yaml_node *node, char to[17])
+{
+    unsigned char digest[CRYPTO_SHA256_BYTES];
+    struct buf text;
+
+    buf_init(&text, SIZE_MAX / 2);
+    canonical(node, &text);
+    crypto_sha256(buf_slice(&text), digest);
+    for (int i = 0; i < 8; i++)
+        snprintf(to + 2 * i, 3, "%02x", digest[i]);
+    buf_done(&text);
+}
+
+/* ---- jobs ---- */
+
+static const struct kind *load_kind(
+    const struct yaml_node *node, struct problems *problems)
+{
+    const struct yaml_node *kind = yaml_get(node, "kind");
+    const char *names[KIND_COUNT];
+
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        names[i] = KINDS[i]->name;
+        if (kind && kind->type == YAML_SCALAR && slice_is(kind->text, names[i]))
+            return KINDS[i];
+    }
+    if (!kind)
+        problems_add(problems, node->mark,
+            "kind is missing: what does this job do? for example kind: %s",
+            names[0]);
+    else
+        settings_unknown(problems, kind->mark, "kind",
+            kind->type == YAML_SCALAR ? kind->text : slice_of(""), names,
+            KIND_COUNT);
+    return NULL;
+}
+
+static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
+    const struct job_stores *stores, struct arena *arena, struct job *job,
+    struct problems *problems)
+{
+    struct job_loader loader = {
+        .stores = stores, .arena = arena, .problems = problems};
+    struct slice *args;
+    bool good;
+
+    *job = (struct job){.name = name->text.at, .mark = name->mark};
+    if (!is_name(name->text)) {
+        problems_add(problems, name->mark,
+            "a job's name is a-z, 0-9 and -, a letter first, at most %d "
+            "long, such as delete-channel",
+            JOB_NAME_MAX);
+        return false;
+    }
+    if (node->type != YAML_MAP) {
+        problems_add(problems, node->mark,
+            "job %s wants a map, beginning with kind:", job->name);
+        return false;
+    }
+    good = load_args(yaml_get(node, "args"), job, arena, problems);
+    job->kind = load_kind(node, problems);
+    if (!job->kind)
+        return false;
+    args = arena_alloc(arena, (job->arg_count + 1) * sizeof(*args));
+    for (size_t i = 0; i < job->arg_count; i++)
+        args[i] = job->args[i].name;
+    loader.job = job->name;
+    loader.args = args;
+    loader.arg_count = job->arg_count;
+    job->settings = job->kind->load(node, &loader);
+    job->unset = loader.unset;
+    hash_definition(node, job->hash);
+    return good && job->settings;
+}
+
+void jobs_load(const struct yaml_node *node, const struct job_stores *stores,
+    struct arena *arena, struct jobs *ret, struct problems *problems)
+{
+    *ret = (struct jobs){.count = 0};
+    if (!node)
+        return;
+    if (node->type != YAML_MAP) {
+        problems_add(problems, node->mark,
+            "jobs wants a map of names, such as delete-channel: {kind: "
+            "cascade-delete, ...}");
+        return;
+    }
+    ret->list = arena_alloc(arena, (node->count + 1) * sizeof(*ret->list));
+    for (size_t i = 0; i < node->count; i++)
+        if (load_job(node->keys[i], node->items[i], stores, arena,
+                &ret->list[ret->count], problems))
+            ret->count++;
+}
+
+const struct job *jobs_find(const struct jobs *jobs, struct slice name)
+{
+    for (size_t i = 0; i < jobs->count; i++)
+        if (slice_is(name, jobs->list[i].name))
+            return &jobs->list[i];
+    return NULL;
+}
+
+const char *jobs_nearest(const struct jobs *jobs, struct slice name)
+{
+    const char **names = mem_array(jobs->count + 1, sizeof(*names));
+    const char *nearest;
+
+    for (size_t i = 0; i < jobs->count; i++)
+        names[i] = jobs->list[i].name;
+    nearest = text_nearest(name, names, jobs->count);
+    mem_free(names);
+    return nearest;
+}
