@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers, times, UTF-8, names: the edges of each. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/base/text.h"
+
+#define WHOLE(text) ((struct slice){text, sizeof(text) - 1})
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void whole_numbers_are_read_whole_or_not_at_all(void **state)
+{
+    static const struct {
+        struct slice text;
+        int64_t value;
+    } good[] = {
+        {WHOLE("0"), 0},
+        {WHOLE("-0"), 0},
+        {WHOLE("007"), 7},
+        {WHOLE("9223372036854775807"), INT64_MAX},
+        {WHOLE("-9223372036854775808"), INT64_MIN},
+    };
+    static const struct slice bad[] = {WHOLE(""), WHOLE("-"), WHOLE("+1"),
+        WHOLE(" 1"), WHOLE("1 "), WHOLE("1.0"), WHOLE("1e3"), WHOLE("0x1"),
+        WHOLE("--1"), WHOLE("1\0"), WHOLE("9223372036854775808"),
+        WHOLE("-9223372036854775809"), WHOLE("99999999999999999999"),
+        {NULL, 0}};
+    int64_t value = 42;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(text_int64(bad[i], INT64_MIN, INT64_MAX, &value));
+    assert_false(text_int64(slice_of("4"), 5, 7, &value));
+    assert_false(text_int64(slice_of("8"), 5, 7, &value));
+    assert_true(value == 42);
+    for (size_t i = 0; i < COUNT(good); i++) {
+        assert_true(text_int64(good[i].text, INT64_MIN, INT64_MAX, &value));
+        assert_true(value == good[i].value);
+    }
+    assert_true(text_int64(slice_of("5"), 5, 7, &value));
+    assert_true(text_int64(slice_of("7"), 5, 7, &value));
+}
+
+static void doubles_are_finite_json_numbers(void **state)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } good[] = {
+        {"0", 0},
+        {"1.5", 1.5},
+        {"-2e3", -2000},
+        {"1E-2", 0.01},
+        {"1.7976931348623157e+308", 1.7976931348623157e308},
+        {"5e-324", 5e-324},
+        {"1e-400", 0},
+    };
+    static const struct slice bad[] = {WHOLE(""), WHOLE("-"), WHOLE("1."),
+        WHOLE(".5"), WHOLE("01"), WHOLE("+1"), WHOLE("1e"), WHOLE("1e+"),
+        WHOLE("NaN"), WHOLE("Infinity"), WHOLE("-inf"), WHOLE("0x1p3"),
+        WHOLE("1e309"), WHOLE(" 1"), WHOLE("1 "), WHOLE("1,5"), WHOLE("1\0")};
+    double value = 42;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(text_double(bad[i], &value));
+    assert_true(value == 42.0);
+    for (size_t i = 0; i < COUNT(good); i++) {
+        assert_true(text_double(slice_of(good[i].text), &value));
+        assert_true(value == good[i].value);
+    }
+    assert_true(text_double(slice_of("-0"), &value) && signbit(value));
+}
+
+static void durations_have_a_unit(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t ms;
+    } good[] = {{"0", 0}, {"0s", 0}, {"500ms", 500}, {"30s", 30000},
+        {"5m", 300000}, {"2h", 7200000}, {"9223372036854775807ms", INT64_MAX}};
+    static const char *const bad[] = {"", "s", "5", "00", "-5s", "5 s", " 5s",
+        "5S", "1.5s", "5d", "5sec", "9223372036854775808ms",
+        "9223372036854775807s", "2562047788016h"};
+    int64_t ms = 42;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (text_duration_ms(slice_of(bad[i]), &ms))
+            fail_msg("%s", bad[i]);
+    assert_true(ms == 42);
+    for (size_t i = 0; i < COUNT(good); i++) {
+        assert_true(text_duration_ms(slice_of(good[i].text), &ms));
+        assert_true(ms == good[i].ms);
+    }
+}
+
+static void sizes_are_bytes_or_binary_multiples(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } good[] = {{"0", 0}, {"100", 100}, {"64KiB", 65536}, {"4MiB", 4 << 20},
+        {"3GiB", INT64_C(3) << 30}};
+    static const char *const bad[] = {"", "KiB", "-1", "4MB", "4 MiB", "4kib",
+        "1.5KiB", "8589934592GiB", "9223372036854775808"};
+    int64_t bytes = 42;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(text_size_bytes(slice_of(bad[i]), &bytes));
+    assert_true(bytes == 42);
+    for (size_t i = 0; i < COUNT(good); i++) {
+        assert_true(text_size_bytes(slice_of(good[i].text), &bytes));
+        assert_true(bytes == good[i].bytes);
+    }
+}
+
+/* Moments whose ticks .NET documents or that follow from those. */
+static const struct {
+    const char *text;
+    int64_t ticks;
+} moments[] = {
+    {"0001-01-01T00:00:00.0000000Z", 0},
+    {"0001-12-31T23:59:59.9999999Z", INT64_C(315359999999999)},
+    {"1601-01-01T00:00:00.0000000Z", TICKS_1601},
+    {"1900-03-01T00:00:00.0000000Z", INT64_C(599317056000000000)},
+    {"1969-12-31T23:59:59.9999999Z", TICKS_1970 - 1},
+    {"1970-01-01T00:00:00.0000000Z", TICKS_1970},
+    {"2000-02-29T12:00:00.0000001Z", INT64_C(630874224000000001)},
+    {"2024-01-01T00:00:00.0000000Z", INT64_C(638396640000000000)},
+    {"9999-12-31T23:59:59.9999999Z", TICKS_MAX},
+};
+
+static void times_and_ticks_are_the_same(void **state)
+{
+    char text[TEXT_TIME_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(moments); i++) {
+        int64_t ticks = -1;
+
+        assert_true(text_ticks(slice_of(moments[i].text), &ticks));
+        assert_true(ticks == moments[i].ticks);
+        assert_string_equal(
+            text_from_ticks(moments[i].ticks, text), moments[i].text);
+    }
+}
+
+static void every_day_follows_the_day_before(void **state)
+{
+    const int64_t day_ticks = INT64_C(864000000000);
+    struct text_date before = text_date_of(0);
+    char text[TEXT_TIME_MAX];
+
+    (void)state;
+    for (int64_t at = day_ticks; at <= TICKS_MAX; at += day_ticks) {
+        struct text_date date = text_date_of(at);
+        int64_t back;
+        bool next_day = date.year == before.year &&
+                        date.month == before.month &&
+                        date.day == before.day + 1;
+        bool next_month = date.year == before.year &&
+                          date.month == before.month + 1 && date.day == 1 &&
+                          before.day >= 28 && before.day <= 31;
+        bool next_year = date.year == before.year + 1 && date.month == 1 &&
+                         date.day == 1 && before.month == 12 &&
+                         before.day == 31;
+
+        if (!next_day && !next_month && !next_year)
+            fail_msg("after %d-%d-%d", before.year, before.month, before.day);
+        /* Every 97th is enough for the way back through text. */
+        if (at / day_ticks % 97 == 0) {
+            assert_true(text_ticks(slice_of(text_from_ticks(at, text)), &back));
+            assert_true(back == at);
+        }
+        before = date;
+    }
+    assert_int_equal(before.year, 9999);
+}
+
+static void fractions_and_offsets_are_read(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t after_2024; /* ticks */
+    } good[] = {
+        {"2024-01-01T00:00:00Z", 0},
+        {"2024-01-01T00:00:00.5Z", 5000000},
+        {"2024-01-01T00:00:00.000001Z", 10},
+        {"2024-01-01T00:00:00.1234567Z", 1234567},
+        {"2024-01-01T01:30:00+01:30", 0},
+        {"2023-12-31T19:00:00.1-05:00", 1000000},
+        {"2024-01-01T00:00:00+00:00", 0},
+    };
+    int64_t ticks;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(good); i++) {
+        assert_true(text_ticks(slice_of(good[i].text), &ticks));
+        assert_true(ticks - INT64_C(638396640000000000) == good[i].after_2024);
+    }
+}
+
+static void what_is_no_time_is_refused(void **state)
+{
+    static const char *const bad[] = {"", "2024-01-01", "2024-01-01T00:00:00",
+        "2024-01-01T00:00Z", "2024-01-01 00:00:00Z", "2024-01-01t00:00:00Z",
+        "2024-01-01T00:00:00z", "2024-1-1T00:00:00Z", "24-01-01T00:00:00Z",
+        "12024-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "-001-01-01T00:00:00Z",
+        "2024-00-01T00:00:00Z", "2024-13-01T00:00:00Z", "2024-01-00T00:00:00Z",
+        "2024-01-32T00:00:00Z", "2023-02-29T00:00:00Z", "1900-02-29T00:00:00Z",
+        "2024-04-31T00:00:00Z", "2024-01-01T24:00:00Z", "2024-01-01T00:60:00Z",
+        "2024-01-01T00:00:60Z", "2024-01-01T00:00:00.Z",
+        "2024-01-01T00:00:00.12345678Z", "2024-01-01T00:00:00ZZ",
+        "2024-01-01T00:00:00+0100", "2024-01-01T00:00:00+01",
+        "2024-01-01T00:00:00+24:00", "2024-01-01T00:00:00+00:60",
+        " 2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z ",
+        "+024-01-01T00:00:00Z", "0001-01-01T00:00:00+00:01",
+        "9999-12-31T23:59:59-00:01"};
+    int64_t ticks = 42;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (text_ticks(slice_of(bad[i]), &ticks))
+            fail_msg("%s", bad[i]);
+    assert_true(ticks == 42);
+}
+
+static void http_dates_are_written_and_read(void **state)
+{
+    static const struct {
+        const char *text, *moment;
+    } dates[] = {
+        {"Mon, 01 Jan 2024 00:00:00 GMT", "2024-01-01T00:00:00Z"},
+        {"Thu, 29 Feb 2024 23:59:59 GMT", "2024-02-29T23:59:59Z"},
+        {"Sun, 06 Nov 1994 08:49:37 GMT", "1994-11-06T08:49:37Z"},
+        {"Mon, 01 Jan 0001 00:00:00 GMT", "0001-01-01T00:00:00Z"},
+        {"Fri, 31 Dec 9999 23:59:59 GMT", "9999-12-31T23:59:59Z"},
+    };
+    static const char *const bad[] = {"", "Mon", "Mon, 01 Jan 2024 00:00:00",
+        "Tue, 01 Jan 2024 00:00:00 GMT", "Mon, 1 Jan 2024 00:00:00 GMT",
+        "Mon, 01 jan 2024 00:00:00 GMT", "Mon, 01 Jan 24 00:00:00 GMT",
+        "Mon, 01 Jan 2024 00:00:00 UTC", "Mon, 01 Jan 2024 24:00:00 GMT",
+        "Mon, 01 Jan 2024 00:00:00 GMT ", "Monday, 01-Jan-24 00:00:00 GMT",
+        "Mon Jan  1 00:00:00 2024"};
+    char text[TEXT_TIME_MAX];
+    int64_t ticks, parsed;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(dates); i++) {
+        assert_true(text_ticks(slice_of(dates[i].moment), &ticks));
+        assert_string_equal(text_http_date(ticks, text), dates[i].text);
+        assert_string_equal(text_http_date(ticks + 9999999, text), text);
+        assert_true(text_parse_http_date(slice_of(dates[i].text), &parsed));
+        assert_true(parsed == ticks);
+    }
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (text_parse_http_date(slice_of(bad[i]), &ticks))
+            fail_msg("%s", bad[i]);
+}
+
+static void utf8_is_well_formed_or_refused(void **state)
+{
+    static const struct slice good[] = {WHOLE(""), WHOLE("a\0b"), WHOLE("\x7f"),
+        WHOLE("\xc2\x80"), WHOLE("\xdf\xbf"), WHOLE("\xe0\xa0\x80"),
+        WHOLE("\xed\x9f\xbf"), WHOLE("\xee\x80\x80"), WHOLE("\xef\xbf\xbf"),
+        WHOLE("\xf0\x90\x80\x80"), WHOLE("\xf4\x8f\xbf\xbf"),
+        WHOLE("twelve bytes\xc3\xa9 and more text"), {NULL, 0}};
+    static const struct slice bad[] = {WHOLE("\x80"), WHOLE("\xbf"),
+        WHOLE("\xc0\x80"), WHOLE("\xc1\xbf"), WHOLE("\xc2"), WHOLE("\xc2\x41"),
+        WHOLE("\xe0\x9f\xbf"), WHOLE("\xe2\x82"), WHOLE("\xe2\x82\x41"),
+        WHOLE("\xed\xa0\x80"), WHOLE("\xed\xbf\xbf"), WHOLE("\xf0\x8f\xbf\xbf"),
+        WHOLE("\xf0\x9f\x98"), WHOLE("\xf4\x90\x80\x80"),
+        WHOLE("\xf5\x80\x80\x80"), WHOLE("\xff"), WHOLE("\xfe"),
+        WHOLE("twelve bytes\xe9 and more"), WHOLE("seven..\xe9")};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(good); i++)
+        assert_true(text_is_utf8(good[i]));
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(text_is_utf8(bad[i]));
+}
+
+static void every_code_point_is_encoded_and_decoded(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 4);
+    for (uint32_t c = 0; c <= 0x10ffff; c += c < 0x1000 ? 1 : 37) {
+        size_t len;
+
+        if (c >= 0xd800 && c <= 0xdfff)
+            continue;
+        buf_clear(&buf);
+        text_encode(&buf, c);
+        if (!text_is_utf8(buf_slice(&buf)) ||
+            text_decode(buf_slice(&buf), &len) != c || len != buf.len)
+            fail_msg("U+%04X", c);
+        assert_int_equal(
+            text_utf16_units(buf_slice(&buf)), c < 0x10000 ? 1 : 2);
+    }
+    buf_done(&buf);
+    assert_int_equal(text_utf16_units(WHOLE("a\xc3\xa9\xf0\x9f\x98\x80")), 4);
+}
+
+static void keys_compare_as_utf16_units(void **state)
+{
+    /* In ascending order. */
+    static const struct slice keys[] = {WHOLE(""), WHOLE("\0"), WHOLE("!"),
+        WHOLE("A"), WHOLE("A\0"), WHOLE("AA"), WHOLE("a"), WHOLE("\x7f"),
+        WHOLE("\xc2\x80"), WHOLE("\xc3\xa9"), WHOLE("\xe2\x82\xac"),
+        WHOLE("\xed\x9f\xbf") /* U+D7FF */,
+        WHOLE("\xf0\x90\x80\x80") /* U+10000 = D800 DC00 */,
+        WHOLE("\xf0\x9f\x98\x80") /* U+1F600 */, WHOLE("\xf0\x9f\x98\x81"),
+        WHOLE("\xf4\x8f\xbf\xbf") /* U+10FFFF */,
+        WHOLE("\xee\x80\x80") /* U+E000 */, WHOLE("\xef\xbf\xbd") /* U+FFFD */,
+        WHOLE("\xef\xbf\xbd!"), WHOLE("\xef\xbf\xbf")};
+
+    (void)state;
+    for (size_t a = 0; a < COUNT(keys); a++)
+        for (size_t b = 0; b < COUNT(keys); b++) {
+            int order = text_utf16_compare(keys[a], keys[b]);
+            int wanted = a < b ? -1 : a > b;
+
+            if ((order > 0) - (order < 0) != wanted)
+                fail_msg("%zu and %zu: %d", a, b, order);
+        }
+}
+
+static void percent_encoding_goes_both_ways(void **state)
+{
+    struct slice text = WHOLE("aZ09-._~ /?#%+&='\0\xc3\xa9");
+    struct buf to, back;
+
+    (void)state;
+    buf_init(&to, 1000);
+    buf_init(&back, 1000);
+    text_percent_encode(&to, text);
+    assert_string_equal(
+        buf_text(&to), "aZ09-._~%20%2F%3F%23%25%2B%26%3D%27%00%C3%A9");
+    assert_true(text_percent_decode(&back, buf_slice(&to)));
+    assert_true(slice_equal(buf_slice(&back), text));
+    buf_clear(&back);
+    assert_true(text_percent_decode(&back, slice_of("+%c3%A9%2b")));
+    assert_string_equal(buf_text(&back), "+\xc3\xa9+");
+    buf_done(&to);
+    buf_done(&back);
+}
+
+static void broken_percent_encoding_adds_nothing(void **state)
+{
+    static const char *const bad[] = {"a%", "a%2", "a%2g", "a%%20", "%zz"};
+    struct buf to;
+
+    (void)state;
+    buf_init(&to, 100);
+    buf_add_text(&to, "x");
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(text_percent_decode(&to, slice_of(bad[i])));
+    assert_string_equal(buf_text(&to), "x");
+    buf_done(&to);
+}
+
+static void assert_quoted(struct slice text, const char *wanted)
+{
+    struct buf to;
+
+    buf_init(&to, 2000);
+    text_quote(&to, text);
+    assert_string_equal(buf_text(&to), wanted);
+    buf_done(&to);
+}
+
+static void quoted_texts_hide_nothing(void **state)
+{
+    (void)state;
+    assert_quoted(WHOLE(""), "''");
+    assert_quoted(WHOLE("Caf\xc3\xa9 \xf0\x9f\x98\x80"),
+        "'Caf\xc3\xa9 \xf0\x9f\x98\x80'");
+    assert_quoted(WHOLE("a\nb\0c\x1b[31m"), "'a\\x0ab\\x00c\\x1b[31m'");
+    assert_quoted(WHOLE("\xff\xc3"), "'\\xff\\xc3'");
+    assert_quoted(WHOLE("\xc2\x9b"
+                        "x\xe2\x80\xae"
+                        "y"),
+        "'\\u009bx\\u202ey'");
+}
+
+static void quoted_texts_are_cut_between_characters(void **state)
+{
+    char text[200], wanted[200];
+
+    (void)state;
+    memset(text, 'a', sizeof(text));
+    memset(wanted, 0, sizeof(wanted));
+    wanted[0] = '\'';
+    memset(wanted + 1, 'a', 100);
+    strcat(wanted, "'");
+    assert_quoted((struct slice){text, 100}, wanted);
+    strcpy(wanted + 101, "...'");
+    assert_quoted((struct slice){text, 101}, wanted);
+    memcpy(text + 98, "\xf0\x9f\x98\x80", 4);
+    strcpy(wanted + 99, "...'");
+    assert_quoted((struct slice){text, 150}, wanted);
+}
+
+static void the_nearest_name_is_offered(void **state)
+{
+    static const char *const names[] = {
+        "partition_key", "row_key", "table", "filter", "on"};
+    static const struct {
+        const char *word, *meant;
+    } words[] = {
+        {"parition_key", "partition_key"},
+        {"partitionkey", "partition_key"},
+        {"rwo_key", "row_key"},
+        {"tabel", "table"},
+        {"tables", "table"},
+        {"table", "table"},
+        {"no", "on"},
+        {"x", NULL},
+        {"", NULL},
+        {"settle", NULL},
+        {"completely-different", NULL},
+    };
+    char longest[500];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(words); i++) {
+        const char *near =
+            text_nearest(slice_of(words[i].word), names, COUNT(names));
+
+        if (!words[i].meant ? near != NULL
+                            : !near || strcmp(near, words[i].meant) != 0)
+            fail_msg("%s: %s", words[i].word, near ? near : "none");
+    }
+    memset(longest, 'a', sizeof(longest));
+    assert_null(text_nearest(
+        (struct slice){longest, sizeof(longest)}, names, COUNT(names)));
+    assert_null(text_nearest(slice_of("table"), NULL, 0));
+}
+
+static void run_ids_are_no_paths(void **state)
+{
+    static const struct slice bad[] = {WHOLE(""), WHOLE("."), WHOLE(".."),
+        WHOLE(".a"), WHOLE("a/b"), WHOLE("a\\b"), WHOLE("a b"), WHOLE("a\0"),
+        WHOLE("\xc3\xa9"), WHOLE("a%b"), WHOLE("!a")};
+    char longest[129];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(text_is_run_id(bad[i]));
+    assert_true(text_is_run_id(slice_of("a")));
+    assert_true(text_is_run_id(slice_of("-A.b_c-9..")));
+    memset(longest, 'a', sizeof(longest));
+    assert_true(text_is_run_id((struct slice){longest, 128}));
+    assert_false(text_is_run_id((struct slice){longest, 129}));
+}
+
+static void random_ids_have_their_form_and_differ(void **state)
+{
+    char a[33], b[33], uuid[37];
+
+    (void)state;
+    text_random_id(a);
+    text_random_id(b);
+    assert_int_equal(strlen(a), 32);
+    assert_int_equal(strspn(a, "0123456789abcdef"), 32);
+    assert_string_not_equal(a, b);
+    for (int i = 0; i < 100; i++) {
+        text_random_uuid(uuid);
+        assert_int_equal(strlen(uuid), 36);
+        assert_int_equal(strspn(uuid, "0123456789abcdef-"), 36);
+        assert_int_equal(uuid[8], '-');
+        assert_int_equal(uuid[13], '-');
+        assert_int_equal(uuid[14], '4');
+        assert_int_equal(uuid[18], '-');
+        assert_non_null(strchr("89ab", uuid[19]));
+        assert_int_equal(uuid[23], '-');
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_numbers_are_read_whole_or_not_at_all),
+        cmocka_unit_test(doubles_are_finite_json_numbers),
+        cmocka_unit_test(durations_have_a_unit),
+        cmocka_unit_test(sizes_are_bytes_or_binary_multiples),
+        cmocka_unit_test(times_and_ticks_are_the_same),
+        cmocka_unit_test(every_day_follows_the_day_before),
+        cmocka_unit_test(fractions_and_offsets_are_read),
+        cmocka_unit_test(what_is_no_time_is_refused),
+        cmocka_unit_test(http_dates_are_written_and_read),
+        cmocka_unit_test(utf8_is_well_formed_or_refused),
+        cmocka_unit_test(every_code_point_is_encoded_and_decoded),
+        cmocka_unit_test(keys_compare_as_utf16_units),
+        cmocka_unit_test(percent_encoding_goes_both_ways),
+        cmocka_unit_test(broken_percent_encoding_adds_nothing),
+        cmocka_unit_test(quoted_texts_hide_nothing),
+        cmocka_unit_test(quoted_texts_are_cut_between_characters),
+        cmocka_unit_test(the_nearest_name_is_offered),
+        cmocka_unit_test(run_ids_are_no_paths),
+        cmocka_unit_test(random_ids_have_their_form_and_differ),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
