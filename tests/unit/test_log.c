@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* Log lines: their form, and what no input can do to it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "worker/base/json.h"
+#include "worker/base/log.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+static char logged[1 << 20];
+static int saved_stderr = -1;
+
+/* From here on standard error goes to a file of the test's directory. */
+static void begin(enum log_level level, enum log_format format)
+{
+    int file = open("log", O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
+
+    assert_true(file >= 0);
+    saved_stderr = dup(STDERR_FILENO);
+    dup2(file, STDERR_FILENO);
+    close(file);
+    log_set(level, format);
+}
+
+/* What was logged since. */
+static char *end(void)
+{
+    ssize_t got = pread(STDERR_FILENO, logged, sizeof(logged) - 1, 0);
+
+    dup2(saved_stderr, STDERR_FILENO);
+    close(saved_stderr);
+    log_set(LOG_INFO, LOG_TEXT);
+    assert_true(got >= 0);
+    logged[got] = '\0';
+    return logged;
+}
+
+/* 2024-02-03T04:05:06.789Z */
+static int64_t fixed_ticks(void)
+{
+    return INT64_C(638396640000000000) + 33 * INT64_C(864000000000) +
+           INT64_C(147067899999);
+}
+
+static const struct world_ops fixed = {.wall_ticks = fixed_ticks};
+
+static void a_line_names_time_level_and_object(void **state)
+{
+    (void)state;
+    world_use(&fixed);
+    begin(LOG_INFO, LOG_TEXT);
+    log_info("run delete-channel/7f3a", "claimed, epoch %d", 3);
+    log_error("worker", "no disk");
+    end();
+    world_use(NULL);
+    assert_string_equal(logged,
+        "2024-02-03T04:05:06.789Z info run delete-channel/7f3a: "
+        "claimed, epoch 3\n"
+        "2024-02-03T04:05:06.789Z error worker: no disk\n");
+}
+
+static void a_json_line_has_the_same_four(void **state)
+{
+    (void)state;
+    world_use(&fixed);
+    begin(LOG_INFO, LOG_JSON);
+    log_warn("queue a", "say \"hi\"");
+    end();
+    world_use(NULL);
+    assert_string_equal(logged,
+        "{\"time\":\"2024-02-03T04:05:06.789Z\",\"level\":\"warn\","
+        "\"object\":\"queue a\",\"message\":\"say \\\"hi\\\"\"}\n");
+}
+
+static void levels_below_the_one_set_are_silent(void **state)
+{
+    static const struct {
+        enum log_level level;
+        const char *first[4];
+    } cases[] = {
+        {LOG_ERROR, {"e"}},
+        {LOG_WARN, {"e", "w"}},
+        {LOG_INFO, {"e", "w", "i"}},
+        {LOG_DEBUG, {"e", "w", "i", "d"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        char *at;
+
+        begin(cases[i].level, LOG_TEXT);
+        log_error("x", "e");
+        log_warn("x", "w");
+        log_info("x", "i");
+        log_debug("x", "d");
+        at = end();
+        for (size_t k = 0; k < 4 && cases[i].first[k]; k++) {
+            at = strstr(at, " x: ");
+            assert_non_null(at);
+            assert_int_equal(at[4], cases[i].first[k][0]);
+            at += 4;
+        }
+        assert_null(strstr(at, " x: "));
+    }
+}
+
+static void names_of_levels_and_formats_are_exact(void **state)
+{
+    enum log_level level = LOG_ERROR;
+    enum log_format format = LOG_TEXT;
+
+    (void)state;
+    assert_true(log_level_named("debug", &level));
+    assert_int_equal(level, LOG_DEBUG);
+    assert_true(log_level_named("warn", &level));
+    assert_int_equal(level, LOG_WARN);
+    assert_false(log_level_named("Warn", &level));
+    assert_false(log_level_named("", &level));
+    assert_int_equal(level, LOG_WARN);
+    assert_true(log_format_named("json", &format));
+    assert_int_equal(format, LOG_JSON);
+    assert_false(log_format_named("xml", &format));
+    assert_int_equal(format, LOG_JSON);
+}
+
+static void no_input_breaks_a_text_line(void **state)
+{
+    (void)state;
+    begin(LOG_INFO, LOG_TEXT);
+    log_info("run a\nb", "%s", "x\n2024 info fake: \x1b[2J\xff\xc3\xa9");
+    end();
+    assert_ptr_equal(strchr(logged, '\n'), logged + strlen(logged) - 1);
+    assert_non_null(strstr(
+        logged, " run a\\x0ab: x\\x0a2024 info fake: \\x1b[2J\\xff\xc3\xa9\n"));
+}
+
+static void no_input_breaks_a_json_line(void **state)
+{
+    char nasty[600];
+    struct json *json;
+    int at = 0;
+
+    (void)state;
+    for (int byte = 1; byte < 256; byte++) {
+        nasty[at++] = (char)byte;
+        if (byte % 3 == 0)
+            nasty[at++] = '"';
+    }
+    nasty[at] = '\0';
+    begin(LOG_INFO, LOG_JSON);
+    log_info(nasty, "%s", nasty);
+    end();
+    assert_ptr_equal(strchr(logged, '\n'), logged + strlen(logged) - 1);
+    assert_int_equal(json_parse(slice_of(logged), 1, &json, NULL), TW_OK);
+    assert_int_equal(json_count(json), 4);
+    assert_true(slice_equal(json_string(json_get(json, "object")),
+        json_string(json_get(json, "message"))));
+    json_free(json);
+}
+
+static void a_long_message_is_cut_and_stays_valid(void **state)
+{
+    char *longer = malloc(100001);
+    struct json *json;
+
+    (void)state;
+    memset(longer, '\x01', 100000);
+    longer[100000] = '\0';
+    begin(LOG_INFO, LOG_JSON);
+    log_info("x", "%s", longer);
+    end();
+    free(longer);
+    assert_int_equal(json_parse(slice_of(logged), 1, &json, NULL), TW_OK);
+    assert_non_null(strstr(logged, "\\\\x01...\"}\n"));
+    json_free(json);
+}
+
+static void say_many(void *arg)
+{
+    for (int i = 0; i < 200; i++)
+        log_info((const char *)arg, "%s", "the same words in every line");
+}
+
+static void lines_of_threads_do_not_mix(void **state)
+{
+    static char names[4][8] = {"one", "two", "three", "four"};
+    struct world_thread threads[4];
+    int lines = 0;
+
+    (void)state;
+    begin(LOG_INFO, LOG_TEXT);
+    for (int i = 0; i < 4; i++)
+        world_start(&threads[i], names[i], say_many, names[i]);
+    for (int i = 0; i < 4; i++)
+        world_join(&threads[i]);
+    end();
+    for (char *line = strtok(logged, "\n"); line; line = strtok(NULL, "\n")) {
+        char name[8], rest[40];
+
+        assert_int_equal(
+            sscanf(line, "%*24s info %7[a-z]: %39[^\n]", name, rest), 2);
+        assert_string_equal(rest, "the same words in every line");
+        lines++;
+    }
+    assert_int_equal(lines, 800);
+}
+
+static void logging_leaves_errno_alone(void **state)
+{
+    (void)state;
+    begin(LOG_INFO, LOG_TEXT);
+    errno = ENOSPC;
+    log_info("x", "y");
+    assert_int_equal(errno, ENOSPC);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_names_time_level_and_object),
+        cmocka_unit_test(a_json_line_has_the_same_four),
+        cmocka_unit_test(levels_below_the_one_set_are_silent),
+        cmocka_unit_test(names_of_levels_and_formats_are_exact),
+        cmocka_unit_test(no_input_breaks_a_text_line),
+        cmocka_unit_test(no_input_breaks_a_json_line),
+        cmocka_unit_test(a_long_message_is_cut_and_stays_valid),
+        cmocka_unit_test(lines_of_threads_do_not_mix),
+        cmocka_unit_test(logging_leaves_errno_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

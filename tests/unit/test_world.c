@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* The real world: clocks, waits, threads; and another one in its place. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+static void boot_time_never_goes_back(void **state)
+{
+    int64_t before = world_boot_ms();
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        int64_t now = world_boot_ms();
+
+        assert_true(now >= before);
+        before = now;
+    }
+}
+
+static void wall_ticks_are_the_systems_time(void **state)
+{
+    int64_t before = (int64_t)time(NULL), now = world_wall_ticks();
+    int64_t after = (int64_t)time(NULL);
+
+    (void)state;
+    /* time() may lag by a tick of the kernel's clock. */
+    assert_true(now >= TICKS_1970 + (before - 1) * TICKS_PER_S);
+    assert_true(now <= TICKS_1970 + (after + 2) * TICKS_PER_S);
+}
+
+static void random_bytes_fill_what_was_asked_for(void **state)
+{
+    unsigned char bytes[1024] = {0};
+    size_t zeroes = 0;
+
+    (void)state;
+    world_random(bytes, sizeof(bytes) - 1);
+    assert_int_equal(bytes[sizeof(bytes) - 1], 0);
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        zeroes += bytes[i] == 0;
+    assert_true(zeroes < 100);
+}
+
+static void random_numbers_stay_below_their_limit(void **state)
+{
+    unsigned seen[7] = {0};
+
+    (void)state;
+    for (int i = 0; i < 7000; i++) {
+        uint64_t drawn = world_random_below(7);
+
+        assert_true(drawn < 7);
+        seen[drawn]++;
+    }
+    for (int i = 0; i < 7; i++)
+        assert_true(seen[i] > 500); /* expected: 1000, off by 17 sigma */
+    assert_true(world_random_below(1) == 0);
+    for (int i = 0; i < 100; i++)
+        assert_true(
+            world_random_below(UINT64_MAX / 2 + 2) <= UINT64_MAX / 2 + 1);
+}
+
+/* Shared between a test and its thread. */
+struct meeting {
+    struct world_mutex mutex;
+    struct world_cond cond;
+    int count;     /* guarded by mutex */
+    char name[32]; /* guarded by mutex, as is what follows */
+    sigset_t blocked;
+};
+
+static void meeting_init(struct meeting *meeting)
+{
+    *meeting = (struct meeting){0};
+    world_mutex_init(&meeting->mutex);
+    world_cond_init(&meeting->cond);
+}
+
+static void meeting_done(struct meeting *meeting)
+{
+    world_cond_done(&meeting->cond);
+    world_mutex_done(&meeting->mutex);
+}
+
+static void answer(void *arg)
+{
+    struct meeting *meeting = arg;
+
+    world_lock(&meeting->mutex);
+    while (meeting->count == 0)
+        world_wait(&meeting->cond, &meeting->mutex, WORLD_NEVER);
+    pthread_getname_np(pthread_self(), meeting->name, sizeof(meeting->name));
+    pthread_sigmask(SIG_SETMASK, NULL, &meeting->blocked);
+    meeting->count++;
+    world_wake_all(&meeting->cond);
+    world_unlock(&meeting->mutex);
+}
+
+static void threads_wake_each_other(void **state)
+{
+    struct meeting meeting;
+    struct world_thread thread;
+    sigset_t own;
+
+    (void)state;
+    meeting_init(&meeting);
+    world_start(&thread, "a-name-that-is-too-long", answer, &meeting);
+    world_lock(&meeting.mutex);
+    meeting.count = 1;
+    world_wake_all(&meeting.cond);
+    while (meeting.count < 2)
+        world_wait(&meeting.cond, &meeting.mutex, world_boot_ms() + 60000);
+    world_unlock(&meeting.mutex);
+    world_join(&thread);
+    assert_string_equal(meeting.name, "a-name-that-is-");
+    assert_true(sigismember(&meeting.blocked, SIGTERM));
+    assert_true(sigismember(&meeting.blocked, SIGHUP));
+    pthread_sigmask(SIG_SETMASK, NULL, &own);
+    assert_false(sigismember(&own, SIGTERM));
+    meeting_done(&meeting);
+}
+
+static void a_wait_ends_at_its_time_and_not_before(void **state)
+{
+    struct meeting meeting;
+    int64_t until;
+
+    (void)state;
+    meeting_init(&meeting);
+    world_lock(&meeting.mutex);
+    assert_false(world_wait(&meeting.cond, &meeting.mutex, world_boot_ms()));
+    assert_false(world_wait(&meeting.cond, &meeting.mutex, 0));
+    assert_false(world_wait(&meeting.cond, &meeting.mutex, INT64_MIN));
+    until = world_boot_ms() + 30;
+    while (world_wait(&meeting.cond, &meeting.mutex, until))
+        assert_true(world_boot_ms() <= until + 60000);
+    assert_true(world_boot_ms() >= until);
+    world_unlock(&meeting.mutex);
+    meeting_done(&meeting);
+}
+
+static void add_many(void *arg)
+{
+    struct meeting *meeting = arg;
+
+    for (int i = 0; i < 1000; i++) {
+        world_lock(&meeting->mutex);
+        meeting->count++;
+        world_unlock(&meeting->mutex);
+    }
+}
+
+static void a_lock_admits_one_at_a_time(void **state)
+{
+    struct meeting meeting;
+    struct world_thread threads[4];
+
+    (void)state;
+    meeting_init(&meeting);
+    for (int i = 0; i < 4; i++)
+        world_start(&threads[i], "adder", add_many, &meeting);
+    for (int i = 0; i < 4; i++)
+        world_join(&threads[i]);
+    assert_int_equal(meeting.count, 4000);
+    meeting_done(&meeting);
+}
+
+static int64_t always_seven(void)
+{
+    return 7;
+}
+
+static void only_sevens(void *to, size_t len)
+{
+    memset(to, 7, len);
+}
+
+static void another_world_takes_the_place_of_the_real_one(void **state)
+{
+    static const struct world_ops ops = {
+        .boot_ms = always_seven,
+        .wall_ticks = always_seven,
+        .random = only_sevens,
+    };
+    char id[33];
+
+    (void)state;
+    world_use(&ops);
+    text_random_id(id);
+    assert_true(world_boot_ms() == 7);
+    assert_true(world_wall_ticks() == 7);
+    world_use(NULL);
+    assert_string_equal(id, "07070707070747078707070707070707");
+    assert_true(world_wall_ticks() > TICKS_1970);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(boot_time_never_goes_back),
+        cmocka_unit_test(wall_ticks_are_the_systems_time),
+        cmocka_unit_test(random_bytes_fill_what_was_asked_for),
+        cmocka_unit_test(random_numbers_stay_below_their_limit),
+        cmocka_unit_test(threads_wake_each_other),
+        cmocka_unit_test(a_wait_ends_at_its_time_and_not_before),
+        cmocka_unit_test(a_lock_admits_one_at_a_time),
+        cmocka_unit_test(another_world_takes_the_place_of_the_real_one),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
