@@ -31,10 +31,10 @@ static const struct template *load_template(const struct yaml_node *node,
 
     if (!settings_text(node, true, arena, &text, unset, problems))
         return NULL;
-    return is_filter
-               ? template_compile_filter(
-                     text, node->mark, scope, arena, problems)
-               : template_compile(text, node->mark, scope, arena, problems);
+    return is_filter ? template_compile_filter(
+                           text, template_mark(node), scope, arena, problems)
+                     : template_compile(
+                           text, template_mark(node), scope, arena, problems);
 }
 
 static void warn_of_lone_prefix(

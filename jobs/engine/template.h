@@ -5,12 +5,17 @@
  *
  *   {PartitionKey}_{9999 - year(CreatedOn)}_{13 - month(CreatedOn):02}
  *
- * Integers (64 bits, overflow fails): + - * / %; comparisons == != < <= > >=;
- * if(cond, a, b); year month day week hour ticks of a DateTime (UTC; week 1 to
- * 5 of the month; ticks are .NET's); lower upper (ASCII letters only);
- * hash(text, n); 'text' constants; :width pads with zeros; {{ and }} are
- * braces. An argument hides a property of the same name. What is missing or
- * of the wrong type fails the entity; it never becomes an empty text.
+ * Integers (64 bits, overflow fails): + - * / % and parentheses; comparisons
+ * == != < <= > >= of two numbers, texts (by UTF-16 units), times or booleans;
+ * if(cond, a, b), which looks at one branch only; year month day week hour
+ * ticks of a DateTime (UTC; week 1 to 5 of the month; ticks are .NET's); lower
+ * upper (ASCII letters only); hash(text, n); constants 5, 'text' (' doubled),
+ * true, false; :width pads an integer with zeros; {{ and }} are braces. An
+ * argument is a text, and hides a property of the same name. What is missing
+ * or of the wrong type fails the entity; it never becomes an empty text.
+ *
+ * As a text a DateTime is what the service writes (2024-01-01T00:00:00.5Z), a
+ * Binary its base64, a Double its digits.
  */
 #ifndef TW_JOBS_ENGINE_TEMPLATE_H
 #define TW_JOBS_ENGINE_TEMPLATE_H
@@ -26,6 +31,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
+struct yaml_node;
 struct template; /* lives in the arena it was compiled into; immutable */
 
 /* What names may mean. */
@@ -36,9 +42,12 @@ struct template_scope {
                         of its parent), PartitionKey and RowKey among them */
 };
 
+/* template_mark: where the text of a scalar begins: behind its quote. */
+struct mark template_mark(const struct yaml_node *scalar);
+
 /*
- * template_compile: text as it stands in the file at mark (environment already
- * replaced). NULL: every mistake is added to problems at its own line and
+ * template_compile: text (environment already replaced), whose first character
+ * stands at mark. NULL: every mistake is added to problems at its own line and
  * column; a name that nothing bears comes with the nearest that is there.
  */
 const struct template *template_compile(struct slice text, struct mark mark,
@@ -48,8 +57,9 @@ const struct template *template_compile(struct slice text, struct mark mark,
 /*
  * template_compile_filter: an OData filter. '...{x}...' within quotes renders
  * as one quoted literal, its quotes doubled; a bare {x} must render as a
- * number, true or false (an Int64 gets its L); datetime'{x}' and guid'{x}' are
- * checked. The shape of the filter is checked here, with sample values.
+ * number, true or false (an Int64 gets its L, a Double its point). The shape
+ * of the filter is checked here, with sample values; with the real ones, as in
+ * datetime'{x}', when it is rendered.
  */
 const struct template *template_compile_filter(struct slice text,
     struct mark mark, const struct template_scope *scope, struct arena *arena,

@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Templates: a text cut into pieces, each a literal or an expression. In a
+ * filter a piece also knows whether it stands within quotes: there its value
+ * is data, and can never end the literal it is in.
+ */
+#include "jobs/engine/template.h"
+
+#include <inttypes.h>
+
+#include "config/yaml.h"
+#include "jobs/engine/expression.h"
+#include "jobs/engine/run.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/store/filter.h"
+
+#define MAX_WIDTH 64
+
+struct piece {
+    size_t offset; /* in the source */
+    struct slice literal;
+    const struct expression *expression; /* NULL: the literal */
+    unsigned width;                      /* zero padding; 0: none */
+    bool quoted;                         /* in a filter, within '...' */
+};
+
+struct template
+{
+    struct slice source;
+    bool is_filter;
+    struct piece *pieces;
+    size_t count;
+    const struct slice *properties;
+    size_t property_count;
+};
+
+/* ---- compiling ---- */
+
+struct compiler {
+    struct expression_reader in;
+    struct template *template;
+    size_t room; /* of template->pieces */
+    bool in_quotes;
+    bool failed;
+};
+
+static void add_piece(struct compiler *compiler, const struct piece *piece)
+{
+    struct template *template = compiler->template;
+
+    if (template->count == compiler->room) {
+        size_t room = compiler->room ? compiler->room * 2 : 4;
+        struct piece *grown =
+            arena_alloc(compiler->in.arena, room * sizeof(*grown));
+
+        if (template->count > 0)
+            memcpy(grown, template->pieces, template->count * sizeof(*grown));
+        template->pieces = grown;
+        compiler->room = room;
+    }
+    template->pieces[template->count++] = *piece;
+}
+
+static void add_literal(struct compiler *compiler, size_t start, size_t end)
+{
+    if (end > start)
+        add_piece(compiler,
+            &(struct piece){.offset = start,
+                .literal = {compiler->in.text.at + start, end - start}});
+}
+
+/* Behind the } that ends the expression which begins at start; texts in
+ * quotes may hold one. */
+static size_t skip_braces(struct slice text, size_t start)
+{
+    bool in_quotes = false;
+
+    for (size_t i = start; i < text.len; i++) {
+        if (text.at[i] == '\'')
+            in_quotes = !in_quotes;
+        else if (text.at[i] == '}' && !in_quotes)
+            return i + 1;
+    }
+    return text.len;
+}
+
+static bool at_char(const struct expression_reader *in, char c)
+{
+    return in->at < in->text.len && in->text.at[in->at] == c;
+}
+
+static bool read_width(struct expression_reader *in, struct piece *piece)
+{
+    size_t start = ++in->at;
+    enum value_kind kind = expression_kind(piece->expression);
+    int64_t width;
+
+    while (in->at < in->text.len && in->text.at[in->at] >= '0' &&
+           in->text.at[in->at] <= '9')
+        in->at++;
+    if (!text_int64((struct slice){in->text.at + start, in->at - start}, 1,
+            MAX_WIDTH, &width)) {
+        expression_problem(
+            in, start, "expected a width of 1 to %d after :", MAX_WIDTH);
+        return false;
+    }
+    if (kind != VALUE_UNKNOWN && kind != VALUE_INTEGER) {
+        expression_problem(in, piece->offset,
+            "only an integer can be padded with zeros; this is %s",
+            value_kind_name(kind));
+        return false;
+    }
+    piece->width = (unsigned)width;
+    return true;
+}
+
+/* A filter takes a time in quotes only; whether another value may stand bare
+ * shows when it is there. */
+static bool check_bare(
+    const struct compiler *compiler, const struct piece *piece)
+{
+    if (!compiler->template->is_filter || piece->quoted ||
+        expression_kind(piece->expression) != VALUE_DATETIME)
+        return true;
+    expression_problem(&compiler->in, piece->offset,
+        "a filter takes a DateTime as datetime'{...}' only");
+    return false;
+}
+
+/* Everything from a { to its }. */
+static bool read_braces(struct compiler *compiler, size_t start)
+{
+    struct expression_reader *in = &compiler->in;
+    struct piece piece = {.offset = start, .quoted = compiler->in_quotes};
+
+    in->at = start + 1;
+    piece.expression = expression_read(in);
+    if (piece.expression == NULL)
+        return false;
+    if (at_char(in, ':') && !read_width(in, &piece))
+        return false;
+    if (!at_char(in, '}')) {
+        if (in->at == in->text.len)
+            expression_problem(in, start,
+                "this { is never closed (a brace itself is written {{)");
+        else
+            expression_problem(in, in->at, "expected an operator or }");
+        return false;
+    }
+    in->at++;
+    if (!check_bare(compiler, &piece))
+        return false;
+    add_piece(compiler, &piece);
+    return true;
+}
+
+/* A brace at offset i; where the text goes on behind it. */
+static size_t read_brace(struct compiler *compiler, size_t i)
+{
+    struct slice text = compiler->in.text;
+    char c = text.at[i];
+
+    if (i + 1 < text.len && text.at[i + 1] == c) {
+        add_literal(compiler, i, i + 1);
+        return i + 2;
+    }
+    if (c == '{') {
+        if (read_braces(compiler, i))
+            return compiler->in.at;
+        compiler->failed = true;
+        return skip_braces(text, i + 1);
+    }
+    expression_problem(
+        &compiler->in, i, "a } without {; a brace itself is written }}");
+    compiler->failed = true;
+    return i + 1;
+}
+
+static void read_pieces(struct compiler *compiler)
+{
+    struct slice text = compiler->in.text;
+    size_t start = 0, i = 0;
+
+    while (i < text.len) {
+        char c = text.at[i];
+
+        if (c != '{' && c != '}') {
+            compiler->in_quotes ^= c == '\'';
+            i++;
+            continue;
+        }
+        add_literal(compiler, start, i);
+        start = i = read_brace(compiler, i);
+    }
+    add_literal(compiler, start, i);
+}
+
+static struct template *compile(struct slice text, bool is_filter,
+    struct mark mark, const struct template_scope *scope, struct arena *arena,
+    struct problems *problems)
+{
+    struct template *template = arena_alloc(arena, sizeof(*template));
+    struct compiler compiler = {
+        .in = {.text = arena_copy(arena, text),
+            .mark = mark,
+            .scope = scope,
+            .arena = arena,
+            .problems = problems},
+        .template = template,
+    };
+
+    template->source = compiler.in.text;
+    template->is_filter = is_filter;
+    if (!text_is_utf8(text)) {
+        expression_problem(&compiler.in, 0, "not valid UTF-8");
+        return NULL;
+    }
+    read_pieces(&compiler);
+    template->properties = compiler.in.properties;
+    template->property_count = compiler.in.property_count;
+    return compiler.failed ? NULL : template;
+}
+
+const struct template *template_compile(struct slice text, struct mark mark,
+    const struct template_scope *scope, struct arena *arena,
+    struct problems *problems)
+{
+    return compile(text, false, mark, scope, arena, problems);
+}
+
+/* ---- a filter with sample values, to check its shape ---- */
+
+/*
+ * The sample grows byte by byte; each byte remembers which byte of the
+ * template it stands for. What is within quotes is held back until they
+ * close: datetime'{x}' then becomes a constant that is well-formed.
+ */
+struct sample {
+    struct buf text;
+    struct buf held; /* within quotes */
+    size_t *offsets; /* by byte of text, of room of them */
+    size_t room;
+    size_t quote_offset; /* of the template: where the quotes opened */
+    bool in_quotes, substituted;
+};
+
+static void sample_add(struct sample *sample, struct slice text, size_t offset)
+{
+    size_t need = sample->text.len + text.len + 1;
+
+    if (need > sample->room) {
+        sample->room = need * 2;
+        sample->offsets = mem_resize(
+            sample->offsets, sample->room * sizeof(*sample->offsets));
+    }
+    for (size_t i = 0; i < text.len; i++)
+        sample->offsets[sample->text.len + i] = offset;
+    buf_add_slice(&sample->text, text);
+}
+
+static bool ends_with_word(struct slice text, const char *word)
+{
+    size_t len = strlen(word);
+    char before;
+
+    if (text.len < len || memcmp(text.at + text.len - len, word, len) != 0)
+        return false;
+    before = text.len > len ? text.at[text.len - len - 1] : ' ';
+    return strchr(" ()", before) != NULL;
+}
+
+/* What to put between the quotes that have just closed. */
+static struct slice quoted_sample(const struct sample *sample)
+{
+    static const struct {
+        const char *prefix, *text;
+    } typed[] = {
+        {"datetime", "2024-01-01T00:00:00Z"},
+        {"guid", "00000000-0000-0000-0000-000000000000"},
+        {"X", "00"},
+        {"binary", "00"},
+    };
+
+    for (size_t i = 0; i < sizeof(typed) / sizeof(typed[0]); i++) {
+        if (sample->substituted &&
+            ends_with_word(buf_slice(&sample->text), typed[i].prefix))
+            return slice_of(typed[i].text);
+    }
+    return buf_slice(&sample->held);
+}
+
+static void sample_quote(struct sample *sample, size_t offset)
+{
+    if (!sample->in_quotes) {
+        sample->in_quotes = true;
+        sample->substituted = false;
+        sample->quote_offset = offset;
+        return;
+    }
+    struct slice inner = quoted_sample(sample);
+
+    sample_add(sample, slice_of("'"), sample->quote_offset);
+    sample_add(sample, inner, sample->quote_offset);
+    sample_add(sample, slice_of("'"), sample->quote_offset);
+    buf_clear(&sample->held);
+    sample->in_quotes = false;
+}
+
+static void sample_literal(struct sample *sample, const struct piece *piece)
+{
+    for (size_t i = 0; i < piece->literal.len; i++) {
+        struct slice one = {piece->literal.at + i, 1};
+
+        if (*one.at == '\'')
+            sample_quote(sample, piece->offset + i);
+        else if (sample->in_quotes)
+            buf_add_slice(&sample->held, one);
+        else
+            sample_add(sample, one, piece->offset + i);
+    }
+}
+
+static void sample_value(struct sample *sample, const struct piece *piece)
+{
+    bool truth = expression_kind(piece->expression) == VALUE_BOOLEAN;
+
+    if (sample->in_quotes) {
+        sample->substituted = true;
+        buf_add_text(&sample->held, "x");
+        return;
+    }
+    sample_add(sample, slice_of(truth ? "true" : "5"), piece->offset);
+}
+
+static size_t template_offset(
+    const struct sample *sample, size_t offset, size_t end)
+{
+    return offset < sample->text.len ? sample->offsets[offset] : end;
+}
+
+/* The quotes that were never closed are told by the filter's own reader. */
+static bool check_filter(
+    const struct template *template, const struct expression_reader *place)
+{
+    struct sample sample = {0};
+    struct err err;
+    size_t offset;
+    bool good;
+
+    buf_init(&sample.text, template->source.len * 64 + 64);
+    buf_init(&sample.held, template->source.len + 1);
+    for (size_t i = 0; i < template->count; i++) {
+        if (template->pieces[i].expression != NULL)
+            sample_value(&sample, &template->pieces[i]);
+        else
+            sample_literal(&sample, &template->pieces[i]);
+    }
+    if (sample.in_quotes)
+        sample_add(&sample, slice_of("'"), sample.quote_offset);
+    good = filter_check(buf_slice(&sample.text), &offset, &err) == TW_OK;
+    if (!good)
+        expression_problem(place,
+            template_offset(&sample, offset, template->source.len),
+            "filter: %s", err.text);
+    buf_done(&sample.text);
+    buf_done(&sample.held);
+    mem_free(sample.offsets);
+    return good;
+}
+
+const struct template *template_compile_filter(struct slice text,
+    struct mark mark, const struct template_scope *scope, struct arena *arena,
+    struct problems *problems)
+{
+    const struct template *template =
+        compile(text, true, mark, scope, arena, problems);
+    struct expression_reader place = {.mark = mark, .problems = problems};
+
+    if (template == NULL)
+        return NULL;
+    place.text = template->source;
+    return check_filter(template, &place) ? template : NULL;
+}
+
+/* ---- rendering ---- */
+
+static enum tw_err add_integer(
+    const struct piece *piece, const struct value *value, struct buf *to)
+{
+    buf_add_format(to, "%0*" PRId64, (int)(piece->width ? piece->width : 1),
+        value->integer);
+    return TW_OK;
+}
+
+/* As the service writes it: no zeros at the end of the fraction. */
+static void add_time(int64_t ticks, struct buf *to)
+{
+    char text[TEXT_TIME_MAX];
+    size_t end = strlen(text_from_ticks(ticks, text)) - 1; /* the Z */
+
+    while (text[end - 1] == '0' && end > sizeof("2024-01-01T00:00:00") - 1)
+        end--;
+    if (text[end - 1] == '.')
+        end--;
+    buf_add(to, text, end);
+    buf_add_char(to, 'Z');
+}
+
+static enum tw_err add_plain(const struct piece *piece,
+    const struct value *value, struct buf *to, struct err *err)
+{
+    if (piece->width > 0 && value->kind != VALUE_INTEGER)
+        return err_fail(err, TW_INVALID,
+            "only an integer can be padded with zeros; this is %s",
+            value_kind_name(value->kind));
+    switch (value->kind) {
+    case VALUE_INTEGER:
+        return add_integer(piece, value, to);
+    case VALUE_BOOLEAN:
+        buf_add_text(to, value->integer ? "true" : "false");
+        return TW_OK;
+    case VALUE_DATETIME:
+        add_time(value->integer, to);
+        return TW_OK;
+    case VALUE_TEXT:
+    case VALUE_DOUBLE:
+        buf_add_slice(to, value->text);
+        return TW_OK;
+    case VALUE_UNKNOWN:
+        break;
+    }
+    return err_fail(err, TW_INVALID, "it has no value");
+}
+
+static bool only_constant_chars(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                (c >= 'A' && c <= 'Z') || c == '.' || c == '+' || c == '-'))
+            return false;
+    }
+    return text.len > 0;
+}
+
+/* Would OData take it for a number, true or false, and for nothing else? */
+static bool is_bare_constant(struct slice text)
+{
+    struct buf filter;
+    size_t offset;
+    bool good;
+
+    if (!only_constant_chars(text))
+        return false;
+    buf_init(&filter, text.len + 8);
+    buf_add_text(&filter, "a eq ");
+    buf_add_slice(&filter, text);
+    good = filter_check(buf_slice(&filter), &offset, NULL) == TW_OK;
+    buf_done(&filter);
+    return good;
+}
+
+static enum tw_err add_bare_text(
+    const struct value *value, struct buf *to, struct err *err)
+{
+    if (!is_bare_constant(value->text))
+        return err_fail(err, TW_INVALID,
+            "its value stands without quotes in a filter, so it must read as "
+            "a number, true or false");
+    buf_add_slice(to, value->text);
+    return TW_OK;
+}
+
+static enum tw_err add_bare_double(
+    const struct value *value, struct buf *to, struct err *err)
+{
+    struct slice text = value->text;
+
+    if (!(value->real - value->real == 0)) /* NaN, Infinity */
+        return err_fail(err, TW_INVALID, "%.*s cannot be written in a filter",
+            SLICE_ARG(text));
+    buf_add_slice(to, text);
+    for (size_t i = 0; i < text.len; i++) {
+        if (strchr(".eE", text.at[i]) != NULL)
+            return TW_OK;
+    }
+    buf_add_text(to, ".0");
+    return TW_OK;
+}
+
+/* A constant of OData, typed as the value is. */
+static enum tw_err add_bare(const struct piece *piece,
+    const struct value *value, struct buf *to, struct err *err)
+{
+    enum tw_err result;
+
+    if (value->kind == VALUE_TEXT && piece->width == 0)
+        return add_bare_text(value, to, err);
+    if (value->kind == VALUE_DOUBLE && piece->width == 0)
+        return add_bare_double(value, to, err);
+    if (value->kind == VALUE_DATETIME)
+        return err_fail(err, TW_INVALID,
+            "it is a DateTime, which a filter takes as datetime'{...}' only");
+    result = add_plain(piece, value, to, err);
+    if (result == TW_OK && value->kind == VALUE_INTEGER &&
+        (value->wide || value->integer < INT32_MIN ||
+            value->integer > INT32_MAX))
+        buf_add_char(to, 'L');
+    return result;
+}
+
+static enum tw_err add_quoted(const struct piece *piece,
+    const struct value *value, struct buf *to, struct err *err)
+{
+    struct buf plain;
+    enum tw_err result;
+
+    buf_init(&plain, to->max);
+    result = add_plain(piece, value, &plain, err);
+    for (size_t i = 0; i < plain.len && result == TW_OK; i++) {
+        if (plain.at[i] == '\'')
+            buf_add_char(to, '\'');
+        buf_add_char(to, plain.at[i]);
+    }
+    buf_done(&plain);
+    return result;
+}
+
+static enum tw_err render_piece(const struct template *template,
+    const struct piece *piece, const struct run_args *args,
+    const struct entity *entity, struct arena *arena, struct buf *to,
+    struct err *err)
+{
+    struct value value;
+    enum tw_err result = expression_evaluate(
+        piece->expression, args, entity, arena, &value, err);
+
+    if (result != TW_OK)
+        return result;
+    if (!template->is_filter)
+        result = add_plain(piece, &value, to, err);
+    else if (piece->quoted)
+        result = add_quoted(piece, &value, to, err);
+    else
+        result = add_bare(piece, &value, to, err);
+    if (result != TW_OK)
+        err_prefix(
+            err, "%.*s", SLICE_ARG(expression_source(piece->expression)));
+    return result;
+}
+
+/* A value may have broken what surrounds it, as in datetime'{x}'. */
+static enum tw_err check_rendered(const struct template *template,
+    const struct buf *to, size_t start, struct err *err)
+{
+    size_t offset;
+
+    if (!template->is_filter || template_is_constant(template) || to->overflow)
+        return TW_OK;
+    return filter_check(
+        (struct slice){to->at + start, to->len - start}, &offset, err);
+}
+
+enum tw_err template_render(const struct template *template,
+    const struct run_args *args, const struct entity *entity, struct buf *to,
+    struct err *err)
+{
+    size_t start = to->len;
+    enum tw_err result = TW_OK;
+    struct arena arena;
+
+    arena_init(&arena);
+    for (size_t i = 0; i < template->count && result == TW_OK; i++) {
+        const struct piece *piece = &template->pieces[i];
+
+        if (piece->expression == NULL)
+            buf_add_slice(to, piece->literal);
+        else
+            result =
+                render_piece(template, piece, args, entity, &arena, to, err);
+    }
+    if (result == TW_OK)
+        result = check_rendered(template, to, start, err);
+    arena_done(&arena);
+    return result;
+}
+
+/* ---- what is known of a template ---- */
+
+struct mark template_mark(const struct yaml_node *scalar)
+{
+    struct mark mark = scalar->mark;
+
+    mark.column += scalar->quoted;
+    return mark;
+}
+
+const struct slice *template_properties(
+    const struct template *template, size_t *ret_count)
+{
+    *ret_count = template->property_count;
+    return template->properties;
+}
+
+struct slice template_source(const struct template *template)
+{
+    return template->source;
+}
+
+bool template_is_constant(const struct template *template)
+{
+    for (size_t i = 0; i < template->count; i++) {
+        if (template->pieces[i].expression != NULL)
+            return false;
+    }
+    return true;
+}
+
+int template_lone_arg(const struct template *template)
+{
+    if (template->count != 1 || template->pieces[0].expression == NULL ||
+        template->pieces[0].width > 0)
+        return -1;
+    return expression_arg(template->pieces[0].expression);
+}

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: MIT */
+/* Templates: what they render, what they refuse and where, and that no value
+ * can become part of a filter's own text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "config/yaml.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/template.h"
+#include "worker/store/filter.h"
+
+static struct arena arena;
+static struct problems problems;
+static struct entity entity;
+
+static const struct slice arg_names[] = {
+    {"channel", 7}, {"n", 1}, {"Hidden", 6}};
+static struct slice arg_values[] = {
+    {"Football", 8}, {"5", 1}, {"the argument", 12}};
+static const struct run_args args = {3, arg_names, arg_values};
+static const struct template_scope scope = {arg_names, 3, true};
+static const struct template_scope args_only = {arg_names, 3, false};
+
+static const char sample[] =
+    "{\"PartitionKey\":\"Foot\",\"RowKey\":\"o'brien\","
+    "\"Timestamp\":\"2020-07-21T15:27:27.8908975Z\","
+    "\"CreatedOn@odata.type\":\"Edm.DateTime\","
+    "\"CreatedOn\":\"2008-10-01T10:00:00Z\","
+    "\"Last@odata.type\":\"Edm.DateTime\","
+    "\"Last\":\"9999-12-31T23:59:59.9999999Z\","
+    "\"Half@odata.type\":\"Edm.DateTime\","
+    "\"Half\":\"2024-02-29T23:00:00.5000000Z\","
+    "\"Size\":7,\"Minus\":-7,\"Title\":\"Caf\xc3\xa9 \\\"Zw\xc3\xb6lf\\\"\","
+    "\"Views@odata.type\":\"Edm.Int64\",\"Views\":\"9007199254740993\","
+    "\"Max@odata.type\":\"Edm.Int64\",\"Max\":\"9223372036854775807\","
+    "\"Rating\":3.5,\"Five@odata.type\":\"Edm.Double\",\"Five\":5,"
+    "\"Nan@odata.type\":\"Edm.Double\",\"Nan\":\"NaN\",\"Yes\":true,"
+    "\"Guid@odata.type\":\"Edm.Guid\","
+    "\"Guid\":\"c9da6455-213d-42c9-9a79-3e9149a57833\","
+    "\"Binary@odata.type\":\"Edm.Binary\",\"Binary\":\"AQIy\","
+    "\"Empty\":\"\",\"Hidden\":\"the property\","
+    "\"Evil\":\"x' or PartitionKey ne '\",\"Number\":\"12\"}";
+
+static int set_up(void **state)
+{
+    (void)state;
+    arena_init(&arena);
+    problems_init(&problems);
+    return entity_parse(slice_of(sample), true, &arena, &entity, NULL, NULL);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    problems_done(&problems);
+    arena_done(&arena);
+    return 0;
+}
+
+static const struct mark start = {"tableward.yaml", 12, 20};
+
+static const struct template *compile(const char *text, bool is_filter)
+{
+    const struct template *template =
+        is_filter ? template_compile_filter(
+                        slice_of(text), start, &scope, &arena, &problems)
+                  : template_compile(
+                        slice_of(text), start, &scope, &arena, &problems);
+
+    if (template == NULL)
+        fail_msg("%s: %s", text, problems.list[0].text);
+    assert_int_equal(problems.count, 0);
+    return template;
+}
+
+struct rendering {
+    const char *template, *text; /* or, of a failure, part of its sentence */
+};
+
+static void renders(const struct rendering *cases, size_t count, bool filter)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct template *template = compile(cases[i].template, filter);
+        struct err err = {{0}};
+        struct buf text;
+
+        buf_init(&text, 4096);
+        if (template_render(template, &args, &entity, &text, &err) != TW_OK)
+            fail_msg("%s: %s", cases[i].template, err.text);
+        if (strcmp(buf_text(&text), cases[i].text) != 0)
+            fail_msg("%s: %s is not %s", cases[i].template, buf_text(&text),
+                cases[i].text);
+        buf_done(&text);
+    }
+}
+
+static void fails(const struct rendering *cases, size_t count, bool filter)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct template *template = compile(cases[i].template, filter);
+        struct err err = {{0}};
+        struct buf text;
+
+        buf_init(&text, 4096);
+        if (template_render(template, &args, &entity, &text, &err) !=
+            TW_INVALID)
+            fail_msg("%s: rendered as %s", cases[i].template, buf_text(&text));
+        if (strstr(err.text, cases[i].text) == NULL)
+            fail_msg("%s: %s", cases[i].template, err.text);
+        buf_done(&text);
+    }
+}
+
+#define RENDERS(filter, ...)                                                   \
+    do {                                                                       \
+        static const struct rendering cases[] = {__VA_ARGS__};                 \
+        renders(cases, sizeof(cases) / sizeof(cases[0]), filter);              \
+    } while (0)
+#define FAILS(filter, ...)                                                     \
+    do {                                                                       \
+        static const struct rendering cases[] = {__VA_ARGS__};                 \
+        fails(cases, sizeof(cases) / sizeof(cases[0]), filter);                \
+    } while (0)
+
+static void replaces_arguments_keys_and_properties(void **state)
+{
+    (void)state;
+    RENDERS(false, {"", ""}, {"plain", "plain"}, {"{channel}", "Football"},
+        {"{channel}_", "Football_"}, {"a{n}b{ n }c", "a5b5c"},
+        {"{PartitionKey}/{RowKey}", "Foot/o'brien"}, {"{Size}", "7"},
+        {"{Views}", "9007199254740993"}, {"{Yes}", "true"}, {"{Rating}", "3.5"},
+        {"{Five}", "5"}, {"{Nan}", "NaN"},
+        {"{Title}", "Caf\xc3\xa9 \"Zw\xc3\xb6lf\""}, {"{Empty}", ""},
+        {"{Guid}", "c9da6455-213d-42c9-9a79-3e9149a57833"},
+        {"{Binary}", "AQIy"}, {"{CreatedOn}", "2008-10-01T10:00:00Z"},
+        {"{Half}", "2024-02-29T23:00:00.5Z"},
+        {"{Timestamp}", "2020-07-21T15:27:27.8908975Z"});
+}
+
+static void lets_an_argument_hide_a_property(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{Hidden}", "the argument"});
+}
+
+static void writes_doubled_braces_as_braces(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{{", "{"}, {"}}", "}"}, {"{{{n}}}", "{5}"},
+        {"a{{b}}c", "a{b}c"}, {"{'{'}{'}'}", "{}"});
+}
+
+static void computes_with_the_precedence_of_c(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{1 + 2 * 3}", "7"}, {"{(1 + 2) * 3}", "9"},
+        {"{10 - 3 - 2}", "5"}, {"{7 / 2}", "3"}, {"{Minus / 2}", "-3"},
+        {"{Minus % 4}", "-3"}, {"{7 % 4}", "3"}, {"{-Size + 10}", "3"},
+        {"{--5}", "5"}, {"{2*-3}", "-6"}, {"{1 + 1 == 2}", "true"},
+        {"{Max - 1}", "9223372036854775806"},
+        {"{0 - Max - 1}", "-9223372036854775808"});
+}
+
+static void fails_where_integers_overflow(void **state)
+{
+    (void)state;
+    FAILS(false, {"{Max + 1}", "Max + 1 overflows 64 bits"},
+        {"{0 - Max - 2}", "overflows"}, {"{Max * 2}", "overflows"},
+        {"{(0 - Max - 1) / -1}", "overflows"},
+        {"{-(0 - Max - 1)}", "overflows"},
+        {"{1 / (Size - 7)}", "divides by zero"},
+        {"{1 % (Size - 7)}", "divides by zero"});
+    RENDERS(false, {"{(0 - Max - 1) % -1}", "0"});
+}
+
+static void compares_numbers_texts_times_and_booleans(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{Size == 7}", "true"}, {"{Size != 7}", "false"},
+        {"{Size < 8}", "true"}, {"{Size<=7}", "true"}, {"{Size > 7}", "false"},
+        {"{Size >= 8}", "false"}, {"{Rating > 3}", "true"},
+        {"{Five == 5}", "true"}, {"{Nan == Nan}", "false"},
+        {"{Nan != 5}", "true"}, {"{Nan < 5}", "false"},
+        {"{Max > Views}", "true"}, {"{channel == 'Football'}", "true"},
+        {"{channel < 'Foot'}", "false"}, {"{CreatedOn < Half}", "true"},
+        {"{Yes == true}", "true"}, {"{(1 < 2) == Yes}", "true"});
+    FAILS(false, {"{Title == Size}", "compares a text with an integer"},
+        {"{CreatedOn < Size}", "compares a DateTime with an integer"});
+}
+
+static void takes_one_branch_and_looks_at_no_other(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{if(Size > 5, 'big', 'small')}", "big"},
+        {"{if(Yes, 1, 'x')}", "1"}, {"{if(Yes, Size, Missing)}", "7"},
+        {"{if(Size == 1, 1 / 0, if(Yes, channel, n))}", "Football"},
+        {"{if(Yes, 3, 4):03}", "003"});
+    FAILS(false, {"{if(Size, 1, 2)}", "if needs true or false"},
+        {"{if(Yes, Missing, 1)}", "property Missing is missing"});
+}
+
+static void takes_times_apart_in_utc(void **state)
+{
+    (void)state;
+    RENDERS(false,
+        {"{year(Half)}-{month(Half)}-{day(Half)} {hour(Half)}", "2024-2-29 23"},
+        {"{week(CreatedOn)} {week(Half)} {week(Last)}", "1 5 5"},
+        {"{ticks(Last)}", "3155378975999999999"},
+        {"{year(Timestamp)}", "2020"});
+}
+
+static void makes_the_keys_of_a_migration(void **state)
+{
+    (void)state;
+    RENDERS(false,
+        {"{PartitionKey}_{9999 - year(CreatedOn)}_{13 - month(CreatedOn):02}",
+            "Foot_7991_03"},
+        {"{3155378975999999999 - ticks(CreatedOn):019}", "2521794455999999999"},
+        {"{3155378975999999999 - ticks(Last):019}", "0000000000000000000"},
+        {"size:{Size:02}_{channel}", "size:07_Football"});
+}
+
+static void pads_integers_with_zeros(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{Size:1}", "7"}, {"{Size:3}", "007"}, {"{Size:03}", "007"},
+        {"{Minus:4}", "-007"}, {"{Views:2}", "9007199254740993"});
+    FAILS(false, {"{Title:2}", "only an integer can be padded"},
+        {"{Rating:2}", "only an integer can be padded"});
+}
+
+static void changes_the_case_of_ascii_letters_only(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{lower(Title)}", "caf\xc3\xa9 \"zw\xc3\xb6lf\""},
+        {"{upper('az@[`{' )}", "AZ@[`{"}, {"{lower('AZ@[`{')}", "az@[`{"},
+        {"{upper(lower(channel))}", "FOOTBALL"});
+}
+
+/* First 8 bytes of the SHA-256, big-endian, modulo n; from another tool. */
+static void spreads_texts_by_hash(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{hash(channel, 16)}", "4"}, {"{hash('', 7)}", "1"},
+        {"{hash('caf\xc3\xa9', 1000000):07}", "0552649"},
+        {"{hash('abc', Max)}", "4213142463398924267"});
+    FAILS(false, {"{hash(channel, Size - 7)}", "above 0"},
+        {"{hash(channel, Minus)}", "above 0"});
+}
+
+static void never_renders_what_is_missing_as_empty(void **state)
+{
+    (void)state;
+    FAILS(false, {"{Missing}", "property Missing is missing"},
+        {"x{year(Missing)}", "property Missing is missing"},
+        {"{year(Title)}", "Title is a text; year needs a DateTime"},
+        {"{lower(Size)}", "Size is an integer; lower needs a text"},
+        {"{Title + 1}", "Title is a text; + needs an integer"},
+        {"{Rating + 1}", "Rating is a Double; + needs an integer"});
+    entity.timestamp = (struct slice){0};
+    FAILS(false, {"{Timestamp}", "property Timestamp is missing"});
+}
+
+/* ---- filters ---- */
+
+static void quotes_values_in_filters(void **state)
+{
+    (void)state;
+    RENDERS(true, {"", ""}, {"a eq 5", "a eq 5"},
+        {"Blog eq '{RowKey}'", "Blog eq 'o''brien'"},
+        {"Blog eq 'a_{RowKey}_b'", "Blog eq 'a_o''brien_b'"},
+        {"Blog eq 'it''s {RowKey}'", "Blog eq 'it''s o''brien'"},
+        {"Blog eq '{Empty}'", "Blog eq ''"},
+        {"Blog eq '{Evil}'", "Blog eq 'x'' or PartitionKey ne '''"},
+        {"Blog eq '{Size:03}'", "Blog eq '007'"},
+        {"a eq '{{{channel}}}'", "a eq '{Football}'"},
+        {"a eq '{if(channel == 'x', '1', '}')}'", "a eq '}'"});
+}
+
+static void types_bare_values_in_filters(void **state)
+{
+    (void)state;
+    RENDERS(true, {"Size eq {Size}", "Size eq 7"},
+        {"Views gt {Views}", "Views gt 9007199254740993L"},
+        {"Rating le {Rating} and Five eq {Five}",
+            "Rating le 3.5 and Five eq 5.0"},
+        {"Yes eq {Yes}", "Yes eq true"}, {"a eq {n}", "a eq 5"},
+        {"a eq {n}L", "a eq 5L"}, {"a eq {Number}", "a eq 12"},
+        {"T lt {ticks(CreatedOn)}", "T lt 633584520000000000L"},
+        {"a eq {Views - Views}", "a eq 0L"},
+        {"a eq {1000000 * 10000}", "a eq 10000000000L"},
+        {"a eq {Size > 5}", "a eq true"},
+        {"not (a ge {Minus:03})", "not (a ge -07)"});
+    FAILS(true, {"a eq {channel}", "must read as a number, true or false"},
+        {"a eq {Empty}", "must read as a number, true or false"},
+        {"a eq {Evil}", "must read as a number, true or false"},
+        {"a eq {Title}", "must read as"},
+        {"a eq {Nan}", "NaN cannot be written in a filter"},
+        {"a eq {CreatedOn}", "datetime'{...}'"}, {"a eq {Views}L", "64-bit"},
+        {"a eq {Missing}", "Missing is missing"});
+}
+
+static void checks_typed_constants_in_filters(void **state)
+{
+    (void)state;
+    RENDERS(true,
+        {"D ge datetime'{CreatedOn}'", "D ge datetime'2008-10-01T10:00:00Z'"},
+        {"D ge datetime'{year(Half)}-01-01T00:00:00Z'",
+            "D ge datetime'2024-01-01T00:00:00Z'"},
+        {"G eq guid'{Guid}' or(B eq X'{n}0')",
+            "G eq guid'c9da6455-213d-42c9-9a79-3e9149a57833' or(B eq X'50')"});
+    FAILS(true, {"D ge datetime'{channel}'", "a datetime is written"},
+        {"G eq guid'{Evil}'", "a guid is written"},
+        {"B eq binary'{n}'", "two digits a byte"});
+}
+
+/* Whatever the value: one constant, and the comparison stays what it was. */
+static void keeps_any_value_inside_its_literal(void **state)
+{
+    static const char *const values[] = {"'", "''", "' or 1 eq 1", "a'b'c",
+        "') or (RowKey ne '", "\\'", "%27", "'{x}'", "x' and 'y",
+        "\xc3\xa9\xf0\x9f\x98\x80'", "datetime'2024-01-01T00:00:00Z'", "\n'\t"};
+    const struct template *template = compile("RowKey eq '{channel}'", true);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        struct slice value[3] = {
+            slice_of(values[i]), arg_values[1], arg_values[2]};
+        struct run_args one = {3, arg_names, value};
+        struct entity other = entity;
+        const struct filter *filter;
+        struct buf text;
+        size_t count;
+
+        buf_init(&text, 4096);
+        assert_int_equal(
+            template_render(template, &one, &entity, &text, NULL), TW_OK);
+        assert_int_equal(
+            filter_parse(buf_slice(&text), &arena, &filter, NULL), TW_OK);
+        filter_properties(filter, &count);
+        assert_int_equal(count, 1);
+        other.row_key = value[0];
+        assert_true(filter_matches(filter, &other));
+        assert_false(filter_matches(filter, &entity));
+        buf_done(&text);
+    }
+}
+
+/* ---- problems ---- */
+
+enum setting { TEXT, ARGS, FILTER };
+
+struct mistake {
+    enum setting setting; /* ARGS: there is no entity */
+    const char *template;
+    unsigned column; /* within the template, from 1 */
+    const char *what;
+};
+
+static void says_where_a_template_is_wrong(void **state)
+{
+    static const struct mistake mistakes[] = {
+        {TEXT, "{", 2, "expected a name"},
+        {TEXT, "a{channel", 2, "never closed"},
+        {TEXT, "a}", 2, "a } without {"},
+        {TEXT, "{}", 2, "expected a name"},
+        {ARGS, "{chanel}", 2, "did you mean 'channel'"},
+        {ARGS, "{PartitionKey}", 2, "PartitionKey"},
+        {TEXT, "ab{yaer(CreatedOn)}", 4, "did you mean 'year'"},
+        {TEXT, "\xc3\xa9{yaer(CreatedOn)}", 3, "function"},
+        {TEXT, "{year(channel)}", 7,
+            "channel is a text; year needs a DateTime"},
+        {TEXT, "{year(a, b)}", 8, "year takes 1 argument: expected )"},
+        {TEXT, "{hash(a)}", 8, "hash takes 2 arguments: expected a comma"},
+        {TEXT, "{1 + 'x'}", 6, "'x' is a text; + needs an integer"},
+        {TEXT, "{PartitionKey * 2}", 2, "PartitionKey is a text; * needs"},
+        {TEXT, "{-channel}", 3, "channel is a text; - needs"},
+        {TEXT, "{1 == 'x'}", 2, "cannot be compared"},
+        {TEXT, "{if(1, 2, 3)}", 5, "1 is an integer; if needs true or false"},
+        {TEXT, "{'abc}", 2, "never closed"},
+        {TEXT, "{1 2}", 4, "expected an operator or }"},
+        {TEXT, "{(1}", 4, "expected )"},
+        {TEXT, "{9223372036854775808}", 2, "64 bits"},
+        {TEXT, "{12x}", 2, "no whole number"},
+        {TEXT, "{n:}", 4, "width"},
+        {TEXT, "{Size:65}", 7, "width"},
+        {TEXT, "{Size:0x}", 7, "width"},
+        {TEXT, "{channel:02}", 1, "only an integer can be padded"},
+        {TEXT, "{a = 1}", 4, "expected an operator or }"},
+        {TEXT, "{a & b}", 4, "expected an operator or }"},
+        {TEXT, "a \xff", 1, "UTF-8"},
+        {FILTER, "a eq '{channel}", 6, "never closed"},
+        {FILTER, "a eq", 5, "expected a constant"},
+        {FILTER, "'{channel}' eq a", 1, "name of a property"},
+        {FILTER, "{channel} eq 5", 1, "name of a property"},
+        {FILTER, "a eq '{{' and b EQ '{channel}'", 17, "expected eq"},
+        {FILTER, "a eq datetime'{Half}' und b eq 5", 23, "expected and"},
+        {FILTER, "a eq {Timestamp}", 6, "datetime'{...}'"},
+        {FILTER, "a eq 'it''s {channel}' x", 24, "or the end"},
+        {FILTER, "a eq datetime'x'", 6, "a datetime is written"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        const struct mistake *mistake = &mistakes[i];
+        const struct template *template = (mistake->setting == FILTER
+                                               ? template_compile_filter
+                                               : template_compile)(
+            slice_of(mistake->template), start,
+            mistake->setting == ARGS ? &args_only : &scope, &arena, &problems);
+
+        if (template != NULL)
+            fail_msg("taken: %s", mistake->template);
+        if (problems.count != 1 ||
+            strstr(problems.list[0].text, mistake->what) == NULL ||
+            problems.list[0].mark.line != 12 ||
+            problems.list[0].mark.column != 20 + mistake->column - 1)
+            fail_msg("%s: %zu problems, column %u: %s", mistake->template,
+                problems.count, problems.list[0].mark.column - 19,
+                problems.list[0].text);
+        problems_done(&problems);
+        problems_init(&problems);
+    }
+}
+
+static void tells_every_mistake_of_a_template(void **state)
+{
+    (void)state;
+    assert_null(template_compile(slice_of("{yaer(x)} {channel} {1 +} } {''x}"),
+        start, &scope, &arena, &problems));
+    assert_int_equal(problems.count, 4);
+    assert_int_equal(problems.list[1].mark.column, 20 + 24);
+}
+
+static void says_that_a_job_has_no_arguments(void **state)
+{
+    const struct template_scope none = {NULL, 0, false};
+
+    (void)state;
+    assert_null(template_compile(
+        slice_of("{channel}"), start, &none, &arena, &problems));
+    assert_non_null(strstr(problems.list[0].text, "no arguments"));
+}
+
+static void bounds_what_it_reads(void **state)
+{
+    static char text[100000];
+
+    (void)state;
+    memset(text, '(', sizeof(text) - 1);
+    text[0] = '{';
+    assert_null(
+        template_compile(slice_of(text), start, &scope, &arena, &problems));
+    memset(text + 1, '-', sizeof(text) - 2);
+    assert_null(
+        template_compile(slice_of(text), start, &scope, &arena, &problems));
+    for (size_t i = 1; i + 2 < sizeof(text); i += 2)
+        memcpy(text + i, "1+", 2);
+    assert_null(
+        template_compile(slice_of(text), start, &scope, &arena, &problems));
+    assert_int_equal(problems.count, 3);
+}
+
+static void marks_where_the_text_of_a_scalar_begins(void **state)
+{
+    struct yaml_node *map = yaml_read("f.yaml",
+        slice_of("a: \"{yaer(x)}\"\nb: {c: x}\nd: plain{yaer(x)}\n"), &arena,
+        &problems);
+    const struct yaml_node *a = yaml_get(map, "a"), *d = yaml_get(map, "d");
+
+    (void)state;
+    assert_null(
+        template_compile(a->text, template_mark(a), &scope, &arena, &problems));
+    assert_null(
+        template_compile(d->text, template_mark(d), &scope, &arena, &problems));
+    assert_int_equal(problems.list[0].mark.column, 6);
+    assert_int_equal(problems.list[1].mark.line, 3);
+    assert_int_equal(problems.list[1].mark.column, 10);
+}
+
+/* ---- what is known of a template ---- */
+
+static void names_the_properties_it_reads(void **state)
+{
+    size_t count;
+    const struct slice *names = template_properties(
+        compile("{PartitionKey}{channel}{year(A)}{if(B == A, Hidden, RowKey)}",
+            false),
+        &count);
+
+    (void)state;
+    assert_int_equal(count, 2);
+    assert_true(slice_is(names[0], "A"));
+    assert_true(slice_is(names[1], "B"));
+}
+
+static void knows_constants_and_lone_arguments(void **state)
+{
+    (void)state;
+    assert_true(template_is_constant(compile("a{{b}}", false)));
+    assert_true(template_is_constant(compile("", false)));
+    assert_false(template_is_constant(compile("{'a'}", false)));
+    assert_int_equal(template_lone_arg(compile("{n}", false)), 1);
+    assert_int_equal(template_lone_arg(compile("{ channel }", false)), 0);
+    assert_int_equal(template_lone_arg(compile("{channel}_", false)), -1);
+    assert_int_equal(template_lone_arg(compile("{PartitionKey}", false)), -1);
+    assert_int_equal(template_lone_arg(compile("", false)), -1);
+    assert_true(slice_is(template_source(compile("x{n}{{", false)), "x{n}{{"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(replaces_arguments_keys_and_properties),
+        TEST(lets_an_argument_hide_a_property),
+        TEST(writes_doubled_braces_as_braces),
+        TEST(computes_with_the_precedence_of_c),
+        TEST(fails_where_integers_overflow),
+        TEST(compares_numbers_texts_times_and_booleans),
+        TEST(takes_one_branch_and_looks_at_no_other),
+        TEST(takes_times_apart_in_utc),
+        TEST(makes_the_keys_of_a_migration),
+        TEST(pads_integers_with_zeros),
+        TEST(changes_the_case_of_ascii_letters_only),
+        TEST(spreads_texts_by_hash),
+        TEST(never_renders_what_is_missing_as_empty),
+        TEST(quotes_values_in_filters),
+        TEST(types_bare_values_in_filters),
+        TEST(checks_typed_constants_in_filters),
+        TEST(keeps_any_value_inside_its_literal),
+        TEST(says_where_a_template_is_wrong),
+        TEST(tells_every_mistake_of_a_template),
+        TEST(says_that_a_job_has_no_arguments),
+        TEST(bounds_what_it_reads),
+        TEST(marks_where_the_text_of_a_scalar_begins),
+        TEST(names_the_properties_it_reads),
+        TEST(knows_constants_and_lone_arguments),
+    };
+
+    return cmocka_run_group_tests_name("template", tests, NULL, NULL);
+}
