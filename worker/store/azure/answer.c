@@ -36,7 +36,8 @@ static const struct rule {
     {403, 0, "AuthenticationFailed", TW_REFUSED, TW_REFUSED,
         "check the account key or SAS, and the clock"},
     {403, 0, "AuthorizationFailure", TW_REFUSED, TW_REFUSED,
-        "check how far the SAS reaches and the account's firewall"},
+        "check the account key or how far the SAS reaches, and the "
+        "account's firewall"},
     {403, 0, "AuthorizationPermissionMismatch", TW_REFUSED, TW_REFUSED,
         "the right for this is missing: check the SAS or role"},
     {403, 0, "AuthorizationResourceTypeMismatch", TW_REFUSED, TW_REFUSED,

@@ -60,6 +60,7 @@ struct call {
     const char *target;    /* the table's or queue's name                */
     bool queue;            /* to the queue service                       */
     bool write;            /* it changes something                       */
+    bool needs_resource;   /* a 404 may be about an entity it names      */
     const char *method;    /* GET unless set                             */
     const char *type;      /* Content-Type, "": no body                  */
     const char *prefer;    /* the Prefer header, NULL: none              */
@@ -335,8 +336,19 @@ static enum tw_err garbled(struct call *call)
     return call_named(call, call->write ? TW_UNKNOWN : TW_BUSY);
 }
 
-/* A 404 without a code comes from something else than the service, and says
- * nothing about what is stored there. */
+/*
+ * A 404 without a code comes from something else than the service, and says
+ * nothing about what is stored there. Nor does ResourceNotFound where nothing
+ * was asked for: it is then the account that is missing.
+ */
+static bool is_wrong_address(const struct call *call)
+{
+    const char *code = call->error.code;
+
+    return code[0] == '\0' ||
+           (!call->needs_resource && strcmp(code, "ResourceNotFound") == 0);
+}
+
 static enum tw_err judge_status(struct call *call)
 {
     int status = call->answer.status;
@@ -344,9 +356,9 @@ static enum tw_err judge_status(struct call *call)
 
     if (code == TW_OK)
         return TW_OK;
-    if (code == TW_NOT_FOUND && call->error.code[0] == '\0')
-        return refuse(
-            call, status, "", "check the endpoint and the account", TW_REFUSED);
+    if (code == TW_NOT_FOUND && is_wrong_address(call))
+        return refuse(call, status, call->error.code,
+            "check the endpoint and the account's name", TW_REFUSED);
     return refuse(call, status, call->error.code,
         shows_message(call) ? call->error.message : "", code);
 }
@@ -473,6 +485,7 @@ static enum tw_err azure_scan(struct store *store, struct attempt *attempt,
 
     call_init(&call, store, attempt, "scan", request->table);
     call.max_answer_bytes = request->max_bytes;
+    call.needs_resource = true; /* Cosmos DB's word for a missing table */
     buf_add_format(&call.path, "/%s()", request->table);
     odata_add_scan_query(&call.query, request);
     code = call_send(&call);
@@ -496,6 +509,7 @@ static enum tw_err azure_get(struct store *store, struct attempt *attempt,
 
     call_init(&call, store, attempt, "get", table);
     call.max_answer_bytes = ENTITY_ANSWER_MAX;
+    call.needs_resource = true;
     odata_add_entity_path(&call.path, table, partition_key, row_key);
     code = call_send(&call);
     if (code == TW_OK)
@@ -566,6 +580,7 @@ static enum tw_err judge_parts(
 {
     struct batch_part parts[BATCH_MAX_OPERATIONS];
     struct batch_answer answer;
+    enum tw_err code;
     size_t count = batch_read(http_answer_field(&call->answer, "Content-Type"),
         buf_slice(&call->answer.body), parts, BATCH_MAX_OPERATIONS);
 
@@ -578,10 +593,12 @@ static enum tw_err judge_parts(
         return garbled(call);
     }
     ret->failed = answer.failed;
-    strcpy(call->error.code, answer.code);
-    return call_named(
-        call, refuse(call, answer.status, answer.code, answer.message,
-                  answer_outcome(answer.status, answer.code, false)));
+    code = refuse(call, answer.status, answer.code, answer.message,
+        answer_outcome(answer.status, answer.code, false));
+    if (answer.failed < batch->count)
+        err_prefix(&call->attempt->err, "operation %zu of %zu",
+            answer.failed + 1, batch->count);
+    return call_named(call, code);
 }
 
 static enum tw_err azure_batch(struct store *store, struct attempt *attempt,

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* Multipart batches: what is written to the byte, what is read leniently. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/store/azure/batch.h"
+
+#define BATCH_ID "00000000-0000-0000-0000-000000000001"
+#define CHANGESET_ID "00000000-0000-0000-0000-000000000002"
+#define ETAG "W/\"datetime'2021-06-04T21%3A59%3A51.4109869Z'\""
+
+static const struct batch_style storage = {
+    .origin = "https://acct.table.core.windows.net",
+    .path = "",
+    .batch_id = BATCH_ID,
+    .changeset_id = CHANGESET_ID,
+};
+
+/* One of each type, RowKeys 0 to 3. */
+static void fill(struct operation operations[4], struct arena *arena)
+{
+    static const char *const row_keys[] = {"0", "1", "it's", "3"};
+
+    for (int i = 0; i < 4; i++) {
+        struct entity *entity = &operations[i].entity;
+
+        operations[i].type = (enum operation_type)i;
+        entity_init(entity, arena, slice_of("p"), slice_of(row_keys[i]));
+        entity_set_int32(entity, arena, "n", i);
+        if (i > 0)
+            entity->etag = slice_of(ETAG);
+    }
+}
+
+#define PART_HEAD                                                              \
+    "--changeset_" CHANGESET_ID "\r\n"                                         \
+    "Content-Type: application/http\r\n"                                       \
+    "Content-Transfer-Encoding: binary\r\n"                                    \
+    "\r\n"
+#define ACCEPT "Accept: application/json;odata=minimalmetadata\r\n"
+#define JSON "Content-Type: application/json\r\n"
+#define VERSION "DataServiceVersion: 3.0;\r\n"
+#define HEAD                                                                   \
+    "--batch_" BATCH_ID "\r\n"                                                 \
+    "Content-Type: multipart/mixed; boundary=changeset_" CHANGESET_ID "\r\n"   \
+    "\r\n"
+#define TAIL "--changeset_" CHANGESET_ID "--\r\n--batch_" BATCH_ID "--\r\n"
+
+static void check_written(const struct batch_style *style,
+    const struct operation *operations, size_t count, const char *expected)
+{
+    struct batch batch = {"T", operations, count};
+    struct buf body;
+
+    buf_init(&body, 65536);
+    batch_write(style, &batch, &body);
+    assert_string_equal(buf_text(&body), expected);
+    buf_done(&body);
+}
+
+static void each_operation_is_written_to_the_byte(void **state)
+{
+    struct operation operations[4];
+    struct arena arena;
+
+    (void)state;
+    arena_init(&arena);
+    fill(operations, &arena);
+    check_written(&storage, operations, 4,
+        HEAD PART_HEAD
+        "POST https://acct.table.core.windows.net/T HTTP/1.1\r\n" ACCEPT JSON
+            VERSION "Prefer: return-no-content\r\n\r\n"
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"0\",\"n\":0}\r\n" PART_HEAD
+        "PUT https://acct.table.core.windows.net/T(PartitionKey='p',"
+        "RowKey='1') HTTP/1.1\r\n" ACCEPT JSON VERSION "If-Match: " ETAG
+        "\r\n\r\n"
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"n\":1}\r\n" PART_HEAD
+        "PATCH https://acct.table.core.windows.net/T(PartitionKey='p',"
+        "RowKey='it%27%27s') HTTP/1.1\r\n" ACCEPT JSON VERSION "If-Match: " ETAG
+        "\r\n\r\n"
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"it's\",\"n\":2}\r\n" PART_HEAD
+        "DELETE https://acct.table.core.windows.net/T(PartitionKey='p',"
+        "RowKey='3') HTTP/1.1\r\n" ACCEPT VERSION "If-Match: " ETAG
+        "\r\n\r\n\r\n" TAIL);
+    arena_done(&arena);
+}
+
+static void account_of_a_path_style_endpoint_is_in_each_url(void **state)
+{
+    const struct batch_style emulator = {
+        .origin = "http://127.0.0.1:10002",
+        .path = "/devstoreaccount1",
+        .batch_id = BATCH_ID,
+        .changeset_id = CHANGESET_ID,
+    };
+    struct operation operations[4];
+    struct arena arena;
+    struct buf type;
+
+    (void)state;
+    arena_init(&arena);
+    fill(operations, &arena);
+    check_written(&emulator, operations + 3, 1,
+        HEAD PART_HEAD
+        "DELETE http://127.0.0.1:10002/devstoreaccount1/T(PartitionKey='p',"
+        "RowKey='3') HTTP/1.1\r\n" ACCEPT VERSION "If-Match: " ETAG
+        "\r\n\r\n\r\n" TAIL);
+    buf_init(&type, 256);
+    batch_add_type(&emulator, &type);
+    assert_string_equal(
+        buf_text(&type), "multipart/mixed; boundary=batch_" BATCH_ID);
+    buf_done(&type);
+    arena_done(&arena);
+}
+
+static void cosmos_merges_by_post(void **state)
+{
+    struct batch_style cosmos = storage;
+    struct operation operations[4];
+    struct arena arena;
+
+    (void)state;
+    cosmos.post_merge = true;
+    arena_init(&arena);
+    fill(operations, &arena);
+    check_written(&cosmos, operations + 2, 1,
+        HEAD PART_HEAD
+        "POST https://acct.table.core.windows.net/T(PartitionKey='p',"
+        "RowKey='it%27%27s') HTTP/1.1\r\n" ACCEPT JSON VERSION "If-Match: " ETAG
+        "\r\nX-HTTP-Method: MERGE\r\n\r\n"
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"it's\",\"n\":2}\r\n" TAIL);
+    arena_done(&arena);
+}
+
+/* ---- answers ---- */
+
+#define ANSWER_TYPE "multipart/mixed; boundary=batchresponse_b"
+#define ANSWER_HEAD                                                            \
+    "--batchresponse_b\r\n"                                                    \
+    "Content-Type: multipart/mixed; boundary=changesetresponse_c\r\n\r\n"
+#define ANSWER_PART                                                            \
+    "--changesetresponse_c\r\nContent-Type: application/http\r\n"              \
+    "Content-Transfer-Encoding: binary\r\n\r\n"
+#define ANSWER_TAIL "--changesetresponse_c--\r\n--batchresponse_b--\r\n"
+
+static const char applied[] = ANSWER_HEAD ANSWER_PART
+    "HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\n"
+    "ETag: " ETAG "\r\n\r\n\r\n" ANSWER_PART
+    "HTTP/1.1 204 No Content\r\nDataServiceVersion: "
+    "1.0;\r\n\r\n\r\n" ANSWER_TAIL;
+
+#define REFUSED(status, json)                                                  \
+    ANSWER_HEAD ANSWER_PART "HTTP/1.1 " status                                 \
+                            "\r\nContent-Type: application/json\r\n\r\n" json  \
+                            "\r\n" ANSWER_TAIL
+#define ERROR(code, message)                                                   \
+    "{\"odata.error\":{\"code\":\"" code                                       \
+    "\",\"message\":{\"lang\":\"en-US\",\"value\":\"" message                  \
+    "\\nRequestId:1\\nTime:2\"}}}"
+
+static void judge(
+    const char *type, struct slice body, size_t count, struct batch_answer *ret)
+{
+    struct batch_part parts[4];
+    size_t found = batch_read(slice_of(type), body, parts, 4);
+
+    batch_judge(parts, found, count, ret);
+}
+
+static void answer_of_success_has_a_part_for_each(void **state)
+{
+    struct batch_part parts[4];
+    struct batch_answer answer;
+
+    (void)state;
+    assert_int_equal(
+        batch_read(slice_of(ANSWER_TYPE), slice_of(applied), parts, 4), 2);
+    assert_int_equal(parts[0].status, 204);
+    assert_true(slice_is(parts[0].etag, ETAG));
+    assert_int_equal(parts[0].body.len, 0);
+    assert_int_equal(parts[1].etag.len, 0);
+    judge(ANSWER_TYPE, slice_of(applied), 2, &answer);
+    assert_true(answer.applied);
+    assert_false(answer.refused);
+}
+
+static void other_number_of_parts_makes_no_sense(void **state)
+{
+    struct batch_answer answer;
+
+    (void)state;
+    for (size_t count = 1; count <= 3; count += 2) {
+        judge(ANSWER_TYPE, slice_of(applied), count, &answer);
+        assert_false(answer.applied);
+        assert_false(answer.refused);
+        assert_int_equal(answer.failed, count);
+    }
+}
+
+static void answer_cut_off_anywhere_is_not_applied(void **state)
+{
+    /* Behind the last part's headers only boundaries follow. */
+    size_t enough = strlen(applied) - strlen("\n\r\n" ANSWER_TAIL);
+
+    (void)state;
+    for (size_t len = 0; len < enough; len++) {
+        struct batch_answer answer;
+
+        judge(ANSWER_TYPE, (struct slice){applied, len}, 2, &answer);
+        if (answer.applied || answer.refused)
+            fail_msg("cut at %zu", len);
+    }
+}
+
+static void answer_is_read_with_lf_junk_and_no_end(void **state)
+{
+    struct batch_part parts[4];
+    static const char body[] =
+        "\n\n--batchresponse_b\n"
+        "content-type: multipart/mixed; boundary=\"changesetresponse_c\"\n\n"
+        "\n--changesetresponse_c\nX: y\n\njunk\n\n"
+        "HTTP/1.1 201 Created\netag:  e1\nX-New: 1\n\n{\"a\":\n1}\n\n"
+        "--changesetresponse_c\n\nHTTP/1.1 204 No Content\nETag: e2\n\n";
+
+    (void)state;
+    assert_int_equal(
+        batch_read(slice_of("multipart/mixed;boundary=\"batchresponse_b\""),
+            slice_of(body), parts, 4),
+        2);
+    assert_int_equal(parts[0].status, 201);
+    assert_true(slice_is(parts[0].etag, "e1"));
+    assert_true(slice_is(parts[0].body, "{\"a\":\n1}"));
+    assert_int_equal(parts[1].status, 204);
+    assert_true(slice_is(parts[1].etag, "e2"));
+}
+
+static void refusal_names_its_operation(void **state)
+{
+    static const struct {
+        const char *body;
+        size_t count, failed;
+        int status;
+        const char *code, *message;
+    } cases[] = {
+        {REFUSED("409 Conflict", ERROR("EntityAlreadyExists", "2:Exists.")), 3,
+            2, 409, "EntityAlreadyExists", "Exists."},
+        {REFUSED("404 Not Found", ERROR("TableNotFound", "0:No table.")), 3, 0,
+            404, "TableNotFound", "No table."},
+        {REFUSED("412 Precondition Failed",
+             ERROR("UpdateConditionNotSatisfied", "Not met.")),
+            1, 0, 412, "UpdateConditionNotSatisfied", "Not met."},
+        {REFUSED("404 Not Found", ERROR("ResourceNotFound", "Gone.")), 2, 2,
+            404, "ResourceNotFound", "Gone."},
+        {REFUSED("400 Bad Request", ERROR("InvalidInput", "99:Too many.")), 3,
+            3, 400, "InvalidInput", "Too many."},
+        {REFUSED("500 Internal Server Error", ""), 2, 2, 500, "", ""},
+        {REFUSED("429 Too Many Requests", "<html>"), 2, 2, 429, "", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct batch_answer answer;
+
+        judge(ANSWER_TYPE, slice_of(cases[i].body), cases[i].count, &answer);
+        assert_true(answer.refused);
+        assert_false(answer.applied);
+        assert_int_equal(answer.failed, cases[i].failed);
+        assert_int_equal(answer.status, cases[i].status);
+        assert_string_equal(answer.code, cases[i].code);
+        assert_string_equal(answer.message, cases[i].message);
+    }
+}
+
+static void other_bodies_are_no_answer(void **state)
+{
+    struct batch_part parts[4];
+    static const char junk[] =
+        "HTTP/1.1 2\n\nHTTP/1.1 abc\r\n\r\n--\n--batchresponse_b";
+
+    (void)state;
+    assert_int_equal(
+        batch_read(slice_of("text/html"), slice_of(applied), parts, 4), 0);
+    assert_int_equal(batch_read(slice_of(""), slice_of(applied), parts, 4), 0);
+    assert_int_equal(
+        batch_read(slice_of(ANSWER_TYPE), slice_of(""), parts, 4), 0);
+    assert_int_equal(
+        batch_read(slice_of(ANSWER_TYPE), slice_of(junk), parts, 4), 0);
+}
+
+static void parts_beyond_the_room_are_counted(void **state)
+{
+    struct batch_part part;
+    struct batch_answer answer;
+
+    (void)state;
+    assert_int_equal(
+        batch_read(slice_of(ANSWER_TYPE), slice_of(applied), &part, 1), 2);
+    batch_judge(&part, 2, 1, &answer);
+    assert_false(answer.applied);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_operation_is_written_to_the_byte),
+        cmocka_unit_test(account_of_a_path_style_endpoint_is_in_each_url),
+        cmocka_unit_test(cosmos_merges_by_post),
+        cmocka_unit_test(answer_of_success_has_a_part_for_each),
+        cmocka_unit_test(other_number_of_parts_makes_no_sense),
+        cmocka_unit_test(answer_cut_off_anywhere_is_not_applied),
+        cmocka_unit_test(answer_is_read_with_lf_junk_and_no_end),
+        cmocka_unit_test(refusal_names_its_operation),
+        cmocka_unit_test(other_bodies_are_no_answer),
+        cmocka_unit_test(parts_beyond_the_room_are_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* The table service's URLs and queries to the byte; its pages and errors. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/store/azure/odata.h"
+
+static const char *written(struct buf *buf)
+{
+    assert_false(buf->overflow);
+    return buf_text(buf);
+}
+
+static void entity_path_doubles_quotes_and_encodes(void **state)
+{
+    struct buf path;
+
+    (void)state;
+    buf_init(&path, 4096);
+    odata_add_entity_path(&path, "mytable", slice_of("o'brien x"),
+        slice_of("r\xc3\xa9"
+                 "1"));
+    assert_string_equal(written(&path),
+        "/mytable(PartitionKey='o%27%27brien%20x',RowKey='r%C3%A91')");
+    buf_clear(&path);
+    odata_add_entity_path(&path, "T", slice_of(""), slice_of("a+b&c%=()'"));
+    assert_string_equal(written(&path),
+        "/T(PartitionKey='',RowKey='a%2Bb%26c%25%3D%28%29%27%27')");
+    buf_done(&path);
+}
+
+static void check_query(
+    const struct scan_request *request, const char *filter, const char *query)
+{
+    struct buf buf;
+
+    buf_init(&buf, 4096);
+    odata_add_filter(&buf, request);
+    assert_string_equal(written(&buf), filter);
+    buf_clear(&buf);
+    odata_add_scan_query(&buf, request);
+    assert_string_equal(written(&buf), query);
+    buf_done(&buf);
+}
+
+static void plain_scan_has_top_alone(void **state)
+{
+    (void)state;
+    check_query(
+        &(struct scan_request){.table = "T", .top = 1000}, "", "$top=1000");
+}
+
+static void exact_keys_are_compared_with_eq(void **state)
+{
+    (void)state;
+    check_query(
+        &(struct scan_request){
+            .partition_key = key_range_exact(slice_of("it's")),
+            .row_key = key_range_exact(slice_of("")),
+            .top = 1,
+        },
+        "PartitionKey eq 'it''s' and RowKey eq ''",
+        "$filter=PartitionKey%20eq%20%27it%27%27s%27%20and%20RowKey%20eq%20"
+        "%27%27&$top=1");
+}
+
+static void ranges_and_filter_are_joined(void **state)
+{
+    (void)state;
+    check_query(
+        &(struct scan_request){
+            .partition_key = {.has_from = true,
+                .from_exclusive = true,
+                .has_below = true,
+                .from = slice_of("a"),
+                .below = slice_of("b")},
+            .row_key = {.has_from = true, .from = slice_of("1")},
+            .filter = slice_of("N eq 1 or N eq 2"),
+            .top = 7,
+        },
+        "PartitionKey gt 'a' and PartitionKey lt 'b' and RowKey ge '1' and "
+        "(N eq 1 or N eq 2)",
+        "$filter=PartitionKey%20gt%20%27a%27%20and%20PartitionKey%20lt%20%27b"
+        "%27%20and%20RowKey%20ge%20%271%27%20and%20%28N%20eq%201%20or%20N%20eq"
+        "%202%29&$top=7");
+}
+
+static void filter_alone_stands_as_it_is(void **state)
+{
+    (void)state;
+    check_query(&(struct scan_request){.filter = slice_of("N eq 1 or N eq 2"),
+                    .top = 7},
+        "N eq 1 or N eq 2", "$filter=N%20eq%201%20or%20N%20eq%202&$top=7");
+}
+
+static void both_keys_are_always_selected(void **state)
+{
+    const struct slice names[] = {
+        slice_of("RowKey"), slice_of("N"), slice_of("\xc3\xa4")};
+
+    (void)state;
+    check_query(
+        &(struct scan_request){.select = names, .select_count = 3, .top = 9},
+        "", "$select=PartitionKey%2CRowKey%2CN%2C%C3%A4&$top=9");
+    check_query(
+        &(struct scan_request){.select = names, .select_count = 0, .top = 9},
+        "", "$select=PartitionKey%2CRowKey&$top=9");
+}
+
+static void only_the_continuation_that_came_goes_back(void **state)
+{
+    struct scan_request request = {
+        .top = 2,
+        .from = {slice_of("1!8!U21pdGg-"), slice_of("1!4!a+/="), true},
+    };
+    struct buf buf;
+
+    (void)state;
+    check_query(&request, "",
+        "$top=2&NextPartitionKey=1%218%21U21pdGg-&NextRowKey=1%214%21a%2B%2F"
+        "%3D");
+    request.from.row_key = slice_of("");
+    check_query(&request, "", "$top=2&NextPartitionKey=1%218%21U21pdGg-");
+    request.from.more = false;
+    check_query(&request, "", "$top=2");
+
+    buf_init(&buf, 4096);
+    odata_add_tables_query(&buf, &request.from);
+    assert_string_equal(buf_text(&buf), "");
+    request.from.more = true;
+    odata_add_tables_query(&buf, &request.from);
+    assert_string_equal(written(&buf), "NextTableName=1%218%21U21pdGg-");
+    buf_done(&buf);
+}
+
+/* ---- pages ---- */
+
+static const char sample_page[] =
+    "{\"odata.metadata\":\"https://a/$metadata#T\",\"value\":[{\"odata.etag\":"
+    "\"W/\\\"datetime'2021-06-04T21%3A59%3A51.4109869Z'\\\"\","
+    "\"PartitionKey\":\"p]}\",\"RowKey\":\"r\\\"{[\",\"Timestamp\":"
+    "\"2021-06-04T21:59:51.4109869Z\",\"N\":5,\"L@odata.type\":\"Edm.Int64\","
+    "\"L\":\"7\"},{\"odata.etag\":\"e2\",\"PartitionKey\":\"p\",\"RowKey\":"
+    "\"\\\\\"}]}";
+
+static void page_is_read_entity_by_entity(void **state)
+{
+    struct page page;
+    struct err err = {""};
+
+    (void)state;
+    page_init(&page);
+    assert_int_equal(
+        odata_page(slice_of(sample_page), true, &page, &err), TW_OK);
+    assert_int_equal(page.count, 2);
+    assert_true(slice_is(page.entities[0].partition_key, "p]}"));
+    assert_true(slice_is(page.entities[0].row_key, "r\"{["));
+    assert_true(slice_is(page.entities[0].etag,
+        "W/\"datetime'2021-06-04T21%3A59%3A51.4109869Z'\""));
+    assert_int_equal(page.entities[0].property_count, 2);
+    assert_int_equal(page.entities[0].properties[1].type, EDM_INT64);
+    assert_true(slice_is(page.entities[1].row_key, "\\"));
+    page_done(&page);
+}
+
+static void value_may_stand_first_and_be_empty(void **state)
+{
+    static const char *const bodies[] = {
+        "{\"value\":[],\"odata.metadata\":\"m\"}\r\n",
+        " { \"x\" : {\"a\":[1,{}]} , \"value\" : [ ] } ",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct page page;
+        struct err err = {""};
+
+        page_init(&page);
+        if (odata_page(slice_of(bodies[i]), true, &page, &err) != TW_OK)
+            fail_msg("%s: %s", bodies[i], err.text);
+        assert_int_equal(page.count, 0);
+        page_done(&page);
+    }
+}
+
+static void page_of_a_thousand_is_read_whole(void **state)
+{
+    struct page page;
+    struct err err;
+    struct buf body;
+
+    (void)state;
+    page_init(&page);
+    buf_init(&body, 1024 * 1024);
+    buf_add_text(&body, "{\"value\":[");
+    for (int i = 0; i < 1000; i++)
+        buf_add_format(&body, "%s{\"PartitionKey\":\"p\",\"RowKey\":\"%04d\"}",
+            i ? "," : "", i);
+    buf_add_text(&body, "]}");
+    assert_int_equal(odata_page(buf_slice(&body), true, &page, &err), TW_OK);
+    assert_int_equal(page.count, 1000);
+    assert_true(slice_is(page.entities[0].row_key, "0000"));
+    assert_true(slice_is(page.entities[999].row_key, "0999"));
+    buf_done(&body);
+    page_done(&page);
+}
+
+static void page_cut_off_anywhere_is_no_page(void **state)
+{
+    size_t whole = strlen(sample_page);
+
+    (void)state;
+    for (size_t len = 0; len < whole; len++) {
+        struct page page;
+        struct err err = {""};
+
+        page_init(&page);
+        if (odata_page((struct slice){sample_page, len}, true, &page, &err) !=
+            TW_UNKNOWN)
+            fail_msg("cut at %zu", len);
+        assert_int_equal(page.count, 0);
+        assert_true(err.text[0] != '\0');
+        page_done(&page);
+    }
+}
+
+static void other_bodies_are_no_page(void **state)
+{
+    static const char *const bodies[] = {
+        "<html><body>200 OK</body></html>",
+        "null",
+        "[]",
+        "{}",
+        "\"value\"",
+        "{\"value\":{}}",
+        "{\"value\":[1]}",
+        "{\"value\":[]}}",
+        "{\"value\":[]} x",
+        "{\"value\":[] \"a\":1}",
+        "{\"value\":[,]}",
+        "{\"a\":nonsense,\"value\":[]}",
+        "{value:[]}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        struct page page;
+        struct err err = {""};
+
+        page_init(&page);
+        if (odata_page(slice_of(bodies[i]), true, &page, &err) != TW_UNKNOWN)
+            fail_msg("%s", bodies[i]);
+        page_done(&page);
+    }
+}
+
+static void entity_that_makes_no_sense_is_invalid(void **state)
+{
+    static const char *const entities[] = {
+        "{\"PartitionKey\":\"p\"}",
+        "{\"PartitionKey\":\"p\",\"RowKey\":5}",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N@odata.type\":\"Edm.X\","
+        "\"N\":\"1\"}",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":1,\"N\":2}",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":99999999999}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(entities) / sizeof(entities[0]); i++) {
+        struct page page;
+        struct err err = {""};
+        struct buf body;
+
+        page_init(&page);
+        buf_init(&body, 4096);
+        buf_add_format(&body, "{\"value\":[%s]}", entities[i]);
+        if (odata_page(buf_slice(&body), true, &page, &err) != TW_INVALID)
+            fail_msg("%s", entities[i]);
+        assert_int_equal(page.count, 0);
+        buf_done(&body);
+        page_done(&page);
+    }
+}
+
+static void tables_are_listed_by_name(void **state)
+{
+    struct page page;
+    struct err err;
+
+    (void)state;
+    page_init(&page);
+    assert_int_equal(
+        odata_tables(slice_of("{\"value\":[{\"TableName\":\"Blogs\"},"
+                              "{\"odata.id\":\"x\",\"TableName\":\"T\"}]}"),
+            &page, &err),
+        TW_OK);
+    assert_int_equal(page.count, 2);
+    assert_true(slice_is(page.entities[0].partition_key, "Blogs"));
+    assert_true(slice_is(page.entities[1].partition_key, "T"));
+    page_done(&page);
+    page_init(&page);
+    assert_int_equal(
+        odata_tables(slice_of("{\"value\":[{\"Name\":\"x\"}]}"), &page, &err),
+        TW_INVALID);
+    page_done(&page);
+}
+
+static void entity_is_read_alone(void **state)
+{
+    struct page page;
+    struct err err;
+
+    (void)state;
+    page_init(&page);
+    assert_int_equal(
+        odata_entity(slice_of("{\"PartitionKey\":\"p\",\"RowKey\":\"\"}\r\n"),
+            true, &page, &err),
+        TW_OK);
+    assert_int_equal(page.count, 1);
+    assert_int_equal(odata_entity(slice_of("{\"PartitionKey\":\"p\",\"Ro"),
+                         true, &page, &err),
+        TW_UNKNOWN);
+    page_done(&page);
+}
+
+static void error_has_code_and_message(void **state)
+{
+    struct slice code = {NULL, 0}, message = {NULL, 0};
+    struct arena arena;
+
+    (void)state;
+    arena_init(&arena);
+    assert_true(odata_error(
+        slice_of("{\"odata.error\":{\"code\":\"TableNotFound\",\"message\":"
+                 "{\"lang\":\"en-US\",\"value\":\"0:No.\\nRequestId:1\"}}}"),
+        &arena, &code, &message));
+    assert_true(slice_is(code, "TableNotFound"));
+    assert_true(slice_is(message, "0:No.\nRequestId:1"));
+    assert_false(odata_error(slice_of("{}"), &arena, &code, &message));
+    assert_false(odata_error(slice_of("[1]"), &arena, &code, &message));
+    assert_false(odata_error(slice_of("<Error/>"), &arena, &code, &message));
+    assert_false(odata_error(slice_of(""), &arena, &code, &message));
+    assert_true(odata_error(
+        slice_of("{\"odata.error\":{\"code\":5}}"), &arena, &code, &message));
+    assert_int_equal(code.len, 0);
+    arena_done(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entity_path_doubles_quotes_and_encodes),
+        cmocka_unit_test(plain_scan_has_top_alone),
+        cmocka_unit_test(exact_keys_are_compared_with_eq),
+        cmocka_unit_test(ranges_and_filter_are_joined),
+        cmocka_unit_test(filter_alone_stands_as_it_is),
+        cmocka_unit_test(both_keys_are_always_selected),
+        cmocka_unit_test(only_the_continuation_that_came_goes_back),
+        cmocka_unit_test(page_is_read_entity_by_entity),
+        cmocka_unit_test(value_may_stand_first_and_be_empty),
+        cmocka_unit_test(page_of_a_thousand_is_read_whole),
+        cmocka_unit_test(page_cut_off_anywhere_is_no_page),
+        cmocka_unit_test(other_bodies_are_no_page),
+        cmocka_unit_test(entity_that_makes_no_sense_is_invalid),
+        cmocka_unit_test(tables_are_listed_by_name),
+        cmocka_unit_test(entity_is_read_alone),
+        cmocka_unit_test(error_has_code_and_message),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

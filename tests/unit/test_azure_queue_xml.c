@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* Queue XML: the body of a message to the byte, answers, errors, and what
+ * must not be read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/base/text.h"
+#include "worker/store/azure/queue_xml.h"
+
+#define BOM "\xef\xbb\xbf"
+#define TIMES                                                                  \
+    "<InsertionTime>Wed, 30 Oct 2019 19:51:16 GMT</InsertionTime>"             \
+    "<ExpirationTime>Fri, 31 Dec 9999 23:59:59 GMT</ExpirationTime>"
+
+static int start(void **state)
+{
+    (void)state;
+    queue_xml_init();
+    return 0;
+}
+
+static void check_body(const char *text, const char *expected)
+{
+    struct buf body;
+
+    buf_init(&body, 4096);
+    queue_xml_write(slice_of(text), &body);
+    assert_string_equal(buf_text(&body), expected);
+    buf_done(&body);
+}
+
+static void message_is_written_to_the_byte(void **state)
+{
+    static const char hello[] =
+        "<QueueMessage><MessageText>hello</MessageText></QueueMessage>";
+
+    (void)state;
+    assert_int_equal(strlen(hello), 61);
+    check_body("hello", hello);
+    check_body("", "<QueueMessage><MessageText></MessageText></QueueMessage>");
+    check_body("{\"a\": \"<&>]]>\"}\r\n\t\xc3\xa9\xf0\x9f\x98\x80",
+        "<QueueMessage><MessageText>{\"a\": \"&lt;&amp;&gt;]]&gt;\"}&#xD;\n"
+        "\t\xc3\xa9\xf0\x9f\x98\x80</MessageText></QueueMessage>");
+}
+
+static enum tw_err read(const char *body, struct messages *messages)
+{
+    struct err err = {""};
+    enum tw_err code = queue_xml_messages(slice_of(body), messages, &err);
+
+    if (code != TW_OK) {
+        assert_int_equal(messages->count, 0);
+        assert_true(err.text[0] != '\0');
+    }
+    return code;
+}
+
+static void messages_are_read_by_name_in_any_order(void **state)
+{
+    struct messages messages;
+    const struct message *first = &messages.list[0];
+
+    (void)state;
+    messages_init(&messages);
+    assert_int_equal(
+        read(BOM "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n"
+                 "<QueueMessagesList>\n <QueueMessage><New><MessageId>no"
+                 "</MessageId></New><MessageText> a &lt;b&gt;&#xD;\n&#x1F600;"
+                 "<![CDATA[<c>]]> </MessageText><DequeueCount>3"
+                 "</DequeueCount>" TIMES
+                 "<TimeNextVisible>Wed, 30 Oct 2019 19:51:46 GMT"
+                 "</TimeNextVisible><PopReceipt>AgAA/zhl=</PopReceipt>"
+                 "<MessageId>17e942ab</MessageId></QueueMessage>"
+                 "<QueueMessage><MessageId>2</MessageId>" TIMES
+                 "<MessageText /></QueueMessage></QueueMessagesList>",
+            &messages),
+        TW_OK);
+    assert_int_equal(messages.count, 2);
+    assert_true(slice_is(first->id, "17e942ab"));
+    assert_true(slice_is(first->pop_receipt, "AgAA/zhl="));
+    assert_true(slice_is(first->text, " a <b>\r\n\xf0\x9f\x98\x80<c> "));
+    assert_int_equal(first->dequeue_count, 3);
+    assert_int_equal(
+        first->next_visible_ticks - first->inserted_ticks, 30 * TICKS_PER_S);
+    assert_int_equal(messages.list[1].text.len, 0);
+    assert_int_equal(messages.list[1].pop_receipt.len, 0);
+    assert_int_equal(messages.list[1].dequeue_count, 0);
+    assert_int_equal(
+        read(BOM "<?xml version=\"1.0\"?><QueueMessagesList />", &messages),
+        TW_OK);
+    assert_int_equal(messages.count, 0);
+    messages_done(&messages);
+}
+
+static void add_message(struct buf *body, int number)
+{
+    buf_add_format(body,
+        "<QueueMessage><MessageId>%d</MessageId>" TIMES
+        "<MessageText>t</MessageText></QueueMessage>",
+        number);
+}
+
+static void at_most_32_messages_are_taken(void **state)
+{
+    struct messages messages;
+
+    (void)state;
+    messages_init(&messages);
+    for (int count = 32; count <= 33; count++) {
+        struct buf body;
+
+        buf_init(&body, 65536);
+        buf_add_text(&body, "<QueueMessagesList>");
+        for (int i = 0; i < count; i++)
+            add_message(&body, i);
+        buf_add_text(&body, "</QueueMessagesList>");
+        assert_int_equal(
+            read(buf_text(&body), &messages), count == 32 ? TW_OK : TW_INVALID);
+        buf_done(&body);
+    }
+    messages_done(&messages);
+}
+
+static void other_bodies_are_refused(void **state)
+{
+    static const char *const bodies[] = {
+        "",
+        "x",
+        BOM,
+        "{\"value\":[]}",
+        "<QueueMessagesList>",
+        "<QueueMessagesList></QueueMessagesList><a/>",
+        "<html><body>ok</body></html>",
+        "<QueueMessagesList><QueueMessage>" TIMES
+        "</QueueMessage></QueueMessagesList>",
+        "<QueueMessagesList><QueueMessage><MessageId>1</MessageId>"
+        "</QueueMessage></QueueMessagesList>",
+        "<QueueMessagesList><QueueMessage><MessageId>1</MessageId>" TIMES
+        "<DequeueCount>-1</DequeueCount></QueueMessage></QueueMessagesList>",
+        "<QueueMessagesList><QueueMessage><MessageId>1</MessageId>" TIMES
+        "<MessageText>\x01</MessageText></QueueMessage></QueueMessagesList>",
+        "<QueueMessagesList><QueueMessage><MessageId>1</MessageId>" TIMES
+        "<MessageText>\xff</MessageText></QueueMessage></QueueMessagesList>",
+    };
+    struct messages messages;
+
+    (void)state;
+    messages_init(&messages);
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+        if (read(bodies[i], &messages) != TW_INVALID)
+            fail_msg("%s", bodies[i]);
+    messages_done(&messages);
+}
+
+static void document_types_and_entities_are_refused(void **state)
+{
+    static const char *const bodies[] = {
+        "<!DOCTYPE QueueMessagesList [<!ENTITY a \"x\">]>"
+        "<QueueMessagesList/>",
+        "<!DOCTYPE QueueMessagesList SYSTEM \"file:///etc/passwd\">"
+        "<QueueMessagesList/>",
+        "<!DOCTYPE q [<!ENTITY e SYSTEM \"file:///etc/passwd\">]>"
+        "<QueueMessagesList><QueueMessage><MessageId>&e;</MessageId>" TIMES
+        "</QueueMessage></QueueMessagesList>",
+        "<!DOCTYPE q [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b "
+        "\"&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;\">]><QueueMessagesList>&b;"
+        "</QueueMessagesList>",
+        "<QueueMessagesList>&undefined;</QueueMessagesList>",
+    };
+    struct messages messages;
+
+    (void)state;
+    messages_init(&messages);
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+        if (read(bodies[i], &messages) != TW_INVALID)
+            fail_msg("%s", bodies[i]);
+    messages_done(&messages);
+}
+
+static void errors_are_read_in_every_form(void **state)
+{
+    static const char *const bodies[] = {
+        BOM "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>C1</Code>"
+            "<Message>M 1</Message><Detail>x</Detail></Error>",
+        "<?xml version=\"1.0\"?><error xmlns=\"http://schemas.microsoft.com/"
+        "ado/2007/08/dataservices/metadata\"><code>C1</code><message "
+        "xml:lang=\"en-US\">M 1</message></error>",
+        "<m:error xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/"
+        "dataservices/metadata\"><m:code>C1</m:code><m:message>M 1"
+        "</m:message></m:error>",
+    };
+    struct slice code, message;
+    struct arena arena;
+
+    (void)state;
+    arena_init(&arena);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(
+            queue_xml_error(slice_of(bodies[i]), &arena, &code, &message));
+        assert_true(slice_is(code, "C1"));
+        assert_true(slice_is(message, "M 1"));
+    }
+    assert_false(queue_xml_error(
+        slice_of("<html><Code>C</Code></html>"), &arena, &code, &message));
+    assert_false(queue_xml_error(slice_of(""), &arena, &code, &message));
+    arena_done(&arena);
+}
+
+static void queues_are_listed_with_their_marker(void **state)
+{
+    struct slice *names, marker;
+    struct arena arena;
+    struct err err;
+    size_t count;
+
+    (void)state;
+    arena_init(&arena);
+    assert_int_equal(
+        queue_xml_queues(
+            slice_of(BOM "<EnumerationResults><Queues><Queue><Name>q1</Name>"
+                         "</Queue><Queue><Name>q2</Name><Metadata /></Queue>"
+                         "</Queues><NextMarker>/a/q3</NextMarker>"
+                         "</EnumerationResults>"),
+            &arena, &names, &count, &marker, &err),
+        TW_OK);
+    assert_int_equal(count, 2);
+    assert_true(slice_is(names[1], "q2"));
+    assert_true(slice_is(marker, "/a/q3"));
+    assert_int_equal(queue_xml_queues(slice_of("<QueueMessagesList/>"), &arena,
+                         &names, &count, &marker, &err),
+        TW_INVALID);
+    arena_done(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(message_is_written_to_the_byte),
+        cmocka_unit_test(messages_are_read_by_name_in_any_order),
+        cmocka_unit_test(at_most_32_messages_are_taken),
+        cmocka_unit_test(other_bodies_are_refused),
+        cmocka_unit_test(document_types_and_entities_are_refused),
+        cmocka_unit_test(errors_are_read_in_every_form),
+        cmocka_unit_test(queues_are_listed_with_their_marker),
+    };
+
+    return cmocka_run_group_tests(tests, start, NULL);
+}
