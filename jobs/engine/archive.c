@@ -63,8 +63,9 @@ static void sync_or_end(int at, const char *path)
 {
     if (fsync(at) == 0)
         return;
-    log_error("archive", "cannot make %s durable: %s; ending, the run can be "
-                         "taken up again",
+    log_error("archive",
+        "cannot make %s durable: %s; ending, the run can be "
+        "taken up again",
         path, strerror(errno));
     _exit(EXIT_TAKE_UP_AGAIN);
 }

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A world whose clocks run FAST_WORLD_SPEED times as fast, so that back-off
+ * and settle times pass in a moment. Threads and locks are the real ones.
+ */
+#ifndef TW_TESTS_FAST_WORLD_H
+#define TW_TESTS_FAST_WORLD_H
+
+#define FAST_WORLD_SPEED 500
+
+/* fast_world_use: from now on, before any thread or lock exists. */
+void fast_world_use(void);
+
+#endif

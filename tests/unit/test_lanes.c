@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: MIT */
+/* Lanes: fair, bounded, and the one place where requests are tried again. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/fast_world.h"
+#include "worker/base/world.h"
+#include "worker/store/lanes.h"
+
+#define MIB ((size_t)1024 * 1024)
+#define HOUR_MS (60 * 60 * 1000)
+
+/* What the tasks of one test share. */
+struct scene {
+    struct world_mutex mutex;
+    struct world_cond changed;
+    bool gate_open; /* tasks that hold on wait for it */
+    unsigned running, most_running, attempts;
+    char order[64]; /* the names of the tasks, as they began */
+    pthread_t threads[64];
+};
+
+struct job {
+    struct lanes_task task; /* first */
+    struct scene *scene;
+    char name;
+    bool holds_on;
+    enum tw_err answers[8]; /* one an attempt; the last for all further */
+    unsigned answer_count;
+    int64_t hint_ms;
+    int64_t started_ms[8];
+};
+
+static void scene_init(struct scene *scene)
+{
+    *scene = (struct scene){0};
+    world_mutex_init(&scene->mutex);
+    world_cond_init(&scene->changed);
+}
+
+static void scene_done(struct scene *scene)
+{
+    world_cond_done(&scene->changed);
+    world_mutex_done(&scene->mutex);
+}
+
+static void open_gate(struct scene *scene)
+{
+    world_lock(&scene->mutex);
+    scene->gate_open = true;
+    world_wake_all(&scene->changed);
+    world_unlock(&scene->mutex);
+}
+
+static void wait_for_running(struct scene *scene, unsigned count)
+{
+    world_lock(&scene->mutex);
+    while (scene->running < count)
+        world_wait(&scene->changed, &scene->mutex, WORLD_NEVER);
+    world_unlock(&scene->mutex);
+}
+
+static void wait_for_attempts(struct scene *scene, unsigned count)
+{
+    world_lock(&scene->mutex);
+    while (scene->attempts < count)
+        world_wait(&scene->changed, &scene->mutex, WORLD_NEVER);
+    world_unlock(&scene->mutex);
+}
+
+static enum tw_err answer(const struct job *job, struct attempt *attempt)
+{
+    unsigned at = job->task.tries - 1;
+    enum tw_err code;
+
+    if (job->answer_count == 0)
+        return TW_OK;
+    code = job->answers[at < job->answer_count ? at : job->answer_count - 1];
+    attempt->retry_after_ms = job->hint_ms;
+    return code == TW_OK ? TW_OK
+                         : err_fail(&attempt->err, code, "as the test wants");
+}
+
+static enum tw_err attempt_job(struct lanes_task *task, struct attempt *attempt)
+{
+    struct job *job = (struct job *)task;
+    struct scene *scene = job->scene;
+
+    attempt->sent_ms = world_boot_ms();
+    world_lock(&scene->mutex);
+    if (scene->attempts < sizeof scene->order - 1)
+        scene->order[scene->attempts] = job->name;
+    if (scene->attempts < 64)
+        scene->threads[scene->attempts] = pthread_self();
+    scene->attempts++;
+    if (++scene->running > scene->most_running)
+        scene->most_running = scene->running;
+    if (task->tries <= 8)
+        job->started_ms[task->tries - 1] = attempt->sent_ms;
+    world_wake_all(&scene->changed);
+    while (job->holds_on && !scene->gate_open)
+        world_wait(&scene->changed, &scene->mutex, WORLD_NEVER);
+    scene->running--;
+    world_unlock(&scene->mutex);
+    return answer(job, attempt);
+}
+
+static struct job job_of(struct scene *scene, char name)
+{
+    return (struct job){
+        .task = {.attempt = attempt_job},
+        .scene = scene,
+        .name = name,
+        .hint_ms = -1,
+    };
+}
+
+static void busy_is_tried_five_times(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    job.answers[0] = TW_BUSY;
+    job.answer_count = 1;
+    assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
+    assert_int_equal(job.task.tries, 5);
+    assert_int_equal(lanes_requests(client), 5);
+    assert_string_equal(job.task.last.err.text, "as the test wants");
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void busy_may_pass(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    job.answers[0] = job.answers[1] = TW_BUSY;
+    job.answers[2] = TW_OK;
+    job.answer_count = 3;
+    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_int_equal(job.task.tries, 3);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void unknown_is_tried_again_for_reads_alone(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    job.answers[0] = TW_UNKNOWN;
+    job.answers[1] = TW_OK;
+    job.answer_count = 2;
+    assert_int_equal(lanes_call(client, &job.task), TW_UNKNOWN);
+    assert_int_equal(job.task.tries, 1);
+    job.task.repeatable = true;
+    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_int_equal(job.task.tries, 2);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void refusals_are_final(void **state)
+{
+    static const enum tw_err final[] = {TW_NOT_FOUND, TW_CONFLICT, TW_REFUSED,
+        TW_INVALID, TW_TOO_LARGE, TW_STOPPED, TW_FULL};
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
+        struct job job = job_of(&scene, 'a');
+
+        job.task.repeatable = true;
+        job.answers[0] = final[i];
+        job.answer_count = 1;
+        assert_int_equal(lanes_call(client, &job.task), final[i]);
+        assert_int_equal(job.task.tries, 1);
+    }
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void waits_as_long_as_the_server_asks(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    job.answers[0] = TW_BUSY;
+    job.answers[1] = TW_OK;
+    job.answer_count = 2;
+    job.hint_ms = 9000;
+    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_true(job.started_ms[1] - job.started_ms[0] >= 9000);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void a_waiting_retry_frees_its_lane(void **state)
+{
+    struct lanes *lanes = lanes_new(1, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job busy, other;
+
+    (void)state;
+    scene_init(&scene);
+    busy = job_of(&scene, 'a');
+    busy.answers[0] = TW_BUSY;
+    busy.answers[1] = TW_OK;
+    busy.answer_count = 2;
+    busy.hint_ms = 20000;
+    other = job_of(&scene, 'b');
+    lanes_submit(client, &busy.task);
+    lanes_submit(client, &other.task);
+    lanes_wait(client, &busy.task);
+    assert_true(lanes_done(client, &other.task));
+    assert_string_equal(scene.order, "aba");
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void clients_take_turns(void **state)
+{
+    struct lanes *lanes = lanes_new(1, 0);
+    struct lanes_client *large = lanes_client_new(lanes, NULL);
+    struct lanes_client *small = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job many[6], few[2];
+
+    (void)state;
+    scene_init(&scene);
+    for (size_t i = 0; i < 6; i++) {
+        many[i] = job_of(&scene, 'L');
+        many[i].holds_on = true;
+        lanes_submit(large, &many[i].task);
+    }
+    wait_for_running(&scene, 1);
+    for (size_t i = 0; i < 2; i++) {
+        few[i] = job_of(&scene, 's');
+        lanes_submit(small, &few[i].task);
+    }
+    open_gate(&scene);
+    for (size_t i = 0; i < 6; i++)
+        lanes_wait(large, &many[i].task);
+    for (size_t i = 0; i < 2; i++)
+        lanes_wait(small, &few[i].task);
+    assert_string_equal(scene.order, "LsLsLLLL");
+    lanes_client_free(large);
+    lanes_client_free(small);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void one_after_another_needs_one_thread(void **state)
+{
+    struct lanes *lanes = lanes_new(32, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    for (size_t i = 0; i < 20; i++) {
+        struct job job = job_of(&scene, 'a');
+
+        assert_int_equal(lanes_call(client, &job.task), TW_OK);
+        assert_true(pthread_equal(scene.threads[0], scene.threads[i]));
+    }
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+/* Submits count gated tasks of that many bytes; returns how many ran at
+ * once. */
+static unsigned most_at_once(
+    struct lanes *lanes, struct store *store, size_t bytes, unsigned expected)
+{
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct job jobs[12];
+    struct scene scene;
+    unsigned most;
+
+    scene_init(&scene);
+    for (size_t i = 0; i < 12; i++) {
+        jobs[i] = job_of(&scene, 'a');
+        jobs[i].holds_on = true;
+        jobs[i].task.bytes = bytes;
+        jobs[i].task.store = store;
+        lanes_submit(client, &jobs[i].task);
+    }
+    wait_for_running(&scene, expected);
+    open_gate(&scene);
+    for (size_t i = 0; i < 12; i++)
+        lanes_wait(client, &jobs[i].task);
+    most = scene.most_running;
+    lanes_client_free(client);
+    scene_done(&scene);
+    return most;
+}
+
+static void bytes_under_way_are_bounded(void **state)
+{
+    struct lanes *lanes = lanes_new(12, 0);
+
+    (void)state;
+    assert_int_equal(most_at_once(lanes, NULL, 0, 12), 12);
+    assert_int_equal(most_at_once(lanes, NULL, 5 * MIB, 3), 3);
+    assert_int_equal(most_at_once(lanes, NULL, 16 * MIB, 1), 1);
+    lanes_free(lanes);
+}
+
+static void what_is_larger_than_the_budget_runs_alone(void **state)
+{
+    struct lanes *lanes = lanes_new(12, 0);
+
+    (void)state;
+    assert_int_equal(most_at_once(lanes, NULL, 40 * MIB, 1), 1);
+    lanes_free(lanes);
+}
+
+static void an_account_is_not_met_with_everything_at_once(void **state)
+{
+    struct lanes *lanes = lanes_new(12, 0);
+    struct store store = {0};
+
+    (void)state;
+    assert_int_equal(most_at_once(lanes, &store, 0, 4), 4);
+    lanes_free(lanes);
+}
+
+static void stopping_ends_what_waits(void **state)
+{
+    struct lanes *lanes = lanes_new(2, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job waits, later;
+
+    (void)state;
+    scene_init(&scene);
+    waits = job_of(&scene, 'a');
+    waits.answers[0] = TW_BUSY;
+    waits.answer_count = 1;
+    waits.hint_ms = HOUR_MS;
+    lanes_submit(client, &waits.task);
+    wait_for_attempts(&scene, 1);
+    lanes_stop(client);
+    lanes_wait(client, &waits.task);
+    assert_int_equal(waits.task.outcome, TW_STOPPED);
+    assert_int_equal(waits.task.tries, 1);
+    later = job_of(&scene, 'b');
+    assert_int_equal(lanes_call(client, &later.task), TW_STOPPED);
+    assert_int_equal(scene.attempts, 1);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void cancelling_takes_one_task_back(void **state)
+{
+    struct lanes *lanes = lanes_new(2, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job waits, later;
+
+    (void)state;
+    scene_init(&scene);
+    waits = job_of(&scene, 'a');
+    waits.answers[0] = TW_BUSY;
+    waits.answer_count = 1;
+    waits.hint_ms = HOUR_MS;
+    lanes_submit(client, &waits.task);
+    wait_for_attempts(&scene, 1);
+    lanes_cancel(client, &waits.task);
+    assert_true(lanes_done(client, &waits.task));
+    assert_int_equal(waits.task.outcome, TW_STOPPED);
+    later = job_of(&scene, 'b');
+    assert_int_equal(lanes_call(client, &later.task), TW_OK);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void nothing_starts_behind_a_shut_fence(void **state)
+{
+    struct lanes *lanes = lanes_new(2, 0);
+    struct lanes_client *client;
+    struct fence fence;
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    fence_init(&fence, WORLD_NEVER, 1000);
+    client = lanes_client_new(lanes, &fence);
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    fence_shut(&fence);
+    assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
+    assert_int_equal(scene.attempts, 1);
+    assert_int_equal(lanes_requests(client), 1);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void a_retry_too_late_for_the_fence_ends_now(void **state)
+{
+    struct lanes *lanes = lanes_new(2, 0);
+    struct lanes_client *client;
+    struct fence fence;
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    fence_init(&fence, world_boot_ms() + HOUR_MS, 1000);
+    client = lanes_client_new(lanes, &fence);
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    job.answers[0] = TW_BUSY;
+    job.answer_count = 1;
+    job.hint_ms = HOUR_MS;
+    assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
+    assert_int_equal(job.task.tries, 1);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void a_task_may_be_put_off(void **state)
+{
+    struct lanes *lanes = lanes_new(2, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job job;
+    int64_t at_ms;
+
+    (void)state;
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    at_ms = world_boot_ms() + 5000;
+    lanes_submit_at(client, &job.task, at_ms);
+    lanes_wait(client, &job.task);
+    assert_true(job.started_ms[0] >= at_ms);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void waiting_for_any_misses_none(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job jobs[30];
+    uint64_t seen = 0;
+
+    (void)state;
+    scene_init(&scene);
+    for (size_t i = 0; i < 30; i++) {
+        jobs[i] = job_of(&scene, 'a');
+        lanes_submit(client, &jobs[i].task);
+    }
+    while (seen < 30) {
+        uint64_t now = lanes_wait_any(client, seen);
+
+        assert_true(now > seen);
+        seen = now;
+    }
+    for (size_t i = 0; i < 30; i++)
+        assert_true(lanes_done(client, &jobs[i].task));
+    assert_int_equal(lanes_wait_any(client, seen), 30);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void the_ceiling_holds_entities_back(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 100);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    int64_t from_ms = world_boot_ms();
+
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        lanes_spend(client, 100);
+    assert_true(world_boot_ms() - from_ms >= 4000);
+    lanes_stop(client);
+    lanes_spend(client, 1000000);
+    lanes_spend(client, 1000000);
+    lanes_client_free(client);
+    lanes_free(lanes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(busy_is_tried_five_times),
+        cmocka_unit_test(busy_may_pass),
+        cmocka_unit_test(unknown_is_tried_again_for_reads_alone),
+        cmocka_unit_test(refusals_are_final),
+        cmocka_unit_test(waits_as_long_as_the_server_asks),
+        cmocka_unit_test(a_waiting_retry_frees_its_lane),
+        cmocka_unit_test(clients_take_turns),
+        cmocka_unit_test(one_after_another_needs_one_thread),
+        cmocka_unit_test(bytes_under_way_are_bounded),
+        cmocka_unit_test(what_is_larger_than_the_budget_runs_alone),
+        cmocka_unit_test(an_account_is_not_met_with_everything_at_once),
+        cmocka_unit_test(stopping_ends_what_waits),
+        cmocka_unit_test(cancelling_takes_one_task_back),
+        cmocka_unit_test(nothing_starts_behind_a_shut_fence),
+        cmocka_unit_test(a_retry_too_late_for_the_fence_ends_now),
+        cmocka_unit_test(a_task_may_be_put_off),
+        cmocka_unit_test(waiting_for_any_misses_none),
+        cmocka_unit_test(the_ceiling_holds_entities_back),
+    };
+
+    fast_world_use();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
