@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* The archive: whole lines on disk, in import's format. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/archive.h"
+#include "worker/base/mem.h"
+
+/* Each test has a folder of its own, below the current one. */
+static char *folder_of(const char *test)
+{
+    char *here = getcwd(NULL, 0);
+    char *folder = mem_format("%s/%s/deep", here, test);
+
+    free(here);
+    return folder;
+}
+
+static char *path_of(const char *folder, const char *file)
+{
+    return mem_format("%s/delete-channel/run-1/%s", folder, file);
+}
+
+static char *read_file(const char *path)
+{
+    static char text[65536];
+    FILE *file = fopen(path, "re");
+    size_t got;
+
+    assert_non_null(file);
+    got = fread(text, 1, sizeof text - 1, file);
+    text[got] = '\0';
+    (void)fclose(file);
+    return text;
+}
+
+static struct archive *open_archive(const char *folder)
+{
+    struct archive *archive = NULL;
+    struct err err;
+
+    assert_int_equal(
+        archive_open(folder, "delete-channel", "run-1", 3, &archive, &err),
+        TW_OK);
+    return archive;
+}
+
+static void add(struct archive *archive, const char *table, const char *row_key)
+{
+    struct arena arena;
+    struct entity entity;
+    struct err err;
+
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of("Football"), slice_of(row_key));
+    entity_set_int64(&entity, &arena, "Views", 5);
+    entity.etag = slice_of("W/\"1\"");
+    assert_int_equal(archive_add(archive, table, &entity, &err), TW_OK);
+    arena_done(&arena);
+}
+
+#define LINE(key)                                                              \
+    "{\"PartitionKey\":\"Football\",\"RowKey\":\"" key                         \
+    "\",\"Views@odata.type\":\"Edm.Int64\",\"Views\":\"5\"}\n"
+
+static void writes_a_line_an_entity_and_a_file_a_table(void **state)
+{
+    char *folder = folder_of("lines");
+    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    char *comments = path_of(folder, "3-Comments.jsonl");
+    struct archive *archive = open_archive(folder);
+    struct err err;
+
+    (void)state;
+    add(archive, "Blogs", "a");
+    add(archive, "Comments", "c");
+    add(archive, "Blogs", "b");
+    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
+    assert_string_equal(read_file(comments), LINE("c"));
+    archive_close(archive);
+    mem_free(comments);
+    mem_free(blogs);
+    mem_free(folder);
+}
+
+static void can_be_read_by_its_owner_alone(void **state)
+{
+    char *folder = folder_of("modes");
+    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    char *run = path_of(folder, "");
+    struct archive *archive = open_archive(folder);
+    struct stat info;
+
+    (void)state;
+    add(archive, "Blogs", "a");
+    archive_close(archive);
+    assert_int_equal(stat(blogs, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0600);
+    assert_int_equal(stat(run, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0700);
+    mem_free(run);
+    mem_free(blogs);
+    mem_free(folder);
+}
+
+static void appends_when_opened_again(void **state)
+{
+    char *folder = folder_of("again");
+    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    struct err err;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct archive *archive = open_archive(folder);
+
+        add(archive, "Blogs", i == 0 ? "a" : "b");
+        assert_int_equal(archive_sync(archive, &err), TW_OK);
+        archive_close(archive);
+    }
+    assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
+    mem_free(blogs);
+    mem_free(folder);
+}
+
+static void tear(const char *path, const char *text, size_t times)
+{
+    FILE *file = fopen(path, "ae");
+
+    assert_non_null(file);
+    while (times-- > 0)
+        assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_torn_last_line_is_cut_off(void **state)
+{
+    static const size_t times[] = {1, 400, 3000};
+    char *folder = folder_of("torn");
+    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    struct err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        struct archive *archive = open_archive(folder);
+
+        (void)unlink(blogs);
+        add(archive, "Blogs", "a");
+        assert_int_equal(archive_sync(archive, &err), TW_OK);
+        archive_close(archive);
+        tear(blogs, "{\"PartitionKey\"", times[i]);
+        archive = open_archive(folder);
+        add(archive, "Blogs", "b");
+        assert_int_equal(archive_sync(archive, &err), TW_OK);
+        archive_close(archive);
+        assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
+    }
+    mem_free(blogs);
+    mem_free(folder);
+}
+
+static void a_file_that_is_all_torn_begins_anew(void **state)
+{
+    char *folder = folder_of("alltorn");
+    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    struct archive *archive = open_archive(folder);
+    struct err err;
+
+    (void)state;
+    tear(blogs, "no newline", 1000);
+    add(archive, "Blogs", "a");
+    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    archive_close(archive);
+    assert_string_equal(read_file(blogs), LINE("a"));
+    mem_free(blogs);
+    mem_free(folder);
+}
+
+static void says_what_cannot_be_made(void **state)
+{
+    char *folder = folder_of("file");
+    char *parent = mem_format("%.*s", (int)(strlen(folder) - 5), folder);
+    struct archive *archive = NULL;
+    struct err err;
+
+    (void)state;
+    tear(parent, "a file, not a folder", 1);
+    assert_int_equal(
+        archive_open(folder, "delete-channel", "run-1", 3, &archive, &err),
+        TW_FULL);
+    assert_null(archive);
+    assert_non_null(strstr(err.text, "file/deep"));
+    assert_non_null(strstr(err.text, "Not a directory"));
+    mem_free(parent);
+    mem_free(folder);
+}
+
+/* A limit on the size of files tears a write in the middle, as a full disk
+ * does. */
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_full_disk_is_said_and_loses_no_line(void **state)
+{
+    char *folder = folder_of("full");
+    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    struct archive *archive = open_archive(folder);
+    struct err err;
+
+    (void)state;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    add(archive, "Blogs", "a");
+    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    add(archive, "Blogs", "b");
+    limit_files(strlen(LINE("a")) + 10);
+    assert_int_equal(archive_sync(archive, &err), TW_FULL);
+    assert_non_null(strstr(err.text, "3-Blogs.jsonl"));
+    limit_files(RLIM_INFINITY);
+    assert_string_equal(read_file(blogs), LINE("a"));
+    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_string_equal(read_file(blogs), LINE("a") LINE("b"));
+    archive_close(archive);
+    mem_free(blogs);
+    mem_free(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_a_line_an_entity_and_a_file_a_table),
+        cmocka_unit_test(can_be_read_by_its_owner_alone),
+        cmocka_unit_test(appends_when_opened_again),
+        cmocka_unit_test(a_torn_last_line_is_cut_off),
+        cmocka_unit_test(a_file_that_is_all_torn_begins_anew),
+        cmocka_unit_test(says_what_cannot_be_made),
+        cmocka_unit_test(a_full_disk_is_said_and_loses_no_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
