@@ -64,7 +64,8 @@ static enum tw_err look_at_scan(struct faulty *faulty, struct attempt *attempt,
         faulty->scans + 1 >= faulty->expire_token) {
         faulty->expire_token = 0;
         code = TW_INVALID;
-    } else if (faulty->top_max > 0 && request->top > faulty->top_max) {
+    } else if (faulty->refuse_scans ||
+               (faulty->top_max > 0 && request->top > faulty->top_max)) {
         code = TW_TOO_LARGE;
     }
     world_unlock(&faulty->mutex);
@@ -108,8 +109,8 @@ static size_t find_refused(
 
     if (!faulty->refused_key)
         return batch->count;
-    while (at < batch->count && !slice_is(batch->operations[at].entity.row_key,
-                                    faulty->refused_key))
+    while (at < batch->count &&
+           !slice_is(batch->operations[at].entity.row_key, faulty->refused_key))
         at++;
     return at;
 }

@@ -40,6 +40,7 @@ struct faulty {
     bool refusal_unnamed;    /* ... which names no operation */
 
     unsigned top_max;      /* pages of more are TW_TOO_LARGE; 0: none */
+    bool refuse_scans;     /* every page is TW_TOO_LARGE */
     unsigned expire_token; /* continued scans from the n-th on, once; 0: none */
 
     struct world_mutex mutex;

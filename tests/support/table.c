@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables of a store, filled and looked at. */
+#include "tests/support/table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/base/mem.h"
+#include "worker/store/embedded/embedded.h"
+
+struct store *table_memory(const char *const *tables)
+{
+    struct store *store = NULL;
+    struct attempt attempt = {0};
+    struct err err;
+
+    assert_int_equal(embedded_open("test", ":memory:", &store, &err), TW_OK);
+    for (; *tables; tables++)
+        assert_int_equal(store_create_table(store, &attempt, *tables), TW_OK);
+    return store;
+}
+
+static enum tw_err send(struct store *store, const char *table,
+    const struct operation *operations, size_t count)
+{
+    struct batch_result result;
+    struct attempt attempt = {0};
+    struct batch batch = {
+        .table = table, .operations = operations, .count = count};
+
+    return store_batch(store, &attempt, &batch, &result);
+}
+
+static void make(struct entity *entity, struct arena *arena,
+    const char *partition_key, const char *row_key, const char *value,
+    size_t bytes)
+{
+    char *text = value ? mem_text(value, strlen(value)) : mem_alloc(bytes + 1);
+
+    if (!value)
+        memset(text, 'x', bytes);
+    entity_init(entity, arena, slice_of(partition_key), slice_of(row_key));
+    /* The service takes no String over 64 KiB. */
+    for (size_t at = 0, n = 0, len = strlen(text); at < len || n == 0; n++) {
+        size_t part = len - at < 30000 ? len - at : 30000;
+        char name[32] = "Value";
+
+        if (n > 0)
+            (void)snprintf(name, sizeof name, "Value%zu", n);
+        entity_set_string(
+            entity, arena, name, (struct slice){text + at, part});
+        at += part;
+    }
+    mem_free(text);
+}
+
+void table_put(struct store *store, const char *table,
+    const char *partition_key, const char *row_key, const char *value,
+    size_t bytes)
+{
+    struct operation operation = {.type = OPERATION_INSERT};
+    struct arena arena;
+
+    arena_init(&arena);
+    make(&operation.entity, &arena, partition_key, row_key, value, bytes);
+    assert_int_equal(send(store, table, &operation, 1), TW_OK);
+    arena_done(&arena);
+}
+
+static void fill_batch(struct store *store, const char *table,
+    const char *partition_key, size_t first, size_t count)
+{
+    struct operation operations[BATCH_MAX_OPERATIONS];
+    struct arena arena;
+
+    arena_init(&arena);
+    for (size_t i = 0; i < count; i++) {
+        char row_key[32];
+
+        (void)snprintf(row_key, sizeof row_key, "%06zu", first + i);
+        operations[i] = (struct operation){.type = OPERATION_INSERT};
+        make(
+            &operations[i].entity, &arena, partition_key, row_key, "first", 0);
+    }
+    assert_int_equal(send(store, table, operations, count), TW_OK);
+    arena_done(&arena);
+}
+
+void table_fill(struct store *store, const char *table,
+    const char *partition_key, size_t first, size_t count)
+{
+    while (count > 0) {
+        size_t part =
+            count < BATCH_MAX_OPERATIONS ? count : BATCH_MAX_OPERATIONS;
+
+        fill_batch(store, table, partition_key, first, part);
+        first += part;
+        count -= part;
+    }
+}
+
+static bool get(struct store *store, const char *table,
+    const char *partition_key, const char *row_key, struct page *page)
+{
+    struct attempt attempt = {0};
+    enum tw_err code;
+
+    page_init(page);
+    code = store_get(store, &attempt, table, slice_of(partition_key),
+        slice_of(row_key), page);
+    assert_true(code == TW_OK || code == TW_NOT_FOUND);
+    return code == TW_OK;
+}
+
+static bool change(struct store *store, const char *table,
+    const char *partition_key, const char *row_key, enum operation_type type,
+    const char *value)
+{
+    struct operation operation = {.type = type};
+    struct page page;
+    struct arena arena;
+    bool there = get(store, table, partition_key, row_key, &page);
+
+    arena_init(&arena);
+    if (there) {
+        make(&operation.entity, &arena, partition_key, row_key, value, 0);
+        operation.entity.etag = page.entities[0].etag;
+        assert_int_equal(send(store, table, &operation, 1), TW_OK);
+    }
+    arena_done(&arena);
+    page_done(&page);
+    return there;
+}
+
+bool table_write(struct store *store, const char *table,
+    const char *partition_key, const char *row_key, const char *value)
+{
+    return change(
+        store, table, partition_key, row_key, OPERATION_REPLACE, value);
+}
+
+bool table_delete(struct store *store, const char *table,
+    const char *partition_key, const char *row_key)
+{
+    return change(store, table, partition_key, row_key, OPERATION_DELETE, "");
+}
+
+bool table_has(struct store *store, const char *table,
+    const char *partition_key, const char *row_key, const char *value)
+{
+    struct page page;
+    struct arena arena;
+    struct slice text;
+    bool there = get(store, table, partition_key, row_key, &page);
+
+    arena_init(&arena);
+    if (there && value) {
+        const struct property *property =
+            entity_find(&page.entities[0], slice_of("Value"));
+
+        there = property && property_text(property, &arena, &text) &&
+                slice_is(text, value);
+    }
+    arena_done(&arena);
+    page_done(&page);
+    return there;
+}
+
+size_t table_count(struct store *store, const char *table)
+{
+    struct scan_request request = {.table = table};
+    struct page page;
+    size_t count = 0;
+
+    page_init(&page);
+    do {
+        struct attempt attempt = {0};
+
+        request.from = page.next;
+        assert_int_equal(store_scan(store, &attempt, &request, &page), TW_OK);
+        count += page.count;
+    } while (page.next.more);
+    page_done(&page);
+    return count;
+}

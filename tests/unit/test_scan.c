@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/* A scan: every entity once, in bounded pages, to the true end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/scan.h"
+#include "tests/support/fast_world.h"
+#include "tests/support/faulty.h"
+#include "tests/support/table.h"
+#include "worker/base/mem.h"
+#include "worker/store/lanes.h"
+
+static const struct slice keys_only[1];
+
+struct scene {
+    struct store *inner;
+    struct faulty faulty;
+    struct lanes *lanes;
+    struct lanes_client *client;
+};
+
+static void scene_init(struct scene *scene)
+{
+    static const char *const tables[] = {"Blogs", NULL};
+
+    scene->inner = table_memory(tables);
+    faulty_init(&scene->faulty, scene->inner);
+    scene->lanes = lanes_new(4, 0);
+    scene->client = lanes_client_new(scene->lanes, NULL);
+}
+
+static void scene_done(struct scene *scene)
+{
+    lanes_client_free(scene->client);
+    lanes_free(scene->lanes);
+    faulty_done(&scene->faulty);
+    store_close(scene->inner);
+}
+
+static struct scan_spec whole(struct scene *scene)
+{
+    return (struct scan_spec){
+        .store = &scene->faulty.store,
+        .table = "Blogs",
+        .select = keys_only,
+    };
+}
+
+/* What a scan brought. */
+struct harvest {
+    size_t entities, pages;
+    char first[64], last[64];
+    enum tw_err code;
+    struct err err;
+};
+
+static struct harvest gather(struct scene *scene, const struct scan_spec *spec)
+{
+    struct scan *scan = scan_open(scene->client, spec);
+    struct harvest got = {0};
+    const struct page *page = NULL;
+    char key[64];
+
+    while ((got.code = scan_next(scan, &page, &got.err)) == TW_OK && page) {
+        assert_true(page->count > 0);
+        for (size_t i = 0; i < page->count; i++) {
+            const struct entity *entity = &page->entities[i];
+
+            (void)snprintf(key, sizeof key, "%.*s/%.*s",
+                SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+            if (got.entities++ == 0)
+                memcpy(got.first, key, sizeof key);
+            else
+                assert_true(strcmp(got.last, key) < 0);
+            memcpy(got.last, key, sizeof key);
+        }
+    }
+    got.pages = scan_pages(scan);
+    scan_close(scan);
+    return got;
+}
+
+static void brings_every_entity_once(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    table_fill(scene.inner, "Blogs", "A", 0, 1500);
+    table_fill(scene.inner, "Blogs", "B", 0, 1001);
+    spec = whole(&scene);
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 2501);
+    assert_string_equal(got.first, "A/000000");
+    assert_string_equal(got.last, "B/001000");
+    assert_int_equal(got.pages, 3);
+    assert_int_equal(scene.faulty.scans, 3);
+    scene_done(&scene);
+}
+
+static void an_empty_table_is_one_look(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    spec = whole(&scene);
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 0);
+    assert_int_equal(scene.faulty.scans, 1);
+    scene_done(&scene);
+}
+
+static void a_missing_table_is_said(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    spec = whole(&scene);
+    spec.table = "Nowhere";
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_NOT_FOUND);
+    assert_non_null(strstr(got.err.text, "Nowhere"));
+    scene_done(&scene);
+}
+
+static void goes_on_after_a_key(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    for (const char *key = "A\0B\0C\0"; *key; key += 2)
+        table_fill(scene.inner, "Blogs", key, 0, 10);
+    spec = whole(&scene);
+    spec.resumed = true;
+    spec.after_partition_key = slice_of("B");
+    spec.after_row_key = slice_of("000003");
+    got = gather(&scene, &spec);
+    assert_int_equal(got.entities, 6 + 10);
+    assert_string_equal(got.first, "B/000004");
+    assert_string_equal(got.last, "C/000009");
+    scene_done(&scene);
+}
+
+static void goes_on_within_the_ranges_of_its_rule(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+    struct arena arena;
+
+    (void)state;
+    arena_init(&arena);
+    scene_init(&scene);
+    for (const char *key = "A\0B\0C\0"; *key; key += 2)
+        table_fill(scene.inner, "Blogs", key, 0, 20);
+    spec = whole(&scene);
+    spec.partition_key = key_range_exact(slice_of("B"));
+    spec.row_key = key_range_prefix(slice_of("00000"), &arena);
+    spec.resumed = true;
+    spec.after_partition_key = slice_of("B");
+    spec.after_row_key = slice_of("000003");
+    got = gather(&scene, &spec);
+    assert_int_equal(got.entities, 6);
+    assert_string_equal(got.first, "B/000004");
+    assert_string_equal(got.last, "B/000009");
+
+    spec.partition_key = (struct key_range){0};
+    spec.row_key = key_range_exact(slice_of("000005"));
+    spec.after_partition_key = slice_of("A");
+    spec.after_row_key = slice_of("000005");
+    got = gather(&scene, &spec);
+    assert_int_equal(got.entities, 2);
+    assert_string_equal(got.first, "B/000005");
+    scene_done(&scene);
+    arena_done(&arena);
+}
+
+static void nothing_is_asked_where_nothing_is_left(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    table_fill(scene.inner, "Blogs", "B", 0, 20);
+    spec = whole(&scene);
+    spec.partition_key = key_range_exact(slice_of("B"));
+    spec.row_key = key_range_exact(slice_of("000005"));
+    spec.resumed = true;
+    spec.after_partition_key = slice_of("B");
+    spec.after_row_key = slice_of("000005");
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 0);
+    assert_int_equal(scene.faulty.scans, 0);
+    scene_done(&scene);
+}
+
+static void an_unordered_store_is_scanned_anew(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    scene.faulty.store.traits.ordered = false;
+    table_fill(scene.inner, "Blogs", "A", 0, 10);
+    spec = whole(&scene);
+    spec.resumed = true;
+    spec.after_partition_key = slice_of("A");
+    spec.after_row_key = slice_of("000003");
+    got = gather(&scene, &spec);
+    assert_int_equal(got.entities, 10);
+    scene_done(&scene);
+}
+
+static void an_expired_token_is_replaced_by_the_last_key(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    scene.faulty.expire_token = 2;
+    table_fill(scene.inner, "Blogs", "A", 0, 1300);
+    table_fill(scene.inner, "Blogs", "B", 0, 1300);
+    spec = whole(&scene);
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 2600);
+    assert_string_equal(got.last, "B/001299");
+    scene_done(&scene);
+}
+
+static enum fault often_busy(void *ctx, enum faulty_call call, unsigned n)
+{
+    (void)ctx;
+    (void)call;
+    return n % 3 == 0 ? FAULT_BUSY
+           : n % 3 == 1 ? FAULT_LOSE_ANSWER
+                        : FAULT_NONE;
+}
+
+static void faults_lose_and_double_nothing(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    scene.faulty.choose = often_busy;
+    table_fill(scene.inner, "Blogs", "A", 0, 3000);
+    spec = whole(&scene);
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 3000);
+    scene_done(&scene);
+}
+
+static void pages_shrink_until_they_come_and_grow_again(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    scene.faulty.top_max = 20;
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    spec = whole(&scene);
+    spec.select = NULL;
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 100);
+    assert_int_equal(scene.faulty.tops[0], 128);
+    assert_int_equal(scene.faulty.tops[1], 16);
+    assert_int_equal(scene.faulty.tops[2], 32);
+    scene_done(&scene);
+}
+
+static void small_entities_come_by_the_thousand(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    table_fill(scene.inner, "Blogs", "A", 0, 2128);
+    spec = whole(&scene);
+    spec.select = NULL;
+    got = gather(&scene, &spec);
+    assert_int_equal(got.entities, 2128);
+    assert_int_equal(scene.faulty.tops[1], 1000);
+    assert_int_equal(got.pages, 3);
+    scene_done(&scene);
+}
+
+static void large_entities_come_a_few_at_a_time(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    for (int i = 0; i < 12; i++) {
+        char row_key[8];
+
+        (void)snprintf(row_key, sizeof row_key, "%d", 100 + i);
+        table_put(scene.inner, "Blogs", "A", row_key, NULL, 450 * 1024);
+    }
+    spec = whole(&scene);
+    spec.select = NULL;
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 12);
+    assert_true(got.pages >= 2);
+    assert_true(scene.faulty.tops[1] <= 5);
+    scene_done(&scene);
+}
+
+static void an_entity_too_large_alone_names_its_table(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    scene.faulty.top_max = 0;
+    table_fill(scene.inner, "Blogs", "A", 0, 10);
+    spec = whole(&scene);
+    scene.faulty.refuse_scans = true;
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_TOO_LARGE);
+    assert_non_null(strstr(got.err.text, "Blogs"));
+    scene_done(&scene);
+}
+
+static void a_page_under_way_is_given_up_at_close(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct scan *scan;
+    const struct page *page = NULL;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene);
+    table_fill(scene.inner, "Blogs", "A", 0, 2500);
+    spec = whole(&scene);
+    scan = scan_open(scene.client, &spec);
+    scan_close(scan);
+    scan = scan_open(scene.client, &spec);
+    assert_int_equal(scan_next(scan, &page, &err), TW_OK);
+    assert_int_equal(page->count, 1000);
+    scan_close(scan);
+    scan_close(NULL);
+    scene_done(&scene);
+}
+
+static void prefixes_are_tested_exactly(void **state)
+{
+    (void)state;
+    assert_true(scan_prefix_has(slice_of("Foot_"), slice_of("Foot_1")));
+    assert_true(scan_prefix_has(slice_of("Foot_"), slice_of("Foot_")));
+    assert_false(scan_prefix_has(slice_of("Foot_"), slice_of("Football")));
+    assert_true(scan_prefix_has(slice_of(""), slice_of("")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(brings_every_entity_once),
+        cmocka_unit_test(an_empty_table_is_one_look),
+        cmocka_unit_test(a_missing_table_is_said),
+        cmocka_unit_test(goes_on_after_a_key),
+        cmocka_unit_test(goes_on_within_the_ranges_of_its_rule),
+        cmocka_unit_test(nothing_is_asked_where_nothing_is_left),
+        cmocka_unit_test(an_unordered_store_is_scanned_anew),
+        cmocka_unit_test(an_expired_token_is_replaced_by_the_last_key),
+        cmocka_unit_test(faults_lose_and_double_nothing),
+        cmocka_unit_test(pages_shrink_until_they_come_and_grow_again),
+        cmocka_unit_test(small_entities_come_by_the_thousand),
+        cmocka_unit_test(large_entities_come_a_few_at_a_time),
+        cmocka_unit_test(an_entity_too_large_alone_names_its_table),
+        cmocka_unit_test(a_page_under_way_is_given_up_at_close),
+        cmocka_unit_test(prefixes_are_tested_exactly),
+    };
+
+    fast_world_use();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
