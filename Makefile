@@ -53,6 +53,34 @@ SUPPORT_OBJECTS := $(SUPPORT_SOURCES:%.c=$(OBJ)/%.o)
 
 all: $(PROGRAM)   ## builds build/tableward
 
+deps:   ## installs what building needs, where it is missing
+	@CC='$(CC)' tests/deps build
+
+# Installs first, and asks pkg-config only then.
+test:   ## unit, conformance and end-to-end tests; installs what they need
+	@CC='$(CC)' tests/deps build test
+	@$(MAKE) --no-print-directory all unit-build
+	@tests/with-azurite $(MAKE) --no-print-directory unit
+	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
+
+check: test   ## the same as test
+
+e2e: $(PROGRAM)   ## end-to-end tests alone (E2E="words": those suites)
+	@tests/deps test
+	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
+
+prove: $(PROGRAM)   ## long proofs: a crash at every request, many kills
+	@tests/deps build test
+	@TABLEWARD=$(PROGRAM) tests/run-e2e --long $(E2E)
+
+lint:   ## layout, analysers, includes, shell
+	@CC='$(CC)' tests/deps build lint
+	@tests/lint
+
+valgrind: $(PROGRAM)   ## a cascade on each store under valgrind
+	@tests/deps build test valgrind
+	@TABLEWARD=$(PROGRAM) tests/valgrind
+
 $(PROGRAM): $(OBJ)/worker/main.o $(LIBRARY)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(LIBRARY) $(LIBS)
 
@@ -99,9 +127,10 @@ clean:   ## removes build/
 	rm -rf build
 
 help:   ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 	    awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
-.PHONY: all unit-build unit install format clean help
+.PHONY: all deps test check e2e prove lint valgrind unit-build unit install \
+    format clean help

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// The program under test: commands that are run to their end, and workers
+// that go on until they have drained their queues or are killed.
+'use strict';
+
+const {spawn} = require('child_process');
+const fs = require('fs');
+const path = require('path');
+const {within} = require('./wait');
+
+const COMMAND_LIMIT_MS = 120000;
+
+class Program {
+  // file: the program; folder: where it runs and finds its configuration.
+  constructor(file, folder) {
+    this.file = file;
+    this.folder = folder;
+    this.children = new Set();
+  }
+
+  // configure: write a configuration (JSON is YAML); returns its path.
+  configure(configuration, name = 'tableward.yaml') {
+    const file = path.join(this.folder, name);
+    fs.writeFileSync(file, typeof configuration === 'string' ?
+        configuration : JSON.stringify(configuration, null, 2));
+    return file;
+  }
+
+  // start: {child, exit (a promise of {code, signal}), out, log, kill()}.
+  start(args, {input, env} = {}) {
+    const child = spawn(this.file, args, {
+      cwd: this.folder, env: {...process.env, ...env},
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    });
+    this.children.add(child);
+    const running = {child, out: '', log: '', kill: (s) => child.kill(s)};
+    child.stdout.setEncoding('utf8').on('data', (t) => (running.out += t));
+    child.stderr.setEncoding('utf8').on('data', (t) => (running.log += t));
+    running.exit = new Promise((resolve, reject) => {
+      child.once('error', reject);
+      child.once('close', (code, signal) => {
+        this.children.delete(child);
+        running.over = true;
+        resolve({code, signal});
+      });
+    });
+    running.exit.catch(() => {});
+    if (input !== undefined) {
+      child.stdin.on('error', () => {}); // it may end without reading
+      child.stdin.end(input);
+    }
+    return running;
+  }
+
+  // run: {code, signal, out, log} of a command that ends by itself.
+  async run(args, options = {}) {
+    const running = this.start(args, options);
+    const end = await this.end(running, options.limit_ms);
+    return {...end, out: running.out, log: running.log};
+  }
+
+  // end: how a started one ended; one that hangs is killed and an error.
+  async end(running, limit_ms = COMMAND_LIMIT_MS) {
+    try {
+      return await within(
+          running.child.spawnargs.slice(1).join(' '), running.exit, limit_ms);
+    } catch (error) {
+      running.kill('SIGKILL');
+      error.message += `\n${tail(running.log)}`;
+      throw error;
+    }
+  }
+
+  // ok: run, and an error that shows what it said unless it exits with code.
+  async ok(args, options = {}) {
+    const ended = await this.run(args, options);
+    const wanted = options.code || 0;
+    if (ended.code !== wanted)
+      throw new Error(`${args.join(' ')}: exit ${ended.code || ended.signal}` +
+          `, not ${wanted}\n${tail(ended.log)}`);
+    return ended;
+  }
+
+  stop() {
+    for (const child of this.children) child.kill('SIGKILL');
+  }
+}
+
+const tail = (text) => text.split('\n').slice(-15).join('\n');
+
+module.exports = {Program, tail};

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// The front end on Azurite: the official SDKs create tables and entities, put
+// messages and read the ledger; the worker comes through the proxy. Entities
+// are read back raw, because the SDK takes Double 1.0 for Int32.
+'use strict';
+
+require('./node18');
+const crypto = require('crypto');
+const http = require('http');
+const {TableClient, AzureNamedKeyCredential} = require('@azure/data-tables');
+const {QueueClient, StorageSharedKeyCredential} =
+    require('@azure/storage-queue');
+const {connection_string} = require('./azurite');
+const {Proxy, LEDGER} = require('./proxy');
+const {parse_exactly} = require('./model');
+const {each} = require('./wait');
+
+const BATCH_BYTES = 3 * 1024 * 1024;
+
+class AzuriteStore {
+  static name = 'azurite';
+
+  static async open(azurite) {
+    const store = new AzuriteStore();
+    store.azurite = azurite;
+    store.account = azurite.account();
+    store.agent = new http.Agent({keepAlive: false});
+    store.proxy = await Proxy.start(azurite);
+    return store;
+  }
+
+  close() {
+    this.proxy.stop();
+  }
+
+  // stores: what a configuration says of it. Secrets go by environment.
+  stores() {
+    return {main: {azure: {connection_string: '${STORAGE}'}}};
+  }
+
+  env() {
+    return {
+      STORAGE: connection_string(this.account, this.azurite.key,
+          this.proxy.table_port, this.proxy.queue_port),
+    };
+  }
+
+  async create(table) {
+    await this.#table(table).createTable();
+  }
+
+  // insert: many entities by transactions, several at a time.
+  async insert(table, entities) {
+    const client = this.#table(table);
+    await each(transactions(entities), 4, async (batch) => {
+      if (batch.length === 1)
+        await client.createEntity(batch[0]);
+      else
+        await client.submitTransaction(batch.map((e) => ['create', e]));
+    });
+  }
+
+  // try_insert: true when it was stored, false when one was there.
+  async try_insert(table, entity) {
+    try {
+      await this.#table(table).createEntity(for_sdk(entity));
+      return true;
+    } catch (error) {
+      if (error.statusCode === 409) return false;
+      throw error;
+    }
+  }
+
+  async overwrite(table, entity) {
+    await this.#table(table).upsertEntity(for_sdk(entity), 'Replace');
+  }
+
+  // read: all entities of a table, from the raw answers; [] without a table.
+  async read(table) {
+    const entities = [];
+    let next = '';
+    do {
+      const {status, headers, body} = await this.#get(table, next);
+      if (status === 404) return [];
+      if (status !== 200) throw new Error(`GET ${table}: ${status} ${body}`);
+      entities.push(...parse_exactly(body).value);
+      next = ['NextPartitionKey', 'NextRowKey']
+          .filter((n) => headers[`x-ms-continuation-${n.toLowerCase()}`])
+          .map((n) => `&${n}=` + encodeURIComponent(
+              headers[`x-ms-continuation-${n.toLowerCase()}`]))
+          .join('');
+    } while (next !== '');
+    return entities;
+  }
+
+  // enqueue: a JSON message as a front end puts it, plain or base64; returns
+  // the id of its run.
+  async enqueue(job, args, {queue = 'tableward', id, at, base64} = {}) {
+    const body = JSON.stringify({job, args, id, at});
+    const sent = await this.put(queue,
+        base64 ? Buffer.from(body).toString('base64') : body);
+    return id || sent;
+  }
+
+  // put: any text as a message; returns the message's id.
+  async put(queue, text) {
+    const client = this.#queue(queue);
+    await client.createIfNotExists();
+    return (await client.sendMessage(text)).messageId;
+  }
+
+  // peek: the bodies of up to 32 visible messages, by message id.
+  async peek(queue) {
+    const client = this.#queue(queue);
+    if (!(await client.exists())) return [];
+    const {peekedMessageItems} =
+        await client.peekMessages({numberOfMessages: 32});
+    return peekedMessageItems.map((m) => m.messageText);
+  }
+
+  // runs: the ledger as a front end sees it, through the SDK.
+  async runs() {
+    const runs = [];
+    try {
+      for await (const run of this.#table(LEDGER).listEntities())
+        if (!run.rowKey.startsWith('!'))
+          runs.push({...numbers(run), Job: run.partitionKey, Id: run.rowKey});
+    } catch (error) {
+      if (error.statusCode !== 404) throw error;
+    }
+    return runs;
+  }
+
+  #table(name) {
+    return new TableClient(
+        `http://127.0.0.1:${this.azurite.table_port}/${this.account}`, name,
+        new AzureNamedKeyCredential(this.account, this.azurite.key),
+        {allowInsecureConnection: true});
+  }
+
+  #queue(name) {
+    return new QueueClient(
+        `http://127.0.0.1:${this.azurite.queue_port}/${this.account}/${name}`,
+        new StorageSharedKeyCredential(this.account, this.azurite.key));
+  }
+
+  #get(table, next) {
+    const path = `/${this.account}/${table}()`;
+    const date = new Date().toUTCString();
+    const signature = crypto
+        .createHmac('sha256', Buffer.from(this.azurite.key, 'base64'))
+        .update(`GET\n\n\n${date}\n/${this.account}${path}`)
+        .digest('base64');
+    return new Promise((resolve, reject) => {
+      http.get({
+        host: '127.0.0.1', port: this.azurite.table_port,
+        path: `${path}?$top=1000${next}`, agent: this.agent,
+        headers: {
+          'Accept': 'application/json;odata=minimalmetadata',
+          'x-ms-version': '2019-02-02', 'x-ms-date': date,
+          'DataServiceVersion': '3.0;',
+          'Authorization': `SharedKey ${this.account}:${signature}`,
+        },
+      }, (response) => {
+        let body = '';
+        response.setEncoding('utf8').on('data', (text) => (body += text));
+        response.on('end', () => resolve(
+            {status: response.statusCode, headers: response.headers, body}));
+        response.on('error', reject);
+      }).on('error', reject);
+    });
+  }
+}
+
+// numbers: 64-bit integers as plain numbers; the ledger's are small.
+function numbers(run) {
+  return Object.fromEntries(Object.entries(run).map(
+      ([name, v]) => [name, typeof v === 'bigint' ? Number(v) : v]));
+}
+
+// for_sdk: an entity of the model as the SDK wants it.
+function for_sdk(entity) {
+  const sdk = {partitionKey: entity.PartitionKey, rowKey: entity.RowKey};
+  for (const [name, value] of Object.entries(entity)) {
+    if (name.endsWith('@odata.type')) continue;
+    if (name === 'PartitionKey' || name === 'RowKey') continue;
+    const type = entity[`${name}@odata.type`];
+    sdk[name] = type ? {type: type.slice(4), value: String(value)} : value;
+  }
+  return sdk;
+}
+
+// transactions: entities cut into batches of one partition, 100 and 3 MiB.
+function transactions(entities) {
+  const open = new Map(), batches = [];
+  for (const entity of entities) {
+    const bytes = JSON.stringify(entity).length;
+    let batch = open.get(entity.PartitionKey);
+    if (!batch || batch.length === 100 || batch.bytes + bytes > BATCH_BYTES) {
+      batch = Object.assign([], {bytes: 0});
+      batches.push(batch);
+      open.set(entity.PartitionKey, batch);
+    }
+    batch.push(for_sdk(entity));
+    batch.bytes += bytes;
+  }
+  return batches;
+}
+
+module.exports = {AzuriteStore};

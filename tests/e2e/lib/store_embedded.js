@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// The front end on the embedded store: nobody else can speak to it, so the
+// program's own import, export and enqueue stand for the front end, and what
+// they say is judged.
+'use strict';
+
+const fs = require('fs');
+const path = require('path');
+const {parse_exactly, Written} = require('./model');
+const {LEDGER} = require('./proxy');
+
+class EmbeddedStore {
+  static name = 'embedded';
+
+  static async open() {
+    return new EmbeddedStore();
+  }
+
+  close() {}
+
+  // attach: the program whose commands it uses, once it is configured.
+  attach(program, options) {
+    this.program = program;
+    this.options = options;
+  }
+
+  stores() {
+    return {main: {embedded: 'tableward.db'}};
+  }
+
+  env() {
+    return {};
+  }
+
+  async create(table) {
+    await this.insert(table, []);
+  }
+
+  async insert(table, entities, conflict = 'fail') {
+    await this.#command(['import', table, '-', '--on-conflict', conflict],
+        {input: entities.map((e) => JSON.stringify(e) + '\n').join('')});
+  }
+
+  // try_insert: import fails on an entity that is there already.
+  async try_insert(table, entity) {
+    const {code} = await this.program.run(
+        [...this.options, 'import', table, '-', '--on-conflict', 'fail'],
+        {input: JSON.stringify(entity) + '\n'});
+    if (code !== 0 && code !== 1) throw new Error(`import: exit ${code}`);
+    return code === 0;
+  }
+
+  async overwrite(table, entity) {
+    await this.insert(table, [entity], 'replace');
+  }
+
+  async read(table) {
+    const {out} = await this.#command(['export', table, '-']);
+    return out.split('\n').filter((l) => l !== '').map(parse_exactly);
+  }
+
+  async enqueue(job, args, {queue, id} = {}) {
+    const named = Object.entries(args).map(([name, v]) => `${name}=${v}`);
+    const {out} = await this.#command(['enqueue', job, ...named,
+      ...(queue ? ['--queue', queue] : []), ...(id ? ['--id', id] : [])]);
+    return out.trim();
+  }
+
+  // runs: the ledger, from export; empty before anything has been enqueued.
+  async runs() {
+    const {code, out} =
+        await this.program.run([...this.options, 'export', LEDGER, '-']);
+    if (code !== 0) return [];
+    return out.split('\n').filter((l) => l !== '').map(parse_exactly)
+        .filter((run) => !run.RowKey.startsWith('!'))
+        .map((run) => ({...numbers(run), Job: run.PartitionKey,
+          Id: run.RowKey}));
+  }
+
+  async #command(args, options = {}) {
+    return await this.program.ok([...this.options, ...args], options);
+  }
+}
+
+// numbers: the properties of a run with plain JavaScript numbers.
+function numbers(run) {
+  const plain = {};
+  for (const [name, value] of Object.entries(run))
+    plain[name] = value instanceof Written ? Number(value.text) :
+        run[`${name}@odata.type`] === 'Edm.Int64' ? Number(value) : value;
+  return plain;
+}
+
+module.exports = {EmbeddedStore};

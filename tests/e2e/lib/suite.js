@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+// A suite: one store, one configuration, one or a few workers, and several
+// named scenarios that share them. A scenario owns the entities it seeds;
+// after the worker has drained the queue every table is compared with the
+// model, and what is wrong is laid at the door of the scenario that owns it.
+'use strict';
+
+const assert = require('assert');
+const fs = require('fs');
+const path = require('path');
+const {Model, key} = require('./model');
+const {Program, tail} = require('./program');
+const {LEDGER} = require('./proxy');
+const {until, each} = require('./wait');
+
+const WORKER = {
+  slots: 4, lanes: 8, visibility_timeout: '10s',
+  poll: {min: '20ms', max: '200ms'},
+};
+const DRAIN_LIMIT_MS = 240000;
+const OPEN_STATES = ['queued', 'running', 'waiting'];
+
+class Suite {
+  // bench: {program, work, azurite}; Store: a store class.
+  constructor(name, Store, bench, report) {
+    Object.assign(this, {name, Store, bench, report});
+    this.model = new Model();
+    this.owners = new Map();
+    this.scenarios = [];
+  }
+
+  // open: configuration = {jobs, worker}; tables are created, empty.
+  async open({jobs, worker = {}, tables = [], env = {}}) {
+    this.folder = fs.mkdtempSync(path.join(this.bench.work, 'suite-'));
+    this.store = await this.Store.open(this.bench.azurite);
+    this.program = new Program(this.bench.program, this.folder);
+    this.environment = {...this.store.env(), ...env};
+    this.configuration = {
+      stores: this.store.stores(), worker: {...WORKER, ...worker}, jobs,
+    };
+    this.options = ['--config', this.program.configure(this.configuration)];
+    if (this.store.attach) this.store.attach(this.program, this.options);
+    for (const table of tables) {
+      this.model.table(table);
+      await this.store.create(table);
+    }
+  }
+
+  close() {
+    if (this.program) this.program.stop();
+    if (this.store) this.store.close();
+    if (this.folder && !process.env.KEEP)
+      fs.rmSync(this.folder, {recursive: true, force: true});
+  }
+
+  // scenario: {seed(s), ask(s), during(s, worker), expect(s)}, each optional;
+  // seed puts entities (s.put), ask enqueues, during acts while the worker is
+  // under way, expect changes the model and judges the ledger.
+  scenario(name, steps) {
+    this.scenarios.push({name, ...steps});
+  }
+
+  // put: an entity that is to be stored before the worker starts.
+  put(table, ...entities) {
+    for (const entity of entities) this.own(table, entity);
+  }
+
+  // own: put an entity into the model, in the name of the current scenario.
+  own(table, entity) {
+    this.model.put(table, entity, this.current);
+    this.owners.set(`${table}${key(entity)}`, this.current);
+  }
+
+  // store_now: store an entity and put it into the model, while things run.
+  async store_now(scenario, table, ...entities) {
+    await this.store.insert(table, entities);
+    for (const entity of entities) {
+      this.model.put(table, entity, scenario);
+      this.owners.set(`${table}${key(entity)}`, scenario);
+    }
+  }
+
+  // worker: start one; `--drain` unless told otherwise.
+  worker(args = ['--drain']) {
+    return this.program.start(
+        [...this.options, '--log-level', 'debug', 'worker', ...args],
+        {env: this.environment});
+  }
+
+  command(args, options = {}) {
+    return this.program.run([...this.options, ...args],
+        {env: this.environment, ...options});
+  }
+
+  // run_of: the ledger's entity of one run.
+  async run_of(id) {
+    return (await this.store.runs()).find((run) => run.Id === id);
+  }
+
+  // state: wait until the run has one of these states.
+  async state(id, states, worker) {
+    return await until(`run ${id} is ${states.join(' or ')}`, async () => {
+      const run = await this.run_of(id);
+      return run && states.includes(run.State) && run;
+    }, 60000, () => worker && worker.over && assert.fail(
+        `the worker has ended:\n${tail(worker.log)}`));
+  }
+
+  // play: seed everything, enqueue everything, let one worker drain the
+  // queues (exit_code: how it must end), then judge.
+  async play({exit_code = 0, play_ms = DRAIN_LIMIT_MS} = {}) {
+    const failed = new Map();
+    const blame = (scenario, error) => failed.has(scenario) ||
+        failed.set(scenario, error);
+    await this.#seed();
+    await this.#step('ask', blame);
+    const worker = this.worker();
+    await this.#step('during', blame, worker);
+    const end = await this.program.end(worker, play_ms);
+    if (end.code !== exit_code)
+      blame(undefined, new Error(`worker: exit ${end.code || end.signal}, ` +
+          `not ${exit_code}\n${tail(worker.log)}`));
+    this.log = worker.log;
+    await this.#step('expect', blame);
+    for (const difference of await this.differences())
+      blame(difference.owner, new Error(`${difference.table} ` +
+          `${difference.key} ${difference.what}`));
+    for (const scenario of this.scenarios)
+      this.report(this, scenario.name, failed.get(scenario));
+    this.report(this, `${this.name}: nothing else was touched`,
+        failed.get(undefined));
+    this.scenarios = [];
+  }
+
+  // judge: one scenario that does all by itself.
+  async judge(name, work) {
+    let failure;
+    try {
+      await work();
+    } catch (error) {
+      failure = error;
+    }
+    this.report(this, name, failure);
+  }
+
+  // same: an error unless the tables hold exactly what the model says.
+  async same() {
+    const differences = await this.differences();
+    assert.strictEqual(differences.slice(0, 3)
+        .map((d) => `${d.table} ${d.key} ${d.what}`).join('\n'), '');
+  }
+
+  async differences() {
+    const all = [];
+    for (const table of this.model.tables.keys())
+      all.push(...this.model.compare(
+          table, await this.store.read(table), this.owners));
+    return all;
+  }
+
+  // ended: an error unless the run has this state (and reason).
+  async ended(id, state, reason) {
+    const run = await this.run_of(id);
+    assert.ok(run, `run ${id} is not in the ledger`);
+    assert.strictEqual(run.State, state, run.Error);
+    if (reason) assert.match(run.Error, reason);
+    return run;
+  }
+
+  async #seed() {
+    for (const scenario of this.scenarios) {
+      this.current = scenario;
+      if (scenario.seed) await scenario.seed(this, scenario);
+    }
+    this.current = undefined;
+    for (const [table, entities] of this.model.tables)
+      await this.store.insert(
+          table, [...entities.values()].map((e) => e.entity));
+  }
+
+  async #step(step, blame, worker) {
+    const work = this.scenarios.filter((s) => s[step]);
+    await each(work, step === 'expect' ? 1 : 4, async (scenario) => {
+      try {
+        await scenario[step](this, scenario, worker);
+      } catch (error) {
+        blame(scenario, error);
+      }
+    });
+  }
+}
+
+module.exports = {Suite, LEDGER, OPEN_STATES};

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Waiting for conditions, never for a time; and doing a few things at once.
+'use strict';
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+// until: the first truthy answer of condition(); an error that names `what`
+// when there is none within limit_ms. `alive`, when given, may throw to end
+// the wait early (a worker that has died).
+async function until(what, condition, limit_ms = 60000, alive = () => {}) {
+  const deadline = Date.now() + limit_ms;
+  for (;;) {
+    const answer = await condition();
+    if (answer) return answer;
+    alive();
+    if (Date.now() > deadline)
+      throw new Error(`waited ${limit_ms} ms in vain until ${what}`);
+    await sleep(50);
+  }
+}
+
+// within: promise, or an error after limit_ms.
+async function within(what, promise, limit_ms) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(
+        () => reject(new Error(`${what}: not over after ${limit_ms} ms`)),
+        limit_ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+// each: work(item) for all items, `width` at a time.
+async function each(items, width, work) {
+  const queue = [...items];
+  const hand = async () => {
+    while (queue.length > 0) await work(queue.shift());
+  };
+  await Promise.all(Array.from({length: width}, hand));
+}
+
+// random: a generator of integers 0..n-1 that a seed replays (mulberry32).
+function random(seed) {
+  let state = seed >>> 0;
+  return (n) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let x = state;
+    x = Math.imul(x ^ (x >>> 15), x | 1);
+    x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
+    return ((x ^ (x >>> 14)) >>> 0) % n;
+  };
+}
+
+module.exports = {sleep, until, within, each, random};

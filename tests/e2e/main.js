@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// Runs the suites of scenarios/, a few at a time, and closes with counts.
+//
+//   node main.js [--long] [WORD ...]     suites whose name holds a WORD
+//
+// TABLEWARD: the program; E2E_MODULES: where npm put Azurite and the SDKs.
+'use strict';
+
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const {Azurite} = require('./lib/azurite');
+const {Suite} = require('./lib/suite');
+const {each} = require('./lib/wait');
+const {AzuriteStore} = require('./lib/store_azurite');
+const {EmbeddedStore} = require('./lib/store_embedded');
+
+const STORES = {azurite: AzuriteStore, embedded: EmbeddedStore};
+const AT_ONCE = Number(process.env.E2E_AT_ONCE || 3);
+
+// suites: [{name, store, body}] of all scenario files that are asked for.
+function suites(words, long) {
+  const folder = path.join(__dirname, 'scenarios');
+  const all = [];
+  for (const file of fs.readdirSync(folder).sort())
+    for (const suite of require(path.join(folder, file)))
+      for (const store of suite.stores)
+        if (long || !suite.long) all.push({...suite, store});
+  return all
+      .filter((s) => words.length === 0 || words.some(
+          (w) => `${s.store} ${s.name}`.includes(w)))
+      .sort((a, b) => (b.seconds || 10) - (a.seconds || 10));
+}
+
+async function main() {
+  const long = process.argv.includes('--long');
+  const words = process.argv.slice(2).filter((a) => a !== '--long');
+  const counts = {passed: 0, failed: 0};
+  const work = fs.mkdtempSync(path.join(os.tmpdir(), 'tableward-e2e.'));
+  const azurite = await Azurite.start(process.env.E2E_MODULES);
+  const bench = {program: path.resolve(process.env.TABLEWARD), work, azurite};
+  const report = (suite, name, error) => {
+    counts[error ? 'failed' : 'passed']++;
+    console.log(`${error ? 'FAILED' : 'ok'} ${suite.Store.name}: ${name}`);
+    if (error) console.log(`    ${indent(error)}`);
+  };
+  const play = async ({name, store, body}) => {
+    const suite = new Suite(name, STORES[store], bench, report);
+    const started = Date.now();
+    try {
+      await body(suite);
+    } catch (error) {
+      report(suite, name, error);
+    } finally {
+      suite.close();
+    }
+    const seconds = ((Date.now() - started) / 1000).toFixed(1);
+    if (process.env.E2E_TIMES) console.log(`    (${store} ${name}: ${seconds} s)`);
+  };
+  try {
+    await each(suites(words, long), AT_ONCE, play);
+  } finally {
+    await azurite.stop();
+    if (!process.env.KEEP) fs.rmSync(work, {recursive: true, force: true});
+  }
+  console.log(`e2e: ${counts.passed} passed, ${counts.failed} failed`);
+  process.exit(counts.failed === 0 && counts.passed > 0 ? 0 : 1);
+}
+
+function indent(error) {
+  const text = error.stack.includes('AssertionError') ||
+      error.message.includes('\n') ? error.message : error.stack;
+  return text.split('\n').slice(0, 25).join('\n    ');
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});
