@@ -813,15 +813,17 @@ static bool pass(struct cascade_run *c, bool *ret_found)
 
 /* ---- the parent, last of all ---- */
 
-/* True: it is gone, or no longer ours. */
+/* *ret_again: it was changed in between, or the outcome is not known. */
 static bool delete_once(struct cascade_run *c, bool *ret_again)
 {
     struct slice owner;
-    enum tw_err outcome;
+    enum tw_err outcome = read_parent(c, &(int64_t){0});
 
     *ret_again = false;
+    if (outcome != TW_OK)
+        return ends_by(c, outcome);
     if (holder_of(c, &owner) != HOLDER_US)
-        return true;
+        return true; /* gone, or in new use */
     outcome = write_parent(c, OPERATION_DELETE, parent_of(c), &(int64_t){0});
     switch (outcome) {
     case TW_OK:
@@ -832,27 +834,29 @@ static bool delete_once(struct cascade_run *c, bool *ret_again)
     case TW_CONFLICT:
     case TW_UNKNOWN:
         *ret_again = true;
-        outcome = read_parent(c, &(int64_t){0});
-        return outcome == TW_OK || ends_by(c, outcome);
+        return true;
     default:
         return ends_by(c, outcome);
     }
 }
 
-static bool delete_parent(struct cascade_run *c)
+/* All that is left to do; also when it is all that an attempt finds to do. */
+static void delete_parent(struct cascade_run *c)
 {
     for (int i = 0; i < PARENT_TRIES; i++) {
         bool again;
 
         if (!delete_once(c, &again))
-            return false;
-        if (!again)
-            return ends(c, RUN_SUCCEEDED);
+            return;
+        if (!again) {
+            c->end = RUN_SUCCEEDED;
+            return;
+        }
     }
     err_fail(c->err, TW_CONFLICT,
         "the parent in %s changes faster than it can be deleted",
         c->cascade->table);
-    return ends(c, RUN_TRY_AGAIN);
+    c->end = RUN_TRY_AGAIN;
 }
 
 /* From here on the name may be in use again: nothing but this delete. */
@@ -926,17 +930,6 @@ static void tear_down(struct cascade_run *c)
     mem_free(c->owner);
 }
 
-/* Only the parent was left: see that it is gone. */
-static void finish(struct cascade_run *c)
-{
-    enum tw_err outcome = read_parent(c, &(int64_t){0});
-
-    if (outcome == TW_OK)
-        delete_parent(c);
-    else
-        ends_by(c, outcome);
-}
-
 static void cascade(struct cascade_run *c)
 {
     bool found;
@@ -965,7 +958,7 @@ static enum run_end cascade_delete_run(const struct job *job,
 
     if (set_up(&c)) {
         if (slice_is(run->phase, PHASE_PARENT))
-            finish(&c);
+            delete_parent(&c);
         else
             cascade(&c);
     }

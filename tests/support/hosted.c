@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/* A run without a worker, for tests of kinds. */
+#include "tests/support/hosted.h"
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config/yaml.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/embedded/embedded.h"
+#include "worker/store/lanes.h"
+
+#define LANES 4
+
+/* ---- the host ---- */
+
+static bool host_stopping(struct run *run)
+{
+    struct hosted *h = run->owner;
+
+    if (h->between)
+        h->between(h);
+    return h->stopping_calls++ == h->stop_after;
+}
+
+static void host_save(struct run *run, struct slice checkpoint, bool progress)
+{
+    struct hosted *h = run->owner;
+
+    (void)progress;
+    mem_free(h->checkpoint);
+    h->checkpoint = mem_text(checkpoint.at, checkpoint.len);
+}
+
+static enum tw_err host_phase(struct run *run, const char *phase,
+    struct slice checkpoint, struct err *err)
+{
+    struct hosted *h = run->owner;
+
+    (void)err;
+    host_save(run, checkpoint, true);
+    mem_free(h->phase);
+    h->phase = mem_text(phase, strlen(phase));
+    return TW_OK;
+}
+
+static enum tw_err host_is_open(struct run *run, struct slice job,
+    struct slice id, bool *ret, struct err *err)
+{
+    struct hosted *h = run->owner;
+
+    (void)job;
+    (void)id;
+    (void)err;
+    *ret = h->other_open;
+    return TW_OK;
+}
+
+static void host_failed(struct run *run, const char *table,
+    struct slice partition_key, struct slice row_key, const char *why)
+{
+    struct hosted *h = run->owner;
+
+    run->counts.failed++;
+    snprintf(h->failed_why, sizeof(h->failed_why), "%s %.*s/%.*s: %s", table,
+        SLICE_ARG(partition_key), SLICE_ARG(row_key), why);
+}
+
+static const struct run_host HOST = {
+    .stopping = host_stopping,
+    .save = host_save,
+    .phase = host_phase,
+    .is_open = host_is_open,
+    .failed = host_failed,
+};
+
+/* ---- set up ---- */
+
+static void load_jobs(struct hosted *h, const char *configuration)
+{
+    struct problems problems;
+    struct yaml_node *root;
+
+    problems_init(&problems);
+    root = yaml_read("test.yaml",
+        arena_copy(&h->arena, slice_of(configuration)), &h->arena, &problems);
+    if (root)
+        jobs_load(root, &h->stores, &h->arena, &h->jobs, &problems);
+    if (problems.errors > 0)
+        problems_print(&problems, stderr);
+    assert_int_equal(problems.errors, 0);
+    problems_done(&problems);
+}
+
+void hosted_init(struct hosted *h, const char *configuration)
+{
+    struct err err;
+
+    memset(h, 0, sizeof(*h));
+    arena_init(&h->arena);
+    h->store_name = "main";
+    assert_int_equal(
+        embedded_open(h->store_name, ":memory:", &h->store, &err), TW_OK);
+    h->lanes = lanes_new(LANES, 0);
+    h->stores = (struct job_stores){
+        .count = 1, .names = &h->store_name, .stores = &h->store};
+    snprintf(h->folder, sizeof(h->folder), "/tmp/tableward-hosted.XXXXXX");
+    assert_non_null(mkdtemp(h->folder));
+    hosted_forget(h, "r1");
+    load_jobs(h, configuration);
+}
+
+void hosted_forget(struct hosted *h, const char *id)
+{
+    mem_free(h->checkpoint);
+    mem_free(h->phase);
+    h->checkpoint = h->phase = NULL;
+    h->id = id;
+    h->stop_after = -1;
+    h->requested_ticks = world_wall_ticks();
+}
+
+void hosted_done(struct hosted *h)
+{
+    char *command = mem_format("rm -rf %s", h->folder);
+
+    hosted_forget(h, "");
+    lanes_free(h->lanes);
+    store_close(h->store);
+    arena_done(&h->arena);
+    assert_int_equal(system(command), 0);
+    mem_free(command);
+}
+
+/* ---- tables ---- */
+
+void hosted_table(struct hosted *h, const char *table)
+{
+    struct attempt attempt = {.fence = NULL};
+
+    assert_int_equal(store_create_table(h->store, &attempt, table), TW_OK);
+}
+
+static void send(struct hosted *h, const char *table,
+    const struct operation *operations, size_t count)
+{
+    struct attempt attempt = {.fence = NULL};
+    struct batch batch = {table, operations, count};
+    static struct batch_result result;
+
+    if (store_batch(h->store, &attempt, &batch, &result) != TW_OK)
+        fail_msg("%s: %s", table, attempt.err.text);
+}
+
+static struct entity parse(struct hosted *h, const char *partition_key,
+    const char *row_key, const char *properties)
+{
+    char *text = mem_format("{%s}", properties ? properties : "");
+    struct entity entity;
+    struct err err;
+
+    if (entity_parse(arena_copy(&h->arena, slice_of(text)), false, &h->arena,
+            &entity, NULL, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    mem_free(text);
+    entity.partition_key = arena_copy(&h->arena, slice_of(partition_key));
+    entity.row_key = arena_copy(&h->arena, slice_of(row_key));
+    return entity;
+}
+
+void hosted_put(struct hosted *h, const char *table, const char *partition_key,
+    const char *row_key, const char *properties)
+{
+    struct operation operation = {
+        OPERATION_INSERT, parse(h, partition_key, row_key, properties)};
+
+    send(h, table, &operation, 1);
+}
+
+void hosted_fill(struct hosted *h, const char *table, const char *partition_key,
+    unsigned count)
+{
+    struct operation operations[BATCH_MAX_OPERATIONS];
+    size_t gathered = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        char row_key[16];
+
+        snprintf(row_key, sizeof(row_key), "b%05u", i);
+        operations[gathered++] = (struct operation){
+            OPERATION_INSERT, parse(h, partition_key, row_key, "\"N\":1")};
+        if (gathered == BATCH_MAX_OPERATIONS || i + 1 == count) {
+            send(h, table, operations, gathered);
+            gathered = 0;
+        }
+    }
+}
+
+static const struct entity *get(struct hosted *h, const char *table,
+    const char *partition_key, const char *row_key, struct page *page)
+{
+    struct attempt attempt = {.fence = NULL};
+    enum tw_err code = store_get(h->store, &attempt, table,
+        slice_of(partition_key), slice_of(row_key), page);
+
+    return code == TW_OK ? &page->entities[0] : NULL;
+}
+
+bool hosted_has(struct hosted *h, const char *table, const char *partition_key,
+    const char *row_key)
+{
+    struct page page;
+    bool is;
+
+    page_init(&page);
+    is = get(h, table, partition_key, row_key, &page) != NULL;
+    page_done(&page);
+    return is;
+}
+
+void hosted_remove(struct hosted *h, const char *table,
+    const char *partition_key, const char *row_key)
+{
+    struct operation operation = {.type = OPERATION_DELETE};
+    const struct entity *entity;
+    struct page page;
+
+    page_init(&page);
+    entity = get(h, table, partition_key, row_key, &page);
+    assert_non_null(entity);
+    operation.entity = *entity;
+    send(h, table, &operation, 1);
+    page_done(&page);
+}
+
+static unsigned read_all(struct hosted *h, const char *table, struct buf *to)
+{
+    struct scan_request request = {.table = table};
+    struct attempt attempt = {.fence = NULL};
+    struct page page;
+    unsigned count = 0;
+
+    page_init(&page);
+    do {
+        if (store_scan(h->store, &attempt, &request, &page) != TW_OK)
+            fail_msg("%s: %s", table, attempt.err.text);
+        for (size_t i = 0; i < page.count; i++) {
+            const struct entity *entity = &page.entities[i];
+
+            buf_add_format(to, "%.*s/%.*s ", SLICE_ARG(entity->partition_key),
+                SLICE_ARG(entity->row_key));
+        }
+        count += (unsigned)page.count;
+        request.from = page.next;
+    } while (page.next.more);
+    page_done(&page);
+    return count;
+}
+
+const char *hosted_dump(struct hosted *h, const char *table)
+{
+    struct buf text;
+    const char *copy;
+
+    buf_init(&text, 64 * 1024 * 1024);
+    read_all(h, table, &text);
+    copy = arena_copy(&h->arena, buf_slice(&text)).at;
+    buf_done(&text);
+    return copy;
+}
+
+unsigned hosted_count(struct hosted *h, const char *table)
+{
+    struct buf text;
+    unsigned count;
+
+    buf_init(&text, 64 * 1024 * 1024);
+    count = read_all(h, table, &text);
+    buf_done(&text);
+    return count;
+}
+
+/* ---- attempts ---- */
+
+static void keep_result(struct hosted *h, const struct run *run)
+{
+    h->read = run->counts.read;
+    h->deleted += run->counts.deleted;
+    h->failed = run->counts.failed;
+    h->passes += run->passes;
+    h->resumes_ticks = run->resumes_ticks;
+}
+
+static struct run run_of(struct hosted *h, const struct job *job,
+    const struct slice *value, const struct fence *fence)
+{
+    assert_non_null(job);
+    return (struct run){.job = job->name,
+        .id = h->id,
+        .args = {1, &job->args[0].name, value},
+        .requested_ticks = h->requested_ticks,
+        .epoch = h->epoch,
+        .took_over = h->took_over,
+        .archive_folder = h->folder,
+        .lanes = lanes_client_new(h->lanes, fence),
+        .fence = fence,
+        .share = -1,
+        .host = &HOST,
+        .owner = h};
+}
+
+enum tw_err hosted_estimate(struct hosted *h, const char *job,
+    const char *argument, struct job_estimate *ret)
+{
+    const struct job *found = jobs_find(&h->jobs, slice_of(job));
+    struct slice value = slice_of(argument);
+    struct run run = run_of(h, found, &value, NULL);
+    enum tw_err outcome =
+        found->kind->estimate(found, &h->stores, &run, ret, &h->err);
+
+    lanes_client_free(run.lanes);
+    return outcome;
+}
+
+enum run_end hosted_attempt(
+    struct hosted *h, const char *job, const char *argument)
+{
+    const struct job *found = jobs_find(&h->jobs, slice_of(job));
+    struct slice value = slice_of(argument);
+    struct fence fence;
+    struct run run;
+    char *checkpoint = h->checkpoint ? mem_format("%s", h->checkpoint) : NULL;
+    char *phase = h->phase ? mem_format("%s", h->phase) : NULL;
+
+    h->epoch++;
+    fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
+    run = run_of(h, found, &value, &fence);
+    run.checkpoint = slice_of(checkpoint);
+    run.phase = slice_of(phase);
+    h->stopping_calls = 0;
+    h->err.text[0] = '\0';
+    h->end = found->kind->run(found, &h->stores, &run, &h->err);
+    keep_result(h, &run);
+    lanes_client_free(run.lanes);
+    mem_free(checkpoint);
+    mem_free(phase);
+    return h->end;
+}
+
+static void sleep_until(int64_t ticks)
+{
+    while (world_wall_ticks() < ticks) {
+        struct timespec pause = {0, 5000000};
+
+        nanosleep(&pause, NULL);
+    }
+}
+
+enum run_end hosted_run(struct hosted *h, const char *job, const char *argument)
+{
+    while (hosted_attempt(h, job, argument) == RUN_WAITING)
+        sleep_until(h->resumes_ticks);
+    return h->end;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A run without a worker: a job from a piece of configuration, an embedded
+ * store in memory, and a host that keeps the checkpoint as a ledger would, so
+ * that a test can stop an attempt anywhere and begin the next one.
+ */
+#ifndef TW_TESTS_SUPPORT_HOSTED_H
+#define TW_TESTS_SUPPORT_HOSTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "jobs/engine/run.h"
+#include "jobs/job.h"
+#include "jobs/jobs.h"
+#include "worker/base/arena.h"
+#include "worker/base/err.h"
+#include "worker/store/store.h"
+
+struct lanes;
+
+struct hosted {
+    struct store *store; /* owned */
+    struct lanes *lanes; /* owned */
+    struct arena arena;
+    struct jobs jobs;
+    struct job_stores stores;
+    const char *store_name;
+    char folder[64]; /* an empty one of its own, for archives */
+
+    /* What a ledger would keep of the run. */
+    char *checkpoint, *phase;
+    int32_t epoch;
+    int64_t requested_ticks;
+
+    /* How the host behaves. */
+    const char *id;     /* run id, "r1" */
+    int64_t stop_after; /* stopping() says yes at this call; -1: never */
+    bool other_open;    /* what is_open() answers */
+    bool took_over;
+    void (*between)(struct hosted *h); /* called by every stopping() */
+
+    /* What came of the last attempt. */
+    enum run_end end;
+    struct err err;
+    int64_t read, deleted, failed, stopping_calls;
+    int32_t passes;
+    int64_t resumes_ticks;
+    char failed_why[1024];
+};
+
+/* hosted_init: configuration is YAML, the map below `jobs:`. A problem in it
+ * ends the test. */
+void hosted_init(struct hosted *h, const char *configuration);
+void hosted_done(struct hosted *h);
+
+/* hosted_table: create it. */
+void hosted_table(struct hosted *h, const char *table);
+
+/* hosted_put: insert an entity; properties as in service JSON without braces,
+ * or NULL. */
+void hosted_put(struct hosted *h, const char *table, const char *partition_key,
+    const char *row_key, const char *properties);
+
+/* hosted_fill: count entities b00000 ... in one partition. */
+void hosted_fill(struct hosted *h, const char *table, const char *partition_key,
+    unsigned count);
+
+/* hosted_remove: delete it, whatever it is. */
+void hosted_remove(struct hosted *h, const char *table,
+    const char *partition_key, const char *row_key);
+
+/* hosted_has: is there such an entity? */
+bool hosted_has(struct hosted *h, const char *table, const char *partition_key,
+    const char *row_key);
+
+/* hosted_dump: every entity of a table, "pk/rk pk/rk ", in order; lives in
+ * h->arena. */
+const char *hosted_dump(struct hosted *h, const char *table);
+unsigned hosted_count(struct hosted *h, const char *table);
+
+/* hosted_attempt: one attempt at a run of job with one argument. */
+enum run_end hosted_attempt(
+    struct hosted *h, const char *job, const char *argument);
+
+/* hosted_run: attempts until the run no longer waits; sleeps until it is to go
+ * on, as `tableward run` does. */
+enum run_end hosted_run(
+    struct hosted *h, const char *job, const char *argument);
+
+/* hosted_estimate: what a dry run would say. */
+enum tw_err hosted_estimate(struct hosted *h, const char *job,
+    const char *argument, struct job_estimate *ret);
+
+/* hosted_forget: a new run: no checkpoint, no phase. */
+void hosted_forget(struct hosted *h, const char *id);
+
+#endif

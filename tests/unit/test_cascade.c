@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: after a cascade the parent and all under it are gone, nothing else is,
+ * however often the run was stopped and begun again. */
+#include "tests/support/hosted.h"
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+#define PARENT                                                                 \
+    "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
+    "\"\", tombstone: {Deleted: true}, created: CreatedOn}\n"
+
+static const char FLAT[] =
+    "flat:\n"
+    "    kind: cascade-delete\n"
+    "    args: [channel]\n" PARENT "    settle: 0s\n"
+    "    children:\n"
+    "      - {table: Blogs, partition_key: \"{channel}\"}\n";
+
+static const char NESTED[] =
+    "nested:\n"
+    "    kind: cascade-delete\n"
+    "    args: [channel]\n" PARENT "    settle: 50ms\n"
+    "    children:\n"
+    "      - table: Blogs\n"
+    "        partition_key: \"{channel}\"\n"
+    "        children:\n"
+    "          - table: Comments\n"
+    "            partition_key: \"{PartitionKey}\"\n"
+    "            row_key_prefix: \"{RowKey}_\"\n"
+    "            filter: \"Blog eq '{RowKey}'\"\n"
+    "            children:\n"
+    "              - {table: Likes, partition_key: \"{PartitionKey}\", filter: "
+    "\"Comment eq '{RowKey}'\"}\n"
+    "      - {table: ByMonth, partition_key_prefix: \"{channel}_\", filter: "
+    "\"Channel eq '{channel}'\"}\n";
+
+static void flat_tables(struct hosted *h)
+{
+    hosted_init(h, FLAT);
+    hosted_table(h, "Channels");
+    hosted_table(h, "Blogs");
+}
+
+static void nested_tables(struct hosted *h)
+{
+    hosted_init(h, NESTED);
+    hosted_table(h, "Channels");
+    hosted_table(h, "Blogs");
+    hosted_table(h, "Comments");
+    hosted_table(h, "Likes");
+    hosted_table(h, "ByMonth");
+}
+
+static void deletes_every_blog_whatever_their_number(void **state)
+{
+    static const unsigned COUNTS[] = {0, 1, 99, 100, 101, 1000, 1001, 2500};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(COUNTS) / sizeof(COUNTS[0]); i++) {
+        struct hosted h;
+
+        flat_tables(&h);
+        hosted_put(&h, "Channels", "Foot", "", NULL);
+        hosted_put(&h, "Channels", "Football", "", NULL);
+        hosted_fill(&h, "Blogs", "Foot", COUNTS[i]);
+        hosted_fill(&h, "Blogs", "Football", 3);
+        assert_int_equal(hosted_run(&h, "flat", "Foot"), RUN_SUCCEEDED);
+        assert_string_equal(hosted_dump(&h, "Channels"), "Football/ ");
+        assert_string_equal(hosted_dump(&h, "Blogs"),
+            "Football/b00000 Football/b00001 Football/b00002 ");
+        assert_int_equal(h.deleted, COUNTS[i] + 1);
+        hosted_done(&h);
+    }
+}
+
+static void takes_names_as_values_never_as_syntax(void **state)
+{
+    static const char *const NAMES[] = {"O'Brien", "a b", "100%", "1+1", "R&B",
+        "M\xc3\xbcnchen", "\xf0\x9f\x98\x80", "SURF", "''", "{x}",
+        "' or PartitionKey ne '", "$filter=x"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        struct hosted h;
+        char *month = mem_format("%s_2024", NAMES[i]);
+        char *properties = mem_format("\"Channel\":\"%s\"", NAMES[i]);
+
+        nested_tables(&h);
+        hosted_put(&h, "Channels", NAMES[i], "", NULL);
+        hosted_put(&h, "Channels", "Other", "", NULL);
+        hosted_put(&h, "Blogs", NAMES[i], "b", NULL);
+        hosted_put(&h, "Blogs", "Other", "b", NULL);
+        hosted_put(&h, "ByMonth", month, "b", properties);
+        hosted_put(&h, "ByMonth", "Other_2024", "b", "\"Channel\":\"Other\"");
+        assert_int_equal(hosted_run(&h, "nested", NAMES[i]), RUN_SUCCEEDED);
+        assert_string_equal(hosted_dump(&h, "Channels"), "Other/ ");
+        assert_string_equal(hosted_dump(&h, "Blogs"), "Other/b ");
+        assert_string_equal(hosted_dump(&h, "ByMonth"), "Other_2024/b ");
+        hosted_done(&h);
+        mem_free(month);
+        mem_free(properties);
+    }
+}
+
+static void puts_grandchildren(struct hosted *h, const char *channel)
+{
+    hosted_put(h, "Channels", channel, "", NULL);
+    hosted_put(h, "Blogs", channel, "1", NULL);
+    hosted_put(h, "Blogs", channel, "1_1", NULL);
+    hosted_put(h, "Blogs", channel, "2", NULL);
+    hosted_put(h, "Comments", channel, "1_a", "\"Blog\":\"1\"");
+    hosted_put(h, "Comments", channel, "1_1_a", "\"Blog\":\"1_1\"");
+    hosted_put(h, "Comments", channel, "3_a", "\"Blog\":\"3\"");
+    hosted_put(h, "Likes", channel, "x", "\"Comment\":\"1_a\"");
+    hosted_put(h, "Likes", channel, "y", "\"Comment\":\"3_a\"");
+}
+
+static void deletes_grandchildren_and_nobody_elses(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    nested_tables(&h);
+    puts_grandchildren(&h, "News");
+    puts_grandchildren(&h, "Sport");
+    assert_int_equal(hosted_run(&h, "nested", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Channels"), "Sport/ ");
+    assert_string_equal(hosted_dump(&h, "Blogs"), "Sport/1 Sport/1_1 Sport/2 ");
+    /* Comments of a blog that is not there belong to nothing. */
+    assert_string_equal(hosted_dump(&h, "Comments"),
+        "News/3_a Sport/1_1_a Sport/1_a Sport/3_a ");
+    assert_string_equal(hosted_dump(&h, "Likes"), "News/y Sport/x Sport/y ");
+    hosted_done(&h);
+}
+
+static void finds_grandchildren_that_came_before_the_last_look(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    nested_tables(&h);
+    puts_grandchildren(&h, "News");
+    assert_int_equal(hosted_attempt(&h, "nested", "News"), RUN_WAITING);
+    assert_true(hosted_has(&h, "Blogs", "News", "2"));
+    assert_false(hosted_has(&h, "Likes", "News", "x"));
+    hosted_put(&h, "Comments", "News", "2_late", "\"Blog\":\"2\"");
+    hosted_put(&h, "Likes", "News", "late", "\"Comment\":\"2_late\"");
+    assert_int_equal(hosted_run(&h, "nested", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Blogs"), "");
+    assert_string_equal(hosted_dump(&h, "Comments"), "News/3_a ");
+    assert_string_equal(hosted_dump(&h, "Likes"), "News/y ");
+    hosted_done(&h);
+}
+
+static void parent_is_tombstoned_until_the_last_look(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    nested_tables(&h);
+    hosted_put(&h, "Channels", "News", "", "\"Name\":\"n\"");
+    hosted_put(&h, "Blogs", "News", "1", NULL);
+    assert_int_equal(hosted_attempt(&h, "nested", "News"), RUN_WAITING);
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    assert_true(h.resumes_ticks > h.requested_ticks + 49 * TICKS_PER_MS);
+    assert_int_equal(hosted_run(&h, "nested", "News"), RUN_SUCCEEDED);
+    assert_false(hosted_has(&h, "Channels", "News", ""));
+    hosted_done(&h);
+}
+
+static void parent_and_children_may_share_a_table(void **state)
+{
+    static const char ONE[] =
+        "one:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n"
+        "    parent: {table: All, partition_key: \"{channel}\", row_key: "
+        "\"{channel}\", tombstone: {Gone: 1}}\n"
+        "    settle: 0s\n"
+        "    children:\n"
+        "      - {table: All, partition_key: \"{channel}\"}\n";
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, ONE);
+    hosted_table(&h, "All");
+    hosted_fill(&h, "All", "a", 150);
+    hosted_put(&h, "All", "a", "a", NULL);
+    hosted_put(&h, "All", "ab", "a", NULL);
+    assert_int_equal(hosted_run(&h, "one", "a"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "All"), "ab/a ");
+    hosted_done(&h);
+}
+
+static void absent_parent_is_held_by_a_bare_tombstone(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    nested_tables(&h);
+    hosted_put(&h, "Blogs", "News", "1", NULL);
+    assert_int_equal(hosted_attempt(&h, "nested", "News"), RUN_WAITING);
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    assert_int_equal(hosted_run(&h, "nested", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    assert_string_equal(hosted_dump(&h, "Blogs"), "");
+    hosted_done(&h);
+}
+
+static void spares_a_parent_created_after_the_request(void **state)
+{
+    char time[TEXT_TIME_MAX];
+    struct hosted h;
+    char *created;
+
+    (void)state;
+    flat_tables(&h);
+    created = mem_format(
+        "\"CreatedOn@odata.type\":\"Edm.DateTime\",\"CreatedOn\":\"%s\"",
+        text_from_ticks(h.requested_ticks + TICKS_PER_S, time));
+    hosted_put(&h, "Channels", "News", "", created);
+    hosted_fill(&h, "Blogs", "News", 5);
+    assert_int_equal(hosted_run(&h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&h, "Blogs"), 5);
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+
+    hosted_forget(&h, "r2"); /* asked for after it was created */
+    h.requested_ticks += TICKS_PER_S;
+    assert_int_equal(hosted_run(&h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&h, "Blogs"), 0);
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    hosted_done(&h);
+    mem_free(created);
+}
+
+static void gives_way_to_a_parent_made_anew_meanwhile(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    nested_tables(&h);
+    hosted_put(&h, "Channels", "News", "", NULL);
+    hosted_put(&h, "Blogs", "News", "1", NULL);
+    assert_int_equal(hosted_attempt(&h, "nested", "News"), RUN_WAITING);
+    hosted_remove(&h, "Channels", "News", "");
+    hosted_put(&h, "Channels", "News", "", "\"New\":true");
+    assert_int_equal(hosted_run(&h, "nested", "News"), RUN_SUCCEEDED);
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    assert_true(hosted_has(&h, "Blogs", "News", "1"));
+    hosted_done(&h);
+}
+
+static void resumed_in_the_last_phase_spares_the_name_in_new_use(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    flat_tables(&h);
+    hosted_put(&h, "Channels", "News", "", "\"New\":true");
+    hosted_fill(&h, "Blogs", "News", 3);
+    h.phase = mem_format("parent");
+    assert_int_equal(hosted_run(&h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&h, "Blogs"), 3);
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    hosted_done(&h);
+}
+
+static void waits_while_another_run_holds_the_parent(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    flat_tables(&h);
+    hosted_put(&h, "Channels", "News", "",
+        "\"Deleted\":true,\"TablewardRun\":\"flat/other\"");
+    hosted_fill(&h, "Blogs", "News", 3);
+    h.other_open = true;
+    assert_int_equal(hosted_attempt(&h, "flat", "News"), RUN_WAITING);
+    assert_int_equal(hosted_count(&h, "Blogs"), 3);
+    h.other_open = false; /* it failed, or was cancelled */
+    assert_int_equal(hosted_run(&h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&h, "Blogs"), 0);
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    hosted_done(&h);
+}
+
+static void refuses_more_than_allowed_before_writing_anything(void **state)
+{
+    static const char LIMITED[] =
+        "limited:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n" PARENT "    settle: 0s\n"
+        "    refuse_above: 10\n"
+        "    children:\n"
+        "      - {table: Blogs, partition_key: \"{channel}\"}\n";
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, LIMITED);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Blogs");
+    hosted_put(&h, "Channels", "News", "", NULL);
+    hosted_fill(&h, "Blogs", "News", 11);
+    assert_int_equal(hosted_run(&h, "limited", "News"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "more than 10"));
+    assert_int_equal(hosted_count(&h, "Blogs"), 11);
+    hosted_remove(&h, "Blogs", "News", "b00000");
+    assert_int_equal(hosted_run(&h, "limited", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&h, "Blogs"), 0);
+    hosted_done(&h);
+}
+
+static void missing_table_fails_the_run_by_name(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, FLAT);
+    assert_int_equal(hosted_run(&h, "flat", "News"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "Channels"));
+    hosted_table(&h, "Channels");
+    assert_int_equal(hosted_run(&h, "flat", "News"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "Blogs"));
+    hosted_done(&h);
+}
+
+static void prefix_that_renders_empty_fails_the_run(void **state)
+{
+    static const char PREFIX[] =
+        "prefix:\n"
+        "    kind: cascade-delete\n"
+        "    args: [{channel: {allow_empty: true}}]\n"
+        "    parent: {table: Channels, partition_key: \"p{channel}\", "
+        "row_key: \"\", tombstone: {Deleted: true}}\n"
+        "    settle: 0s\n"
+        "    children:\n"
+        "      - {table: Blogs, partition_key_prefix: \"{channel}\"}\n";
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, PREFIX);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Blogs");
+    hosted_fill(&h, "Blogs", "News", 3);
+    assert_int_equal(hosted_run(&h, "prefix", ""), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "empty"));
+    assert_int_equal(hosted_count(&h, "Blogs"), 3);
+    hosted_done(&h);
+}
+
+static void entity_without_a_needed_property_is_told_and_kept(void **state)
+{
+    static const char NEEDS[] =
+        "needs:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n" PARENT "    settle: 0s\n"
+        "    children:\n"
+        "      - table: Blogs\n"
+        "        partition_key: \"{channel}\"\n"
+        "        children:\n"
+        "          - {table: Comments, partition_key: \"{Thread}\"}\n";
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, NEEDS);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Blogs");
+    hosted_table(&h, "Comments");
+    hosted_put(&h, "Channels", "News", "", NULL);
+    hosted_put(&h, "Blogs", "News", "bad", NULL);
+    hosted_put(&h, "Blogs", "News", "good", "\"Thread\":\"t\"");
+    hosted_put(&h, "Comments", "t", "1", NULL);
+    assert_int_equal(hosted_run(&h, "needs", "News"), RUN_FAILED);
+    assert_non_null(strstr(h.failed_why, "Blogs News/bad"));
+    assert_non_null(strstr(h.failed_why, "Thread"));
+    assert_int_equal(h.failed, 1);
+    assert_string_equal(hosted_dump(&h, "Comments"), "");
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    assert_true(hosted_has(&h, "Blogs", "News", "bad"));
+    hosted_done(&h);
+}
+
+/* Stop at the k-th time it is asked, begin again with what was saved. */
+static void run_with_stops(struct hosted *h, unsigned seed)
+{
+    enum run_end end;
+    unsigned attempts = 0;
+
+    do {
+        h->stop_after = rand_r(&seed) % (2 + attempts / 4);
+        h->took_over = rand_r(&seed) % 2;
+        end = hosted_attempt(h, "nested", "News");
+        assert_true(attempts++ < 10000);
+        if (end == RUN_WAITING && rand_r(&seed) % 2)
+            end = hosted_run(h, "nested", "News");
+    } while (end == RUN_STOPPED || end == RUN_WAITING);
+    assert_int_equal(end, RUN_SUCCEEDED);
+}
+
+static void fill_randomly(struct hosted *h, const char *channel, unsigned *seed)
+{
+    hosted_put(h, "Channels", channel, "", NULL);
+    for (unsigned blog = 0; blog < (unsigned)rand_r(seed) % 8; blog++) {
+        char blog_key[16];
+
+        snprintf(blog_key, sizeof(blog_key), "b%u", blog);
+        hosted_put(h, "Blogs", channel, blog_key, NULL);
+        for (unsigned i = 0; i < (unsigned)rand_r(seed) % 6; i++) {
+            char key[32], link[64];
+
+            snprintf(key, sizeof(key), "%s_%u", blog_key, i);
+            snprintf(link, sizeof(link), "\"Blog\":\"%s\"", blog_key);
+            hosted_put(h, "Comments", channel, key, link);
+            snprintf(link, sizeof(link), "\"Comment\":\"%s\"", key);
+            for (unsigned like = 0; like < (unsigned)rand_r(seed) % 3; like++) {
+                char like_key[48];
+
+                snprintf(like_key, sizeof(like_key), "%s_%u", key, like);
+                hosted_put(h, "Likes", channel, like_key, link);
+            }
+        }
+    }
+}
+
+static void stopped_anywhere_and_resumed_it_ends_the_same(void **state)
+{
+    static const char *const TABLES[] = {
+        "Channels", "Blogs", "Comments", "Likes", "ByMonth"};
+
+    (void)state;
+    for (unsigned seed = 1; seed <= 40; seed++) {
+        const char *expected[5];
+        struct hosted model, h;
+        unsigned random = seed;
+
+        nested_tables(&model);
+        fill_randomly(&model, "New", &random);
+        fill_randomly(&model, "News2", &random);
+        for (size_t i = 0; i < 5; i++)
+            expected[i] = hosted_dump(&model, TABLES[i]);
+        random = seed;
+        nested_tables(&h);
+        fill_randomly(&h, "New", &random);
+        fill_randomly(&h, "News2", &random);
+        fill_randomly(&h, "News", &random);
+        run_with_stops(&h, seed);
+        for (size_t i = 0; i < 5; i++)
+            assert_string_equal(hosted_dump(&h, TABLES[i]), expected[i]);
+        hosted_done(&model);
+        hosted_done(&h);
+    }
+}
+
+static void checkpoint_that_is_not_ours_starts_over(void **state)
+{
+    static const char *const CHECKPOINTS[] = {"", "{", "[]", "{\"version\":2}",
+        "{\"version\":1,\"laid\":-5,\"path\":{}}",
+        "{\"version\":1,\"path\":[{\"rule\":99,\"found\":true,\"done\":[\"a\","
+        "\"b\"]}]}",
+        "{\"version\":1,\"path\":[{\"rule\":0,\"found\":1}]}"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(CHECKPOINTS) / sizeof(CHECKPOINTS[0]); i++) {
+        struct hosted h;
+
+        nested_tables(&h);
+        puts_grandchildren(&h, "News");
+        h.checkpoint = mem_format("%s", CHECKPOINTS[i]);
+        assert_int_equal(hosted_run(&h, "nested", "News"), RUN_SUCCEEDED);
+        assert_string_equal(hosted_dump(&h, "Blogs"), "");
+        hosted_done(&h);
+    }
+}
+
+static void archive_holds_every_entity_that_was_deleted(void **state)
+{
+    static const char ARCHIVED[] =
+        "archived:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n" PARENT "    settle: 0s\n"
+        "    archive: kept\n"
+        "    children:\n"
+        "      - table: Blogs\n"
+        "        partition_key: \"{channel}\"\n"
+        "        children:\n"
+        "          - {table: Comments, partition_key: \"{RowKey}\"}\n";
+    struct hosted h;
+    char line[512];
+    char *command;
+    FILE *pipe;
+
+    (void)state;
+    hosted_init(&h, ARCHIVED);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Blogs");
+    hosted_table(&h, "Comments");
+    hosted_put(&h, "Channels", "News", "", "\"Name\":\"n\"");
+    hosted_put(&h, "Blogs", "News", "1", "\"Text\":\"t\"");
+    hosted_put(&h, "Comments", "1", "c", "\"N\":7");
+    assert_int_equal(hosted_run(&h, "archived", "News"), RUN_SUCCEEDED);
+    command = mem_format("cd %s/kept/archived/r1 && cat *Blogs* *Channels* "
+                         "*Comments*",
+        h.folder);
+    pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_non_null(fgets(line, sizeof(line), pipe));
+    assert_string_equal(
+        line, "{\"PartitionKey\":\"News\",\"RowKey\":\"1\",\"Text\":\"t\"}\n");
+    assert_non_null(fgets(line, sizeof(line), pipe));
+    assert_string_equal(
+        line, "{\"PartitionKey\":\"News\",\"RowKey\":\"\",\"Name\":\"n\"}\n");
+    assert_non_null(fgets(line, sizeof(line), pipe));
+    assert_string_equal(
+        line, "{\"PartitionKey\":\"1\",\"RowKey\":\"c\",\"N\":7}\n");
+    assert_null(fgets(line, sizeof(line), pipe));
+    pclose(pipe);
+    mem_free(command);
+    hosted_done(&h);
+}
+
+static void estimate_counts_and_writes_nothing(void **state)
+{
+    struct job_estimate estimate;
+    struct hosted h;
+
+    (void)state;
+    nested_tables(&h);
+    puts_grandchildren(&h, "News");
+    assert_int_equal(hosted_estimate(&h, "nested", "News", &estimate), TW_OK);
+    assert_int_equal(estimate.table_count, 4);
+    assert_string_equal(estimate.tables[0].table, "Blogs");
+    assert_int_equal(estimate.tables[0].entities, 3);
+    assert_int_equal(estimate.tables[0].batches, 1);
+    assert_string_equal(estimate.tables[0].first_keys[0], "News/1");
+    assert_int_equal(estimate.tables[1].entities, 2);
+    assert_int_equal(estimate.tables[2].entities, 1);
+    assert_int_equal(estimate.tables[3].entities, 0);
+    assert_null(estimate.note);
+    arena_done(&estimate.arena);
+    assert_int_equal(hosted_count(&h, "Blogs"), 3);
+    assert_int_equal(hosted_estimate(&h, "nested", "Nobody", &estimate), TW_OK);
+    assert_non_null(strstr(estimate.note, "does not exist"));
+    arena_done(&estimate.arena);
+    assert_false(hosted_has(&h, "Channels", "Nobody", ""));
+    hosted_done(&h);
+}
+
+static void accept_refuses_arguments_that_make_forbidden_keys(void **state)
+{
+    static const char *const BAD[] = {"a/b", "a\\b", "a#b", "a?b", "a\tb",
+        "a\x7f"
+        "b"};
+    const struct job *job;
+    struct hosted h;
+    struct err err;
+
+    (void)state;
+    nested_tables(&h);
+    job = jobs_find(&h.jobs, slice_of("nested"));
+    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
+        struct slice value = slice_of(BAD[i]);
+        struct run_args args = {1, &job->args[0].name, &value};
+
+        assert_int_equal(job->kind->accept(job, &args, &err), TW_INVALID);
+        assert_non_null(strstr(err.text, "PartitionKey"));
+    }
+    {
+        struct slice value = slice_of("O'Brien");
+        struct run_args args = {1, &job->args[0].name, &value};
+
+        assert_int_equal(job->kind->accept(job, &args, &err), TW_OK);
+    }
+    hosted_done(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deletes_every_blog_whatever_their_number),
+        cmocka_unit_test(takes_names_as_values_never_as_syntax),
+        cmocka_unit_test(deletes_grandchildren_and_nobody_elses),
+        cmocka_unit_test(finds_grandchildren_that_came_before_the_last_look),
+        cmocka_unit_test(parent_is_tombstoned_until_the_last_look),
+        cmocka_unit_test(parent_and_children_may_share_a_table),
+        cmocka_unit_test(absent_parent_is_held_by_a_bare_tombstone),
+        cmocka_unit_test(spares_a_parent_created_after_the_request),
+        cmocka_unit_test(gives_way_to_a_parent_made_anew_meanwhile),
+        cmocka_unit_test(resumed_in_the_last_phase_spares_the_name_in_new_use),
+        cmocka_unit_test(waits_while_another_run_holds_the_parent),
+        cmocka_unit_test(refuses_more_than_allowed_before_writing_anything),
+        cmocka_unit_test(missing_table_fails_the_run_by_name),
+        cmocka_unit_test(prefix_that_renders_empty_fails_the_run),
+        cmocka_unit_test(entity_without_a_needed_property_is_told_and_kept),
+        cmocka_unit_test(stopped_anywhere_and_resumed_it_ends_the_same),
+        cmocka_unit_test(checkpoint_that_is_not_ours_starts_over),
+        cmocka_unit_test(archive_holds_every_entity_that_was_deleted),
+        cmocka_unit_test(estimate_counts_and_writes_nothing),
+        cmocka_unit_test(accept_refuses_arguments_that_make_forbidden_keys),
+    };
+
+    log_set(LOG_ERROR, LOG_TEXT);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
