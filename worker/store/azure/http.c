@@ -41,6 +41,7 @@ struct transfer {
     unsigned sendings; /* how often libcurl was about to send */
     bool stopped;      /* the fence was shut in the last moment */
     bool too_large;    /* the body was */
+    bool head_ended;   /* the empty line behind the fields has come */
     size_t field_bytes;
     char error[CURL_ERROR_SIZE];
 };
@@ -185,6 +186,9 @@ static size_t take_field(char *at, size_t size, size_t count, void *arg)
         return 0;
     if (len >= 5 && memcmp(at, "HTTP/", 5) == 0) {
         transfer->answer->field_count = 0;
+        transfer->head_ended = false;
+    } else if (at[0] == '\r' || at[0] == '\n') {
+        transfer->head_ended = true;
     } else if (colon != NULL) {
         size_t name_len = (size_t)(colon - at);
 
@@ -316,8 +320,10 @@ static enum tw_err fail_sent(const struct transfer *transfer, const char *peer,
 static enum tw_err outcome(CURL *handle, const struct transfer *transfer,
     const char *peer, CURLcode result, struct err *err)
 {
-    if (result == CURLE_OK)
+    if (result == CURLE_OK && transfer->head_ended)
         return TW_OK;
+    if (result == CURLE_OK) /* libcurl takes a close within the fields */
+        result = CURLE_PARTIAL_FILE;
     if (transfer->stopped)
         return err_fail(err, TW_STOPPED,
             "not sent: the time in which this may be done has run out");

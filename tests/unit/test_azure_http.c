@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+/* One attempt is one request, whatever happens to the connection; and the
+ * outcome says no more than is known. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/support/http_script.h"
+#include "worker/base/world.h"
+#include "worker/store/azure/http.h"
+#include "worker/store/fence.h"
+
+#define STEPS(...)                                                             \
+    (const struct script_step[])                                               \
+    {                                                                          \
+        __VA_ARGS__                                                            \
+    }
+
+static const char ok[] = "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 "
+                         "GMT\r\nContent-Length: 5\r\n\r\nhello";
+
+/* A client, and the server it talks to. */
+struct bench {
+    struct http_script *script;
+    struct http *http;
+    struct http_answer answer;
+    struct err err;
+    char url[64], peer[64];
+};
+
+static void bench_open(
+    struct bench *bench, const struct script_step *steps, size_t count)
+{
+    bench->script = http_script_start(steps, count);
+    bench->http = http_new();
+    http_answer_init(&bench->answer);
+    bench->err.text[0] = '\0';
+    snprintf(bench->url, sizeof(bench->url), "http://127.0.0.1:%d/a?b=%%2Fc",
+        http_script_port(bench->script));
+    snprintf(bench->peer, sizeof(bench->peer), "127.0.0.1 port %d",
+        http_script_port(bench->script));
+}
+
+static enum tw_err send_fenced(struct bench *bench, const char *method,
+    const char *body, const struct fence *fence)
+{
+    const struct http_header headers[] = {
+        {"Accept", "application/json"}, {"Content-Type", "text/x"}};
+    struct http_request request = {
+        .method = method,
+        .url = bench->url,
+        .peer = bench->peer,
+        .no_proxy = true,
+        .headers = headers,
+        .header_count = body != NULL ? 2 : 1,
+        .body = slice_of(body),
+        .max_answer_bytes = 1000,
+    };
+
+    return http_send(bench->http, &request, fence, &bench->answer, &bench->err);
+}
+
+static enum tw_err send_once(
+    struct bench *bench, const char *method, const char *body)
+{
+    return send_fenced(bench, method, body, NULL);
+}
+
+/* Closes the client first, so that the server sees the end of everything. */
+static void bench_end(struct bench *bench, size_t requests)
+{
+    http_free(bench->http);
+    http_script_end(bench->script);
+    assert_int_equal(http_script_requests(bench->script), requests);
+}
+
+static void bench_done(struct bench *bench)
+{
+    http_answer_done(&bench->answer);
+    http_script_free(bench->script);
+}
+
+/* One request over a fresh connection, and what comes of it. */
+static void check_outcome(
+    struct script_step step, enum tw_err expected, const char *says)
+{
+    struct bench bench;
+    enum tw_err code;
+
+    bench_open(&bench, &step, 1);
+    code = send_once(&bench, "POST", "body");
+    if (code != expected || strstr(bench.err.text, says) == NULL)
+        fail_msg(
+            "%s: '%s', expected '%s'", err_name(code), bench.err.text, says);
+    assert_true(bench.answer.sent_ms > 0);
+    bench_end(&bench, 1);
+    bench_done(&bench);
+}
+
+static void request_leaves_as_it_is_described(void **state)
+{
+    struct bench bench;
+    char expected[512];
+
+    (void)state;
+    bench_open(&bench,
+        STEPS({SCRIPT_ANSWER, ok, 0}, {SCRIPT_ANSWER, ok, 0},
+            {SCRIPT_ANSWER, ok, 0}),
+        3);
+    assert_int_equal(send_once(&bench, "GET", NULL), TW_OK);
+    assert_int_equal(send_once(&bench, "PATCH", "12345"), TW_OK);
+    assert_int_equal(send_once(&bench, "PUT", NULL), TW_OK);
+    bench_end(&bench, 3);
+    assert_int_equal(http_script_connections(bench.script), 1);
+    snprintf(expected, sizeof(expected),
+        "GET /a?b=%%2Fc HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+        "Accept: application/json\r\n\r\n",
+        http_script_port(bench.script));
+    assert_string_equal(http_script_request(bench.script, 0), expected);
+    snprintf(expected, sizeof(expected),
+        "PATCH /a?b=%%2Fc HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+        "Accept: application/json\r\nContent-Type: text/x\r\n"
+        "Content-Length: 5\r\n\r\n12345",
+        http_script_port(bench.script));
+    assert_string_equal(http_script_request(bench.script, 1), expected);
+    snprintf(expected, sizeof(expected),
+        "PUT /a?b=%%2Fc HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+        "Accept: application/json\r\nContent-Length: 0\r\n\r\n",
+        http_script_port(bench.script));
+    assert_string_equal(http_script_request(bench.script, 2), expected);
+    bench_done(&bench);
+}
+
+static void large_body_is_sent_without_asking_first(void **state)
+{
+    struct bench bench;
+    size_t len = 4 * 1024 * 1024;
+    char *body = malloc(len + 1);
+
+    (void)state;
+    memset(body, 'x', len);
+    body[len] = '\0';
+    bench_open(&bench, STEPS({SCRIPT_ANSWER, ok, 0}), 1);
+    assert_int_equal(send_once(&bench, "POST", body), TW_OK);
+    bench_end(&bench, 1);
+    assert_null(strstr(http_script_request(bench.script, 0), "Expect"));
+    assert_true(strlen(http_script_request(bench.script, 0)) > len);
+    bench_done(&bench);
+    free(body);
+}
+
+static void answer_is_read_whole(void **state)
+{
+    static const char chunked[] =
+        "HTTP/1.1 100 Continue\r\nX: early\r\n\r\n"
+        "HTTP/1.1 409 Conflict\r\nX-MS-Error-Code:  EntityAlreadyExists \r\n"
+        "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
+    struct bench bench;
+
+    (void)state;
+    bench_open(
+        &bench, STEPS({SCRIPT_ANSWER, chunked, 0}, {SCRIPT_ANSWER, ok, 0}), 2);
+    assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
+    assert_int_equal(bench.answer.status, 409);
+    assert_true(slice_is(http_answer_field(&bench.answer, "x-ms-error-code"),
+        "EntityAlreadyExists"));
+    assert_int_equal(http_answer_field(&bench.answer, "X").len, 0);
+    assert_string_equal(buf_text(&bench.answer.body), "hello");
+    assert_int_equal(send_once(&bench, "GET", NULL), TW_OK);
+    assert_int_equal(bench.answer.status, 200);
+    assert_int_equal(
+        http_answer_field(&bench.answer, "x-ms-error-code").len, 0);
+    assert_string_equal(buf_text(&bench.answer.body), "hello");
+    bench_end(&bench, 2);
+    bench_done(&bench);
+}
+
+static void redirect_is_an_answer_and_not_followed(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench,
+        STEPS({SCRIPT_ANSWER,
+            "HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n",
+            0}),
+        1);
+    assert_int_equal(send_once(&bench, "GET", NULL), TW_OK);
+    assert_int_equal(bench.answer.status, 302);
+    bench_end(&bench, 1);
+    bench_done(&bench);
+}
+
+static void reset_or_close_before_an_answer_is_unknown(void **state)
+{
+    (void)state;
+    check_outcome(
+        (struct script_step){SCRIPT_RESET, NULL, 0}, TW_UNKNOWN, "sent to");
+    check_outcome(
+        (struct script_step){SCRIPT_LAST, NULL, 0}, TW_UNKNOWN, "sent to");
+}
+
+static void answer_cut_off_anywhere_is_unknown(void **state)
+{
+    static const char chunked[] =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
+
+    (void)state;
+    for (size_t len = 1; len < strlen(ok); len += 7)
+        check_outcome(
+            (struct script_step){SCRIPT_LAST, ok, len}, TW_UNKNOWN, "sent to");
+    /* All but the line end that closes the last chunk. */
+    for (size_t len = 1; len < strlen(chunked) - 4; len += 7)
+        check_outcome((struct script_step){SCRIPT_LAST, chunked, len},
+            TW_UNKNOWN, "sent to");
+}
+
+static void garbage_is_unknown(void **state)
+{
+    (void)state;
+    check_outcome((struct script_step){SCRIPT_LAST, "garbage\r\n\r\n", 0},
+        TW_UNKNOWN, "sent to");
+    check_outcome((struct script_step){SCRIPT_LAST, "\x16\x03\x01\x02", 0},
+        TW_UNKNOWN, "sent to");
+}
+
+/* libcurl would send again over a new connection. */
+static void dead_kept_connection_is_one_request(void **state)
+{
+    static const char *const methods[] = {"GET", "POST", "PUT", "DELETE"};
+    static const enum script_act deaths[] = {SCRIPT_LAST, SCRIPT_RESET};
+
+    (void)state;
+    for (size_t i = 0; i < 8; i++) {
+        const struct script_step steps[] = {
+            {SCRIPT_ANSWER, ok, 0},
+            {deaths[i % 2], NULL, 0},
+            {SCRIPT_ANSWER, ok, 0},
+        };
+        const char *body = i / 2 == 0 ? NULL : "b";
+        struct bench bench;
+
+        bench_open(&bench, steps, 3);
+        assert_int_equal(send_once(&bench, methods[i / 2], body), TW_OK);
+        assert_int_equal(send_once(&bench, methods[i / 2], body), TW_UNKNOWN);
+        assert_non_null(strstr(bench.err.text, "sent to"));
+        bench_end(&bench, 2);
+        bench_done(&bench);
+    }
+}
+
+/* ... and the one after it goes over a new connection. */
+static void dead_connection_is_not_used_again(void **state)
+{
+    const struct script_step steps[] = {
+        {SCRIPT_ANSWER, ok, 0},
+        {SCRIPT_LAST, NULL, 0},
+        {SCRIPT_ANSWER, ok, 0},
+    };
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, steps, 3);
+    assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
+    assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
+    assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
+    bench_end(&bench, 3);
+    bench_done(&bench);
+}
+
+static void unreachable_is_not_sent(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t len = sizeof(address);
+    int taken = socket(AF_INET, SOCK_STREAM, 0); /* bound, not listening */
+    char expected[128];
+    struct bench bench;
+
+    (void)state;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(taken, (struct sockaddr *)&address, len), 0);
+    getsockname(taken, (struct sockaddr *)&address, &len);
+    bench_open(&bench, NULL, 0);
+    snprintf(bench.url, sizeof(bench.url), "http://127.0.0.1:%d/",
+        ntohs(address.sin_port));
+    snprintf(bench.peer, sizeof(bench.peer), "127.0.0.1 port %d",
+        ntohs(address.sin_port));
+    assert_int_equal(send_once(&bench, "POST", "b"), TW_BUSY);
+    snprintf(expected, sizeof(expected),
+        "cannot connect to %s: Connection refused", bench.peer);
+    assert_string_equal(bench.err.text, expected);
+    assert_int_equal(bench.answer.sent_ms, 0);
+    bench_end(&bench, 0);
+    bench_done(&bench);
+    close(taken);
+}
+
+/* Its first flight is no request: it has no empty line. */
+static void failed_tls_is_not_sent(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, NULL, 0);
+    /* The listener is up, but its thread will wait for an empty line until
+     * the client has given up. */
+    struct fence fence;
+
+    fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MIN_MS);
+    snprintf(bench.url, sizeof(bench.url), "https://127.0.0.1:%d/",
+        http_script_port(bench.script));
+    assert_int_equal(send_fenced(&bench, "POST", "b", &fence), TW_BUSY);
+    assert_non_null(strstr(bench.err.text, "cannot connect to"));
+    assert_int_equal(bench.answer.sent_ms, 0);
+    bench_end(&bench, 0);
+    bench_done(&bench);
+}
+
+static void shut_fence_stops_the_last_moment(void **state)
+{
+    struct bench bench;
+    struct fence fence;
+
+    (void)state;
+    fence_init(&fence, WORLD_NEVER, 5000);
+    fence_shut(&fence);
+    bench_open(&bench, NULL, 0);
+    assert_int_equal(send_fenced(&bench, "POST", "b", &fence), TW_STOPPED);
+    assert_int_equal(bench.answer.sent_ms, 0);
+    bench_end(&bench, 0);
+    bench_done(&bench);
+}
+
+static void silence_is_unknown_after_the_fence_s_time(void **state)
+{
+    struct bench bench;
+    struct fence fence;
+    int64_t begun_ms = world_boot_ms();
+
+    (void)state;
+    fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MIN_MS);
+    bench_open(&bench, STEPS({SCRIPT_SILENT, NULL, 0}), 1);
+    assert_int_equal(send_fenced(&bench, "POST", "b", &fence), TW_UNKNOWN);
+    assert_non_null(strstr(bench.err.text, "no answer came in time"));
+    assert_true(world_boot_ms() - begun_ms >= FENCE_REQUEST_MIN_MS);
+    assert_true(world_boot_ms() - begun_ms < 10 * FENCE_REQUEST_MIN_MS);
+    bench_end(&bench, 1);
+    bench_done(&bench);
+}
+
+static void answers_are_bounded(void **state)
+{
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 1024 * 1024);
+    buf_add_text(&text, "HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n");
+    for (int i = 0; i < 1001; i++)
+        buf_add_char(&text, 'x');
+    check_outcome((struct script_step){SCRIPT_LAST, buf_text(&text), 0},
+        TW_TOO_LARGE, "larger than 1000 bytes");
+    buf_clear(&text);
+    buf_add_text(&text, "HTTP/1.1 200 OK\r\n");
+    for (int i = 0; i < 1100; i++)
+        buf_add_format(&text, "X-Field-%d: %060d\r\n", i, i);
+    buf_add_text(&text, "Content-Length: 0\r\n\r\n");
+    check_outcome((struct script_step){SCRIPT_LAST, buf_text(&text), 0},
+        TW_UNKNOWN, "sent to");
+    buf_done(&text);
+}
+
+/* ---- several threads ---- */
+
+#define THREADS 6
+#define PER_THREAD 20
+
+static void send_many(void *arg)
+{
+    struct bench *bench = arg;
+    struct bench own = *bench;
+
+    http_answer_init(&own.answer);
+    for (int i = 0; i < PER_THREAD; i++)
+        if (send_once(&own, "POST", "b") != TW_OK)
+            abort();
+    http_answer_done(&own.answer);
+}
+
+static void several_threads_may_send(void **state)
+{
+    static const char last[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n"
+                               "Content-Length: 0\r\n\r\n";
+    struct script_step steps[THREADS * PER_THREAD];
+    struct world_thread threads[THREADS];
+    struct bench bench;
+
+    (void)state;
+    for (size_t i = 0; i < THREADS * PER_THREAD; i++)
+        steps[i] = (struct script_step){SCRIPT_LAST, last, 0};
+    bench_open(&bench, steps, THREADS * PER_THREAD);
+    for (size_t i = 0; i < THREADS; i++)
+        world_start(&threads[i], "sender", send_many, &bench);
+    for (size_t i = 0; i < THREADS; i++)
+        world_join(&threads[i]);
+    bench_end(&bench, THREADS * PER_THREAD);
+    bench_done(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(request_leaves_as_it_is_described),
+        cmocka_unit_test(large_body_is_sent_without_asking_first),
+        cmocka_unit_test(answer_is_read_whole),
+        cmocka_unit_test(redirect_is_an_answer_and_not_followed),
+        cmocka_unit_test(reset_or_close_before_an_answer_is_unknown),
+        cmocka_unit_test(answer_cut_off_anywhere_is_unknown),
+        cmocka_unit_test(garbage_is_unknown),
+        cmocka_unit_test(dead_kept_connection_is_one_request),
+        cmocka_unit_test(dead_connection_is_not_used_again),
+        cmocka_unit_test(unreachable_is_not_sent),
+        cmocka_unit_test(failed_tls_is_not_sent),
+        cmocka_unit_test(shut_fence_stops_the_last_moment),
+        cmocka_unit_test(silence_is_unknown_after_the_fence_s_time),
+        cmocka_unit_test(answers_are_bounded),
+        cmocka_unit_test(several_threads_may_send),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
