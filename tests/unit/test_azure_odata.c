@@ -263,7 +263,8 @@ static void entity_that_makes_no_sense_is_invalid(void **state)
     static const char *const entities[] = {
         "{\"PartitionKey\":\"p\"}",
         "{\"PartitionKey\":\"p\",\"RowKey\":5}",
-        "{\"PartitionKey\":\"p\",\"RowKey\":\"\",\"N@odata.type\":\"Edm.X\"}",
+        "{\"PartitionKey\":\"\",\"RowKey\":\"\",\"N@odata.type\":\"X\",\"N\":"
+        "1}",
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":1,\"N\":2}",
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":99999999999}",
     };
