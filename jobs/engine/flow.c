@@ -242,12 +242,17 @@ static void on_refused(struct flow *flow, struct pack *pack)
     settle_pack(flow, pack);
 }
 
-static void on_last_word(struct flow *flow, struct pack *pack)
+static void break_on_answer(struct flow *flow, const struct pack *pack)
 {
     struct err why = pack->task.last.err;
 
     err_prefix(&why, "table %s", pack->table);
     break_flow(flow, pack->task.outcome, why.text);
+}
+
+static void on_last_word(struct flow *flow, struct pack *pack)
+{
+    break_on_answer(flow, pack);
     pack_free(pack);
 }
 
@@ -301,7 +306,7 @@ static void on_met(struct flow *flow, struct pack *pack)
     if (pack->rounds >= ROUNDS_MAX)
         give_up_stubborn(pack);
     if (!again)
-        break_flow(flow, TW_UNKNOWN, pack->task.last.err.text);
+        break_on_answer(flow, pack);
     settle_pack(flow, pack);
 }
 

@@ -325,14 +325,24 @@ static enum tw_err resolve_named(
     return read_one(r, entry, err);
 }
 
+/* The index of the operation that was refused, or pack->count. */
+static size_t named_of(const struct pack *pack)
+{
+    if (pack->task.outcome == TW_UNKNOWN)
+        return pack->count;
+    if (pack->count == 1)
+        return 0;
+    return pack->result->failed < pack->count ? pack->result->failed
+                                              : pack->count;
+}
+
 enum tw_err resolve_pack(struct run *run, struct pack *pack, struct err *err)
 {
     struct resolving r = {.run = run, .pack = pack};
     enum tw_err outcome = pack->task.outcome, code;
-    size_t named = outcome == TW_UNKNOWN || pack->result->failed > pack->count
-                       ? pack->count
-                       : pack->result->failed;
+    size_t named = named_of(pack);
 
+    /* Nothing but its table can be missing for an insert. */
     if (named < pack->count && outcome == TW_NOT_FOUND &&
         pack->entries[named].item.operation.type == OPERATION_INSERT)
         return err_fail(

@@ -23,12 +23,12 @@ void table_put(struct store *store, const char *table,
 void table_fill(struct store *store, const char *table,
     const char *partition_key, size_t first, size_t count);
 
-/* table_write: replace the entity's Value whatever its ETag; false: there is
- * none. */
+/* table_write: replace the entity by one with that Value; false: there is
+ * none, or somebody was faster. */
 bool table_write(struct store *store, const char *table,
     const char *partition_key, const char *row_key, const char *value);
 
-/* table_delete: false: there is none. */
+/* table_delete: false as above. */
 bool table_delete(struct store *store, const char *table,
     const char *partition_key, const char *row_key);
 

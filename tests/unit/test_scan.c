@@ -258,7 +258,7 @@ static enum fault often_busy(void *ctx, enum faulty_call call, unsigned n)
 {
     (void)ctx;
     (void)call;
-    return n % 3 == 0 ? FAULT_BUSY
+    return n % 3 == 0   ? FAULT_BUSY
            : n % 3 == 1 ? FAULT_LOSE_ANSWER
                         : FAULT_NONE;
 }

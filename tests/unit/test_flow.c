@@ -1,0 +1,994 @@
+/* SPDX-License-Identifier: MIT */
+/* A flow: full batches, and every operation done or spared whatever fails. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/flow.h"
+#include "jobs/engine/run.h"
+#include "tests/support/fast_world.h"
+#include "tests/support/faulty.h"
+#include "tests/support/table.h"
+#include "worker/base/mem.h"
+#include "worker/store/lanes.h"
+
+struct scene {
+    struct store *inner;
+    struct faulty faulty;
+    struct lanes *lanes;
+    struct run run;
+    struct flow *flow;
+    unsigned failed;
+    char failed_key[64], failed_why[256];
+
+    /* What before_batch() does to the entity with this RowKey. */
+    const char *meddle_key;
+    const char *meddle_value; /* NULL: deletes it */
+    unsigned meddle_times;
+};
+
+static bool never_stopping(struct run *run)
+{
+    (void)run;
+    return false;
+}
+
+static void note_failed(struct run *run, const char *table,
+    struct slice partition_key, struct slice row_key, const char *why)
+{
+    struct scene *scene = run->owner;
+
+    (void)table;
+    scene->failed++;
+    (void)snprintf(scene->failed_key, sizeof scene->failed_key, "%.*s/%.*s",
+        SLICE_ARG(partition_key), SLICE_ARG(row_key));
+    (void)snprintf(scene->failed_why, sizeof scene->failed_why, "%s", why);
+}
+
+static const struct run_host host = {
+    .stopping = never_stopping,
+    .failed = note_failed,
+};
+
+static void scene_init(struct scene *scene, unsigned in_flight)
+{
+    static const char *const tables[] = {"Blogs", "Comments", NULL};
+
+    *scene = (struct scene){0};
+    scene->inner = table_memory(tables);
+    faulty_init(&scene->faulty, scene->inner);
+    scene->faulty.ctx = scene;
+    scene->lanes = lanes_new(4, 0);
+    scene->run.job = "test";
+    scene->run.host = &host;
+    scene->run.owner = scene;
+    scene->run.lanes = lanes_client_new(scene->lanes, NULL);
+    scene->flow = flow_new(&scene->run, in_flight);
+}
+
+static void scene_done(struct scene *scene)
+{
+    flow_free(scene->flow);
+    lanes_client_free(scene->run.lanes);
+    lanes_free(scene->lanes);
+    faulty_done(&scene->faulty);
+    store_close(scene->inner);
+}
+
+/* ---- what kinds decide ---- */
+
+static enum flow_verdict delete_anyway(void *context,
+    const struct operation *sent, const struct entity *now, struct arena *arena,
+    struct operation *ret, struct err *err)
+{
+    (void)context;
+    (void)sent;
+    (void)arena;
+    (void)err;
+    *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
+    return FLOW_SEND;
+}
+
+static enum flow_verdict spare(void *context, const struct operation *sent,
+    const struct entity *now, struct arena *arena, struct operation *ret,
+    struct err *err)
+{
+    (void)context;
+    (void)sent;
+    (void)now;
+    (void)arena;
+    (void)ret;
+    (void)err;
+    return FLOW_SPARE;
+}
+
+static enum flow_verdict refuse(void *context, const struct operation *sent,
+    const struct entity *now, struct arena *arena, struct operation *ret,
+    struct err *err)
+{
+    (void)spare(context, sent, now, arena, ret, err);
+    (void)err_fail(err, TW_INVALID, "the kind says no");
+    return FLOW_FAIL;
+}
+
+static bool has_value(
+    const struct entity *entity, struct arena *arena, const char *value)
+{
+    const struct property *property =
+        entity_find(entity, slice_of("Value"));
+    struct slice text;
+
+    return property && property_text(property, arena, &text) &&
+           slice_is(text, value);
+}
+
+/* Wants Value to be "second", unless somebody has said "spared" or has
+ * deleted it. For deletes: unless "spared". */
+static enum flow_verdict insist(void *context, const struct operation *sent,
+    const struct entity *now, struct arena *arena, struct operation *ret,
+    struct err *err)
+{
+    (void)context;
+    (void)err;
+    if (!now || has_value(now, arena, "spared"))
+        return FLOW_SPARE;
+    *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
+    if (sent->type == OPERATION_DELETE)
+        return FLOW_SEND;
+    if (has_value(now, arena, "second"))
+        return FLOW_DONE;
+    ret->type = OPERATION_REPLACE;
+    entity_copy(&ret->entity, arena, now);
+    entity_set_string(&ret->entity, arena, "Value", slice_of("second"));
+    return FLOW_SEND;
+}
+
+typedef enum flow_verdict decide_fn(void *, const struct operation *,
+    const struct entity *, struct arena *, struct operation *, struct err *);
+
+/* ---- operations ---- */
+
+static enum tw_err add(struct scene *scene, const char *table,
+    enum operation_type type, const struct entity *entity, decide_fn *decide,
+    struct err *err)
+{
+    struct flow_item item = {
+        .store = &scene->faulty.store,
+        .table = table,
+        .operation = {.type = type, .entity = *entity},
+        .decide = decide,
+    };
+    struct arena arena;
+    enum tw_err code;
+
+    arena_init(&arena);
+    if (type == OPERATION_REPLACE) {
+        entity_copy(&item.operation.entity, &arena, entity);
+        entity_set_string(
+            &item.operation.entity, &arena, "Value", slice_of("second"));
+    }
+    code = flow_add(scene->flow, &item, NULL, err);
+    arena_done(&arena);
+    return code;
+}
+
+/* Adds an operation for every step-th entity of the table, in its order. */
+static enum tw_err add_table(struct scene *scene, const char *table,
+    enum operation_type type, size_t step, decide_fn *decide, struct err *err)
+{
+    struct scan_request request = {.table = table};
+    enum tw_err code = TW_OK;
+    struct page page;
+    size_t at = 0;
+
+    page_init(&page);
+    do {
+        struct attempt attempt = {0};
+
+        request.from = page.next;
+        assert_int_equal(
+            store_scan(scene->inner, &attempt, &request, &page), TW_OK);
+        for (size_t i = 0; i < page.count && code == TW_OK; i++)
+            if (at++ % step == 0)
+                code =
+                    add(scene, table, type, &page.entities[i], decide, err);
+    } while (page.next.more && code == TW_OK);
+    page_done(&page);
+    return code;
+}
+
+static void delete_table(struct scene *scene, decide_fn *decide)
+{
+    struct err err;
+
+    assert_int_equal(
+        add_table(scene, "Blogs", OPERATION_DELETE, 1, decide, &err), TW_OK);
+    assert_int_equal(flow_drain(scene->flow, &err), TW_OK);
+}
+
+static void assert_all_settled(struct scene *scene)
+{
+    struct run_counts *counts = &scene->run.counts;
+    int64_t settled = atomic_load(&counts->deleted) +
+                      atomic_load(&counts->written) +
+                      atomic_load(&counts->skipped) +
+                      flow_failed(scene->flow);
+
+    assert_int_equal(settled, flow_ticket(scene->flow));
+    assert_int_equal(
+        flow_low_water(scene->flow), flow_ticket(scene->flow));
+}
+
+/* ---- gathering ---- */
+
+static void sends_one_batch_a_started_hundred_of_each_partition(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 8);
+    table_fill(scene.inner, "Blogs", "A", 0, 1250);
+    table_fill(scene.inner, "Blogs", "B", 0, 100);
+    table_fill(scene.inner, "Blogs", "C", 0, 101);
+    delete_table(&scene, spare);
+    assert_int_equal(scene.faulty.batches, 13 + 1 + 2);
+    assert_int_equal(scene.faulty.largest_batch, 100);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
+    assert_int_equal(atomic_load(&scene.run.counts.deleted), 1451);
+    assert_int_equal(flow_done(scene.flow), 1451);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void partitions_that_take_turns_still_fill_their_batches(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 8);
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    table_fill(scene.inner, "Blogs", "B", 0, 100);
+    for (size_t i = 0; i < 200; i++) {
+        struct attempt attempt = {0};
+        struct page page;
+        char row_key[8];
+
+        page_init(&page);
+        (void)snprintf(row_key, sizeof row_key, "%06u", (unsigned)i / 2);
+        assert_int_equal(store_get(scene.inner, &attempt, "Blogs",
+                             slice_of(i % 2 ? "B" : "A"), slice_of(row_key),
+                             &page),
+            TW_OK);
+        assert_int_equal(add(&scene, "Blogs", OPERATION_DELETE,
+                             &page.entities[0], spare, &err),
+            TW_OK);
+        page_done(&page);
+    }
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(scene.faulty.batches, 2);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void many_partitions_are_cut_when_too_many_gather(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 8);
+    for (int i = 0; i < 300; i++) {
+        char key[16];
+
+        (void)snprintf(key, sizeof key, "P%03d", i);
+        table_fill(scene.inner, "Blogs", key, 0, 2);
+    }
+    assert_int_equal(
+        add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
+    assert_true(scene.faulty.batches >= 300 - 64 - 8);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(scene.faulty.batches, 300);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void one_key_twice_goes_into_two_batches(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 1);
+    table_fill(scene.inner, "Blogs", "A", 0, 3);
+    assert_int_equal(
+        add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
+    assert_int_equal(
+        add_table(&scene, "Blogs", OPERATION_DELETE, 1, insist, &err), TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
+    assert_int_equal(atomic_load(&scene.run.counts.written), 3);
+    assert_int_equal(atomic_load(&scene.run.counts.deleted), 3);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void large_entities_are_cut_by_bytes(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 4);
+    for (int i = 0; i < 20; i++) {
+        char key[8];
+
+        (void)snprintf(key, sizeof key, "%d", 100 + i);
+        table_put(scene.inner, "Blogs", "A", key, NULL, 450 * 1024);
+    }
+    assert_int_equal(
+        add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_true(scene.faulty.batches >= 3);
+    assert_true(scene.faulty.largest_batch <= 9);
+    assert_true(table_has(scene.inner, "Blogs", "A", "119", "second"));
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void no_more_batches_are_under_way_than_allowed(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 2000);
+    delete_table(&scene, spare);
+    assert_true(scene.faulty.most_running <= 2);
+    scene_done(&scene);
+}
+
+static void a_cut_sends_without_waiting(void **state)
+{
+    struct scene scene;
+    struct err err;
+    uint64_t seen = 0;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 5);
+    assert_int_equal(
+        add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
+    assert_int_equal(scene.faulty.batches, 0);
+    assert_int_equal(flow_low_water(scene.flow), 0);
+    assert_int_equal(flow_cut(scene.flow, &err), TW_OK);
+    while (seen == 0)
+        seen = lanes_wait_any(scene.run.lanes, seen);
+    assert_int_equal(flow_low_water(scene.flow), 5);
+    assert_int_equal(scene.faulty.batches, 1);
+    scene_done(&scene);
+}
+
+static void settling_drops_what_was_not_sent(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 150);
+    assert_int_equal(
+        add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
+    flow_settle(scene.flow);
+    assert_true(table_count(scene.inner, "Blogs") >= 50);
+    assert_int_equal(table_count(scene.inner, "Blogs"),
+        150 - atomic_load(&scene.run.counts.deleted));
+    assert_int_equal(flow_low_water(scene.flow),
+        atomic_load(&scene.run.counts.deleted));
+    scene_done(&scene);
+}
+
+/* ---- what stands in the way ---- */
+
+static void meddle(void *ctx, const struct batch *batch)
+{
+    struct scene *scene = ctx;
+
+    (void)batch;
+    if (scene->meddle_times == 0)
+        return;
+    scene->meddle_times--;
+    if (scene->meddle_value)
+        (void)table_write(scene->inner, "Blogs", "A", scene->meddle_key,
+            scene->meddle_value);
+    else
+        (void)table_delete(scene->inner, "Blogs", "A", scene->meddle_key);
+}
+
+static void meddle_with(struct scene *scene, const char *key, const char *value)
+{
+    scene->meddle_key = key;
+    scene->meddle_value = value;
+    scene->meddle_times = 1;
+    scene->faulty.before = meddle;
+}
+
+static void what_has_changed_is_decided_again(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    meddle_with(&scene, "000050", "changed");
+    delete_table(&scene, delete_anyway);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
+    assert_int_equal(scene.faulty.gets, 1);
+    assert_int_equal(scene.faulty.batches, 2);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void what_has_changed_may_be_spared_and_the_rest_is_not(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    meddle_with(&scene, "000050", "spared");
+    delete_table(&scene, insist);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 1);
+    assert_true(table_has(scene.inner, "Blogs", "A", "000050", "spared"));
+    assert_int_equal(atomic_load(&scene.run.counts.deleted), 99);
+    assert_int_equal(atomic_load(&scene.run.counts.skipped), 1);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void what_is_gone_counts_as_deleted(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    meddle_with(&scene, "000050", NULL);
+    delete_table(&scene, refuse);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
+    assert_int_equal(scene.faulty.gets, 0);
+    assert_int_equal(scene.faulty.batches, 2);
+    assert_int_equal(atomic_load(&scene.run.counts.deleted), 100);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void what_the_kind_refuses_is_reported(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    meddle_with(&scene, "000050", "changed");
+    delete_table(&scene, refuse);
+    assert_int_equal(scene.failed, 1);
+    assert_string_equal(scene.failed_key, "A/000050");
+    assert_string_equal(scene.failed_why, "the kind says no");
+    assert_int_equal(flow_failed(scene.flow), 1);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 1);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void what_changes_without_end_is_given_up(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 20);
+    meddle_with(&scene, "000007", "changed");
+    scene.meddle_times = 1000000;
+    delete_table(&scene, delete_anyway);
+    assert_int_equal(scene.failed, 1);
+    assert_string_equal(scene.failed_key, "A/000007");
+    assert_int_equal(table_count(scene.inner, "Blogs"), 1);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void a_missing_table_holds_nothing_to_delete(void **state)
+{
+    struct scene scene;
+    struct page page;
+    struct err err;
+    struct attempt attempt = {0};
+    struct scan_request request = {.table = "Blogs"};
+
+    (void)state;
+    scene_init(&scene, 2);
+    page_init(&page);
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    assert_int_equal(
+        store_scan(scene.inner, &attempt, &request, &page), TW_OK);
+    for (size_t i = 0; i < page.count; i++)
+        assert_int_equal(add(&scene, "Gone", OPERATION_DELETE,
+                             &page.entities[i], spare, &err),
+            TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_true(scene.faulty.batches + scene.faulty.scans < 10);
+    assert_all_settled(&scene);
+    assert_int_equal(add(&scene, "Gone", OPERATION_INSERT, &page.entities[0],
+                         spare, &err),
+        TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_NOT_FOUND);
+    assert_non_null(strstr(err.text, "Gone"));
+    page_done(&page);
+    scene_done(&scene);
+}
+
+/* ---- lost answers ---- */
+
+static enum fault first_batch_meets(
+    enum fault fault, enum faulty_call call, unsigned n)
+{
+    return call == FAULTY_BATCH && n == 0 ? fault : FAULT_NONE;
+}
+
+static enum fault first_answer_lost(
+    void *ctx, enum faulty_call call, unsigned n)
+{
+    (void)ctx;
+    return first_batch_meets(FAULT_LOSE_ANSWER, call, n);
+}
+
+static enum fault first_request_lost(
+    void *ctx, enum faulty_call call, unsigned n)
+{
+    (void)ctx;
+    return first_batch_meets(FAULT_LOSE_REQUEST, call, n);
+}
+
+static enum fault first_index_lost(
+    void *ctx, enum faulty_call call, unsigned n)
+{
+    (void)ctx;
+    return first_batch_meets(FAULT_NO_INDEX, call, n);
+}
+
+static void a_lost_answer_costs_one_read(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 2);
+    scene.faulty.choose = first_answer_lost;
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    delete_table(&scene, refuse);
+    assert_int_equal(scene.faulty.batches, 1);
+    assert_int_equal(scene.faulty.scans, 1);
+    assert_int_equal(scene.faulty.gets, 0);
+    assert_int_equal(atomic_load(&scene.run.counts.deleted), 100);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void a_lost_answer_to_writes_costs_one_read(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    scene.faulty.choose = first_answer_lost;
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    assert_int_equal(
+        add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(scene.faulty.batches, 1);
+    assert_int_equal(scene.faulty.scans, 1);
+    assert_int_equal(scene.faulty.gets, 0);
+    assert_int_equal(atomic_load(&scene.run.counts.written), 100);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void a_lost_request_is_sent_again(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 2);
+    scene.faulty.choose = first_request_lost;
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    delete_table(&scene, refuse);
+    assert_int_equal(scene.faulty.batches, 2);
+    assert_int_equal(scene.faulty.scans, 1);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void a_refusal_that_names_nothing_is_found_by_reading(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 2);
+    scene.faulty.choose = first_index_lost;
+    table_fill(scene.inner, "Blogs", "A", 0, 100);
+    meddle_with(&scene, "000050", "spared");
+    delete_table(&scene, insist);
+    assert_int_equal(scene.faulty.scans, 1);
+    assert_int_equal(scene.faulty.gets, 1);
+    assert_int_equal(scene.faulty.batches, 2);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 1);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void a_sparse_range_is_not_read_whole(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    scene.faulty.choose = first_answer_lost;
+    table_fill(scene.inner, "Blogs", "A", 0, 8000);
+    assert_int_equal(
+        add_table(&scene, "Blogs", OPERATION_DELETE, 800, refuse, &err), TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_true(scene.faulty.scans <= 5);
+    assert_true(scene.faulty.gets <= 10);
+    assert_int_equal(scene.faulty.batches, 1);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 7990);
+    assert_int_equal(atomic_load(&scene.run.counts.deleted), 10);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void keys_beyond_the_first_plane_are_found_again(void **state)
+{
+    static const char *const keys[] = {
+        "a", "\xee\x80\x80", "\xf0\x9f\x98\x80", "\xef\xbf\xbd"};
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene, 2);
+    scene.faulty.choose = first_answer_lost;
+    for (size_t i = 0; i < 4; i++)
+        table_put(scene.inner, "Blogs", "A", keys[i], "first", 0);
+    delete_table(&scene, refuse);
+    assert_int_equal(atomic_load(&scene.run.counts.deleted), 4);
+    assert_int_equal(scene.faulty.batches, 1);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+/* ---- what can never succeed, and what nobody can mend ---- */
+
+static void only_the_invalid_entity_fails(void **state)
+{
+    static const enum tw_err refusals[] = {TW_INVALID, TW_TOO_LARGE};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct scene scene;
+
+        scene_init(&scene, 2);
+        table_fill(scene.inner, "Blogs", "A", 0, 250);
+        scene.faulty.refused_key = "000142";
+        scene.faulty.refusal = refusals[i % 2];
+        scene.faulty.refusal_unnamed = i >= 2;
+        delete_table(&scene, spare);
+        assert_int_equal(scene.failed, 1);
+        assert_string_equal(scene.failed_key, "A/000142");
+        assert_string_equal(scene.failed_why, "refused as the test wants");
+        assert_int_equal(table_count(scene.inner, "Blogs"), 1);
+        assert_int_equal(atomic_load(&scene.run.counts.deleted), 249);
+        assert_all_settled(&scene);
+        scene_done(&scene);
+    }
+}
+
+static enum fault busy_from_the_third(
+    void *ctx, enum faulty_call call, unsigned n)
+{
+    (void)ctx;
+    return call == FAULTY_BATCH && n >= 2 ? FAULT_BUSY : FAULT_NONE;
+}
+
+static enum fault always_lost(void *ctx, enum faulty_call call, unsigned n)
+{
+    (void)ctx;
+    (void)n;
+    return call == FAULTY_BATCH ? FAULT_LOSE_REQUEST : FAULT_NONE;
+}
+
+static enum fault refused_from_the_third(
+    void *ctx, enum faulty_call call, unsigned n)
+{
+    return busy_from_the_third(ctx, call, n) == FAULT_BUSY ? FAULT_REFUSED
+                                                           : FAULT_NONE;
+}
+
+static void an_outage_ends_the_flow_and_claims_nothing(void **state)
+{
+    static const struct {
+        enum fault (*choose)(void *, enum faulty_call, unsigned);
+        enum tw_err code;
+        size_t done;
+    } cases[] = {
+        {busy_from_the_third, TW_BUSY, 200},
+        {refused_from_the_third, TW_REFUSED, 200},
+        {always_lost, TW_UNKNOWN, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scene scene;
+        struct err err;
+        enum tw_err code;
+
+        scene_init(&scene, 1);
+        table_fill(scene.inner, "Blogs", "A", 0, 550);
+        scene.faulty.choose = cases[i].choose;
+        code = add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err);
+        if (code == TW_OK)
+            code = flow_drain(scene.flow, &err);
+        assert_int_equal(code, cases[i].code);
+        assert_non_null(strstr(err.text, "Blogs"));
+        assert_non_null(strstr(err.text, "as the test wants"));
+        flow_settle(scene.flow);
+        assert_int_equal(flow_low_water(scene.flow), cases[i].done);
+        assert_int_equal(
+            atomic_load(&scene.run.counts.deleted), cases[i].done);
+        assert_int_equal(
+            table_count(scene.inner, "Blogs"), 550 - cases[i].done);
+        assert_int_equal(flow_drain(scene.flow, &err), cases[i].code);
+        scene_done(&scene);
+    }
+}
+
+static void stopping_the_client_ends_the_flow(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 50);
+    assert_int_equal(
+        add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
+    lanes_stop(scene.run.lanes);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_STOPPED);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 50);
+    scene_done(&scene);
+}
+
+/* ---- anything at any time ---- */
+
+#define SEEDS 40
+#define PARTITIONS 3
+#define ENTITIES 240
+#define ATTEMPTS 20
+
+struct chaos {
+    struct scene scene; /* first */
+    uint64_t seed;
+    atomic_uint draws;
+    atomic_uint meddled;
+};
+
+/* splitmix64 */
+static uint64_t draw(struct chaos *chaos, uint64_t below)
+{
+    uint64_t z = chaos->seed * UINT64_C(1000003) +
+                 (uint64_t)atomic_fetch_add(&chaos->draws, 1) *
+                     UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (z ^ (z >> 31)) % below;
+}
+
+static enum fault choose_at_random(
+    void *ctx, enum faulty_call call, unsigned n)
+{
+    static const enum fault faults[] = {FAULT_BUSY, FAULT_LOSE_REQUEST,
+        FAULT_LOSE_ANSWER, FAULT_LOSE_ANSWER, FAULT_NO_INDEX};
+    struct chaos *chaos = ctx;
+    uint64_t drawn = draw(chaos, 20);
+
+    (void)call;
+    (void)n;
+    return drawn < 5 ? faults[drawn] : FAULT_NONE;
+}
+
+/* A front end that writes, spares or deletes an entity of the batch, or puts
+ * one where it is to be inserted, just before the batch comes. */
+static void meddle_at_random(void *ctx, const struct batch *batch)
+{
+    struct chaos *chaos = ctx;
+    struct store *inner = chaos->scene.inner;
+    const struct operation *operation =
+        &batch->operations[draw(chaos, batch->count)];
+    char partition_key[8], row_key[16];
+
+    if (draw(chaos, 2) != 0)
+        return;
+    atomic_fetch_add(&chaos->meddled, 1);
+    (void)snprintf(partition_key, sizeof partition_key, "%.*s",
+        SLICE_ARG(operation->entity.partition_key));
+    (void)snprintf(row_key, sizeof row_key, "%.*s",
+        SLICE_ARG(operation->entity.row_key));
+    switch (draw(chaos, 3)) {
+    case 0:
+        (void)table_write(inner, "Blogs", partition_key, row_key,
+            "changed");
+        break;
+    case 1:
+        (void)table_write(inner, "Blogs", partition_key, row_key,
+            "spared");
+        break;
+    default:
+        (void)table_delete(inner, "Blogs", partition_key, row_key);
+        break;
+    }
+}
+
+/* What the run wants of an entity follows from its RowKey. */
+static unsigned wish_of(struct slice row_key)
+{
+    return (unsigned)(row_key.at[row_key.len - 1] - '0') % 3;
+}
+
+enum wish { WISH_DELETE, WISH_WRITE, WISH_LEAVE };
+
+/* One pass over the table: an operation for all that is not as wanted. */
+static enum tw_err chaos_pass(struct scene *scene, struct err *err)
+{
+    static const char leave[] = "spared";
+    struct scan_request request = {.table = "Blogs"};
+    struct attempt attempt = {0};
+    enum tw_err code = TW_OK;
+    struct arena arena;
+    struct page page;
+
+    page_init(&page);
+    arena_init(&arena);
+    assert_int_equal(
+        store_scan(scene->inner, &attempt, &request, &page), TW_OK);
+    assert_false(page.next.more);
+    for (size_t i = 0; i < page.count && code == TW_OK; i++) {
+        const struct entity *entity = &page.entities[i];
+        unsigned wish = wish_of(entity->row_key);
+
+        if (wish == WISH_LEAVE || has_value(entity, &arena, leave) ||
+            has_value(entity, &arena, "second"))
+            continue;
+        code = add(scene, "Blogs",
+            wish == WISH_DELETE ? OPERATION_DELETE : OPERATION_REPLACE, entity,
+            insist, err);
+    }
+    if (code == TW_OK)
+        code = flow_drain(scene->flow, err);
+    arena_done(&arena);
+    page_done(&page);
+    return code;
+}
+
+/* As a worker does: an attempt that ends in an outage is followed by another
+ * that begins with what is there. */
+static void run_through_chaos(struct scene *scene)
+{
+    enum tw_err code = TW_BUSY;
+    struct err err;
+
+    for (int attempt = 0; code != TW_OK; attempt++) {
+        assert_true(attempt < ATTEMPTS);
+        code = chaos_pass(scene, &err);
+        if (code == TW_OK)
+            assert_int_equal(
+                flow_low_water(scene->flow), flow_ticket(scene->flow));
+        else
+            assert_true(code == TW_BUSY || code == TW_UNKNOWN);
+        flow_free(scene->flow);
+        scene->flow = flow_new(&scene->run, 3);
+    }
+}
+
+static void check_wishes(struct scene *scene)
+{
+    struct scan_request request = {.table = "Blogs"};
+    struct attempt attempt = {0};
+    struct arena arena;
+    struct page page;
+    size_t left = 0;
+
+    page_init(&page);
+    arena_init(&arena);
+    assert_int_equal(
+        store_scan(scene->inner, &attempt, &request, &page), TW_OK);
+    for (size_t i = 0; i < page.count; i++) {
+        const struct entity *entity = &page.entities[i];
+        unsigned wish = wish_of(entity->row_key);
+
+        if (wish == WISH_LEAVE) {
+            assert_true(has_value(entity, &arena, "first"));
+            left++;
+        } else if (wish == WISH_WRITE) {
+            assert_true(has_value(entity, &arena, "second") ||
+                        has_value(entity, &arena, "spared"));
+        } else {
+            assert_true(has_value(entity, &arena, "spared"));
+        }
+    }
+    assert_int_equal(left, PARTITIONS * ENTITIES / 10 * 3);
+    arena_done(&arena);
+    page_done(&page);
+}
+
+static void ends_as_the_model_says_whatever_fails(void **state)
+{
+    unsigned meddled = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct chaos chaos = {.seed = seed};
+
+        scene_init(&chaos.scene, 3);
+        for (unsigned i = 0; i < PARTITIONS; i++)
+            table_fill(chaos.scene.inner, "Blogs", (char[]){(char)('A' + i), 0},
+                0, ENTITIES);
+        chaos.scene.faulty.choose = choose_at_random;
+        chaos.scene.faulty.before = meddle_at_random;
+        chaos.scene.faulty.ctx = &chaos;
+        run_through_chaos(&chaos.scene);
+        assert_int_equal(chaos.scene.failed, 0);
+        check_wishes(&chaos.scene);
+        meddled += atomic_load(&chaos.meddled);
+        scene_done(&chaos.scene);
+    }
+    assert_true(meddled > SEEDS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sends_one_batch_a_started_hundred_of_each_partition),
+        cmocka_unit_test(partitions_that_take_turns_still_fill_their_batches),
+        cmocka_unit_test(many_partitions_are_cut_when_too_many_gather),
+        cmocka_unit_test(one_key_twice_goes_into_two_batches),
+        cmocka_unit_test(large_entities_are_cut_by_bytes),
+        cmocka_unit_test(no_more_batches_are_under_way_than_allowed),
+        cmocka_unit_test(a_cut_sends_without_waiting),
+        cmocka_unit_test(settling_drops_what_was_not_sent),
+        cmocka_unit_test(what_has_changed_is_decided_again),
+        cmocka_unit_test(what_has_changed_may_be_spared_and_the_rest_is_not),
+        cmocka_unit_test(what_is_gone_counts_as_deleted),
+        cmocka_unit_test(what_the_kind_refuses_is_reported),
+        cmocka_unit_test(what_changes_without_end_is_given_up),
+        cmocka_unit_test(a_missing_table_holds_nothing_to_delete),
+        cmocka_unit_test(a_lost_answer_costs_one_read),
+        cmocka_unit_test(a_lost_answer_to_writes_costs_one_read),
+        cmocka_unit_test(a_lost_request_is_sent_again),
+        cmocka_unit_test(a_refusal_that_names_nothing_is_found_by_reading),
+        cmocka_unit_test(a_sparse_range_is_not_read_whole),
+        cmocka_unit_test(keys_beyond_the_first_plane_are_found_again),
+        cmocka_unit_test(only_the_invalid_entity_fails),
+        cmocka_unit_test(an_outage_ends_the_flow_and_claims_nothing),
+        cmocka_unit_test(stopping_the_client_ends_the_flow),
+        cmocka_unit_test(ends_as_the_model_says_whatever_fails),
+    };
+
+    fast_world_use();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
