@@ -263,8 +263,7 @@ static void entity_that_makes_no_sense_is_invalid(void **state)
     static const char *const entities[] = {
         "{\"PartitionKey\":\"p\"}",
         "{\"PartitionKey\":\"p\",\"RowKey\":5}",
-        "{\"PartitionKey\":\"\",\"RowKey\":\"\",\"N@odata.type\":\"X\",\"N\":"
-        "1}",
+        "{\"PartitionKey\":\"\",\"RowKey\":\"\",\"N\":[1]}",
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":1,\"N\":2}",
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":99999999999}",
     };
