@@ -50,7 +50,9 @@ void fixture_check_text(
 {
     if (slice_equal(a, b))
         return;
-    print_error("\"%.*s\"\n    is not\n\"%.*s\"\n", SLICE_ARG(a), SLICE_ARG(b));
+    print_error("\"%.*s\"\n    is not\n\"%.*s\"\n",
+        (int)(a.len < 400 ? a.len : 400), a.at,
+        (int)(b.len < 400 ? b.len : 400), b.at);
     _fail(file, line);
 }
 

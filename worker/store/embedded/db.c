@@ -45,9 +45,9 @@ struct db {
 
 /*
  * Keys are BLOBs: compared by memcmp, which is the order of code points.
- * Properties come last: a scan that wants the keys alone does not read the
- * pages that a long entity continues on. WITHOUT ROWID: an entity lies in the
- * tree of its keys, and a partition is read in one sweep.
+ * WITHOUT ROWID: an entity lies in the tree of its keys, and a partition is
+ * read in one sweep. SQLite reads the whole of every record that it compares a
+ * key with, so long properties lie beside the tree, as a body.
  */
 static const char SCHEMA[] =
     "CREATE TABLE tables ("
@@ -59,8 +59,12 @@ static const char SCHEMA[] =
     " row_key BLOB NOT NULL,"
     " etag INTEGER NOT NULL,"
     " timestamp INTEGER NOT NULL,"
-    " properties BLOB NOT NULL,"
+    " body_id INTEGER NOT NULL," /* 0: none */
+    " properties BLOB NOT NULL," /* JSON; empty where there is a body */
     " PRIMARY KEY (table_id, partition_key, row_key)) WITHOUT ROWID;"
+    "CREATE TABLE bodies ("
+    " id INTEGER PRIMARY KEY,"
+    " properties BLOB NOT NULL);"
     "CREATE TABLE queues ("
     " id INTEGER PRIMARY KEY,"
     " name TEXT NOT NULL UNIQUE);"
@@ -78,13 +82,15 @@ static const char SCHEMA[] =
     "INSERT INTO stamps VALUES (0);";
 
 #define SCAN_WHERE                                                             \
-    " FROM entities WHERE table_id = ?1"                                       \
+    " WHERE table_id = ?1"                                                     \
     " AND (partition_key, row_key) >= (?2, ?3)"                                \
     " AND (partition_key, row_key) < (?4, ?5)"                                 \
     " ORDER BY partition_key, row_key"
 
-#define ENTITY_IS                                                              \
-    " table_id = ?4 AND partition_key = ?5 AND row_key = ?6 AND etag = ?7"
+#define WITH_BODIES                                                            \
+    " FROM entities AS e LEFT JOIN bodies AS b ON b.id = body_id"
+
+#define ENTITY_IS " table_id = ?1 AND partition_key = ?2 AND row_key = ?3"
 
 static const char *const SQL[DB_SQL_COUNT] = {
     [DB_TABLE_ADD] =
@@ -92,24 +98,22 @@ static const char *const SQL[DB_SQL_COUNT] = {
     [DB_TABLE_FIND] = "SELECT id FROM tables WHERE name = ?1",
     [DB_TABLE_LIST] = "SELECT name FROM tables WHERE name > ?1"
                       " ORDER BY name LIMIT ?2",
-    [DB_ENTITY_GET] = "SELECT etag, timestamp, properties FROM entities"
-                      " WHERE table_id = ?1 AND partition_key = ?2"
-                      " AND row_key = ?3",
-    [DB_ENTITY_INSERT] = "INSERT INTO entities (etag, timestamp, properties,"
-                         " table_id, partition_key, row_key)"
-                         " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+    [DB_ENTITY_GET] = "SELECT etag, timestamp, e.properties, b.properties,"
+                      " body_id" WITH_BODIES " WHERE" ENTITY_IS,
+    [DB_ENTITY_FIND] = "SELECT etag, body_id FROM entities WHERE" ENTITY_IS,
+    [DB_ENTITY_INSERT] = "INSERT INTO entities (table_id, partition_key,"
+                         " row_key, etag, timestamp, body_id, properties)"
+                         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
                          " ON CONFLICT DO NOTHING",
-    [DB_ENTITY_REPLACE] = "UPDATE entities SET etag = ?1, timestamp = ?2,"
-                          " properties = ?3 WHERE" ENTITY_IS,
-    [DB_ENTITY_DELETE] = "DELETE FROM entities WHERE table_id = ?1"
-                         " AND partition_key = ?2 AND row_key = ?3"
-                         " AND etag = ?4",
-    [DB_ENTITY_ETAG] = "SELECT etag FROM entities WHERE table_id = ?1"
-                       " AND partition_key = ?2 AND row_key = ?3",
-    [DB_SCAN_KEYS] =
-        "SELECT partition_key, row_key, etag, timestamp" SCAN_WHERE,
+    [DB_ENTITY_UPDATE] = "UPDATE entities SET etag = ?4, timestamp = ?5,"
+                         " body_id = ?6, properties = ?7 WHERE" ENTITY_IS,
+    [DB_ENTITY_DELETE] = "DELETE FROM entities WHERE" ENTITY_IS,
+    [DB_BODY_ADD] = "INSERT INTO bodies (id, properties) VALUES (?1, ?2)",
+    [DB_BODY_DELETE] = "DELETE FROM bodies WHERE id = ?1",
+    [DB_SCAN_KEYS] = "SELECT partition_key, row_key, etag, timestamp"
+                     " FROM entities" SCAN_WHERE,
     [DB_SCAN_ALL] = "SELECT partition_key, row_key, etag, timestamp,"
-                    " properties" SCAN_WHERE,
+                    " e.properties, b.properties" WITH_BODIES SCAN_WHERE,
     [DB_QUEUE_ADD] =
         "INSERT INTO queues (name) VALUES (?1) ON CONFLICT DO NOTHING",
     [DB_QUEUE_FIND] = "SELECT id FROM queues WHERE name = ?1",
@@ -395,14 +399,17 @@ static enum tw_err build_schema(struct db *db, struct err *err)
     return code;
 }
 
-/* A log that cannot be written shows itself now, not at the first message. */
+/* A log that cannot be written shows itself now, not at the first message.
+ * While another process is writing, it can be. */
 static enum tw_err try_writing(struct db *db, struct err *err)
 {
-    enum tw_err code = execute(db, "BEGIN IMMEDIATE", err);
+    enum tw_err code;
 
+    db->until_ms = 0;
+    code = execute(db, "BEGIN IMMEDIATE", err);
     if (code == TW_OK)
         code = execute(db, "ROLLBACK", err);
-    return code;
+    return code == TW_BUSY ? TW_OK : code;
 }
 
 /* Once, before SQLite's first use: it need not count its memory, under a lock

@@ -75,18 +75,19 @@ enum db_sql {
     DB_TABLE_FIND, /* name -> id                                           */
     DB_TABLE_LIST, /* name, limit -> name; those after name                */
 
-    /* table, partition_key, row_key -> etag, timestamp, properties */
-    DB_ENTITY_GET,
-    /* etag, timestamp, properties, table, partition_key, row_key */
-    DB_ENTITY_INSERT,
-    /* the same, and the etag it must have */
-    DB_ENTITY_REPLACE,
-    /* table, partition_key, row_key, etag it must have */
+    /* Entities begin with table, partition_key, row_key. */
+    DB_ENTITY_GET,    /* -> etag, timestamp, properties, those of the body,
+                         body_id */
+    DB_ENTITY_FIND,   /* -> etag, body_id                                  */
+    DB_ENTITY_INSERT, /* etag, timestamp, body_id, properties              */
+    DB_ENTITY_UPDATE, /* the same                                          */
     DB_ENTITY_DELETE,
-    /* table, partition_key, row_key -> etag */
-    DB_ENTITY_ETAG,
+    DB_BODY_ADD,    /* id, properties                                      */
+    DB_BODY_DELETE, /* id                                                  */
+
     /* table, first partition_key, row_key, below partition_key, row_key
-     * -> partition_key, row_key, etag, timestamp, and properties */
+     * -> partition_key, row_key, etag, timestamp, and with ALL properties,
+     * those of the body */
     DB_SCAN_KEYS,
     DB_SCAN_ALL,
 

@@ -27,6 +27,14 @@
  * one inside through the tree, instead of step by step. */
 #define SEEK_AFTER 8
 
+/* The properties of a batch; the store's door refuses larger ones, by a
+ * count that leaves out some of the punctuation. */
+#define JSON_MAX_BYTES (2 * BATCH_MAX_BYTES)
+
+/* A record with more, keys and all, goes on outside of the tree's pages of
+ * 4 KiB, and every look for a neighbour would read the whole of it. */
+#define RECORD_MAX_BYTES 900
+
 #define ETAG_MAX 32
 #define KEY_ROOM (ENTITY_MAX_KEY_UNITS * 3 + 1)
 
@@ -205,7 +213,8 @@ enum tw_err tables_list(struct pool *pool, struct attempt *attempt,
 struct row {
     struct slice partition_key, row_key;
     int64_t stamp, timestamp_ticks;
-    struct slice properties; /* JSON; empty: not read */
+    bool has_properties; /* they were read, too */
+    struct slice properties;
     char etag[ETAG_MAX], timestamp[TEXT_TIME_MAX];
 };
 
@@ -216,7 +225,7 @@ static enum tw_err read_row(
     enum tw_err code = TW_OK;
 
     *ret = (struct entity){0};
-    if (row->properties.len > 0)
+    if (row->has_properties)
         code = entity_parse(row->properties, false, arena, ret, NULL, err);
     if (code != TW_OK) {
         /* We wrote it: it is the file that is wrong, not the request. */
@@ -233,6 +242,15 @@ static enum tw_err read_row(
     return TW_OK;
 }
 
+/* They stand in this column, or as the body's in the next. */
+static struct slice properties_of(struct db *db, enum db_sql sql, int column)
+{
+    struct slice properties = db_column_bytes(db, sql, column);
+
+    return properties.len > 0 ? properties
+                              : db_column_bytes(db, sql, column + 1);
+}
+
 struct getting {
     const char *table;
     struct slice partition_key, row_key;
@@ -244,8 +262,9 @@ static enum tw_err get_row(
 {
     struct page *page = getting->page;
     struct entity entity;
-    struct row row = {
-        .partition_key = getting->partition_key, .row_key = getting->row_key};
+    struct row row = {.partition_key = getting->partition_key,
+        .row_key = getting->row_key,
+        .has_properties = true};
     bool there = false;
     enum tw_err code = db_next(db, DB_ENTITY_GET, &there, err);
 
@@ -256,7 +275,7 @@ static enum tw_err get_row(
     row.stamp = db_column_integer(db, DB_ENTITY_GET, 0);
     row.timestamp_ticks = db_column_integer(db, DB_ENTITY_GET, 1);
     row.properties =
-        arena_copy(&page->arena, db_column_bytes(db, DB_ENTITY_GET, 2));
+        arena_copy(&page->arena, properties_of(db, DB_ENTITY_GET, 2));
     code = read_row(&row, &page->arena, &entity, err);
     if (code != TW_OK)
         return code;
@@ -458,8 +477,9 @@ static void row_of(struct db *db, enum db_sql sql, struct row *ret)
     ret->row_key = db_column_bytes(db, sql, 1);
     ret->stamp = db_column_integer(db, sql, 2);
     ret->timestamp_ticks = db_column_integer(db, sql, 3);
-    ret->properties =
-        sql == DB_SCAN_ALL ? db_column_bytes(db, sql, 4) : (struct slice){0};
+    ret->has_properties = sql == DB_SCAN_ALL;
+    if (ret->has_properties)
+        ret->properties = properties_of(db, sql, 4);
 }
 
 static bool is_full(const struct scanning *scanning)
@@ -624,85 +644,121 @@ struct committing {
     struct arena arena;
 };
 
-static const char GONE[] = "the entity does not exist";
-static const char CHANGED[] = "the entity has another ETag by now";
+/* The values with which every statement on an entity begins. */
+#define ENTITY_KEY(change)                                                     \
+    db_integer((change)->table),                                               \
+        db_bytes((change)->operation->entity.partition_key),                   \
+        db_bytes((change)->operation->entity.row_key)
 
-/* Nothing has this key and this ETag: which of them is it? */
-static enum tw_err why_not(
-    struct db *db, const struct change *change, struct err *err)
+/* What a statement found, if it found something with the operation's ETag. */
+static enum tw_err check_found(
+    const struct change *change, bool there, int64_t etag, struct err *err)
+{
+    if (!there)
+        return err_fail(err, TW_NOT_FOUND, "the entity does not exist");
+    if (etag != stamp_of(change->operation->entity.etag))
+        return err_fail(err, TW_CONFLICT, "the entity has another ETag by now");
+    return TW_OK;
+}
+
+static enum tw_err find_stored(struct db *db, const struct change *change,
+    int64_t *ret_body, struct err *err)
+{
+    bool there = false;
+    enum tw_err code =
+        db_start(db, DB_ENTITY_FIND, DB_VALUES(ENTITY_KEY(change)), err);
+
+    if (code == TW_OK)
+        code = db_next(db, DB_ENTITY_FIND, &there, err);
+    if (code == TW_OK)
+        code = check_found(change, there,
+            there ? db_column_integer(db, DB_ENTITY_FIND, 0) : 0, err);
+    if (code == TW_OK)
+        *ret_body = db_column_integer(db, DB_ENTITY_FIND, 1);
+    db_end(db, DB_ENTITY_FIND);
+    return code;
+}
+
+static enum tw_err drop_body(struct db *db, int64_t body, struct err *err)
+{
+    if (body == 0)
+        return TW_OK;
+    return db_run(db, DB_BODY_DELETE, DB_VALUES(db_integer(body)), NULL, err);
+}
+
+/* By sql, which inserts or updates: the entity, and its body if it is long. */
+static enum tw_err put_json(struct db *db, enum db_sql sql,
+    const struct change *change, struct slice json, int *ret_changed,
+    struct err *err)
 {
     const struct entity *entity = &change->operation->entity;
-    int64_t etag;
-    enum tw_err code = db_find(db, DB_ENTITY_ETAG,
-        DB_VALUES(db_integer(change->table), db_bytes(entity->partition_key),
-            db_bytes(entity->row_key)),
-        &etag, err);
+    bool is_long = entity->partition_key.len + entity->row_key.len + json.len >
+                   RECORD_MAX_BYTES;
+    int64_t body = is_long ? db_stamp(db) : 0;
+    enum tw_err code = db_run(db, sql,
+        DB_VALUES(ENTITY_KEY(change), db_integer(change->stamp),
+            db_integer(change->now_ticks), db_integer(body),
+            db_bytes(is_long ? (struct slice){0} : json)),
+        ret_changed, err);
 
-    if (code == TW_NOT_FOUND)
-        return err_fail(err, TW_NOT_FOUND, "%s", GONE);
-    return code == TW_OK ? err_fail(err, TW_CONFLICT, "%s", CHANGED) : code;
+    if (code == TW_OK && is_long && *ret_changed > 0)
+        code = db_run(db, DB_BODY_ADD,
+            DB_VALUES(db_integer(body), db_bytes(json)), NULL, err);
+    return code;
 }
 
 static enum tw_err insert(
     struct db *db, const struct change *change, struct err *err)
 {
-    const struct entity *entity = &change->operation->entity;
     int changed = 0;
-    enum tw_err code = db_run(db, DB_ENTITY_INSERT,
-        DB_VALUES(db_integer(change->stamp), db_integer(change->now_ticks),
-            db_bytes(change->json), db_integer(change->table),
-            db_bytes(entity->partition_key), db_bytes(entity->row_key)),
-        &changed, err);
+    enum tw_err code =
+        put_json(db, DB_ENTITY_INSERT, change, change->json, &changed, err);
 
     if (code == TW_OK && changed == 0)
         return err_fail(err, TW_CONFLICT, "the entity exists already");
     return code;
 }
 
-static enum tw_err put_json(struct db *db, const struct change *change,
-    struct slice json, struct err *err)
+static enum tw_err update(struct db *db, const struct change *change,
+    int64_t old_body, struct slice json, struct err *err)
 {
-    const struct entity *entity = &change->operation->entity;
     int changed = 0;
-    enum tw_err code = db_run(db, DB_ENTITY_REPLACE,
-        DB_VALUES(db_integer(change->stamp), db_integer(change->now_ticks),
-            db_bytes(json), db_integer(change->table),
-            db_bytes(entity->partition_key), db_bytes(entity->row_key),
-            db_integer(stamp_of(entity->etag))),
-        &changed, err);
+    enum tw_err code = drop_body(db, old_body, err);
 
-    return code == TW_OK && changed == 0 ? why_not(db, change, err) : code;
+    if (code == TW_OK)
+        code = put_json(db, DB_ENTITY_UPDATE, change, json, &changed, err);
+    return code;
 }
 
 static enum tw_err replace(
     struct db *db, const struct change *change, struct err *err)
 {
-    return put_json(db, change, change->json, err);
+    int64_t body;
+    enum tw_err code = find_stored(db, change, &body, err);
+
+    return code == TW_OK ? update(db, change, body, change->json, err) : code;
 }
 
-/* What is stored, if it has the ETag that the operation asks for. */
 static enum tw_err read_stored(struct db *db, const struct change *change,
-    struct entity *ret, struct err *err)
+    struct entity *ret, int64_t *ret_body, struct err *err)
 {
     const struct entity *entity = &change->operation->entity;
-    struct row row = {
-        .partition_key = entity->partition_key, .row_key = entity->row_key};
+    struct row row = {.partition_key = entity->partition_key,
+        .row_key = entity->row_key,
+        .has_properties = true};
     bool there = false;
-    enum tw_err code = db_start(db, DB_ENTITY_GET,
-        DB_VALUES(db_integer(change->table), db_bytes(entity->partition_key),
-            db_bytes(entity->row_key)),
-        err);
+    enum tw_err code =
+        db_start(db, DB_ENTITY_GET, DB_VALUES(ENTITY_KEY(change)), err);
 
     if (code == TW_OK)
         code = db_next(db, DB_ENTITY_GET, &there, err);
-    if (code == TW_OK && !there)
-        code = err_fail(err, TW_NOT_FOUND, "%s", GONE);
-    if (code == TW_OK &&
-        db_column_integer(db, DB_ENTITY_GET, 0) != stamp_of(entity->etag))
-        code = err_fail(err, TW_CONFLICT, "%s", CHANGED);
+    if (code == TW_OK)
+        code = check_found(change, there,
+            there ? db_column_integer(db, DB_ENTITY_GET, 0) : 0, err);
     if (code == TW_OK) {
+        *ret_body = db_column_integer(db, DB_ENTITY_GET, 4);
         row.properties =
-            arena_copy(change->arena, db_column_bytes(db, DB_ENTITY_GET, 2));
+            arena_copy(change->arena, properties_of(db, DB_ENTITY_GET, 2));
         code = read_row(&row, change->arena, ret, err);
     }
     db_end(db, DB_ENTITY_GET);
@@ -715,7 +771,8 @@ static enum tw_err merge(
     const struct entity *entity = &change->operation->entity;
     struct entity stored;
     struct buf json;
-    enum tw_err code = read_stored(db, change, &stored, err);
+    int64_t body;
+    enum tw_err code = read_stored(db, change, &stored, &body, err);
 
     if (code != TW_OK)
         return code;
@@ -724,22 +781,21 @@ static enum tw_err merge(
     code = entity_check(&stored, err);
     if (code != TW_OK)
         return code;
-    buf_init(&json, 2 * BATCH_MAX_BYTES);
+    buf_init(&json, JSON_MAX_BYTES);
     entity_write_properties(&stored, &json);
-    code = put_json(db, change, buf_slice(&json), err);
+    code = update(db, change, body, buf_slice(&json), err);
     buf_done(&json);
     return code;
 }
 
 static enum tw_err delete (
     struct db *db, const struct change *change, struct err *err) {
-    const struct entity *entity = &change->operation->entity; int changed = 0;
-    enum tw_err code = db_run(db, DB_ENTITY_DELETE,
-        DB_VALUES(db_integer(change->table), db_bytes(entity->partition_key),
-            db_bytes(entity->row_key), db_integer(stamp_of(entity->etag))),
-        &changed, err);
+    int64_t body; enum tw_err code = find_stored(db, change, &body, err);
 
-    return code == TW_OK && changed == 0 ? why_not(db, change, err) : code;
+    if (code == TW_OK) code = drop_body(db, body, err);
+    if (code == TW_OK) code = db_run(
+        db, DB_ENTITY_DELETE, DB_VALUES(ENTITY_KEY(change)), NULL, err);
+    return code;
 }
 
 static enum tw_err (*const APPLY[])(
@@ -820,7 +876,7 @@ enum tw_err tables_batch(struct pool *pool, struct attempt *attempt,
 
     ret->failed = batch->count;
     arena_init(&committing.arena);
-    buf_init(&committing.json, 2 * BATCH_MAX_BYTES);
+    buf_init(&committing.json, JSON_MAX_BYTES);
     code = write_json(&committing, &attempt->err);
     if (code == TW_OK)
         code = pool_write(pool, attempt, batch_body, &committing);

@@ -1,0 +1,911 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the embedded store promises beyond store.h: the file, the disk, other
+ * processes, many threads. Faults of the disk enter where libsqlite3 calls the
+ * system: pwrite64, fdatasync and pread64 of this program stand in for libc's.
+ */
+#include "tests/support/fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/embedded/db.h"
+#include "worker/store/embedded/embedded.h"
+
+#define PATH "test.db"
+
+/* ---- the disk ---- */
+
+static _Atomic bool disk_full, disk_loses; /* ENOSPC; EIO from fdatasync */
+static _Atomic int64_t sync_ms;            /* what one fdatasync takes */
+static _Atomic unsigned long syncs, read_bytes;
+
+ssize_t pwrite64(int fd, const void *at, size_t len, off64_t offset);
+ssize_t pread64(int fd, void *at, size_t len, off64_t offset);
+
+ssize_t pwrite64(int fd, const void *at, size_t len, off64_t offset)
+{
+    if (disk_full) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return syscall(SYS_pwrite64, fd, at, len, offset);
+}
+
+ssize_t pread64(int fd, void *at, size_t len, off64_t offset)
+{
+    read_bytes += len;
+    return syscall(SYS_pread64, fd, at, len, offset);
+}
+
+int fdatasync(int fd)
+{
+    struct timespec time = {0, (long)(sync_ms * 1000000)};
+
+    syncs++;
+    (void)nanosleep(&time, NULL);
+    if (disk_loses) {
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* ---- helpers ---- */
+
+static struct store *open_store(const char *path)
+{
+    struct store *store = NULL;
+    struct err err;
+
+    if (embedded_open("main", path, &store, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    return store;
+}
+
+static void remove_store(void)
+{
+    (void)unlink(PATH);
+    (void)unlink(PATH "-wal");
+    (void)unlink(PATH "-shm");
+}
+
+/* A store in a new file with a fixture in it. */
+static void begin(struct fixture *f)
+{
+    remove_store();
+    fixture_init(f, open_store(PATH));
+}
+
+static void end(struct fixture *f)
+{
+    store_close(f->store);
+    fixture_done(f);
+}
+
+static void refuse_open(const char *path, enum tw_err expected)
+{
+    struct store *store = NULL;
+    struct err err = {""};
+    enum tw_err code = embedded_open("main", path, &store, &err);
+
+    if (code != expected)
+        fail_msg("%s: %s: %s", path, err_name(code), err.text);
+    assert_null(store);
+    assert_non_null(strstr(err.text, path));
+}
+
+/* Run body in a process of its own; its exit status. */
+static int in_child(void (*body)(void *arg), void *arg)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        body(arg);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int64_t size_of(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 ? (int64_t)status.st_size : 0;
+}
+
+static enum tw_err insert(
+    struct fixture *f, const char *partition_key, const char *row_key)
+{
+    struct operation operation = fixture_operation(
+        f, OPERATION_INSERT, partition_key, row_key, NULL, "\"A\":1");
+
+    return fixture_send(f, &operation, 1);
+}
+
+/* ---- the file ---- */
+
+static void what_is_stored_outlives_the_store(void **state)
+{
+    struct fixture f;
+    const char *etag;
+
+    (void)state;
+    begin(&f);
+    etag = fixture_insert(&f, "p", "r", "\"A\":1");
+    check(&f, TW_OK,
+        store_queue_put(
+            f.store, &f.attempt, f.queue, slice_of("text"), 0, &f.messages));
+    store_close(f.store);
+    f.store = open_store(PATH);
+    check_text(fixture_get(&f, "p", "r")->etag, slice_of(etag));
+    assert_string_not_equal(fixture_insert(&f, "p", "s", ""), etag);
+    check(&f, TW_OK,
+        store_queue_get(f.store, &f.attempt, f.queue, 1, 30, &f.messages));
+    assert_int_equal(f.messages.count, 1);
+    check_text(f.messages.list[0].text, slice_of("text"));
+    end(&f);
+}
+
+static void file_is_for_its_owner_alone(void **state)
+{
+    static const char *const files[] = {PATH, PATH "-wal", PATH "-shm"};
+    struct stat status;
+    struct fixture f;
+    mode_t mask = umask(0);
+
+    (void)state;
+    begin(&f);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(stat(files[i], &status), 0);
+        assert_int_equal(status.st_mode & 0777, 0600);
+    }
+    end(&f);
+    (void)umask(mask);
+}
+
+static void closing_leaves_one_file(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f);
+    fixture_fill(&f, "p", 500);
+    assert_true(size_of(PATH "-wal") > 0);
+    end(&f);
+    assert_int_equal(size_of(PATH "-wal"), 0);
+}
+
+static void log_does_not_grow_for_ever(void **state)
+{
+    struct fixture f;
+    int64_t most = 0;
+
+    (void)state;
+    begin(&f);
+    for (int i = 0; i < 60; i++) {
+        char row_key[8];
+        struct operation operation;
+        char *text = arena_alloc(&f.arena, 30001);
+
+        memset(text, 'x', 30000);
+        (void)snprintf(row_key, sizeof(row_key), "%d", i);
+        operation =
+            fixture_operation(&f, OPERATION_INSERT, "p", row_key, NULL, "");
+        for (int j = 0; j < 14; j++) {
+            char name[8];
+
+            (void)snprintf(name, sizeof(name), "S%d", j);
+            entity_set_string(
+                &operation.entity, &f.arena, name, (struct slice){text, 30000});
+        }
+        check(&f, TW_OK, fixture_send(&f, &operation, 1));
+        if (size_of(PATH "-wal") > most)
+            most = size_of(PATH "-wal");
+        arena_clear(&f.arena);
+    }
+    assert_true(most < 8 * 1024 * 1024);
+    end(&f);
+}
+
+static void patch(off_t offset, unsigned char value)
+{
+    int fd = open(PATH, O_WRONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, &value, 1, offset), 1);
+    (void)close(fd);
+}
+
+/* Where an SQLite file has them, big-endian. */
+#define USER_VERSION_AT 60
+#define APPLICATION_ID_AT 68
+
+static void foreign_files_are_refused(void **state)
+{
+    struct fixture f;
+    FILE *file;
+
+    (void)state;
+    remove_store();
+    file = fopen(PATH, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 1000; i++)
+        (void)fputs("this is no database\n", file);
+    (void)fclose(file);
+    refuse_open(PATH, TW_INVALID);
+    begin(&f);
+    end(&f);
+    patch(USER_VERSION_AT + 3, 99);
+    refuse_open(PATH, TW_INVALID);
+    patch(APPLICATION_ID_AT, 0x11);
+    refuse_open(PATH, TW_INVALID);
+    for (int i = 0; i < 4; i++) {
+        patch(APPLICATION_ID_AT + i, 0);
+        patch(USER_VERSION_AT + i, 0);
+    }
+    refuse_open(PATH, TW_INVALID);
+}
+
+static void empty_file_becomes_a_store(void **state)
+{
+    struct fixture f;
+    int fd;
+
+    (void)state;
+    remove_store();
+    fd = open(PATH, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    fixture_init(&f, open_store(PATH));
+    end(&f);
+}
+
+static void paths_that_are_no_files_are_refused(void **state)
+{
+    (void)state;
+    refuse_open("no/such/folder/test.db", TW_FULL);
+    assert_int_equal(mkdir("folder.db", 0700), 0);
+    refuse_open("folder.db", TW_FULL);
+    assert_int_equal(rmdir("folder.db"), 0);
+}
+
+static void path_is_no_uri(void **state)
+{
+    struct store *store = open_store("file:odd?mode=memory.db");
+
+    (void)state;
+    store_close(store);
+    assert_int_equal(unlink("file:odd?mode=memory.db"), 0);
+}
+
+/* As somebody whom permissions bind. */
+static void open_without_rights(void *arg)
+{
+    struct store *store = NULL;
+    struct err err = {""};
+
+    if (geteuid() == 0 && seteuid(65534) != 0)
+        _exit(2);
+    if (embedded_open("main", arg, &store, &err) == TW_FULL &&
+        strstr(err.text, arg))
+        _exit(1);
+    (void)fprintf(stderr, "%s\n", err.text);
+}
+
+static void lack_of_rights_is_said(void **state)
+{
+    char path[] = "rights/test.db";
+    struct store *store;
+
+    (void)state;
+    assert_int_equal(chmod(".", 0755), 0);
+    assert_int_equal(mkdir("rights", 0755), 0);
+    store = open_store(path);
+    store_close(store);
+    assert_int_equal(in_child(open_without_rights, path), 1);
+    assert_int_equal(chmod(path, 0444), 0);
+    assert_int_equal(in_child(open_without_rights, path), 1);
+    assert_int_equal(chmod(path, 0666), 0);
+    assert_int_equal(chmod("rights", 0555), 0);
+    assert_int_equal(in_child(open_without_rights, path), 1);
+    assert_int_equal(chmod("rights", 0755), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir("rights"), 0);
+}
+
+/* ---- the disk ---- */
+
+static void full_disk_is_said_and_passes(void **state)
+{
+    struct fixture f;
+    struct operation two[2];
+
+    (void)state;
+    begin(&f);
+    fixture_insert(&f, "p", "before", "");
+    two[0] = fixture_operation(&f, OPERATION_INSERT, "p", "1", NULL, "");
+    two[1] = fixture_operation(&f, OPERATION_INSERT, "p", "2", NULL, "");
+    disk_full = true;
+    check(&f, TW_FULL, fixture_send(&f, two, 2));
+    assert_non_null(strstr(f.attempt.err.text, PATH));
+    assert_non_null(strstr(f.attempt.err.text, "disk is full"));
+    assert_int_equal(f.result.failed, 2);
+    check(&f, TW_FULL,
+        store_queue_put(
+            f.store, &f.attempt, f.queue, slice_of("text"), 0, &f.messages));
+    assert_int_equal(f.messages.count, 0);
+    check_text(slice_of(fixture_all(&f)), slice_of("p/before"));
+    disk_full = false;
+    check_text(slice_of(fixture_all(&f)), slice_of("p/before"));
+    check(&f, TW_OK, fixture_send(&f, two, 2));
+    check_text(slice_of(fixture_all(&f)), slice_of("p/1 p/2 p/before"));
+    store_close(f.store);
+    f.store = open_store(PATH);
+    check_text(slice_of(fixture_all(&f)), slice_of("p/1 p/2 p/before"));
+    end(&f);
+}
+
+static void full_disk_is_said_when_opening(void **state)
+{
+    (void)state;
+    remove_store();
+    disk_full = true;
+    refuse_open(PATH, TW_FULL);
+    disk_full = false;
+    store_close(open_store(PATH));
+}
+
+static void insert_on_a_disk_that_loses(void *arg)
+{
+    struct fixture *f = arg;
+
+    f->store = open_store(PATH);
+    disk_loses = true;
+    (void)insert(f, "p", "lost");
+}
+
+static void failed_fsync_ends_the_process(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f);
+    store_close(f.store);
+    assert_int_equal(in_child(insert_on_a_disk_that_loses, &f), 75);
+    f.store = open_store(PATH);
+    (void)fixture_all(&f);
+    check(&f, TW_OK, insert(&f, "p", "again"));
+    end(&f);
+}
+
+static void scan_for_keys_leaves_long_entities_alone(void **state)
+{
+    const struct slice none[] = {{"", 0}};
+    struct scan_request request = {.select = none};
+    struct fixture f;
+    char *text;
+
+    (void)state;
+    begin(&f);
+    text = arena_alloc(&f.arena, 30001);
+    memset(text, 'x', 30000);
+    for (int i = 0; i < 100; i++) {
+        struct slice row_key = arena_format(&f.arena, "%03d", i);
+
+        fixture_insert(&f, "p", row_key.at,
+            arena_format(&f.arena, "\"S\":\"%s\"", text).at);
+    }
+    store_close(f.store);
+    f.store = open_store(PATH);
+    read_bytes = 0;
+    assert_int_equal(strlen(fixture_keys(&f, request)), 100 * 6 - 1);
+    assert_true(read_bytes < 400000);
+    read_bytes = 0;
+    assert_int_equal(strlen(fixture_all(&f)), 100 * 6 - 1);
+    assert_true(read_bytes > 3000000);
+    end(&f);
+}
+
+/* Whatever becomes of a long entity, the room it took is used again. */
+static void long_entities_leave_nothing_behind(void **state)
+{
+    static const enum operation_type types[] = {
+        OPERATION_INSERT, OPERATION_REPLACE, OPERATION_MERGE, OPERATION_DELETE};
+    struct fixture f;
+    char *text;
+
+    (void)state;
+    begin(&f);
+    text = arena_alloc(&f.arena, 30001);
+    memset(text, 'x', 30000);
+    for (int i = 0; i < 200; i++) {
+        struct operation change = fixture_operation(
+            &f, types[i % 4], "p", "r", f.result.etags[0], "");
+
+        change.entity.etag = arena_copy(&f.arena, change.entity.etag);
+        entity_set_string(&change.entity, &f.arena, i % 4 == 2 ? "S" : "T",
+            (struct slice){text, 30000});
+        check(&f, TW_OK, fixture_send(&f, &change, 1));
+    }
+    check_text(slice_of(fixture_all(&f)), slice_of(""));
+    end(&f);
+    assert_true(size_of(PATH) < 200000);
+}
+
+/* ---- threads ---- */
+
+#define WRITERS 16
+#define WRITES 20
+
+struct writer {
+    struct world_thread thread;
+    struct fixture f;
+    int number;
+    char etags[WRITES][96];
+    bool good;
+};
+
+static bool write_one(struct writer *writer, int i)
+{
+    struct fixture *f = &writer->f;
+    char key[16];
+
+    (void)snprintf(key, sizeof(key), "%d", i);
+    (void)snprintf(f->queue, sizeof(f->queue), "writer%d", writer->number);
+    if (insert(f, f->queue, key) != TW_OK)
+        return false;
+    memcpy(writer->etags[i], f->result.etags[0], 96);
+    if (insert(f, f->queue, key) != TW_CONFLICT || f->result.failed != 0)
+        return false;
+    return store_get(f->store, &f->attempt, f->table, slice_of(f->queue),
+               slice_of(key), &f->page) == TW_OK &&
+           slice_is(f->page.entities[0].etag, writer->etags[i]);
+}
+
+static void write_all(void *arg)
+{
+    struct writer *writer = arg;
+
+    writer->good = true;
+    for (int i = 0; i < WRITES && writer->good; i++)
+        writer->good = write_one(writer, i);
+}
+
+static int compare_etags(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static void check_writers(const struct writer *writers)
+{
+    static char etags[WRITERS * WRITES][96];
+
+    for (int i = 0; i < WRITERS; i++) {
+        assert_true(writers[i].good);
+        memcpy(etags[i * WRITES], writers[i].etags, sizeof(writers[i].etags));
+    }
+    qsort(etags, WRITERS * WRITES, 96, compare_etags);
+    for (int i = 1; i < WRITERS * WRITES; i++)
+        assert_string_not_equal(etags[i - 1], etags[i]);
+}
+
+/* Each inserts, and inserts again, which is refused, and reads. */
+static void run_writers(struct fixture *f)
+{
+    static struct writer writers[WRITERS];
+
+    memset(writers, 0, sizeof(writers));
+    for (int i = 0; i < WRITERS; i++) {
+        writers[i].number = i;
+        writers[i].f.store = f->store;
+        memcpy(writers[i].f.table, f->table, sizeof(f->table));
+        page_init(&writers[i].f.page);
+        arena_init(&writers[i].f.arena);
+        world_start(&writers[i].thread, "writer", write_all, &writers[i]);
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        world_join(&writers[i].thread);
+        page_done(&writers[i].f.page);
+        arena_done(&writers[i].f.arena);
+    }
+    check_writers(writers);
+}
+
+static void writers_share_commits(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f);
+    sync_ms = 3;
+    syncs = 0;
+    run_writers(&f);
+    sync_ms = 0;
+    assert_true(syncs > 0);
+    assert_true(syncs < WRITERS * WRITES / 2);
+    end(&f);
+}
+
+static void memory_store_serves_threads(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, open_store(":memory:"));
+    run_writers(&f);
+    end(&f);
+}
+
+/* ---- processes ---- */
+
+#define PROCESSES 3
+#define SHARED_KEYS 40
+
+/* Every process inserts every key: each key is one's alone. */
+static int insert_shared_keys(struct fixture *f)
+{
+    int mine = 0;
+
+    f->store = open_store(PATH);
+    for (int i = 0; i < SHARED_KEYS; i++) {
+        char key[16];
+        enum tw_err code;
+
+        (void)snprintf(key, sizeof(key), "%d", i);
+        code = insert(f, "p", key);
+        if (code == TW_OK)
+            mine++;
+        else if (code != TW_CONFLICT)
+            return 255;
+    }
+    store_close(f->store);
+    return mine;
+}
+
+static void processes_share_the_file(void **state)
+{
+    pid_t children[PROCESSES];
+    struct fixture f;
+    int sum = 0;
+
+    (void)state;
+    begin(&f);
+    store_close(f.store);
+    for (int i = 0; i < PROCESSES; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0)
+            _exit(insert_shared_keys(&f));
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status = 0;
+
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_true(WIFEXITED(status));
+        sum += WEXITSTATUS(status);
+    }
+    assert_int_equal(sum, SHARED_KEYS);
+    f.store = open_store(PATH);
+    (void)fixture_all(&f);
+    assert_int_equal(f.page.count, SHARED_KEYS);
+    end(&f);
+}
+
+static void processes_create_the_file_at_once(void **state)
+{
+    pid_t children[PROCESSES];
+
+    (void)state;
+    remove_store();
+    for (int i = 0; i < PROCESSES; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0) {
+            store_close(open_store(PATH));
+            _exit(0);
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status = 1;
+
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_int_equal(status, 0);
+    }
+}
+
+/* Holds the file's write lock, says so on ready, until release is closed. */
+static void hold_the_file(int ready, int release)
+{
+    struct db *db = NULL;
+    struct err err;
+    char byte = 0;
+
+    if (db_open(PATH, DB_WRITER, &db, &err) != TW_OK ||
+        db_begin(db, &err) != TW_OK || write(ready, "x", 1) != 1 ||
+        read(release, &byte, 1) != 0)
+        _exit(1);
+    db_rollback(db);
+    db_close(db);
+    _exit(0);
+}
+
+static pid_t start_holder(int *ret_release)
+{
+    int ready[2], release[2];
+    char byte;
+    pid_t child;
+
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(release, O_CLOEXEC), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)close(release[1]);
+        hold_the_file(ready[1], release[0]);
+    }
+    (void)close(ready[1]);
+    (void)close(release[0]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    (void)close(ready[0]);
+    *ret_release = release[1];
+    return child;
+}
+
+static void other_process_is_waited_for_as_the_fence_allows(void **state)
+{
+    struct fixture f;
+    struct fence fence;
+    int release, status = 1;
+    int64_t start_ms;
+    pid_t child;
+
+    (void)state;
+    begin(&f);
+    fixture_insert(&f, "p", "r", "");
+    store_close(f.store);
+    child = start_holder(&release);
+    f.store = open_store(PATH);
+    fence_init(&fence, WORLD_NEVER, 1000);
+    f.attempt.fence = &fence;
+    start_ms = world_boot_ms();
+    check(&f, TW_BUSY, insert(&f, "p", "s"));
+    assert_true(world_boot_ms() - start_ms >= 1000);
+    assert_non_null(strstr(f.attempt.err.text, PATH));
+    check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
+    (void)close(release);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    check(&f, TW_OK, insert(&f, "p", "s"));
+    f.attempt.fence = NULL;
+    end(&f);
+}
+
+/* ---- tables ---- */
+
+static void table_names_ignore_case(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f);
+    fixture_insert(&f, "p", "r", "");
+    for (char *c = f.table; *c; c++)
+        if (*c >= 'a' && *c <= 'z')
+            *c = (char)(*c - 'a' + 'A');
+    check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
+    check(&f, TW_OK, store_create_table(f.store, &f.attempt, f.table));
+    check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
+    end(&f);
+}
+
+static void foreign_etags_and_tokens_are_no_use(void **state)
+{
+    static const char *const etags[] = {"W/\"\"", "W/\"x\"", "\"1\"",
+        "W/\"datetime'2024-01-01T00%3A00%3A00Z'\"", "W/\"-1\"", "W/\""};
+    struct scan_request request = {0};
+    struct fixture f;
+
+    (void)state;
+    begin(&f);
+    fixture_insert(&f, "p", "r", "");
+    for (size_t i = 0; i < sizeof(etags) / sizeof(etags[0]); i++) {
+        struct operation change =
+            fixture_operation(&f, OPERATION_DELETE, "p", "r", etags[i], "");
+
+        check(&f, TW_CONFLICT, fixture_send(&f, &change, 1));
+    }
+    request.table = f.table;
+    request.from = (struct continuation){
+        .partition_key = slice_of("2!x"), .row_key = {"", 0}, .more = true};
+    check(&f, TW_INVALID, store_scan(f.store, &f.attempt, &request, &f.page));
+    end(&f);
+}
+
+static void page_ends_after_much_work(void **state)
+{
+    struct scan_request request = {
+        .filter = slice_of("Number eq 100000"), .top = 1000};
+    struct fixture f;
+
+    (void)state;
+    begin(&f);
+    for (int i = 0; i < 3; i++)
+        fixture_fill(&f, i == 0 ? "a" : i == 1 ? "b" : "c", 7000);
+    request.table = f.table;
+    check(&f, TW_OK, store_scan(f.store, &f.attempt, &request, &f.page));
+    assert_int_equal(f.page.count, 0);
+    assert_true(f.page.next.more);
+    check_text(slice_of(fixture_keys(&f, request)), slice_of(""));
+    end(&f);
+}
+
+static void full_last_page_has_no_successor(void **state)
+{
+    struct scan_request request = {.top = 100};
+    struct fixture f;
+
+    (void)state;
+    begin(&f);
+    fixture_fill(&f, "p", 200);
+    request.table = f.table;
+    check(&f, TW_OK, store_scan(f.store, &f.attempt, &request, &f.page));
+    assert_int_equal(f.page.count, 100);
+    assert_true(f.page.next.more);
+    request.from = f.page.next;
+    check(&f, TW_OK, store_scan(f.store, &f.attempt, &request, &f.page));
+    assert_int_equal(f.page.count, 100);
+    assert_false(f.page.next.more);
+    end(&f);
+}
+
+/* Keys from a few letters, so that ranges cut between, at and inside them. */
+static struct slice random_key(struct fixture *f)
+{
+    static const char letters[] = "ab_";
+    size_t len = (size_t)world_random_below(4);
+    char *key = arena_alloc(&f->arena, len + 1);
+
+    for (size_t i = 0; i < len; i++)
+        key[i] = letters[world_random_below(3)];
+    return (struct slice){key, len};
+}
+
+static struct key_range random_range(struct fixture *f)
+{
+    return (struct key_range){
+        .has_from = world_random_below(2),
+        .has_below = world_random_below(2),
+        .from_exclusive = world_random_below(2),
+        .exact = false,
+        .from = random_key(f),
+        .below = random_key(f),
+    };
+}
+
+static struct key_range random_bounds(struct fixture *f)
+{
+    return world_random_below(4) == 0 ? key_range_exact(random_key(f))
+                                      : random_range(f);
+}
+
+/* What a plain look at every entity finds. */
+static const char *expected_keys(
+    struct fixture *f, const char *all, const struct scan_request *request)
+{
+    const char *at = all;
+    const char *keys;
+    struct buf text;
+
+    buf_init(&text, 1024 * 1024);
+    while (*at) {
+        size_t len = strcspn(at, " ");
+        const char *slash = memchr(at, '/', len);
+        struct slice partition_key = {at, (size_t)(slash - at)};
+        struct slice row_key = {slash + 1, len - partition_key.len - 1};
+
+        if (key_range_has(&request->partition_key, partition_key) &&
+            key_range_has(&request->row_key, row_key))
+            buf_add_format(&text, "%s%.*s", text.len ? " " : "", (int)len, at);
+        at += len + (at[len] == ' ');
+    }
+    keys = arena_copy(&f->arena, buf_slice(&text)).at;
+    buf_done(&text);
+    return keys;
+}
+
+static void ranges_agree_with_a_plain_look(void **state)
+{
+    struct fixture f;
+    const char *all;
+
+    (void)state;
+    fixture_init(&f, open_store(":memory:"));
+    for (int i = 0; i < 900; i++) {
+        enum tw_err code = insert(&f, random_key(&f).at, random_key(&f).at);
+
+        assert_true(code == TW_OK || code == TW_CONFLICT);
+    }
+    all = fixture_all(&f);
+    for (int i = 0; i < 500; i++) {
+        struct scan_request request = {.partition_key = random_bounds(&f),
+            .row_key = random_bounds(&f),
+            .top = (unsigned)world_random_below(50)};
+
+        check_text(slice_of(fixture_keys(&f, request)),
+            slice_of(expected_keys(&f, all, &request)));
+    }
+    end(&f);
+}
+
+static void tables_come_in_pages(void **state)
+{
+    struct continuation from = {0};
+    struct fixture f;
+    size_t count = 0;
+
+    (void)state;
+    fixture_init(&f, open_store(":memory:"));
+    for (int i = 0; i < 1200; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "Many%d", i);
+        check(&f, TW_OK, store_create_table(f.store, &f.attempt, name));
+    }
+    do {
+        check(&f, TW_OK, store_list_tables(f.store, &f.attempt, from, &f.page));
+        count += f.page.count;
+        from = f.page.next;
+    } while (f.page.next.more);
+    assert_int_equal(count, 1201);
+    end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_stored_outlives_the_store),
+        cmocka_unit_test(file_is_for_its_owner_alone),
+        cmocka_unit_test(closing_leaves_one_file),
+        cmocka_unit_test(log_does_not_grow_for_ever),
+        cmocka_unit_test(foreign_files_are_refused),
+        cmocka_unit_test(empty_file_becomes_a_store),
+        cmocka_unit_test(paths_that_are_no_files_are_refused),
+        cmocka_unit_test(path_is_no_uri),
+        cmocka_unit_test(lack_of_rights_is_said),
+        cmocka_unit_test(full_disk_is_said_and_passes),
+        cmocka_unit_test(full_disk_is_said_when_opening),
+        cmocka_unit_test(failed_fsync_ends_the_process),
+        cmocka_unit_test(scan_for_keys_leaves_long_entities_alone),
+        cmocka_unit_test(long_entities_leave_nothing_behind),
+        cmocka_unit_test(writers_share_commits),
+        cmocka_unit_test(memory_store_serves_threads),
+        cmocka_unit_test(processes_share_the_file),
+        cmocka_unit_test(processes_create_the_file_at_once),
+        cmocka_unit_test(other_process_is_waited_for_as_the_fence_allows),
+        cmocka_unit_test(table_names_ignore_case),
+        cmocka_unit_test(foreign_etags_and_tokens_are_no_use),
+        cmocka_unit_test(page_ends_after_much_work),
+        cmocka_unit_test(full_last_page_has_no_successor),
+        cmocka_unit_test(ranges_agree_with_a_plain_look),
+        cmocka_unit_test(tables_come_in_pages),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
