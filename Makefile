@@ -12,10 +12,10 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 VERSION := $(shell cat worker/VERSION)
 PACKAGES := libcurl openssl libxml-2.0 yaml-0.1 json-c sqlite3
 
+comma := ,
 # The plain gcc build is build/tableward; every other one has its own folder.
 VARIANT := $(if $(filter-out gcc cc,$(notdir $(CC))),-$(notdir $(CC)))$(if \
     $(SANITIZER),-$(subst $(comma),-,$(SANITIZER)))$(if $(DEBUG),-debug)
-comma := ,
 OUT := build$(if $(VARIANT),/variant$(VARIANT))
 OBJ := $(OUT)/obj
 
