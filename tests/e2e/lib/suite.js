@@ -29,7 +29,7 @@ class Suite {
     this.scenarios = [];
   }
 
-  // open: configuration = {jobs, worker}; tables are created, empty.
+  // open: write the configuration and create the tables, empty.
   async open({jobs, worker = {}, tables = [], env = {}}) {
     this.folder = fs.mkdtempSync(path.join(this.bench.work, 'suite-'));
     this.store = await this.Store.open(this.bench.azurite);
@@ -51,6 +51,11 @@ class Suite {
     if (this.store) this.store.close();
     if (this.folder && !process.env.KEEP)
       fs.rmSync(this.folder, {recursive: true, force: true});
+  }
+
+  // another: a suite like this one with a store of its own, not yet open.
+  another() {
+    return new Suite(this.name, this.Store, this.bench, this.report);
   }
 
   // scenario: {seed(s), ask(s), during(s, worker), expect(s)}, each optional;

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+// Workers that are killed with SIGKILL at a request, three ways: before it
+// reached the service, after it took effect but before its answer, and after
+// the answer. Then another worker ends the run as if nothing had happened.
+'use strict';
+
+const assert = require('assert');
+const jobs = require('../lib/jobs');
+const {is_data} = require('../lib/proxy');
+const {random, each} = require('../lib/wait');
+const {tail} = require('../lib/program');
+
+const WAYS = ['before', 'after', 'answered'];
+
+// A Get that brought nothing is waiting, not work.
+const counts = (request) => !(request.kind === 'take' && request.empty);
+
+// kill_at: lets `worker` be killed at its k-th request that passes `counts`
+// (known of a take only once it is answered, so those are counted then).
+function kill_at(suite, worker, k, way) {
+  const {proxy} = suite.store;
+  const {life} = proxy;
+  let seen = 0;
+  const kill = () => worker.kill('SIGKILL');
+  const reached = (request) => {
+    if (request.life === life && ++seen === k) request.hit = true;
+  };
+  proxy.before = async (request) => {
+    if (request.kind === 'take') return;
+    reached(request);
+    if (!request.hit || way !== 'before') return;
+    kill();
+    return 'lose';
+  };
+  proxy.after = async (request) => {
+    if (request.kind === 'take' && counts(request)) reached(request);
+    if (!request.hit || way === 'answered') return;
+    kill(); // also for a take `before`: what it would bring is not known then
+    return 'lose';
+  };
+  proxy.answered = (request) => {
+    if (request.hit) kill();
+  };
+}
+
+function let_pass({proxy}) {
+  proxy.before = async () => {};
+  proxy.after = async () => {};
+  proxy.answered = () => {};
+}
+
+// live: one worker, killed at its k-th request or, k = 0, left to end.
+async function live(suite, k, way) {
+  suite.store.proxy.life++;
+  let_pass(suite.store);
+  const worker = suite.worker();
+  if (k > 0) kill_at(suite, worker, k, way);
+  return {...await suite.program.end(worker, 120000), log: worker.log};
+}
+
+async function to_the_end(suite) {
+  const end = await live(suite, 0);
+  assert.strictEqual(end.code, 0, tail(end.log));
+}
+
+// unconfirmed: deletes in requests that a killed worker had no answer to.
+const unconfirmed = (requests) => requests
+    .filter((r) => is_data(r) && !r.done)
+    .reduce((sum, r) => sum + (r.deletes || 0), 0);
+const deletes = (requests) => requests
+    .filter(is_data).reduce((sum, r) => sum + (r.deletes || 0), 0);
+
+// Goal: 30 kills in one cascade of 12,000 blogs, at requests drawn from the
+// clean count: the tables end as after one undisturbed run, and no delete is
+// sent twice but those that had no answer when the worker died.
+async function sweep(suite, kills) {
+  const BLOGS = 12000;
+  await suite.open({
+    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
+    worker: {visibility_timeout: '2s', lanes: 4},
+  });
+  const {store, model} = suite;
+  const {proxy} = store;
+  for (const name of ['Clean', 'Swept', 'Beside']) {
+    const count = name === 'Beside' ? 250 : BLOGS;
+    model.put('Channels', jobs.channel(name));
+    for (const blog of jobs.blogs(name, count)) model.put('Blogs', blog);
+  }
+  for (const [table, entities] of model.tables)
+    await store.insert(table, [...entities.values()].map((e) => e.entity));
+  const remove = (name) => {
+    for (const table of ['Blogs', 'Channels'])
+      model.remove(table, (e) => e.PartitionKey === name);
+  };
+
+  let clean, overhead;
+  await suite.judge(`a clean cascade of ${BLOGS} blogs`, async () => {
+    await store.enqueue('delete-channel', {channel: 'Clean'});
+    await to_the_end(suite);
+    remove('Clean');
+    clean = proxy.requests.filter(counts);
+    overhead = clean.findIndex((r) => r.deletes) + 1;
+    assert.ok(overhead > 0, 'no delete was seen');
+    assert.strictEqual(deletes(clean), BLOGS + 1);
+  });
+  if (!clean) return;
+
+  await suite.judge(`${kills} kills in a cascade of ${BLOGS} blogs`,
+      async () => {
+        const seed = Number(process.env.E2E_SEED || Date.now() % 1e6);
+        const draw = random(seed);
+        const first = proxy.requests.length;
+        const id = await store.enqueue('delete-channel', {channel: 'Swept'});
+        const reach = overhead + Math.floor(clean.length / kills);
+        for (let i = 0; i < kills; i++) {
+          const k = 1 + draw(reach);
+          const end = await live(suite, k, WAYS[i % 3]);
+          assert.strictEqual(end.signal, 'SIGKILL', `seed ${seed}, kill ` +
+              `${i + 1}: the worker ended by itself\n${tail(end.log)}`);
+        }
+        await to_the_end(suite);
+        remove('Swept');
+        const run = await suite.ended(id, 'succeeded');
+        const made = proxy.requests.slice(first);
+        const again = deletes(made) - (BLOGS + 1);
+        const bound = unconfirmed(made);
+        console.log(`    (seed ${seed}: clean ${clean.length} requests, swept ` +
+            `${made.filter(counts).length}; ${again} deletes sent again of ` +
+            `${bound} unconfirmed; ${run.Attempt} attempts)`);
+        assert.ok(again <= bound,
+            `seed ${seed}: ${again} sent again, ${bound} unconfirmed`);
+        // A life reads again at most from the last checkpoint: what it finds
+        // is what is left, so a page or two more than a clean run, each.
+        const pages = (all) => all
+            .filter((r) => is_data(r) && r.kind === 'page').length;
+        assert.ok(pages(made) <= pages(clean) + 3 * (kills + 1),
+            `seed ${seed}: ${pages(made)} pages`);
+      });
+  await suite.judge('after the kills the tables are as the model says',
+      () => suite.same());
+}
+
+// small: an account of its own with one small deep cascade asked for.
+async function small(suite) {
+  await suite.open({
+    jobs: {'delete-channel': {...jobs.deep, settle: '1s'}},
+    tables: jobs.deep_tables,
+    worker: {visibility_timeout: '2s', lanes: 2, slots: 1},
+  });
+  for (const name of ['Gone', 'Gone_', 'Stays'])
+    for (const [table, entity] of jobs.family(name))
+      suite.model.put(table, entity);
+  for (const [table, entities] of suite.model.tables)
+    await suite.store.insert(
+        table, [...entities.values()].map((e) => e.entity));
+  suite.id = await suite.store.enqueue('delete-channel', {channel: 'Gone'});
+}
+
+// Goal: a crash at the k-th request, every way, ends as a clean run does.
+// Each has an account of its own, so that several wait for leases at once.
+async function every_request(suite, stride) {
+  await small(suite);
+  await to_the_end(suite);
+  const count = suite.store.proxy.requests.filter(counts).length;
+  const crashes = [];
+  for (let k = 1; k <= count; k++)
+    for (const way of WAYS) crashes.push({k, way});
+  const seed = Number(process.env.E2E_SEED || Date.now() % 1e6);
+  const chosen = crashes.filter((_, i) => (i + seed) % stride === 0);
+  await each(chosen, 6, async ({k, way}) => {
+    const one = suite.another();
+    try {
+      await one.judge(`killed ${way} request ${k} of ${count}`, async () => {
+        await small(one);
+        const end = await live(one, k, way);
+        if (end.signal !== 'SIGKILL') assert.strictEqual(end.code, 0);
+        await to_the_end(one);
+        jobs.cascade(one.model, 'Gone');
+        await one.ended(one.id, 'succeeded');
+        await one.same();
+      });
+    } finally {
+      one.close();
+    }
+  });
+}
+
+// Goal: killed between the delete of the parent and the ledger's `succeeded`,
+// the name is taken up by a new channel: the next worker spares it.
+async function after_the_parent(suite) {
+  await suite.open({
+    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
+    worker: {visibility_timeout: '2s'},
+  });
+  const {store, model} = suite;
+  await suite.judge('re-created after the parent went and the worker died',
+      async () => {
+        await store.insert('Channels', [jobs.channel('Again')]);
+        await store.insert('Blogs', jobs.blogs('Again', 120));
+        const id = await store.enqueue('delete-channel', {channel: 'Again'});
+        store.proxy.life++;
+        const worker = suite.worker();
+        store.proxy.after = async (request) => {
+          if (request.table !== 'Channels' || !request.deletes) return;
+          worker.kill('SIGKILL');
+          return 'lose';
+        };
+        const end = await suite.program.end(worker);
+        assert.strictEqual(end.signal, 'SIGKILL', tail(worker.log));
+        model.put('Channels', jobs.channel('Again'));
+        for (const blog of jobs.blogs('Again', 3)) model.put('Blogs', blog);
+        for (const [table, entities] of model.tables)
+          await store.insert(
+              table, [...entities.values()].map((e) => e.entity));
+        await to_the_end(suite);
+        await suite.ended(id, 'succeeded');
+        await suite.same();
+      });
+}
+
+const AZURITE = ['azurite'];
+module.exports = [
+  {
+    name: 'kill sweep', stores: AZURITE, seconds: 150,
+    body: (suite) => sweep(suite, 30),
+  },
+  {
+    name: 'kill sweep of 100', stores: AZURITE, seconds: 500, long: true,
+    body: (suite) => sweep(suite, 100),
+  },
+  {
+    name: 'crash at a request', stores: AZURITE, seconds: 60,
+    body: (suite) => every_request(suite, 6),
+  },
+  {
+    name: 'crash at every request', stores: AZURITE, seconds: 400, long: true,
+    body: (suite) => every_request(suite, 1),
+  },
+  {
+    name: 'crash after the parent', stores: AZURITE, seconds: 10,
+    body: after_the_parent,
+  },
+];

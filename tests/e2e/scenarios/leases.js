@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// Runs that outlast their visibility timeout several times over, because the
+// connection is slow: the keeper renews, and nobody else takes the run.
+'use strict';
+
+const assert = require('assert');
+const jobs = require('../lib/jobs');
+const {is_data} = require('../lib/proxy');
+const {sleep, until} = require('../lib/wait');
+const {tail} = require('../lib/program');
+
+const BLOGS = 3000;
+const VISIBILITY_S = 2;
+
+// Goal: longer than three visibility timeouts, the run completes once: one
+// attempt, and every delete sent once.
+async function outlast(suite, workers) {
+  await suite.open({
+    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
+    worker: {visibility_timeout: `${VISIBILITY_S}s`, lanes: 2},
+  });
+  const {store} = suite;
+  await store.insert('Channels', [jobs.channel('Slow')]);
+  await store.insert('Blogs', jobs.blogs('Slow', BLOGS));
+  store.proxy.before = async (request) => {
+    if (is_data(request)) await sleep(450);
+  };
+  await suite.judge(`a run longer than three visibility timeouts, ${workers} ` +
+      `worker${workers > 1 ? 's' : ''}`, async () => {
+    const id = await store.enqueue('delete-channel', {channel: 'Slow'});
+    const crew = Array.from({length: workers}, () => suite.worker());
+    for (const worker of crew) {
+      const end = await suite.program.end(worker);
+      assert.strictEqual(end.code, 0, tail(worker.log));
+    }
+    const run = await suite.ended(id, 'succeeded');
+    const took_ms = new Date(run.FinishedAt) - new Date(run.StartedAt);
+    assert.ok(took_ms > 3 * VISIBILITY_S * 1000, `only ${took_ms} ms`);
+    assert.strictEqual(run.Attempt, 1);
+    assert.strictEqual(run.EntitiesDeleted, BLOGS + 1);
+    const sent = store.proxy.requests.filter(is_data)
+        .reduce((sum, r) => sum + (r.deletes || 0), 0);
+    assert.strictEqual(sent, BLOGS + 1);
+    await suite.same();
+  });
+}
+
+// Goal: a worker that is asleep (SIGSTOP) past its lease starts nothing more
+// for the run once it wakes; its successor ends it.
+async function asleep(suite) {
+  await suite.open({
+    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
+    worker: {visibility_timeout: '2s', lanes: 2},
+  });
+  const {store} = suite;
+  await store.insert('Channels', [jobs.channel('Nap')]);
+  await store.insert('Blogs', jobs.blogs('Nap', 2000));
+  store.proxy.before = async (request) => {
+    if (is_data(request)) await sleep(200);
+  };
+  await suite.judge('a worker that sleeps past its lease is overtaken',
+      async () => {
+        const id = await store.enqueue('delete-channel', {channel: 'Nap'});
+        const first = suite.worker();
+        await until('its first batch is there', async () =>
+          store.proxy.count((r) => is_data(r) && r.deletes), 30000);
+        first.kill('SIGSTOP');
+        const slept = store.proxy.requests.length;
+        store.proxy.life++;
+        const second = suite.worker();
+        await until('the second has taken over', async () => {
+          const run = await suite.run_of(id);
+          return run && run.Attempt === 2;
+        }, 30000);
+        first.kill('SIGCONT');
+        for (const worker of [second, first]) {
+          const end = await suite.program.end(worker);
+          assert.strictEqual(end.code, 0, tail(worker.log));
+        }
+        const late = store.proxy.requests.slice(slept).filter(
+            (r) => r.life === store.proxy.life - 1 && is_data(r) && r.deletes);
+        // Two lanes may have had their bytes on the way when it fell asleep.
+        assert.ok(late.length <= 2, `${late.length} late deletes`);
+        const run = await suite.ended(id, 'succeeded');
+        assert.strictEqual(run.Attempt, 2);
+        await suite.same();
+      });
+}
+
+// Goal: SIGTERM lets go in order: exit 0, and the next worker goes on at once
+// where it was, without waiting for a lease.
+async function let_go(suite) {
+  await suite.open({
+    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
+    worker: {visibility_timeout: '60s', lanes: 2},
+  });
+  const {store} = suite;
+  await store.insert('Channels', [jobs.channel('Stop')]);
+  await store.insert('Blogs', jobs.blogs('Stop', 2000));
+  await suite.judge('SIGTERM lets go in order', async () => {
+    store.proxy.before = async (request) => {
+      if (is_data(request)) await sleep(300);
+    };
+    const id = await store.enqueue('delete-channel', {channel: 'Stop'});
+    const first = suite.worker([]);
+    await until('two batches are there', async () =>
+      store.proxy.count((r) => is_data(r) && r.deletes) > 1, 30000);
+    first.kill('SIGTERM');
+    const end = await suite.program.end(first, 20000);
+    assert.strictEqual(end.code, 0, tail(first.log));
+    const stopped = await suite.run_of(id);
+    assert.ok(stopped.EntitiesDeleted > 0);
+    store.proxy.before = async () => {};
+    const second = suite.worker();
+    const done = await suite.program.end(second, 20000);
+    assert.strictEqual(done.code, 0, tail(second.log));
+    const run = await suite.ended(id, 'succeeded');
+    assert.strictEqual(run.Attempt, 2);
+    assert.strictEqual(run.EntitiesDeleted, 2001);
+    await suite.same();
+  });
+}
+
+const AZURITE = ['azurite'];
+module.exports = [
+  {
+    name: 'outlast with one worker', stores: AZURITE, seconds: 15,
+    body: (suite) => outlast(suite, 1),
+  },
+  {
+    name: 'outlast with two workers', stores: AZURITE, seconds: 15,
+    body: (suite) => outlast(suite, 2),
+  },
+  {name: 'asleep', stores: AZURITE, seconds: 20, body: asleep},
+  {name: 'let go', stores: AZURITE, seconds: 10, body: let_go},
+];

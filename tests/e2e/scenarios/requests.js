@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// What a clean cascade costs, counted where the service would bill it.
+'use strict';
+
+const assert = require('assert');
+const jobs = require('../lib/jobs');
+const {is_data, is_ledger} = require('../lib/proxy');
+
+const SHAPES = [
+  {partitions: 1, blogs: 0, settle: '0s'},
+  {partitions: 1, blogs: 99, settle: '0s'},
+  {partitions: 1, blogs: 100, settle: '1s'},
+  {partitions: 1, blogs: 1001, settle: '0s'},
+  {partitions: 7, blogs: 2345, settle: '0s'},
+  {partitions: 40, blogs: 40, settle: '0s'},
+  {partitions: 3, blogs: 301, settle: ['1s', '2s']},
+];
+
+// Goal: N blogs in P partitions, one rule: at most ceil(N/1000) + 1 pages, a
+// batch per started hundred of each partition, an empty look per settle, and
+// 10 more; to the ledger 6 an attempt and one a renewal.
+async function requests(suite) {
+  const rule = {
+    table: 'Blogs', partition_key_prefix: '{channel}_',
+    filter: "Channel eq '{channel}'",
+  };
+  const all = Object.fromEntries(SHAPES.map(({settle}, i) => [
+    `delete-${i}`, {...jobs.flat, settle, children: [rule]},
+  ]));
+  await suite.open({
+    jobs: all, tables: ['Channels', 'Blogs'],
+    worker: {visibility_timeout: '30s'},
+  });
+  const {store, model} = suite;
+  for (const [i, {partitions, blogs, settle}] of SHAPES.entries()) {
+    const settles = [settle].flat();
+    await suite.judge(`requests for ${blogs} blogs in ${partitions} ` +
+        `partitions, settle ${settles.join(' and ')}`, async () => {
+      const name = `Cost${i}`;
+      const sizes = Array(partitions).fill(0);
+      const entities = [];
+      for (let n = 0; n < blogs; n++)
+        entities.push(
+            jobs.by_month(name, n % partitions, sizes[n % partitions]++));
+      await store.insert('Channels', [jobs.channel(name)]);
+      await store.insert('Blogs', entities);
+      const id = await store.enqueue(`delete-${i}`, {channel: name});
+      const first = store.proxy.requests.length;
+      const worker = suite.worker();
+      const end = await suite.program.end(worker);
+      assert.strictEqual(end.code, 0, worker.log);
+      const run = await suite.ended(id, 'succeeded');
+      const made = store.proxy.requests.slice(first);
+      const data = made.filter(is_data), ledger = made.filter(is_ledger);
+      const batches = sizes.reduce((sum, n) => sum + Math.ceil(n / 100), 0);
+      const most = Math.ceil(blogs / 1000) + 1 + batches + settles.length + 10;
+      assert.ok(data.length <= most, `${data.length} requests to the data ` +
+          `tables, at most ${most}: ${summary(data)}`);
+      const renewals = made.filter((r) => r.kind === 'renew').length;
+      assert.ok(ledger.length <= 6 * run.Attempt + renewals,
+          `${ledger.length} requests to the ledger in ${run.Attempt} ` +
+          `attempts and ${renewals} renewals: ${summary(ledger)}`);
+    });
+  }
+  await suite.judge('nothing is left of them', () => suite.same());
+}
+
+function summary(requests) {
+  const kinds = {};
+  for (const {kind, table, method} of requests) {
+    const name = `${table} ${kind} ${method}`;
+    kinds[name] = (kinds[name] || 0) + 1;
+  }
+  return JSON.stringify(kinds);
+}
+
+module.exports =
+    [{name: 'requests', stores: ['azurite'], seconds: 20, body: requests}];
