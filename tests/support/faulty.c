@@ -172,6 +172,16 @@ static enum tw_err faulty_batch(struct store *store, struct attempt *attempt,
     return code;
 }
 
+unsigned faulty_batches(struct faulty *faulty)
+{
+    unsigned batches;
+
+    world_lock(&faulty->mutex);
+    batches = faulty->batches;
+    world_unlock(&faulty->mutex);
+    return batches;
+}
+
 void faulty_init(struct faulty *faulty, struct store *inner)
 {
     static const struct store_ops ops = {

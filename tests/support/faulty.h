@@ -50,6 +50,9 @@ struct faulty {
     unsigned running, most_running; /* batches at a time */
 };
 
+/* faulty_batches: that came so far, while more may come. */
+unsigned faulty_batches(struct faulty *faulty);
+
 /* faulty_init: inner is borrowed. */
 void faulty_init(struct faulty *faulty, struct store *inner);
 void faulty_done(struct faulty *faulty);

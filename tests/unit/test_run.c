@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* What an outcome that nobody could mend means for the attempt. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/run.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+
+static void outages_never_count_and_mistakes_do(void **state)
+{
+    static const struct {
+        enum tw_err outcome;
+        enum run_end end;
+    } cases[] = {
+        {TW_OK, RUN_SUCCEEDED},
+        {TW_BUSY, RUN_OUTAGE},
+        {TW_UNKNOWN, RUN_OUTAGE},
+        {TW_REFUSED, RUN_OUTAGE},
+        {TW_FULL, RUN_OUTAGE},
+        {TW_INVALID, RUN_TRY_AGAIN},
+        {TW_TOO_LARGE, RUN_TRY_AGAIN},
+        {TW_NOT_FOUND, RUN_TRY_AGAIN},
+        {TW_CONFLICT, RUN_TRY_AGAIN},
+    };
+    struct run run = {.job = "test"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(run_end_of(&run, cases[i].outcome), cases[i].end);
+}
+
+static void stopped_behind_a_shut_fence_is_overtaken(void **state)
+{
+    struct fence fence;
+    struct run run = {.job = "test", .fence = &fence};
+
+    (void)state;
+    fence_init(&fence, WORLD_NEVER, 1000);
+    assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_STOPPED);
+    fence_move(&fence, world_boot_ms() - 1);
+    assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_OVERTAKEN);
+    fence_move(&fence, WORLD_NEVER);
+    fence_shut(&fence);
+    assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_OVERTAKEN);
+    assert_int_equal(run_end_of(&run, TW_BUSY), RUN_OUTAGE);
+}
+
+static void lines_name_job_and_id(void **state)
+{
+    struct run run = {.job = "purge"};
+
+    (void)state;
+    assert_string_equal(run_object(&run), "purge");
+    run.object = "run purge/7f3a";
+    assert_string_equal(run_object(&run), "run purge/7f3a");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(outages_never_count_and_mistakes_do),
+        cmocka_unit_test(stopped_behind_a_shut_fence_is_overtaken),
+        cmocka_unit_test(lines_name_job_and_id),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
