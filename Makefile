@@ -73,6 +73,11 @@ prove: $(PROGRAM)   ## long proofs: a crash at every request, many kills
 	@tests/deps build test
 	@TABLEWARD=$(PROGRAM) tests/run-e2e --long $(E2E)
 
+demo:   ## channels deleted, a worker killed half way; installs what it needs
+	@CC='$(CC)' tests/deps build
+	@$(MAKE) --no-print-directory all
+	@TABLEWARD=$(PROGRAM) tests/demo/run
+
 lint:   ## layout, analysers, includes, shell
 	@CC='$(CC)' tests/deps build lint
 	@tests/lint
@@ -132,5 +137,5 @@ help:   ## this list
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
-.PHONY: all deps test check e2e prove lint valgrind unit-build unit install \
-    format clean help
+.PHONY: all deps test check e2e prove demo lint valgrind unit-build unit \
+    install format clean help
