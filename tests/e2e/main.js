@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Runs the suites of scenarios/, a few at a time, and closes with counts.
 //
-//   node main.js [--long] [WORD ...]     suites whose name holds a WORD
+//   node main.js [--long] [WORD ...]     suites whose name holds a WORD, as
+//                                        azurite-kill-sweep
 //
-// TABLEWARD: the program; E2E_MODULES: where npm put Azurite and the SDKs.
+// TABLEWARD: the program; TABLEWARD_UNDER: what it runs under (valgrind); E2E_MODULES: where npm put Azurite and the SDKs.
 'use strict';
 
 const fs = require('fs');
@@ -28,7 +29,7 @@ function suites(words, long) {
         if (long || !suite.long) all.push({...suite, store});
   return all
       .filter((s) => words.length === 0 || words.some(
-          (w) => `${s.store} ${s.name}`.includes(w)))
+          (w) => `${s.store} ${s.name}`.replace(/ /g, '-').includes(w)))
       .sort((a, b) => (b.seconds || 10) - (a.seconds || 10));
 }
 

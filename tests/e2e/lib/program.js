@@ -13,6 +13,8 @@ const COMMAND_LIMIT_MS = 120000;
 class Program {
   // file: the program; folder: where it runs and finds its configuration.
   constructor(file, folder) {
+    this.under = (process.env.TABLEWARD_UNDER || '').split(' ')
+        .filter((word) => word !== '');
     this.file = file;
     this.folder = folder;
     this.children = new Set();
@@ -28,7 +30,8 @@ class Program {
 
   // start: {child, exit (a promise of {code, signal}), out, log, kill()}.
   start(args, {input, env} = {}) {
-    const child = spawn(this.file, args, {
+    const [file, ...words] = [...this.under, this.file, ...args];
+    const child = spawn(file, words, {
       cwd: this.folder, env: {...process.env, ...env},
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     });
