@@ -6,9 +6,9 @@
  * "!" + run id, made in the batch of the entity's first write and removed in
  * that of its last, so that open runs are found cheaply.
  *
- * Every write carries the ETag last seen. Every function makes one request
- * and no more; an unknown outcome is the caller's to resolve by ledger_get():
- * Owner and Epoch say whose write is stored.
+ * Every write carries the ETag last seen. Functions make one request, but for
+ * what is said at ledger_update(); an unknown outcome is the caller's to
+ * resolve by ledger_get(): Owner and Epoch say whose write is stored.
  */
 #ifndef TW_RUN_LEDGER_H
 #define TW_RUN_LEDGER_H
@@ -53,8 +53,9 @@ bool ledger_state_ended(enum ledger_state state);
 /* One run's entity. All slices live in arena. */
 struct ledger_run {
     struct arena arena;
-    struct slice job, id; /* PartitionKey, RowKey */
-    struct slice etag;    /* empty: not stored yet */
+    struct slice job, id;     /* PartitionKey, RowKey */
+    struct slice etag;        /* empty: not stored yet */
+    struct slice marker_etag; /* empty: not known */
 
     enum ledger_state state; /* changed by ledger_move() only */
     struct slice kind, args; /* args: JSON object of strings */
@@ -65,6 +66,7 @@ struct ledger_run {
     struct slice phase, checkpoint;
     struct slice definition; /* hash of the job the checkpoint was made under */
     struct slice error;
+    struct slice failed_entities; /* the first ten that failed, a line each */
     struct slice traceparent;
     struct slice poison_id,
         poison_receipt; /* of the copy in the poison queue */
@@ -89,9 +91,11 @@ void ledger_run_done(struct ledger_run *run);
 /* ledger_text: a copy of text that lives as long as run, for its fields. */
 struct slice ledger_text(struct ledger_run *run, struct slice text);
 
-/* ledger_copy: to (init'ed) becomes a deep copy; drops what earlier changes
- * left in the arena. to and from may not be the same. */
+/* ledger_copy: to (init'ed) becomes a deep copy of from, another one. */
 void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
+
+/* ledger_compact: give up what earlier changes have left in the arena. */
+void ledger_compact(struct ledger_run *run);
 
 /* ledger_set_error: cut to LEDGER_MAX_ERROR_BYTES at a character. */
 void ledger_set_error(struct ledger_run *run, const char *error);
@@ -146,7 +150,8 @@ TW_MUST_USE enum tw_err ledger_insert(
  * ledger_update: replace the entity where its ETag is still run->etag. TW_OK:
  * run->etag is the new one. TW_CONFLICT, TW_NOT_FOUND: it is not, read again.
  * A marker that is there already (ADD), or gone already (REMOVE), is no
- * conflict but costs another request.
+ * conflict. Two more requests at most where the marker is not as it was
+ * thought, one more for REMOVE where its ETag is not known.
  */
 TW_MUST_USE enum tw_err ledger_update(struct store *store,
     struct attempt *attempt, struct ledger_run *run, enum ledger_marker marker);

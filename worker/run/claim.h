@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A claim: the right of one attempt to work on one run. The ledger's lease
+ * (Owner, Epoch, LeaseUntil) decides who works; the message's visibility only
+ * when somebody looks. Everything that must agree is together here: pop
+ * receipt, ledger entity with its ETag, both deadlines, the fence.
+ *
+ * No lock: a claim belongs to one thread at a time. The slot (or single run)
+ * takes it, lends it to the keeper from keeper_start() to keeper_stop(), and
+ * ends it. Only the fence is looked at by others, and that is atomic.
+ *
+ * Clocks. An answer with Date D (whole seconds) to a request sent at boot time
+ * s proves that at boot time b the service's clock shows at most
+ * D + 1 s + (b - s). So a LeaseUntil of D + 1 s + (b - s) + visibility timeout
+ * is not over for anybody before boot time b + visibility timeout, and that is
+ * the deadline which a write sent at b brings.
+ */
+#ifndef TW_RUN_CLAIM_H
+#define TW_RUN_CLAIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/run/ledger.h"
+#include "worker/store/fence.h"
+#include "worker/store/store.h"
+
+struct job;
+
+/* The message that rang. All borrowed until claim_take() returns. */
+struct claim_message {
+    const char *queue;
+    struct slice id, pop_receipt, text;
+    int64_t inserted_ticks;
+    int64_t sent_ms; /* when the Get that brought it was sent */
+};
+
+struct claim_wish {
+    struct store *store;
+    const struct job *job;
+    struct slice id;
+    struct slice args_json;  /* empty: whatever the ledger says (orphans) */
+    int64_t requested_ticks; /* 0: the message's InsertionTime, else now */
+    struct slice traceparent;
+    const struct claim_message *message; /* NULL: none */
+    bool must_exist; /* take up what is in the ledger, begin nothing */
+    int64_t visibility_timeout_s, max_attempts;
+};
+
+struct claim {
+    struct store *store;
+    int64_t visibility_timeout_ms;
+
+    /* The message; without one has_message is false. */
+    bool has_message;
+    char queue[64];
+    char message_id[QUEUE_ID_MAX];
+    char pop_receipt[QUEUE_RECEIPT_MAX];
+    char *text;                  /* its body, for the poison queue. Owned */
+    int64_t message_deadline_ms; /* WORLD_NEVER without a message */
+
+    struct ledger_run run; /* as last stored, and what is to be stored next */
+    char owner[33];        /* the Owner it was taken with */
+    int64_t ledger_deadline_ms;
+    bool took_over; /* from an attempt that did not let go in order */
+
+    int64_t date_ticks, date_sent_ms; /* newest sight of the service's clock */
+
+    struct fence fence;  /* the run's requests: the earlier deadline */
+    struct fence own;    /* the claim's own: may start until the deadline of
+                            the ledger */
+    int64_t requests;    /* made by the claim itself, for Transactions */
+    int64_t until_ticks; /* CLAIM_HELD: the service's time to come back */
+};
+
+enum claim_outcome {
+    CLAIM_TAKEN,   /* the run is ours until the fence closes               */
+    CLAIM_ENDED,   /* it has ended: claim->run says how; delete the message */
+    CLAIM_HELD,    /* another owner has it, or its time has not come: hide
+                      the message until claim->until_ticks                 */
+    CLAIM_MISSING, /* must_exist, and there is none                        */
+    CLAIM_REFUSED, /* the id is known with other arguments                 */
+    CLAIM_OUTAGE,  /* the store said so in claim->outage and err           */
+};
+
+/*
+ * claim_init: nothing is held; claim_done frees what the claim holds in
+ * memory, it lets go of nothing.
+ */
+void claim_init(struct claim *claim, const struct claim_wish *wish);
+void claim_done(struct claim *claim);
+
+/*
+ * claim_take: conditional write of the ledger entity: Epoch + 1, a random
+ * Owner, LeaseUntil. Two requests where nothing stands in the way.
+ * *ret_outcome is the store's, for CLAIM_OUTAGE.
+ */
+enum claim_outcome claim_take(struct claim *claim,
+    const struct claim_wish *wish, enum tw_err *ret_outcome, struct err *err);
+
+/* How a claim stands with what is stored. */
+enum claim_word {
+    CLAIM_MINE,
+    CLAIM_OVERTAKEN, /* another Owner or Epoch, or the entity is gone */
+    CLAIM_CANCELLED,
+    CLAIM_UNREAD, /* the ledger could not be read or written */
+};
+
+/*
+ * claim_renew_message: hide it for another visibility timeout. The new pop
+ * receipt is stored before anything else. TW_CONFLICT: the message is lost to
+ * somebody else; the claim goes on without it, by the ledger's lease alone.
+ * Anything else: the earlier deadline stands.
+ */
+enum tw_err claim_renew_message(struct claim *claim, struct err *err);
+
+/* claim_write: store claim->run with a new LeaseUntil; on TW_OK the deadline
+ * moves. One attempt. */
+enum tw_err claim_write(struct claim *claim, struct err *err);
+
+/* claim_resolve: after TW_CONFLICT or TW_UNKNOWN: read. CLAIM_MINE: the ETag
+ * is taken; *ret_stored (may be NULL, else init'ed) is what is stored. */
+enum claim_word claim_resolve(
+    struct claim *claim, struct ledger_run *ret_stored);
+
+/*
+ * claim_let_go: store claim->run, whose state is no longer `running`, without
+ * Owner and with LeaseUntil now; tries again until it is known or the lease is
+ * over. CLAIM_MINE: it is stored. The marker goes where the run has ended.
+ */
+enum claim_word claim_let_go(struct claim *claim, struct err *err);
+
+/* claim_hide: make the message visible again when the service's clock is at
+ * until_ticks (whole seconds, rounded up; 0 or over: at once). Without a
+ * message, or without luck, nothing. */
+void claim_hide(struct claim *claim, int64_t until_ticks);
+
+/* claim_hide_ms: the same, in so many milliseconds. */
+void claim_hide_ms(struct claim *claim, int64_t wait_ms);
+
+/* claim_delete_message: tried a few times; a message that stays is deleted
+ * when it comes again, for its run has ended. */
+void claim_delete_message(struct claim *claim);
+
+/*
+ * claim_put_copy: put text (the message's body, or one composed) into
+ * queue-poison, and note id and pop receipt in claim->run.
+ */
+enum tw_err claim_put_copy(struct claim *claim, struct slice queue,
+    struct slice text, struct err *err);
+
+/* claim_now: the service's clock as far as it is known, in ticks. */
+int64_t claim_now(const struct claim *claim);
+
+/* claim_boot_ms: when the service's clock will be at ticks, on ours. */
+int64_t claim_boot_ms(const struct claim *claim, int64_t ticks);
+
+#endif

@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The consumer's thread runs a loop of short steps: tell the watchdog, reload
+ * if asked, prepare what is missing, poll the queues that are due, look for
+ * orphans, see whether a drain is over, wait for the next thing due. Slots
+ * report back under `lock` and wake it.
+ *
+ * Outages. A poll that fails, or a run that was let go for no fault of its own,
+ * makes the consumer take no messages for a while (1 s, doubling to 10 s);
+ * then it takes one to see. It says so when that begins and when it is over.
+ */
+#include "worker/run/consumer.h"
+
+#include <inttypes.h>
+
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
+#include "worker/run/ledger.h"
+#include "worker/run/notify.h"
+#include "worker/run/orphans.h"
+#include "worker/run/slots.h"
+#include "worker/store/lanes.h"
+#include "worker/store/store.h"
+
+#define OUTAGE_MIN_MS 1000
+#define OUTAGE_MAX_MS 10000
+#define ORPHANS_EVERY_MS INT64_C(600000)
+/* While draining, an idle look is never further away than this. */
+#define DRAIN_POLL_MAX_MS 1000
+
+/* When a queue is asked next. */
+struct poll {
+    int64_t due_ms;
+    int64_t wait_ms; /* 0: the last answer had messages */
+};
+
+struct consumer {
+    struct consumer_options options;
+    struct definition *definition; /* the newest; a reference is held */
+    struct lanes *lanes;
+    struct slots *slots;
+    struct fence fence; /* for timeouts only: no lease bounds the consumer */
+    struct work_place place;
+
+    struct poll *polls; /* one for each of the definition's queues */
+    size_t turn;        /* which queue comes first */
+    bool prepared;      /* queues and ledger are there */
+    bool ready;         /* the manager has been told */
+    struct messages messages;
+    struct orphans orphans;
+    int64_t orphans_due_ms;
+    size_t shown_busy; /* in the last status */
+
+    bool outage;
+    int64_t outage_wait_ms, outage_until_ms;
+
+    struct world_mutex lock; /* guards all below */
+    struct world_cond changed;
+    bool stopping, reloading;
+    uint64_t reports; /* of slots, so far */
+    bool work_failed; /* a slot met an outage since it was last asked */
+    bool work_passed; /* a slot met none */
+    struct err work_err;
+    struct consumer_result result;
+};
+
+#define OBJECT "worker"
+
+/* ---- what other threads say ---- */
+
+static bool is_stopping(void *context)
+{
+    struct consumer *consumer = context;
+    bool stopping;
+
+    world_lock(&consumer->lock);
+    stopping = consumer->stopping;
+    world_unlock(&consumer->lock);
+    return stopping;
+}
+
+/* Lock held. */
+static void count_end(
+    struct consumer_result *result, const struct slots_report *report)
+{
+    if (report->result.end != WORK_ENDED || report->result.already)
+        return;
+    if (report->result.state == LEDGER_SUCCEEDED)
+        result->succeeded++;
+    if (report->result.state == LEDGER_FAILED)
+        result->failed++;
+    if (report->result.state == LEDGER_POISONED)
+        result->poisoned++;
+}
+
+static void take_report(void *context, const struct slots_report *report)
+{
+    struct consumer *consumer = context;
+
+    world_lock(&consumer->lock);
+    consumer->reports++;
+    count_end(&consumer->result, report);
+    if (report->result.end == WORK_OUTAGE) {
+        consumer->work_failed = true;
+        consumer->work_err = report->result.err;
+    } else if (report->result.end != WORK_STOPPED) {
+        consumer->work_passed = true;
+    }
+    world_wake_all(&consumer->changed);
+    world_unlock(&consumer->lock);
+}
+
+void consumer_stop(struct consumer *consumer)
+{
+    world_lock(&consumer->lock);
+    consumer->stopping = true;
+    world_wake_all(&consumer->changed);
+    world_unlock(&consumer->lock);
+}
+
+void consumer_reload(struct consumer *consumer)
+{
+    world_lock(&consumer->lock);
+    consumer->reloading = true;
+    world_wake_all(&consumer->changed);
+    world_unlock(&consumer->lock);
+}
+
+/* ---- outages ---- */
+
+static void outage_begins(struct consumer *consumer, const char *why)
+{
+    if (!consumer->outage) {
+        log_error(OBJECT, "takes no messages for now: %s", why);
+        notify_status(
+            consumer->options.notify, "takes no messages for now: %s", why);
+        consumer->outage_wait_ms = OUTAGE_MIN_MS;
+    } else if (consumer->outage_wait_ms < OUTAGE_MAX_MS) {
+        consumer->outage_wait_ms *= 2;
+    }
+    if (consumer->outage_wait_ms > OUTAGE_MAX_MS)
+        consumer->outage_wait_ms = OUTAGE_MAX_MS;
+    consumer->outage = true;
+    consumer->outage_until_ms = world_boot_ms() + consumer->outage_wait_ms;
+}
+
+static void outage_ends(struct consumer *consumer)
+{
+    if (!consumer->outage)
+        return;
+    consumer->outage = false;
+    consumer->shown_busy = SIZE_MAX;
+    log_info(OBJECT, "takes messages again");
+}
+
+/* What the slots have met since the last look. */
+static void heed_reports(struct consumer *consumer)
+{
+    bool failed, passed;
+    struct err err;
+
+    world_lock(&consumer->lock);
+    failed = consumer->work_failed;
+    passed = consumer->work_passed;
+    err = consumer->work_err;
+    consumer->work_failed = consumer->work_passed = false;
+    world_unlock(&consumer->lock);
+    if (failed)
+        outage_begins(consumer, err.text);
+    else if (passed)
+        outage_ends(consumer);
+}
+
+/* ---- preparing ---- */
+
+static struct attempt own_attempt(struct consumer *consumer)
+{
+    return (struct attempt){.fence = &consumer->fence, .retry_after_ms = -1};
+}
+
+/* Rights may allow to use a queue and not to create one. */
+static enum tw_err queue_usable(
+    struct consumer *consumer, struct attempt *attempt, const char *queue)
+{
+    struct store *store = definition_store(consumer->definition);
+    struct attempt look = own_attempt(consumer);
+    enum tw_err outcome = store_queue_create(store, attempt, queue);
+
+    if (outcome != TW_REFUSED)
+        return outcome;
+    if (store_queue_peek(store, &look, queue, 1, &consumer->messages) == TW_OK)
+        return TW_OK;
+    return outcome;
+}
+
+static enum tw_err ledger_usable(
+    struct consumer *consumer, struct attempt *attempt)
+{
+    struct store *store = definition_store(consumer->definition);
+    struct attempt look = own_attempt(consumer);
+    struct page page;
+    enum tw_err outcome = ledger_create(store, attempt);
+
+    if (outcome != TW_REFUSED)
+        return outcome;
+    page_init(&page);
+    if (ledger_scan_open(store, &look, slice_of(LEDGER_UNREADABLE),
+            (struct continuation){0}, &page) == TW_OK)
+        outcome = TW_OK;
+    page_done(&page);
+    return outcome;
+}
+
+static enum tw_err prepare_queue(struct consumer *consumer,
+    struct attempt *attempt, const struct setup_queue *queue)
+{
+    enum tw_err outcome = queue_usable(consumer, attempt, queue->name);
+
+    if (outcome != TW_OK)
+        return outcome;
+    *attempt = own_attempt(consumer);
+    outcome = queue_usable(consumer, attempt, queue->poison_queue);
+    if (outcome == TW_REFUSED) {
+        log_warn(OBJECT, "cannot see to poison queue %s: %s",
+            queue->poison_queue, attempt->err.text);
+        outcome = TW_OK;
+    }
+    return outcome;
+}
+
+static enum tw_err prepare(struct consumer *consumer, struct err *err)
+{
+    const struct setup *setup = consumer->definition->setup;
+    struct attempt attempt = own_attempt(consumer);
+    enum tw_err outcome = ledger_usable(consumer, &attempt);
+
+    for (size_t i = 0; i < setup->queue_count && outcome == TW_OK; i++) {
+        attempt = own_attempt(consumer);
+        outcome = prepare_queue(consumer, &attempt, &setup->queues[i]);
+    }
+    consumer->prepared = outcome == TW_OK;
+    if (outcome != TW_OK)
+        return err_fail(err, outcome, "%s", attempt.err.text);
+    return TW_OK;
+}
+
+/* Queues and ledger are there, or an outage keeps us from seeing to it. */
+static void see_to_preparing(struct consumer *consumer)
+{
+    struct err err;
+
+    if (prepare(consumer, &err) == TW_OK)
+        outage_ends(consumer);
+    else
+        outage_begins(consumer, err.text);
+}
+
+/* ---- reloading ---- */
+
+static void begin_polls(struct consumer *consumer)
+{
+    mem_free(consumer->polls);
+    consumer->polls = mem_array(
+        consumer->definition->setup->queue_count + 1, sizeof(struct poll));
+    consumer->turn = 0;
+    consumer->prepared = false;
+    orphans_done(&consumer->orphans);
+    orphans_init(&consumer->orphans, &consumer->fence);
+    consumer->orphans_due_ms = world_boot_ms();
+}
+
+static bool same_places(const struct setup *a, const struct setup *b)
+{
+    return a->slots == b->slots && a->lanes == b->lanes &&
+           a->max_entities_per_second == b->max_entities_per_second;
+}
+
+static void take_definition(
+    struct consumer *consumer, struct definition *definition)
+{
+    if (!same_places(definition->setup, consumer->definition->setup))
+        log_warn(OBJECT, "slots, lanes and max_entities_per_second stay as "
+                         "they were until a restart");
+    definition_drop(consumer->definition);
+    consumer->definition = definition;
+    begin_polls(consumer);
+    log_info(OBJECT, "has read its configuration again");
+}
+
+static void reload(struct consumer *consumer)
+{
+    const struct consumer_options *options = &consumer->options;
+    struct definition *definition;
+
+    world_lock(&consumer->lock);
+    consumer->reloading = false;
+    world_unlock(&consumer->lock);
+    if (options->reload == NULL)
+        return;
+    notify_reloading(options->notify);
+    definition = options->reload(options->context);
+    if (definition && definition_store(definition) == NULL) {
+        log_error(OBJECT, "the new configuration names no store for the "
+                          "worker: the old one stays");
+        definition_drop(definition);
+        definition = NULL;
+    }
+    if (definition)
+        take_definition(consumer, definition);
+    notify_ready(options->notify);
+}
+
+/* ---- polling ---- */
+
+static void give_messages(
+    struct consumer *consumer, const struct setup_queue *queue, int64_t sent_ms)
+{
+    for (size_t i = 0; i < consumer->messages.count; i++) {
+        struct slots_task task = {.definition = consumer->definition,
+            .queue = queue,
+            .message = consumer->messages.list[i],
+            .sent_ms = sent_ms};
+
+        slots_give(consumer->slots, &task);
+    }
+}
+
+/* An empty answer doubles the wait; messages end it. */
+static void set_next_poll(
+    struct consumer *consumer, struct poll *poll, bool empty)
+{
+    const struct setup *setup = consumer->definition->setup;
+    int64_t most_ms = setup->poll_max_ms;
+
+    if (consumer->options.drain && most_ms > DRAIN_POLL_MAX_MS)
+        most_ms = DRAIN_POLL_MAX_MS;
+    if (!empty)
+        poll->wait_ms = 0;
+    else if (poll->wait_ms == 0)
+        poll->wait_ms = setup->poll_min_ms;
+    else
+        poll->wait_ms *= 2;
+    if (poll->wait_ms > most_ms)
+        poll->wait_ms = most_ms;
+    poll->due_ms = world_boot_ms() + poll->wait_ms;
+}
+
+static void poll_queue(struct consumer *consumer, size_t index)
+{
+    const struct setup *setup = consumer->definition->setup;
+    const struct setup_queue *queue = &setup->queues[index];
+    struct attempt attempt = own_attempt(consumer);
+    size_t idle = slots_idle(consumer->slots);
+    unsigned count = (unsigned)(idle < QUEUE_MAX_GET ? idle : QUEUE_MAX_GET);
+    enum tw_err outcome;
+
+    if (consumer->outage)
+        count = 1;
+    outcome = store_queue_get(definition_store(consumer->definition), &attempt,
+        queue->name, count, setup->visibility_timeout_s, &consumer->messages);
+    if (outcome != TW_OK) {
+        consumer->prepared = consumer->prepared && outcome != TW_NOT_FOUND;
+        outage_begins(consumer, attempt.err.text);
+        return;
+    }
+    give_messages(consumer, queue, attempt.sent_ms);
+    set_next_poll(
+        consumer, &consumer->polls[index], consumer->messages.count == 0);
+    consumer->outage_until_ms = world_boot_ms() + consumer->outage_wait_ms;
+    if (consumer->messages.count == 0 && slots_busy(consumer->slots) == 0)
+        outage_ends(consumer);
+}
+
+/* Ask each queue that is due, while slots are idle, one after the other. */
+static void poll_queues(struct consumer *consumer)
+{
+    size_t count = consumer->definition->setup->queue_count;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t index = (consumer->turn + i) % count;
+
+        if (slots_idle(consumer->slots) == 0 || is_stopping(consumer))
+            return;
+        if (consumer->outage && world_boot_ms() < consumer->outage_until_ms)
+            return;
+        if (!consumer->outage &&
+            consumer->polls[index].due_ms > world_boot_ms())
+            continue;
+        poll_queue(consumer, index);
+        consumer->turn = index + 1;
+        if (consumer->outage)
+            return;
+    }
+}
+
+/* ---- orphans ---- */
+
+static void take_orphan(struct consumer *consumer)
+{
+    const struct ledger_run *run = &consumer->orphans.run;
+    struct slots_task task = {.definition = consumer->definition,
+        .job = jobs_find(consumer->definition->jobs, run->job),
+        .id = run->id};
+
+    if (task.job == NULL)
+        return;
+    log_info(OBJECT, "takes up run %.*s/%.*s, which nobody works on",
+        SLICE_ARG(run->job), SLICE_ARG(run->id));
+    slots_give(consumer->slots, &task);
+}
+
+/* One step of a pass, where one is under way or due. */
+static void look_for_orphans(struct consumer *consumer)
+{
+    struct orphans *orphans = &consumer->orphans;
+    int64_t now_ms = world_boot_ms();
+    struct err err;
+
+    if (consumer->outage || slots_idle(consumer->slots) == 0 ||
+        is_stopping(consumer))
+        return;
+    if (!orphans->under_way) {
+        if (now_ms < consumer->orphans_due_ms)
+            return;
+        orphans_begin(orphans, consumer->definition);
+        consumer->orphans_due_ms = now_ms + ORPHANS_EVERY_MS;
+    }
+    switch (orphans_step(orphans, &err)) {
+    case ORPHANS_FOUND:
+        take_orphan(consumer);
+        break;
+    case ORPHANS_FAILED:
+        consumer->orphans_due_ms = now_ms;
+        outage_begins(consumer, err.text);
+        break;
+    case ORPHANS_MORE:
+    case ORPHANS_DONE:
+        break;
+    }
+}
+
+/* ---- draining ---- */
+
+static bool queues_empty(struct consumer *consumer)
+{
+    const struct setup *setup = consumer->definition->setup;
+
+    for (size_t i = 0; i < setup->queue_count; i++) {
+        struct attempt attempt = own_attempt(consumer);
+        int64_t count;
+
+        if (store_queue_count(definition_store(consumer->definition), &attempt,
+                setup->queues[i].name, &count) != TW_OK) {
+            outage_begins(consumer, attempt.err.text);
+            return false;
+        }
+        if (count > 0)
+            return false;
+    }
+    return true;
+}
+
+/* Every queue has just been found empty, nobody is at work: is it the end? */
+static bool drained(struct consumer *consumer)
+{
+    size_t count = consumer->definition->setup->queue_count;
+
+    if (!consumer->options.drain || consumer->outage || !consumer->prepared ||
+        consumer->orphans.under_way || slots_busy(consumer->slots) > 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (consumer->polls[i].wait_ms == 0)
+            return false;
+    return queues_empty(consumer) && slots_busy(consumer->slots) == 0;
+}
+
+/* ---- the loop ---- */
+
+static void say_status(struct consumer *consumer)
+{
+    size_t busy = slots_busy(consumer->slots);
+
+    if (consumer->outage || busy == consumer->shown_busy)
+        return;
+    consumer->shown_busy = busy;
+    notify_status(consumer->options.notify, "%zu of %" PRId64 " slots busy",
+        busy, consumer->definition->setup->slots);
+}
+
+static void say_ready(struct consumer *consumer)
+{
+    if (consumer->ready)
+        return;
+    consumer->ready = true;
+    notify_ready(consumer->options.notify);
+    log_info(OBJECT, "ready: %" PRId64 " slots, %zu queues of store '%s'",
+        consumer->definition->setup->slots,
+        consumer->definition->setup->queue_count,
+        definition_store(consumer->definition)->name);
+}
+
+static int64_t next_due_ms(struct consumer *consumer)
+{
+    int64_t due_ms = consumer->orphans_due_ms;
+
+    if (slots_idle(consumer->slots) == 0)
+        return WORLD_NEVER;
+    if (consumer->outage)
+        return consumer->outage_until_ms;
+    if (consumer->orphans.under_way)
+        return 0;
+    for (size_t i = 0; i < consumer->definition->setup->queue_count; i++)
+        if (consumer->polls[i].due_ms < due_ms)
+            due_ms = consumer->polls[i].due_ms;
+    return due_ms;
+}
+
+/* Wait for what is due next, a report, a stop, or the watchdog. */
+static void wait_for_work(struct consumer *consumer, uint64_t seen)
+{
+    int64_t due_ms = next_due_ms(consumer);
+    int64_t watchdog_ms = notify_watchdog_ms(consumer->options.notify);
+
+    if (watchdog_ms > 0 && world_boot_ms() + watchdog_ms / 2 < due_ms)
+        due_ms = world_boot_ms() + watchdog_ms / 2;
+    world_lock(&consumer->lock);
+    while (!consumer->stopping && !consumer->reloading &&
+           consumer->reports == seen && world_boot_ms() < due_ms)
+        (void)world_wait(&consumer->changed, &consumer->lock, due_ms);
+    world_unlock(&consumer->lock);
+}
+
+static uint64_t reports_so_far(struct consumer *consumer, bool *ret_reload)
+{
+    uint64_t reports;
+
+    world_lock(&consumer->lock);
+    reports = consumer->reports;
+    *ret_reload = consumer->reloading;
+    world_unlock(&consumer->lock);
+    return reports;
+}
+
+static bool outage_pauses(const struct consumer *consumer)
+{
+    return consumer->outage && world_boot_ms() < consumer->outage_until_ms;
+}
+
+static void serve(struct consumer *consumer)
+{
+    bool asked_to_reload;
+    uint64_t seen;
+
+    while (!is_stopping(consumer)) {
+        seen = reports_so_far(consumer, &asked_to_reload);
+        notify_watchdog(consumer->options.notify);
+        if (asked_to_reload)
+            reload(consumer);
+        heed_reports(consumer);
+        if (!consumer->prepared && !outage_pauses(consumer))
+            see_to_preparing(consumer);
+        if (consumer->prepared)
+            poll_queues(consumer);
+        if (consumer->prepared)
+            look_for_orphans(consumer);
+        say_ready(consumer);
+        say_status(consumer);
+        if (drained(consumer))
+            break;
+        wait_for_work(consumer, seen);
+    }
+}
+
+/* ---- the whole ---- */
+
+struct consumer *consumer_new(const struct consumer_options *options)
+{
+    struct consumer *consumer = mem_alloc(sizeof(*consumer));
+    const struct setup *setup = options->definition->setup;
+
+    consumer->options = *options;
+    consumer->definition = options->definition;
+    consumer->shown_busy = SIZE_MAX;
+    fence_init(&consumer->fence, WORLD_NEVER,
+        fence_request_ms(setup->visibility_timeout_s * 1000));
+    world_mutex_init(&consumer->lock);
+    world_cond_init(&consumer->changed);
+    messages_init(&consumer->messages);
+    orphans_init(&consumer->orphans, &consumer->fence);
+    begin_polls(consumer);
+    consumer->place =
+        (struct work_place){.stopping = is_stopping, .context = consumer};
+    return consumer;
+}
+
+void consumer_free(struct consumer *consumer)
+{
+    if (consumer == NULL)
+        return;
+    orphans_done(&consumer->orphans);
+    messages_done(&consumer->messages);
+    mem_free(consumer->polls);
+    world_cond_done(&consumer->changed);
+    world_mutex_done(&consumer->lock);
+    definition_drop(consumer->definition);
+    mem_free(consumer);
+}
+
+/* Before anything else: would this ever work? */
+static enum tw_err begin(struct consumer *consumer, struct err *err)
+{
+    struct store *store = definition_store(consumer->definition);
+    enum tw_err outcome;
+
+    if (store == NULL)
+        return err_fail(err, TW_INVALID,
+            "the worker has no store: name one with `store:` in `worker:`");
+    if (!store->traits.has_queues)
+        return err_fail(err, TW_INVALID,
+            "store '%s' has no queues: the worker needs another one",
+            store->name);
+    outcome = prepare(consumer, err);
+    if (outcome == TW_REFUSED || outcome == TW_INVALID)
+        return outcome;
+    if (outcome != TW_OK)
+        outage_begins(consumer, err->text);
+    return TW_OK;
+}
+
+enum tw_err consumer_run(
+    struct consumer *consumer, struct consumer_result *ret, struct err *err)
+{
+    const struct setup *setup = consumer->definition->setup;
+    enum tw_err outcome = begin(consumer, err);
+
+    if (outcome != TW_OK)
+        return outcome;
+    consumer->lanes =
+        lanes_new((unsigned)setup->lanes, setup->max_entities_per_second);
+    consumer->place.lanes = consumer->lanes;
+    consumer->slots = slots_new(
+        (size_t)setup->slots, &consumer->place, take_report, consumer);
+    serve(consumer);
+    notify_stopping(consumer->options.notify);
+    slots_free(consumer->slots);
+    lanes_free(consumer->lanes);
+    *ret = consumer->result;
+    ret->stopped = consumer->stopping;
+    log_info(OBJECT,
+        "%s: %" PRId64 " succeeded, %" PRId64 " failed, %" PRId64 " poisoned",
+        ret->stopped ? "stopped" : "drained", ret->succeeded, ret->failed,
+        ret->poisoned);
+    return TW_OK;
+}

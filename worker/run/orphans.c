@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* Open runs that nobody works on and no message rings for. */
+#include "worker/run/orphans.h"
+
+#include "worker/base/text.h"
+
+/* How many visibility timeouts nothing must have happened for. */
+#define PATIENCE 2
+
+void orphans_init(struct orphans *orphans, const struct fence *fence)
+{
+    *orphans = (struct orphans){.fence = fence};
+    page_init(&orphans->page);
+    ledger_run_init(&orphans->run);
+}
+
+void orphans_done(struct orphans *orphans)
+{
+    page_done(&orphans->page);
+    ledger_run_done(&orphans->run);
+}
+
+void orphans_begin(struct orphans *orphans, struct definition *definition)
+{
+    page_done(&orphans->page);
+    orphans->definition = definition;
+    orphans->under_way = true;
+    orphans->job = 0;
+    orphans->at = 0;
+    orphans->more = true;
+}
+
+bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
+    int64_t visibility_timeout_s)
+{
+    int64_t since = run->lease_until_ticks;
+
+    if (ledger_state_ended(run->state))
+        return false;
+    /* Enqueued and never taken: it has neither. */
+    if (run->updated_ticks > since)
+        since = run->updated_ticks;
+    if (run->resumes_ticks > since)
+        since = run->resumes_ticks;
+    return since + PATIENCE * visibility_timeout_s * TICKS_PER_S <= now_ticks;
+}
+
+static enum orphans_step give_up(
+    struct orphans *orphans, const struct attempt *attempt, struct err *err)
+{
+    orphans->under_way = false;
+    (void)err_fail(err, TW_BUSY, "%s", attempt->err.text);
+    return ORPHANS_FAILED;
+}
+
+/* One page of the job's markers. */
+static enum orphans_step read_markers(struct orphans *orphans, struct err *err)
+{
+    const struct definition *definition = orphans->definition;
+    struct attempt attempt = {.fence = orphans->fence};
+    enum tw_err outcome = ledger_scan_open(definition_store(definition),
+        &attempt, slice_of(definition->jobs->list[orphans->job].name),
+        orphans->page.next, &orphans->page);
+
+    if (outcome == TW_NOT_FOUND) {
+        orphans->under_way = false;
+        return ORPHANS_DONE;
+    }
+    if (outcome != TW_OK)
+        return give_up(orphans, &attempt, err);
+    orphans->at = 0;
+    orphans->more = orphans->page.next.more;
+    return ORPHANS_MORE;
+}
+
+/* The run of one marker. One that cannot be read is passed over. */
+static enum orphans_step read_run(struct orphans *orphans, struct err *err)
+{
+    const struct definition *definition = orphans->definition;
+    const struct entity *marker = &orphans->page.entities[orphans->at++];
+    struct attempt attempt = {.fence = orphans->fence};
+    enum tw_err outcome = ledger_get(definition_store(definition), &attempt,
+        marker->partition_key, ledger_marker_id(marker->row_key),
+        &orphans->run);
+
+    if (outcome == TW_NOT_FOUND || outcome == TW_INVALID)
+        return ORPHANS_MORE;
+    if (outcome != TW_OK)
+        return give_up(orphans, &attempt, err);
+    return orphans_is(&orphans->run, attempt.date_ticks,
+               definition->setup->visibility_timeout_s)
+               ? ORPHANS_FOUND
+               : ORPHANS_MORE;
+}
+
+enum orphans_step orphans_step(struct orphans *orphans, struct err *err)
+{
+    if (!orphans->under_way ||
+        orphans->job >= orphans->definition->jobs->count) {
+        orphans->under_way = false;
+        return ORPHANS_DONE;
+    }
+    if (orphans->at < orphans->page.count)
+        return read_run(orphans, err);
+    if (orphans->more)
+        return read_markers(orphans, err);
+    orphans->job++;
+    orphans->more = true;
+    page_done(&orphans->page);
+    orphans->at = 0;
+    return ORPHANS_MORE;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Orphans: open runs that nobody works on and no message rings for. A pass
+ * reads the markers of every job's open runs and looks at each run; those whose
+ * LeaseUntil and ResumesAt have been over for two visibility timeouts are to be
+ * taken up without a message. A pass is made in steps of one request, so that
+ * the consumer can poll between them.
+ */
+#ifndef TW_RUN_ORPHANS_H
+#define TW_RUN_ORPHANS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/err.h"
+#include "worker/run/ledger.h"
+#include "worker/run/setup.h"
+#include "worker/store/store.h"
+
+struct orphans {
+    struct definition *definition; /* borrowed */
+    const struct fence *fence;     /* borrowed */
+    bool under_way;
+    size_t job;       /* index into the definition's jobs */
+    struct page page; /* of that job's markers */
+    size_t at;        /* the next marker on it */
+    bool more;        /* markers that are still to be read */
+    struct ledger_run run;
+};
+
+enum orphans_step {
+    ORPHANS_MORE,  /* nothing found yet: step again             */
+    ORPHANS_FOUND, /* orphans->run is to be taken up, then step again */
+    ORPHANS_DONE,  /* the pass is over                          */
+    ORPHANS_FAILED /* an outage: the pass is given up; err      */
+};
+
+/* orphans_init: no pass is under way. Both are borrowed. */
+void orphans_init(struct orphans *orphans, const struct fence *fence);
+void orphans_done(struct orphans *orphans);
+
+/* orphans_begin: start a pass over definition's jobs, borrowed until its end.
+ */
+void orphans_begin(struct orphans *orphans, struct definition *definition);
+
+enum orphans_step orphans_step(struct orphans *orphans, struct err *err);
+
+/* orphans_is: is run, read when the service's clock was at now_ticks, one? */
+bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
+    int64_t visibility_timeout_s);
+
+#endif

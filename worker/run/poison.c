@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* What becomes of a message that cannot be understood. */
+#include "worker/run/poison.h"
+
+#include "worker/base/log.h"
+#include "worker/run/ledger.h"
+#include "worker/store/store.h"
+
+/* The entity that says why: it has ended before it began. */
+static void set_run(struct claim *claim, const char *job,
+    const struct claim_message *message, const char *reason)
+{
+    struct ledger_run *run = &claim->run;
+
+    run->job = ledger_text(run, slice_of(job));
+    run->id = ledger_text(run, message->id);
+    run->queue = ledger_text(run, slice_of(message->queue));
+    run->requested_ticks = message->inserted_ticks;
+    (void)ledger_move(run, LEDGER_POISONED);
+    ledger_set_error(run, reason);
+}
+
+/* What stands under the message's id? TW_NOT_FOUND: nothing. */
+static enum tw_err look(struct claim *claim, struct slice job,
+    enum ledger_state *ret_state, struct err *err)
+{
+    struct attempt attempt = {.fence = &claim->own};
+    struct ledger_run stored;
+    enum tw_err outcome;
+
+    ledger_run_init(&stored);
+    outcome = ledger_get(claim->store, &attempt, job, claim->run.id, &stored);
+    if (outcome == TW_OK)
+        *ret_state = stored.state;
+    else if (outcome == TW_NOT_FOUND)
+        claim->run.finished_ticks = claim->run.updated_ticks =
+            attempt.date_ticks;
+    else
+        (void)err_fail(err, outcome, "%s", attempt.err.text);
+    ledger_run_done(&stored);
+    return outcome;
+}
+
+static enum tw_err insert(struct claim *claim, struct err *err)
+{
+    struct attempt attempt = {.fence = &claim->own};
+    enum tw_err outcome = ledger_insert(claim->store, &attempt, &claim->run);
+
+    if (outcome == TW_NOT_FOUND) {
+        attempt = (struct attempt){.fence = &claim->own};
+        outcome = ledger_create(claim->store, &attempt);
+        attempt = (struct attempt){.fence = &claim->own};
+        if (outcome == TW_OK)
+            outcome = ledger_insert(claim->store, &attempt, &claim->run);
+    }
+    if (outcome != TW_OK)
+        (void)err_fail(err, outcome, "%s", attempt.err.text);
+    return outcome;
+}
+
+/*
+ * Copy, then ledger. Poisoned already: only the message was left over. A run
+ * that has this id for another reason keeps it: the reason goes under "-".
+ */
+static enum tw_err copy_and_tell(
+    struct claim *claim, const struct claim_message *message, struct err *err)
+{
+    struct ledger_run *run = &claim->run;
+    enum ledger_state state;
+    enum tw_err outcome = look(claim, run->job, &state, err);
+
+    if (outcome == TW_OK && state != LEDGER_POISONED &&
+        !slice_is(run->job, LEDGER_UNREADABLE)) {
+        run->job = slice_of(LEDGER_UNREADABLE);
+        outcome = look(claim, run->job, &state, err);
+    }
+    if (outcome != TW_NOT_FOUND)
+        return outcome;
+    outcome =
+        claim_put_copy(claim, slice_of(message->queue), message->text, err);
+    if (outcome != TW_OK)
+        return outcome;
+    outcome = insert(claim, err);
+    if (outcome == TW_CONFLICT || outcome == TW_UNKNOWN)
+        outcome = look(claim, run->job, &state, err);
+    return outcome;
+}
+
+enum tw_err poison_message(struct store *store, const char *job,
+    const struct claim_message *message, int64_t visibility_timeout_s,
+    const char *reason, struct err *err)
+{
+    struct claim_wish wish = {.store = store,
+        .message = message,
+        .visibility_timeout_s = visibility_timeout_s};
+    struct claim claim;
+    enum tw_err outcome;
+
+    claim_init(&claim, &wish);
+    set_run(&claim, job, message, reason);
+    outcome = copy_and_tell(&claim, message, err);
+    if (outcome == TW_OK) {
+        claim_delete_message(&claim);
+        log_error("message", "%.*s of queue %s: poisoned: %s",
+            SLICE_ARG(message->id), message->queue, reason);
+    }
+    claim_done(&claim);
+    return outcome;
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/* `worker:` of the configuration, and definitions that are shared. */
+#include "worker/run/setup.h"
+
+#include <stdlib.h>
+
+#include "config/settings.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/store/store.h"
+
+#define VISIBILITY_MIN_MS 2000
+#define VISIBILITY_MAX_MS INT64_C(604800000)
+#define POLL_MAX_MS INT64_C(86400000)
+#define DEFAULT_QUEUE "tableward"
+
+/* As it stands in the file. */
+struct raw_setup {
+    struct slice store, listen;
+    struct yaml_node *queues, *poll;
+    int64_t slots, lanes, visibility_timeout_ms, max_attempts,
+        max_entities_per_second;
+    double price_per_10k;
+};
+
+#define RAW(field) SETTING_FIELD(struct raw_setup, field)
+
+static const struct setting worker_table[] = {
+    {.key = "store",
+        .type = SETTING_TEXT,
+        .offset = RAW(store),
+        .help = "where queues and ledger live; default: the default store"},
+    {.key = "queues",
+        .type = SETTING_NODE,
+        .offset = RAW(queues),
+        .help = "the queues that are served, created when missing"},
+    {.key = "slots",
+        .type = SETTING_INT,
+        .offset = RAW(slots),
+        .fallback = "4",
+        .min = 1,
+        .max = 256,
+        .help = "how many runs at once"},
+    {.key = "lanes",
+        .type = SETTING_INT,
+        .offset = RAW(lanes),
+        .fallback = "32",
+        .min = 1,
+        .max = 256,
+        .help = "how many storage requests at once, over all runs"},
+    {.key = "visibility_timeout",
+        .type = SETTING_DURATION_MS,
+        .offset = RAW(visibility_timeout_ms),
+        .fallback = "60s",
+        .min = VISIBILITY_MIN_MS,
+        .max = VISIBILITY_MAX_MS,
+        .help = "after it another worker takes over; whole seconds, 2s on"},
+    {.key = "poll",
+        .type = SETTING_NODE,
+        .offset = RAW(poll),
+        .help = "how often an empty queue is asked: {min: 100ms, max: 30s}"},
+    {.key = "max_attempts",
+        .type = SETTING_INT,
+        .offset = RAW(max_attempts),
+        .fallback = "5",
+        .min = 1,
+        .max = 1000,
+        .help = "failures in a row, without progress, until poisoned"},
+    {.key = "max_entities_per_second",
+        .type = SETTING_INT,
+        .offset = RAW(max_entities_per_second),
+        .fallback = "0",
+        .min = 0,
+        .max = 1000000000,
+        .help = "a ceiling; 0: as fast as the service allows"},
+    {.key = "price_per_10k",
+        .type = SETTING_DOUBLE,
+        .offset = RAW(price_per_10k),
+        .fallback = "0.00036",
+        .min = 0,
+        .max = 1000000,
+        .help = "dollars per 10,000 transactions, for estimates"},
+    {.key = "listen",
+        .type = SETTING_TEXT,
+        .offset = RAW(listen),
+        .help = "metrics, health, dashboard; absent: none"},
+};
+
+#define SETUP(field) SETTING_FIELD(struct setup, field)
+
+static const struct setting poll_table[] = {
+    {.key = "min",
+        .type = SETTING_DURATION_MS,
+        .offset = SETUP(poll_min_ms),
+        .fallback = "100ms",
+        .min = 1,
+        .max = POLL_MAX_MS,
+        .help = "the wait after the first empty answer"},
+    {.key = "max",
+        .type = SETTING_DURATION_MS,
+        .offset = SETUP(poll_max_ms),
+        .fallback = "30s",
+        .min = 1,
+        .max = POLL_MAX_MS,
+        .help = "the longest wait between two looks"},
+};
+
+struct raw_queue {
+    struct slice name, job, body;
+    int encoding;
+};
+
+static const char *const encodings[] = {"text", "base64", NULL};
+
+#define RAW_QUEUE(field) SETTING_FIELD(struct raw_queue, field)
+
+static const struct setting queue_table[] = {
+    {.key = "name",
+        .type = SETTING_TEXT,
+        .offset = RAW_QUEUE(name),
+        .required = true,
+        .help = "of the queue"},
+    {.key = "job",
+        .type = SETTING_TEXT,
+        .offset = RAW_QUEUE(job),
+        .help = "bound: all its messages are for this job"},
+    {.key = "body",
+        .type = SETTING_TEXT,
+        .offset = RAW_QUEUE(body),
+        .help = "bound: the argument that the whole body is"},
+    {.key = "encoding",
+        .type = SETTING_CHOICE,
+        .offset = RAW_QUEUE(encoding),
+        .choices = encodings,
+        .help = "bound: how the body is written; default: text"},
+};
+
+#define TABLE_SIZE(table) (sizeof(table) / sizeof((table)[0]))
+
+struct setup_loader {
+    const struct job_stores *stores;
+    const struct jobs *jobs;
+    struct arena *arena;
+    struct setup *setup;
+    struct problems *problems;
+};
+
+/* ---- stores ---- */
+
+static void load_store(struct setup_loader *loader,
+    const struct yaml_node *node, struct slice name)
+{
+    const struct job_stores *stores = loader->stores;
+    const struct yaml_node *at = node ? yaml_get(node, "store") : NULL;
+
+    loader->setup->store = stores->by_default;
+    if (at == NULL) {
+        if (node && stores->by_default == stores->count && stores->count > 0)
+            problems_add(loader->problems, node->mark,
+                "worker: which store? there are several and no default_store");
+        return;
+    }
+    for (size_t i = 0; i < stores->count; i++) {
+        if (slice_is(name, stores->names[i])) {
+            loader->setup->store = i;
+            return;
+        }
+    }
+    settings_unknown(loader->problems, at->mark, "store", name, stores->names,
+        stores->count);
+}
+
+/* ---- queues ---- */
+
+static const char *kept_text(struct arena *arena, struct slice text)
+{
+    return arena_copy(arena, text).at;
+}
+
+static void check_queue_name(struct setup_loader *loader,
+    const struct yaml_node *node, struct slice name)
+{
+    const struct yaml_node *at = yaml_get(node, "name");
+    size_t longest = 63 - strlen(SETUP_POISON_SUFFIX);
+    struct err err;
+
+    if (store_check_queue(name, &err) != TW_OK)
+        problems_add(loader->problems, at->mark, "%s", err.text);
+    else if (name.len > longest)
+        problems_add(loader->problems, at->mark,
+            "queue name '%.*s' is too long: with '%s' behind it, it must not "
+            "have more than 63 characters",
+            SLICE_ARG(name), SETUP_POISON_SUFFIX);
+    for (size_t i = 0; i < loader->setup->queue_count; i++)
+        if (slice_is(name, loader->setup->queues[i].name))
+            problems_add(loader->problems, at->mark,
+                "queue '%.*s' is there twice", SLICE_ARG(name));
+}
+
+static void unknown_job(
+    struct setup_loader *loader, const struct yaml_node *at, struct slice name)
+{
+    const struct jobs *jobs = loader->jobs;
+    const char **names =
+        arena_alloc(loader->arena, (jobs->count + 1) * sizeof(*names));
+
+    for (size_t i = 0; i < jobs->count; i++)
+        names[i] = jobs->list[i].name;
+    settings_unknown(
+        loader->problems, at->mark, "job", name, names, jobs->count);
+}
+
+/* body must be the one argument of the queue's job. */
+static void check_body(struct setup_loader *loader,
+    const struct yaml_node *node, const struct job *job, struct slice body)
+{
+    const struct yaml_node *at = yaml_get(node, "body");
+    const char *only;
+
+    if (job->arg_count != 1) {
+        problems_add(loader->problems, node->mark,
+            "a queue can be bound only to a job with exactly one argument; "
+            "job '%s' has %zu",
+            job->name, job->arg_count);
+        return;
+    }
+    if (at == NULL) {
+        problems_add(loader->problems, node->mark,
+            "a queue with a job needs `body: %.*s`",
+            SLICE_ARG(job->args[0].name));
+        return;
+    }
+    only = kept_text(loader->arena, job->args[0].name);
+    if (!slice_is(body, only))
+        settings_unknown(
+            loader->problems, at->mark, "argument", body, &only, 1);
+}
+
+static void load_binding(struct setup_loader *loader,
+    const struct yaml_node *node, const struct raw_queue *raw,
+    struct setup_queue *queue)
+{
+    static const char *const need_job[] = {"body", "encoding"};
+    const struct yaml_node *at = yaml_get(node, "job");
+
+    if (at) {
+        queue->job = jobs_find(loader->jobs, raw->job);
+        queue->base64 = raw->encoding == 1;
+        if (queue->job == NULL)
+            unknown_job(loader, at, raw->job);
+        else
+            check_body(loader, node, queue->job, raw->body);
+        return;
+    }
+    for (size_t i = 0; i < TABLE_SIZE(need_job); i++) {
+        at = yaml_get(node, need_job[i]);
+        if (at)
+            problems_add(loader->problems, at->mark,
+                "`%s` needs a `job` beside it", need_job[i]);
+    }
+}
+
+static void add_queue(
+    struct setup_loader *loader, struct slice name, struct setup_queue queue)
+{
+    queue.name = kept_text(loader->arena, name);
+    queue.poison_queue = arena_format(
+        loader->arena, "%.*s%s", SLICE_ARG(name), SETUP_POISON_SUFFIX)
+                             .at;
+    loader->setup->queues[loader->setup->queue_count++] = queue;
+}
+
+static void load_queue(
+    struct setup_loader *loader, const struct yaml_node *node)
+{
+    struct raw_queue raw = {0};
+    struct setup_queue queue = {0};
+
+    if (!settings_load(node, "queue", queue_table, TABLE_SIZE(queue_table),
+            loader->arena, &raw, loader->problems))
+        return;
+    check_queue_name(loader, node, raw.name);
+    load_binding(loader, node, &raw, &queue);
+    add_queue(loader, raw.name, queue);
+}
+
+/* A queue that is also another's poison queue would feed on itself. */
+static void check_poison_queues(
+    struct setup_loader *loader, const struct yaml_node *node)
+{
+    const struct setup *setup = loader->setup;
+
+    for (size_t i = 0; i < setup->queue_count; i++)
+        for (size_t j = 0; j < setup->queue_count; j++)
+            if (strcmp(setup->queues[i].poison_queue, setup->queues[j].name) ==
+                0)
+                problems_add(loader->problems, node->mark,
+                    "queue '%s' is the poison queue of '%s'",
+                    setup->queues[j].name, setup->queues[i].name);
+}
+
+static void load_queues(
+    struct setup_loader *loader, const struct yaml_node *node)
+{
+    size_t room = node && node->type == YAML_LIST ? node->count : 0;
+
+    loader->setup->queues =
+        arena_alloc(loader->arena, (room + 1) * sizeof(*loader->setup->queues));
+    if (node == NULL) {
+        add_queue(loader, slice_of(DEFAULT_QUEUE), (struct setup_queue){0});
+        return;
+    }
+    if (node->type != YAML_LIST || node->count == 0) {
+        problems_add(loader->problems, node->mark,
+            "`queues` must be a list of maps like {name: %s}", DEFAULT_QUEUE);
+        return;
+    }
+    for (size_t i = 0; i < node->count; i++)
+        load_queue(loader, node->items[i]);
+    check_poison_queues(loader, node);
+}
+
+/* ---- the whole ---- */
+
+static struct yaml_node *empty_map(struct arena *arena)
+{
+    struct yaml_node *map = arena_alloc(arena, sizeof(*map));
+
+    map->type = YAML_MAP;
+    map->mark = (struct mark){"", 1, 1};
+    return map;
+}
+
+static void load_poll(struct setup_loader *loader, const struct yaml_node *node)
+{
+    struct setup *setup = loader->setup;
+    const struct yaml_node *max = node ? yaml_get(node, "max") : NULL;
+    bool good = settings_load(node ? node : empty_map(loader->arena), "poll",
+        poll_table, TABLE_SIZE(poll_table), loader->arena, setup,
+        loader->problems);
+
+    if (good && setup->poll_max_ms < setup->poll_min_ms) {
+        if (max)
+            problems_add(
+                loader->problems, max->mark, "poll.max is less than poll.min");
+        else
+            setup->poll_max_ms = setup->poll_min_ms;
+    }
+}
+
+static void check_visibility(struct setup_loader *loader,
+    const struct yaml_node *node, int64_t visibility_timeout_ms)
+{
+    loader->setup->visibility_timeout_s = visibility_timeout_ms / 1000;
+    if (visibility_timeout_ms % 1000 != 0)
+        problems_add(loader->problems,
+            yaml_get(node, "visibility_timeout")->mark,
+            "visibility_timeout must be whole seconds");
+}
+
+void setup_load(const struct yaml_node *node, const struct job_stores *stores,
+    const struct jobs *jobs, struct arena *arena, struct setup *ret,
+    struct problems *problems)
+{
+    struct setup_loader loader = {stores, jobs, arena, ret, problems};
+    struct raw_setup raw = {0};
+    const struct yaml_node *map = node ? node : empty_map(arena);
+    const struct yaml_node *listen;
+
+    *ret = (struct setup){.store = stores->by_default};
+    (void)settings_load(map, "worker", worker_table, TABLE_SIZE(worker_table),
+        arena, &raw, problems);
+    if (map->type != YAML_MAP)
+        return;
+    load_store(&loader, node, raw.store);
+    load_queues(&loader, raw.queues);
+    load_poll(&loader, raw.poll);
+    check_visibility(&loader, map, raw.visibility_timeout_ms);
+    listen = yaml_get(map, "listen");
+    if (listen)
+        problems_add(problems, listen->mark,
+            "`listen` is not supported yet: leave it out");
+    ret->slots = raw.slots;
+    ret->lanes = raw.lanes;
+    ret->max_attempts = raw.max_attempts;
+    ret->max_entities_per_second = raw.max_entities_per_second;
+    ret->price_per_10k = raw.price_per_10k;
+}
+
+const struct setup_queue *setup_queue_for(
+    const struct setup *setup, const struct job *job)
+{
+    for (size_t i = 0; i < setup->queue_count; i++)
+        if (setup->queues[i].job == job)
+            return &setup->queues[i];
+    for (size_t i = 0; i < setup->queue_count; i++)
+        if (setup->queues[i].job == NULL)
+            return &setup->queues[i];
+    return NULL;
+}
+
+const struct setup_queue *setup_queue_named(
+    const struct setup *setup, struct slice name)
+{
+    for (size_t i = 0; i < setup->queue_count; i++)
+        if (slice_is(name, setup->queues[i].name))
+            return &setup->queues[i];
+    return NULL;
+}
+
+/* ---- definitions ---- */
+
+struct definition *definition_hold(struct definition *definition)
+{
+    atomic_fetch_add(&definition->references, 1);
+    return definition;
+}
+
+void definition_drop(struct definition *definition)
+{
+    if (definition && atomic_fetch_sub(&definition->references, 1) == 1 &&
+        definition->release)
+        definition->release(definition);
+}
+
+struct store *definition_store(const struct definition *definition)
+{
+    size_t index = definition->setup->store;
+
+    if (index >= definition->stores->count)
+        return NULL;
+    return definition->stores->stores[index];
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One run, now: attempts follow each other on the caller's thread, with waits
+ * between them for settle, for a failure's pause, for another process's lease
+ * or for the end of an outage.
+ */
+#include "worker/run/single.h"
+
+#include "jobs/engine/run.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
+#include "worker/run/message.h"
+#include "worker/run/work.h"
+#include "worker/store/lanes.h"
+#include "worker/store/store.h"
+
+#define OUTAGE_MIN_MS 1000
+#define OUTAGE_MAX_MS 10000
+
+struct single {
+    struct single_options options;
+    struct lanes *lanes;
+    char *object; /* "run JOB/ID" */
+    bool said_held, said_outage;
+    int64_t outage_wait_ms;
+
+    struct world_mutex lock; /* guards all below */
+    struct world_cond changed;
+    bool stopping;
+    struct run *run; /* of the attempt under way; NULL: none */
+    struct single_progress last;
+};
+
+/* ---- what others see ---- */
+
+static bool is_stopping(void *context)
+{
+    struct single *single = context;
+    bool stopping;
+
+    world_lock(&single->lock);
+    stopping = single->stopping;
+    world_unlock(&single->lock);
+    return stopping;
+}
+
+/* Lock held, a run is under way. */
+static void note_counts(struct single *single)
+{
+    struct run *run = single->run;
+
+    single->last.read = atomic_load(&run->counts.read);
+    single->last.written = atomic_load(&run->counts.written);
+    single->last.deleted = atomic_load(&run->counts.deleted);
+    single->last.skipped = atomic_load(&run->counts.skipped);
+    single->last.failed = atomic_load(&run->counts.failed);
+    single->last.share = atomic_load(&run->share);
+}
+
+static void watch(void *context, struct run *run)
+{
+    struct single *single = context;
+
+    world_lock(&single->lock);
+    if (single->run)
+        note_counts(single);
+    single->run = run;
+    single->last.working = run != NULL;
+    world_unlock(&single->lock);
+}
+
+void single_look(struct single *single, struct single_progress *ret)
+{
+    world_lock(&single->lock);
+    if (single->run)
+        note_counts(single);
+    *ret = single->last;
+    world_unlock(&single->lock);
+}
+
+void single_stop(struct single *single)
+{
+    world_lock(&single->lock);
+    single->stopping = true;
+    world_wake_all(&single->changed);
+    world_unlock(&single->lock);
+}
+
+/* False: stopped while waiting. */
+static bool wait_until(struct single *single, int64_t until_ms, bool held)
+{
+    bool stopping;
+
+    world_lock(&single->lock);
+    single->last.until_ms = until_ms;
+    single->last.held_by_another = held;
+    while (!single->stopping && world_boot_ms() < until_ms)
+        (void)world_wait(&single->changed, &single->lock, until_ms);
+    single->last.until_ms = 0;
+    single->last.held_by_another = false;
+    stopping = single->stopping;
+    world_unlock(&single->lock);
+    return !stopping;
+}
+
+/* ---- how an attempt went ---- */
+
+static bool pass_time(struct single *single, const struct work_result *work)
+{
+    int64_t until_ms = work->until_ms;
+
+    /* A lease may be let go long before it is over. */
+    if (work->held && until_ms > world_boot_ms() + 1000)
+        until_ms = world_boot_ms() + 1000;
+    if (work->held && !single->said_held)
+        log_info(single->object,
+            "another process is at it: waiting for it to let go");
+    single->said_held = work->held;
+    return wait_until(single, until_ms, work->held);
+}
+
+static bool sit_out(struct single *single, const struct work_result *work)
+{
+    if (!single->said_outage)
+        log_warn(single->object, "waits and tries again: %s", work->err.text);
+    single->said_outage = true;
+    if (single->outage_wait_ms == 0)
+        single->outage_wait_ms = OUTAGE_MIN_MS;
+    else if (single->outage_wait_ms < OUTAGE_MAX_MS / 2)
+        single->outage_wait_ms *= 2;
+    else
+        single->outage_wait_ms = OUTAGE_MAX_MS;
+    return wait_until(single, world_boot_ms() + single->outage_wait_ms, false);
+}
+
+static void set_ended(const struct work_result *work, struct single_result *ret)
+{
+    ret->state = work->state;
+    ret->already = work->already;
+    ret->finished_ticks = work->finished_ticks;
+    ret->err = work->err;
+}
+
+/* True: another attempt. False: *ret_outcome and ret say how it ended. */
+static bool go_on(struct single *single, const struct work_result *work,
+    struct single_result *ret, enum tw_err *ret_outcome, struct err *err)
+{
+    *ret_outcome = TW_OK;
+    if (work->end != WORK_OUTAGE) {
+        single->said_outage = false;
+        single->outage_wait_ms = 0;
+    }
+    switch (work->end) {
+    case WORK_ENDED:
+        set_ended(work, ret);
+        return false;
+    case WORK_LATER:
+        ret->stopped = !pass_time(single, work);
+        return !ret->stopped;
+    case WORK_STOPPED:
+        ret->stopped = is_stopping(single);
+        return !ret->stopped;
+    case WORK_OUTAGE:
+        ret->stopped = !sit_out(single, work);
+        return !ret->stopped;
+    case WORK_OVERTAKEN:
+        ret->overtaken = true;
+        return false;
+    case WORK_MISSING:
+    case WORK_REFUSED:
+        break;
+    }
+    *err = work->err;
+    *ret_outcome = TW_CONFLICT;
+    return false;
+}
+
+/* ---- the whole ---- */
+
+struct single *single_new(const struct single_options *options)
+{
+    struct single *single = mem_alloc(sizeof(*single));
+
+    single->options = *options;
+    single->object =
+        mem_format("run %s/%.*s", options->job->name, SLICE_ARG(options->id));
+    single->last.share = -1;
+    world_mutex_init(&single->lock);
+    world_cond_init(&single->changed);
+    return single;
+}
+
+void single_free(struct single *single)
+{
+    if (single == NULL)
+        return;
+    world_cond_done(&single->changed);
+    world_mutex_done(&single->lock);
+    mem_free(single->object);
+    mem_free(single);
+}
+
+/* Is there a ledger, or can there be one? Says early what would never work. */
+static enum tw_err find_ledger(struct store *store, struct err *err)
+{
+    struct fence fence;
+    struct attempt attempt = {.fence = &fence};
+    struct page page;
+    enum tw_err outcome;
+
+    fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
+    page_init(&page);
+    outcome = ledger_create(store, &attempt);
+    if (outcome == TW_REFUSED) {
+        struct attempt look = {.fence = &fence};
+
+        if (ledger_scan_open(store, &look, slice_of(LEDGER_UNREADABLE),
+                (struct continuation){0}, &page) == TW_OK)
+            outcome = TW_OK;
+    }
+    page_done(&page);
+    if (outcome == TW_UNKNOWN)
+        outcome = TW_BUSY;
+    if (outcome != TW_OK)
+        (void)err_fail(err, outcome, "%s", attempt.err.text);
+    return outcome;
+}
+
+static enum tw_err attempts(struct single *single,
+    const struct claim_wish *wish, struct single_result *ret, struct err *err)
+{
+    struct work_place place = {.lanes = single->lanes,
+        .stopping = is_stopping,
+        .watch = watch,
+        .context = single};
+    struct work_result work;
+    enum tw_err outcome;
+
+    do {
+        work_attempt(&place, single->options.definition, wish,
+            &single->options.args, &work);
+    } while (go_on(single, &work, ret, &outcome, err));
+    return outcome;
+}
+
+enum tw_err single_run(
+    struct single *single, struct single_result *ret, struct err *err)
+{
+    const struct definition *definition = single->options.definition;
+    const struct setup *setup = definition->setup;
+    struct store *store = definition_store(definition);
+    struct single_result result = {.state = LEDGER_QUEUED};
+    struct buf args;
+    enum tw_err outcome;
+
+    if (store == NULL)
+        return err_fail(err, TW_INVALID,
+            "no store is named for the ledger: `default_store`, or `store:` "
+            "in `worker:`");
+    outcome = find_ledger(store, err);
+    if (outcome != TW_OK)
+        return outcome;
+    buf_init(&args, 8 * QUEUE_MAX_MESSAGE_BYTES);
+    message_args_json(&single->options.args, &args);
+    single->lanes =
+        lanes_new((unsigned)setup->lanes, setup->max_entities_per_second);
+    outcome = attempts(single,
+        &(struct claim_wish){.store = store,
+            .job = single->options.job,
+            .id = single->options.id,
+            .args_json = buf_slice(&args),
+            .visibility_timeout_s = setup->visibility_timeout_s,
+            .max_attempts = setup->max_attempts},
+        &result, err);
+    lanes_free(single->lanes);
+    buf_done(&args);
+    if (outcome == TW_OK)
+        *ret = result;
+    return outcome;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One attempt at one run, from the claim to letting go: what a slot does with
+ * a message and `tableward run` without one. On the calling thread.
+ *
+ *   claim -> keeper on -> the kind -> keeper off -> ledger -> message
+ *
+ * The end decides what is written: see the table in work.c. In every case the
+ * ledger comes first and the message last; a death between them leaves a
+ * message whose run has ended, and that is simply deleted when it comes again.
+ */
+#ifndef TW_RUN_WORK_H
+#define TW_RUN_WORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "jobs/job.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/run/claim.h"
+#include "worker/run/ledger.h"
+#include "worker/run/setup.h"
+
+struct lanes;
+
+/* What every attempt is lent by its worker. Borrowed while one is under way. */
+struct work_place {
+    struct lanes *lanes;
+    /* stopping: should attempts end in order? Any thread. */
+    bool (*stopping)(void *context);
+    /* watch: run is under way (NULL: no longer), for progress lines; its
+     * counts may be read until the next call. NULL: nobody watches. */
+    void (*watch)(void *context, struct run *run);
+    void *context;
+};
+
+enum work_end {
+    WORK_ENDED,     /* the run has ended: `state` says how, `already` whether
+                       it had before                                       */
+    WORK_LATER,     /* it waits, or another has it: not before until_ms      */
+    WORK_STOPPED,   /* let go in order: the worker is stopping               */
+    WORK_OUTAGE,    /* the store or our machine: `outcome`, `err`; let go as
+                       far as that was possible                            */
+    WORK_OVERTAKEN, /* another owner has it: nothing was touched             */
+    WORK_MISSING,   /* must_exist, and there is no such run                  */
+    WORK_REFUSED,   /* the id is known with other arguments; nothing touched */
+};
+
+struct work_result {
+    enum work_end end;
+    enum ledger_state state;
+    bool already;
+    bool held;        /* WORK_LATER: by another owner, or not its time  */
+    int64_t until_ms; /* on world_boot_ms() */
+    int64_t finished_ticks;
+    enum tw_err outcome;
+    struct err err;
+};
+
+/*
+ * work_attempt: claim wish's run under definition, work on it, let it go. args
+ * as message_args() made them; NULL: those in the ledger (orphans), and where
+ * these no longer fit the job the run is poisoned. A message is hidden,
+ * deleted or copied to the poison queue as the end demands. Writes the
+ * operator's lines.
+ */
+void work_attempt(const struct work_place *place,
+    const struct definition *definition, const struct claim_wish *wish,
+    const struct run_args *args, struct work_result *ret);
+
+/* work_retry_ms: the wait before the attempt that follows the failures-th
+ * failure in a row: 1 s, 2 s, 4 s, ..., at most an hour. */
+int64_t work_retry_ms(int64_t failures);
+
+#endif
