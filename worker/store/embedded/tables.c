@@ -478,8 +478,8 @@ static void row_of(struct db *db, enum db_sql sql, struct row *ret)
     ret->stamp = db_column_integer(db, sql, 2);
     ret->timestamp_ticks = db_column_integer(db, sql, 3);
     ret->has_properties = sql == DB_SCAN_ALL;
-    if (ret->has_properties)
-        ret->properties = properties_of(db, sql, 4);
+    ret->properties =
+        ret->has_properties ? properties_of(db, sql, 4) : (struct slice){0};
 }
 
 static bool is_full(const struct scanning *scanning)
