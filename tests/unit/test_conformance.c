@@ -1304,9 +1304,10 @@ static void get_takes_up_to_32(struct fixture *f)
     for (size_t got = 0; got < 40; got += f->messages.count) {
         assert_true(get(f, 32, 300) > 0);
         for (size_t i = 0; i < f->messages.count; i++) {
-            int at = atoi(f->messages.list[i].text.at);
             struct held held = hold(f, i);
+            int64_t at = -1;
 
+            assert_true(text_int64(f->messages.list[i].text, 0, 39, &at));
             assert_false(seen[at]);
             seen[at] = true;
             check(f, TW_OK, delete_held(f, &held));

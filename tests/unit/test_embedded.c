@@ -32,9 +32,6 @@ static _Atomic bool disk_full, disk_loses; /* ENOSPC; EIO from fdatasync */
 static _Atomic int64_t sync_ms;            /* what one fdatasync takes */
 static _Atomic unsigned long syncs, read_bytes;
 
-ssize_t pwrite64(int fd, const void *at, size_t len, off64_t offset);
-ssize_t pread64(int fd, void *at, size_t len, off64_t offset);
-
 ssize_t pwrite64(int fd, const void *at, size_t len, off64_t offset)
 {
     if (disk_full) {

@@ -306,7 +306,7 @@ static enum tw_err open_handle(struct db *db, struct err *err)
 /* Is it ours, or still empty? Nothing of another program's is touched. */
 static enum tw_err check_ours(struct db *db, bool *ret_empty, struct err *err)
 {
-    int64_t id, version, objects;
+    int64_t id = 0, version = 0, objects = 0;
     char text[16];
     enum tw_err code = ask(db, "PRAGMA application_id", &id, text, err);
 

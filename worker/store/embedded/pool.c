@@ -261,6 +261,13 @@ static void run_group(struct db *db, struct request *requests)
         fail_all(requests, code, &err);
 }
 
+/* Lock held. */
+static void enqueue(struct pool *pool, struct request *request)
+{
+    *pool->queued_end = request;
+    pool->queued_end = &request->next;
+}
+
 /* Lock held: requests that are queued, as a list of their own. */
 static struct request *take_queued(struct pool *pool)
 {
@@ -334,8 +341,7 @@ enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
     struct request own = {.attempt = attempt, .body = body, .arg = arg};
 
     world_lock(&pool->lock);
-    *pool->queued_end = &own;
-    pool->queued_end = &own.next;
+    enqueue(pool, &own);
     while (own.state != DONE) {
         if (!pool->led)
             lead(pool, &own, until_ms);

@@ -40,7 +40,7 @@
 
 /* Above every key: no UTF-8 has this byte. */
 static const struct slice ABOVE_ALL = {"\xff", 1};
-static const struct slice BELOW_ALL = {"", 0};
+static const struct slice NOTHING = {"", 0};
 
 /* ---- ETags, keys ---- */
 
@@ -368,7 +368,7 @@ static struct slice first_key(
     const struct key_range *range, struct arena *arena)
 {
     if (!range->has_from)
-        return BELOW_ALL;
+        return NOTHING;
     return range->from_exclusive && !range->exact
                ? key_after(range->from, arena)
                : range->from;
@@ -396,7 +396,7 @@ static void find_bounds(struct scanning *scanning)
         scanning->below.row_key = below_key(row, &scanning->arena);
     } else {
         scanning->below.partition_key = below_key(partition, &scanning->arena);
-        scanning->below.row_key = BELOW_ALL;
+        scanning->below.row_key = NOTHING;
     }
 }
 
@@ -452,7 +452,7 @@ static void select_properties(
             entity->properties[kept++] = entity->properties[i];
     entity->property_count = kept;
     if (!is_selected(request, slice_of("Timestamp")))
-        entity->timestamp = BELOW_ALL;
+        entity->timestamp = NOTHING;
 }
 
 static void add_entity(
@@ -632,6 +632,7 @@ enum tw_err tables_scan(struct pool *pool, struct attempt *attempt,
 struct change {
     int64_t table, stamp, now_ticks;
     const struct operation *operation;
+    struct slice partition_key, row_key; /* of its entity */
     struct slice json;   /* of what is inserted or put in its place */
     struct arena *arena; /* for what a merge makes */
 };
@@ -643,12 +644,6 @@ struct committing {
     size_t ends[BATCH_MAX_OPERATIONS];
     struct arena arena;
 };
-
-/* The values with which every statement on an entity begins. */
-#define ENTITY_KEY(change)                                                     \
-    db_integer((change)->table),                                               \
-        db_bytes((change)->operation->entity.partition_key),                   \
-        db_bytes((change)->operation->entity.row_key)
 
 /* What a statement found, if it found something with the operation's ETag. */
 static enum tw_err check_found(
@@ -665,8 +660,10 @@ static enum tw_err find_stored(struct db *db, const struct change *change,
     int64_t *ret_body, struct err *err)
 {
     bool there = false;
-    enum tw_err code =
-        db_start(db, DB_ENTITY_FIND, DB_VALUES(ENTITY_KEY(change)), err);
+    enum tw_err code = db_start(db, DB_ENTITY_FIND,
+        DB_VALUES(db_integer(change->table), db_bytes(change->partition_key),
+            db_bytes(change->row_key)),
+        err);
 
     if (code == TW_OK)
         code = db_next(db, DB_ENTITY_FIND, &there, err);
@@ -691,14 +688,14 @@ static enum tw_err put_json(struct db *db, enum db_sql sql,
     const struct change *change, struct slice json, int *ret_changed,
     struct err *err)
 {
-    const struct entity *entity = &change->operation->entity;
-    bool is_long = entity->partition_key.len + entity->row_key.len + json.len >
+    bool is_long = change->partition_key.len + change->row_key.len + json.len >
                    RECORD_MAX_BYTES;
     int64_t body = is_long ? db_stamp(db) : 0;
     enum tw_err code = db_run(db, sql,
-        DB_VALUES(ENTITY_KEY(change), db_integer(change->stamp),
+        DB_VALUES(db_integer(change->table), db_bytes(change->partition_key),
+            db_bytes(change->row_key), db_integer(change->stamp),
             db_integer(change->now_ticks), db_integer(body),
-            db_bytes(is_long ? (struct slice){0} : json)),
+            db_bytes(is_long ? NOTHING : json)),
         ret_changed, err);
 
     if (code == TW_OK && is_long && *ret_changed > 0)
@@ -742,13 +739,14 @@ static enum tw_err replace(
 static enum tw_err read_stored(struct db *db, const struct change *change,
     struct entity *ret, int64_t *ret_body, struct err *err)
 {
-    const struct entity *entity = &change->operation->entity;
-    struct row row = {.partition_key = entity->partition_key,
-        .row_key = entity->row_key,
+    struct row row = {.partition_key = change->partition_key,
+        .row_key = change->row_key,
         .has_properties = true};
     bool there = false;
-    enum tw_err code =
-        db_start(db, DB_ENTITY_GET, DB_VALUES(ENTITY_KEY(change)), err);
+    enum tw_err code = db_start(db, DB_ENTITY_GET,
+        DB_VALUES(db_integer(change->table), db_bytes(change->partition_key),
+            db_bytes(change->row_key)),
+        err);
 
     if (code == TW_OK)
         code = db_next(db, DB_ENTITY_GET, &there, err);
@@ -760,6 +758,7 @@ static enum tw_err read_stored(struct db *db, const struct change *change,
         row.properties =
             arena_copy(change->arena, properties_of(db, DB_ENTITY_GET, 2));
         code = read_row(&row, change->arena, ret, err);
+        ret->etag = ret->timestamp = (struct slice){0}; /* they were row's */
     }
     db_end(db, DB_ENTITY_GET);
     return code;
@@ -793,8 +792,10 @@ static enum tw_err delete (
     int64_t body; enum tw_err code = find_stored(db, change, &body, err);
 
     if (code == TW_OK) code = drop_body(db, body, err);
-    if (code == TW_OK) code = db_run(
-        db, DB_ENTITY_DELETE, DB_VALUES(ENTITY_KEY(change)), NULL, err);
+    if (code == TW_OK) code = db_run(db, DB_ENTITY_DELETE,
+        DB_VALUES(db_integer(change->table), db_bytes(change->partition_key),
+            db_bytes(change->row_key)),
+        NULL, err);
     return code;
 }
 
@@ -823,6 +824,8 @@ static enum tw_err apply(struct db *db, struct committing *committing,
         enum tw_err code;
 
         change->operation = &committing->batch->operations[i];
+        change->partition_key = change->operation->entity.partition_key;
+        change->row_key = change->operation->entity.row_key;
         change->json = json_of(committing, i);
         code = APPLY[change->operation->type](db, change, err);
         if (code != TW_OK) {
