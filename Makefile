@@ -78,6 +78,12 @@ demo:   ## channels deleted, a worker killed half way; installs what it needs
 	@$(MAKE) --no-print-directory all
 	@TABLEWARD=$(PROGRAM) tests/demo/run
 
+# Azurite takes part where node is there already.
+bench:   ## entities a second, CPU, requests and memory of a cascade
+	@CC='$(CC)' tests/deps build $$(! command -v node >/dev/null || echo test)
+	@$(MAKE) --no-print-directory all $(OUT)/measure
+	@tests/bench/run $(PROGRAM) $(OUT)/measure
+
 lint:   ## layout, analysers, includes, shell
 	@CC='$(CC)' tests/deps build lint
 	@tests/lint
@@ -104,6 +110,9 @@ $(OUT)/tests/%: $(OBJ)/tests/unit/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(LIBRARY) $(LIBS) \
 	    -lcmocka
+
+$(OUT)/measure: $(OBJ)/tests/bench/measure.o
+	$(CC) $(ALL_LDFLAGS) -o $@ $<
 
 unit-build: $(UNIT_TESTS)
 
@@ -137,5 +146,5 @@ help:   ## this list
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
-.PHONY: all deps test check e2e prove demo lint valgrind unit-build unit \
-    install format clean help
+.PHONY: all deps test check e2e prove demo bench lint valgrind unit-build \
+    unit install format clean help
