@@ -6,7 +6,7 @@
 #ifndef TW_TESTS_FAST_WORLD_H
 #define TW_TESTS_FAST_WORLD_H
 
-#define FAST_WORLD_SPEED 500
+#define FAST_WORLD_SPEED 100
 
 /* fast_world_use: from now on, before any thread or lock exists. */
 void fast_world_use(void);

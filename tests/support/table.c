@@ -32,8 +32,12 @@ static enum tw_err send(struct store *store, const char *table,
     struct attempt attempt = {0};
     struct batch batch = {
         .table = table, .operations = operations, .count = count};
+    enum tw_err code;
 
-    return store_batch(store, &attempt, &batch, &result);
+    do
+        code = store_batch(store, &attempt, &batch, &result);
+    while (code == TW_BUSY);
+    return code;
 }
 
 static void make(struct entity *entity, struct arena *arena,
@@ -109,8 +113,10 @@ static bool get(struct store *store, const char *table,
     enum tw_err code;
 
     page_init(page);
-    code = store_get(store, &attempt, table, slice_of(partition_key),
-        slice_of(row_key), page);
+    do
+        code = store_get(store, &attempt, table, slice_of(partition_key),
+            slice_of(row_key), page);
+    while (code == TW_BUSY);
     assert_true(code == TW_OK || code == TW_NOT_FOUND);
     return code == TW_OK;
 }

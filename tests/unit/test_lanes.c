@@ -245,10 +245,12 @@ static void a_waiting_retry_frees_its_lane(void **state)
     busy.answers[0] = TW_BUSY;
     busy.answers[1] = TW_OK;
     busy.answer_count = 2;
-    busy.hint_ms = 20000;
+    busy.hint_ms = 5000;
+    busy.holds_on = true;
     other = job_of(&scene, 'b');
     lanes_submit(client, &busy.task);
     lanes_submit(client, &other.task);
+    open_gate(&scene);
     lanes_wait(client, &busy.task);
     assert_true(lanes_done(client, &other.task));
     assert_string_equal(scene.order, "aba");
