@@ -363,8 +363,18 @@ static enum tw_err judge_status(struct call *call)
         shows_message(call) ? call->error.message : "", code);
 }
 
+/* Every read is answered with 200, and no change is: that is how a portal is
+ * told from the service where no body has to make sense. */
+static enum tw_err check_status(struct call *call)
+{
+    if ((call->answer.status == 200) != call->write)
+        return TW_OK;
+    err_fail(&call->attempt->err, TW_UNKNOWN, "another status was expected");
+    return garbled(call);
+}
+
 /* Sends the request, and turns every refusal into its outcome. On TW_OK the
- * answer has a status 2xx. */
+ * answer has a status that fits. */
 static enum tw_err call_send(struct call *call)
 {
     struct headers headers = {.count = 0};
@@ -381,7 +391,9 @@ static enum tw_err call_send(struct call *call)
         crypto_wipe(url.at, url.len);
     buf_done(&headers.authorization);
     buf_done(&url);
-    return code == TW_OK ? TW_OK : call_named(call, code);
+    if (code != TW_OK)
+        return call_named(call, code);
+    return check_status(call);
 }
 
 static bool call_met(const struct call *call, const char *code)

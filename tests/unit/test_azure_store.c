@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: MIT */
+/* The azure store before a service that misbehaves: what each operation sends,
+ * and what it makes of every kind of answer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "tests/support/http_script.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/azure/azure.h"
+#include "worker/store/store.h"
+
+#define KEY "c2VjcmV0LWtleS1ieXRlcw=="
+#define SAS "sv=2019-02-02&ss=qt&sig=top%2Fsecret%3D"
+
+/* A store whose tables and queues are one scripted server. */
+struct bench {
+    struct http_script *script;
+    struct store *store;
+    struct attempt attempt;
+    struct page page;
+    struct messages messages;
+    struct arena arena;
+};
+
+static void bench_open(struct bench *bench, const char *credentials,
+    const struct script_step *steps, size_t count)
+{
+    char text[512];
+    struct err err = {""};
+
+    *bench = (struct bench){.script = http_script_start(steps, count)};
+    snprintf(text, sizeof(text),
+        "%s;TableEndpoint=http://127.0.0.1:%d/acct;"
+        "QueueEndpoint=http://127.0.0.1:%d/acct",
+        credentials, http_script_port(bench->script),
+        http_script_port(bench->script));
+    if (azure_open("main", slice_of(text), false, &bench->store, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    page_init(&bench->page);
+    messages_init(&bench->messages);
+    arena_init(&bench->arena);
+}
+
+/* Closes the client first, so that the server sees the end of everything. */
+static void bench_end(struct bench *bench)
+{
+    store_close(bench->store);
+    http_script_end(bench->script);
+}
+
+static void bench_done(struct bench *bench)
+{
+    http_script_free(bench->script);
+    page_done(&bench->page);
+    messages_done(&bench->messages);
+    arena_done(&bench->arena);
+}
+
+/* ---- one of each operation ---- */
+
+typedef enum tw_err do_operation(struct bench *bench);
+
+static enum tw_err do_create_table(struct bench *bench)
+{
+    return store_create_table(bench->store, &bench->attempt, "Blogs");
+}
+
+static enum tw_err do_list(struct bench *bench)
+{
+    struct continuation from = {.more = false};
+
+    return store_list_tables(bench->store, &bench->attempt, from, &bench->page);
+}
+
+static enum tw_err do_scan(struct bench *bench)
+{
+    struct scan_request request = {.table = "Blogs", .max_bytes = 1000};
+
+    return store_scan(bench->store, &bench->attempt, &request, &bench->page);
+}
+
+static enum tw_err do_get(struct bench *bench)
+{
+    return store_get(bench->store, &bench->attempt, "Blogs", slice_of("p"),
+        slice_of("r"), &bench->page);
+}
+
+/* An insert and a delete; their answer is in ret. */
+static enum tw_err do_batch_into(struct bench *bench, struct batch_result *ret)
+{
+    struct operation operations[2] = {
+        {.type = OPERATION_INSERT}, {.type = OPERATION_DELETE}};
+    struct batch batch = {"Blogs", operations, 2};
+
+    entity_init(
+        &operations[0].entity, &bench->arena, slice_of("p"), slice_of("1"));
+    entity_init(
+        &operations[1].entity, &bench->arena, slice_of("p"), slice_of("2"));
+    operations[1].entity.etag = slice_of("W/\"e\"");
+    return store_batch(bench->store, &bench->attempt, &batch, ret);
+}
+
+static enum tw_err do_batch(struct bench *bench)
+{
+    struct batch_result result;
+
+    return do_batch_into(bench, &result);
+}
+
+static enum tw_err do_queue_create(struct bench *bench)
+{
+    return store_queue_create(bench->store, &bench->attempt, "work");
+}
+
+static enum tw_err do_put(struct bench *bench)
+{
+    return store_queue_put(bench->store, &bench->attempt, "work",
+        slice_of("a<b"), 5, &bench->messages);
+}
+
+static enum tw_err do_queue_get(struct bench *bench)
+{
+    return store_queue_get(
+        bench->store, &bench->attempt, "work", 32, 30, &bench->messages);
+}
+
+static enum tw_err do_renew(struct bench *bench)
+{
+    char receipt[QUEUE_RECEIPT_MAX] = "Ag+/=";
+    enum tw_err code = store_queue_renew(
+        bench->store, &bench->attempt, "work", slice_of("id-1"), receipt, 30);
+
+    assert_string_equal(receipt, code == TW_OK ? "next" : "Ag+/=");
+    return code;
+}
+
+static enum tw_err do_delete(struct bench *bench)
+{
+    return store_queue_delete(bench->store, &bench->attempt, "work",
+        slice_of("id-1"), slice_of("Ag+/="));
+}
+
+static enum tw_err do_peek(struct bench *bench)
+{
+    return store_queue_peek(
+        bench->store, &bench->attempt, "work", 1, &bench->messages);
+}
+
+static enum tw_err do_count(struct bench *bench)
+{
+    int64_t count = -1;
+    enum tw_err code =
+        store_queue_count(bench->store, &bench->attempt, "work", &count);
+
+    assert_int_equal(count, code == TW_OK ? 7 : -1);
+    return code;
+}
+
+static const struct step {
+    const char *name; /* how messages about it begin */
+    do_operation *run;
+    bool write;
+    const char *line, *last; /* of the request: its first line; its body */
+} all[] = {
+    {"create table Blogs", do_create_table, true,
+        "POST /acct/Tables?timeout=30 HTTP/1.1\r\n",
+        "\r\n\r\n{\"TableName\":\"Blogs\"}"},
+    {"list tables", do_list, false, "GET /acct/Tables?timeout=30 HTTP/1.1\r\n",
+        "\r\n\r\n"},
+    {"scan Blogs", do_scan, false,
+        "GET /acct/Blogs()?$top=1000&timeout=30 HTTP/1.1\r\n", "\r\n\r\n"},
+    {"get Blogs", do_get, false,
+        "GET /acct/Blogs(PartitionKey='p',RowKey='r')?timeout=30 HTTP/1.1\r\n",
+        "\r\n\r\n"},
+    {"batch Blogs", do_batch, true, "POST /acct/$batch?timeout=30 HTTP/1.1\r\n",
+        "--\r\n"},
+    {"create queue work", do_queue_create, true,
+        "PUT /acct/work?timeout=30 HTTP/1.1\r\n", "\r\n\r\n"},
+    {"put message into work", do_put, true,
+        "POST /acct/work/messages?messagettl=-1&visibilitytimeout=5&timeout=30"
+        " HTTP/1.1\r\n",
+        "\r\n\r\n<QueueMessage><MessageText>a&lt;b</MessageText>"
+        "</QueueMessage>"},
+    {"get messages from work", do_queue_get, false,
+        "GET /acct/work/messages?numofmessages=32&visibilitytimeout=30&"
+        "timeout=30 HTTP/1.1\r\n",
+        "\r\n\r\n"},
+    {"renew message in work", do_renew, true,
+        "PUT /acct/work/messages/id-1?popreceipt=Ag%2B%2F%3D&"
+        "visibilitytimeout=30&timeout=30 HTTP/1.1\r\n",
+        "\r\n\r\n"},
+    {"delete message from work", do_delete, true,
+        "DELETE /acct/work/messages/id-1?popreceipt=Ag%2B%2F%3D&timeout=30 "
+        "HTTP/1.1\r\n",
+        "\r\n\r\n"},
+    {"peek messages of work", do_peek, false,
+        "GET /acct/work/messages?peekonly=true&numofmessages=1&timeout=30 "
+        "HTTP/1.1\r\n",
+        "\r\n\r\n"},
+    {"count messages of work", do_count, false,
+        "GET /acct/work?comp=metadata&timeout=30 HTTP/1.1\r\n", "\r\n\r\n"},
+};
+
+#define ALL_COUNT (sizeof(all) / sizeof(all[0]))
+
+/* Sends step against a server that answers text, and says what came of it. */
+static enum tw_err answered(
+    const struct step *step, const char *text, struct err *err)
+{
+    const struct script_step script = {SCRIPT_LAST, text, 0};
+    struct bench bench;
+    enum tw_err code;
+
+    bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
+    code = step->run(&bench);
+    *err = bench.attempt.err;
+    assert_null(strstr(err->text, "secret"));
+    assert_int_equal(bench.page.count, 0);
+    assert_int_equal(bench.messages.count, 0);
+    assert_true(bench.attempt.sent_ms > 0);
+    if (code != TW_OK && strncmp(err->text, step->name, strlen(step->name)))
+        fail_msg("'%s' does not begin with '%s'", err->text, step->name);
+    bench_end(&bench);
+    assert_int_equal(http_script_requests(bench.script), 1);
+    bench_done(&bench);
+    return code;
+}
+
+static void check_all(
+    const char *answer, enum tw_err read, enum tw_err write, const char *says)
+{
+    for (size_t i = 0; i < ALL_COUNT; i++) {
+        struct err err;
+        enum tw_err code = answered(&all[i], answer, &err);
+
+        if (code != (all[i].write ? write : read) ||
+            strstr(err.text, says) == NULL)
+            fail_msg("%s: %s, '%s'", all[i].name, err_name(code), err.text);
+    }
+}
+
+#define HEAD(status)                                                           \
+    "HTTP/1.1 " status "\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\n"           \
+    "Connection: close\r\nx-ms-request-id: req-1\r\n"
+#define EMPTY(status) HEAD(status) "Content-Length: 0\r\n\r\n"
+
+/* ---- tests ---- */
+
+static void requests_are_what_the_service_expects(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ALL_COUNT; i++) {
+        const struct script_step script = {
+            SCRIPT_LAST, EMPTY("503 Service Unavailable"), 0};
+        bool queue = strstr(all[i].line, "/work") != NULL;
+        struct bench bench;
+        const char *got;
+
+        bench_open(&bench, "AccountName=acct;AccountKey=" KEY, &script, 1);
+        assert_int_equal(all[i].run(&bench), TW_BUSY);
+        bench_end(&bench);
+        got = http_script_request(bench.script, 0);
+        if (strncmp(got, all[i].line, strlen(all[i].line)) != 0)
+            fail_msg("%s", got);
+        assert_string_equal(
+            got + strlen(got) - strlen(all[i].last), all[i].last);
+        assert_non_null(strstr(got, "\r\nAuthorization: SharedKey acct:"));
+        assert_non_null(strstr(got, "\r\nx-ms-version: 2019-02-02\r\n"));
+        assert_non_null(strstr(got, "\r\nx-ms-date: "));
+        assert_non_null(strstr(got, "\r\nx-ms-client-request-id: "));
+        assert_non_null(strstr(got, "\r\nUser-Agent: tableward/"));
+        assert_null(strstr(got, "Expect"));
+        assert_non_null(strstr(got,
+            queue ? "\r\nAccept: application/xml\r\n"
+                  : "\r\nAccept: application/json;odata=minimalmetadata\r\n"));
+        assert_true(queue == !strstr(got, "\r\nDataServiceVersion: 3.0;\r\n"));
+        bench_done(&bench);
+    }
+}
+
+static void sas_is_appended_and_replaces_the_signature(void **state)
+{
+    const struct script_step script = {SCRIPT_LAST, EMPTY("500 No"), 0};
+    struct bench bench;
+    const char *got;
+
+    (void)state;
+    bench_open(&bench, "SharedAccessSignature=?" SAS, &script, 1);
+    assert_int_equal(do_scan(&bench), TW_BUSY);
+    bench_end(&bench);
+    got = http_script_request(bench.script, 0);
+    assert_non_null(strstr(
+        got, "GET /acct/Blogs()?$top=1000&timeout=30&" SAS " HTTP/1.1\r\n"));
+    assert_null(strstr(got, "Authorization"));
+    bench_done(&bench);
+}
+
+static void short_time_is_passed_on_to_the_service(void **state)
+{
+    const struct script_step script = {SCRIPT_LAST, EMPTY("500 No"), 0};
+    struct bench bench;
+    struct fence fence;
+
+    (void)state;
+    fence_init(&fence, WORLD_NEVER, 5000);
+    bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
+    bench.attempt.fence = &fence;
+    assert_int_equal(do_get(&bench), TW_BUSY);
+    bench_end(&bench);
+    assert_non_null(
+        strstr(http_script_request(bench.script, 0), "?timeout=4&"));
+    bench_done(&bench);
+}
+
+static void lost_answers_are_unknown(void **state)
+{
+    (void)state;
+    check_all(NULL, TW_UNKNOWN, TW_UNKNOWN, "sent to 127.0.0.1 port");
+    check_all("HTTP/1.1 204 No", TW_UNKNOWN, TW_UNKNOWN, "sent to");
+    check_all(HEAD("200 OK") "Content-Length: 9\r\n\r\n{", TW_UNKNOWN,
+        TW_UNKNOWN, "sent to");
+}
+
+static void server_errors_leave_writes_unknown(void **state)
+{
+    (void)state;
+    check_all(EMPTY("500 Internal Server Error"), TW_BUSY, TW_UNKNOWN,
+        ": 500 (request id req-1)");
+    check_all(EMPTY("502 Bad Gateway"), TW_BUSY, TW_UNKNOWN, ": 502");
+    check_all(EMPTY("408 Timeout"), TW_BUSY, TW_UNKNOWN, ": 408");
+}
+
+static void throttling_is_busy(void **state)
+{
+    (void)state;
+    check_all(EMPTY("503 Busy"), TW_BUSY, TW_BUSY, ": 503");
+    check_all(EMPTY("429 Slow Down"), TW_BUSY, TW_BUSY, ": 429");
+}
+
+static void retry_hints_and_the_date_are_kept(void **state)
+{
+    static const struct {
+        const char *field;
+        int64_t ms;
+    } cases[] = {
+        {"", -1},
+        {"Retry-After: 3\r\n", 3000},
+        {"Retry-After: Mon, 01 Jan 2024 00:00:07 GMT\r\n", 7000},
+        {"Retry-After: Sun, 31 Dec 2023 00:00:00 GMT\r\n", 0},
+        {"Retry-After: soon\r\n", -1},
+        {"x-ms-retry-after-ms: 250\r\nRetry-After: 3\r\n", 250},
+        {"retry-after-ms: 40\r\n", 40},
+        {"Retry-After: 999999\r\n", 3600000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct script_step script = {SCRIPT_LAST, NULL, 0};
+        struct bench bench;
+        char text[256];
+        int64_t ticks;
+
+        snprintf(text, sizeof(text), "%s%sContent-Length: 0\r\n\r\n",
+            HEAD("503 Busy"), cases[i].field);
+        script.text = text;
+        bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
+        assert_int_equal(do_scan(&bench), TW_BUSY);
+        assert_int_equal(bench.attempt.retry_after_ms, cases[i].ms);
+        assert_int_equal(bench.attempt.http_status, 503);
+        assert_true(text_ticks(slice_of("2024-01-01T00:00:00Z"), &ticks));
+        assert_int_equal(bench.attempt.date_ticks, ticks);
+        bench_end(&bench);
+        bench_done(&bench);
+    }
+}
+
+static void refused_credentials_are_explained(void **state)
+{
+    (void)state;
+    check_all(HEAD("403 Forbidden") "x-ms-error-code: AuthenticationFailed\r\n"
+                                    "Content-Length: 9\r\n\r\nsecret=42",
+        TW_REFUSED, TW_REFUSED,
+        ": 403 AuthenticationFailed: check the account key or SAS, and the "
+        "clock; the clock here is ");
+    check_all(EMPTY("401 Unauthorized"), TW_REFUSED, TW_REFUSED,
+        ": 401: check the credentials (request id req-1)");
+    check_all(EMPTY("301 Moved"), TW_REFUSED, TW_REFUSED,
+        ": 301: it points elsewhere");
+}
+
+/* Not found by whom? Nothing must be taken for deleted because of it. */
+static void not_found_by_something_else_is_refused(void **state)
+{
+    (void)state;
+    check_all(EMPTY("404 Not Found"), TW_REFUSED, TW_REFUSED,
+        ": 404: check the endpoint");
+    check_all(HEAD("404 Not Found") "Content-Length: 6\r\n\r\n<html>",
+        TW_REFUSED, TW_REFUSED, ": 404: check the endpoint");
+}
+
+static void nonsense_leaves_writes_unknown(void **state)
+{
+    static const char html[] =
+        HEAD("200 OK") "Content-Length: 15\r\n\r\n<html>hi</html>";
+
+    (void)state;
+    check_all(html, TW_BUSY, TW_UNKNOWN, ": 200, but not the answer of");
+}
+
+static void answer_beyond_its_bound_is_too_large(void **state)
+{
+    struct buf text;
+    struct err err;
+
+    (void)state;
+    buf_init(&text, 8 * 1024 * 1024);
+    buf_add_text(&text, HEAD("200 OK") "\r\n");
+    for (int i = 0; i < 3 * 1024 * 1024; i++)
+        buf_add_char(&text, ' ');
+    assert_int_equal(answered(&all[2], buf_text(&text), &err), TW_TOO_LARGE);
+    assert_non_null(strstr(err.text, "larger than 1000 bytes"));
+    assert_int_equal(answered(&all[4], buf_text(&text), &err), TW_UNKNOWN);
+    buf_done(&text);
+}
+
+#define BODY(status, length, text)                                             \
+    HEAD(status) "Content-Length: " length "\r\n\r\n" text
+#define CODE(code) "{\"odata.error\":{\"code\":\"" code "\"}}\n"
+
+static void creating_what_exists_is_done(void **state)
+{
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        answered(&all[0],
+            HEAD("409 Conflict") "\r\n" CODE("TableAlreadyExists"), &err),
+        TW_OK);
+    assert_string_equal(err.text, "");
+    assert_int_equal(
+        answered(&all[0], HEAD("409 Conflict") "\r\n" CODE("TableBeingDeleted"),
+            &err),
+        TW_BUSY);
+    assert_int_equal(
+        answered(&all[5],
+            HEAD("409 Conflict") "x-ms-error-code: QueueAlreadyExists\r\n"
+                                 "Content-Length: 0\r\n\r\n",
+            &err),
+        TW_OK);
+    assert_int_equal(
+        answered(&all[0], HEAD("404 Not Found") "\r\n" CODE("ResourceNotFound"),
+            &err),
+        TW_REFUSED);
+    assert_non_null(strstr(err.text, "the account's name"));
+}
+
+static void lost_receipts_are_conflicts(void **state)
+{
+    static const char *const answers[] = {
+        HEAD("404 Not Found") "x-ms-error-code: MessageNotFound\r\n\r\n",
+        HEAD("400 Bad Request") "x-ms-error-code: PopReceiptMismatch\r\n\r\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct err err;
+
+        assert_int_equal(answered(&all[8], answers[i], &err), TW_CONFLICT);
+        assert_int_equal(answered(&all[9], answers[i], &err), TW_CONFLICT);
+    }
+}
+
+static void renewed_receipt_and_count_come_from_header_fields(void **state)
+{
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        answered(&all[8],
+            HEAD("204 No Content") "x-ms-popreceipt: next\r\n\r\n", &err),
+        TW_OK);
+    assert_int_equal(
+        answered(&all[8], HEAD("204 No Content") "\r\n", &err), TW_UNKNOWN);
+    assert_int_equal(answered(&all[11],
+                         HEAD("200 OK") "x-ms-approximate-messages-count: 7"
+                                        "\r\nContent-Length: 0\r\n\r\n",
+                         &err),
+        TW_OK);
+}
+
+#define PARTS(text)                                                            \
+    HEAD("202 Accepted")                                                       \
+    "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n"                 \
+    "Content-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\n" text        \
+    "\r\n--c--\r\n--b--\r\n"
+
+static enum tw_err batch_answered(
+    const char *text, struct batch_result *ret, struct err *err)
+{
+    const struct script_step script = {SCRIPT_LAST, text, 0};
+    struct bench bench;
+    enum tw_err code;
+
+    bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
+    code = do_batch_into(&bench, ret);
+    *err = bench.attempt.err;
+    bench_end(&bench);
+    bench_done(&bench);
+    return code;
+}
+
+static void batch_keeps_new_etags(void **state)
+{
+    struct batch_result result;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        batch_answered(PARTS("HTTP/1.1 204 No Content\r\nETag: W/\"1\"\r\n\r\n"
+                             "\r\n--c\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"),
+            &result, &err),
+        TW_OK);
+    assert_string_equal(result.etags[0], "W/\"1\"");
+    assert_string_equal(result.etags[1], "");
+    assert_int_equal(
+        batch_answered(PARTS("HTTP/1.1 204 No Content\r\n\r\n"
+                             "\r\n--c\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"),
+            &result, &err),
+        TW_UNKNOWN);
+    assert_int_equal(result.failed, 2);
+}
+
+static void refused_batch_names_its_operation(void **state)
+{
+#define ERROR(code, message)                                                   \
+    "{\"odata.error\":{\"code\":\"" code                                       \
+    "\",\"message\":{\"value\":\"" message "\"}}}"
+    static const struct {
+        const char *answer;
+        enum tw_err code;
+        size_t failed;
+        const char *says;
+    } cases[] = {
+        {PARTS("HTTP/1.1 412 No\r\n\r\n" ERROR(
+             "UpdateConditionNotSatisfied", "1:Not met.\\nRequestId:x")),
+            TW_CONFLICT, 1,
+            "batch Blogs: operation 2 of 2: 412 UpdateConditionNotSatisfied: "
+            "Not met. (request id req-1)"},
+        {PARTS("HTTP/1.1 404 No\r\n\r\n" ERROR("TableNotFound", "0:x")),
+            TW_NOT_FOUND, 0, "there is no such table"},
+        {PARTS("HTTP/1.1 400 No\r\n\r\n" ERROR("EntityTooLarge", "1:x")),
+            TW_TOO_LARGE, 1, "EntityTooLarge"},
+        {PARTS("HTTP/1.1 400 No\r\n\r\n" ERROR("InvalidInput", "x")),
+            TW_INVALID, 2, "batch Blogs: 400 InvalidInput: x"},
+        /* Within a part even these say that nothing was applied. */
+        {PARTS("HTTP/1.1 500 No\r\n\r\n" ERROR("InternalError", "x")), TW_BUSY,
+            2, "500 InternalError"},
+        {PARTS("HTTP/1.1 429 No\r\n\r\n" ERROR("TooManyRequests", "x")),
+            TW_BUSY, 2, "429 TooManyRequests"},
+        /* The whole is refused. */
+        {HEAD("413 Too Large") "\r\n" ERROR("RequestBodyTooLarge", "x"),
+            TW_TOO_LARGE, 2, "413 RequestBodyTooLarge"},
+        {HEAD("400 No") "\r\n" ERROR("InvalidDuplicateRow", "1:x"), TW_INVALID,
+            1, "400 InvalidDuplicateRow"},
+        {HEAD("202 Accepted") "Content-Type: multipart/mixed; boundary=b\r\n"
+                              "\r\n--b--\r\n",
+            TW_UNKNOWN, 2, "0 parts came for 2 operations"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct batch_result result = {.failed = 99};
+        struct err err;
+        enum tw_err code = batch_answered(cases[i].answer, &result, &err);
+
+        if (code != cases[i].code || result.failed != cases[i].failed ||
+            strstr(err.text, cases[i].says) == NULL)
+            fail_msg("case %zu: %s, %zu, '%s'", i, err_name(code),
+                result.failed, err.text);
+    }
+}
+
+static void page_may_be_empty_and_go_on(void **state)
+{
+    const struct script_step script = {SCRIPT_LAST,
+        HEAD("200 OK") "X-MS-Continuation-NEXTPARTITIONKEY: 1!8!U21pdGg-\r\n"
+                       "\r\n{\"value\":[]}",
+        0};
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
+    assert_int_equal(do_scan(&bench), TW_OK);
+    assert_int_equal(bench.page.count, 0);
+    assert_true(bench.page.next.more);
+    assert_true(slice_is(bench.page.next.partition_key, "1!8!U21pdGg-"));
+    assert_int_equal(bench.page.next.row_key.len, 0);
+    bench_end(&bench);
+    bench_done(&bench);
+}
+
+static void message_without_a_receipt_is_not_handed_out(void **state)
+{
+    static const char answer[] =
+        HEAD("200 OK") "\r\n<QueueMessagesList><QueueMessage><MessageId>1"
+                       "</MessageId><InsertionTime>Mon, 01 Jan 2024 00:00:00 "
+                       "GMT</InsertionTime></QueueMessage>"
+                       "</QueueMessagesList>";
+    struct err err;
+
+    (void)state;
+    assert_int_equal(answered(&all[7], answer, &err), TW_BUSY);
+    assert_non_null(strstr(err.text, "no PopReceipt"));
+    assert_int_equal(answered(&all[6], answer, &err), TW_UNKNOWN);
+}
+
+static void cosmos_has_other_traits(void **state)
+{
+    struct store *store;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        azure_open("c",
+            slice_of("AccountName=a;AccountKey=" KEY
+                     ";TableEndpoint=https://a.table.cosmos.azure.com:443/"),
+            false, &store, &err),
+        TW_OK);
+    assert_false(store->traits.ordered);
+    assert_false(store->traits.has_queues);
+    assert_true(store->traits.late_writes);
+    assert_true(store->traits.batch_max_bytes < 2000000);
+    store_close(store);
+    assert_int_equal(azure_open("d", slice_of("UseDevelopmentStorage=true"),
+                         false, &store, &err),
+        TW_OK);
+    assert_string_equal(store->traits.kind, "azure");
+    assert_true(store->traits.ordered);
+    assert_true(store->traits.has_queues);
+    store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_are_what_the_service_expects),
+        cmocka_unit_test(sas_is_appended_and_replaces_the_signature),
+        cmocka_unit_test(short_time_is_passed_on_to_the_service),
+        cmocka_unit_test(lost_answers_are_unknown),
+        cmocka_unit_test(server_errors_leave_writes_unknown),
+        cmocka_unit_test(throttling_is_busy),
+        cmocka_unit_test(retry_hints_and_the_date_are_kept),
+        cmocka_unit_test(refused_credentials_are_explained),
+        cmocka_unit_test(not_found_by_something_else_is_refused),
+        cmocka_unit_test(nonsense_leaves_writes_unknown),
+        cmocka_unit_test(answer_beyond_its_bound_is_too_large),
+        cmocka_unit_test(creating_what_exists_is_done),
+        cmocka_unit_test(lost_receipts_are_conflicts),
+        cmocka_unit_test(renewed_receipt_and_count_come_from_header_fields),
+        cmocka_unit_test(batch_keeps_new_etags),
+        cmocka_unit_test(refused_batch_names_its_operation),
+        cmocka_unit_test(page_may_be_empty_and_go_on),
+        cmocka_unit_test(message_without_a_receipt_is_not_handed_out),
+        cmocka_unit_test(cosmos_has_other_traits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
