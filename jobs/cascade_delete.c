@@ -35,7 +35,8 @@
 #include "worker/store/store.h"
 
 #define CHECKPOINT_VERSION 1
-#define CHECKPOINT_MAX_BYTES (60 * 1024) /* a String property holds 64 KiB */
+/* A String property holds 32 Ki UTF-16 units. */
+#define CHECKPOINT_MAX_BYTES (30 * 1024)
 
 /* Batches of one run under way at once. */
 #define BATCHES_IN_FLIGHT 16
