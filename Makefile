@@ -1,9 +1,14 @@
 # tableward: keeps tables in agreement. `make help` lists what there is.
 # Everything that is built goes below build/, one folder a variant.
 
-CC ?= gcc
+# make's own default is cc; a CC from outside stands.
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 SANITIZER ?=
 DEBUG ?=
+V ?=
+Q := $(if $(V),,@)
 PREFIX ?= /usr/local
 DESTDIR ?=
 SYSCONFDIR ?= /etc
@@ -93,7 +98,8 @@ valgrind: $(PROGRAM)   ## a cascade on each store under valgrind
 	@TABLEWARD=$(PROGRAM) tests/valgrind
 
 $(PROGRAM): $(OBJ)/worker/main.o $(LIBRARY)
-	$(CC) $(ALL_LDFLAGS) -o $@ $< $(LIBRARY) $(LIBS)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(LIBRARY) $(LIBS)
 
 # Made anew each time, so that what a removed source left behind is gone.
 $(LIBRARY): $(OBJECTS)
@@ -102,13 +108,15 @@ $(LIBRARY): $(OBJECTS)
 
 $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	@echo "  $(notdir $(CC)) $<"
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(OBJ)/worker/cli/version.o: worker/VERSION
 
 $(OUT)/tests/%: $(OBJ)/tests/unit/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(LIBRARY) $(LIBS) \
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(LIBRARY) $(LIBS) \
 	    -lcmocka
 
 $(OUT)/measure: $(OBJ)/tests/bench/measure.o

@@ -79,7 +79,7 @@ class Program {
     const ended = await this.run(args, options);
     const wanted = options.code || 0;
     if (ended.code !== wanted)
-      throw new Error(`${args.join(' ')}: exit ${ended.code || ended.signal}` +
+      throw new Error(`${args.join(' ')}: exit ${ended.code ?? ended.signal}` +
           `, not ${wanted}\n${tail(ended.log)}`);
     return ended;
   }

@@ -123,7 +123,7 @@ class Suite {
     await this.#step('during', blame, worker);
     const end = await this.program.end(worker, play_ms);
     if (end.code !== exit_code)
-      blame(undefined, new Error(`worker: exit ${end.code || end.signal}, ` +
+      blame(undefined, new Error(`worker: exit ${end.code ?? end.signal}, ` +
           `not ${exit_code}\n${tail(worker.log)}`));
     this.log = worker.log;
     await this.#step('expect', blame);

@@ -48,7 +48,7 @@ async function encodings(suite) {
       ' "job": "delete-channel"}'],
     ['bound, text that looks like base64', 'SURF', 'by-text', 'SURF'],
     ['bound, text that is base64', 'Rm9vdA==', 'by-text', 'Rm9vdA=='],
-    ['bound, text with XML in it', '<b>&amp;</b', 'by-text', '<b>&amp;</b'],
+    ['bound, text with XML in it', '<b>&amp;<b', 'by-text', '<b>&amp;<b'],
     ['bound, text that looks like a number', '007', 'by-text', '007'],
     ['bound, base64', 'WAVE', 'by-base64', base64('WAVE')],
     ['bound, base64 beyond ASCII', 'Füße \u26bd', 'by-base64',
