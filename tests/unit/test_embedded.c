@@ -627,6 +627,58 @@ static void processes_create_the_file_at_once(void **state)
     }
 }
 
+/* Batches of two, each said on to once it is acknowledged, until killed. */
+static void insert_until_killed(struct fixture *f, int to)
+{
+    f->store = open_store(PATH);
+    for (int i = 0;; i++) {
+        struct operation operations[2];
+        char row_key[16];
+
+        for (int j = 0; j < 2; j++) {
+            (void)snprintf(row_key, sizeof(row_key), "%06d%c", i, 'a' + j);
+            operations[j] = fixture_operation(
+                f, OPERATION_INSERT, "p", row_key, NULL, "\"A\":1");
+        }
+        if (fixture_send(f, operations, 2) != TW_OK ||
+            write(to, &i, sizeof(i)) != sizeof(i))
+            _exit(1);
+    }
+}
+
+static void killed_process_loses_nothing_it_acknowledged(void **state)
+{
+    int status, acknowledged = -1, from[2];
+    struct fixture f;
+    size_t keys;
+    pid_t child;
+
+    (void)state;
+    begin(&f);
+    store_close(f.store);
+    assert_int_equal(pipe2(from, O_CLOEXEC), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        insert_until_killed(&f, from[1]);
+    (void)close(from[1]);
+    while (acknowledged < 200)
+        assert_int_equal(
+            read(from[0], &acknowledged, sizeof(acknowledged)), sizeof(int));
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    while (read(from[0], &acknowledged, sizeof(acknowledged)) > 0)
+        ;
+    (void)close(from[0]);
+    f.store = open_store(PATH);
+    keys = strlen(fixture_all(&f)) + 1; /* each "p/000000a " */
+    assert_int_equal(keys % 20, 0);
+    assert_true(keys / 20 > (size_t)acknowledged);
+    (void)fixture_get(&f, "p", "000200b");
+    end(&f);
+}
+
 /* Holds the file's write lock, says so on ready, until release is closed. */
 static void hold_the_file(int ready, int release)
 {
@@ -755,7 +807,8 @@ static void page_ends_after_much_work(void **state)
 
 static void full_last_page_has_no_successor(void **state)
 {
-    struct scan_request request = {.top = 100};
+    const struct slice none[] = {{"", 0}};
+    struct scan_request request = {.top = 100, .select = none};
     struct fixture f;
 
     (void)state;
@@ -893,6 +946,7 @@ int main(void)
         cmocka_unit_test(long_entities_leave_nothing_behind),
         cmocka_unit_test(writers_share_commits),
         cmocka_unit_test(memory_store_serves_threads),
+        cmocka_unit_test(killed_process_loses_nothing_it_acknowledged),
         cmocka_unit_test(processes_share_the_file),
         cmocka_unit_test(processes_create_the_file_at_once),
         cmocka_unit_test(other_process_is_waited_for_as_the_fence_allows),

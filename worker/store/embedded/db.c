@@ -27,8 +27,11 @@
 #define OPEN_WAIT_MS 10000
 #define NAP_MAX_MS 20
 
-/* Pages of 4 KiB in the log before they are moved into the file. */
+/* Pages of 4 KiB in the log before they are moved into the file; and before
+ * readers, who keep the log from beginning anew, are waited for. */
 #define LOG_PAGES 1000
+#define LOG_PAGES_MAX (8 * LOG_PAGES)
+#define LOG_WAIT_MS 1000
 
 struct db {
     sqlite3 *sqlite;
@@ -358,7 +361,9 @@ static enum tw_err configure(struct db *db, struct err *err)
         /* Overwriting what is deleted would write every page of it. */
         "PRAGMA secure_delete = OFF;"
         "PRAGMA temp_store = MEMORY;"
-        "PRAGMA mmap_size = 0;",
+        "PRAGMA mmap_size = 0;"
+        /* What one large transaction made of the log is given back. */
+        "PRAGMA journal_size_limit = 8388608;",
         err);
 
     if (code == TW_OK)
@@ -547,11 +552,16 @@ int64_t db_stamp(struct db *db)
 
 void db_tidy(struct db *db)
 {
+    bool is_huge = db->log_pages >= LOG_PAGES_MAX;
+
     if (db->log_pages < LOG_PAGES)
         return;
+    db->until_ms = world_boot_ms() + LOG_WAIT_MS;
     /* A full disk or a reader in the way: the next commit tries again. */
-    end_if_unsure(db->path, sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
-                                SQLITE_CHECKPOINT_PASSIVE, NULL, NULL));
+    end_if_unsure(db->path,
+        sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
+            is_huge ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE,
+            NULL, NULL));
     db->log_pages = 0;
 }
 

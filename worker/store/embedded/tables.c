@@ -16,8 +16,9 @@
 #include "worker/store/entity.h"
 #include "worker/store/filter.h"
 
-/* A page ends at so many bytes of answer, as the service's does, ... */
-#define PAGE_MAX_BYTES (4 * 1024 * 1024)
+/* A page ends at so many bytes of answer: small beside what a worker may take,
+ * of which it holds several at a time ... */
+#define PAGE_MAX_BYTES (1024 * 1024)
 /* ... and after this much work, found or not, so that it takes a bounded
  * time and other readers get their turn. */
 #define PAGE_MAX_ROWS 20000
