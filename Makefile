@@ -111,7 +111,8 @@ $(OBJ)/%.o: %.c
 	@echo "  $(notdir $(CC)) $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(OBJ)/worker/cli/version.o: worker/VERSION
+$(OBJ)/worker/cli/command_version.o: worker/VERSION
+$(OBJ)/worker/cli/command_init.o: config/tableward.yaml
 
 $(OUT)/tests/%: $(OBJ)/tests/unit/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 	@mkdir -p $(@D)

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line: one table of commands with their options and help. */
+/*
+ * The command line: one table of commands with their options and help. A new
+ * command is one file beside this one and one line in command.c.
+ *
+ * Options may stand anywhere, as `--name value` or `--name=value`; `--` ends
+ * them. -h and --help show the help of the command they stand with.
+ */
 #ifndef TW_CLI_COMMAND_H
 #define TW_CLI_COMMAND_H
+
+#include <stddef.h>
 
 /* Exit codes, as README.md lists them. */
 enum exit_code {
@@ -12,6 +20,72 @@ enum exit_code {
     EXIT_STOPPED = 75,     /* stopped before the end; can be taken up again */
     EXIT_CONFIG_78 = 78,   /* the configuration is wrong                    */
 };
+
+/* Every option there is; its name and whether it has a value are in
+ * command.c, what it does for a command stands with the command. */
+enum option {
+    OPTION_HELP,
+    OPTION_VERSION,
+    OPTION_CONFIG,
+    OPTION_LOG_LEVEL,
+    OPTION_LOG_FORMAT,
+    OPTION_ALL,
+    OPTION_DELAY,
+    OPTION_DRAIN,
+    OPTION_DRY_RUN,
+    OPTION_FILTER,
+    OPTION_ID,
+    OPTION_JOB,
+    OPTION_JSON,
+    OPTION_ON_CONFLICT,
+    OPTION_ON_ERROR,
+    OPTION_ONLINE,
+    OPTION_QUEUE,
+    OPTION_SELECT,
+    OPTION_STORE,
+    OPTION_WATCH,
+    OPTION_YES,
+    OPTION_COUNT,
+};
+
+struct command_option {
+    enum option option;
+    const char *help; /* one line; NULL ends a list */
+};
+
+struct invocation;
+
+struct command {
+    const char *name;
+    const char *arguments;       /* for people: "JOB [NAME=VALUE ...]" */
+    const char *summary;         /* one line */
+    const char *details;         /* more lines, or NULL */
+    const char *const *required; /* names of arguments that must be there;
+                                    NULL-terminated, or NULL */
+    size_t max_args;
+    const struct command_option *options; /* NULL: only the common ones */
+    int (*run)(const struct invocation *invocation); /* an exit code */
+};
+
+/* One command line, understood. All texts are those of argv. */
+struct invocation {
+    const struct command *command;
+    const char *values[OPTION_COUNT]; /* "" for one without a value; NULL: not
+                                         given */
+    const char *const *args;          /* after the command's name */
+    size_t arg_count;
+};
+
+/* command_list: all commands, in the order of the help. Static. */
+const struct command *const *command_list(size_t *ret_count);
+
+/* command_help: the help of one command, or (NULL) of the program, on standard
+ * output. */
+void command_help(const struct command *command);
+
+/* command_named: NULL when there is none; *ret_near is then the name that was
+ * probably meant, or NULL. */
+const struct command *command_named(const char *name, const char **ret_near);
 
 /* command_main: read options, find the command, run it. An exit code. */
 int command_main(int argc, char **argv);

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the command line, finds the command, and prints help from the table. */
+#include "worker/cli/command.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/say.h"
+
+/* A new command is one line here. */
+static const struct command *const COMMANDS[] = {
+    &command_init,
+    &command_worker,
+    &command_run,
+    &command_enqueue,
+    &command_status,
+    &command_cancel,
+    &command_poison,
+    &command_jobs,
+    &command_check,
+    &command_import,
+    &command_export,
+    &command_count,
+    &command_version,
+    &command_help_command,
+};
+
+#define COUNT_OF(table) (sizeof(table) / sizeof((table)[0]))
+#define COMMAND_COUNT COUNT_OF(COMMANDS)
+
+/* How an option is written; value: what stands for its value in the help,
+ * NULL: it has none. */
+static const struct option_form {
+    const char *name, *value;
+} FORMS[OPTION_COUNT] = {
+    [OPTION_HELP] = {"help", NULL},
+    [OPTION_VERSION] = {"version", NULL},
+    [OPTION_CONFIG] = {"config", "FILE"},
+    [OPTION_LOG_LEVEL] = {"log-level", "LEVEL"},
+    [OPTION_LOG_FORMAT] = {"log-format", "FORMAT"},
+    [OPTION_ALL] = {"all", NULL},
+    [OPTION_DELAY] = {"delay", "DURATION"},
+    [OPTION_DRAIN] = {"drain", NULL},
+    [OPTION_DRY_RUN] = {"dry-run", NULL},
+    [OPTION_FILTER] = {"filter", "F"},
+    [OPTION_ID] = {"id", "ID"},
+    [OPTION_JOB] = {"job", "JOB"},
+    [OPTION_JSON] = {"json", NULL},
+    [OPTION_ON_CONFLICT] = {"on-conflict", "WHAT"},
+    [OPTION_ON_ERROR] = {"on-error", "WHAT"},
+    [OPTION_ONLINE] = {"online", NULL},
+    [OPTION_QUEUE] = {"queue", "Q"},
+    [OPTION_SELECT] = {"select", "P,P"},
+    [OPTION_STORE] = {"store", "S"},
+    [OPTION_WATCH] = {"watch", NULL},
+    [OPTION_YES] = {"yes", NULL},
+};
+
+/* Those that every command takes. */
+static const struct command_option COMMON[] = {
+    {OPTION_CONFIG, "the configuration; default: $TABLEWARD_CONFIG, "
+                    "./tableward.yaml, /etc/tableward/tableward.yaml"},
+    {OPTION_LOG_LEVEL, "error, warn, info (the default) or debug"},
+    {OPTION_LOG_FORMAT, "text (the default) or json"},
+    {OPTION_HELP, "this help"},
+    {OPTION_VERSION, "which version this is"},
+    {OPTION_COUNT, NULL},
+};
+
+const struct command *const *command_list(size_t *ret_count)
+{
+    *ret_count = COMMAND_COUNT;
+    return COMMANDS;
+}
+
+const struct command *command_named(const char *name, const char **ret_near)
+{
+    const char *names[COMMAND_COUNT];
+
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(COMMANDS[i]->name, name) == 0)
+            return COMMANDS[i];
+        names[i] = COMMANDS[i]->name;
+    }
+    *ret_near = text_nearest(slice_of(name), names, COMMAND_COUNT);
+    return NULL;
+}
+
+/* ---- help ---- */
+
+static void print_options(
+    const char *title, const struct command_option *options)
+{
+    char form[64];
+
+    if (!options)
+        return;
+    printf("\n%s:\n", title);
+    for (; options->help; options++) {
+        const struct option_form *is = &FORMS[options->option];
+
+        snprintf(form, sizeof(form), "--%s%s%s", is->name, is->value ? " " : "",
+            is->value ? is->value : "");
+        printf("  %-22s %s\n", form, options->help);
+    }
+}
+
+static void print_program_help(void)
+{
+    printf("tableward keeps tables in agreement: it finishes cascading deletes "
+           "on Azure Tables.\n\nUsage: tableward [OPTIONS] COMMAND ...\n\n"
+           "Commands:\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        printf("  %-10s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
+    print_options("Options, anywhere on the line", COMMON);
+    printf("\n`tableward help COMMAND` says more about one.\n\n"
+           "Exit codes: 0 done, 1 a run failed, 64 wrong usage, 69 the store "
+           "cannot be\nreached or refuses, 75 stopped before the end, 78 the "
+           "configuration is wrong.\n");
+}
+
+void command_help(const struct command *command)
+{
+    if (!command) {
+        print_program_help();
+        return;
+    }
+    printf("Usage: tableward %s%s%s\n\n%s.\n", command->name,
+        command->arguments[0] ? " " : "", command->arguments, command->summary);
+    if (command->details)
+        printf("\n%s", command->details);
+    print_options("Options", command->options);
+    print_options("Common options", COMMON);
+}
+
+/* ---- options ---- */
+
+/* What is read from argv, before the command is known. */
+struct line {
+    const char *values[OPTION_COUNT];
+    const char **words; /* everything else; owned */
+    size_t word_count;
+};
+
+static bool takes(const struct command *command, enum option option)
+{
+    const struct command_option *own = command->options;
+
+    for (size_t i = 0; COMMON[i].help; i++)
+        if (COMMON[i].option == option)
+            return true;
+    for (; own && own->help; own++)
+        if (own->option == option)
+            return true;
+    return false;
+}
+
+static const char *nearest_option(const struct command *command, const char *to)
+{
+    const char *names[OPTION_COUNT];
+    size_t count = 0;
+
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (!command || takes(command, (enum option)i))
+            names[count++] = FORMS[i].name;
+    return text_nearest(slice_of(to), names, count);
+}
+
+static int unknown_option(const struct command *command, const char *word)
+{
+    char name[64], near[64];
+    const char *found;
+
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+    found = nearest_option(command, name + strspn(name, "-"));
+    snprintf(near, sizeof(near), "--%s", found ? found : "");
+    if (command)
+        return say_usage("%s has no option '%s'%s%s%s", command->name, name,
+            found ? ", did you mean '" : "", found ? near : "",
+            found ? "'?" : "");
+    return say_unknown("option", name, found ? near : NULL);
+}
+
+static enum option find_option(const char *name, size_t len)
+{
+    int i = 0;
+
+    while (i < OPTION_COUNT && (strlen(FORMS[i].name) != len ||
+                                   memcmp(FORMS[i].name, name, len) != 0))
+        i++;
+    return (enum option)i;
+}
+
+/* One word that begins with a hyphen, and perhaps the next one, its value. */
+static int read_option(char **argv, int argc, int *at, struct line *line)
+{
+    const char *word = argv[*at], *name = word + 2;
+    size_t len = strcspn(name, "=");
+    enum option option;
+
+    if (strcmp(word, "-h") == 0) {
+        line->values[OPTION_HELP] = "";
+        return EXIT_DONE;
+    }
+    option = word[1] == '-' ? find_option(name, len) : OPTION_COUNT;
+    if (option == OPTION_COUNT)
+        return unknown_option(NULL, word);
+    if (!FORMS[option].value) {
+        line->values[option] = "";
+        return name[len] == '='
+                   ? say_usage("--%s takes no value", FORMS[option].name)
+                   : EXIT_DONE;
+    }
+    if (name[len] == '=')
+        line->values[option] = name + len + 1;
+    else if (*at + 1 < argc)
+        line->values[option] = argv[++*at];
+    else
+        return say_usage("--%s wants a value: --%s %s", FORMS[option].name,
+            FORMS[option].name, FORMS[option].value);
+    return EXIT_DONE;
+}
+
+static int read_line(int argc, char **argv, struct line *line)
+{
+    bool options = true;
+    int code = EXIT_DONE;
+
+    for (int i = 1; i < argc && code == EXIT_DONE; i++) {
+        if (options && strcmp(argv[i], "--") == 0)
+            options = false;
+        else if (options && argv[i][0] == '-' && argv[i][1])
+            code = read_option(argv, argc, &i, line);
+        else
+            line->words[line->word_count++] = argv[i];
+    }
+    return code;
+}
+
+static int set_log(const struct line *line)
+{
+    const char *level = line->values[OPTION_LOG_LEVEL];
+    const char *format = line->values[OPTION_LOG_FORMAT];
+    enum log_level shown = LOG_INFO;
+    enum log_format form = LOG_TEXT;
+
+    if (level && !log_level_named(level, &shown))
+        return say_usage(
+            "--log-level wants error, warn, info or debug, not '%s'", level);
+    if (format && !log_format_named(format, &form))
+        return say_usage("--log-format wants text or json, not '%s'", format);
+    log_set(shown, form);
+    return EXIT_DONE;
+}
+
+/* ---- the command ---- */
+
+static int check_args(const struct invocation *invocation)
+{
+    const struct command *command = invocation->command;
+    size_t count = 0;
+
+    while (command->required && command->required[count])
+        count++;
+    if (invocation->arg_count < count)
+        return say_usage("%s wants %s: tableward %s %s", command->name,
+            command->required[invocation->arg_count], command->name,
+            command->arguments);
+    if (invocation->arg_count > command->max_args)
+        return say_usage("%s does not know what to do with '%s': tableward %s "
+                         "%s",
+            command->name, invocation->args[command->max_args], command->name,
+            command->arguments);
+    return EXIT_DONE;
+}
+
+static int check_options(const struct invocation *invocation)
+{
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (invocation->values[i] &&
+            !takes(invocation->command, (enum option)i)) {
+            char word[64];
+
+            snprintf(word, sizeof(word), "--%s", FORMS[i].name);
+            return unknown_option(invocation->command, word);
+        }
+    return EXIT_DONE;
+}
+
+static int run_command(const struct line *line, const struct command *command)
+{
+    struct invocation invocation = {
+        .command = command,
+        .args = line->words + 1,
+        .arg_count = line->word_count - 1,
+    };
+    int code;
+
+    memcpy(invocation.values, line->values, sizeof(line->values));
+    code = check_options(&invocation);
+    if (code == EXIT_DONE)
+        code = check_args(&invocation);
+    return code == EXIT_DONE ? command->run(&invocation) : code;
+}
+
+static int dispatch(const struct line *line)
+{
+    const struct command *command = NULL;
+    const char *near = NULL;
+    int code = set_log(line);
+
+    if (code != EXIT_DONE)
+        return code;
+    if (line->word_count > 0) {
+        command = command_named(line->words[0], &near);
+        if (!command)
+            return say_unknown("command", line->words[0], near);
+    }
+    if (line->values[OPTION_HELP]) {
+        command_help(command);
+        return EXIT_DONE;
+    }
+    if (line->values[OPTION_VERSION])
+        return command_version.run(NULL);
+    if (!command)
+        return say_usage("a command is missing: `tableward help` lists them");
+    return run_command(line, command);
+}
+
+/* Keys are in memory: none of it may end in a core file. A pipe that is closed
+ * is an error of a write, not a signal. */
+static void harden(void)
+{
+    const struct rlimit none = {0, 0};
+
+    signal(SIGPIPE, SIG_IGN);
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+int command_main(int argc, char **argv)
+{
+    struct line line = {.word_count = 0};
+    int code;
+
+    harden();
+    line.words = mem_array((size_t)argc + 1, sizeof(*line.words));
+    code = read_line(argc, argv, &line);
+    if (code == EXIT_DONE)
+        code = dispatch(&line);
+    mem_free(line.words);
+    return say_output_end(code);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* `tableward cancel ID`. */
+#include <stdio.h>
+
+#include "worker/base/text.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/runs.h"
+#include "worker/cli/say.h"
+#include "worker/cli/session.h"
+#include "worker/run/control.h"
+#include "worker/store/store.h"
+
+static void say_cancelled(
+    const struct session *session, const struct ledger_run *was)
+{
+    long long third_s =
+        (long long)(session->load->setup.visibility_timeout_s + 2) / 3;
+
+    printf("%.*s is cancelled\n", SLICE_ARG(was->id));
+    if (was->state == LEDGER_RUNNING)
+        say("the worker that has it stops within %lld s", third_s);
+    say("what it has done stays done; a parent that it has marked as deleted "
+        "stays marked");
+}
+
+static int end_conflict(const struct ledger_run *was, const struct err *err)
+{
+    char time[TEXT_TIME_MAX];
+
+    if (was->id.len == 0 || !ledger_state_ended(was->state))
+        return say_failed(TW_CONFLICT, err);
+    if (was->state == LEDGER_CANCELLED) {
+        say("run %.*s was cancelled at %s: nothing is left to do",
+            SLICE_ARG(was->id), say_time(was->finished_ticks, time));
+        return EXIT_DONE;
+    }
+    say("run %.*s has ended already: %s", SLICE_ARG(was->id),
+        ledger_state_name(was->state));
+    return EXIT_FAILED;
+}
+
+static int cancel(struct session *session, struct store *store, const char *id)
+{
+    struct ledger_run found, was;
+    struct err err;
+    enum tw_err code;
+    int exit_code = EXIT_DONE;
+
+    ledger_run_init(&found);
+    ledger_run_init(&was);
+    code = runs_find(session, store, id, &found, &err);
+    if (code == TW_OK)
+        code = control_cancel(store, found.job, found.id, &was, &err);
+    if (code == TW_OK)
+        say_cancelled(session, &was);
+    else if (code == TW_CONFLICT)
+        exit_code = end_conflict(&was, &err);
+    else
+        exit_code = say_failed(code, &err);
+    ledger_run_done(&was);
+    ledger_run_done(&found);
+    return exit_code;
+}
+
+static int run(const struct invocation *invocation)
+{
+    struct store *store = NULL;
+    struct session session;
+    int code = session_open(&session, invocation, false);
+
+    if (code == EXIT_DONE)
+        code = session_ledger(&session, false, &store);
+    if (code == EXIT_DONE && !store) {
+        code = EXIT_FAILED;
+    } else if (code == EXIT_DONE) {
+        session_lanes(&session);
+        code = cancel(&session, store, invocation->args[0]);
+    }
+    session_close(&session);
+    return code;
+}
+
+static const char *const REQUIRED[] = {"ID", NULL};
+
+const struct command command_cancel = {
+    .name = "cancel",
+    .arguments = "ID",
+    .summary = "stops a run for good",
+    .details = "Within a third of the visibility timeout. What it has done "
+               "stays done, and a\ntombstone stays.\n",
+    .required = REQUIRED,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* `tableward check [--online]`: is the configuration right? */
+#include <stdio.h>
+
+#include "worker/base/buf.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/online.h"
+#include "worker/cli/say.h"
+#include "worker/cli/session.h"
+
+static void add_count(struct buf *line, size_t count, const char *what)
+{
+    buf_add_format(line, ", %zu %s%s", count, what, count == 1 ? "" : "s");
+}
+
+/* A variable that is not set is an error only for the commands that need it:
+ * a configuration may be checked on another machine than it is for. */
+static void warn_unset(struct session *session)
+{
+    const struct load *load = session->load;
+
+    for (size_t i = 0; i < load->stores.count; i++)
+        if (load->configs[i]->unset)
+            problems_warn(&session->problems, load->configs[i]->mark,
+                "the environment variable %s, which store %s needs, is not set",
+                load->configs[i]->unset, load->configs[i]->name);
+    for (size_t i = 0; i < load->jobs.count; i++)
+        if (load->jobs.list[i].unset)
+            problems_warn(&session->problems, load->jobs.list[i].mark,
+                "the environment variable %s, which job %s needs, is not set",
+                load->jobs.list[i].unset, load->jobs.list[i].name);
+}
+
+static void print_well(const struct load *load)
+{
+    struct buf line;
+
+    buf_init(&line, 4096);
+    buf_add_format(&line, "%s is right", load->file);
+    add_count(&line, load->stores.count, "store");
+    add_count(&line, load->setup.queue_count, "queue");
+    add_count(&line, load->jobs.count, "job");
+    printf("%s\n", buf_text(&line));
+    buf_done(&line);
+}
+
+static int run(const struct invocation *invocation)
+{
+    struct session session;
+    int code = session_open(&session, invocation, false);
+
+    if (code == EXIT_DONE) {
+        warn_unset(&session);
+        problems_print(&session.problems, stderr);
+        print_well(session.load);
+        if (invocation->values[OPTION_ONLINE])
+            code = online_check(&session);
+    }
+    session_close(&session);
+    return code;
+}
+
+static const struct command_option OPTIONS[] = {
+    {OPTION_ONLINE, "also reach every store, table and queue"},
+    {OPTION_COUNT, NULL},
+};
+
+const struct command command_check = {
+    .name = "check",
+    .arguments = "[--online]",
+    .summary = "says whether the configuration is right",
+    .details = "Every mistake with its place, and exit code 78. With --online "
+               "also which right is\nmissing on which table or queue, and "
+               "whether the clock is off; nothing is written.\n",
+    .options = OPTIONS,
+    .run = run,
+};

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* `tableward enqueue JOB ...`: puts the message, as a front end would. */
+#include <stdio.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/text.h"
+#include "worker/cli/args.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/say.h"
+#include "worker/cli/session.h"
+#include "worker/run/control.h"
+#include "worker/run/message.h"
+#include "worker/store/store.h"
+
+/* What a queue takes as a delay: seven days. */
+#define DELAY_MAX_S 604800
+
+static int choose_queue(struct session *session, const char *name,
+    const struct job *job, const struct setup_queue **ret)
+{
+    int code;
+
+    if (!name) {
+        *ret = setup_queue_for(&session->load->setup, job);
+        if (*ret)
+            return EXIT_DONE;
+        return say_usage("no served queue takes job %s: each is bound to "
+                         "another job",
+            job->name);
+    }
+    code = session_queue(session, name, ret);
+    if (code == EXIT_DONE && (*ret)->job && (*ret)->job != job)
+        return say_usage("queue %s is bound to job %s and takes no other", name,
+            (*ret)->job->name);
+    return code;
+}
+
+static int read_delay(const char *text, int64_t *ret_s)
+{
+    int64_t ms = 0;
+
+    if (text && (!text_duration_ms(slice_of(text), &ms) ||
+                    ms > DELAY_MAX_S * INT64_C(1000)))
+        return say_usage(
+            "--delay wants a duration of at most seven days, such as 30s or "
+            "5m, not '%s'",
+            text);
+    *ret_s = (ms + 999) / 1000;
+    return EXIT_DONE;
+}
+
+static int read_id(
+    const char *text, const struct setup_queue *queue, struct slice *ret)
+{
+    if (!text)
+        return EXIT_DONE;
+    if (queue->job)
+        return say_usage("queue %s is bound to job %s: its message's own id is "
+                         "the run's, and --id cannot be given",
+            queue->name, queue->job->name);
+    if (!text_is_run_id(slice_of(text)))
+        return say_usage("--id wants 1 to 128 of A-Z a-z 0-9 . _ -, no dot "
+                         "first, not '%s'",
+            text);
+    *ret = slice_of(text);
+    return EXIT_DONE;
+}
+
+static int read_request(struct session *session,
+    const struct invocation *invocation, struct arena *arena,
+    struct control_enqueue *ret)
+{
+    int code = session_job(session, invocation->args[0], &ret->job);
+
+    if (code == EXIT_DONE)
+        code = choose_queue(
+            session, invocation->values[OPTION_QUEUE], ret->job, &ret->queue);
+    if (code == EXIT_DONE)
+        code = read_id(invocation->values[OPTION_ID], ret->queue, &ret->id);
+    if (code == EXIT_DONE)
+        code = read_delay(invocation->values[OPTION_DELAY], &ret->delay_s);
+    if (code == EXIT_DONE)
+        code = args_read(ret->job, invocation->args + 1,
+            invocation->arg_count - 1, arena, &ret->args);
+    return code;
+}
+
+/* ---- an id that is known ---- */
+
+struct known {
+    struct store *store;
+    struct slice job, id;
+    struct ledger_run run;
+};
+
+static enum tw_err get_known(void *context, struct attempt *attempt)
+{
+    struct known *known = context;
+
+    return ledger_get(
+        known->store, attempt, known->job, known->id, &known->run);
+}
+
+/* An id that has succeeded with the same arguments: nothing is left to do. */
+static int end_known(struct session *session, struct store *store,
+    const struct control_enqueue *what, const struct err *refused)
+{
+    struct known known = {
+        .store = store, .job = slice_of(what->job->name), .id = what->id};
+    char time[TEXT_TIME_MAX];
+    struct buf args;
+    struct err err;
+    int code = EXIT_DONE;
+
+    ledger_run_init(&known.run);
+    buf_init(&args, SIZE_MAX / 2);
+    message_args_json(&what->args, &args);
+    if (session_call(session, store, get_known, &known, true, &err) == TW_OK &&
+        known.run.state == LEDGER_SUCCEEDED &&
+        message_args_same(known.run.args, buf_slice(&args))) {
+        printf("%.*s\n", SLICE_ARG(what->id));
+        say("run %.*s succeeded at %s: nothing is left to do",
+            SLICE_ARG(what->id), say_time(known.run.finished_ticks, time));
+    } else {
+        code = say_failed(TW_CONFLICT, refused);
+    }
+    buf_done(&args);
+    ledger_run_done(&known.run);
+    return code;
+}
+
+static int enqueue(struct session *session, struct store *store,
+    const struct control_enqueue *what)
+{
+    char id[QUEUE_ID_MAX + 1];
+    struct err err;
+    enum tw_err code = control_enqueue(store, what, id, &err);
+
+    if (code == TW_CONFLICT && what->id.len > 0)
+        return end_known(session, store, what, &err);
+    if (code != TW_OK) {
+        err_prefix(&err, "store %s", store->name);
+        return say_failed(code, &err);
+    }
+    printf("%s\n", id);
+    return EXIT_DONE;
+}
+
+static int run(const struct invocation *invocation)
+{
+    struct control_enqueue what = {.queue = NULL};
+    struct store *store = NULL;
+    struct session session;
+    struct arena arena;
+    int code;
+
+    arena_init(&arena);
+    code = session_open(&session, invocation, false);
+    if (code == EXIT_DONE)
+        code = read_request(&session, invocation, &arena, &what);
+    if (code == EXIT_DONE)
+        code = session_ledger(&session, true, &store);
+    if (code == EXIT_DONE) {
+        session_lanes(&session);
+        code = enqueue(&session, store, &what);
+    }
+    session_close(&session);
+    arena_done(&arena);
+    return code;
+}
+
+static const char *const REQUIRED[] = {"JOB", NULL};
+
+static const struct command_option OPTIONS[] = {
+    {OPTION_QUEUE, "the queue; default: the one bound to the job, else the "
+                   "first unbound one"},
+    {OPTION_ID, "the run id; default: a random one. Not on a bound queue"},
+    {OPTION_DELAY, "hide the message that long, such as 5m"},
+    {OPTION_COUNT, NULL},
+};
+
+const struct command command_enqueue = {
+    .name = "enqueue",
+    .arguments = "JOB [NAME=VALUE ...]",
+    .summary = "puts a message for a job on its queue, and prints the run id",
+    .required = REQUIRED,
+    .max_args = (size_t)-1,
+    .options = OPTIONS,
+    .run = run,
+};

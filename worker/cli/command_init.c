@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `tableward init [FILE]`: writes config/tableward.yaml, which the assembler
+ * puts into the program as it is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker/base/err.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/say.h"
+
+__asm__(".pushsection .rodata\n"
+        ".hidden tableward_init_begin\n"
+        ".hidden tableward_init_end\n"
+        ".global tableward_init_begin\n"
+        ".global tableward_init_end\n"
+        "tableward_init_begin:\n"
+        ".incbin \"config/tableward.yaml\"\n"
+        "tableward_init_end:\n"
+        ".popsection\n");
+
+extern const char tableward_init_begin[] __attribute__((visibility("hidden")));
+extern const char tableward_init_end[] __attribute__((visibility("hidden")));
+
+static enum tw_err write_all(int fd, const char *at, size_t len)
+{
+    while (len > 0) {
+        ssize_t put = write(fd, at, len);
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return TW_FULL;
+        at += put;
+        len -= (size_t)put;
+    }
+    return TW_OK;
+}
+
+/* A file that could not be written whole does not stay. */
+static int fill(int fd, const char *path)
+{
+    const char *begin = tableward_init_begin;
+    size_t len = (size_t)(tableward_init_end - begin);
+    int cause = 0;
+
+    if (write_all(fd, begin, len) != TW_OK || fsync(fd) != 0)
+        cause = errno;
+    if (close(fd) != 0 && cause == 0)
+        cause = errno;
+    if (cause == 0)
+        return EXIT_DONE;
+    (void)unlink(path);
+    say("%s cannot be written: %s", path, strerror(cause));
+    return EXIT_FAILED;
+}
+
+static int run(const struct invocation *invocation)
+{
+    const char *path =
+        invocation->arg_count > 0 ? invocation->args[0] : "tableward.yaml";
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int code;
+
+    if (fd < 0) {
+        say(errno == EEXIST ? "%s is there already, and stays as it is: name "
+                              "another file, or remove it (%s)"
+                            : "%s cannot be written: %s",
+            path, strerror(errno));
+        return EXIT_FAILED;
+    }
+    code = fill(fd, path);
+    if (code == EXIT_DONE)
+        printf("%s is written; `tableward check` reads it\n", path);
+    return code;
+}
+
+const struct command command_init = {
+    .name = "init",
+    .arguments = "[FILE]",
+    .summary = "writes a commented configuration to start from",
+    .details = "It goes to FILE, or to tableward.yaml in this folder, and "
+               "never over a file that is\nthere. It names an embedded store, "
+               "and has an example of each kind of job.\n",
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `tableward poison list|show|retry|drop`: poisoned and failed runs, read from
+ * the ledger, because a queue can be peeked only 32 deep.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/text.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/runs.h"
+#include "worker/cli/say.h"
+#include "worker/cli/session.h"
+#include "worker/run/control.h"
+#include "worker/store/filter.h"
+#include "worker/store/store.h"
+
+#define LINE_MAX_BYTES ((size_t)1 << 30)
+
+struct poison {
+    const struct invocation *invocation;
+    struct session session;
+    struct store *store; /* NULL: nothing has been stored yet */
+    const struct action *action;
+};
+
+struct action {
+    const char *name;
+    bool wants_id;  /* or --all */
+    bool takes_all; /* --all means every one of them */
+    int (*act)(struct poison *poison, const struct ledger_run *run);
+};
+
+/* ---- what is done with one ---- */
+
+static void add_visible(struct buf *line, const char *name, struct slice text)
+{
+    if (text.len == 0)
+        return;
+    buf_add_format(line, "%-10s ", name);
+    text_visible(line, text);
+    buf_add_char(line, '\n');
+}
+
+static int list_one(struct poison *poison, const struct ledger_run *run)
+{
+    char time[TEXT_TIME_MAX];
+    struct buf line;
+
+    (void)poison;
+    buf_init(&line, LINE_MAX_BYTES);
+    buf_add_format(&line, "%s  %-8s  ", say_time(run->finished_ticks, time),
+        ledger_state_name(run->state));
+    text_visible(&line, run->job);
+    buf_add_text(&line, "  ");
+    text_visible(&line, run->id);
+    buf_add_text(&line, "  ");
+    text_visible(&line, run->error);
+    printf("%s\n", buf_text(&line));
+    buf_done(&line);
+    return EXIT_DONE;
+}
+
+static int show_one(struct poison *poison, const struct ledger_run *run)
+{
+    char time[TEXT_TIME_MAX];
+    struct buf line;
+
+    (void)poison;
+    buf_init(&line, LINE_MAX_BYTES);
+    add_visible(&line, "job", run->job);
+    add_visible(&line, "id", run->id);
+    add_visible(&line, "state", slice_of(ledger_state_name(run->state)));
+    add_visible(&line, "arguments", run->args);
+    add_visible(&line, "queue", run->queue);
+    add_visible(
+        &line, "requested", slice_of(say_time(run->requested_ticks, time)));
+    add_visible(
+        &line, "finished", slice_of(say_time(run->finished_ticks, time)));
+    add_visible(&line, "error", run->error);
+    fputs(buf_text(&line), stdout);
+    buf_done(&line);
+    return EXIT_DONE;
+}
+
+static int act_on(struct poison *poison, const struct ledger_run *run,
+    enum tw_err (*act)(struct store *store, struct slice job, struct slice id,
+        struct err *err),
+    const char *done)
+{
+    struct err err;
+    enum tw_err code = act(poison->store, run->job, run->id, &err);
+
+    if (code != TW_OK)
+        return say_failed(code, &err);
+    printf("%.*s %s\n", SLICE_ARG(run->id), done);
+    return EXIT_DONE;
+}
+
+static int retry_one(struct poison *poison, const struct ledger_run *run)
+{
+    return act_on(poison, run, control_retry, "is queued again");
+}
+
+static int drop_one(struct poison *poison, const struct ledger_run *run)
+{
+    return act_on(poison, run, control_drop, "is dropped");
+}
+
+static const struct action ACTIONS[] = {
+    {"list", false, true, list_one},
+    {"show", true, false, show_one},
+    {"retry", true, true, retry_one},
+    {"drop", true, true, drop_one},
+};
+
+#define ACTION_COUNT (sizeof(ACTIONS) / sizeof(ACTIONS[0]))
+
+/* ---- which ---- */
+
+static bool is_poisoned(const struct ledger_run *run)
+{
+    return run->state == LEDGER_FAILED || run->state == LEDGER_POISONED;
+}
+
+static int act_on_one(struct poison *poison, const char *id)
+{
+    struct ledger_run run;
+    struct err err;
+    enum tw_err code;
+    int exit_code;
+
+    ledger_run_init(&run);
+    code = runs_find(&poison->session, poison->store, id, &run, &err);
+    if (code != TW_OK) {
+        exit_code = say_failed(code, &err);
+    } else if (!is_poisoned(&run)) {
+        say("run %s is neither failed nor poisoned: it is %s", id,
+            ledger_state_name(run.state));
+        exit_code = EXIT_FAILED;
+    } else {
+        exit_code = poison->action->act(poison, &run);
+    }
+    ledger_run_done(&run);
+    return exit_code;
+}
+
+static int act_on_all(struct poison *poison)
+{
+    const char *queue = poison->invocation->values[OPTION_QUEUE];
+    struct runs runs = {.list = NULL};
+    int exit_code = EXIT_DONE;
+    struct buf filter;
+    struct err err;
+    enum tw_err code;
+
+    buf_init(&filter, 4096);
+    buf_add_text(&filter, "(State eq 'failed' or State eq 'poisoned')");
+    if (queue) {
+        buf_add_text(&filter, " and Queue eq ");
+        filter_add_literal(&filter, slice_of(queue));
+    }
+    code = runs_read(&poison->session, poison->store, slice_of(""),
+        buf_slice(&filter), &runs, &err);
+    if (code != TW_OK)
+        exit_code = say_failed(code, &err);
+    for (size_t i = 0; i < runs.count && code == TW_OK; i++) {
+        int one = poison->action->act(poison, &runs.list[i]);
+
+        exit_code = one == EXIT_DONE ? exit_code : one;
+    }
+    runs_done(&runs);
+    buf_done(&filter);
+    return exit_code;
+}
+
+static int act(struct poison *poison)
+{
+    if (!poison->store)
+        return poison->action->wants_id && poison->invocation->arg_count > 1
+                   ? EXIT_FAILED
+                   : EXIT_DONE;
+    session_lanes(&poison->session);
+    return poison->invocation->arg_count > 1
+               ? act_on_one(poison, poison->invocation->args[1])
+               : act_on_all(poison);
+}
+
+/* ---- the command ---- */
+
+static int read_action(struct poison *poison)
+{
+    const struct invocation *invocation = poison->invocation;
+    bool all = invocation->values[OPTION_ALL] != NULL;
+    bool id = invocation->arg_count > 1;
+    const char *names[ACTION_COUNT];
+    const struct action *action;
+
+    for (size_t i = 0; i < ACTION_COUNT; i++) {
+        names[i] = ACTIONS[i].name;
+        if (strcmp(invocation->args[0], names[i]) == 0)
+            poison->action = &ACTIONS[i];
+    }
+    action = poison->action;
+    if (!action)
+        return say_unknown("action", invocation->args[0],
+            text_nearest(slice_of(invocation->args[0]), names, ACTION_COUNT));
+    if (!action->wants_id && id)
+        return say_usage("poison %s takes no ID", action->name);
+    if (action->wants_id && !id && !(all && action->takes_all))
+        return say_usage("poison %s wants ID%s", action->name,
+            action->takes_all ? " (or --all)" : "");
+    if (id && all)
+        return say_usage(
+            "poison %s takes an ID or --all, not both", action->name);
+    return EXIT_DONE;
+}
+
+static int run(const struct invocation *invocation)
+{
+    struct poison poison = {.invocation = invocation};
+    const char *queue = invocation->values[OPTION_QUEUE];
+    const struct setup_queue *served;
+    int code = session_open(&poison.session, invocation, false);
+
+    if (code == EXIT_DONE)
+        code = read_action(&poison);
+    if (code == EXIT_DONE && queue)
+        code = session_queue(&poison.session, queue, &served);
+    if (code == EXIT_DONE)
+        code = session_ledger(&poison.session, false, &poison.store);
+    if (code == EXIT_DONE)
+        code = act(&poison);
+    session_close(&poison.session);
+    return code;
+}
+
+static const char *const REQUIRED[] = {"list, show, retry or drop", NULL};
+
+static const struct command_option OPTIONS[] = {
+    {OPTION_QUEUE, "only those of this queue"},
+    {OPTION_ALL, "retry or drop every one of them"},
+    {OPTION_COUNT, NULL},
+};
+
+const struct command command_poison = {
+    .name = "poison",
+    .arguments = "list | show ID | retry ID | drop ID",
+    .summary = "shows failed and poisoned runs, queues them again, gives up",
+    .details = "retry keeps the checkpoint and the time of the request. drop "
+               "takes the copy from the\npoison queue; the ledger keeps why it "
+               "failed.\n",
+    .required = REQUIRED,
+    .max_args = 2,
+    .options = OPTIONS,
+    .run = run,
+};

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* `tableward run JOB ...`: one run now, without a queue. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/text.h"
+#include "worker/cli/args.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/dry_run.h"
+#include "worker/cli/progress.h"
+#include "worker/cli/say.h"
+#include "worker/cli/session.h"
+#include "worker/cli/signals.h"
+#include "worker/run/single.h"
+
+#define RANDOM_ID_MAX 33
+
+struct request {
+    const struct job *job;
+    struct run_args args;
+    struct slice id;
+    char random_id[RANDOM_ID_MAX];
+};
+
+static int read_id(const char *text, struct request *request)
+{
+    if (!text) {
+        text_random_id(request->random_id);
+        request->id = slice_of(request->random_id);
+        return EXIT_DONE;
+    }
+    if (!text_is_run_id(slice_of(text)))
+        return say_usage("--id wants 1 to 128 of A-Z a-z 0-9 . _ -, no dot "
+                         "first, not '%s'",
+            text);
+    request->id = slice_of(text);
+    return EXIT_DONE;
+}
+
+static int read_request(struct session *session,
+    const struct invocation *invocation, struct arena *arena,
+    struct request *request)
+{
+    int code = session_job(session, invocation->args[0], &request->job);
+
+    if (code == EXIT_DONE)
+        code = read_id(invocation->values[OPTION_ID], request);
+    if (code == EXIT_DONE)
+        code = args_read(request->job, invocation->args + 1,
+            invocation->arg_count - 1, arena, &request->args);
+    return code;
+}
+
+/* ---- the question ---- */
+
+static void show_plan(const struct request *request)
+{
+    struct buf plan;
+
+    buf_init(&plan, 1024 * 1024);
+    buf_add_format(&plan, "%s", request->job->name);
+    for (size_t i = 0; i < request->args.count; i++) {
+        buf_add_format(&plan, " %.*s=", SLICE_ARG(request->args.names[i]));
+        text_visible(&plan, request->args.values[i]);
+    }
+    buf_add_char(&plan, '\n');
+    request->job->kind->explain(request->job, &plan);
+    fputs(buf_text(&plan), stderr);
+    buf_done(&plan);
+}
+
+static bool is_yes(void)
+{
+    char answer[16];
+    size_t len;
+
+    fputs("Go on? [y/N] ", stderr);
+    if (!fgets(answer, sizeof(answer), stdin))
+        return false;
+    len = strcspn(answer, "\n");
+    answer[len] = '\0';
+    return strcmp(answer, "y") == 0 || strcmp(answer, "Y") == 0 ||
+           strcmp(answer, "yes") == 0;
+}
+
+/* A job that deletes or overwrites is asked for. *ret_yes: go on. */
+static int ask(const struct request *request, bool yes, bool *ret_yes)
+{
+    *ret_yes = true;
+    if (yes || !request->job->kind->destructive)
+        return EXIT_DONE;
+    if (isatty(STDIN_FILENO) != 1)
+        return say_usage("job %s deletes or overwrites: without a terminal to "
+                         "ask on, --yes is wanted (--dry-run shows what it "
+                         "would do)",
+            request->job->name);
+    show_plan(request);
+    *ret_yes = is_yes();
+    if (!*ret_yes)
+        say("nothing was done");
+    return EXIT_DONE;
+}
+
+/* ---- the run ---- */
+
+static void on_signal(void *context, int number)
+{
+    if (number != SIGHUP)
+        single_stop(context);
+}
+
+static void look(void *context, struct progress_state *ret)
+{
+    struct single_progress now;
+    int64_t left_ms;
+
+    single_look(context, &now);
+    ret->done = now.deleted + now.written;
+    ret->share = now.share;
+    left_ms = now.until_ms - world_boot_ms();
+    if (now.held_by_another)
+        snprintf(ret->note, sizeof(ret->note), "another process has the run");
+    else if (!now.working && now.until_ms > 0 && left_ms > 0)
+        snprintf(ret->note, sizeof(ret->note), "waits %" PRId64 " s",
+            (left_ms + 999) / 1000);
+}
+
+static void add_part(
+    struct buf *line, const char *separator, int64_t count, const char *what)
+{
+    buf_add_text(line, separator);
+    say_count(line, count);
+    buf_add_format(line, " %s", what);
+}
+
+static void print_counts(struct single *single)
+{
+    struct single_progress now;
+    struct buf line;
+
+    single_look(single, &now);
+    buf_init(&line, 1024);
+    add_part(&line, "succeeded: ", now.deleted, "deleted");
+    add_part(&line, ", ", now.written, "written");
+    add_part(&line, ", ", now.skipped, "skipped");
+    add_part(&line, ", ", now.read, "read");
+    printf("%s\n", buf_text(&line));
+    buf_done(&line);
+}
+
+static int end_succeeded(struct single *single, const struct request *request,
+    const struct single_result *result)
+{
+    char time[TEXT_TIME_MAX];
+
+    if (!result->already) {
+        print_counts(single);
+        return EXIT_DONE;
+    }
+    say("run %.*s succeeded at %s: nothing is left to do",
+        SLICE_ARG(request->id), say_time(result->finished_ticks, time));
+    return EXIT_DONE;
+}
+
+static int end_as(struct single *single, const struct request *request,
+    const struct single_result *result)
+{
+    if (result->overtaken) {
+        say("another process has taken the run over");
+        return EXIT_STOPPED;
+    }
+    if (result->stopped) {
+        say("stopped before the end: `tableward run %s ... --id %.*s` goes on "
+            "where it was",
+            request->job->name, SLICE_ARG(request->id));
+        return EXIT_STOPPED;
+    }
+    if (result->state == LEDGER_SUCCEEDED)
+        return end_succeeded(single, request, result);
+    say("run %.*s is %s%s%s", SLICE_ARG(request->id),
+        ledger_state_name(result->state), result->err.text[0] ? ": " : "",
+        result->err.text);
+    return EXIT_FAILED;
+}
+
+static int end_refused(
+    struct session *session, enum tw_err code, struct err *err)
+{
+    switch (code) {
+    case TW_CONFLICT:
+        return say_usage("%s", err->text);
+    case TW_INVALID:
+        say("%s", err->text);
+        return EXIT_CONFIG_78;
+    default:
+        err_prefix(err, "store %s",
+            session->load->stores.names[session->load->setup.store]);
+        return say_failed(code, err);
+    }
+}
+
+static int perform(struct session *session, const struct request *request)
+{
+    const struct single_options options = {
+        .definition = load_definition(session->load),
+        .job = request->job,
+        .args = request->args,
+        .id = request->id,
+    };
+    struct single_result result = {.state = LEDGER_QUEUED};
+    struct single *single = single_new(&options);
+    struct signals *signals = signals_start(on_signal, single);
+    struct progress *progress = progress_start("run", "done", look, single);
+    struct err err;
+    enum tw_err code;
+    int exit_code;
+
+    printf("%.*s\n", SLICE_ARG(request->id));
+    fflush(stdout);
+    code = single_run(single, &result, &err);
+    progress_end(progress);
+    signals_stop(signals);
+    exit_code = code == TW_OK ? end_as(single, request, &result)
+                              : end_refused(session, code, &err);
+    single_free(single);
+    return exit_code;
+}
+
+static int run_or_try(struct session *session,
+    const struct invocation *invocation, const struct request *request)
+{
+    struct store *store;
+    bool yes;
+    int code;
+
+    if (invocation->values[OPTION_DRY_RUN]) {
+        code = session_want_job(session, request->job);
+        return code == EXIT_DONE
+                   ? dry_run(session, request->job, &request->args)
+                   : code;
+    }
+    code = ask(request, invocation->values[OPTION_YES] != NULL, &yes);
+    if (code != EXIT_DONE || !yes)
+        return code;
+    code = session_want_job(session, request->job);
+    if (code == EXIT_DONE)
+        code = session_ledger(session, true, &store);
+    return code == EXIT_DONE ? perform(session, request) : code;
+}
+
+static int run(const struct invocation *invocation)
+{
+    struct request request = {.job = NULL};
+    struct session session;
+    struct arena arena;
+    int code;
+
+    arena_init(&arena);
+    code = session_open(&session, invocation, false);
+    if (code == EXIT_DONE)
+        code = read_request(&session, invocation, &arena, &request);
+    if (code == EXIT_DONE)
+        code = run_or_try(&session, invocation, &request);
+    session_close(&session);
+    arena_done(&arena);
+    return code;
+}
+
+static const char *const REQUIRED[] = {"JOB", NULL};
+
+static const struct command_option OPTIONS[] = {
+    {OPTION_DRY_RUN, "only say what it would do, and what it would cost"},
+    {OPTION_ID, "the run id; one that was stopped goes on where it was"},
+    {OPTION_YES, "do not ask before something is deleted or overwritten"},
+    {OPTION_COUNT, NULL},
+};
+
+const struct command command_run = {
+    .name = "run",
+    .arguments = "JOB [NAME=VALUE ...]",
+    .summary = "runs a job now, without a queue",
+    .details = "Prints the run id first. Stopped by SIGINT or SIGTERM it ends "
+               "with 75 and can be\ntaken up again with --id; so it can after "
+               "a crash.\n",
+    .required = REQUIRED,
+    .max_args = (size_t)-1,
+    .options = OPTIONS,
+    .run = run,
+};

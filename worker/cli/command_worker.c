@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* `tableward worker [--drain]`: the service. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker/base/log.h"
+#include "worker/base/text.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/say.h"
+#include "worker/cli/session.h"
+#include "worker/cli/signals.h"
+#include "worker/run/consumer.h"
+#include "worker/run/notify.h"
+#include "worker/store/store.h"
+
+/* How long after a store could not be opened it is tried again. */
+#define REOPEN_MIN_MS 1000
+#define REOPEN_MAX_MS 30000
+
+struct service {
+    struct session session;
+    const char *config; /* the file; borrowed */
+    struct consumer *consumer;
+    struct notify *notify;
+    struct signals *signals;
+    bool stopped;          /* session.mutex */
+    bool reload_is_wanted; /* session.mutex; before there is a consumer */
+};
+
+/* ---- what a worker needs: its own store and those of all jobs ---- */
+
+static void want_all(struct load *load, struct problems *problems)
+{
+    load_want_store(load, load->setup.store, problems);
+    for (size_t i = 0; i < load->jobs.count; i++)
+        load_want_job(load, &load->jobs.list[i], problems);
+}
+
+static enum tw_err open_all(
+    struct load *load, size_t *ret_store, struct err *err)
+{
+    enum tw_err code = load_store(load, load->setup.store, true, err);
+
+    *ret_store = load->setup.store;
+    for (size_t i = 0; i < load->jobs.count && code == TW_OK; i++)
+        code = load_job_stores(load, &load->jobs.list[i], ret_store, err);
+    return code;
+}
+
+/* ---- reload ---- */
+
+static void log_problems(const struct problems *problems)
+{
+    for (size_t i = 0; i < problems->count; i++) {
+        const struct problem *problem = &problems->list[i];
+
+        if (problem->warning)
+            continue;
+        log_error("configuration", "%s:%u:%u: %s", problem->mark.file,
+            problem->mark.line, problem->mark.column, problem->text);
+    }
+}
+
+/* A configuration that is whole, its stores open; NULL: what is wrong is in
+ * problems, or (when there are none) in err. */
+static struct load *read_again(
+    const char *path, struct problems *problems, struct err *err)
+{
+    struct load *load = NULL;
+    size_t store;
+
+    if (load_read(path, &load, problems, err) != TW_OK)
+        return NULL;
+    if (load->setup.store >= load->stores.count)
+        err_fail(err, TW_INVALID, "no store is named for the worker");
+    else
+        want_all(load, problems);
+    if (load->setup.store < load->stores.count && problems->errors == 0 &&
+        open_all(load, &store, err) == TW_OK)
+        return load;
+    load_free(load);
+    return NULL;
+}
+
+static struct definition *reload(void *context)
+{
+    struct service *service = context;
+    struct problems problems;
+    struct load *load;
+    struct err err;
+
+    problems_init(&problems);
+    load = read_again(service->config, &problems, &err);
+    log_problems(&problems);
+    if (load)
+        log_info("configuration", "%s is read again", service->config);
+    else if (problems.errors == 0)
+        log_error("configuration", "%s is refused, the old one stays: %s",
+            service->config, err.text);
+    else
+        log_error("configuration", "%s is refused, the old one stays",
+            service->config);
+    problems_done(&problems);
+    return load ? load_definition(load) : NULL;
+}
+
+/* ---- signals ---- */
+
+static void on_signal(void *context, int number)
+{
+    struct service *service = context;
+    struct consumer *consumer;
+
+    world_lock(&service->session.mutex);
+    if (number == SIGHUP)
+        service->reload_is_wanted = true;
+    else
+        service->stopped = true;
+    consumer = service->consumer;
+    world_wake_all(&service->session.cond);
+    world_unlock(&service->session.mutex);
+    if (!consumer)
+        return;
+    if (number == SIGHUP)
+        consumer_reload(consumer);
+    else
+        consumer_stop(consumer);
+}
+
+/* True: stopped meanwhile. */
+static bool wait_before_reopening(struct service *service, int64_t ms)
+{
+    struct session *session = &service->session;
+    int64_t until_ms = world_boot_ms() + ms;
+    bool stopped;
+
+    world_lock(&session->mutex);
+    while (!service->stopped &&
+           world_wait(&session->cond, &session->mutex, until_ms))
+        ;
+    stopped = service->stopped;
+    world_unlock(&session->mutex);
+    return stopped;
+}
+
+/* ---- the start ---- */
+
+static int read_configuration(
+    struct service *service, const struct invocation *invocation)
+{
+    struct session *session = &service->session;
+    int code = session_open(session, invocation, false);
+
+    if (code != EXIT_DONE)
+        return code;
+    if (session->load->setup.store >= session->load->stores.count)
+        return say_no_store();
+    service->config = load_find(invocation->values[OPTION_CONFIG]);
+    want_all(session->load, &session->problems);
+    if (session->problems.errors == 0)
+        return EXIT_DONE;
+    problems_print(&session->problems, stderr);
+    return EXIT_CONFIG_78;
+}
+
+/* A folder that cannot be written, or a full disk, is an outage like any
+ * other: said, and tried again. *ret_stopped: a signal came first. */
+static int open_stores(struct service *service, bool *ret_stopped)
+{
+    int64_t wait_ms = REOPEN_MIN_MS;
+    struct session *session = &service->session;
+    enum tw_err code;
+    struct err err;
+    size_t store;
+
+    for (;;) {
+        code = open_all(session->load, &store, &err);
+        if (code == TW_OK)
+            return EXIT_DONE;
+        if (code != TW_FULL)
+            return session_open_failed(session, store, code, &err);
+        log_error("worker", "%s; trying again in %" PRId64 " s", err.text,
+            wait_ms / 1000);
+        notify_status(service->notify, "waiting: %s", err.text);
+        if (wait_before_reopening(service, wait_ms)) {
+            *ret_stopped = true;
+            return EXIT_DONE;
+        }
+        wait_ms = wait_ms * 2 < REOPEN_MAX_MS ? wait_ms * 2 : REOPEN_MAX_MS;
+    }
+}
+
+static void open_notify(struct service *service)
+{
+    struct err err;
+
+    service->notify = notify_open(getenv("NOTIFY_SOCKET"),
+        getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"), &err);
+    if (!service->notify)
+        log_warn("worker", "the service manager is told nothing: %s", err.text);
+}
+
+/* From here on signals reach the consumer, and those that came before do. */
+static void show_consumer(struct service *service, struct consumer *consumer)
+{
+    bool stopped, again;
+
+    world_lock(&service->session.mutex);
+    service->consumer = consumer;
+    stopped = service->stopped;
+    again = service->reload_is_wanted;
+    world_unlock(&service->session.mutex);
+    if (stopped)
+        consumer_stop(consumer);
+    if (again)
+        consumer_reload(consumer);
+}
+
+/* ---- the end ---- */
+
+static int end_of_drain(const struct consumer_result *result)
+{
+    if (result->failed + result->poisoned == 0)
+        return EXIT_DONE;
+    say("%" PRId64 " failed, %" PRId64 " poisoned: `tableward poison list` "
+        "says why",
+        result->failed, result->poisoned);
+    return EXIT_FAILED;
+}
+
+static int end_of_service(enum tw_err code, const struct err *err,
+    const struct consumer_result *result, bool drain)
+{
+    if (code == TW_INVALID) {
+        say("%s", err->text);
+        return EXIT_CONFIG_78;
+    }
+    if (code != TW_OK)
+        return say_failed(code, err);
+    return drain && !result->stopped ? end_of_drain(result) : EXIT_DONE;
+}
+
+static int serve(struct service *service, bool drain)
+{
+    struct consumer_options options = {
+        .drain = drain,
+        .notify = service->notify,
+        .reload = reload,
+        .context = service,
+    };
+    struct consumer_result result = {.succeeded = 0};
+    struct consumer *consumer;
+    enum tw_err code;
+    struct err err;
+
+    options.definition = load_definition(service->session.load);
+    service->session.load = NULL;
+    consumer = consumer_new(&options);
+    show_consumer(service, consumer);
+    code = consumer_run(consumer, &result, &err);
+    signals_stop(service->signals);
+    service->signals = NULL;
+    consumer_free(consumer);
+    return end_of_service(code, &err, &result, drain);
+}
+
+static int run(const struct invocation *invocation)
+{
+    struct service service = {.config = NULL};
+    bool stopped = false;
+    int code = read_configuration(&service, invocation);
+
+    if (code != EXIT_DONE)
+        goto done;
+    open_notify(&service);
+    service.signals = signals_start(on_signal, &service);
+    code = open_stores(&service, &stopped);
+    if (code == EXIT_DONE && !stopped)
+        code = serve(&service, invocation->values[OPTION_DRAIN] != NULL);
+done:
+    signals_stop(service.signals);
+    notify_close(service.notify);
+    session_close(&service.session);
+    return code;
+}
+
+static const struct command_option OPTIONS[] = {
+    {OPTION_DRAIN, "end once every served queue is empty and no run is under "
+                   "way; exit 1 if one failed"},
+    {OPTION_COUNT, NULL},
+};
+
+const struct command command_worker = {
+    .name = "worker",
+    .arguments = "[--drain]",
+    .summary = "serves the queues, in the foreground",
+    .details = "SIGTERM and SIGINT: lets go of everything in order and ends "
+               "with 0; others take up\nwhat was under way. SIGHUP: reads the "
+               "configuration again; a wrong one is refused\nand the old one "
+               "stays.\n",
+    .options = OPTIONS,
+    .run = run,
+};

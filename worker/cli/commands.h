@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* The commands, each in a file of its own: command_NAME.c. */
+#ifndef TW_CLI_COMMANDS_H
+#define TW_CLI_COMMANDS_H
+
+#include "worker/cli/command.h"
+
+extern const struct command command_init;
+extern const struct command command_worker;
+extern const struct command command_run;
+extern const struct command command_enqueue;
+extern const struct command command_status;
+extern const struct command command_cancel;
+extern const struct command command_poison;
+extern const struct command command_jobs;
+extern const struct command command_check;
+extern const struct command command_import;
+extern const struct command command_export;
+extern const struct command command_count;
+extern const struct command command_version;
+extern const struct command command_help_command;
+
+#endif

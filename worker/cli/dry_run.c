@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* `run --dry-run`: counts, and prints the sums. */
+#include "worker/cli/dry_run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "jobs/job.h"
+#include "worker/base/buf.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/cli/local_run.h"
+#include "worker/cli/progress.h"
+#include "worker/cli/say.h"
+#include "worker/cli/session.h"
+
+/* The service's published targets, entities a second. */
+#define ACCOUNT_PER_S 20000
+#define PARTITION_PER_S 2000
+
+#define FIRST_KEYS 5
+#define LINE_MAX_BYTES 8192
+
+/* ---- what is printed ---- */
+
+static void add_plural(
+    struct buf *to, int64_t count, const char *one, const char *several)
+{
+    say_count(to, count);
+    buf_add_format(to, " %s", count == 1 ? one : several);
+}
+
+static void print_line(struct buf *line)
+{
+    printf("%s\n", buf_text(line));
+    buf_clear(line);
+}
+
+static void print_table(
+    const struct job_estimate_table *table, struct buf *line)
+{
+    buf_add_format(
+        line, "%s: %s", table->table, table->incomplete ? "at least " : "");
+    add_plural(line, table->entities, "entity", "entities");
+    buf_add_text(line, ", ");
+    add_plural(line, table->batches, "batch", "batches");
+    buf_add_text(line, ", ");
+    add_plural(line, table->pages, "page", "pages");
+    if (table->table_scan)
+        buf_add_text(line, " (table scan: the whole table is read)");
+    print_line(line);
+    for (size_t i = 0; i < FIRST_KEYS && table->first_keys[i]; i++) {
+        buf_add_text(line, "  ");
+        text_visible(line, slice_of(table->first_keys[i]));
+        print_line(line);
+    }
+}
+
+static void add_seconds(struct buf *to, int64_t entities, int64_t per_s)
+{
+    double seconds = (double)entities / (double)per_s;
+
+    if (seconds < 120)
+        buf_add_format(to, "%.1f s", seconds);
+    else
+        buf_add_format(to, "%" PRId64 " min", (int64_t)(seconds / 60));
+}
+
+static void print_sums(
+    const struct job_estimate *estimate, double price_per_10k, struct buf *line)
+{
+    int64_t entities = 0;
+
+    for (size_t i = 0; i < estimate->table_count; i++)
+        entities += estimate->tables[i].entities;
+    buf_add_text(line, "transactions: ");
+    say_count(line, estimate->transactions);
+    buf_add_format(line, ", about $%.6f at $%g per 10,000",
+        (double)estimate->transactions / 10000 * price_per_10k, price_per_10k);
+    print_line(line);
+    buf_add_text(line, "time: at least ");
+    add_seconds(line, entities, ACCOUNT_PER_S);
+    buf_add_text(line, " (20,000 entities/s an account); ");
+    add_seconds(line, entities, PARTITION_PER_S);
+    buf_add_text(line, " if all are in one partition (2,000/s)");
+    print_line(line);
+}
+
+static void print_estimate(
+    const struct job_estimate *estimate, double price_per_10k)
+{
+    struct buf line;
+
+    buf_init(&line, LINE_MAX_BYTES);
+    for (size_t i = 0; i < estimate->table_count; i++)
+        print_table(&estimate->tables[i], &line);
+    print_sums(estimate, price_per_10k, &line);
+    if (estimate->note)
+        printf("%s\n", estimate->note);
+    printf("dry run: nothing was written\n");
+    buf_done(&line);
+}
+
+/* ---- the estimate ---- */
+
+static void look(void *context, struct progress_state *ret)
+{
+    struct run *run = context;
+
+    ret->done = atomic_load(&run->counts.read);
+    ret->share = atomic_load(&run->share);
+}
+
+static int estimate(struct session *session, const struct job *job,
+    struct run *run, struct job_estimate *ret)
+{
+    struct progress *progress =
+        progress_start(run->object, "counted", look, run);
+    struct err err;
+    enum tw_err code =
+        job->kind->estimate(job, &session->load->stores, run, ret, &err);
+
+    progress_end(progress);
+    if (atomic_load(&session->stopped))
+        return session_stopped();
+    return code == TW_OK ? EXIT_DONE : say_failed(code, &err);
+}
+
+int dry_run(
+    struct session *session, const struct job *job, const struct run_args *args)
+{
+    struct job_estimate result = {.table_count = 0};
+    char *object = mem_format("dry run %s", job->name);
+    struct local_run local;
+    int code;
+
+    session_lanes(session);
+    local_run_init(&local, session, job->name, object);
+    local.run.args = *args;
+    arena_init(&result.arena);
+    code = estimate(session, job, &local.run, &result);
+    if (code == EXIT_DONE)
+        print_estimate(&result, session->load->setup.price_per_10k);
+    arena_done(&result.arena);
+    mem_free(object);
+    return code;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* The lines of a file of any size, in bounded memory. */
+#ifndef TW_CLI_LINES_H
+#define TW_CLI_LINES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+/* An entity has at most 1 MiB, each byte of it at most six in JSON. */
+#define LINES_MAX_BYTES (8 * 1024 * 1024)
+
+struct lines;
+
+/* lines_open: path, or "-" for standard input. TW_INVALID: it cannot be read;
+ * err says why. Owned. */
+TW_MUST_USE enum tw_err lines_open(
+    const char *path, struct lines **ret, struct err *err);
+void lines_close(struct lines *lines); /* NULL: nothing */
+
+/*
+ * lines_next: the next line, without its newline; borrowed until the next
+ * call. *ret_end (then *ret is not set): there is none. TW_TOO_LARGE: longer
+ * than LINES_MAX_BYTES; the next call gives the line after it. TW_FULL: it
+ * cannot be read.
+ */
+TW_MUST_USE enum tw_err lines_next(
+    struct lines *lines, struct slice *ret, bool *ret_end, struct err *err);
+
+/* lines_number: of the line that lines_next() gave last, from 1. */
+uint64_t lines_number(const struct lines *lines);
+
+/* lines_share: thousandths of the file that are read; -1: cannot be told. May
+ * be asked from another thread. */
+int lines_share(const struct lines *lines);
+
+#endif

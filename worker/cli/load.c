@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/* From a configuration file to what the commands work with. */
+#include "worker/cli/load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/settings.h"
+#include "config/yaml.h"
+#include "worker/base/buf.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/store/store.h"
+
+#define BESIDE "tableward.yaml"
+#define SYSTEM "/etc/tableward/tableward.yaml"
+
+/* A little more than yaml_read() takes, so that it is the one to refuse. */
+#define FILE_MAX_BYTES ((size_t)1024 * 1024 + 4096)
+#define STORE_NAME_MAX 64
+
+struct root {
+    const struct yaml_node *default_store;
+    const struct yaml_node *stores, *worker, *jobs;
+};
+
+static const struct setting ROOT_KEYS[] = {
+    {.key = "default_store",
+        .type = SETTING_NODE,
+        .offset = SETTING_FIELD(struct root, default_store),
+        .help = "the store of tables that name none"},
+    {.key = "stores",
+        .type = SETTING_NODE,
+        .offset = SETTING_FIELD(struct root, stores),
+        .required = true,
+        .help = "where tables and queues live"},
+    {.key = "worker",
+        .type = SETTING_NODE,
+        .offset = SETTING_FIELD(struct root, worker),
+        .help = "queues, slots, time-outs"},
+    {.key = "jobs",
+        .type = SETTING_NODE,
+        .offset = SETTING_FIELD(struct root, jobs),
+        .help = "the work, by name"},
+};
+
+const char *load_find(const char *named)
+{
+    const char *variable = getenv("TABLEWARD_CONFIG");
+
+    if (named)
+        return named;
+    if (variable && *variable)
+        return variable;
+    if (access(BESIDE, F_OK) == 0)
+        return BESIDE;
+    return access(SYSTEM, F_OK) == 0 ? SYSTEM : NULL;
+}
+
+/* ---- the file ---- */
+
+static enum tw_err cannot_read(const char *path, struct err *err)
+{
+    return err_fail(err, TW_INVALID, "the configuration %s cannot be read: %s",
+        path, strerror(errno));
+}
+
+static enum tw_err read_all(
+    const char *path, int fd, struct buf *to, struct err *err)
+{
+    char part[16384];
+    ssize_t got;
+
+    do {
+        got = read(fd, part, sizeof(part));
+        if (got > 0)
+            buf_add(to, part, (size_t)got);
+    } while ((got > 0 && !to->overflow) || (got < 0 && errno == EINTR));
+    if (to->overflow)
+        return err_fail(err, TW_INVALID,
+            "the configuration %s is larger than 1 MiB: is it another file?",
+            path);
+    return got < 0 ? cannot_read(path, err) : TW_OK;
+}
+
+static enum tw_err read_file(const char *path, struct buf *to, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum tw_err code;
+
+    if (fd < 0)
+        return cannot_read(path, err);
+    code = read_all(path, fd, to, err);
+    close(fd);
+    return code;
+}
+
+/* The folder of the file at path, absolute; $STATE_DIRECTORY before it, which
+ * may be a list. */
+static const char *base_folder(const char *path, struct arena *arena)
+{
+    const char *state = getenv("STATE_DIRECTORY");
+    char *real, *slash;
+    struct slice folder;
+
+    if (state && *state)
+        return arena_copy(arena, (struct slice){state, strcspn(state, ":")}).at;
+    real = realpath(path, NULL);
+    if (!real)
+        return ".";
+    slash = strrchr(real, '/');
+    folder = (struct slice){real, slash > real ? (size_t)(slash - real) : 1};
+    folder = arena_copy(arena, folder);
+    free(real);
+    return folder.at;
+}
+
+/* ---- stores ---- */
+
+static bool is_store_name(struct slice name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
+            !(c >= '0' && c <= '9') && c != '-' && c != '_')
+            return false;
+    }
+    return name.len > 0 && name.len <= STORE_NAME_MAX;
+}
+
+static void make_room(struct load *load, size_t count)
+{
+    const char **names =
+        arena_alloc(&load->arena, (count + 1) * sizeof(*names));
+
+    load->configs =
+        arena_alloc(&load->arena, (count + 1) * sizeof(*load->configs));
+    load->open = arena_alloc(&load->arena, (count + 1) * sizeof(*load->open));
+    load->stores.names = names;
+    load->stores.stores = load->open;
+}
+
+static void add_store(
+    struct load *load, const char *name, struct store_config *config)
+{
+    size_t at = load->stores.count++;
+    const char **names = (const char **)(uintptr_t)load->stores.names;
+
+    names[at] = name;
+    load->configs[at] = config;
+}
+
+/* A store that is wrong keeps its name, so that what names it is not wrong as
+ * well; its config is NULL. */
+static void load_stores(
+    struct load *load, const struct yaml_node *node, struct problems *problems)
+{
+    make_room(load, node ? node->count : 0);
+    if (!node)
+        return;
+    if (node->type != YAML_MAP || node->count == 0) {
+        settings_wrong(problems, node, "stores",
+            "a map of names, such as main: {embedded: tableward.db}");
+        return;
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        struct slice name = node->keys[i]->text;
+
+        if (!is_store_name(name)) {
+            problems_add(problems, node->keys[i]->mark,
+                "a store's name is letters, digits, - and _, at most %d of "
+                "them",
+                STORE_NAME_MAX);
+            continue;
+        }
+        add_store(load, name.at,
+            store_config_load(
+                name.at, node->items[i], load->folder, &load->arena, problems));
+    }
+}
+
+static void load_default_store(struct load *load, const struct root *root,
+    const struct yaml_node *tree, struct problems *problems)
+{
+    const struct yaml_node *node = root->default_store;
+    struct slice name;
+
+    load->stores.by_default = load->stores.count == 1 ? 0 : load->stores.count;
+    if (!node) {
+        if (load->stores.count > 1)
+            problems_add(problems, tree->mark,
+                "default_store is missing: there are %zu stores, which of them "
+                "is meant where a table names none?",
+                load->stores.count);
+        return;
+    }
+    if (!settings_text(node, false, &load->arena, &name, NULL, problems))
+        return;
+    load->stores.by_default = load_store_named(load, name.at);
+    if (load->stores.by_default == load->stores.count && load->stores.count > 0)
+        settings_unknown(problems, node->mark, "store", name,
+            load->stores.names, load->stores.count);
+}
+
+size_t load_store_named(const struct load *load, const char *name)
+{
+    size_t i = 0;
+
+    while (i < load->stores.count && strcmp(load->stores.names[i], name) != 0)
+        i++;
+    return i;
+}
+
+const char *load_store_nearest(const struct load *load, const char *name)
+{
+    return text_nearest(slice_of(name), load->stores.names, load->stores.count);
+}
+
+/* ---- the whole ---- */
+
+static void load_tree(
+    struct load *load, const struct yaml_node *tree, struct problems *problems)
+{
+    struct root root = {.stores = NULL};
+
+    settings_load(tree, "the configuration", ROOT_KEYS,
+        sizeof(ROOT_KEYS) / sizeof(ROOT_KEYS[0]), &load->arena, &root,
+        problems);
+    load_stores(load, root.stores, problems);
+    load_default_store(load, &root, tree, problems);
+    jobs_load(root.jobs, &load->stores, &load->arena, &load->jobs, problems);
+    setup_load(root.worker, &load->stores, &load->jobs, &load->arena,
+        &load->setup, problems);
+}
+
+static struct load *new_load(void)
+{
+    struct load *load = mem_alloc(sizeof(*load));
+
+    arena_init(&load->arena);
+    return load;
+}
+
+enum tw_err load_read(const char *path, struct load **ret,
+    struct problems *problems, struct err *err)
+{
+    struct load *load = new_load();
+    size_t errors = problems->errors;
+    const struct yaml_node *tree;
+    struct slice all;
+    struct buf text;
+    enum tw_err code;
+
+    buf_init(&text, FILE_MAX_BYTES);
+    code = read_file(path, &text, err);
+    if (code != TW_OK)
+        goto done;
+    load->file = arena_copy(&load->arena, slice_of(path)).at;
+    load->folder = base_folder(path, &load->arena);
+    all = arena_copy(&load->arena, buf_slice(&text));
+    tree = yaml_read(path, all, &load->arena, problems);
+    if (tree)
+        load_tree(load, tree, problems);
+    if (problems->errors > errors)
+        code = err_fail(err, TW_INVALID, "the configuration %s is wrong", path);
+    else
+        *ret = load;
+done:
+    buf_done(&text);
+    if (code != TW_OK)
+        load_free(load);
+    return code;
+}
+
+struct load *load_environment(const char *connection_string)
+{
+    struct load *load = new_load();
+    struct store_config *config = arena_alloc(&load->arena, sizeof(*config));
+    struct problems none;
+
+    config->name = "azure";
+    config->is_azure = true;
+    config->mark = (struct mark){"$AZURE_STORAGE_CONNECTION_STRING", 1, 1};
+    config->connection_string =
+        arena_copy(&load->arena, slice_of(connection_string));
+    load->folder = ".";
+    make_room(load, 1);
+    add_store(load, config->name, config);
+    problems_init(&none);
+    setup_load(
+        NULL, &load->stores, &load->jobs, &load->arena, &load->setup, &none);
+    problems_done(&none);
+    return load;
+}
+
+void load_free(struct load *load)
+{
+    if (!load)
+        return;
+    for (size_t i = 0; i < load->stores.count; i++)
+        store_close(load->open[i]);
+    arena_done(&load->arena);
+    mem_free(load);
+}
+
+/* ---- what a command wants of it ---- */
+
+/* Calls a function once for each store that a job names. */
+struct each_store {
+    struct load *load;
+    const struct job *job;
+    void (*call)(struct each_store *each, size_t store);
+    bool *seen;
+    struct problems *problems; /* for wanting */
+    enum tw_err code;          /* for opening: of the first that failed */
+    size_t failed;
+    struct err *err;
+};
+
+static void on_table(void *ctx, size_t store, const char *table)
+{
+    struct each_store *each = ctx;
+
+    (void)table;
+    if (each->seen[store])
+        return;
+    each->seen[store] = true;
+    each->call(each, store);
+}
+
+static void for_each_store(struct each_store *each)
+{
+    each->seen = mem_array(each->load->stores.count + 1, sizeof(bool));
+    each->job->kind->tables(each->job, on_table, each);
+    mem_free(each->seen);
+}
+
+void load_want_store(struct load *load, size_t store, struct problems *problems)
+{
+    const struct store_config *config = load->configs[store];
+
+    if (config->unset)
+        problems_add(problems, config->mark,
+            "store %s needs the environment variable %s, which is not set",
+            config->name, config->unset);
+}
+
+static void want(struct each_store *each, size_t store)
+{
+    load_want_store(each->load, store, each->problems);
+}
+
+void load_want_job(
+    struct load *load, const struct job *job, struct problems *problems)
+{
+    struct each_store each = {
+        .load = load, .job = job, .call = want, .problems = problems};
+
+    if (job->unset)
+        problems_add(problems, job->mark,
+            "job %s needs the environment variable %s, which is not set",
+            job->name, job->unset);
+    for_each_store(&each);
+}
+
+enum tw_err load_store(
+    struct load *load, size_t store, bool may_create, struct err *err)
+{
+    const struct store_config *config = load->configs[store];
+
+    if (load->open[store])
+        return TW_OK;
+    if (!may_create && !config->is_azure &&
+        access(config->path.at, F_OK) != 0 && errno == ENOENT)
+        return err_fail(err, TW_NOT_FOUND,
+            "store %s: %s is not there yet: nothing has been stored",
+            config->name, config->path.at);
+    return store_open(config, &load->open[store], err);
+}
+
+static void open_one(struct each_store *each, size_t store)
+{
+    if (each->code != TW_OK)
+        return;
+    each->code = load_store(each->load, store, true, each->err);
+    each->failed = store;
+}
+
+enum tw_err load_job_stores(struct load *load, const struct job *job,
+    size_t *ret_store, struct err *err)
+{
+    struct each_store each = {
+        .load = load, .job = job, .call = open_one, .err = err};
+
+    for_each_store(&each);
+    *ret_store = each.failed;
+    return each.code;
+}
+
+static void release(struct definition *definition)
+{
+    load_free(definition->owner);
+}
+
+struct definition *load_definition(struct load *load)
+{
+    struct definition *definition = &load->definition;
+
+    definition->jobs = &load->jobs;
+    definition->stores = &load->stores;
+    definition->setup = &load->setup;
+    definition->archive_folder = load->folder;
+    definition->release = release;
+    definition->owner = load;
+    atomic_init(&definition->references, 1);
+    return definition;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* The host of a run that only its command knows of. */
+#include "worker/cli/local_run.h"
+
+#include <string.h>
+
+#include "worker/base/world.h"
+#include "worker/cli/say.h"
+#include "worker/cli/session.h"
+
+static bool stopping(struct run *run)
+{
+    const struct local_run *local = run->owner;
+
+    return atomic_load(&local->session->stopped);
+}
+
+static void save(struct run *run, struct slice checkpoint, bool progress)
+{
+    (void)run;
+    (void)checkpoint;
+    (void)progress;
+}
+
+static enum tw_err phase(
+    struct run *run, const char *name, struct slice checkpoint, struct err *err)
+{
+    (void)run;
+    (void)checkpoint;
+    return err_fail(
+        err, TW_INVALID, "phase %s: no ledger keeps this run", name);
+}
+
+/* It meets no other run: it writes no tombstone. */
+static enum tw_err is_open(struct run *run, struct slice job, struct slice id,
+    bool *ret, struct err *err)
+{
+    (void)run;
+    (void)job;
+    (void)id;
+    (void)err;
+    *ret = false;
+    return TW_OK;
+}
+
+static void failed(struct run *run, const char *table,
+    struct slice partition_key, struct slice row_key, const char *why)
+{
+    struct local_run *local = run->owner;
+
+    if (local->failed)
+        local->failed(local->context, table, partition_key, row_key, why);
+    else
+        say("table %s, entity %.*s/%.*s: %s", table, SLICE_ARG(partition_key),
+            SLICE_ARG(row_key), why);
+}
+
+static const struct run_host HOST = {
+    .stopping = stopping,
+    .save = save,
+    .phase = phase,
+    .is_open = is_open,
+    .failed = failed,
+};
+
+void local_run_init(struct local_run *local, struct session *session,
+    const char *name, const char *object)
+{
+    memset(local, 0, sizeof(*local));
+    fence_init(&local->fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
+    local->session = session;
+    local->run.job = name;
+    local->run.id = "local";
+    local->run.object = object;
+    local->run.requested_ticks = world_wall_ticks();
+    local->run.epoch = 1;
+    local->run.archive_folder = session->load->folder;
+    local->run.lanes = session->client;
+    local->run.fence = &local->fence;
+    atomic_init(&local->run.share, -1);
+    local->run.host = &HOST;
+    local->run.owner = local;
+}

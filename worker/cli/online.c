@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rights are tried without a trace: a table is read by one entity, changed
+ * and deleted from by an operation on an entity that cannot be there, which a
+ * service that allows it answers with "not found". Whether something may be
+ * added cannot be told so.
+ */
+#include "worker/cli/online.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/cli/say.h"
+#include "worker/cli/session.h"
+#include "worker/run/ledger.h"
+#include "worker/store/store.h"
+
+/* The service refuses requests that are a quarter of an hour off; what is
+ * this far off is worth a word. */
+#define CLOCK_OFF_TICKS (60 * TICKS_PER_S)
+
+/* An ETag as the service writes them, of no entity. */
+#define NO_ETAG "W/\"datetime'2000-01-01T00%3A00%3A00.0000000Z'\""
+
+struct online {
+    struct session *session;
+    struct store *store;
+    int exit_code;
+    int64_t off_ticks; /* service's clock less ours, at the last answer */
+    bool has_clock;
+};
+
+struct probe {
+    struct online *online;
+    const char *name; /* of the table or queue */
+    enum operation_type type;
+    char key[40];
+    int64_t count;
+};
+
+static void note_clock(struct online *online, const struct attempt *attempt)
+{
+    if (attempt->date_ticks <= 0)
+        return;
+    online->off_ticks = attempt->date_ticks - world_wall_ticks();
+    online->has_clock = true;
+}
+
+/* ---- one request each ---- */
+
+static enum tw_err list_tables(void *context, struct attempt *attempt)
+{
+    struct probe *probe = context;
+    const struct continuation begin = {.more = false};
+    struct page page;
+    enum tw_err code;
+
+    page_init(&page);
+    code = store_list_tables(probe->online->store, attempt, begin, &page);
+    note_clock(probe->online, attempt);
+    page_done(&page);
+    return code;
+}
+
+static enum tw_err read_table(void *context, struct attempt *attempt)
+{
+    struct probe *probe = context;
+    struct slice keys[] = {slice_of("PartitionKey")};
+    const struct scan_request request = {
+        .table = probe->name, .select = keys, .select_count = 1, .top = 1};
+    struct page page;
+    enum tw_err code;
+
+    page_init(&page);
+    code = store_scan(probe->online->store, attempt, &request, &page);
+    note_clock(probe->online, attempt);
+    page_done(&page);
+    return code;
+}
+
+static enum tw_err change_table(void *context, struct attempt *attempt)
+{
+    struct probe *probe = context;
+    const struct operation operation = {
+        .type = probe->type,
+        .entity = {.partition_key = slice_of(probe->key),
+            .row_key = slice_of(probe->key),
+            .etag = slice_of(NO_ETAG)},
+    };
+    const struct batch batch = {
+        .table = probe->name, .operations = &operation, .count = 1};
+    struct batch_result *result = mem_alloc(sizeof(*result));
+    enum tw_err code =
+        store_batch(probe->online->store, attempt, &batch, result);
+
+    mem_free(result);
+    return code;
+}
+
+static enum tw_err count_queue(void *context, struct attempt *attempt)
+{
+    struct probe *probe = context;
+    enum tw_err code = store_queue_count(
+        probe->online->store, attempt, probe->name, &probe->count);
+
+    note_clock(probe->online, attempt);
+    return code;
+}
+
+static enum tw_err delete_message(void *context, struct attempt *attempt)
+{
+    struct probe *probe = context;
+
+    return store_queue_delete(probe->online->store, attempt, probe->name,
+        slice_of(probe->key), slice_of("AgAAAAMAAAAAAAAAAAAAAAAAAAA="));
+}
+
+/* ---- what came of it ---- */
+
+static void report(
+    struct online *online, const char *what, const char *name, const char *says)
+{
+    printf("store %s: %s%s%s: %s\n", online->store->name, what,
+        *name ? " " : "", name, says);
+}
+
+static void report_failed(struct online *online, enum tw_err code,
+    const char *right, const struct probe *probe, const struct err *err)
+{
+    if (code == TW_REFUSED)
+        say("%s: the right to %s %s is missing", err->text, right,
+            probe->name[0] ? probe->name : "tables");
+    else
+        say("%s%s%s", probe->name, probe->name[0] ? ": " : "", err->text);
+    online->exit_code = EXIT_UNREACHABLE;
+}
+
+static enum tw_err ask(struct online *online,
+    enum tw_err (*call)(void *context, struct attempt *attempt),
+    struct probe *probe, struct err *err)
+{
+    return session_call(online->session, online->store, call, probe, true, err);
+}
+
+static void try_change(struct online *online, struct probe *probe,
+    enum operation_type type, const char *right)
+{
+    struct err err;
+    enum tw_err code;
+
+    probe->type = type;
+    code = ask(online, change_table, probe, &err);
+    if (code != TW_OK && code != TW_NOT_FOUND && code != TW_CONFLICT)
+        report_failed(online, code, right, probe, &err);
+}
+
+static void check_table(struct online *online, const char *table)
+{
+    struct probe probe = {.online = online, .name = table};
+    struct err err;
+    enum tw_err code = ask(online, read_table, &probe, &err);
+
+    text_random_uuid(probe.key);
+    if (code == TW_NOT_FOUND) {
+        report(online, "table", table, "is not there yet");
+        return;
+    }
+    if (code != TW_OK) {
+        report_failed(online, code, "read", &probe, &err);
+        return;
+    }
+    report(online, "table", table, "is there");
+    try_change(online, &probe, OPERATION_MERGE, "update");
+    try_change(online, &probe, OPERATION_DELETE, "delete from");
+}
+
+static void check_queue(struct online *online, const char *queue)
+{
+    struct probe probe = {.online = online, .name = queue};
+    char says[80];
+    struct err err;
+    enum tw_err code = ask(online, count_queue, &probe, &err);
+
+    text_random_uuid(probe.key);
+    if (code == TW_NOT_FOUND) {
+        report(online, "queue", queue, "is not there yet: a worker makes it");
+        return;
+    }
+    if (code != TW_OK) {
+        report_failed(online, code, "read", &probe, &err);
+        return;
+    }
+    snprintf(says, sizeof(says), "has %" PRId64 " message%s", probe.count,
+        probe.count == 1 ? "" : "s");
+    report(online, "queue", queue, says);
+    code = ask(online, delete_message, &probe, &err);
+    if (code == TW_REFUSED)
+        report_failed(online, code, "process messages of", &probe, &err);
+}
+
+/* ---- everything that is named ---- */
+
+struct named {
+    size_t store;
+    const char *table;
+};
+
+struct tables {
+    struct named *list;
+    size_t count, room;
+};
+
+static void add_table(void *ctx, size_t store, const char *table)
+{
+    struct tables *tables = ctx;
+
+    for (size_t i = 0; i < tables->count; i++)
+        if (tables->list[i].store == store &&
+            strcmp(tables->list[i].table, table) == 0)
+            return;
+    if (tables->count == tables->room) {
+        tables->room = 2 * tables->room + 16;
+        tables->list =
+            mem_resize(tables->list, tables->room * sizeof(*tables->list));
+    }
+    tables->list[tables->count++] = (struct named){store, table};
+}
+
+static void add_tables_of_jobs(const struct load *load, struct tables *to)
+{
+    for (size_t i = 0; i < load->jobs.count; i++) {
+        const struct job *job = &load->jobs.list[i];
+
+        job->kind->tables(job, add_table, to);
+    }
+    if (load->setup.store < load->stores.count)
+        add_table(to, load->setup.store, LEDGER_TABLE);
+}
+
+static void check_clock(struct online *online)
+{
+    int64_t off_s = online->off_ticks / TICKS_PER_S;
+
+    if (!online->has_clock || llabs(online->off_ticks) < CLOCK_OFF_TICKS)
+        return;
+    say("store %s: the clock of this machine is %" PRId64 " s %s its own; at "
+        "15 minutes it refuses every request",
+        online->store->name, (int64_t)llabs(off_s),
+        off_s > 0 ? "behind" : "ahead of");
+    online->exit_code = EXIT_UNREACHABLE;
+}
+
+/* False: nothing more of this store can be looked at. */
+static bool reach(struct online *online, size_t store)
+{
+    struct load *load = online->session->load;
+    struct probe probe = {.online = online, .name = ""};
+    struct err err;
+    enum tw_err code = load_store(load, store, false, &err);
+
+    if (code == TW_NOT_FOUND) {
+        printf("%s\n", err.text);
+        return false;
+    }
+    if (code != TW_OK) {
+        online->exit_code =
+            session_open_failed(online->session, store, code, &err);
+        return false;
+    }
+    online->store = load->open[store];
+    online->has_clock = false;
+    code = ask(online, list_tables, &probe, &err);
+    if (code == TW_OK)
+        report(online, load->open[store]->traits.kind, "", "is reached");
+    else
+        report_failed(online, code, "list", &probe, &err);
+    check_clock(online);
+    return code == TW_OK || code == TW_REFUSED;
+}
+
+static void check_store(
+    struct online *online, size_t store, const struct tables *tables)
+{
+    const struct setup *setup = &online->session->load->setup;
+
+    if (!reach(online, store))
+        return;
+    for (size_t i = 0; i < tables->count; i++)
+        if (tables->list[i].store == store)
+            check_table(online, tables->list[i].table);
+    for (size_t i = 0; i < setup->queue_count && setup->store == store; i++) {
+        check_queue(online, setup->queues[i].name);
+        check_queue(online, setup->queues[i].poison_queue);
+    }
+}
+
+int online_check(struct session *session)
+{
+    struct online online = {.session = session, .exit_code = EXIT_DONE};
+    struct tables tables = {.list = NULL};
+
+    session_lanes(session);
+    add_tables_of_jobs(session->load, &tables);
+    for (size_t i = 0; i < session->load->stores.count; i++)
+        if (!atomic_load(&session->stopped))
+            check_store(&online, i, &tables);
+    mem_free(tables.list);
+    return atomic_load(&session->stopped) ? session_stopped()
+                                          : online.exit_code;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Sentences on standard error, and the exit codes that go with them. */
+#include "worker/cli/say.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/base/text.h"
+#include "worker/cli/command.h"
+
+#define SENTENCE_MAX 4096
+
+TW_PRINTF(1, 0) static void say_all(const char *format, va_list list)
+{
+    char sentence[SENTENCE_MAX];
+    struct buf line;
+
+    vsnprintf(sentence, sizeof(sentence), format, list);
+    buf_init(&line, 4 * SENTENCE_MAX);
+    buf_add_text(&line, "tableward: ");
+    text_visible(&line, slice_of(sentence));
+    buf_add_char(&line, '\n');
+    fputs(buf_text(&line), stderr);
+    buf_done(&line);
+}
+
+void say(const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    say_all(format, list);
+    va_end(list);
+}
+
+int say_usage(const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    say_all(format, list);
+    va_end(list);
+    return EXIT_USAGE_64;
+}
+
+int say_unknown(const char *kind, const char *word, const char *near)
+{
+    struct buf quoted;
+
+    buf_init(&quoted, SENTENCE_MAX);
+    text_quote(&quoted, slice_of(word));
+    if (near)
+        say("unknown %s %s, did you mean '%s'?", kind, buf_text(&quoted), near);
+    else
+        say("unknown %s %s", kind, buf_text(&quoted));
+    buf_done(&quoted);
+    return EXIT_USAGE_64;
+}
+
+int say_exit(enum tw_err code)
+{
+    switch (code) {
+    case TW_OK:
+        return EXIT_DONE;
+    case TW_BUSY:
+    case TW_UNKNOWN:
+    case TW_REFUSED:
+        return EXIT_UNREACHABLE;
+    case TW_STOPPED:
+    case TW_FULL:
+        return EXIT_STOPPED;
+    case TW_NOT_FOUND:
+    case TW_CONFLICT:
+    case TW_INVALID:
+    case TW_TOO_LARGE:
+        break;
+    }
+    return EXIT_FAILED;
+}
+
+int say_failed(enum tw_err code, const struct err *err)
+{
+    say("%s", err->text);
+    return say_exit(code);
+}
+
+int say_no_store(void)
+{
+    say("no store is named for queues and ledger: name one with "
+        "`worker: {store: NAME}` or `default_store: NAME`");
+    return EXIT_CONFIG_78;
+}
+
+int say_output_end(int exit_code)
+{
+    int cause;
+
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return exit_code;
+    cause = errno;
+    say("standard output could not be written%s%s", cause ? ": " : "",
+        cause ? strerror(cause) : "");
+    if (exit_code != EXIT_DONE)
+        return exit_code;
+    return cause == ENOSPC || cause == EDQUOT ? EXIT_STOPPED : EXIT_FAILED;
+}
+
+void say_count(struct buf *to, int64_t number)
+{
+    char digits[32];
+    size_t len = (size_t)snprintf(digits, sizeof(digits), "%" PRId64, number);
+    size_t start = digits[0] == '-';
+
+    for (size_t i = 0; i < len; i++) {
+        if (i > start && (len - i) % 3 == 0)
+            buf_add_char(to, ',');
+        buf_add_char(to, digits[i]);
+    }
+}
+
+const char *say_time(int64_t ticks, char *to)
+{
+    struct text_date date;
+
+    if (ticks <= 0)
+        return strcpy(to, "-");
+    date = text_date_of(ticks);
+    snprintf(to, TEXT_TIME_MAX, "%04d-%02d-%02d %02d:%02d:%02dZ",
+        date.year % 10000, date.month % 100, date.day % 100, date.hour % 100,
+        date.minute % 100, date.second % 100);
+    return to;
+}

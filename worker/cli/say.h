@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a command says to a person, on standard error: one sentence a line,
+ * control characters made visible. Each returns the exit code to end with, so
+ * that a failure is one line: return say_usage("...").
+ */
+#ifndef TW_CLI_SAY_H
+#define TW_CLI_SAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+/* say: "tableward: ...". */
+void say(const char *format, ...) TW_PRINTF(1, 2);
+
+/* say_usage: the same; EXIT_USAGE_64. */
+int say_usage(const char *format, ...) TW_PRINTF(1, 2);
+
+/* say_unknown: "unknown KIND 'word', did you mean 'near'?" (near may be
+ * NULL); EXIT_USAGE_64. */
+int say_unknown(const char *kind, const char *word, const char *near);
+
+/* say_failed: what err says of an outcome of a store; say_exit(code). */
+int say_failed(enum tw_err code, const struct err *err);
+
+/* say_exit: the exit code for the outcome of something asked of a store:
+ * 69 where it cannot be reached or refuses, 75 where it was stopped or the
+ * disk is full, 1 for all else. */
+int say_exit(enum tw_err code);
+
+/* say_no_store: neither store nor ledger is named; EXIT_CONFIG_78. */
+int say_no_store(void);
+
+/* say_output_end: standard output is written out; when it could not be, says
+ * so and returns 75 for a full disk, 1 for all else; else exit_code. */
+int say_output_end(int exit_code);
+
+/* say_count: add a number with commas: 12,000. */
+void say_count(struct buf *to, int64_t number);
+
+/* say_time: a moment as status shows it, 2026-11-21 12:00:00Z; "-" for 0. to
+ * holds TEXT_TIME_MAX bytes; returns to. */
+const char *say_time(int64_t ticks, char *to);
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* The beginning that commands share. */
+#include "worker/cli/session.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/cli/say.h"
+#include "worker/cli/signals.h"
+#include "worker/store/lanes.h"
+#include "worker/store/store.h"
+
+#define ENVIRONMENT "AZURE_STORAGE_CONNECTION_STRING"
+
+/* ---- the configuration ---- */
+
+static int no_file(bool environment)
+{
+    say("there is no configuration: looked for ./tableward.yaml and "
+        "/etc/tableward/tableward.yaml; `tableward init` writes one, "
+        "--config FILE names one%s",
+        environment ? ", and $" ENVIRONMENT " would do as well" : "");
+    return EXIT_CONFIG_78;
+}
+
+static int read_file(struct session *session, const char *path)
+{
+    struct err err;
+    enum tw_err code =
+        load_read(path, &session->load, &session->problems, &err);
+
+    if (code == TW_OK)
+        return EXIT_DONE;
+    if (session->problems.errors > 0)
+        problems_print(&session->problems, stderr);
+    else
+        say("%s", err.text);
+    return EXIT_CONFIG_78;
+}
+
+int session_open(struct session *session, const struct invocation *invocation,
+    bool environment)
+{
+    const char *path = load_find(invocation->values[OPTION_CONFIG]);
+    const char *variable = getenv(ENVIRONMENT);
+
+    *session = (struct session){.load = NULL};
+    problems_init(&session->problems);
+    world_mutex_init(&session->mutex);
+    world_cond_init(&session->cond);
+    if (path)
+        return read_file(session, path);
+    if (!environment || !variable || !*variable)
+        return no_file(environment);
+    session->load = load_environment(variable);
+    return EXIT_DONE;
+}
+
+void session_close(struct session *session)
+{
+    signals_stop(session->signals);
+    if (session->client)
+        lanes_client_free(session->client);
+    if (session->lanes)
+        lanes_free(session->lanes);
+    load_free(session->load);
+    problems_done(&session->problems);
+    world_cond_done(&session->cond);
+    world_mutex_done(&session->mutex);
+}
+
+int session_job(
+    struct session *session, const char *name, const struct job **ret)
+{
+    const struct jobs *jobs = &session->load->jobs;
+
+    *ret = jobs_find(jobs, slice_of(name));
+    if (*ret)
+        return EXIT_DONE;
+    return say_unknown("job", name, jobs_nearest(jobs, slice_of(name)));
+}
+
+int session_queue(
+    struct session *session, const char *name, const struct setup_queue **ret)
+{
+    const struct setup *setup = &session->load->setup;
+    const char **names;
+    int code;
+
+    *ret = setup_queue_named(setup, slice_of(name));
+    if (*ret)
+        return EXIT_DONE;
+    names = mem_array(setup->queue_count + 1, sizeof(*names));
+    for (size_t i = 0; i < setup->queue_count; i++)
+        names[i] = setup->queues[i].name;
+    code = say_unknown(
+        "queue", name, text_nearest(slice_of(name), names, setup->queue_count));
+    mem_free(names);
+    return code;
+}
+
+/* ---- stores ---- */
+
+/* What is wanted and not complete is said, all of it. */
+static int refuse_problems(struct session *session)
+{
+    if (session->problems.errors == 0)
+        return EXIT_DONE;
+    problems_print(&session->problems, stderr);
+    return EXIT_CONFIG_78;
+}
+
+int session_open_failed(
+    struct session *session, size_t store, enum tw_err code, struct err *err)
+{
+    struct problems problem;
+
+    if (code != TW_INVALID) {
+        say("%s", err->text);
+        return EXIT_UNREACHABLE;
+    }
+    problems_init(&problem);
+    problems_add(
+        &problem, session->load->configs[store]->mark, "%s", err->text);
+    problems_print(&problem, stderr);
+    problems_done(&problem);
+    return EXIT_CONFIG_78;
+}
+
+static int open_store(
+    struct session *session, size_t store, bool may_create, struct store **ret)
+{
+    struct err err;
+    enum tw_err code;
+    int exit_code;
+
+    load_want_store(session->load, store, &session->problems);
+    exit_code = refuse_problems(session);
+    if (exit_code != EXIT_DONE)
+        return exit_code;
+    code = load_store(session->load, store, may_create, &err);
+    if (code == TW_NOT_FOUND) {
+        say("%s", err.text);
+        *ret = NULL;
+        return EXIT_DONE;
+    }
+    if (code != TW_OK)
+        return session_open_failed(session, store, code, &err);
+    *ret = session->load->open[store];
+    return EXIT_DONE;
+}
+
+int session_store(struct session *session, const struct invocation *invocation,
+    bool may_create, struct store **ret)
+{
+    const char *name = invocation->values[OPTION_STORE];
+    size_t store = session->load->stores.by_default;
+
+    if (name) {
+        store = load_store_named(session->load, name);
+        if (store == session->load->stores.count)
+            return say_unknown(
+                "store", name, load_store_nearest(session->load, name));
+    }
+    return open_store(session, store, may_create, ret);
+}
+
+int session_ledger(struct session *session, bool may_create, struct store **ret)
+{
+    size_t store = session->load->setup.store;
+
+    if (store >= session->load->stores.count)
+        return say_no_store();
+    return open_store(session, store, may_create, ret);
+}
+
+int session_want_job(struct session *session, const struct job *job)
+{
+    size_t failed;
+    struct err err;
+    enum tw_err code;
+    int exit_code;
+
+    load_want_job(session->load, job, &session->problems);
+    exit_code = refuse_problems(session);
+    if (exit_code != EXIT_DONE)
+        return exit_code;
+    code = load_job_stores(session->load, job, &failed, &err);
+    return code == TW_OK ? EXIT_DONE
+                         : session_open_failed(session, failed, code, &err);
+}
+
+/* ---- requests ---- */
+
+static void on_signal(void *context, int number)
+{
+    struct session *session = context;
+
+    if (number == SIGHUP)
+        return;
+    world_lock(&session->mutex);
+    atomic_store(&session->stopped, true);
+    world_wake_all(&session->cond);
+    world_unlock(&session->mutex);
+    lanes_stop(session->client);
+}
+
+void session_lanes(struct session *session)
+{
+    const struct setup *setup = &session->load->setup;
+
+    session->lanes =
+        lanes_new((unsigned)setup->lanes, setup->max_entities_per_second);
+    session->client = lanes_client_new(session->lanes, NULL);
+    session->signals = signals_start(on_signal, session);
+}
+
+struct call {
+    struct lanes_task task; /* first, so that it leads back to the call */
+    enum tw_err (*call)(void *context, struct attempt *attempt);
+    void *context;
+};
+
+static enum tw_err attempt_call(
+    struct lanes_task *task, struct attempt *attempt)
+{
+    struct call *call = (struct call *)task;
+
+    return call->call(call->context, attempt);
+}
+
+enum tw_err session_call(struct session *session, struct store *store,
+    enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
+    bool repeatable, struct err *err)
+{
+    struct call wrapped = {
+        .task =
+            {
+                .attempt = attempt_call,
+                .repeatable = repeatable,
+                .store = store,
+            },
+        .call = call,
+        .context = context,
+    };
+    enum tw_err code = lanes_call(session->client, &wrapped.task);
+
+    if (code != TW_OK) {
+        *err = wrapped.task.last.err;
+        err_prefix(err, "store %s", store->name);
+    }
+    return code;
+}
+
+int session_stopped(void)
+{
+    say("stopped before the end");
+    return EXIT_STOPPED;
+}
+
+bool session_wait(struct session *session, int64_t ms)
+{
+    int64_t until_ms = world_boot_ms() + ms;
+    bool stopped;
+
+    world_lock(&session->mutex);
+    while (!atomic_load(&session->stopped) &&
+           world_wait(&session->cond, &session->mutex, until_ms))
+        ;
+    stopped = atomic_load(&session->stopped);
+    world_unlock(&session->mutex);
+    return stopped;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What most commands begin with: the configuration, the stores they want, and
+ * lanes to reach them by. Everything returns an exit code and has said why, so
+ * that a command is a list of steps.
+ */
+#ifndef TW_CLI_SESSION_H
+#define TW_CLI_SESSION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/problems.h"
+#include "jobs/job.h"
+#include "worker/base/err.h"
+#include "worker/base/world.h"
+#include "worker/cli/command.h"
+#include "worker/cli/load.h"
+
+struct lanes;
+struct lanes_client;
+struct signals;
+struct store;
+struct attempt;
+
+struct session {
+    struct load *load; /* NULL once it was given away */
+    struct problems problems;
+    struct lanes *lanes;         /* after session_lanes() */
+    struct lanes_client *client; /* its only one */
+    struct signals *signals;
+    _Atomic bool stopped; /* SIGINT or SIGTERM has come */
+    struct world_mutex mutex;
+    struct world_cond cond; /* for session_wait(): stopped has changed */
+};
+
+/*
+ * session_open: read the configuration; everything wrong with it is said
+ * (78). environment: where there is no file, $AZURE_STORAGE_CONNECTION_STRING
+ * is enough. session_close() also after a failure.
+ */
+int session_open(struct session *session, const struct invocation *invocation,
+    bool environment);
+void session_close(struct session *session);
+
+/* session_job: the job of that name; 64 with the nearest one. */
+int session_job(
+    struct session *session, const char *name, const struct job **ret);
+
+/* session_queue: the served queue of that name; 64. */
+int session_queue(
+    struct session *session, const char *name, const struct setup_queue **ret);
+
+/*
+ * session_store: open the store that --store names, else the default one.
+ * may_create false: *ret is NULL where the embedded file is not there, with
+ * EXIT_DONE.
+ */
+int session_store(struct session *session, const struct invocation *invocation,
+    bool may_create, struct store **ret);
+
+/* session_ledger: the same for the store of queues and ledger. */
+int session_ledger(
+    struct session *session, bool may_create, struct store **ret);
+
+/* session_want_job: open the stores of a job. */
+int session_want_job(struct session *session, const struct job *job);
+
+/* session_open_failed: say why a store could not be opened: 78 for what is
+ * wrong with its configuration, else 69. */
+int session_open_failed(
+    struct session *session, size_t store, enum tw_err code, struct err *err);
+
+/*
+ * session_lanes: lanes as the configuration has them; SIGINT and SIGTERM stop
+ * them from now on, and set `stopped`.
+ */
+void session_lanes(struct session *session);
+
+/*
+ * session_call: call(context, attempt) through the lanes, with their retries
+ * (repeatable: also after an unknown outcome). err has the store's name.
+ */
+TW_MUST_USE enum tw_err session_call(struct session *session,
+    struct store *store,
+    enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
+    bool repeatable, struct err *err);
+
+/* session_stopped: say that it was stopped; EXIT_STOPPED. */
+int session_stopped(void);
+
+/* session_wait: sleep, or until stopped: then true. */
+bool session_wait(struct session *session, int64_t ms);
+
+#endif

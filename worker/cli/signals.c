@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread that waits for signals. SIGUSR1, sent to it alone, ends it. */
+#include "worker/cli/signals.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
+#include "worker/cli/command.h"
+
+#define PATIENCE 3
+
+struct signals {
+    void (*on)(void *context, int number);
+    void *context;
+    sigset_t set;
+    _Atomic bool stop;
+    struct world_thread thread;
+};
+
+static void wait_for_signals(void *arg)
+{
+    struct signals *signals = arg;
+    unsigned interrupts = 0;
+    int number;
+
+    for (;;) {
+        if (sigwait(&signals->set, &number) != 0)
+            continue;
+        if (number == SIGUSR1) {
+            if (atomic_load(&signals->stop))
+                return;
+            continue;
+        }
+        if (number == SIGINT && ++interrupts == PATIENCE)
+            _exit(EXIT_STOPPED);
+        signals->on(signals->context, number);
+    }
+}
+
+struct signals *signals_start(
+    void (*on)(void *context, int number), void *context)
+{
+    struct signals *signals = mem_alloc(sizeof(*signals));
+
+    signals->on = on;
+    signals->context = context;
+    sigemptyset(&signals->set);
+    sigaddset(&signals->set, SIGINT);
+    sigaddset(&signals->set, SIGTERM);
+    sigaddset(&signals->set, SIGHUP);
+    sigaddset(&signals->set, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &signals->set, NULL);
+    world_start(&signals->thread, "signals", wait_for_signals, signals);
+    return signals;
+}
+
+void signals_stop(struct signals *signals)
+{
+    if (!signals)
+        return;
+    atomic_store(&signals->stop, true);
+    pthread_kill(signals->thread.real, SIGUSR1);
+    world_join(&signals->thread);
+    mem_free(signals);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Signals as calls on a thread of their own: SIGINT, SIGTERM and SIGHUP are
+ * blocked everywhere and waited for there, so that what they ask for may take
+ * locks. A second SIGINT or SIGTERM of an impatient person is passed on like
+ * the first; a third SIGINT ends the process at once with exit code 75, which
+ * is always safe.
+ */
+#ifndef TW_CLI_SIGNALS_H
+#define TW_CLI_SIGNALS_H
+
+struct signals;
+
+/*
+ * signals_start: from now on call on(context, number) for each signal. To be
+ * called by the main thread before it starts any other. Owned.
+ */
+struct signals *signals_start(
+    void (*on)(void *context, int number), void *context);
+
+/* signals_stop: on() is not called any more; the signals stay blocked. NULL:
+ * nothing. */
+void signals_stop(struct signals *signals);
+
+#endif
