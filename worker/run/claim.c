@@ -126,6 +126,7 @@ static void take_message(
     claim->message_deadline_ms =
         message->sent_ms + claim->visibility_timeout_ms;
     claim->text = mem_text(message->text.at, message->text.len);
+    claim->text_len = message->text.len;
     copy_name(claim->queue, sizeof(claim->queue), slice_of(message->queue));
     copy_name(claim->message_id, sizeof(claim->message_id), message->id);
     copy_name(
@@ -472,6 +473,7 @@ static enum claim_word write_end(struct claim *claim, struct attempt *attempt,
 
     *attempt = own_attempt(claim);
     *ret_stored = false;
+    claim->run.transactions++; /* this very write */
     claim->run.lease_until_ticks = claim->run.updated_ticks = claim_now(claim);
     outcome = ledger_update(claim->store, attempt, &claim->run, marker);
     note_clock(claim, attempt);

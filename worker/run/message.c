@@ -139,6 +139,47 @@ static struct slice args_json(const struct run_args *args, struct arena *arena)
     return copy;
 }
 
+/* The unit of a \uXXXX at the start of text; 0: there is none. */
+static unsigned escaped_unit(const char *at, size_t len)
+{
+    unsigned unit = 0;
+
+    if (len < 6 || at[0] != '\\' || at[1] != 'u')
+        return 0;
+    for (size_t i = 2; i < 6; i++) {
+        char c = at[i];
+        unsigned digit =
+            c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
+
+        unit = unit * 16 + digit;
+    }
+    return unit;
+}
+
+/*
+ * Does a JSON string escape half a character? A decoder can only put
+ * something else in its place, and then it is another name.
+ */
+static bool has_lone_surrogate(struct slice raw)
+{
+    size_t step;
+
+    for (size_t i = 0; i < raw.len; i += step) {
+        unsigned unit = escaped_unit(raw.at + i, raw.len - i);
+
+        step = raw.at[i] == '\\' ? 2 : 1;
+        if (unit < 0xd800 || unit > 0xdfff)
+            continue;
+        if (unit > 0xdbff || raw.len - i < 12)
+            return true;
+        unit = escaped_unit(raw.at + i + 6, raw.len - i - 6);
+        if (unit < 0xdc00 || unit > 0xdfff)
+            return true;
+        step = 12;
+    }
+    return false;
+}
+
 /* From a JSON object of strings (NULL: none) to arguments. */
 static enum tw_err args_from_json(const struct job *job,
     const struct json *object, struct arena *arena, struct run_args *ret,
@@ -154,6 +195,9 @@ static enum tw_err args_from_json(const struct job *job,
         names[i] = json_name(object, i);
         if (json_type(value) != JSON_STRING)
             return refuse(err, "not a string: argument", names[i], NULL);
+        if (has_lone_surrogate(json_raw(value)))
+            return refuse(
+                err, "half a surrogate pair in argument", names[i], NULL);
         values[i] = json_string(value);
     }
     return message_args(job, names, values, count, arena, ret, err);

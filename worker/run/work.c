@@ -221,6 +221,40 @@ static void end_succeeded(struct work *work)
     say_counts(work);
 }
 
+/* Back to the queue, checkpoint and all. True: stored. */
+static bool put_back(struct work *work)
+{
+    (void)ledger_move(&work->claim.run, LEDGER_QUEUED);
+    work->claim.run.silent = 0;
+    return stored(work);
+}
+
+static void end_stopped(struct work *work)
+{
+    if (!put_back(work))
+        return;
+    claim_hide(&work->claim, 0);
+    work->result->end = WORK_STOPPED;
+    log_info(work->object, "let go in order%s%s", work->err.text[0] ? ": " : "",
+        work->err.text);
+}
+
+static void end_outage(struct work *work)
+{
+    bool done = put_back(work);
+
+    if (!done && work->result->end != WORK_OUTAGE)
+        return;
+    if (done) {
+        claim_hide_ms(&work->claim, OUTAGE_HIDE_MS);
+        log_warn(
+            work->object, "let go, no failure of its own: %s", work->err.text);
+    }
+    work->result->end = WORK_OUTAGE;
+    work->result->outcome = TW_BUSY;
+    work->result->err = work->err;
+}
+
 /* The message's body, or the bell of a run that was found without one. */
 static enum tw_err put_copy(struct work *work)
 {
@@ -232,13 +266,12 @@ static enum tw_err put_copy(struct work *work)
     if (run->queue.len == 0)
         return TW_OK;
     if (claim->text)
-        return claim_put_copy(
-            claim, run->queue, slice_of(claim->text), &work->result->err);
+        return claim_put_copy(claim, run->queue,
+            (struct slice){claim->text, claim->text_len}, &work->err);
     buf_init(&bell, QUEUE_MAX_MESSAGE_BYTES);
     message_compose(run->job, run->args, run->id, run->requested_ticks,
         run->traceparent, &bell);
-    outcome =
-        claim_put_copy(claim, run->queue, buf_slice(&bell), &work->result->err);
+    outcome = claim_put_copy(claim, run->queue, buf_slice(&bell), &work->err);
     buf_done(&bell);
     return outcome;
 }
@@ -264,9 +297,9 @@ static void end_badly(
 {
     struct ledger_run *run = &work->claim.run;
 
-    work->result->outcome = put_copy(work);
-    if (work->result->outcome != TW_OK) {
-        say_outage(work, "it could not be put into the poison queue");
+    if (put_copy(work) != TW_OK) {
+        err_prefix(&work->err, "no copy for the poison queue");
+        end_outage(work);
         return;
     }
     (void)ledger_move(run, state);
@@ -332,40 +365,6 @@ static void end_try_again(struct work *work)
     if (work->result->end == WORK_LATER)
         log_warn(work->object, "attempt %d failed, again in %lld s: %s",
             (int)run->attempt, (long long)wait_ms / 1000, work->err.text);
-}
-
-/* Back to the queue, checkpoint and all. True: stored. */
-static bool put_back(struct work *work)
-{
-    (void)ledger_move(&work->claim.run, LEDGER_QUEUED);
-    work->claim.run.silent = 0;
-    return stored(work);
-}
-
-static void end_stopped(struct work *work)
-{
-    if (!put_back(work))
-        return;
-    claim_hide(&work->claim, 0);
-    work->result->end = WORK_STOPPED;
-    log_info(work->object, "let go in order%s%s", work->err.text[0] ? ": " : "",
-        work->err.text);
-}
-
-static void end_outage(struct work *work)
-{
-    bool done = put_back(work);
-
-    if (!done && work->result->end != WORK_OUTAGE)
-        return;
-    if (done) {
-        claim_hide_ms(&work->claim, OUTAGE_HIDE_MS);
-        log_warn(
-            work->object, "let go, no failure of its own: %s", work->err.text);
-    }
-    work->result->end = WORK_OUTAGE;
-    work->result->outcome = TW_BUSY;
-    work->result->err = work->err;
 }
 
 /*

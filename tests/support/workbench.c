@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/* A worker's surroundings: see workbench.h. */
+#include "tests/support/workbench.h"
+
+#include <stdio.h>
+
+#include "worker/store/embedded/embedded.h"
+#include "worker/store/lanes.h"
+
+#define WAIT_MAX_MS 30000
+
+/* ---- the store that counts, delays and fails ---- */
+
+static struct workbench *bench_of(struct store *store)
+{
+    return ((struct bench_store *)store)->bench;
+}
+
+static struct store *inner_of(struct store *store)
+{
+    return ((struct bench_store *)store)->inner;
+}
+
+static void sleep_ms(struct workbench *bench, int64_t wait_ms)
+{
+    int64_t until_ms = world_boot_ms() + wait_ms;
+
+    world_lock(&bench->lock);
+    while (world_boot_ms() < until_ms)
+        (void)world_wait(&bench->changed, &bench->lock, until_ms);
+    world_unlock(&bench->lock);
+}
+
+static enum bench_fault meet(struct store *store, enum bench_call call)
+{
+    struct workbench *bench = bench_of(store);
+    enum bench_fault fault = BENCH_PASS;
+    int64_t delay_ms;
+
+    world_lock(&bench->lock);
+    bench->calls[call]++;
+    if (bench->down)
+        fault = BENCH_FAIL;
+    else if (bench->fault)
+        fault = bench->fault(bench, call, bench->calls[call]);
+    delay_ms = bench->delay_ms;
+    world_unlock(&bench->lock);
+    if (delay_ms > 0)
+        sleep_ms(bench, delay_ms);
+    return fault;
+}
+
+static enum tw_err spoil(
+    struct attempt *attempt, enum bench_fault fault, enum tw_err outcome)
+{
+    if (fault == BENCH_FAIL)
+        return err_fail(&attempt->err, TW_BUSY, "the store is down");
+    if (fault == BENCH_REFUSE)
+        return err_fail(&attempt->err, TW_REFUSED, "the key is wrong");
+    if (fault == BENCH_LOSE_ANSWER) {
+        attempt->date_ticks = 0;
+        return err_fail(&attempt->err, TW_UNKNOWN, "the answer was lost");
+    }
+    return outcome;
+}
+
+#define PASSED_ON(store, attempt, call, request)                               \
+    do {                                                                       \
+        enum bench_fault fault = meet(store, call);                            \
+        enum tw_err outcome = TW_OK;                                           \
+                                                                               \
+        if (fault == BENCH_PASS || fault == BENCH_LOSE_ANSWER)                 \
+            outcome = request;                                                 \
+        return spoil(attempt, fault, outcome);                                 \
+    } while (0)
+
+static enum tw_err bench_create_table(
+    struct store *store, struct attempt *attempt, const char *table)
+{
+    PASSED_ON(store, attempt, BENCH_OTHER,
+        store_create_table(inner_of(store), attempt, table));
+}
+
+static enum tw_err bench_scan(struct store *store, struct attempt *attempt,
+    const struct scan_request *request, struct page *ret)
+{
+    PASSED_ON(store, attempt, BENCH_SCAN,
+        store_scan(inner_of(store), attempt, request, ret));
+}
+
+static enum tw_err bench_get(struct store *store, struct attempt *attempt,
+    const char *table, struct slice partition_key, struct slice row_key,
+    struct page *ret)
+{
+    PASSED_ON(store, attempt, BENCH_GET,
+        store_get(
+            inner_of(store), attempt, table, partition_key, row_key, ret));
+}
+
+static enum tw_err bench_batch(struct store *store, struct attempt *attempt,
+    const struct batch *batch, struct batch_result *ret)
+{
+    struct workbench *bench = bench_of(store);
+
+    world_lock(&bench->lock);
+    bench->ledger_writes += strcmp(batch->table, LEDGER_TABLE) == 0;
+    world_unlock(&bench->lock);
+    ret->failed = batch->count;
+    PASSED_ON(store, attempt, BENCH_BATCH,
+        store_batch(inner_of(store), attempt, batch, ret));
+}
+
+static enum tw_err bench_queue_create(
+    struct store *store, struct attempt *attempt, const char *queue)
+{
+    PASSED_ON(store, attempt, BENCH_OTHER,
+        store_queue_create(inner_of(store), attempt, queue));
+}
+
+static enum tw_err bench_queue_put(struct store *store, struct attempt *attempt,
+    const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
+{
+    PASSED_ON(store, attempt, BENCH_PUT,
+        store_queue_put(inner_of(store), attempt, queue, text, hide_s, ret));
+}
+
+static enum tw_err bench_queue_get(struct store *store, struct attempt *attempt,
+    const char *queue, unsigned count, int64_t visibility_timeout_s,
+    struct messages *ret)
+{
+    PASSED_ON(store, attempt, BENCH_QUEUE_GET,
+        store_queue_get(
+            inner_of(store), attempt, queue, count, visibility_timeout_s, ret));
+}
+
+static enum tw_err bench_queue_renew(struct store *store,
+    struct attempt *attempt, const char *queue, struct slice id,
+    char *pop_receipt, int64_t hide_s)
+{
+    PASSED_ON(store, attempt, BENCH_RENEW,
+        store_queue_renew(
+            inner_of(store), attempt, queue, id, pop_receipt, hide_s));
+}
+
+static enum tw_err bench_queue_delete(struct store *store,
+    struct attempt *attempt, const char *queue, struct slice id,
+    struct slice pop_receipt)
+{
+    PASSED_ON(store, attempt, BENCH_DELETE,
+        store_queue_delete(inner_of(store), attempt, queue, id, pop_receipt));
+}
+
+static enum tw_err bench_queue_peek(struct store *store,
+    struct attempt *attempt, const char *queue, unsigned count,
+    struct messages *ret)
+{
+    PASSED_ON(store, attempt, BENCH_OTHER,
+        store_queue_peek(inner_of(store), attempt, queue, count, ret));
+}
+
+static enum tw_err bench_queue_count(struct store *store,
+    struct attempt *attempt, const char *queue, int64_t *ret)
+{
+    PASSED_ON(store, attempt, BENCH_OTHER,
+        store_queue_count(inner_of(store), attempt, queue, ret));
+}
+
+static const struct store_ops bench_ops = {
+    .create_table = bench_create_table,
+    .scan = bench_scan,
+    .get = bench_get,
+    .batch = bench_batch,
+    .queue_create = bench_queue_create,
+    .queue_put = bench_queue_put,
+    .queue_get = bench_queue_get,
+    .queue_renew = bench_queue_renew,
+    .queue_delete = bench_queue_delete,
+    .queue_peek = bench_queue_peek,
+    .queue_count = bench_queue_count,
+};
+
+/* ---- the kind ---- */
+
+static enum tw_err accept_args(
+    const struct job *job, const struct run_args *args, struct err *err)
+{
+    (void)job;
+    if (memchr(args->values[0].at, '/', args->values[0].len))
+        return err_fail(err, TW_INVALID, "PartitionKey must not contain '/'");
+    return TW_OK;
+}
+
+static enum run_end run_script(const struct job *job,
+    const struct job_stores *stores, struct run *run, struct err *err)
+{
+    struct workbench *bench = job->settings;
+    enum run_end end;
+    unsigned attempt;
+
+    (void)stores;
+    world_lock(&bench->lock);
+    attempt = ++bench->attempts;
+    bench->running++;
+    if (bench->running > bench->together)
+        bench->together = bench->running;
+    world_wake_all(&bench->changed);
+    world_unlock(&bench->lock);
+    end =
+        bench->script ? bench->script(bench, run, attempt, err) : RUN_SUCCEEDED;
+    world_lock(&bench->lock);
+    bench->running--;
+    world_unlock(&bench->lock);
+    return end;
+}
+
+/* ---- the whole ---- */
+
+static bool says_stop(void *context)
+{
+    struct workbench *bench = context;
+    bool stop;
+
+    world_lock(&bench->lock);
+    stop = bench->stop;
+    world_unlock(&bench->lock);
+    return stop;
+}
+
+static void init_job(struct workbench *bench)
+{
+    bench->kind = (struct kind){.name = "scripted",
+        .summary = "does what the test says",
+        .accept = accept_args,
+        .run = run_script};
+    bench->arg = (struct job_arg){.name = slice_of("channel")};
+    bench->job = (struct job){.name = "delete-channel",
+        .kind = &bench->kind,
+        .args = &bench->arg,
+        .arg_count = 1,
+        .hash = "0123456789abcdef",
+        .settings = bench};
+    bench->jobs = (struct jobs){&bench->job, 1};
+}
+
+static void init_definition(struct workbench *bench)
+{
+    bench->stores_list[0] = bench->store;
+    bench->store_names[0] = "main";
+    bench->stores =
+        (struct job_stores){1, bench->store_names, bench->stores_list, 0};
+    bench->queues[0] = (struct setup_queue){
+        .name = BENCH_QUEUE, .poison_queue = BENCH_QUEUE "-poison"};
+    bench->queues[1] = (struct setup_queue){.name = BENCH_BOUND,
+        .poison_queue = BENCH_BOUND "-poison",
+        .job = &bench->job};
+    bench->setup = (struct setup){.queues = bench->queues,
+        .queue_count = 2,
+        .slots = 2,
+        .lanes = 4,
+        .visibility_timeout_s = 60,
+        .poll_min_ms = 2,
+        .poll_max_ms = 20,
+        .max_attempts = 2};
+    bench->definition = (struct definition){.jobs = &bench->jobs,
+        .stores = &bench->stores,
+        .setup = &bench->setup,
+        .archive_folder = ".",
+        .references = 1};
+}
+
+void workbench_init(struct workbench *bench)
+{
+    struct err err;
+    struct attempt attempt = {0};
+
+    memset(bench, 0, sizeof(*bench));
+    world_mutex_init(&bench->lock);
+    world_cond_init(&bench->changed);
+    bench->wrapped.bench = bench;
+    assert_int_equal(
+        embedded_open("main", ":memory:", &bench->wrapped.inner, &err), TW_OK);
+    bench->wrapped.store = *bench->wrapped.inner;
+    bench->wrapped.store.ops = &bench_ops;
+    bench->store = &bench->wrapped.store;
+    assert_int_equal(ledger_create(bench->wrapped.inner, &attempt), TW_OK);
+    init_job(bench);
+    init_definition(bench);
+    bench->lanes = lanes_new(4, 0);
+    bench->place = (struct work_place){
+        .lanes = bench->lanes, .stopping = says_stop, .context = bench};
+}
+
+void workbench_done(struct workbench *bench)
+{
+    lanes_free(bench->lanes);
+    store_close(bench->wrapped.inner);
+    world_cond_done(&bench->changed);
+    world_mutex_done(&bench->lock);
+}
+
+void workbench_wait_for(struct workbench *bench,
+    bool (*condition)(struct workbench *bench), const char *what,
+    const char *file, int line)
+{
+    int64_t until_ms = world_boot_ms() + WAIT_MAX_MS;
+
+    while (!condition(bench)) {
+        if (world_boot_ms() > until_ms) {
+            print_error("never came true: %s\n", what);
+            _fail(file, line);
+        }
+        sleep_ms(bench, 2);
+    }
+}
+
+void workbench_open_gate(struct workbench *bench)
+{
+    world_lock(&bench->lock);
+    bench->gate++;
+    world_wake_all(&bench->changed);
+    world_unlock(&bench->lock);
+}
+
+bool workbench_pass_gate(struct workbench *bench, struct run *run, unsigned n)
+{
+    bool open = false;
+
+    while (!open && !run_stopping(run)) {
+        world_lock(&bench->lock);
+        if (bench->gate < n)
+            (void)world_wait(
+                &bench->changed, &bench->lock, world_boot_ms() + 2);
+        open = bench->gate >= n;
+        world_unlock(&bench->lock);
+    }
+    return open;
+}
+
+const char *workbench_put(
+    struct workbench *bench, const char *queue, const char *text)
+{
+    static char id[QUEUE_ID_MAX];
+    struct attempt attempt = {0};
+    struct messages put;
+
+    messages_init(&put);
+    assert_int_equal(
+        store_queue_create(bench->wrapped.inner, &attempt, queue), TW_OK);
+    attempt = (struct attempt){0};
+    assert_int_equal(store_queue_put(bench->wrapped.inner, &attempt, queue,
+                         slice_of(text), 0, &put),
+        TW_OK);
+    (void)snprintf(id, sizeof(id), "%.*s", SLICE_ARG(put.list[0].id));
+    messages_done(&put);
+    return id;
+}
+
+int64_t workbench_take(
+    struct workbench *bench, const char *queue, struct messages *ret)
+{
+    struct attempt attempt = {0};
+
+    assert_int_equal(store_queue_get(bench->wrapped.inner, &attempt, queue, 1,
+                         bench->setup.visibility_timeout_s, ret),
+        TW_OK);
+    assert_int_equal(ret->count, 1);
+    return attempt.sent_ms;
+}
+
+int64_t workbench_count(struct workbench *bench, const char *queue)
+{
+    struct attempt attempt = {0};
+    int64_t count = 0;
+
+    if (store_queue_count(bench->wrapped.inner, &attempt, queue, &count) !=
+        TW_OK)
+        return 0;
+    return count;
+}
+
+bool workbench_run(struct workbench *bench, const char *job, const char *id,
+    struct ledger_run *ret)
+{
+    struct attempt attempt = {0};
+    enum tw_err outcome = ledger_get(
+        bench->wrapped.inner, &attempt, slice_of(job), slice_of(id), ret);
+
+    assert_true(outcome == TW_OK || outcome == TW_NOT_FOUND);
+    return outcome == TW_OK;
+}
+
+const char *workbench_state(
+    struct workbench *bench, const char *job, const char *id)
+{
+    struct ledger_run run;
+    const char *state = "none";
+
+    ledger_run_init(&run);
+    if (workbench_run(bench, job, id, &run))
+        state = ledger_state_name(run.state);
+    ledger_run_done(&run);
+    return state;
+}
+
+size_t workbench_markers(struct workbench *bench, const char *job)
+{
+    struct attempt attempt = {0};
+    struct page page;
+    size_t count;
+
+    page_init(&page);
+    assert_int_equal(ledger_scan_open(bench->wrapped.inner, &attempt,
+                         slice_of(job), (struct continuation){0}, &page),
+        TW_OK);
+    count = page.count;
+    page_done(&page);
+    return count;
+}
+
+struct claim_wish workbench_wish(struct workbench *bench, const char *id)
+{
+    return (struct claim_wish){.store = bench->store,
+        .job = &bench->job,
+        .id = slice_of(id),
+        .args_json = slice_of("{\"channel\":\"Football\"}"),
+        .visibility_timeout_s = bench->setup.visibility_timeout_s,
+        .max_attempts = bench->setup.max_attempts};
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker's surroundings without its command line: an embedded store in
+ * memory behind a wrapper that counts, delays and fails requests, one job whose
+ * kind does what the test says, and a definition around it.
+ */
+#ifndef TW_TESTS_SUPPORT_WORKBENCH_H
+#define TW_TESTS_SUPPORT_WORKBENCH_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdbool.h>
+
+#include "jobs/job.h"
+#include "jobs/jobs.h"
+#include "worker/base/world.h"
+#include "worker/run/ledger.h"
+#include "worker/run/setup.h"
+#include "worker/run/work.h"
+#include "worker/store/store.h"
+
+#define BENCH_QUEUE "work"
+#define BENCH_BOUND "channels"
+
+enum bench_call {
+    BENCH_GET,
+    BENCH_BATCH,
+    BENCH_SCAN,
+    BENCH_QUEUE_GET,
+    BENCH_PUT,
+    BENCH_RENEW,
+    BENCH_DELETE,
+    BENCH_OTHER,
+    BENCH_CALLS,
+};
+
+enum bench_fault {
+    BENCH_PASS,
+    BENCH_FAIL,        /* TW_BUSY, nothing done */
+    BENCH_REFUSE,      /* TW_REFUSED, nothing done */
+    BENCH_LOSE_ANSWER, /* done, TW_UNKNOWN */
+};
+
+struct workbench;
+
+struct bench_store {
+    struct store store; /* first */
+    struct store *inner;
+    struct workbench *bench;
+};
+
+struct workbench {
+    struct bench_store wrapped;
+    struct store *store; /* &wrapped.store */
+
+    struct kind kind;
+    struct job job; /* "delete-channel", one argument "channel" */
+    struct job_arg arg;
+    struct jobs jobs;
+    struct store *stores_list[1];
+    const char *store_names[1];
+    struct job_stores stores;
+    struct setup_queue queues[2]; /* BENCH_QUEUE, and BENCH_BOUND, bound */
+    struct setup setup;
+    struct definition definition;
+    struct lanes *lanes;
+    struct work_place place; /* stopping: says `stop` */
+
+    struct world_mutex lock; /* guards all below */
+    struct world_cond changed;
+    bool stop;
+    unsigned calls[BENCH_CALLS];
+    unsigned ledger_writes; /* batches to the ledger's table */
+    int64_t delay_ms;       /* of every request */
+    /* fault: what the n-th (from 1) of that sort meets; lock held. */
+    enum bench_fault (*fault)(
+        struct workbench *bench, enum bench_call call, unsigned n);
+    bool down; /* every request fails */
+
+    /* The kind: how attempt n (from 1) goes; called without the lock. */
+    enum run_end (*script)(struct workbench *bench, struct run *run,
+        unsigned attempt, struct err *err);
+    unsigned attempts; /* begun */
+    unsigned running;  /* attempts under way */
+    unsigned together; /* the most at once */
+    unsigned gate;     /* for scripts */
+};
+
+void workbench_init(struct workbench *bench);
+void workbench_done(struct workbench *bench);
+
+/* workbench_wait: until condition(bench) holds; fails the test after 30 s. */
+#define workbench_wait(bench, condition)                                       \
+    workbench_wait_for((bench), (condition), #condition, __FILE__, __LINE__)
+void workbench_wait_for(struct workbench *bench,
+    bool (*condition)(struct workbench *bench), const char *what,
+    const char *file, int line);
+
+/* workbench_open_gate, workbench_pass_gate: a script waits until the gate has
+ * been opened n times; false: the run was told to stop first. */
+void workbench_open_gate(struct workbench *bench);
+bool workbench_pass_gate(struct workbench *bench, struct run *run, unsigned n);
+
+/* workbench_put: a message; its id, valid until the next call. */
+const char *workbench_put(
+    struct workbench *bench, const char *queue, const char *text);
+
+/* workbench_take: Get one message, hidden for the visibility timeout. ret is
+ * init'ed by the caller. Returns when the request was sent. */
+int64_t workbench_take(
+    struct workbench *bench, const char *queue, struct messages *ret);
+
+/* workbench_count: messages of a queue, visible or hidden; 0: no queue. */
+int64_t workbench_count(struct workbench *bench, const char *queue);
+
+/* workbench_run: the ledger's entity; ret is init'ed by the caller. False:
+ * there is none. */
+bool workbench_run(struct workbench *bench, const char *job, const char *id,
+    struct ledger_run *ret);
+
+/* workbench_state: its state's name, "none" where there is no run. */
+const char *workbench_state(
+    struct workbench *bench, const char *job, const char *id);
+
+/* workbench_markers: how many open runs the job has. */
+size_t workbench_markers(struct workbench *bench, const char *job);
+
+/* workbench_wish: for delete-channel with {"channel":"Football"}. */
+struct claim_wish workbench_wish(struct workbench *bench, const char *id);
+
+#endif

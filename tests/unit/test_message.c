@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/* What a message asks for, and why one is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/base/crypto.h"
+#include "worker/base/text.h"
+#include "worker/run/message.h"
+
+static enum tw_err accept_args(
+    const struct job *job, const struct run_args *args, struct err *err)
+{
+    (void)job;
+    for (size_t i = 0; i < args->count; i++)
+        if (args->values[i].len > 0 &&
+            memchr(args->values[i].at, '/', args->values[i].len))
+            return err_fail(
+                err, TW_INVALID, "PartitionKey must not contain '/'");
+    return TW_OK;
+}
+
+static const struct kind kind = {.name = "scripted", .accept = accept_args};
+static const struct job_arg one[] = {{{"channel", 7}, false}};
+static const struct job_arg two[] = {
+    {{"channel", 7}, false}, {{"note", 4}, true}};
+static struct job list[] = {
+    {.name = "delete-channel", .kind = &kind, .args = one, .arg_count = 1},
+    {.name = "rename", .kind = &kind, .args = two, .arg_count = 2},
+    {.name = "sweep", .kind = &kind},
+};
+static const struct jobs jobs = {list, 3};
+static const struct setup_queue any = {.name = "work"};
+static const struct setup_queue text = {.name = "text", .job = &list[0]};
+static const struct setup_queue coded = {
+    .name = "coded", .job = &list[0], .base64 = true};
+
+struct reading {
+    struct arena arena;
+    struct request request;
+    struct err err;
+    enum tw_err outcome;
+};
+
+static int set_up(void **state)
+{
+    struct reading *reading = test_malloc(sizeof(*reading));
+
+    arena_init(&reading->arena);
+    *state = reading;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct reading *reading = *state;
+
+    arena_done(&reading->arena);
+    test_free(reading);
+    return 0;
+}
+
+static void read_bytes(
+    struct reading *reading, const struct setup_queue *queue, struct slice body)
+{
+    reading->err.text[0] = '\0';
+    reading->outcome = message_read(
+        queue, &jobs, body, &reading->arena, &reading->request, &reading->err);
+}
+
+static void read_text(
+    struct reading *reading, const struct setup_queue *queue, const char *body)
+{
+    read_bytes(reading, queue, slice_of(body));
+}
+
+static void good(struct reading *reading)
+{
+    if (reading->outcome != TW_OK)
+        fail_msg("refused: %s", reading->err.text);
+}
+
+static void refused(struct reading *reading, const char *why)
+{
+    if (reading->outcome != TW_INVALID)
+        fail_msg("not refused, though: %s", why);
+    if (strstr(reading->err.text, why) == NULL)
+        fail_msg("'%s' does not say '%s'", reading->err.text, why);
+}
+
+static void a_whole_message_is_understood(void **state)
+{
+    struct reading *reading = *state;
+
+    read_text(reading, &any,
+        " {\"job\": \"rename\", \"args\": {\"note\": \"\", "
+        "\"channel\": \"Fu\\u00dfball\"}, \"id\": \"7f3a.x_-\", "
+        "\"at\": \"1970-01-01T00:00:01Z\", \"traceparent\": "
+        "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\", "
+        "\"more\": {\"is\": [\"passed\", \"over\"]}}\n");
+    good(reading);
+    assert_ptr_equal(reading->request.job, &list[1]);
+    assert_true(slice_is(reading->request.args.names[0], "channel"));
+    assert_true(slice_is(reading->request.args.values[0], "Fußball"));
+    assert_true(slice_is(reading->request.args.values[1], ""));
+    assert_true(slice_is(
+        reading->request.args_json, "{\"channel\":\"Fußball\",\"note\":\"\"}"));
+    assert_true(slice_is(reading->request.id, "7f3a.x_-"));
+    assert_true(reading->request.requested_ticks == TICKS_1970 + TICKS_PER_S);
+    assert_int_equal(reading->request.traceparent.len, 55);
+}
+
+static void optional_members_may_be_absent_or_null(void **state)
+{
+    struct reading *reading = *state;
+
+    read_text(reading, &any, "{\"job\":\"sweep\"}");
+    good(reading);
+    read_text(reading, &any,
+        "{\"job\":\"sweep\",\"args\":null,\"id\":null,\"at\":null,"
+        "\"traceparent\":null}");
+    good(reading);
+    assert_int_equal(reading->request.id.len, 0);
+    assert_true(reading->request.requested_ticks == 0);
+}
+
+static void base64_is_told_apart_per_message(void **state)
+{
+    struct reading *reading = *state;
+    struct buf coded_body;
+
+    buf_init(&coded_body, 1000);
+    crypto_base64(&coded_body,
+        slice_of(
+            "\n{\"job\":\"delete-channel\",\"args\":{\"channel\":\"A\"}}"));
+    read_bytes(reading, &any, buf_slice(&coded_body));
+    good(reading);
+    assert_true(slice_is(reading->request.args.values[0], "A"));
+    buf_done(&coded_body);
+    read_text(reading, &any,
+        "{\"job\":\"delete-channel\","
+        "\"args\":{\"channel\":\"\\ud83d\\udE00 \\\\ud800\"}}");
+    good(reading);
+    assert_true(
+        slice_is(reading->request.args.values[0], "\xf0\x9f\x98\x80 \\ud800"));
+    read_text(reading, &any, "U1VSRg=="); /* base64, but of no object */
+    refused(reading, "neither a JSON object nor the base64 of one");
+    read_text(reading, &any, "SURF");
+    refused(reading, "neither");
+}
+
+static void a_bound_queue_never_guesses(void **state)
+{
+    struct reading *reading = *state;
+
+    read_text(reading, &text, "SURF");
+    good(reading);
+    assert_true(slice_is(reading->request.args.values[0], "SURF"));
+    read_text(reading, &text, " {\"not\": \"json for us\"} ");
+    good(reading);
+    assert_true(slice_is(
+        reading->request.args.values[0], " {\"not\": \"json for us\"} "));
+    assert_int_equal(reading->request.bell_id.len, 0);
+    read_text(reading, &coded, "U1VSRg==");
+    good(reading);
+    assert_true(slice_is(reading->request.args.values[0], "SURF"));
+    read_text(reading, &coded, "SURF!");
+    refused(reading, "not base64");
+    assert_ptr_equal(reading->request.job, &list[0]);
+}
+
+static void a_bound_queue_may_hold_a_bell(void **state)
+{
+    static const char bell[] =
+        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"A\"},"
+        "\"id\":\"7f3a\"}";
+    struct reading *reading = *state;
+
+    read_text(reading, &text, bell);
+    good(reading);
+    assert_true(slice_is(reading->request.bell_id, "7f3a"));
+    assert_true(slice_is(reading->request.args.values[0], bell));
+    read_text(reading, &coded, bell);
+    assert_int_equal(reading->outcome, TW_INVALID);
+    assert_true(slice_is(reading->request.bell_id, "7f3a"));
+    read_text(reading, &text, "{\"job\":\"sweep\",\"id\":\"7f3a\"}");
+    good(reading);
+    assert_int_equal(reading->request.bell_id.len, 0);
+}
+
+static void what_cannot_be_understood_is_refused_with_the_reason(void **state)
+{
+    static const struct {
+        const char *body, *why;
+    } cases[] = {
+        {"", "empty"},
+        {" \n ", "empty"},
+        {"{\"job\":\"sweep\"", "JSON"},
+        {"{\"job\":\"sweep\"} x", "JSON"},
+        {"{\"job\":\"sweep\",\"job\":\"sweep\"}", "JSON"},
+        {"{\"args\":{}}", "names no \"job\""},
+        {"{\"job\":7}", "\"job\" is not a string"},
+        {"{\"job\":\"delete-chanel\"}", "did you mean 'delete-channel'"},
+        {"{\"job\":\"sweep\",\"args\":[]}", "\"args\" is not an object"},
+        {"{\"job\":\"delete-channel\"}", "missing argument 'channel'"},
+        {"{\"job\":\"sweep\",\"args\":{\"x\":\"1\"}}",
+            "superfluous argument 'x'"},
+        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"\"}}",
+            "empty argument 'channel'"},
+        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":7}}",
+            "not a string: argument 'channel'"},
+        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"a/b\"}}",
+            "must not contain '/'"},
+        {"{\"job\":\"sweep\",\"id\":\"../../etc/passwd\"}", "an id is"},
+        {"{\"job\":\"sweep\",\"id\":\"\"}", "an id is"},
+        {"{\"job\":\"sweep\",\"id\":\".hidden\"}", "an id is"},
+        {"{\"job\":\"sweep\",\"id\":7}", "\"id\" is not a string"},
+        {"{\"job\":\"sweep\",\"at\":\"yesterday\"}", "\"at\" is not a time"},
+        {"{\"job\":\"sweep\",\"at\":\"0001-01-01T00:00:00Z\"}",
+            "\"at\" is not a time"},
+        {"{\"job\":\"sweep\",\"traceparent\":{}}", "traceparent"},
+        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"\\ud800\"}}", ""},
+    };
+    struct reading *reading = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        read_text(reading, &any, cases[i].body);
+        refused(reading, cases[i].why);
+    }
+}
+
+static void bytes_that_are_no_text_are_refused(void **state)
+{
+    struct reading *reading = *state;
+    char *brackets = test_malloc(65536);
+
+    memset(brackets, '[', 65536);
+    read_bytes(reading, &any, (struct slice){brackets, 65536});
+    refused(reading, "");
+    memcpy(brackets, "{\"job\":", 7);
+    read_bytes(reading, &any, (struct slice){brackets, 65536});
+    refused(reading, "");
+    test_free(brackets);
+    read_bytes(reading, &any, (struct slice){"\0\0\0", 3});
+    refused(reading, "");
+    read_bytes(reading, &any, (struct slice){"{\"job\":\"sw\0eep\"}", 16});
+    refused(reading, "");
+    read_text(reading, &any, "{\"job\":\"sweep\xff\"}");
+    refused(reading, "");
+    read_text(reading, &text, "\xff\xfe");
+    refused(reading, "UTF-8");
+    read_text(reading, &text, "");
+    refused(reading, "empty argument");
+}
+
+static void arguments_must_fit_into_the_ledger(void **state)
+{
+    struct reading *reading = *state;
+    char *body = test_malloc(60001);
+
+    memset(body, 'x', 60000);
+    body[60000] = '\0';
+    read_text(reading, &text, body);
+    refused(reading, "too long for the ledger");
+    body[32000] = '\0';
+    read_text(reading, &text, body);
+    good(reading);
+    test_free(body);
+}
+
+static void a_traceparent_that_is_none_is_passed_over(void **state)
+{
+    struct reading *reading = *state;
+
+    read_text(reading, &any, "{\"job\":\"sweep\",\"traceparent\":\"00-XY\"}");
+    good(reading);
+    assert_int_equal(reading->request.traceparent.len, 0);
+}
+
+static void what_is_composed_is_understood(void **state)
+{
+    struct reading *reading = *state;
+    struct buf body;
+
+    buf_init(&body, 1000);
+    message_compose(slice_of("delete-channel"),
+        slice_of("{\"channel\":\"A\\\"B\"}"), slice_of("r1"),
+        TICKS_1970 + 5 * TICKS_PER_S, (struct slice){0}, &body);
+    read_bytes(reading, &any, buf_slice(&body));
+    good(reading);
+    assert_true(slice_is(reading->request.args.values[0], "A\"B"));
+    assert_true(slice_is(reading->request.id, "r1"));
+    assert_true(
+        reading->request.requested_ticks == TICKS_1970 + 5 * TICKS_PER_S);
+    buf_done(&body);
+}
+
+static void arguments_are_compared_by_name_and_value(void **state)
+{
+    (void)state;
+    assert_true(message_args_same(slice_of("{\"a\":\"1\",\"b\":\"\\u0032\"}"),
+        slice_of("{\"b\":\"2\", \"a\":\"1\"}")));
+    assert_false(message_args_same(
+        slice_of("{\"a\":\"1\"}"), slice_of("{\"a\":\"2\"}")));
+    assert_false(message_args_same(
+        slice_of("{\"a\":\"1\"}"), slice_of("{\"a\":\"1\",\"b\":\"2\"}")));
+    assert_false(message_args_same(slice_of(""), slice_of("")));
+}
+
+static void arguments_of_the_ledger_are_checked_against_the_job(void **state)
+{
+    struct reading *reading = *state;
+    struct run_args args;
+
+    assert_int_equal(
+        message_args_parse(&list[0], slice_of("{\"channel\":\"A\"}"),
+            &reading->arena, &args, &reading->err),
+        TW_OK);
+    assert_true(slice_is(args.values[0], "A"));
+    assert_int_equal(
+        message_args_parse(&list[1], slice_of("{\"channel\":\"A\"}"),
+            &reading->arena, &args, &reading->err),
+        TW_INVALID);
+    assert_int_equal(message_args_parse(&list[0], slice_of("[]"),
+                         &reading->arena, &args, &reading->err),
+        TW_INVALID);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_whole_message_is_understood),
+        TEST(optional_members_may_be_absent_or_null),
+        TEST(base64_is_told_apart_per_message),
+        TEST(a_bound_queue_never_guesses),
+        TEST(a_bound_queue_may_hold_a_bell),
+        TEST(what_cannot_be_understood_is_refused_with_the_reason),
+        TEST(bytes_that_are_no_text_are_refused),
+        TEST(arguments_must_fit_into_the_ledger),
+        TEST(a_traceparent_that_is_none_is_passed_over),
+        TEST(what_is_composed_is_understood),
+        cmocka_unit_test(arguments_are_compared_by_name_and_value),
+        TEST(arguments_of_the_ledger_are_checked_against_the_job),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* The datagrams to the service manager, on a socket of the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "worker/run/notify.h"
+
+/* A manager: a socket by path in the test's folder, or abstract. */
+struct manager {
+    int fd;
+    char name[100]; /* as $NOTIFY_SOCKET would have it */
+    char text[1024];
+};
+
+static void manager_open(struct manager *manager, bool abstract)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char folder[80];
+    socklen_t len;
+
+    manager->fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    assert_true(manager->fd >= 0);
+    if (abstract)
+        (void)snprintf(manager->name, sizeof(manager->name),
+            "@tableward-test-%d", (int)getpid());
+    else
+        (void)snprintf(manager->name, sizeof(manager->name), "%s/notify",
+            getcwd(folder, sizeof(folder)));
+    len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+                      strlen(manager->name));
+    memcpy(address.sun_path, manager->name, strlen(manager->name));
+    if (abstract)
+        address.sun_path[0] = '\0';
+    else
+        (void)unlink(manager->name);
+    assert_int_equal(bind(manager->fd, (struct sockaddr *)&address, len), 0);
+}
+
+static void manager_close(struct manager *manager)
+{
+    (void)close(manager->fd);
+    if (manager->name[0] == '/')
+        (void)unlink(manager->name);
+}
+
+static const char *heard(struct manager *manager)
+{
+    ssize_t len =
+        recv(manager->fd, manager->text, sizeof(manager->text) - 1, 0);
+
+    assert_true(len >= 0);
+    manager->text[len] = '\0';
+    return manager->text;
+}
+
+static void hears_everything(bool abstract)
+{
+    struct manager manager;
+    struct notify *notify;
+    struct err err;
+    long long usec;
+
+    manager_open(&manager, abstract);
+    notify = notify_open(manager.name, "3000000", NULL, &err);
+    assert_non_null(notify);
+    notify_ready(notify);
+    assert_string_equal(heard(&manager), "READY=1");
+    notify_status(notify, "%d of %d slots\nREADY=0", 1, 4);
+    assert_string_equal(heard(&manager), "STATUS=1 of 4 slots READY=0");
+    notify_watchdog(notify);
+    assert_string_equal(heard(&manager), "WATCHDOG=1");
+    notify_reloading(notify);
+    assert_int_equal(
+        sscanf(heard(&manager), "RELOADING=1\nMONOTONIC_USEC=%lld", &usec), 1);
+    assert_true(usec > 0);
+    notify_stopping(notify);
+    assert_string_equal(heard(&manager), "STOPPING=1");
+    assert_int_equal(notify_watchdog_ms(notify), 1500);
+    notify_close(notify);
+    manager_close(&manager);
+}
+
+static void a_socket_by_path_hears_everything(void **state)
+{
+    (void)state;
+    hears_everything(false);
+}
+
+static void an_abstract_socket_hears_everything(void **state)
+{
+    (void)state;
+    hears_everything(true);
+}
+
+static void without_a_socket_nothing_is_sent(void **state)
+{
+    struct notify *notify;
+    struct err err;
+
+    (void)state;
+    notify = notify_open(NULL, NULL, NULL, &err);
+    assert_non_null(notify);
+    notify_ready(notify);
+    assert_int_equal(notify_watchdog_ms(notify), 0);
+    notify_close(notify);
+    notify_ready(NULL);
+    assert_int_equal(notify_watchdog_ms(NULL), 0);
+}
+
+static void a_manager_that_is_gone_is_no_failure(void **state)
+{
+    struct manager manager;
+    struct notify *notify;
+    struct err err;
+
+    (void)state;
+    manager_open(&manager, true);
+    notify = notify_open(manager.name, NULL, NULL, &err);
+    manager_close(&manager);
+    notify_ready(notify);
+    notify_close(notify);
+}
+
+static void another_process_s_watchdog_is_not_ours(void **state)
+{
+    struct manager manager;
+    struct notify *notify;
+    struct err err;
+    char pid[20];
+
+    (void)state;
+    manager_open(&manager, true);
+    notify = notify_open(manager.name, "2000000", "1", &err);
+    assert_int_equal(notify_watchdog_ms(notify), 0);
+    notify_close(notify);
+    (void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    notify = notify_open(manager.name, "2000000", pid, &err);
+    assert_int_equal(notify_watchdog_ms(notify), 1000);
+    notify_close(notify);
+    manager_close(&manager);
+}
+
+static void an_address_of_no_use_is_refused(void **state)
+{
+    struct err err;
+
+    (void)state;
+    assert_null(notify_open("relative", NULL, NULL, &err));
+    assert_null(notify_open(
+        "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        NULL, NULL, &err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_socket_by_path_hears_everything),
+        cmocka_unit_test(an_abstract_socket_hears_everything),
+        cmocka_unit_test(without_a_socket_nothing_is_sent),
+        cmocka_unit_test(a_manager_that_is_gone_is_no_failure),
+        cmocka_unit_test(another_process_s_watchdog_is_not_ours),
+        cmocka_unit_test(an_address_of_no_use_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

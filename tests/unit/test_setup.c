@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* `worker:` of the configuration. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "config/problems.h"
+#include "config/yaml.h"
+#include "worker/run/setup.h"
+
+static const struct kind kind = {.name = "scripted"};
+static const struct job_arg args[] = {
+    {{"channel", 7}, false}, {{"note", 4}, true}};
+static struct job list[] = {
+    {.name = "delete-channel", .kind = &kind, .args = args, .arg_count = 1},
+    {.name = "rename", .kind = &kind, .args = args, .arg_count = 2},
+};
+static const struct jobs jobs = {list, 2};
+static const char *const names[] = {"main", "cloud"};
+
+struct loaded {
+    struct arena arena;
+    struct problems problems;
+    struct setup setup;
+};
+
+static int set_up(void **state)
+{
+    struct loaded *loaded = test_malloc(sizeof(*loaded));
+
+    arena_init(&loaded->arena);
+    problems_init(&loaded->problems);
+    *state = loaded;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct loaded *loaded = *state;
+
+    problems_done(&loaded->problems);
+    arena_done(&loaded->arena);
+    test_free(loaded);
+    return 0;
+}
+
+static void load(
+    struct loaded *loaded, const char *text, size_t stores, size_t by_default)
+{
+    struct job_stores where = {stores, names, NULL, by_default};
+    const struct yaml_node *node = NULL;
+
+    problems_done(&loaded->problems);
+    problems_init(&loaded->problems);
+    if (text) {
+        node = yaml_read(
+            "t.yaml", slice_of(text), &loaded->arena, &loaded->problems);
+        assert_non_null(node);
+    }
+    setup_load(
+        node, &where, &jobs, &loaded->arena, &loaded->setup, &loaded->problems);
+}
+
+static void good(struct loaded *loaded)
+{
+    if (loaded->problems.errors > 0)
+        fail_msg("%s", loaded->problems.list[0].text);
+}
+
+static void refused(struct loaded *loaded, const char *why, unsigned line)
+{
+    for (size_t i = 0; i < loaded->problems.count; i++)
+        if (strstr(loaded->problems.list[i].text, why) &&
+            loaded->problems.list[i].mark.line == line)
+            return;
+    fail_msg("nobody said '%s' at line %u, but: %s", why, line,
+        loaded->problems.count ? loaded->problems.list[0].text : "nothing");
+}
+
+static void nothing_said_gives_the_documented_defaults(void **state)
+{
+    struct loaded *loaded = *state;
+
+    load(loaded, NULL, 1, 0);
+    good(loaded);
+    assert_int_equal(loaded->setup.store, 0);
+    assert_int_equal(loaded->setup.queue_count, 1);
+    assert_string_equal(loaded->setup.queues[0].name, "tableward");
+    assert_string_equal(
+        loaded->setup.queues[0].poison_queue, "tableward-poison");
+    assert_int_equal(loaded->setup.slots, 4);
+    assert_int_equal(loaded->setup.lanes, 32);
+    assert_int_equal(loaded->setup.visibility_timeout_s, 60);
+    assert_int_equal(loaded->setup.poll_min_ms, 100);
+    assert_int_equal(loaded->setup.poll_max_ms, 30000);
+    assert_int_equal(loaded->setup.max_attempts, 5);
+    assert_int_equal(loaded->setup.max_entities_per_second, 0);
+}
+
+static void everything_said_is_taken(void **state)
+{
+    struct loaded *loaded = *state;
+    const struct setup *setup = &loaded->setup;
+
+    load(loaded,
+        "store: cloud\n"
+        "queues:\n"
+        "  - {name: work}\n"
+        "  - {name: channels, job: delete-channel, body: channel, "
+        "encoding: base64}\n"
+        "slots: 2\nlanes: 8\nvisibility_timeout: 2s\n"
+        "poll: {min: 5ms, max: 1s}\nmax_attempts: 3\n"
+        "max_entities_per_second: 500\nprice_per_10k: 0.5\n",
+        2, 0);
+    good(loaded);
+    assert_int_equal(setup->store, 1);
+    assert_int_equal(setup->queue_count, 2);
+    assert_null(setup->queues[0].job);
+    assert_ptr_equal(setup->queues[1].job, &list[0]);
+    assert_true(setup->queues[1].base64);
+    assert_int_equal(setup->visibility_timeout_s, 2);
+    assert_int_equal(setup->poll_min_ms, 5);
+    assert_int_equal(setup->max_entities_per_second, 500);
+    assert_true(setup->price_per_10k > 0.4 && setup->price_per_10k < 0.6);
+    assert_ptr_equal(setup_queue_for(setup, &list[0]), &setup->queues[1]);
+    assert_ptr_equal(setup_queue_for(setup, &list[1]), &setup->queues[0]);
+    assert_ptr_equal(
+        setup_queue_named(setup, slice_of("work")), &setup->queues[0]);
+    assert_null(setup_queue_named(setup, slice_of("none")));
+}
+
+static void each_mistake_is_named_at_its_place(void **state)
+{
+    static const struct {
+        const char *text, *why;
+        unsigned line;
+    } cases[] = {
+        {"slot: 4\n", "slots", 1},
+        {"slots: 0\n", "", 1},
+        {"slots: many\n", "", 1},
+        {"store: clod\n", "did you mean 'cloud'", 1},
+        {"visibility_timeout: 1s\n", "", 1},
+        {"visibility_timeout: 2500ms\n", "whole seconds", 1},
+        {"poll: {min: 2s, max: 1s}\n", "poll.max is less", 1},
+        {"listen: 127.0.0.1:9464\n", "not supported yet", 1},
+        {"queues: {name: a}\n", "must be a list", 1},
+        {"queues: []\n", "must be a list", 1},
+        {"queues:\n  - {job: delete-channel}\n", "name", 2},
+        {"queues:\n  - {name: No_Good}\n", "No_Good", 2},
+        {"queues:\n  - {name: work}\n  - {name: work}\n", "twice", 3},
+        {"queues:\n  - {name: work}\n  - {name: work-poison}\n",
+            "is the poison queue of 'work'", 2},
+        {"queues:\n  - {name: "
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}\n",
+            "too long", 2},
+        {"queues:\n  - {name: work, job: delete-chanel, body: channel}\n",
+            "did you mean 'delete-channel'", 2},
+        {"queues:\n  - {name: work, job: delete-channel, body: chanel}\n",
+            "did you mean 'channel'", 2},
+        {"queues:\n  - {name: work, job: delete-channel}\n",
+            "needs `body: channel`", 2},
+        {"queues:\n  - {name: work, job: rename, body: channel}\n",
+            "exactly one argument", 2},
+        {"queues:\n  - {name: work, encoding: base64}\n", "needs a `job`", 2},
+        {"queues:\n  - {name: work, job: delete-channel, body: channel, "
+         "encoding: hex}\n",
+            "", 2},
+    };
+    struct loaded *loaded = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        load(loaded, cases[i].text, 2, 0);
+        refused(loaded, cases[i].why, cases[i].line);
+    }
+}
+
+static void several_stores_need_a_choice(void **state)
+{
+    struct loaded *loaded = *state;
+
+    load(loaded, "slots: 1\n", 2, 2);
+    refused(loaded, "which store?", 1);
+    load(loaded, NULL, 2, 2);
+    good(loaded);
+    assert_int_equal(loaded->setup.store, 2);
+}
+
+static unsigned released;
+
+static void release(struct definition *definition)
+{
+    (void)definition;
+    released++;
+}
+
+static void a_definition_lives_until_its_last_reference(void **state)
+{
+    struct definition definition = {.release = release, .references = 1};
+
+    (void)state;
+    assert_ptr_equal(definition_hold(&definition), &definition);
+    definition_drop(&definition);
+    assert_int_equal(released, 0);
+    definition_drop(&definition);
+    assert_int_equal(released, 1);
+    definition_drop(NULL);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(nothing_said_gives_the_documented_defaults),
+        TEST(everything_said_is_taken),
+        TEST(each_mistake_is_named_at_its_place),
+        TEST(several_stores_need_a_choice),
+        cmocka_unit_test(a_definition_lives_until_its_last_reference),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
