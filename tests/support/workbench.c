@@ -77,7 +77,7 @@ static enum tw_err spoil(
 static enum tw_err bench_create_table(
     struct store *store, struct attempt *attempt, const char *table)
 {
-    PASSED_ON(store, attempt, BENCH_OTHER,
+    PASSED_ON(store, attempt, BENCH_CREATE,
         store_create_table(inner_of(store), attempt, table));
 }
 
@@ -113,7 +113,7 @@ static enum tw_err bench_batch(struct store *store, struct attempt *attempt,
 static enum tw_err bench_queue_create(
     struct store *store, struct attempt *attempt, const char *queue)
 {
-    PASSED_ON(store, attempt, BENCH_OTHER,
+    PASSED_ON(store, attempt, BENCH_CREATE,
         store_queue_create(inner_of(store), attempt, queue));
 }
 

@@ -35,6 +35,7 @@ enum bench_call {
     BENCH_PUT,
     BENCH_RENEW,
     BENCH_DELETE,
+    BENCH_CREATE, /* tables and queues */
     BENCH_OTHER,
     BENCH_CALLS,
 };

@@ -1,0 +1,686 @@
+/* SPDX-License-Identifier: MIT */
+/* The service: queues, slots, orphans, outages, drain, stop, reload. */
+#include "tests/support/workbench.h"
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "worker/base/crypto.h"
+#include "worker/base/text.h"
+#include "worker/run/consumer.h"
+#include "worker/run/control.h"
+#include "worker/run/notify.h"
+
+#define JOB "delete-channel"
+#define MESSAGE(id)                                                            \
+    "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"},"         \
+    "\"id\":\"" id "\"}"
+
+/* A service on a thread of its own. */
+struct service {
+    struct consumer *consumer;
+    struct consumer_result result;
+    enum tw_err outcome;
+    struct err err;
+    struct world_thread thread;
+};
+
+static int set_up(void **state)
+{
+    struct workbench *bench = test_malloc(sizeof(*bench));
+
+    workbench_init(bench);
+    *state = bench;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    workbench_done(*state);
+    test_free(*state);
+    return 0;
+}
+
+static void run_service(void *arg)
+{
+    struct service *service = arg;
+
+    service->outcome =
+        consumer_run(service->consumer, &service->result, &service->err);
+}
+
+static void start_with(
+    struct service *service, const struct consumer_options *options)
+{
+    *service = (struct service){.consumer = consumer_new(options)};
+    world_start(&service->thread, "service", run_service, service);
+}
+
+static void start(struct service *service, struct workbench *bench, bool drain)
+{
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition), .drain = drain};
+
+    start_with(service, &options);
+}
+
+static void finish(struct service *service)
+{
+    world_join(&service->thread);
+    consumer_free(service->consumer);
+}
+
+static void stop(struct service *service)
+{
+    consumer_stop(service->consumer);
+    finish(service);
+}
+
+static void drain(struct service *service, struct workbench *bench)
+{
+    start(service, bench, true);
+    finish(service);
+    assert_int_equal(service->outcome, TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    assert_int_equal(workbench_count(bench, BENCH_BOUND), 0);
+}
+
+/* ---- messages ---- */
+
+static void a_drain_finishes_what_the_queues_hold(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct buf coded;
+
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    buf_init(&coded, 1000);
+    crypto_base64(&coded, slice_of(MESSAGE("r2")));
+    workbench_put(bench, BENCH_QUEUE, buf_text(&coded));
+    buf_done(&coded);
+    workbench_put(bench, BENCH_BOUND, "SURF");
+    drain(&service, bench);
+    assert_false(service.result.stopped);
+    assert_int_equal(service.result.succeeded, 3);
+    assert_int_equal(service.result.failed + service.result.poisoned, 0);
+    assert_int_equal(bench->attempts, 3);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
+}
+
+static void without_an_id_the_message_s_own_is_the_run_s(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    char id[QUEUE_ID_MAX];
+
+    (void)snprintf(
+        id, sizeof(id), "%s", workbench_put(bench, BENCH_BOUND, "Football"));
+    drain(&service, bench);
+    assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
+}
+
+static void bad_messages_are_poisoned_and_the_worker_goes_on(void **state)
+{
+    static const struct {
+        const char *body, *job, *why;
+    } cases[] = {
+        {"", "-", "empty"},
+        {"not json", "-", "neither"},
+        {"{\"job\":\"no-such\"}", "-", "unknown job"},
+        {"{\"job\":\"delete-channel\"}", JOB, "missing argument"},
+        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"a/b\"}}", JOB,
+            "must not contain"},
+        {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"a\"},"
+         "\"id\":\"../x\"}",
+            JOB, "an id is"},
+    };
+    enum { COUNT = sizeof(cases) / sizeof(cases[0]) };
+    struct workbench *bench = *state;
+    struct service service;
+    struct ledger_run run;
+    char ids[COUNT][QUEUE_ID_MAX];
+
+    for (size_t i = 0; i < COUNT; i++)
+        (void)snprintf(ids[i], sizeof(ids[i]), "%s",
+            workbench_put(bench, BENCH_QUEUE, cases[i].body));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    drain(&service, bench);
+    assert_int_equal(service.result.poisoned, COUNT);
+    assert_int_equal(service.result.succeeded, 1);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), COUNT);
+    ledger_run_init(&run);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_true(workbench_run(bench, cases[i].job, ids[i], &run));
+        assert_int_equal(run.state, LEDGER_POISONED);
+        assert_non_null(strstr(run.error.at, cases[i].why));
+        assert_true(run.finished_ticks > 0);
+    }
+    ledger_run_done(&run);
+    assert_int_equal(workbench_markers(bench, JOB), 0);
+}
+
+static void an_id_with_other_arguments_is_poisoned(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    char id[QUEUE_ID_MAX];
+
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    drain(&service, bench);
+    (void)snprintf(id, sizeof(id), "%s",
+        workbench_put(bench, BENCH_QUEUE,
+            "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
+            "\"id\":\"r1\"}"));
+    drain(&service, bench);
+    assert_int_equal(service.result.poisoned, 1);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    assert_string_equal(workbench_state(bench, JOB, id), "poisoned");
+}
+
+static enum run_end fails_once(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)run;
+    if (attempt > 1)
+        return RUN_SUCCEEDED;
+    (void)err_fail(err, TW_INVALID, "refused above");
+    return RUN_FAILED;
+}
+
+static void a_failed_run_can_be_retried_on_a_bound_queue(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct err err;
+    char id[QUEUE_ID_MAX];
+
+    bench->script = fails_once;
+    (void)snprintf(
+        id, sizeof(id), "%s", workbench_put(bench, BENCH_BOUND, "Football"));
+    drain(&service, bench);
+    assert_int_equal(service.result.failed, 1);
+    assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 1);
+    assert_int_equal(
+        control_retry(bench->wrapped.inner, slice_of(JOB), slice_of(id), &err),
+        TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 0);
+    assert_string_equal(workbench_state(bench, JOB, id), "queued");
+    drain(&service, bench);
+    assert_int_equal(service.result.succeeded, 1);
+    assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
+    assert_int_equal(bench->attempts, 2);
+}
+
+static enum run_end waits_once(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)err;
+    if (attempt > 1)
+        return RUN_SUCCEEDED;
+    run->resumes_ticks = world_wall_ticks() + TICKS_PER_S / 2;
+    return RUN_WAITING;
+}
+
+static void a_drain_waits_for_what_is_hidden(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->script = waits_once;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    drain(&service, bench);
+    assert_int_equal(bench->attempts, 2);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+}
+
+/* ---- slots ---- */
+
+static enum run_end waits_for_gate(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)attempt;
+    (void)err;
+    return workbench_pass_gate(bench, run, 1) ? RUN_SUCCEEDED : RUN_STOPPED;
+}
+
+static unsigned running(struct workbench *bench)
+{
+    unsigned n;
+
+    world_lock(&bench->lock);
+    n = bench->running;
+    world_unlock(&bench->lock);
+    return n;
+}
+
+static bool two_running(struct workbench *bench)
+{
+    return running(bench) == 2;
+}
+
+static bool one_running(struct workbench *bench)
+{
+    return running(bench) == 1;
+}
+
+static void as_many_runs_at_once_as_there_are_slots(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->script = waits_for_gate;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r3"));
+    start(&service, bench, true);
+    workbench_wait(bench, two_running);
+    workbench_open_gate(bench);
+    finish(&service);
+    assert_int_equal(bench->together, 2);
+    assert_int_equal(service.result.succeeded, 3);
+}
+
+static void a_stop_lets_go_of_everything_in_order(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct messages again;
+    struct ledger_run run;
+
+    bench->script = waits_for_gate;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start(&service, bench, false);
+    workbench_wait(bench, one_running);
+    stop(&service);
+    assert_int_equal(service.outcome, TW_OK);
+    assert_true(service.result.stopped);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_int_equal(run.state, LEDGER_QUEUED);
+    assert_int_equal(run.owner.len, 0);
+    ledger_run_done(&run);
+    messages_init(&again);
+    (void)workbench_take(bench, BENCH_QUEUE, &again);
+    messages_done(&again);
+}
+
+/* ---- cancel ---- */
+
+static void a_cancelled_run_stops_and_its_message_goes(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct ledger_run before;
+    struct err err;
+
+    bench->script = waits_for_gate;
+    bench->setup.visibility_timeout_s = 2;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start(&service, bench, true);
+    workbench_wait(bench, one_running);
+    ledger_run_init(&before);
+    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
+                         slice_of("r1"), &before, &err),
+        TW_OK);
+    assert_int_equal(before.state, LEDGER_RUNNING);
+    ledger_run_done(&before);
+    finish(&service);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+}
+
+/* ---- orphans ---- */
+
+static void leave_orphan(
+    struct workbench *bench, const char *id, int64_t lease_until_ticks)
+{
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of(id);
+    run.state = LEDGER_RUNNING;
+    run.owner = slice_of("somebody");
+    run.epoch = run.attempt = 1;
+    run.args = slice_of("{\"channel\":\"Football\"}");
+    run.lease_until_ticks = lease_until_ticks;
+    assert_int_equal(
+        ledger_insert(bench->wrapped.inner, &attempt, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+static void open_runs_that_nobody_works_on_are_taken_up(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    int64_t now = world_wall_ticks();
+
+    leave_orphan(bench, "old", now - 121 * TICKS_PER_S);
+    leave_orphan(bench, "recent", now - 60 * TICKS_PER_S);
+    leave_orphan(bench, "held", now + 60 * TICKS_PER_S);
+    drain(&service, bench);
+    assert_int_equal(service.result.succeeded, 1);
+    assert_string_equal(workbench_state(bench, JOB, "old"), "succeeded");
+    assert_string_equal(workbench_state(bench, JOB, "recent"), "running");
+    assert_string_equal(workbench_state(bench, JOB, "held"), "running");
+    assert_int_equal(workbench_markers(bench, JOB), 2);
+}
+
+/* ---- outages ---- */
+
+static bool was_asked(struct workbench *bench)
+{
+    bool asked;
+
+    world_lock(&bench->lock);
+    asked = bench->calls[BENCH_CREATE] > 0;
+    world_unlock(&bench->lock);
+    return asked;
+}
+
+static void set_down(struct workbench *bench, bool down)
+{
+    world_lock(&bench->lock);
+    bench->down = down;
+    world_unlock(&bench->lock);
+}
+
+static void an_outage_at_the_start_is_sat_out(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    set_down(bench, true);
+    start(&service, bench, true);
+    workbench_wait(bench, was_asked);
+    set_down(bench, false);
+    finish(&service);
+    assert_int_equal(service.outcome, TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+}
+
+static enum run_end meets_outage_once(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)run;
+    if (attempt > 1)
+        return RUN_SUCCEEDED;
+    (void)err_fail(err, TW_BUSY, "503 from the tables");
+    return RUN_OUTAGE;
+}
+
+static void a_run_s_outage_does_not_count_and_is_sat_out(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct ledger_run run;
+
+    bench->script = meets_outage_once;
+    bench->setup.max_attempts = 1;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    drain(&service, bench);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_int_equal(run.state, LEDGER_SUCCEEDED);
+    assert_int_equal(run.failures, 0);
+    assert_int_equal(run.attempt, 2);
+    ledger_run_done(&run);
+}
+
+static enum bench_fault wrong_key(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)bench;
+    (void)call;
+    (void)n;
+    return BENCH_REFUSE;
+}
+
+static void refused_credentials_end_it_at_the_start(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->fault = wrong_key;
+    start(&service, bench, false);
+    finish(&service);
+    assert_int_equal(service.outcome, TW_REFUSED);
+    assert_string_equal(service.err.text, "the key is wrong");
+}
+
+static enum bench_fault may_not_create(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)bench;
+    (void)n;
+    return call == BENCH_CREATE ? BENCH_REFUSE : BENCH_PASS;
+}
+
+static void who_may_not_create_uses_what_is_there(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_put(bench, BENCH_BOUND, "Football");
+    bench->fault = may_not_create;
+    start(&service, bench, true);
+    finish(&service);
+    assert_int_equal(service.outcome, TW_OK);
+    assert_int_equal(service.result.succeeded, 2);
+}
+
+/* ---- reload, the manager ---- */
+
+static struct workbench *reload_bench;
+static struct definition reload_definition;
+static struct setup reload_setup;
+static struct setup_queue reload_queue;
+
+static struct definition *read_again(void *context)
+{
+    (void)context;
+    reload_queue = (struct setup_queue){
+        .name = "another", .poison_queue = "another-poison"};
+    reload_setup = reload_bench->setup;
+    reload_setup.queues = &reload_queue;
+    reload_setup.queue_count = 1;
+    reload_definition = reload_bench->definition;
+    reload_definition.setup = &reload_setup;
+    atomic_init(&reload_definition.references, 1);
+    return &reload_definition;
+}
+
+static bool other_succeeded(struct workbench *bench)
+{
+    return strcmp(workbench_state(bench, JOB, "r2"), "succeeded") == 0;
+}
+
+static bool both_succeeded(struct workbench *bench)
+{
+    return other_succeeded(bench) &&
+           strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
+}
+
+static enum run_end first_waits_for_gate(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    if (attempt > 1)
+        return RUN_SUCCEEDED;
+    return waits_for_gate(bench, run, attempt, err);
+}
+
+static void a_reload_serves_new_queues_and_keeps_running_runs(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition),
+        .reload = read_again};
+
+    reload_bench = bench;
+    bench->script = first_waits_for_gate;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start_with(&service, &options);
+    workbench_wait(bench, one_running);
+    workbench_put(bench, "another", MESSAGE("r2"));
+    consumer_reload(service.consumer);
+    workbench_wait(bench, other_succeeded);
+    /* The first run still holds the definition it began under. */
+    assert_int_equal(atomic_load(&bench->definition.references), 2);
+    workbench_open_gate(bench);
+    workbench_wait(bench, both_succeeded);
+    stop(&service);
+    assert_int_equal(atomic_load(&bench->definition.references), 1);
+    assert_int_equal(atomic_load(&reload_definition.references), 0);
+}
+
+static struct definition *refuses(void *context)
+{
+    world_lock(&((struct workbench *)context)->lock);
+    ((struct workbench *)context)->gate++;
+    world_unlock(&((struct workbench *)context)->lock);
+    return NULL;
+}
+
+static bool gate_open(struct workbench *bench)
+{
+    bool open;
+
+    world_lock(&bench->lock);
+    open = bench->gate > 0;
+    world_unlock(&bench->lock);
+    return open;
+}
+
+static bool first_succeeded(struct workbench *bench)
+{
+    return strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
+}
+
+static void a_wrong_configuration_leaves_the_old_one(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition),
+        .reload = refuses,
+        .context = bench};
+
+    start_with(&service, &options);
+    consumer_reload(service.consumer);
+    workbench_wait(bench, gate_open);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_wait(bench, first_succeeded);
+    stop(&service);
+}
+
+/* A service manager: what it was told, joined by spaces. */
+struct manager {
+    int fd;
+    char name[64];
+};
+
+static void manager_open(struct manager *manager)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len;
+
+    (void)snprintf(manager->name, sizeof(manager->name),
+        "@tableward-consumer-%d", (int)getpid());
+    len = strlen(manager->name);
+    memcpy(address.sun_path + 1, manager->name + 1, len - 1);
+    manager->fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    assert_int_equal(
+        bind(manager->fd, (struct sockaddr *)&address,
+            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)),
+        0);
+}
+
+/* Read until `wanted` comes. */
+static void hears(struct manager *manager, const char *wanted)
+{
+    char text[600];
+    ssize_t len;
+
+    do {
+        len = recv(manager->fd, text, sizeof(text) - 1, 0);
+        assert_true(len >= 0);
+        text[len] = '\0';
+    } while (strncmp(text, wanted, strlen(wanted)) != 0);
+}
+
+static void the_manager_is_told(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct manager manager;
+    struct err err;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition),
+        .reload = refuses,
+        .context = bench};
+
+    manager_open(&manager);
+    options.notify = notify_open(manager.name, "200000", NULL, &err);
+    start_with(&service, &options);
+    hears(&manager, "READY=1");
+    hears(&manager, "WATCHDOG=1");
+    hears(&manager, "WATCHDOG=1");
+    consumer_reload(service.consumer);
+    hears(&manager, "RELOADING=1\nMONOTONIC_USEC=");
+    hears(&manager, "READY=1");
+    consumer_stop(service.consumer);
+    hears(&manager, "STOPPING=1");
+    finish(&service);
+    notify_close(options.notify);
+    (void)close(manager.fd);
+}
+
+static void a_store_without_queues_is_refused(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->wrapped.store.traits.has_queues = false;
+    start(&service, bench, false);
+    finish(&service);
+    assert_int_equal(service.outcome, TW_INVALID);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_drain_finishes_what_the_queues_hold),
+        TEST(without_an_id_the_message_s_own_is_the_run_s),
+        TEST(bad_messages_are_poisoned_and_the_worker_goes_on),
+        TEST(an_id_with_other_arguments_is_poisoned),
+        TEST(a_failed_run_can_be_retried_on_a_bound_queue),
+        TEST(a_drain_waits_for_what_is_hidden),
+        TEST(as_many_runs_at_once_as_there_are_slots),
+        TEST(a_stop_lets_go_of_everything_in_order),
+        TEST(a_cancelled_run_stops_and_its_message_goes),
+        TEST(open_runs_that_nobody_works_on_are_taken_up),
+        TEST(an_outage_at_the_start_is_sat_out),
+        TEST(a_run_s_outage_does_not_count_and_is_sat_out),
+        TEST(refused_credentials_end_it_at_the_start),
+        TEST(who_may_not_create_uses_what_is_there),
+        TEST(a_reload_serves_new_queues_and_keeps_running_runs),
+        TEST(a_wrong_configuration_leaves_the_old_one),
+        TEST(the_manager_is_told),
+        TEST(a_store_without_queues_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* The keeper: renewals, hand-over, being overtaken, cancelled, slow, cut off.
+ */
+#include "tests/support/workbench.h"
+
+#include "worker/base/text.h"
+#include "worker/run/control.h"
+#include "worker/run/keeper.h"
+#include "worker/store/lanes.h"
+
+#define JOB "delete-channel"
+
+static int set_up(void **state)
+{
+    struct workbench *bench = test_malloc(sizeof(*bench));
+
+    workbench_init(bench);
+    bench->setup.visibility_timeout_s = 2;
+    *state = bench;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    workbench_done(*state);
+    test_free(*state);
+    return 0;
+}
+
+/* A claimed run with its keeper, as work.c would have it. */
+struct held {
+    struct workbench *bench;
+    struct claim claim;
+    struct run run;
+    struct keeper *keeper;
+    bool progress;
+};
+
+static struct held *now_held; /* for conditions */
+
+static void hold(struct held *held, struct workbench *bench, bool message)
+{
+    struct claim_wish wish;
+    struct claim_message bell = {.queue = BENCH_QUEUE};
+    struct messages taken;
+    enum tw_err outcome;
+    struct err err;
+
+    *held = (struct held){.bench = bench};
+    messages_init(&taken);
+    wish = workbench_wish(bench, "r1");
+    if (message) {
+        workbench_put(bench, BENCH_QUEUE, "bell");
+        bell.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
+        bell.id = taken.list[0].id;
+        bell.pop_receipt = taken.list[0].pop_receipt;
+        bell.text = taken.list[0].text;
+        wish.message = &bell;
+    }
+    claim_init(&held->claim, &wish);
+    assert_int_equal(
+        claim_take(&held->claim, &wish, &outcome, &err), CLAIM_TAKEN);
+    messages_done(&taken);
+    held->run.job = JOB;
+    held->run.fence = &held->claim.fence;
+    held->run.lanes = lanes_client_new(bench->lanes, &held->claim.fence);
+    held->keeper = keeper_start(&held->claim, &held->run, held->run.lanes);
+    now_held = held;
+}
+
+static enum claim_word let_go(struct held *held)
+{
+    enum claim_word word = keeper_stop(held->keeper, &held->progress);
+
+    lanes_client_free(held->run.lanes);
+    return word;
+}
+
+static void done(struct held *held)
+{
+    claim_done(&held->claim);
+}
+
+static unsigned calls(struct workbench *bench, enum bench_call call)
+{
+    unsigned n;
+
+    world_lock(&bench->lock);
+    n = bench->calls[call];
+    world_unlock(&bench->lock);
+    return n;
+}
+
+static unsigned writes(struct workbench *bench)
+{
+    unsigned n;
+
+    world_lock(&bench->lock);
+    n = bench->ledger_writes;
+    world_unlock(&bench->lock);
+    return n;
+}
+
+static bool four_renewals(struct workbench *bench)
+{
+    return calls(bench, BENCH_RENEW) >= 4;
+}
+
+static void a_lease_outlives_its_visibility_timeout(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    int64_t began_ms = world_boot_ms();
+
+    hold(&held, bench, true);
+    workbench_wait(bench, four_renewals);
+    assert_true(world_boot_ms() - began_ms > 2000);
+    assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+    /* One ledger write a renewal, and the claim. */
+    assert_true(writes(bench) <= calls(bench, BENCH_RENEW) + 1);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    claim_delete_message(&held.claim); /* the receipt is the newest */
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    done(&held);
+}
+
+static void never_closed(struct held *held, int64_t for_ms)
+{
+    int64_t until_ms = world_boot_ms() + for_ms;
+    struct world_mutex mutex;
+    struct world_cond cond;
+
+    world_mutex_init(&mutex);
+    world_cond_init(&cond);
+    world_lock(&mutex);
+    while (world_boot_ms() < until_ms) {
+        assert_true(fence_open(&held->claim.fence, world_boot_ms()));
+        (void)world_wait(&cond, &mutex, world_boot_ms() + 5);
+    }
+    world_unlock(&mutex);
+    world_cond_done(&cond);
+    world_mutex_done(&mutex);
+}
+
+static void a_slow_connection_never_finds_the_fence_closed(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+
+    bench->delay_ms = 200;
+    hold(&held, bench, true);
+    never_closed(&held, 5000);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
+static bool checkpoint_stored(struct workbench *bench)
+{
+    struct ledger_run run;
+    bool there;
+
+    ledger_run_init(&run);
+    there = workbench_run(bench, JOB, "r1", &run) &&
+            slice_is(run.checkpoint, "{\"at\":2}") && run.read == 11 &&
+            run.silent == 0;
+    ledger_run_done(&run);
+    return there;
+}
+
+static void the_newest_checkpoint_comes_with_a_renewal(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+
+    hold(&held, bench, false);
+    atomic_fetch_add(&held.run.counts.read, 11);
+    keeper_save(held.keeper, slice_of("{\"at\":1}"), true);
+    keeper_save(held.keeper, slice_of("{\"at\":2}"), false);
+    assert_int_equal(writes(bench), 1);
+    workbench_wait(bench, checkpoint_stored);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_true(held.progress);
+    done(&held);
+}
+
+static void a_phase_is_stored_before_the_call_returns(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+    struct held held;
+    struct err err;
+
+    bench->setup.visibility_timeout_s = 60;
+    hold(&held, bench, false);
+    assert_int_equal(
+        keeper_phase(held.keeper, "parent", slice_of("{\"at\":3}"), &err),
+        TW_OK);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_true(slice_is(run.phase, "parent"));
+    assert_true(slice_is(run.checkpoint, "{\"at\":3}"));
+    assert_int_equal(writes(bench), 2);
+    ledger_run_done(&run);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
+static enum bench_fault loses_second_batch(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)bench;
+    return call == BENCH_BATCH && n == 2 ? BENCH_LOSE_ANSWER : BENCH_PASS;
+}
+
+static void a_phase_whose_answer_was_lost_is_stored_all_the_same(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    struct err err;
+
+    bench->fault = loses_second_batch;
+    hold(&held, bench, false);
+    assert_int_equal(
+        keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_OK);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
+/* Somebody writes the run's entity behind our back. */
+static void meddle(struct workbench *bench, int32_t epochs)
+{
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    run.epoch += epochs;
+    assert_int_equal(
+        ledger_update(bench->wrapped.inner, &attempt, &run, LEDGER_MARKER_KEEP),
+        TW_OK);
+    ledger_run_done(&run);
+}
+
+static bool overtaken(struct workbench *bench)
+{
+    (void)bench;
+    return keeper_word(now_held->keeper) == CLAIM_OVERTAKEN;
+}
+
+static void another_epoch_shuts_the_fence(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    struct err err;
+
+    hold(&held, bench, true);
+    meddle(bench, 1);
+    workbench_wait(bench, overtaken);
+    assert_false(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_int_equal(
+        keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_STOPPED);
+    assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
+    done(&held);
+}
+
+static void a_changed_etag_of_ours_is_an_echo(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    struct err err;
+
+    hold(&held, bench, false);
+    meddle(bench, 0);
+    assert_int_equal(
+        keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_OK);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
+static bool cancelled(struct workbench *bench)
+{
+    (void)bench;
+    return keeper_word(now_held->keeper) == CLAIM_CANCELLED;
+}
+
+static void a_cancelled_run_is_told_within_a_renewal(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run before;
+    struct held held;
+    struct err err;
+
+    hold(&held, bench, true);
+    ledger_run_init(&before);
+    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
+                         slice_of("r1"), &before, &err),
+        TW_OK);
+    workbench_wait(bench, cancelled);
+    /* What was in flight may still be settled. */
+    assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_int_equal(let_go(&held), CLAIM_CANCELLED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    assert_int_equal(workbench_markers(bench, JOB), 0);
+    ledger_run_done(&before);
+    done(&held);
+}
+
+static bool message_gone(struct workbench *bench)
+{
+    return calls(bench, BENCH_RENEW) >= 1 && writes(bench) >= 4;
+}
+
+static void a_lost_message_does_not_end_the_lease(void **state)
+{
+    struct workbench *bench = *state;
+    struct attempt attempt = {0};
+    struct held held;
+    char receipt[QUEUE_RECEIPT_MAX];
+
+    hold(&held, bench, true);
+    /* Somebody else holds the message now. */
+    memcpy(receipt, held.claim.pop_receipt, sizeof(receipt));
+    assert_int_equal(
+        store_queue_renew(bench->wrapped.inner, &attempt, BENCH_QUEUE,
+            slice_of(held.claim.message_id), receipt, 100),
+        TW_OK);
+    workbench_wait(bench, message_gone);
+    assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_false(held.claim.has_message);
+    claim_delete_message(&held.claim);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    done(&held);
+}
+
+static void cut_off_the_fence_closes_and_stays_closed(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    int64_t deadline_ms;
+
+    hold(&held, bench, true);
+    world_lock(&bench->lock);
+    bench->down = true;
+    world_unlock(&bench->lock);
+    deadline_ms = atomic_load(&held.claim.fence.deadline_ms);
+    workbench_wait(bench, overtaken);
+    assert_true(world_boot_ms() >= deadline_ms);
+    assert_false(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
+    done(&held);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_lease_outlives_its_visibility_timeout),
+        TEST(a_slow_connection_never_finds_the_fence_closed),
+        TEST(the_newest_checkpoint_comes_with_a_renewal),
+        TEST(a_phase_is_stored_before_the_call_returns),
+        TEST(a_phase_whose_answer_was_lost_is_stored_all_the_same),
+        TEST(another_epoch_shuts_the_fence),
+        TEST(a_changed_etag_of_ours_is_an_echo),
+        TEST(a_cancelled_run_is_told_within_a_renewal),
+        TEST(a_lost_message_does_not_end_the_lease),
+        TEST(cut_off_the_fence_closes_and_stays_closed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* One run without a queue: the whole of `tableward run`. */
+#include "tests/support/workbench.h"
+
+#include "worker/base/text.h"
+#include "worker/run/control.h"
+#include "worker/run/single.h"
+
+#define JOB "delete-channel"
+
+static int set_up(void **state)
+{
+    struct workbench *bench = test_malloc(sizeof(*bench));
+
+    workbench_init(bench);
+    *state = bench;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    workbench_done(*state);
+    test_free(*state);
+    return 0;
+}
+
+static struct slice args_names[] = {{"channel", 7}};
+static struct slice football[] = {{"Football", 8}};
+static struct slice tennis[] = {{"Tennis", 6}};
+
+/* A run on a thread of its own. */
+struct started {
+    struct single *single;
+    struct single_result result;
+    enum tw_err outcome;
+    struct err err;
+    struct world_thread thread;
+};
+
+static void run_single(void *arg)
+{
+    struct started *started = arg;
+
+    started->outcome =
+        single_run(started->single, &started->result, &started->err);
+}
+
+static void start(struct started *started, struct workbench *bench,
+    const struct slice *values)
+{
+    struct single_options options = {.definition = &bench->definition,
+        .job = &bench->job,
+        .args = {1, args_names, values},
+        .id = slice_of("r1")};
+
+    *started = (struct started){.single = single_new(&options)};
+    world_start(&started->thread, "single", run_single, started);
+}
+
+static void finish(struct started *started)
+{
+    world_join(&started->thread);
+    single_free(started->single);
+}
+
+static void run_once(struct started *started, struct workbench *bench,
+    const struct slice *values)
+{
+    start(started, bench, values);
+    finish(started);
+}
+
+static enum run_end counts(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)attempt;
+    (void)err;
+    assert_false(run->queued);
+    atomic_fetch_add(&run->counts.deleted, 3);
+    return workbench_pass_gate(bench, run, 1) ? RUN_SUCCEEDED : RUN_STOPPED;
+}
+
+static void it_runs_to_the_end_and_an_id_is_used_once(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+    struct ledger_run run;
+
+    bench->gate = 1;
+    bench->script = counts;
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_OK);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    assert_false(started.result.already);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_int_equal(run.queue.len, 0);
+    assert_true(run.deleted == 3);
+    assert_true(run.requested_ticks > 0);
+    assert_true(started.result.finished_ticks == run.finished_ticks);
+    ledger_run_done(&run);
+    run_once(&started, bench, football);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    assert_true(started.result.already);
+    assert_int_equal(bench->attempts, 1);
+    run_once(&started, bench, tennis);
+    assert_int_equal(started.outcome, TW_CONFLICT);
+    assert_non_null(strstr(started.err.text, "other arguments"));
+}
+
+static unsigned looks;
+
+static enum run_end settles_twice(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)err;
+    looks = attempt;
+    if (attempt > 2)
+        return RUN_SUCCEEDED;
+    run->resumes_ticks = world_wall_ticks() + TICKS_PER_S / 5;
+    return RUN_WAITING;
+}
+
+static void it_waits_through_settle(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    bench->script = settles_twice;
+    run_once(&started, bench, football);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    assert_int_equal(looks, 3);
+}
+
+static enum run_end stumbles(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)run;
+    (void)attempt;
+    (void)err_fail(err, TW_INVALID, "the archive folder is a file");
+    return RUN_TRY_AGAIN;
+}
+
+static void failing_attempts_count_as_in_a_worker(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    bench->script = stumbles;
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_OK);
+    assert_int_equal(started.result.state, LEDGER_POISONED);
+    assert_non_null(strstr(started.result.err.text, "archive folder"));
+    assert_int_equal(bench->attempts, 2);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
+}
+
+static enum run_end meets_outage_once(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)run;
+    (void)err_fail(err, TW_BUSY, "503");
+    return attempt == 1 ? RUN_OUTAGE : RUN_SUCCEEDED;
+}
+
+static void it_goes_on_through_an_outage(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    bench->script = meets_outage_once;
+    run_once(&started, bench, football);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    assert_int_equal(bench->attempts, 2);
+}
+
+static bool one_running(struct workbench *bench)
+{
+    bool running;
+
+    world_lock(&bench->lock);
+    running = bench->running == 1;
+    world_unlock(&bench->lock);
+    return running;
+}
+
+static void stopped_it_can_be_taken_up_again(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+    struct single_progress progress;
+
+    bench->script = counts;
+    start(&started, bench, football);
+    workbench_wait(bench, one_running);
+    single_stop(started.single);
+    world_join(&started.thread);
+    assert_true(started.result.stopped);
+    single_look(started.single, &progress);
+    assert_true(progress.deleted == 3);
+    assert_false(progress.working);
+    single_free(started.single);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    workbench_open_gate(bench);
+    run_once(&started, bench, football);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    assert_int_equal(bench->attempts, 2);
+}
+
+static struct single *watched;
+
+static bool held_by_another(struct workbench *bench)
+{
+    struct single_progress progress;
+
+    (void)bench;
+    single_look(watched, &progress);
+    return progress.held_by_another;
+}
+
+static void it_waits_while_another_process_is_at_it(void **state)
+{
+    struct workbench *bench = *state;
+    struct started first, second;
+
+    bench->script = counts;
+    start(&first, bench, football);
+    workbench_wait(bench, one_running);
+    start(&second, bench, football);
+    watched = second.single;
+    workbench_wait(bench, held_by_another);
+    workbench_open_gate(bench);
+    finish(&second);
+    finish(&first);
+    assert_int_equal(first.result.state, LEDGER_SUCCEEDED);
+    assert_int_equal(second.result.state, LEDGER_SUCCEEDED);
+    assert_true(second.result.already);
+    assert_int_equal(bench->attempts, 1);
+}
+
+static void a_cancelled_run_ends_cancelled(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+    struct ledger_run before;
+    struct err err;
+
+    bench->script = counts;
+    bench->setup.visibility_timeout_s = 2;
+    start(&started, bench, football);
+    workbench_wait(bench, one_running);
+    ledger_run_init(&before);
+    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
+                         slice_of("r1"), &before, &err),
+        TW_OK);
+    ledger_run_done(&before);
+    finish(&started);
+    assert_int_equal(started.result.state, LEDGER_CANCELLED);
+}
+
+static enum bench_fault wrong_key(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)bench;
+    (void)call;
+    (void)n;
+    return BENCH_REFUSE;
+}
+
+static void what_would_never_work_is_said_before_the_first_claim(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    bench->fault = wrong_key;
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_REFUSED);
+    bench->fault = NULL;
+    bench->down = true;
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_BUSY);
+    bench->down = false;
+    bench->setup.store = 1;
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_INVALID);
+    assert_int_equal(bench->attempts, 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(it_runs_to_the_end_and_an_id_is_used_once),
+        TEST(it_waits_through_settle),
+        TEST(failing_attempts_count_as_in_a_worker),
+        TEST(it_goes_on_through_an_outage),
+        TEST(stopped_it_can_be_taken_up_again),
+        TEST(it_waits_while_another_process_is_at_it),
+        TEST(a_cancelled_run_ends_cancelled),
+        TEST(what_would_never_work_is_said_before_the_first_claim),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
