@@ -203,6 +203,18 @@ static void another_world_takes_the_place_of_the_real_one(void **state)
     assert_true(world_wall_ticks() > TICKS_1970);
 }
 
+/* Were it not blocked and then forgotten, the test would die of it. */
+static void a_blocked_pipe_signal_is_forgotten(void **state)
+{
+    (void)state;
+    assert_true(world_block_pipe());
+    assert_false(world_block_pipe());
+    raise(SIGPIPE);
+    world_let_pipe();
+    assert_true(world_block_pipe());
+    world_let_pipe();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +226,7 @@ int main(void)
         cmocka_unit_test(a_wait_ends_at_its_time_and_not_before),
         cmocka_unit_test(a_lock_admits_one_at_a_time),
         cmocka_unit_test(another_world_takes_the_place_of_the_real_one),
+        cmocka_unit_test(a_blocked_pipe_signal_is_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -336,3 +336,32 @@ void world_join(struct world_thread *thread)
 {
     world->join(thread);
 }
+
+/* ---- SIGPIPE ---- */
+
+static sigset_t pipe_alone(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    return set;
+}
+
+bool world_block_pipe(void)
+{
+    sigset_t set = pipe_alone(), former;
+
+    pthread_sigmask(SIG_BLOCK, &set, &former);
+    return !sigismember(&former, SIGPIPE);
+}
+
+void world_let_pipe(void)
+{
+    const struct timespec now = {0, 0};
+    sigset_t set = pipe_alone();
+
+    while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
+        continue;
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}

@@ -92,4 +92,13 @@ void world_start(struct world_thread *thread, const char *name,
     void (*body)(void *arg), void *arg);
 void world_join(struct world_thread *thread);
 
+/*
+ * world_block_pipe: keep SIGPIPE away from this thread, for a library that
+ * writes to sockets with write(2). True: it was let in before, and
+ * world_let_pipe() must let it in again; one that came meanwhile is forgotten.
+ * The same in every world.
+ */
+bool world_block_pipe(void);
+void world_let_pipe(void);
+
 #endif

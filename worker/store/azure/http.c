@@ -13,8 +13,6 @@
 #include "worker/store/azure/http.h"
 
 #include <curl/curl.h>
-#include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <strings.h>
 
@@ -338,38 +336,13 @@ static enum tw_err outcome(CURL *handle, const struct transfer *transfer,
     return fail_sent(transfer, peer, result, err);
 }
 
-/* OpenSSL writes with write(2), which raises SIGPIPE at a dead connection. */
-static void keep_pipe_out(sigset_t *former)
-{
-    sigset_t pipe;
-
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, former);
-}
-
-/* One that came meanwhile is taken and forgotten. */
-static void let_pipe_in(const sigset_t *former)
-{
-    const struct timespec now = {0, 0};
-    sigset_t pipe;
-
-    if (sigismember(former, SIGPIPE))
-        return;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
-        continue;
-    pthread_sigmask(SIG_SETMASK, former, NULL);
-}
-
 enum tw_err http_send(struct http *http, const struct http_request *request,
     const struct fence *fence, struct http_answer *ret, struct err *err)
 {
     struct transfer transfer = {.fence = fence, .answer = ret};
     struct curl_slist *headers = make_headers(request);
     CURL *handle = take_handle(http);
-    sigset_t signals;
+    bool pipe;
     enum tw_err code;
     CURLcode result;
     long status = 0;
@@ -378,9 +351,10 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     set_transport(handle, request, fence);
     set_request(handle, request, headers);
     set_callbacks(handle, &transfer);
-    keep_pipe_out(&signals);
+    pipe = world_block_pipe(); /* OpenSSL would raise it */
     result = curl_easy_perform(handle);
-    let_pipe_in(&signals);
+    if (pipe)
+        world_let_pipe();
     curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
     ret->status = (int)status;
     code = outcome(handle, &transfer, request->peer, result, err);
