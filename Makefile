@@ -80,13 +80,13 @@ prove: $(PROGRAM)   ## long proofs: a crash at every request, many kills
 
 demo:   ## channels deleted, a worker killed half way; installs what it needs
 	@CC='$(CC)' tests/deps build
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory -s all
 	@TABLEWARD=$(PROGRAM) tests/demo/run
 
 # Azurite takes part where node is there already.
 bench:   ## entities a second, CPU, requests and memory of a cascade
 	@CC='$(CC)' tests/deps build $$(! command -v node >/dev/null || echo test)
-	@$(MAKE) --no-print-directory all $(OUT)/measure
+	@$(MAKE) --no-print-directory -s all $(OUT)/measure
 	@tests/bench/run $(PROGRAM) $(OUT)/measure
 
 lint:   ## layout, analysers, includes, shell
