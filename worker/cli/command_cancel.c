@@ -66,7 +66,7 @@ static int run(const struct invocation *invocation)
 {
     struct store *store = NULL;
     struct session session;
-    int code = session_open(&session, invocation, false);
+    int code = session_open(&session, invocation, SESSION_SOME);
 
     if (code == EXIT_DONE)
         code = session_ledger(&session, false, &store);

@@ -13,24 +13,6 @@ static void add_count(struct buf *line, size_t count, const char *what)
     buf_add_format(line, ", %zu %s%s", count, what, count == 1 ? "" : "s");
 }
 
-/* A variable that is not set is an error only for the commands that need it:
- * a configuration may be checked on another machine than it is for. */
-static void warn_unset(struct session *session)
-{
-    const struct load *load = session->load;
-
-    for (size_t i = 0; i < load->stores.count; i++)
-        if (load->configs[i]->unset)
-            problems_warn(&session->problems, load->configs[i]->mark,
-                "the environment variable %s, which store %s needs, is not set",
-                load->configs[i]->unset, load->configs[i]->name);
-    for (size_t i = 0; i < load->jobs.count; i++)
-        if (load->jobs.list[i].unset)
-            problems_warn(&session->problems, load->jobs.list[i].mark,
-                "the environment variable %s, which job %s needs, is not set",
-                load->jobs.list[i].unset, load->jobs.list[i].name);
-}
-
 static void print_well(const struct load *load)
 {
     struct buf line;
@@ -47,10 +29,9 @@ static void print_well(const struct load *load)
 static int run(const struct invocation *invocation)
 {
     struct session session;
-    int code = session_open(&session, invocation, false);
+    int code = session_open(&session, invocation, SESSION_ALL);
 
     if (code == EXIT_DONE) {
-        warn_unset(&session);
         problems_print(&session.problems, stderr);
         print_well(session.load);
         if (invocation->values[OPTION_ONLINE])
@@ -69,9 +50,11 @@ const struct command command_check = {
     .name = "check",
     .arguments = "[--online]",
     .summary = "says whether the configuration is right",
-    .details = "Every mistake with its place, and exit code 78. With --online "
-               "also which right is\nmissing on which table or queue, and "
-               "whether the clock is off; nothing is written.\n",
+    .details =
+        "Every mistake with its place, and exit code 78. All variables of "
+        "the environment that\nit names must be set. With --online "
+        "also which right is missing on which table or\nqueue, and "
+        "whether the clock is off; nothing is written.\n",
     .options = OPTIONS,
     .run = run,
 };

@@ -103,28 +103,37 @@ static enum tw_err get_known(void *context, struct attempt *attempt)
 }
 
 /* An id that has succeeded with the same arguments: nothing is left to do. */
-static int end_known(struct session *session, struct store *store,
+static int end_known(const struct known *known, struct slice args_json,
+    const struct err *refused)
+{
+    char time[TEXT_TIME_MAX];
+
+    if (!message_args_same(known->run.args, args_json))
+        return say_usage("%s", refused->text);
+    if (known->run.state != LEDGER_SUCCEEDED)
+        return say_failed(TW_CONFLICT, refused);
+    printf("%.*s\n", SLICE_ARG(known->id));
+    say("run %.*s succeeded at %s: nothing is left to do", SLICE_ARG(known->id),
+        say_time(known->run.finished_ticks, time));
+    return EXIT_DONE;
+}
+
+static int look_at_known(struct session *session, struct store *store,
     const struct control_enqueue *what, const struct err *refused)
 {
     struct known known = {
         .store = store, .job = slice_of(what->job->name), .id = what->id};
-    char time[TEXT_TIME_MAX];
     struct buf args;
     struct err err;
-    int code = EXIT_DONE;
+    int code;
 
     ledger_run_init(&known.run);
     buf_init(&args, SIZE_MAX / 2);
     message_args_json(&what->args, &args);
-    if (session_call(session, store, get_known, &known, true, &err) == TW_OK &&
-        known.run.state == LEDGER_SUCCEEDED &&
-        message_args_same(known.run.args, buf_slice(&args))) {
-        printf("%.*s\n", SLICE_ARG(what->id));
-        say("run %.*s succeeded at %s: nothing is left to do",
-            SLICE_ARG(what->id), say_time(known.run.finished_ticks, time));
-    } else {
+    if (session_call(session, store, get_known, &known, true, &err) == TW_OK)
+        code = end_known(&known, buf_slice(&args), refused);
+    else
         code = say_failed(TW_CONFLICT, refused);
-    }
     buf_done(&args);
     ledger_run_done(&known.run);
     return code;
@@ -138,9 +147,9 @@ static int enqueue(struct session *session, struct store *store,
     enum tw_err code = control_enqueue(store, what, id, &err);
 
     if (code == TW_CONFLICT && what->id.len > 0)
-        return end_known(session, store, what, &err);
+        return look_at_known(session, store, what, &err);
     if (code != TW_OK) {
-        err_prefix(&err, "store %s", store->name);
+        session_explain(store, code, &err);
         return say_failed(code, &err);
     }
     printf("%s\n", id);
@@ -156,7 +165,7 @@ static int run(const struct invocation *invocation)
     int code;
 
     arena_init(&arena);
-    code = session_open(&session, invocation, false);
+    code = session_open(&session, invocation, SESSION_SOME);
     if (code == EXIT_DONE)
         code = read_request(&session, invocation, &arena, &what);
     if (code == EXIT_DONE)

@@ -77,14 +77,19 @@ struct import {
 
 /* ---- lines that are wrong ---- */
 
+/* The one that ends the import is said last of all. */
 static void wrong(struct import *import, uint64_t number, const char *what)
 {
-    err_fail(&import->last_error, TW_INVALID, "%s:%" PRIu64 ": %s",
-        import->path, number, what);
-    say("%s", import->last_error.text);
+    struct err err;
+
+    err_fail(
+        &err, TW_INVALID, "%s:%" PRIu64 ": %s", import->path, number, what);
+    if (import->skip_errors || import->failed)
+        say("%s", err.text);
+    if (!import->failed)
+        import->last_error = err;
+    import->failed = !import->skip_errors;
     import->wrong++;
-    if (!import->skip_errors)
-        import->failed = true;
 }
 
 static uint64_t hash_keys(struct slice partition_key, struct slice row_key)
@@ -479,6 +484,11 @@ static int carry(struct import *import)
         return end_failed(import);
     if (code == TW_OK)
         say_sums(import);
+    if (code == TW_INVALID) { /* the file */
+        import->last_error = err;
+        say("%s", err.text);
+        return EXIT_FAILED;
+    }
     return code == TW_OK ? EXIT_DONE
                          : transfer_failed(&import->transfer, code, &err);
 }

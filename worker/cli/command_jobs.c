@@ -47,7 +47,7 @@ static int show(struct session *session, const struct invocation *invocation)
 static int run(const struct invocation *invocation)
 {
     struct session session;
-    int code = session_open(&session, invocation, false);
+    int code = session_open(&session, invocation, SESSION_SOME);
 
     if (code == EXIT_DONE)
         code = show(&session, invocation);

@@ -135,6 +135,11 @@ static int act_on_one(struct poison *poison, const char *id)
     code = runs_find(&poison->session, poison->store, id, &run, &err);
     if (code != TW_OK) {
         exit_code = say_failed(code, &err);
+    } else if (slice_is(run.job, RUNS_IMPORT)) {
+        say("%s is an import, not a job: `tableward import ... --id %s` goes "
+            "on with it",
+            id, id);
+        exit_code = EXIT_FAILED;
     } else if (!is_poisoned(&run)) {
         say("run %s is neither failed nor poisoned: it is %s", id,
             ledger_state_name(run.state));
@@ -156,7 +161,8 @@ static int act_on_all(struct poison *poison)
     enum tw_err code;
 
     buf_init(&filter, 4096);
-    buf_add_text(&filter, "(State eq 'failed' or State eq 'poisoned')");
+    buf_add_text(&filter, "(State eq 'failed' or State eq 'poisoned')"
+                          " and PartitionKey ne '" RUNS_IMPORT "'");
     if (queue) {
         buf_add_text(&filter, " and Queue eq ");
         filter_add_literal(&filter, slice_of(queue));
@@ -222,7 +228,7 @@ static int run(const struct invocation *invocation)
     struct poison poison = {.invocation = invocation};
     const char *queue = invocation->values[OPTION_QUEUE];
     const struct setup_queue *served;
-    int code = session_open(&poison.session, invocation, false);
+    int code = session_open(&poison.session, invocation, SESSION_SOME);
 
     if (code == EXIT_DONE)
         code = read_action(&poison);

@@ -198,8 +198,8 @@ static int end_refused(
         say("%s", err->text);
         return EXIT_CONFIG_78;
     default:
-        err_prefix(err, "store %s",
-            session->load->stores.names[session->load->setup.store]);
+        session_explain(
+            session->load->open[session->load->setup.store], code, err);
         return say_failed(code, err);
     }
 }
@@ -261,7 +261,7 @@ static int run(const struct invocation *invocation)
     int code;
 
     arena_init(&arena);
-    code = session_open(&session, invocation, false);
+    code = session_open(&session, invocation, SESSION_SOME);
     if (code == EXIT_DONE)
         code = read_request(&session, invocation, &arena, &request);
     if (code == EXIT_DONE)

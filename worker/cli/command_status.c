@@ -318,7 +318,7 @@ static int run(const struct invocation *invocation)
 {
     struct session session;
     struct query query = {.invocation = invocation, .session = &session};
-    int code = session_open(&session, invocation, false);
+    int code = session_open(&session, invocation, SESSION_SOME);
 
     if (code == EXIT_DONE)
         code = read_query(&query);

@@ -2,7 +2,6 @@
 /* `tableward worker [--drain]`: the service. */
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "worker/base/log.h"
@@ -30,13 +29,6 @@ struct service {
 };
 
 /* ---- what a worker needs: its own store and those of all jobs ---- */
-
-static void want_all(struct load *load, struct problems *problems)
-{
-    load_want_store(load, load->setup.store, problems);
-    for (size_t i = 0; i < load->jobs.count; i++)
-        load_want_job(load, &load->jobs.list[i], problems);
-}
 
 static enum tw_err open_all(
     struct load *load, size_t *ret_store, struct err *err)
@@ -71,14 +63,11 @@ static struct load *read_again(
     struct load *load = NULL;
     size_t store;
 
-    if (load_read(path, &load, problems, err) != TW_OK)
+    if (load_read(path, LOAD_WORKER, &load, problems, err) != TW_OK)
         return NULL;
     if (load->setup.store >= load->stores.count)
         err_fail(err, TW_INVALID, "no store is named for the worker");
-    else
-        want_all(load, problems);
-    if (load->setup.store < load->stores.count && problems->errors == 0 &&
-        open_all(load, &store, err) == TW_OK)
+    else if (open_all(load, &store, err) == TW_OK)
         return load;
     load_free(load);
     return NULL;
@@ -151,18 +140,14 @@ static int read_configuration(
     struct service *service, const struct invocation *invocation)
 {
     struct session *session = &service->session;
-    int code = session_open(session, invocation, false);
+    int code = session_open(session, invocation, SESSION_WORKER);
 
     if (code != EXIT_DONE)
         return code;
     if (session->load->setup.store >= session->load->stores.count)
         return say_no_store();
     service->config = load_find(invocation->values[OPTION_CONFIG]);
-    want_all(session->load, &session->problems);
-    if (session->problems.errors == 0)
-        return EXIT_DONE;
-    problems_print(&session->problems, stderr);
-    return EXIT_CONFIG_78;
+    return EXIT_DONE;
 }
 
 /* A folder that cannot be written, or a full disk, is an outage like any
@@ -222,11 +207,15 @@ static void show_consumer(struct service *service, struct consumer *consumer)
 
 static int end_of_drain(const struct consumer_result *result)
 {
-    if (result->failed + result->poisoned == 0)
+    int64_t bad = result->failed + result->poisoned;
+
+    if (bad == 0)
         return EXIT_DONE;
-    say("%" PRId64 " failed, %" PRId64 " poisoned: `tableward poison list` "
-        "says why",
-        result->failed, result->poisoned);
+    if (bad > 1)
+        say("%" PRId64 " runs failed, %" PRId64
+            " were poisoned: `tableward poison list` says why; the last:",
+            result->failed, result->poisoned);
+    say("%s", result->err.text);
     return EXIT_FAILED;
 }
 

@@ -96,7 +96,7 @@ static enum tw_err read_more(struct lines *lines, struct err *err)
             lines->fd, lines->buffer + lines->end, lines->room - lines->end);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        return err_fail(err, TW_FULL, "%s cannot be read: %s", lines->path,
+        return err_fail(err, TW_INVALID, "%s cannot be read: %s", lines->path,
             strerror(errno));
     lines->at_end = got == 0;
     lines->end += (size_t)got;

@@ -23,8 +23,8 @@ void lines_close(struct lines *lines); /* NULL: nothing */
 /*
  * lines_next: the next line, without its newline; borrowed until the next
  * call. *ret_end (then *ret is not set): there is none. TW_TOO_LARGE: longer
- * than LINES_MAX_BYTES; the next call gives the line after it. TW_FULL: it
- * cannot be read.
+ * than LINES_MAX_BYTES; the next call gives the line after it. TW_INVALID:
+ * it cannot be read.
  */
 TW_MUST_USE enum tw_err lines_next(
     struct lines *lines, struct slice *ret, bool *ret_end, struct err *err);

@@ -140,6 +140,8 @@ static void make_room(struct load *load, size_t count)
     load->configs =
         arena_alloc(&load->arena, (count + 1) * sizeof(*load->configs));
     load->open = arena_alloc(&load->arena, (count + 1) * sizeof(*load->open));
+    load->wanted =
+        arena_alloc(&load->arena, (count + 1) * sizeof(*load->wanted));
     load->stores.names = names;
     load->stores.stores = load->open;
 }
@@ -245,7 +247,21 @@ static struct load *new_load(void)
     return load;
 }
 
-enum tw_err load_read(const char *path, struct load **ret,
+/* Also where other things are wrong: every mistake is said in one go. */
+static void want_used(
+    struct load *load, enum load_use use, struct problems *problems)
+{
+    if (use == LOAD_SOME)
+        return;
+    if (load->setup.store < load->stores.count)
+        load_want_store(load, load->setup.store, problems);
+    for (size_t i = 0; i < load->jobs.count; i++)
+        load_want_job(load, &load->jobs.list[i], problems);
+    for (size_t i = 0; i < load->stores.count && use == LOAD_ALL; i++)
+        load_want_store(load, i, problems);
+}
+
+enum tw_err load_read(const char *path, enum load_use use, struct load **ret,
     struct problems *problems, struct err *err)
 {
     struct load *load = new_load();
@@ -263,8 +279,10 @@ enum tw_err load_read(const char *path, struct load **ret,
     load->folder = base_folder(path, &load->arena);
     all = arena_copy(&load->arena, buf_slice(&text));
     tree = yaml_read(path, all, &load->arena, problems);
-    if (tree)
+    if (tree) {
         load_tree(load, tree, problems);
+        want_used(load, use, problems);
+    }
     if (problems->errors > errors)
         code = err_fail(err, TW_INVALID, "the configuration %s is wrong", path);
     else
@@ -343,10 +361,12 @@ void load_want_store(struct load *load, size_t store, struct problems *problems)
 {
     const struct store_config *config = load->configs[store];
 
-    if (config->unset)
-        problems_add(problems, config->mark,
-            "store %s needs the environment variable %s, which is not set",
-            config->name, config->unset);
+    if (!config || !config->unset || load->wanted[store])
+        return;
+    load->wanted[store] = true;
+    problems_add(problems, config->mark,
+        "store %s needs the environment variable %s, which is not set",
+        config->name, config->unset);
 }
 
 static void want(struct each_store *each, size_t store)

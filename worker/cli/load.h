@@ -24,6 +24,7 @@ struct load {
     const char *folder; /* where relative paths start */
     struct store_config **configs; /* as many as stores.count */
     struct store **open;           /* stores.stores; NULL: not opened */
+    bool *wanted; /* that a variable is not set has been said of store i */
     struct job_stores stores;
     struct jobs jobs;
     struct setup setup;
@@ -37,13 +38,20 @@ struct load {
  */
 const char *load_find(const char *named);
 
+/* For what a configuration is read. */
+enum load_use {
+    LOAD_SOME,   /* the command says later which stores and jobs it wants   */
+    LOAD_WORKER, /* wants all jobs, their stores and that of the queues     */
+    LOAD_ALL,    /* wants everything there is                               */
+};
+
 /*
- * load_read: read and check the file at path. TW_INVALID: err says why it
- * cannot be read, or problems has been added to. path is borrowed for as long
- * as problems is used. Owned; load_free().
+ * load_read: read and check the file at path; what use wants must be complete.
+ * TW_INVALID: err says why it cannot be read, or problems has been added to.
+ * path is borrowed for as long as problems is used. Owned; load_free().
  */
-TW_MUST_USE enum tw_err load_read(const char *path, struct load **ret,
-    struct problems *problems, struct err *err);
+TW_MUST_USE enum tw_err load_read(const char *path, enum load_use use,
+    struct load **ret, struct problems *problems, struct err *err);
 
 /* load_environment: no file, and one store, named `azure`, from a connection
  * string. Owned. */
@@ -53,7 +61,8 @@ struct load *load_environment(const char *connection_string);
 void load_free(struct load *load);
 
 /* load_want_store, load_want_job: add a problem for each variable of the
- * environment that is needed and not set; of a job, for its stores too. */
+ * environment that is needed and not set, once; of a job, for its stores too.
+ */
 void load_want_store(
     struct load *load, size_t store, struct problems *problems);
 void load_want_job(

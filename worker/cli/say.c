@@ -102,10 +102,10 @@ int say_output_end(int exit_code)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return exit_code;
     cause = errno;
-    say("standard output could not be written%s%s", cause ? ": " : "",
-        cause ? strerror(cause) : "");
     if (exit_code != EXIT_DONE)
         return exit_code;
+    say("standard output could not be written%s%s", cause ? ": " : "",
+        cause ? strerror(cause) : "");
     return cause == ENOSPC || cause == EDQUOT ? EXIT_STOPPED : EXIT_FAILED;
 }
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -26,11 +27,15 @@ static int no_file(bool environment)
     return EXIT_CONFIG_78;
 }
 
-static int read_file(struct session *session, const char *path)
+static int read_file(
+    struct session *session, const char *path, enum session_need need)
 {
+    enum load_use use = need == SESSION_ALL      ? LOAD_ALL
+                        : need == SESSION_WORKER ? LOAD_WORKER
+                                                 : LOAD_SOME;
     struct err err;
     enum tw_err code =
-        load_read(path, &session->load, &session->problems, &err);
+        load_read(path, use, &session->load, &session->problems, &err);
 
     if (code == TW_OK)
         return EXIT_DONE;
@@ -42,8 +47,9 @@ static int read_file(struct session *session, const char *path)
 }
 
 int session_open(struct session *session, const struct invocation *invocation,
-    bool environment)
+    enum session_need need)
 {
+    bool environment = need == SESSION_ENVIRONMENT;
     const char *path = load_find(invocation->values[OPTION_CONFIG]);
     const char *variable = getenv(ENVIRONMENT);
 
@@ -52,7 +58,7 @@ int session_open(struct session *session, const struct invocation *invocation,
     world_mutex_init(&session->mutex);
     world_cond_init(&session->cond);
     if (path)
-        return read_file(session, path);
+        return read_file(session, path, need);
     if (!environment || !variable || !*variable)
         return no_file(environment);
     session->load = load_environment(variable);
@@ -232,6 +238,18 @@ static enum tw_err attempt_call(
     return call->call(call->context, attempt);
 }
 
+void session_explain(
+    const struct store *store, enum tw_err code, struct err *err)
+{
+    bool unreached = code == TW_BUSY || code == TW_UNKNOWN;
+    struct err why = *err;
+
+    err_fail(err, code, "store %s: %s%s", store->name, why.text,
+        unreached && strcmp(store->traits.kind, "azure") == 0
+            ? "; check the address in its configuration, and the network"
+            : "");
+}
+
 enum tw_err session_call(struct session *session, struct store *store,
     enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
     bool repeatable, struct err *err)
@@ -250,7 +268,7 @@ enum tw_err session_call(struct session *session, struct store *store,
 
     if (code != TW_OK) {
         *err = wrapped.task.last.err;
-        err_prefix(err, "store %s", store->name);
+        session_explain(store, code, err);
     }
     return code;
 }

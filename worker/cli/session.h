@@ -36,13 +36,21 @@ struct session {
     struct world_cond cond; /* for session_wait(): stopped has changed */
 };
 
+/* How much of a configuration a command needs. */
+enum session_need {
+    SESSION_SOME,        /* some stores and jobs, asked for below           */
+    SESSION_ENVIRONMENT, /* one store: where there is no file,
+                            $AZURE_STORAGE_CONNECTION_STRING is enough      */
+    SESSION_WORKER,      /* what a worker needs                             */
+    SESSION_ALL,         /* everything                                      */
+};
+
 /*
  * session_open: read the configuration; everything wrong with it is said
- * (78). environment: where there is no file, $AZURE_STORAGE_CONNECTION_STRING
- * is enough. session_close() also after a failure.
+ * (78). session_close() also after a failure.
  */
 int session_open(struct session *session, const struct invocation *invocation,
-    bool environment);
+    enum session_need need);
 void session_close(struct session *session);
 
 /* session_job: the job of that name; 64 with the nearest one. */
@@ -79,9 +87,14 @@ int session_open_failed(
  */
 void session_lanes(struct session *session);
 
+/* session_explain: err of an outcome, with the store's name and, where it
+ * could not be reached, what to check. */
+void session_explain(
+    const struct store *store, enum tw_err code, struct err *err);
+
 /*
  * session_call: call(context, attempt) through the lanes, with their retries
- * (repeatable: also after an unknown outcome). err has the store's name.
+ * (repeatable: also after an unknown outcome). err is explained.
  */
 TW_MUST_USE enum tw_err session_call(struct session *session,
     struct store *store,

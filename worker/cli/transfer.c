@@ -79,7 +79,7 @@ int transfer_open(struct transfer *transfer,
 
     *transfer = (struct transfer){.invocation = invocation};
     arena_init(&transfer->arena);
-    code = session_open(&transfer->session, invocation, true);
+    code = session_open(&transfer->session, invocation, SESSION_ENVIRONMENT);
     if (code == EXIT_DONE)
         code = read_table(transfer);
     if (code == EXIT_DONE)
@@ -120,7 +120,7 @@ int transfer_failed(
 {
     if (atomic_load(&transfer->session.stopped))
         return session_stopped();
-    err_prefix(err, "store %s", transfer->store->name);
+    session_explain(transfer->store, code, err);
     return say_failed(code, err);
 }
 

@@ -58,7 +58,7 @@ struct claim {
     char queue[64];
     char message_id[QUEUE_ID_MAX];
     char pop_receipt[QUEUE_RECEIPT_MAX];
-    char *text;                  /* its body, for the poison queue. Owned */
+    char *text; /* its body, for the poison queue. Owned */
     size_t text_len;
     int64_t message_deadline_ms; /* WORLD_NEVER without a message */
 

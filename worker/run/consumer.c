@@ -92,6 +92,8 @@ static void count_end(
         result->failed++;
     if (report->result.state == LEDGER_POISONED)
         result->poisoned++;
+    if (report->result.state != LEDGER_SUCCEEDED)
+        result->err = report->result.err;
 }
 
 static void take_report(void *context, const struct slots_report *report)

@@ -39,6 +39,7 @@ struct consumer_options {
 struct consumer_result {
     int64_t succeeded, failed, poisoned; /* runs and messages of this worker */
     bool stopped;                        /* consumer_stop() ended it */
+    struct err err;                      /* why the last of them failed */
 };
 
 /* consumer_new: nothing is sent yet. Owned; consumer_free after run. */
