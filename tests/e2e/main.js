@@ -19,6 +19,10 @@ const {EmbeddedStore} = require('./lib/store_embedded');
 const STORES = {azurite: AzuriteStore, embedded: EmbeddedStore};
 const AT_ONCE = Number(process.env.E2E_AT_ONCE || 3);
 
+// Suites whose leases are short want a machine that is not busy with seeding
+// somebody else's 12,000 blogs: they come in a phase of their own.
+const PHASES = [1, 2, 3];
+
 // suites: [{name, store, body}] of all scenario files that are asked for.
 function suites(words, long) {
   const folder = path.join(__dirname, 'scenarios');
@@ -59,7 +63,9 @@ async function main() {
     if (process.env.E2E_TIMES) console.log(`    (${store} ${name}: ${seconds} s)`);
   };
   try {
-    await each(suites(words, long), AT_ONCE, play);
+    const all = suites(words, long);
+    for (const phase of PHASES)
+      await each(all.filter((s) => (s.phase || 1) === phase), AT_ONCE, play);
   } finally {
     await azurite.stop();
     if (!process.env.KEEP) fs.rmSync(work, {recursive: true, force: true});

@@ -8,6 +8,7 @@ const fs = require('fs');
 const path = require('path');
 const jobs = require('../lib/jobs');
 const {connection_string} = require('../lib/azurite');
+const {until} = require('../lib/wait');
 
 const JOB = `
   delete-channel:
@@ -181,8 +182,9 @@ async function unreachable(suite) {
     ['nobody answers', connection_string(account, azurite.key, 1, 1)],
     ['a wrong key', connection_string(
         account, other, azurite.table_port, azurite.queue_port)],
-    ['a wrong account', connection_string(
-        'nobody', azurite.key, azurite.table_port, azurite.queue_port)],
+    ['a name that does not resolve', 'DefaultEndpointsProtocol=https;' +
+        `AccountName=nobody;AccountKey=${azurite.key};` +
+        'EndpointSuffix=storage.invalid'],
   ];
   for (const [what, STORAGE] of cases)
     await suite.judge(`unreachable: ${what}`, async () => {
@@ -200,7 +202,8 @@ async function unreachable(suite) {
       });
 }
 
-// Goal: a folder that cannot be written is said, exit 69.
+// Goal: a folder that cannot be written is said with its name: a command ends
+// with 69, the worker stays and tries again.
 async function unwritable(suite) {
   await suite.open({jobs: {'delete-channel': jobs.flat}});
   await suite.judge('a data directory that cannot be written', async () => {
@@ -210,11 +213,15 @@ async function unwritable(suite) {
       stores: {main: {embedded: path.join(file, 't.db')}},
       jobs: {'delete-channel': jobs.flat},
     }, 'unwritable.yaml')];
-    for (const args of [['count', 'Blogs'], ['worker', '--drain']]) {
-      const {code, log} = await suite.program.run([...options, ...args]);
-      assert.strictEqual(code, 69, log);
-      assert.match(log, /not-a-folder/);
-    }
+    const count = await suite.program.run([...options, 'count', 'Blogs']);
+    assert.strictEqual(count.code, 69, count.log);
+    assert.match(count.log, /not-a-folder/);
+    const worker = suite.program.start([...options, 'worker']);
+    await until('the worker says so',
+        () => /not-a-folder.*trying again/.test(worker.log));
+    worker.kill('SIGTERM');
+    const {code} = await suite.program.end(worker, 20000);
+    assert.strictEqual(code, 0, worker.log);
   });
 }
 

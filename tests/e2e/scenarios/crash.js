@@ -221,23 +221,23 @@ async function after_the_parent(suite) {
 const AZURITE = ['azurite'];
 module.exports = [
   {
-    name: 'kill sweep', stores: AZURITE, seconds: 150,
+    name: 'kill sweep', stores: AZURITE, phase: 3, seconds: 150,
     body: (suite) => sweep(suite, 30),
   },
   {
-    name: 'kill sweep of 100', stores: AZURITE, seconds: 500, long: true,
+    name: 'kill sweep of 100', stores: AZURITE, phase: 3, long: true, seconds: 500,
     body: (suite) => sweep(suite, 100),
   },
   {
-    name: 'crash at a request', stores: AZURITE, seconds: 60,
-    body: (suite) => every_request(suite, 6),
+    name: 'crash at a request', stores: AZURITE, phase: 3, seconds: 60,
+    body: (suite) => every_request(suite, 7),
   },
   {
-    name: 'crash at every request', stores: AZURITE, seconds: 400, long: true,
+    name: 'crash at every request', stores: AZURITE, phase: 3, long: true, seconds: 400,
     body: (suite) => every_request(suite, 1),
   },
   {
-    name: 'crash after the parent', stores: AZURITE, seconds: 10,
+    name: 'crash after the parent', stores: AZURITE, phase: 2, seconds: 10,
     body: after_the_parent,
   },
 ];

@@ -34,6 +34,7 @@ async function outlast(suite, workers) {
       assert.strictEqual(end.code, 0, tail(worker.log));
     }
     const run = await suite.ended(id, 'succeeded');
+    if (process.env.DBG) require('fs').writeFileSync('/tmp/dbg.log', crew.map((w) => w.log).join('\n=====\n'));
     const took_ms = new Date(run.FinishedAt) - new Date(run.StartedAt);
     assert.ok(took_ms > 3 * VISIBILITY_S * 1000, `only ${took_ms} ms`);
     assert.strictEqual(run.Attempt, 1);
@@ -124,13 +125,17 @@ async function let_go(suite) {
 const AZURITE = ['azurite'];
 module.exports = [
   {
-    name: 'outlast with one worker', stores: AZURITE, seconds: 15,
+    name: 'outlast with one worker', stores: AZURITE, phase: 2, seconds: 15,
     body: (suite) => outlast(suite, 1),
   },
   {
-    name: 'outlast with two workers', stores: AZURITE, seconds: 15,
+    name: 'outlast with two workers', stores: AZURITE, phase: 2, seconds: 15,
     body: (suite) => outlast(suite, 2),
   },
-  {name: 'asleep', stores: AZURITE, seconds: 20, body: asleep},
-  {name: 'let go', stores: AZURITE, seconds: 10, body: let_go},
+  {
+    name: 'asleep', stores: AZURITE, phase: 2, seconds: 20, body: asleep,
+  },
+  {
+    name: 'let go', stores: AZURITE, phase: 2, seconds: 10, body: let_go,
+  },
 ];
