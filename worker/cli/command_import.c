@@ -35,7 +35,7 @@
 #define PLACES (2 * STRETCH_MAX)
 
 /* With --id: how often the ledger is told. */
-#define SAVE_MS 5000
+#define SAVE_MS 1000
 
 enum on_conflict {
     CONFLICT_FAIL,
@@ -417,6 +417,9 @@ static void end_ledger(struct import *import, int exit_code)
     if (!import->with_ledger || !import->ledger.stored)
         return;
     fill_counts(import, &counts);
+    flow_free(import->flow);
+    import->flow = NULL;
+    session_again(&import->transfer.session);
     if (import_ledger_end(&import->ledger, &counts, state,
             exit_code == EXIT_FAILED ? import->last_error.text : "",
             &err) != TW_OK)
@@ -519,7 +522,8 @@ static int perform(struct import *import)
     bool done = false;
     int code;
 
-    if (lines_open(import->path, &import->lines, &err) != TW_OK) {
+    if (lines_open(import->path, &import->transfer.session.stopped,
+            &import->lines, &err) != TW_OK) {
         say("%s", err.text);
         return EXIT_FAILED;
     }

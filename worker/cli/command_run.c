@@ -88,10 +88,10 @@ static bool is_yes(void)
            strcmp(answer, "yes") == 0;
 }
 
-/* A job that deletes or overwrites is asked for. *ret_yes: go on. */
-static int ask(const struct request *request, bool yes, bool *ret_yes)
+/* A job that deletes or overwrites is asked for. Anything but EXIT_DONE: it is
+ * not to be. */
+static int ask(const struct request *request, bool yes)
 {
-    *ret_yes = true;
     if (yes || !request->job->kind->destructive)
         return EXIT_DONE;
     if (isatty(STDIN_FILENO) != 1)
@@ -100,10 +100,10 @@ static int ask(const struct request *request, bool yes, bool *ret_yes)
                          "would do)",
             request->job->name);
     show_plan(request);
-    *ret_yes = is_yes();
-    if (!*ret_yes)
-        say("nothing was done");
-    return EXIT_DONE;
+    if (is_yes())
+        return EXIT_DONE;
+    say("nothing was done");
+    return EXIT_STOPPED;
 }
 
 /* ---- the run ---- */
@@ -235,7 +235,6 @@ static int run_or_try(struct session *session,
     const struct invocation *invocation, const struct request *request)
 {
     struct store *store;
-    bool yes;
     int code;
 
     if (invocation->values[OPTION_DRY_RUN]) {
@@ -244,10 +243,9 @@ static int run_or_try(struct session *session,
                    ? dry_run(session, request->job, &request->args)
                    : code;
     }
-    code = ask(request, invocation->values[OPTION_YES] != NULL, &yes);
-    if (code != EXIT_DONE || !yes)
-        return code;
-    code = session_want_job(session, request->job);
+    code = ask(request, invocation->values[OPTION_YES] != NULL);
+    if (code == EXIT_DONE)
+        code = session_want_job(session, request->job);
     if (code == EXIT_DONE)
         code = session_ledger(session, true, &store);
     return code == EXIT_DONE ? perform(session, request) : code;

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,9 +13,14 @@
 
 #define READ_BYTES ((size_t)64 * 1024)
 
+/* How often a wait for a pipe looks whether it is to end. */
+#define LOOK_MS 200
+
 struct lines {
     const char *path; /* for messages; borrowed */
     int fd;
+    const _Atomic bool *stopped;
+    bool waits;   /* a pipe or a terminal: more may come at any time */
     int64_t size; /* of a regular file; else 0 */
     _Atomic int64_t taken;
 
@@ -27,7 +32,8 @@ struct lines {
     uint64_t number;
 };
 
-enum tw_err lines_open(const char *path, struct lines **ret, struct err *err)
+enum tw_err lines_open(const char *path, const _Atomic bool *stopped,
+    struct lines **ret, struct err *err)
 {
     struct lines *lines;
     struct stat stat;
@@ -40,8 +46,12 @@ enum tw_err lines_open(const char *path, struct lines **ret, struct err *err)
     lines = mem_alloc(sizeof(*lines));
     lines->path = path;
     lines->fd = fd;
-    if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode))
+    lines->stopped = stopped;
+    lines->waits = true;
+    if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode)) {
         lines->size = stat.st_size;
+        lines->waits = false;
+    }
     lines->room = READ_BYTES;
     lines->buffer = mem_alloc(lines->room);
     *ret = lines;
@@ -86,10 +96,25 @@ static void make_room(struct lines *lines)
     lines->buffer = mem_resize(lines->buffer, lines->room);
 }
 
+/* Signals are blocked, so no read is interrupted by them. */
+static enum tw_err wait_for_more(const struct lines *lines, struct err *err)
+{
+    struct pollfd poll_fd = {.fd = lines->fd, .events = POLLIN};
+
+    while (lines->waits && poll(&poll_fd, 1, LOOK_MS) == 0)
+        if (lines->stopped && atomic_load(lines->stopped))
+            return err_fail(
+                err, TW_STOPPED, "stopped while it waited for more");
+    return TW_OK;
+}
+
 static enum tw_err read_more(struct lines *lines, struct err *err)
 {
+    enum tw_err code = wait_for_more(lines, err);
     ssize_t got;
 
+    if (code != TW_OK)
+        return code;
     make_room(lines);
     do
         got = read(

@@ -3,6 +3,7 @@
 #ifndef TW_CLI_LINES_H
 #define TW_CLI_LINES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,17 +15,18 @@
 
 struct lines;
 
-/* lines_open: path, or "-" for standard input. TW_INVALID: it cannot be read;
+/* lines_open: path, or "-" for standard input. stopped (may be NULL) ends the
+ * waiting for a pipe or a terminal; borrowed. TW_INVALID: it cannot be read;
  * err says why. Owned. */
-TW_MUST_USE enum tw_err lines_open(
-    const char *path, struct lines **ret, struct err *err);
+TW_MUST_USE enum tw_err lines_open(const char *path,
+    const _Atomic bool *stopped, struct lines **ret, struct err *err);
 void lines_close(struct lines *lines); /* NULL: nothing */
 
 /*
  * lines_next: the next line, without its newline; borrowed until the next
  * call. *ret_end (then *ret is not set): there is none. TW_TOO_LARGE: longer
  * than LINES_MAX_BYTES; the next call gives the line after it. TW_INVALID:
- * it cannot be read.
+ * it cannot be read. TW_STOPPED: *stopped, while it waited.
  */
 TW_MUST_USE enum tw_err lines_next(
     struct lines *lines, struct slice *ret, bool *ret_end, struct err *err);

@@ -210,8 +210,8 @@ static void on_signal(void *context, int number)
     world_lock(&session->mutex);
     atomic_store(&session->stopped, true);
     world_wake_all(&session->cond);
-    world_unlock(&session->mutex);
     lanes_stop(session->client);
+    world_unlock(&session->mutex);
 }
 
 void session_lanes(struct session *session)
@@ -236,6 +236,16 @@ static enum tw_err attempt_call(
     struct call *call = (struct call *)task;
 
     return call->call(call->context, attempt);
+}
+
+void session_again(struct session *session)
+{
+    struct lanes_client *old = session->client;
+
+    world_lock(&session->mutex);
+    session->client = lanes_client_new(session->lanes, NULL);
+    world_unlock(&session->mutex);
+    lanes_client_free(old);
 }
 
 void session_explain(

@@ -29,7 +29,7 @@ struct session {
     struct load *load; /* NULL once it was given away */
     struct problems problems;
     struct lanes *lanes;         /* after session_lanes() */
-    struct lanes_client *client; /* its only one */
+    struct lanes_client *client; /* its only one; changed under mutex */
     struct signals *signals;
     _Atomic bool stopped; /* SIGINT or SIGTERM has come */
     struct world_mutex mutex;
@@ -86,6 +86,10 @@ int session_open_failed(
  * them from now on, and set `stopped`.
  */
 void session_lanes(struct session *session);
+
+/* session_again: a new client in place of one that was stopped, for a last
+ * word to the store; nothing may use the old one any more. */
+void session_again(struct session *session);
 
 /* session_explain: err of an outcome, with the store's name and, where it
  * could not be reached, what to check. */
