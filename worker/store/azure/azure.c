@@ -282,7 +282,7 @@ static bool shows_message(const struct call *call)
            call->answer.status != 403;
 }
 
-/* ", this machine's clock is 20 minutes off" */
+/* "; the clock here is 20 minutes fast" */
 static void add_clock(const struct call *call, struct buf *sentence)
 {
     int64_t off = call->attempt->date_ticks - world_wall_ticks();
