@@ -66,6 +66,7 @@ test:   ## unit, conformance and end-to-end tests; installs what they need
 	@CC='$(CC)' tests/deps build test
 	@$(MAKE) --no-print-directory all unit-build
 	@tests/with-azurite $(MAKE) --no-print-directory unit
+	@TABLEWARD=$(PROGRAM) tests/with-azurite tests/readme
 	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
 
 check: test   ## the same as test

@@ -72,9 +72,9 @@ struct kind {
     void *(*load)(const struct yaml_node *node, struct job_loader *loader);
 
     /*
-     * accept: may a run have these arguments? Looks at nothing but them, sends
-     * nothing. Not TW_OK: a run could never succeed (a forbidden key); err says
-     * why. Asked before a run is put into the ledger.
+     * accept (NULL: all): may a run have these arguments? Looks at nothing but
+     * them, sends nothing. Not TW_OK: a run could never succeed (a forbidden
+     * key); err says why. Asked before a run is put into the ledger.
      */
     enum tw_err (*accept)(
         const struct job *job, const struct run_args *args, struct err *err);
