@@ -67,6 +67,7 @@ test:   ## unit, conformance and end-to-end tests; installs what they need
 	@$(MAKE) --no-print-directory all unit-build
 	@tests/with-azurite $(MAKE) --no-print-directory unit
 	@TABLEWARD=$(PROGRAM) tests/with-azurite tests/readme
+	@tests/cli.sh $(PROGRAM)
 	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
 
 check: test   ## the same as test

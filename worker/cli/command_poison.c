@@ -228,10 +228,11 @@ static int run(const struct invocation *invocation)
     struct poison poison = {.invocation = invocation};
     const char *queue = invocation->values[OPTION_QUEUE];
     const struct setup_queue *served;
-    int code = session_open(&poison.session, invocation, SESSION_SOME);
+    int code = read_action(&poison);
 
-    if (code == EXIT_DONE)
-        code = read_action(&poison);
+    if (code != EXIT_DONE)
+        return code;
+    code = session_open(&poison.session, invocation, SESSION_SOME);
     if (code == EXIT_DONE && queue)
         code = session_queue(&poison.session, queue, &served);
     if (code == EXIT_DONE)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread that waits for signals. SIGUSR1, sent to it alone, ends it. */
+/*
+ * The thread that waits for signals. SIGUSR1 from ourselves ends it: it is the
+ * only one that does not block it but waits for it.
+ */
 #include "worker/cli/signals.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -54,7 +56,7 @@ struct signals *signals_start(
     sigaddset(&signals->set, SIGTERM);
     sigaddset(&signals->set, SIGHUP);
     sigaddset(&signals->set, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &signals->set, NULL);
+    sigprocmask(SIG_BLOCK, &signals->set, NULL);
     world_start(&signals->thread, "signals", wait_for_signals, signals);
     return signals;
 }
@@ -64,7 +66,7 @@ void signals_stop(struct signals *signals)
     if (!signals)
         return;
     atomic_store(&signals->stop, true);
-    pthread_kill(signals->thread.real, SIGUSR1);
+    kill(getpid(), SIGUSR1);
     world_join(&signals->thread);
     mem_free(signals);
 }

@@ -79,13 +79,15 @@ int transfer_open(struct transfer *transfer,
 
     *transfer = (struct transfer){.invocation = invocation};
     arena_init(&transfer->arena);
-    code = session_open(&transfer->session, invocation, SESSION_ENVIRONMENT);
-    if (code == EXIT_DONE)
-        code = read_table(transfer);
+    code = read_table(transfer);
     if (code == EXIT_DONE)
         code = read_filter(transfer);
     if (code == EXIT_DONE)
         code = read_select(transfer);
+    if (code != EXIT_DONE)
+        return code;
+    transfer->opened = true;
+    code = session_open(&transfer->session, invocation, SESSION_ENVIRONMENT);
     if (code == EXIT_DONE)
         code = session_store(
             &transfer->session, invocation, may_create, &transfer->store);
@@ -98,7 +100,8 @@ int transfer_open(struct transfer *transfer,
 
 void transfer_close(struct transfer *transfer)
 {
-    session_close(&transfer->session);
+    if (transfer->opened)
+        session_close(&transfer->session);
     arena_done(&transfer->arena);
 }
 

@@ -17,6 +17,7 @@ struct store;
 struct transfer {
     const struct invocation *invocation;
     struct session session;
+    bool opened; /* the session */
     struct arena arena;
     struct store *store; /* NULL: its file is not there */
     const char *table;

@@ -1,0 +1,445 @@
+#!/bin/sh
+# What a person may type: exit codes, messages and results of every command, on
+# an embedded store in a folder of its own.
+#
+#   tests/cli.sh [PROGRAM]   from the root of the tree; default build/tableward
+set -u
+program=$(readlink -f "${1:-${TABLEWARD:-build/tableward}}") || exit 1
+dir=$(mktemp -d "${TMPDIR:-/tmp}/tableward-cli.XXXXXX") || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+cd "$dir" || exit 1
+unset AZURE_STORAGE_CONNECTION_STRING TABLEWARD_CONFIG STATE_DIRECTORY \
+    CREDENTIALS_DIRECTORY NOTIFY_SOCKET
+failed=0 passed=0
+
+fail() {
+    echo "cli: $*" >&2
+    sed 's/^/    out: /' out >&2
+    sed 's/^/    err: /' err >&2
+    failed=$((failed + 1))
+}
+
+# run EXIT ARGUMENT ...: the command must end so; out and err are kept.
+run() {
+    wanted=$1
+    shift
+    timeout 60 "$program" "$@" >out 2>err </dev/null
+    code=$?
+    last=$*
+    if [ "$code" -eq "$wanted" ]; then
+        passed=$((passed + 1))
+    else
+        fail "'$last' ended with $code, not $wanted"
+    fi
+}
+
+# says PATTERN, prints PATTERN: of the last command's errors and results.
+says() { grep -Eq -- "$1" err || fail "'$last' does not say: $1"; }
+prints() { grep -Eq -- "$1" out || fail "'$last' does not print: $1"; }
+silent() { [ ! -s out ] || fail "'$last' prints something"; }
+last_says() {
+    tail -n 1 err | grep -Eq -- "$1" || fail "'$last' does not end with: $1"
+}
+
+blogs() { # blogs CHANNEL COUNT
+    i=0
+    while [ "$i" -lt "$2" ]; do
+        echo "{\"PartitionKey\":\"$1\",\"RowKey\":\"b$i\",\"Views@odata.type\":\"Edm.Int64\",\"Views\":\"$i\"}"
+        i=$((i + 1))
+    done
+}
+
+usage_is_64_and_names_the_nearest() {
+    run 64
+    says 'command is missing'
+    run 64 satus
+    says "unknown command 'satus', did you mean 'status'"
+    run 64 count Blogs --strore main
+    says "did you mean '--store'"
+    run 64 count Blogs --drain
+    says "count has no option '--drain'"
+    run 64 worker --drain=yes
+    says 'takes no value'
+    run 64 count Blogs --filter
+    says '--filter wants a value'
+    run 64 count
+    says 'wants TABLE'
+    run 64 jobs a b
+    says "'b'"
+    run 64 help wrker
+    says "did you mean 'worker'"
+    run 64 version --log-level loud
+    says 'debug'
+    run 64 poison lst
+    says "did you mean 'list'"
+    run 64 poison show
+    says 'wants ID'
+}
+
+help_is_everywhere() {
+    run 0 --help
+    prints 'Exit codes'
+    run 0 -h worker
+    prints '--drain'
+    run 0 import --help
+    prints '--on-conflict'
+    run 0 help export
+    prints '--select'
+    run 0 --version
+    prints '^tableward [0-9]'
+    run 0 version
+    prints '^tableward [0-9]'
+}
+
+no_configuration_is_78() {
+    run 78 status
+    says 'no configuration'
+    silent
+    run 78 check --config nowhere.yaml
+    says 'nowhere.yaml cannot be read: No such file'
+    run 78 check --config /
+    says 'Is a directory'
+}
+
+init_writes_what_works() {
+    run 0 init
+    run 1 init
+    says 'is there already'
+    run 0 check
+    prints 'is right'
+    run 0 check --online
+    prints 'not there yet'
+    [ ! -e tableward.db ] || fail "check makes the file of the store"
+    run 0 status --json
+    prints '^\[\]$'
+    [ ! -e tableward.db ] || fail "status makes the file of the store"
+    run 0 jobs
+    prints '^delete-channel channel='
+    run 0 jobs delete-channel
+    prints 'Blogs'
+    run 64 jobs delete-chanel
+    says "did you mean 'delete-channel'"
+}
+
+every_mistake_is_said_at_once() {
+    cat >wrong.yaml <<'YAML'
+stores:
+  main: {embedded: t.db, colour: red}
+  cloud:
+    azure: {connection_string: "${NOT_SET_ANYWHERE}"}
+worker: {slts: 4}
+jobs:
+  a: {kind: cascade-delte}
+YAML
+    run 78 check --config wrong.yaml
+    silent
+    says '^wrong.yaml:1:1: .*default_store'
+    says '^wrong.yaml:2:[0-9]+: .*colour'
+    says '^wrong.yaml:4:[0-9]+: .*NOT_SET_ANYWHERE'
+    says "^wrong.yaml:5:[0-9]+: .*'slots'"
+    says "^wrong.yaml:7:[0-9]+: .*'cascade-delete'"
+}
+
+an_unset_variable_counts_where_it_is_needed() {
+    cat >unset.yaml <<'YAML'
+default_store: main
+stores:
+  main: {embedded: t.db}
+  cloud:
+    azure: {connection_string: "${NOT_SET_ANYWHERE}"}
+YAML
+    run 0 status --config unset.yaml
+    run 78 count Blogs --store cloud --config unset.yaml
+    says '^unset.yaml:5:[0-9]+: .*NOT_SET_ANYWHERE'
+    run 78 check --config unset.yaml
+    run 64 count Blogs --store clod --config unset.yaml
+    says "did you mean 'cloud'"
+}
+
+import_and_export_are_inverse() {
+    { blogs a 150 && blogs b 50; } >blogs.jsonl
+    run 0 import Blogs blogs.jsonl
+    run 0 import Blogs blogs.jsonl
+    run 0 count Blogs
+    prints '^200$'
+    run 0 count Blogs --filter 'Views ge 100L'
+    prints '^50$'
+    run 64 count Blogs --filter 'Views ge'
+    says 'column'
+    run 1 count Blog
+    says "did you mean 'Blogs'"
+    run 0 export Blogs all.jsonl
+    silent
+    sort blogs.jsonl >wanted
+    sort all.jsonl | cmp -s - wanted || fail "export is not what was imported"
+    run 0 export Blogs --select Views --filter "RowKey eq 'b7'"
+    prints '^\{"PartitionKey":"a","RowKey":"b7","Views@odata.type":"Edm.Int64","Views":"7"\}$'
+    "$program" export Blogs - 2>err | "$program" import Copy - 2>err ||
+        fail "export does not go into import by a pipe"
+    run 0 count Copy
+    prints '^200$'
+    find . -name '*.part' | grep -q . && fail "export leaves its part behind"
+}
+
+every_type_comes_back_as_it_was() {
+    cat >types.jsonl <<'JSON'
+{"PartitionKey":"a'b","RowKey":"","B@odata.type":"Edm.Binary","B":"AAEC","T":true,"D@odata.type":"Edm.DateTime","D":"2024-02-29T23:59:59.1234567Z","F@odata.type":"Edm.Double","F":1.0,"N@odata.type":"Edm.Double","N":"NaN","G@odata.type":"Edm.Guid","G":"00000000-0000-0000-0000-000000000001","I":-5,"L@odata.type":"Edm.Int64","L":"-9223372036854775808","S":"","U":"😀\u0001"}
+JSON
+    run 0 import Types types.jsonl
+    run 0 export Types types2.jsonl
+    cmp -s types.jsonl types2.jsonl || fail "types changed: $(cat types2.jsonl)"
+}
+
+import_says_which_line() {
+    printf '%s\n' '{"PartitionKey":"a","RowKey":"1","X":1}' 'no' '' \
+        '{"PartitionKey":"a/b","RowKey":"1"}' '{"PartitionKey":"a"}' \
+        '{"PartitionKey":"a","RowKey":"2","odata.etag":"W/x","Timestamp":"2020-01-01T00:00:00Z"}' \
+        >bad.jsonl
+    run 1 import Bad bad.jsonl
+    last_says '^tableward: bad.jsonl:2: '
+    run 0 import Bad bad.jsonl --on-error skip
+    says 'bad.jsonl:4: .*PartitionKey'
+    says 'bad.jsonl:5: .*RowKey'
+    says '3 lines were passed over'
+    run 0 count Bad
+    prints '^2$'
+    run 1 import Bad nowhere.jsonl
+    says 'nowhere.jsonl cannot be read'
+    run 64 import Bad bad.jsonl --on-conflict ovewrite
+}
+
+import_meets_what_is_there() {
+    echo '{"PartitionKey":"p","RowKey":"r","A":1,"B":1}' >one.jsonl
+    echo '{"PartitionKey":"p","RowKey":"r","B":2}' >two.jsonl
+    run 0 import Meet one.jsonl
+    run 1 import Meet two.jsonl
+    last_says '^tableward: two.jsonl:1: .*different'
+    run 0 import Meet two.jsonl --on-conflict skip
+    says '1 were there'
+    run 0 import Meet two.jsonl --on-conflict merge
+    run 0 export Meet
+    prints '"A":1,"B":2'
+    run 0 import Meet two.jsonl --on-conflict replace
+    run 0 export Meet
+    prints '^\{"PartitionKey":"p","RowKey":"r","B":2\}$'
+    # The last line of a key is the one that counts.
+    cat one.jsonl two.jsonl one.jsonl >three.jsonl
+    run 0 import Meet three.jsonl --on-conflict replace
+    run 0 export Meet
+    prints '"A":1,"B":1'
+}
+
+import_with_an_id_happens_once() {
+    run 0 import Once blogs.jsonl --id once
+    run 0 import Once blogs.jsonl --id once
+    says 'succeeded before'
+    run 64 import Once bad.jsonl --id once
+    run 0 status once
+    prints '^state +succeeded'
+    printf '%s\n' '{"PartitionKey":"a","RowKey":"x"}' 'no' >half.jsonl
+    run 1 import Half half.jsonl --id half
+    run 0 status half
+    prints '^state +failed'
+    prints 'half.jsonl:2'
+    echo '{"PartitionKey":"a","RowKey":"x"}' >half.jsonl
+    run 0 import Half half.jsonl --id half
+    run 0 status half
+    prints '^state +succeeded'
+}
+
+what_cannot_be_written_is_noticed() {
+    "$program" export Blogs >/dev/full 2>err </dev/null
+    [ $? -eq 75 ] || fail "a full standard output is not noticed"
+    "$program" version >/dev/full 2>err
+    [ $? -eq 75 ] || fail "version does not notice a full standard output"
+    run 75 export Blogs /dev/full
+    run 1 export Blogs nowhere/blogs.jsonl
+}
+
+tables_of_the_job() {
+    : >none.jsonl
+    for table in Blogs Comments BlogsByMonth Subscriptions; do
+        run 0 import "$table" none.jsonl
+    done
+    for channel in a b c; do
+        echo "{\"PartitionKey\":\"$channel\",\"RowKey\":\"\"}"
+    done >channels.jsonl
+    run 0 import Channels channels.jsonl
+    sed 's/settle: 5s/settle: 0s/' tableward.yaml >now.yaml
+    mv now.yaml tableward.yaml
+}
+
+arguments_are_checked() {
+    run 64 enqueue delete-chanel channel=a
+    says "did you mean 'delete-channel'"
+    run 64 enqueue delete-channel
+    says 'channel'
+    run 64 enqueue delete-channel chanel=a
+    says "did you mean 'channel'"
+    run 64 enqueue delete-channel a
+    says 'NAME=VALUE'
+    run 64 enqueue delete-channel channel=
+    run 64 enqueue delete-channel channel=a/b
+    run 64 enqueue delete-channel channel=a channel=b
+    run 64 enqueue delete-channel channel=a --delay soon
+    run 64 enqueue delete-channel channel=a --queue tablewrd
+    says "did you mean 'tableward'"
+    run 64 enqueue delete-channel channel=a --id mine
+    says 'bound'
+    run 64 enqueue delete-channel channel=a --queue tableward --id .x
+    run 64 run delete-channel channel=a --yes --id ../x
+}
+
+a_run_is_asked_for_and_happens_once() {
+    run 0 run delete-channel channel=a --dry-run
+    prints '^Blogs: 150 entities'
+    prints 'table scan'
+    prints 'nothing was written'
+    run 64 run delete-channel channel=a
+    says '--yes'
+    run 0 count Blogs
+    prints '^200$'
+    run 0 run delete-channel channel=a --yes --id first
+    [ "$(head -n 1 out)" = first ] || fail "run does not print its id first"
+    run 0 count Blogs
+    prints '^50$'
+    run 0 run delete-channel channel=a --yes --id first
+    says 'succeeded at'
+    run 64 run delete-channel channel=b --yes --id first
+    says 'other arguments'
+    run 0 enqueue delete-channel channel=a --queue tableward --id first
+    says 'succeeded at'
+    run 64 enqueue delete-channel channel=b --queue tableward --id first
+}
+
+a_message_is_worked_on() {
+    run 0 enqueue delete-channel channel=b
+    id=$(cat out)
+    run 0 status --json
+    prints "\"Id\":\"$id\",\"State\":\"queued\""
+    run 0 worker --drain
+    run 0 status "$id"
+    prints '^state +succeeded'
+    run 0 status "$id" --json
+    prints '"EntitiesDeleted":51[,}]'
+    run 0 export Channels
+    prints '"PartitionKey":"c"'
+    grep -q '"PartitionKey":"b"' out && fail "the parent is still there"
+    run 0 count Blogs
+    prints '^0$'
+}
+
+a_run_is_cancelled() {
+    run 0 enqueue delete-channel channel=c --queue tableward --id gone
+    run 0 cancel gone
+    says 'stays done'
+    run 0 cancel gone
+    run 1 cancel nobody
+    says "no run 'nobody'"
+    run 0 worker --drain
+    run 0 status gone
+    prints '^state +cancelled'
+    run 0 count Channels
+    prints '^1$'
+}
+
+poison_is_shown_and_retried() {
+    sed 's/table: BlogsByMonth/table: Nowhere/' tableward.yaml >nowhere.yaml
+    run 0 enqueue delete-channel channel=c
+    id=$(cat out)
+    run 1 --config nowhere.yaml worker --drain
+    last_says 'Nowhere'
+    run 0 poison list
+    prints "$id.*Nowhere"
+    run 0 poison show "$id"
+    prints '^arguments +\{"channel":"c"\}'
+    run 0 status
+    prints "$id +failed"
+    run 0 poison retry "$id"
+    run 1 poison retry "$id"
+    run 0 worker --drain
+    run 0 count Channels
+    prints '^0$'
+    run 0 poison list
+    silent
+    run 1 run delete-channel channel=d --yes --config nowhere.yaml
+    last_says 'Nowhere'
+}
+
+a_store_that_is_not_there_is_69() {
+    secret=c2VjcmV0LXNlY3JldA==
+    end=http://127.0.0.1:9/devstoreaccount1
+    cat >down.yaml <<YAML
+stores:
+  cloud:
+    azure:
+      connection_string: "AccountName=devstoreaccount1;AccountKey=$secret;TableEndpoint=$end;QueueEndpoint=$end"
+YAML
+    run 69 count Blogs --config down.yaml
+    says 'store cloud: .*127.0.0.1.*check'
+    grep -q "$secret" out err && fail "a key is shown"
+    AZURE_STORAGE_CONNECTION_STRING="AccountName=devstoreaccount1;AccountKey=$secret;TableEndpoint=$end;QueueEndpoint=$end"
+    export AZURE_STORAGE_CONNECTION_STRING
+    mv tableward.yaml kept.yaml
+    run 69 export Blogs
+    silent
+    run 78 status
+    says 'no configuration'
+    mv kept.yaml tableward.yaml
+    unset AZURE_STORAGE_CONNECTION_STRING
+}
+
+# Waits until the file holds the pattern, at most 20 s.
+wait_for() {
+    tries=0
+    until grep -q "$1" "$2"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 200 ] || {
+            fail "the worker does not say: $1"
+            return
+        }
+        sleep 0.1
+    done
+}
+
+signals_stop_and_reload_the_worker() {
+    : >out
+    "$program" worker 2>err &
+    pid=$!
+    wait_for ready err
+    cp tableward.yaml good.yaml
+    echo 'colour: red' >>tableward.yaml
+    kill -HUP "$pid"
+    wait_for 'old one stays' err
+    grep -q "tableward.yaml:[0-9]*:1: .*colour" err ||
+        fail "a wrong configuration is refused without its mistakes"
+    cp good.yaml tableward.yaml
+    kill -HUP "$pid"
+    wait_for 'is read again' err
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends the worker with $?"
+}
+
+usage_is_64_and_names_the_nearest
+help_is_everywhere
+no_configuration_is_78
+init_writes_what_works
+every_mistake_is_said_at_once
+an_unset_variable_counts_where_it_is_needed
+import_and_export_are_inverse
+every_type_comes_back_as_it_was
+import_says_which_line
+import_meets_what_is_there
+import_with_an_id_happens_once
+what_cannot_be_written_is_noticed
+tables_of_the_job
+arguments_are_checked
+a_run_is_asked_for_and_happens_once
+a_message_is_worked_on
+a_run_is_cancelled
+poison_is_shown_and_retried
+a_store_that_is_not_there_is_69
+signals_stop_and_reload_the_worker
+echo "cli: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]
