@@ -34,7 +34,6 @@ async function outlast(suite, workers) {
       assert.strictEqual(end.code, 0, tail(worker.log));
     }
     const run = await suite.ended(id, 'succeeded');
-    if (process.env.DBG) require('fs').writeFileSync('/tmp/dbg.log', crew.map((w) => w.log).join('\n=====\n'));
     const took_ms = new Date(run.FinishedAt) - new Date(run.StartedAt);
     assert.ok(took_ms > 3 * VISIBILITY_S * 1000, `only ${took_ms} ms`);
     assert.strictEqual(run.Attempt, 1);
