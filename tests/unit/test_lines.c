@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Lines of files of any size. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "worker/base/mem.h"
+#include "worker/cli/lines.h"
+
+#define FILE_NAME "lines.txt"
+
+static struct lines *open_text(const char *text, size_t len)
+{
+    struct lines *lines;
+    struct err err;
+    FILE *file = fopen(FILE_NAME, "w");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, len, file), len);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(lines_open(FILE_NAME, NULL, &lines, &err), TW_OK);
+    return lines;
+}
+
+static void expect_line(struct lines *lines, const char *text)
+{
+    struct slice line;
+    struct err err;
+    bool end;
+
+    assert_int_equal(lines_next(lines, &line, &end, &err), TW_OK);
+    assert_false(end);
+    assert_int_equal(line.len, strlen(text));
+    assert_memory_equal(line.at, text, line.len);
+}
+
+static void expect_end(struct lines *lines)
+{
+    struct slice line;
+    struct err err;
+    bool end;
+
+    assert_int_equal(lines_next(lines, &line, &end, &err), TW_OK);
+    assert_true(end);
+}
+
+static void lines_come_one_by_one_and_are_counted(void **state)
+{
+    struct lines *lines = open_text("one\n\nthree", 10);
+
+    (void)state;
+    expect_line(lines, "one");
+    expect_line(lines, "");
+    assert_int_equal(lines_number(lines), 2);
+    assert_int_equal(lines_share(lines), 500);
+    expect_line(lines, "three");
+    assert_int_equal(lines_number(lines), 3);
+    assert_int_equal(lines_share(lines), 1000);
+    expect_end(lines);
+    expect_end(lines);
+    lines_close(lines);
+}
+
+static void an_empty_file_has_no_lines(void **state)
+{
+    struct lines *lines = open_text("", 0);
+
+    (void)state;
+    expect_end(lines);
+    lines_close(lines);
+}
+
+static void a_newline_ends_the_last_line(void **state)
+{
+    struct lines *lines = open_text("one\n", 4);
+
+    (void)state;
+    expect_line(lines, "one");
+    expect_end(lines);
+    lines_close(lines);
+}
+
+/* Longer than a read, and so across several of them. */
+static void lines_may_be_longer_than_what_is_read_at_once(void **state)
+{
+    const size_t len = 300000;
+    char *text = mem_alloc(2 * len + 3);
+    struct lines *lines;
+
+    (void)state;
+    memset(text, 'a', len);
+    text[len] = '\n';
+    memset(text + len + 1, 'b', len);
+    text[2 * len + 1] = '\n';
+    lines = open_text(text, 2 * len + 2);
+    text[len] = text[2 * len + 1] = '\0';
+    expect_line(lines, text);
+    expect_line(lines, text + len + 1);
+    expect_end(lines);
+    lines_close(lines);
+    mem_free(text);
+}
+
+static void a_line_that_is_too_long_is_passed_over(void **state)
+{
+    const size_t len = 3 * (size_t)LINES_MAX_BYTES;
+    char *text = mem_alloc(len + 6);
+    struct lines *lines;
+    struct slice line;
+    struct err err;
+    bool end;
+
+    (void)state;
+    memset(text, 'a', len);
+    memcpy(text + len, "\nnext", 5);
+    lines = open_text(text, len + 5);
+    assert_int_equal(lines_next(lines, &line, &end, &err), TW_TOO_LARGE);
+    assert_int_equal(lines_number(lines), 1);
+    expect_line(lines, "next");
+    assert_int_equal(lines_number(lines), 2);
+    expect_end(lines);
+    lines_close(lines);
+    mem_free(text);
+}
+
+static void the_longest_line_fits(void **state)
+{
+    char *text = mem_alloc((size_t)LINES_MAX_BYTES + 2);
+    struct lines *lines;
+
+    (void)state;
+    memset(text, 'a', LINES_MAX_BYTES);
+    text[LINES_MAX_BYTES] = '\n';
+    lines = open_text(text, (size_t)LINES_MAX_BYTES + 1);
+    text[LINES_MAX_BYTES] = '\0';
+    expect_line(lines, text);
+    expect_end(lines);
+    lines_close(lines);
+    mem_free(text);
+}
+
+static void a_file_that_is_not_there_is_said(void **state)
+{
+    struct lines *lines;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        lines_open("nowhere/at.all", NULL, &lines, &err), TW_INVALID);
+    assert_string_equal(err.text,
+        "nowhere/at.all cannot be read: No such file or directory");
+}
+
+static void waiting_for_a_pipe_ends_when_stopped(void **state)
+{
+    _Atomic bool stopped = true;
+    struct lines *lines;
+    struct slice line;
+    struct err err;
+    char path[64];
+    int ends[2];
+    bool end;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    snprintf(path, sizeof(path), "/dev/fd/%d", ends[0]);
+    assert_int_equal(lines_open(path, &stopped, &lines, &err), TW_OK);
+    assert_int_equal(lines_share(lines), -1);
+    assert_int_equal(write(ends[1], "one\ntw", 6), 6);
+    expect_line(lines, "one");
+    assert_int_equal(lines_next(lines, &line, &end, &err), TW_STOPPED);
+    lines_close(lines);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lines_come_one_by_one_and_are_counted),
+        TEST(an_empty_file_has_no_lines),
+        TEST(a_newline_ends_the_last_line),
+        TEST(lines_may_be_longer_than_what_is_read_at_once),
+        TEST(a_line_that_is_too_long_is_passed_over),
+        TEST(the_longest_line_fits),
+        TEST(a_file_that_is_not_there_is_said),
+        TEST(waiting_for_a_pipe_ends_when_stopped),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* A whole configuration file: what is read, what is wanted, where it is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "worker/cli/load.h"
+#include "worker/store/store.h"
+
+#define FILE_NAME "t.yaml"
+
+#define JOBS                                                                   \
+    "jobs:\n"                                                                  \
+    "  here:\n"                                                                \
+    "    kind: cascade-delete\n"                                               \
+    "    args: [channel]\n"                                                    \
+    "    parent: {table: Channels, partition_key: '{channel}', row_key: '',"   \
+    " tombstone: {Deleted: true}}\n"                                           \
+    "    children: [{table: Blogs, partition_key: '{channel}'}]\n"             \
+    "  there:\n"                                                               \
+    "    kind: cascade-delete\n"                                               \
+    "    args: [channel]\n"                                                    \
+    "    parent: {table: Channels, partition_key: '{channel}', row_key: '',"   \
+    " tombstone: {Deleted: true}}\n"                                           \
+    "    children: [{store: cloud, table: Blogs, partition_key: "              \
+    "'{channel}'}]\n"
+
+#define STORES                                                                 \
+    "default_store: main\n"                                                    \
+    "stores:\n"                                                                \
+    "  main: {embedded: t.db}\n"                                               \
+    "  cloud: {azure: {connection_string: '${NOT_SET_HERE}'}}\n"
+
+struct fixture {
+    struct load *load;
+    struct problems problems;
+    struct err err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+    unsetenv("STATE_DIRECTORY");
+    unsetenv("NOT_SET_HERE");
+    unsetenv("TABLEWARD_CONFIG");
+    problems_init(&fixture->problems);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    load_free(fixture->load);
+    problems_done(&fixture->problems);
+    free(fixture);
+    (void)unlink(FILE_NAME);
+    (void)unlink("tableward.yaml");
+    return 0;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static enum tw_err read_text(
+    struct fixture *fixture, enum load_use use, const char *text)
+{
+    write_file(FILE_NAME, text);
+    return load_read(
+        FILE_NAME, use, &fixture->load, &fixture->problems, &fixture->err);
+}
+
+/* One of the problems is at line and holds text. */
+static void expect_problem(
+    const struct fixture *fixture, unsigned line, const char *text)
+{
+    for (size_t i = 0; i < fixture->problems.count; i++)
+        if (fixture->problems.list[i].mark.line == line &&
+            strstr(fixture->problems.list[i].text, text))
+            return;
+    problems_print(&fixture->problems, stderr);
+    fail_msg("no problem in line %u says '%s'", line, text);
+}
+
+/* ---- the file ---- */
+
+static void the_named_file_comes_before_all_others(void **state)
+{
+    (void)state;
+    write_file("tableward.yaml", "");
+    assert_string_equal(load_find(NULL), "tableward.yaml");
+    setenv("TABLEWARD_CONFIG", "other.yaml", 1);
+    assert_string_equal(load_find(NULL), "other.yaml");
+    assert_string_equal(load_find("named.yaml"), "named.yaml");
+    setenv("TABLEWARD_CONFIG", "", 1);
+    assert_string_equal(load_find(NULL), "tableward.yaml");
+}
+
+static void a_file_that_cannot_be_read_is_one_sentence(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(
+        load_read("nowhere.yaml", LOAD_SOME, &f->load, &f->problems, &f->err),
+        TW_INVALID);
+    assert_string_equal(f->err.text, "the configuration nowhere.yaml cannot "
+                                     "be read: No such file or directory");
+    assert_int_equal(f->problems.errors, 0);
+    assert_int_equal(
+        load_read("/", LOAD_SOME, &f->load, &f->problems, &f->err), TW_INVALID);
+    assert_non_null(strstr(f->err.text, "Is a directory"));
+}
+
+static void a_file_larger_than_a_configuration_is_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    write_file(FILE_NAME, "# large\n");
+    assert_int_equal(truncate(FILE_NAME, 64 * 1024 * 1024), 0);
+    assert_int_equal(
+        load_read(FILE_NAME, LOAD_SOME, &f->load, &f->problems, &f->err),
+        TW_INVALID);
+    assert_non_null(strstr(f->err.text, "larger than 1 MiB"));
+}
+
+static void relative_paths_start_at_the_files_folder(void **state)
+{
+    struct fixture *f = *state;
+    char here[4096], wanted[5000];
+
+    assert_non_null(getcwd(here, sizeof(here)));
+    assert_int_equal(
+        read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
+    snprintf(wanted, sizeof(wanted), "%s/t.db", here);
+    assert_string_equal(f->load->configs[0]->path.at, wanted);
+    assert_string_equal(f->load->folder, here);
+}
+
+static void relative_paths_start_at_the_state_directory(void **state)
+{
+    struct fixture *f = *state;
+
+    setenv("STATE_DIRECTORY", "/var/lib/one:/var/lib/two", 1);
+    assert_int_equal(
+        read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
+    assert_string_equal(f->load->configs[0]->path.at, "/var/lib/one/t.db");
+}
+
+/* ---- the whole ---- */
+
+static void all_parts_are_read(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(
+        read_text(f, LOAD_SOME, STORES "worker: {slots: 2}\n" JOBS), TW_OK);
+    assert_int_equal(f->load->stores.count, 2);
+    assert_string_equal(f->load->stores.names[1], "cloud");
+    assert_int_equal(f->load->stores.by_default, 0);
+    assert_int_equal(f->load->setup.store, 0);
+    assert_int_equal(f->load->setup.slots, 2);
+    assert_int_equal(f->load->jobs.count, 2);
+    assert_null(f->load->open[0]);
+}
+
+static void the_only_store_is_the_default_one(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(
+        read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
+    assert_int_equal(f->load->stores.by_default, 0);
+}
+
+static void every_mistake_is_told_in_one_go(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(read_text(f, LOAD_ALL,
+                         "default_store: man\n"
+                         "stores:\n"
+                         "  main: {embedded: t.db, colour: red}\n"
+                         "  cloud: {azure: {connection_string: "
+                         "'${NOT_SET_HERE}'}}\n"
+                         "  'a b': {embedded: x}\n"
+                         "worker: {slts: 4}\n"
+                         "jobs: {a: {kind: cascade-delte}}\n"
+                         "wat: 1\n"),
+        TW_INVALID);
+    expect_problem(f, 1, "'main'");
+    expect_problem(f, 3, "colour");
+    expect_problem(f, 4, "NOT_SET_HERE");
+    expect_problem(f, 5, "store's name");
+    expect_problem(f, 6, "'slots'");
+    expect_problem(f, 7, "'cascade-delete'");
+    expect_problem(f, 8, "wat");
+    assert_null(f->load);
+}
+
+static void several_stores_want_a_default(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(read_text(f, LOAD_SOME,
+                         "stores:\n  a: {embedded: a.db}\n"
+                         "  b: {embedded: b.db}\n"),
+        TW_INVALID);
+    expect_problem(f, 1, "default_store is missing");
+}
+
+static void a_configuration_without_stores_is_wrong(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(read_text(f, LOAD_SOME, ""), TW_INVALID);
+    expect_problem(f, 1, "stores");
+    problems_done(&f->problems);
+    problems_init(&f->problems);
+    assert_int_equal(read_text(f, LOAD_SOME, "stores: {}\n"), TW_INVALID);
+    expect_problem(f, 1, "stores");
+}
+
+/* ---- what is wanted ---- */
+
+static void a_variable_counts_where_it_is_wanted(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(read_text(f, LOAD_SOME, STORES JOBS), TW_OK);
+    load_want_store(f->load, 0, &f->problems);
+    load_want_job(f->load, &f->load->jobs.list[0], &f->problems);
+    assert_int_equal(f->problems.errors, 0);
+    load_want_job(f->load, &f->load->jobs.list[1], &f->problems);
+    assert_int_equal(f->problems.errors, 1);
+    expect_problem(f, 4, "store cloud needs the environment variable "
+                         "NOT_SET_HERE");
+    load_want_store(f->load, 1, &f->problems);
+    assert_int_equal(f->problems.errors, 1);
+}
+
+static void a_worker_wants_the_stores_of_all_jobs(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(read_text(f, LOAD_WORKER, STORES), TW_OK);
+    load_free(f->load);
+    f->load = NULL;
+    assert_int_equal(read_text(f, LOAD_WORKER, STORES JOBS), TW_INVALID);
+    expect_problem(f, 4, "NOT_SET_HERE");
+}
+
+static void an_embedded_file_is_made_only_where_it_may(void **state)
+{
+    struct fixture *f = *state;
+
+    (void)unlink("t.db");
+    assert_int_equal(
+        read_text(f, LOAD_SOME, "stores: {main: {embedded: t.db}}\n"), TW_OK);
+    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_NOT_FOUND);
+    assert_int_equal(access("t.db", F_OK), -1);
+    assert_int_equal(load_store(f->load, 0, true, &f->err), TW_OK);
+    assert_int_equal(access("t.db", F_OK), 0);
+    assert_non_null(f->load->open[0]);
+    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_OK);
+}
+
+static void a_connection_string_is_a_configuration(void **state)
+{
+    struct fixture *f = *state;
+
+    f->load = load_environment("UseDevelopmentStorage=true");
+    assert_int_equal(f->load->stores.count, 1);
+    assert_int_equal(f->load->stores.by_default, 0);
+    assert_int_equal(load_store(f->load, 0, false, &f->err), TW_OK);
+    assert_string_equal(f->load->open[0]->traits.kind, "azure");
+}
+
+static void the_last_reference_frees_everything(void **state)
+{
+    struct fixture *f = *state;
+    struct definition *definition;
+
+    assert_int_equal(read_text(f, LOAD_WORKER, STORES), TW_OK);
+    assert_int_equal(load_store(f->load, 0, true, &f->err), TW_OK);
+    definition = load_definition(f->load);
+    f->load = NULL;
+    assert_non_null(definition_store(definition));
+    definition_hold(definition);
+    definition_drop(definition);
+    assert_string_equal(definition_store(definition)->name, "main");
+    definition_drop(definition); /* what is left is a leak, and found as one */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_named_file_comes_before_all_others),
+        TEST(a_file_that_cannot_be_read_is_one_sentence),
+        TEST(a_file_larger_than_a_configuration_is_refused),
+        TEST(relative_paths_start_at_the_files_folder),
+        TEST(relative_paths_start_at_the_state_directory),
+        TEST(all_parts_are_read),
+        TEST(the_only_store_is_the_default_one),
+        TEST(every_mistake_is_told_in_one_go),
+        TEST(several_stores_want_a_default),
+        TEST(a_configuration_without_stores_is_wrong),
+        TEST(a_variable_counts_where_it_is_wanted),
+        TEST(a_worker_wants_the_stores_of_all_jobs),
+        TEST(an_embedded_file_is_made_only_where_it_may),
+        TEST(a_connection_string_is_a_configuration),
+        TEST(the_last_reference_frees_everything),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
