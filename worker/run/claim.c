@@ -32,6 +32,7 @@ static void note_clock(struct claim *claim, const struct attempt *attempt)
         return;
     claim->date_ticks = attempt->date_ticks;
     claim->date_sent_ms = attempt->sent_ms;
+    claim->date_answered_ms = world_boot_ms() + 1; /* it was rounded down */
 }
 
 int64_t claim_now(const struct claim *claim)
@@ -39,7 +40,7 @@ int64_t claim_now(const struct claim *claim)
     if (claim->date_ticks == 0)
         return world_wall_ticks();
     return claim->date_ticks +
-           (world_boot_ms() - claim->date_sent_ms) * TICKS_PER_MS;
+           (world_boot_ms() - claim->date_answered_ms) * TICKS_PER_MS;
 }
 
 int64_t claim_boot_ms(const struct claim *claim, int64_t ticks)

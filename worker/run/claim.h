@@ -67,7 +67,9 @@ struct claim {
     int64_t ledger_deadline_ms;
     bool took_over; /* from an attempt that did not let go in order */
 
-    int64_t date_ticks, date_sent_ms; /* newest sight of the service's clock */
+    /* The newest sight of the service's clock: the request that brought it
+     * was sent, and answered, then. */
+    int64_t date_ticks, date_sent_ms, date_answered_ms;
 
     struct fence fence;  /* the run's requests: the earlier deadline */
     struct fence own;    /* the claim's own: may start until the deadline of
@@ -152,7 +154,7 @@ void claim_delete_message(struct claim *claim);
 enum tw_err claim_put_copy(struct claim *claim, struct slice queue,
     struct slice text, struct err *err);
 
-/* claim_now: the service's clock as far as it is known, in ticks. */
+/* claim_now: the service's clock at least, in ticks. */
 int64_t claim_now(const struct claim *claim);
 
 /* claim_boot_ms: when the service's clock will be at ticks, on ours. */
