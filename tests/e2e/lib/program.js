@@ -43,6 +43,9 @@ class Program {
       child.once('error', reject);
       child.once('close', (code, signal) => {
         this.children.delete(child);
+        if (process.env.E2E_LOGS && words.includes('worker'))
+          fs.writeFileSync(path.join(process.env.E2E_LOGS,
+              `${path.basename(this.folder)}-${child.pid}.log`), running.log);
         running.over = true;
         resolve({code, signal});
       });
