@@ -31,8 +31,7 @@ static int run_line(char *const *words)
     return command_main(argc, argv);
 }
 
-#define RUN(...)                                                               \
-    run_line((char *const[]){__VA_ARGS__, NULL})
+#define RUN(...) run_line((char *const[]){__VA_ARGS__, NULL})
 
 #define WORD(text) ((char[]){text})
 
@@ -92,8 +91,8 @@ static void options_may_stand_anywhere(void **state)
     assert_int_equal(
         RUN(WORD("--log-level"), WORD("warn"), WORD("version")), EXIT_DONE);
     assert_int_equal(RUN(WORD("version"), WORD("--log-level=warn")), EXIT_DONE);
-    assert_int_equal(RUN(WORD("help"), WORD("--log-format"), WORD("json"),
-                         WORD("worker")),
+    assert_int_equal(
+        RUN(WORD("help"), WORD("--log-format"), WORD("json"), WORD("worker")),
         EXIT_DONE);
     assert_int_equal(RUN(WORD("version"), WORD("--log-level=loud")), 64);
     assert_int_equal(RUN(WORD("version"), WORD("--log-format=xml")), 64);
@@ -120,7 +119,8 @@ static void what_is_wrong_on_the_line_is_64(void **state)
     assert_int_equal(RUN(WORD("worker"), WORD("--drain=1")), 64);
     assert_int_equal(RUN(WORD("count")), 64);
     assert_int_equal(RUN(WORD("count"), WORD("No_Table")), 64);
-    assert_int_equal(RUN(WORD("export"), WORD("T1x"), WORD("a"), WORD("b")), 64);
+    assert_int_equal(
+        RUN(WORD("export"), WORD("T1x"), WORD("a"), WORD("b")), 64);
 }
 
 /* ---- what is said ---- */

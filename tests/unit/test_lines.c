@@ -154,8 +154,8 @@ static void a_file_that_is_not_there_is_said(void **state)
     (void)state;
     assert_int_equal(
         lines_open("nowhere/at.all", NULL, &lines, &err), TW_INVALID);
-    assert_string_equal(err.text,
-        "nowhere/at.all cannot be read: No such file or directory");
+    assert_string_equal(
+        err.text, "nowhere/at.all cannot be read: No such file or directory");
 }
 
 static void waiting_for_a_pipe_ends_when_stopped(void **state)

@@ -248,8 +248,9 @@ static void a_variable_counts_where_it_is_wanted(void **state)
     assert_int_equal(f->problems.errors, 0);
     load_want_job(f->load, &f->load->jobs.list[1], &f->problems);
     assert_int_equal(f->problems.errors, 1);
-    expect_problem(f, 4, "store cloud needs the environment variable "
-                         "NOT_SET_HERE");
+    expect_problem(f, 4,
+        "store cloud needs the environment variable "
+        "NOT_SET_HERE");
     load_want_store(f->load, 1, &f->problems);
     assert_int_equal(f->problems.errors, 1);
 }

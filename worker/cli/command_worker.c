@@ -219,16 +219,15 @@ static int end_of_drain(const struct consumer_result *result)
     return EXIT_FAILED;
 }
 
-static int end_of_service(enum tw_err code, const struct err *err,
-    const struct consumer_result *result, bool drain)
+static int end_of_service(
+    const struct definition *definition, enum tw_err code, struct err *err)
 {
     if (code == TW_INVALID) {
         say("%s", err->text);
         return EXIT_CONFIG_78;
     }
-    if (code != TW_OK)
-        return say_failed(code, err);
-    return drain && !result->stopped ? end_of_drain(result) : EXIT_DONE;
+    session_explain(definition_store(definition), code, err);
+    return say_failed(code, err);
 }
 
 static int serve(struct service *service, bool drain)
@@ -240,19 +239,26 @@ static int serve(struct service *service, bool drain)
         .context = service,
     };
     struct consumer_result result = {.succeeded = 0};
+    struct definition *definition = load_definition(service->session.load);
     struct consumer *consumer;
     enum tw_err code;
     struct err err;
+    int exit_code = EXIT_DONE;
 
-    options.definition = load_definition(service->session.load);
     service->session.load = NULL;
+    options.definition = definition_hold(definition);
     consumer = consumer_new(&options);
     show_consumer(service, consumer);
     code = consumer_run(consumer, &result, &err);
     signals_stop(service->signals);
     service->signals = NULL;
     consumer_free(consumer);
-    return end_of_service(code, &err, &result, drain);
+    if (code != TW_OK)
+        exit_code = end_of_service(definition, code, &err);
+    else if (drain && !result.stopped)
+        exit_code = end_of_drain(&result);
+    definition_drop(definition);
+    return exit_code;
 }
 
 static int run(const struct invocation *invocation)

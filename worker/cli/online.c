@@ -132,10 +132,10 @@ static void report_failed(struct online *online, enum tw_err code,
     const char *right, const struct probe *probe, const struct err *err)
 {
     if (code == TW_REFUSED)
-        say("%s: the right to %s %s is missing", err->text, right,
-            probe->name[0] ? probe->name : "tables");
+        say("the right to %s %s is missing: %s", right,
+            probe->name[0] ? probe->name : "tables", err->text);
     else
-        say("%s%s%s", probe->name, probe->name[0] ? ": " : "", err->text);
+        say("%s", err->text);
     online->exit_code = EXIT_UNREACHABLE;
 }
 
