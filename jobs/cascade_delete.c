@@ -188,6 +188,12 @@ static void save(
 
 /* ---- the parent ---- */
 
+/* The service's clock by now, never ahead of it. */
+static int64_t service_ticks(const struct cascade_run *c)
+{
+    return c->began_ticks + (world_boot_ms() - c->read_ms) * TICKS_PER_MS;
+}
+
 enum holder {
     HOLDER_NONE,  /* there is no parent                              */
     HOLDER_US,    /* it carries this run's tombstone                 */
@@ -293,14 +299,21 @@ static enum tw_err is_newer(struct cascade_run *c, bool *ret)
     return TW_OK;
 }
 
-/* A write that got no answer, or one of an attempt that died, may still land:
- * the last look waits until it cannot any more. */
-static void expect_late_insert(struct cascade_run *c, int64_t now_ticks)
+/*
+ * An insert that got no answer, or one of an attempt that died, may still land:
+ * the last look waits until it cannot any more. Whoever goes on must wait too,
+ * so it is saved at once; without a path, because the time at which the pass
+ * began is not known here.
+ */
+static void expect_late_insert(struct cascade_run *c)
 {
-    int64_t until = now_ticks + LATE_WRITE_MS * TICKS_PER_MS;
+    int64_t until = service_ticks(c) + LATE_WRITE_MS * TICKS_PER_MS;
 
-    if (parent_store(c)->traits.late_writes && until > c->not_before_ticks)
-        c->not_before_ticks = until;
+    until = (until / TICKS_PER_S + 1) * TICKS_PER_S;
+    if (!parent_store(c)->traits.late_writes || until <= c->not_before_ticks)
+        return;
+    c->not_before_ticks = until;
+    save(c, NULL, false);
 }
 
 static struct walk_plan walk_plan(const struct cascade_run *c, bool whole)
@@ -313,14 +326,15 @@ static struct walk_plan walk_plan(const struct cascade_run *c, bool whole)
         .whole = whole};
 }
 
-/* refuse_above: count before anything is written. */
+/* refuse_above: count before anything is written. Once a tombstone was laid,
+ * what is left is no longer what was asked for. */
 static bool count_first(struct cascade_run *c)
 {
     struct walk_plan plan = walk_plan(c, false);
     struct job_estimate estimate;
     enum tw_err outcome;
 
-    if (c->cascade->refuse_above < 0 || c->counted)
+    if (c->cascade->refuse_above < 0 || c->counted || c->laid_ticks > 0)
         return true;
     outcome = cascade_count(&plan, c->cascade->refuse_above, &estimate, c->err);
     arena_done(&estimate.arena);
@@ -367,11 +381,10 @@ static enum tw_err write_tombstone(struct cascade_run *c, int64_t *ret_ticks)
 }
 
 /*
- * Lay the tombstone on what was just read at now_ticks. *ret_again: somebody
- * was there first, or the outcome is not known: read again.
+ * Lay the tombstone on what was just read. *ret_again: somebody was there
+ * first, or the outcome is not known: read again.
  */
-static bool lay_tombstone(
-    struct cascade_run *c, int64_t now_ticks, bool *ret_again)
+static bool lay_tombstone(struct cascade_run *c, bool *ret_again)
 {
     bool inserts = !is_here(c);
     int64_t ticks;
@@ -391,7 +404,7 @@ static bool lay_tombstone(
         return true;
     case TW_UNKNOWN:
         if (inserts)
-            expect_late_insert(c, now_ticks);
+            expect_late_insert(c);
         return true;
     case TW_CONFLICT:
         return true;
@@ -471,7 +484,7 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
     c->read_ms = world_boot_ms();
     holder = holder_of(c, &owner);
     if (c->run->took_over && (holder == HOLDER_NONE || is_bare(c)))
-        expect_late_insert(c, now_ticks);
+        expect_late_insert(c);
     c->run->took_over = false;
     if (holder == HOLDER_US) {
         if (c->laid_ticks == 0)
@@ -484,7 +497,7 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
         return false;
     if (holder == HOLDER_FREE && !may_take(c))
         return false;
-    return lay_tombstone(c, now_ticks, ret_again);
+    return lay_tombstone(c, ret_again);
 }
 
 /*
@@ -547,12 +560,6 @@ static int64_t next_look_ticks(const struct cascade_run *c)
 
     return due < c->cascade->settle_count ? due_ticks(c, due)
                                           : c->not_before_ticks;
-}
-
-/* The service's clock by now, never ahead of it. */
-static int64_t service_ticks(const struct cascade_run *c)
-{
-    return c->began_ticks + (world_boot_ms() - c->read_ms) * TICKS_PER_MS;
 }
 
 /* Let the slot go until the next look; or go on, if it is time already. */
@@ -766,7 +773,11 @@ static bool pass_ended(struct cascade_run *c, enum tw_err outcome)
     return ends_by(c, outcome);
 }
 
-/* Delete what is there; *ret_found: there was something. */
+/*
+ * Delete what is there; *ret_found: another look is to follow at once. Before
+ * the last look an entity with children stays, and is no reason to come back
+ * before the next look is due.
+ */
 static bool walk_once(struct cascade_run *c, bool *ret_found)
 {
     const struct walk_visitor visitor = {
@@ -777,7 +788,7 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
     };
     struct walk_plan plan = walk_plan(c, c->archive != NULL);
     struct walk_result result = {.failed = 0};
-    int64_t failed = 0;
+    int64_t failed, deleted;
     enum tw_err outcome;
 
     plan.from = c->from;
@@ -787,8 +798,9 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
     if (outcome == TW_OK)
         outcome = flow_drain(c->flow, c->err);
     failed = result.failed + flow_failed(c->flow);
+    deleted = flow_done(c->flow);
     end_pass(c);
-    *ret_found = result.found;
+    *ret_found = c->last_look ? result.found : deleted > 0;
     return pass_ended(c, outcome) && failed_entities(c, failed);
 }
 

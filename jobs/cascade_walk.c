@@ -271,6 +271,7 @@ static struct scan *open_scan(
     struct scan_spec spec = {
         .store = walk->plan->stores->stores[rule->store],
         .table = rule->table,
+        .run = walk->plan->run,
     };
     struct arena arena;
     struct scan *scan;
@@ -435,7 +436,9 @@ static enum tw_err visit_one(
         outcome = visit_walk(walk, visit);
     if (outcome != TW_OK)
         return outcome;
-    if (visit->bound && !below->found)
+    /* Resumed within: what was looked for before the path was written may have
+     * been bound to an older state of entity. The next look tells. */
+    if (visit->bound && !below->found && !visit->resumed)
         visits->emptied[visits->emptied_count++] = entity;
     else if (walk->visitor->met)
         walk->visitor->met(walk->visitor->context, visits->match, entity);

@@ -27,6 +27,10 @@
 #define OPEN_MAX 64
 #define OPEN_MAX_BYTES (4 * 1024 * 1024)
 
+/* A pack that has gathered for so many tickets is cut: what gathers alone must
+ * not hold back the mark, and with it what its decisions need. */
+#define OPEN_MAX_TICKETS 4096
+
 /* What the packs under way may hold together; a larger one goes alone. */
 #define UNDER_WAY_MAX_BYTES (8 * 1024 * 1024)
 
@@ -431,6 +435,22 @@ static void make_room_for_ticket(struct flow *flow)
         wait_one(flow);
 }
 
+/* Looked for now and then, which is often enough. */
+static void cut_old(struct flow *flow)
+{
+    struct pack *pack = flow->open.first;
+
+    if (flow->ticket % (OPEN_MAX_TICKETS / 4) != 0)
+        return;
+    while (pack) {
+        struct pack *next = pack->next;
+
+        if (pack->entries[0].ticket + OPEN_MAX_TICKETS < flow->ticket)
+            cut(flow, pack);
+        pack = next;
+    }
+}
+
 /* Cut what is full or too much, and send it, waiting until it may go. */
 static void send_surplus(struct flow *flow)
 {
@@ -438,6 +458,7 @@ static void send_surplus(struct flow *flow)
 
     if (newest->count == BATCH_MAX_OPERATIONS)
         cut(flow, newest);
+    cut_old(flow);
     while (flow->open.count > OPEN_MAX || flow->open.bytes > OPEN_MAX_BYTES)
         cut(flow, flow->open.last);
     send_ready(flow);

@@ -17,6 +17,7 @@
 
 #include <assert.h>
 
+#include "jobs/engine/run.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/lanes.h"
@@ -379,6 +380,10 @@ enum tw_err scan_next(
         if (scan->current->count > 0) {
             *ret = scan->current;
             return TW_OK;
+        }
+        if (scan->asked && scan->spec.run && run_stopping(scan->spec.run)) {
+            scan->failed = TW_STOPPED;
+            return err_fail(err, TW_STOPPED, "stopped");
         }
     }
     *ret = NULL;

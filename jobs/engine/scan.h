@@ -19,6 +19,7 @@
 #include "worker/store/store.h"
 
 struct lanes_client;
+struct run;
 struct scan;
 
 struct scan_spec {
@@ -31,6 +32,9 @@ struct scan_spec {
     size_t select_count;
     bool resumed; /* only entities after this key: */
     struct slice after_partition_key, after_row_key;
+    struct run *run; /* borrowed; asked between empty pages whether to stop: a
+                        filter may match nothing in a thousand of them. NULL:
+                        it goes on to the end */
 };
 
 /*
@@ -44,6 +48,7 @@ struct scan *scan_open(
  * scan_next: the next page that holds entities; borrowed until the next call.
  * *ret is NULL at the end. Any other outcome than TW_OK is the lanes' last
  * word; the scan can only be closed then. TW_NOT_FOUND: no such table.
+ * TW_STOPPED also: run_stopping(spec->run).
  */
 TW_MUST_USE enum tw_err scan_next(
     struct scan *scan, const struct page **ret, struct err *err);

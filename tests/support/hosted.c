@@ -21,6 +21,7 @@
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 #include "worker/store/embedded/embedded.h"
+#include "worker/store/fence.h"
 #include "worker/store/lanes.h"
 
 #define LANES 4
@@ -43,18 +44,30 @@ static void host_save(struct run *run, struct slice checkpoint, bool progress)
     (void)progress;
     mem_free(h->checkpoint);
     h->checkpoint = mem_text(checkpoint.at, checkpoint.len);
+    if (h->saved)
+        h->saved(h);
 }
 
 static enum tw_err host_phase(struct run *run, const char *phase,
     struct slice checkpoint, struct err *err)
 {
     struct hosted *h = run->owner;
+    enum tw_err outcome = TW_OK;
+    bool stored = true;
 
-    (void)err;
-    host_save(run, checkpoint, true);
-    mem_free(h->phase);
-    h->phase = mem_text(phase, strlen(phase));
-    return TW_OK;
+    if (h->phasing) {
+        stored = false;
+        outcome = h->phasing(h, &stored);
+    }
+    if (!fence_open(h->fence, world_boot_ms()))
+        return err_fail(err, TW_STOPPED, "the fence is shut");
+    if (stored) {
+        host_save(run, checkpoint, true);
+        mem_free(h->phase);
+        h->phase = mem_text(phase, strlen(phase));
+    }
+    return outcome == TW_OK ? TW_OK
+                            : err_fail(err, outcome, "as the test wants");
 }
 
 static enum tw_err host_is_open(struct run *run, struct slice job,
@@ -347,6 +360,7 @@ enum run_end hosted_attempt(
 
     h->epoch++;
     fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
+    h->fence = &fence;
     run = run_of(h, found, &value, &fence);
     run.checkpoint = slice_of(checkpoint);
     run.phase = slice_of(phase);
@@ -355,6 +369,7 @@ enum run_end hosted_attempt(
     h->end = found->kind->run(found, &h->stores, &run, &h->err);
     keep_result(h, &run);
     lanes_client_free(run.lanes);
+    h->fence = NULL;
     mem_free(checkpoint);
     mem_free(phase);
     return h->end;

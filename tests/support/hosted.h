@@ -17,6 +17,7 @@
 #include "worker/base/err.h"
 #include "worker/store/store.h"
 
+struct fence;
 struct lanes;
 
 struct hosted {
@@ -39,6 +40,14 @@ struct hosted {
     bool other_open;    /* what is_open() answers */
     bool took_over;
     void (*between)(struct hosted *h); /* called by every stopping() */
+    void (*saved)(struct hosted *h);   /* called by every save() */
+
+    /* phasing: what phase() answers; *ret_stored: whether it did it (false
+     * at first). NULL: done. */
+    enum tw_err (*phasing)(struct hosted *h, bool *ret_stored);
+    void *owner; /* whoever set these */
+
+    struct fence *fence; /* of the attempt under way, or NULL */
 
     /* What came of the last attempt. */
     enum run_end end;

@@ -294,6 +294,37 @@ static void many_partitions_are_cut_when_too_many_gather(void **state)
     scene_done(&scene);
 }
 
+/* One operation that gathers alone, in a partition that nothing else is in. */
+static void what_gathers_alone_does_not_hold_back_the_mark(void **state)
+{
+    enum { OTHERS = 12000 };
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 4);
+    for (unsigned i = 0; i <= OTHERS; i++) {
+        struct flow_item item = {
+            .store = &scene.faulty.store,
+            .table = "Blogs",
+            .operation = {.type = OPERATION_DELETE},
+            .decide = delete_anyway,
+        };
+        char key[16];
+
+        (void)snprintf(key, sizeof key, "%05u", i);
+        item.operation.entity.partition_key = slice_of(i == 0 ? "A" : "B");
+        item.operation.entity.row_key = slice_of(key);
+        item.operation.entity.etag = slice_of("W/\"1\"");
+        assert_int_equal(flow_add(scene.flow, &item, NULL, &err), TW_OK);
+    }
+    while (flow_low_water(scene.flow) == 0)
+        (void)lanes_wait_any(scene.run.lanes, 0);
+    assert_true(flow_low_water(scene.flow) >= 1);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    scene_done(&scene);
+}
+
 static void one_key_twice_goes_into_two_batches(void **state)
 {
     struct scene scene;
@@ -956,6 +987,7 @@ int main(void)
         cmocka_unit_test(sends_one_batch_a_started_hundred_of_each_partition),
         cmocka_unit_test(partitions_that_take_turns_still_fill_their_batches),
         cmocka_unit_test(many_partitions_are_cut_when_too_many_gather),
+        cmocka_unit_test(what_gathers_alone_does_not_hold_back_the_mark),
         cmocka_unit_test(one_key_twice_goes_into_two_batches),
         cmocka_unit_test(large_entities_are_cut_by_bytes),
         cmocka_unit_test(no_more_batches_are_under_way_than_allowed),
