@@ -466,6 +466,70 @@ static void a_retry_too_late_for_the_fence_ends_now(void **state)
     scene_done(&scene);
 }
 
+static void renew_late(void *arg)
+{
+    struct fence *fence = arg;
+    int64_t at_ms = world_boot_ms() + 300;
+    struct world_mutex mutex;
+    struct world_cond cond;
+
+    world_mutex_init(&mutex);
+    world_cond_init(&cond);
+    world_lock(&mutex);
+    while (world_wait(&cond, &mutex, at_ms))
+        continue;
+    world_unlock(&mutex);
+    world_cond_done(&cond);
+    world_mutex_done(&mutex);
+    fence_move(fence, at_ms + HOUR_MS);
+}
+
+/* A slow renewal leaves less time than a request may take: that is no reason
+ * to end the run while its lease stands. */
+static void waits_for_a_renewal_while_the_lease_stands(void **state)
+{
+    struct lanes *lanes = lanes_new(2, 0);
+    struct world_thread keeper;
+    struct lanes_client *client;
+    struct fence fence;
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    fence_init(&fence, world_boot_ms() + HOUR_MS, FENCE_REQUEST_MAX_MS);
+    fence_move(&fence, world_boot_ms() + FENCE_REQUEST_MAX_MS - 1);
+    client = lanes_client_new(lanes, &fence);
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    world_start(&keeper, "keeper", renew_late, &fence);
+    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_int_equal(job.task.tries, 1);
+    world_join(&keeper);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void nothing_starts_once_the_deadline_is_over(void **state)
+{
+    struct lanes *lanes = lanes_new(2, 0);
+    struct lanes_client *client;
+    struct fence fence;
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    fence_init(&fence, world_boot_ms() + 200, FENCE_REQUEST_MIN_MS);
+    client = lanes_client_new(lanes, &fence);
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
+    assert_int_equal(lanes_requests(client), 0);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
 static void a_task_may_be_put_off(void **state)
 {
     struct lanes *lanes = lanes_new(2, 0);
@@ -549,6 +613,8 @@ int main(void)
         cmocka_unit_test(cancelling_takes_one_task_back),
         cmocka_unit_test(nothing_starts_behind_a_shut_fence),
         cmocka_unit_test(a_retry_too_late_for_the_fence_ends_now),
+        cmocka_unit_test(waits_for_a_renewal_while_the_lease_stands),
+        cmocka_unit_test(nothing_starts_once_the_deadline_is_over),
         cmocka_unit_test(a_task_may_be_put_off),
         cmocka_unit_test(waiting_for_any_misses_none),
         cmocka_unit_test(the_ceiling_holds_entities_back),

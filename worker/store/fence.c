@@ -50,6 +50,12 @@ bool fence_open(const struct fence *fence, int64_t now_ms)
            now_ms <= deadline_ms - fence->request_ms;
 }
 
+bool fence_may_reopen(const struct fence *fence, int64_t now_ms)
+{
+    return fence && !atomic_load(&fence->shut) &&
+           now_ms < atomic_load(&fence->deadline_ms);
+}
+
 int64_t fence_timeout_ms(const struct fence *fence)
 {
     return fence ? fence->request_ms : FENCE_REQUEST_MAX_MS;

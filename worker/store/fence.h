@@ -38,6 +38,13 @@ void fence_shut(struct fence *fence);
  * whole of one. NULL is always open. */
 bool fence_open(const struct fence *fence, int64_t now_ms);
 
+/*
+ * fence_may_reopen: it is closed at now_ms only because too little time is left
+ * for a whole request; a renewal under way may open it again. Worth waiting
+ * for until the deadline itself.
+ */
+bool fence_may_reopen(const struct fence *fence, int64_t now_ms);
+
 /* fence_timeout_ms: what a request that starts now may take; for NULL
  * FENCE_REQUEST_MAX_MS. */
 int64_t fence_timeout_ms(const struct fence *fence);

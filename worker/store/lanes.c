@@ -27,6 +27,9 @@
 /* How often a wait for the ceiling looks whether the fence still stands. */
 #define SPEND_LOOK_MS 1000
 
+/* How soon a task that met a fence with too little time left asks again. */
+#define FENCE_LOOK_MS 10
+
 #define US_PER_MS 1000
 #define US_PER_S 1000000
 
@@ -255,6 +258,23 @@ static enum tw_err make_attempt(struct lanes_task *task)
     return task->attempt(task, &task->last);
 }
 
+static bool given_up(const struct lanes_task *task)
+{
+    const struct fence *fence = task->client->fence;
+
+    return task->client->stopped || task->cancelled ||
+           (fence && atomic_load(&fence->shut));
+}
+
+/* Nothing was sent, for want of time until the deadline; the lease is being
+ * renewed, so there may be more of it in a moment. That is no try. */
+static bool waits_for_fence(
+    const struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
+{
+    return outcome == TW_STOPPED && task->last.sent_ms == 0 &&
+           !given_up(task) && fence_may_reopen(task->client->fence, now_ms);
+}
+
 /*
  * An attempt has ended: the task is over, or goes back to its list with the
  * moment of its next try.
@@ -262,23 +282,28 @@ static enum tw_err make_attempt(struct lanes_task *task)
 static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
 {
     struct lanes_client *client = task->client;
-    const struct fence *fence = client->fence;
     uint64_t random;
 
+    if (waits_for_fence(task, outcome, now_ms)) {
+        task->tries--;
+        task->not_before_ms = now_ms + FENCE_LOOK_MS;
+        append(client, task);
+        return;
+    }
     if ((outcome != TW_BUSY && !(outcome == TW_UNKNOWN && task->repeatable)) ||
         task->tries >= PACE_TRIES) {
         finish(task, outcome);
         return;
     }
-    if (client->stopped || task->cancelled ||
-        (fence && atomic_load(&fence->shut))) {
+    if (given_up(task)) {
         finish_stopped(task, "stopped before it was tried again");
         return;
     }
     world_random(&random, sizeof random);
     task->not_before_ms =
         now_ms + pace_delay_ms(task->tries, random, task->last.retry_after_ms);
-    if (fence_open(fence, task->not_before_ms))
+    if (fence_open(client->fence, task->not_before_ms) ||
+        fence_may_reopen(client->fence, task->not_before_ms))
         append(client, task);
     else
         finish(task, outcome);
