@@ -239,6 +239,27 @@ static void a_drain_waits_for_what_is_hidden(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
+static bool first_succeeded(struct workbench *bench)
+{
+    return strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
+}
+
+static void a_hidden_message_is_expected_when_it_comes_back(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    /* Idle polling alone would look again after an hour. */
+    bench->setup.poll_min_ms = INT64_C(3600000);
+    bench->setup.poll_max_ms = INT64_C(3600000);
+    bench->script = waits_once;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start(&service, bench, false);
+    workbench_wait(bench, first_succeeded);
+    stop(&service);
+    assert_int_equal(bench->attempts, 2);
+}
+
 /* ---- slots ---- */
 
 static enum run_end waits_for_gate(
@@ -562,11 +583,6 @@ static bool gate_open(struct workbench *bench)
     return open;
 }
 
-static bool first_succeeded(struct workbench *bench)
-{
-    return strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
-}
-
 static void a_wrong_configuration_leaves_the_old_one(void **state)
 {
     struct workbench *bench = *state;
@@ -668,6 +684,7 @@ int main(void)
         TEST(an_id_with_other_arguments_is_poisoned),
         TEST(a_failed_run_can_be_retried_on_a_bound_queue),
         TEST(a_drain_waits_for_what_is_hidden),
+        TEST(a_hidden_message_is_expected_when_it_comes_back),
         TEST(as_many_runs_at_once_as_there_are_slots),
         TEST(a_stop_lets_go_of_everything_in_order),
         TEST(a_cancelled_run_stops_and_its_message_goes),

@@ -29,6 +29,12 @@
 /* While draining, an idle look is never further away than this. */
 #define DRAIN_POLL_MAX_MS 1000
 
+/* How many moments at which hidden messages come back are remembered. */
+#define LATER_MAX 64
+
+/* Messages are hidden for whole seconds, rounded up. */
+#define HIDE_ROUNDED_MS 1050
+
 /* When a queue is asked next. */
 struct poll {
     int64_t due_ms;
@@ -43,10 +49,11 @@ struct consumer {
     struct fence fence; /* for timeouts only: no lease bounds the consumer */
     struct work_place place;
 
-    struct poll *polls; /* one for each of the definition's queues */
-    size_t turn;        /* which queue comes first */
-    bool prepared;      /* queues and ledger are there */
-    bool ready;         /* the manager has been told */
+    struct poll *polls;    /* one for each of the definition's queues */
+    size_t turn;           /* which queue comes first */
+    int64_t next_later_ms; /* a run that waits is to go on then */
+    bool prepared;         /* queues and ledger are there */
+    bool ready;            /* the manager has been told */
     struct messages messages;
     struct orphans orphans;
     int64_t orphans_due_ms;
@@ -58,7 +65,9 @@ struct consumer {
     struct world_mutex lock; /* guards all below */
     struct world_cond changed;
     bool stopping, reloading;
-    uint64_t reports; /* of slots, so far */
+    uint64_t reports;            /* of slots, so far */
+    int64_t later_ms[LATER_MAX]; /* when runs that wait are to go on */
+    size_t later_count;
     bool work_failed; /* a slot met an outage since it was last asked */
     bool work_passed; /* a slot met none */
     struct err work_err;
@@ -96,6 +105,13 @@ static void count_end(
         result->err = report->result.err;
 }
 
+/* Lock held. A moment that finds no room is left to the usual polling. */
+static void remember_later(struct consumer *consumer, int64_t until_ms)
+{
+    if (consumer->later_count < LATER_MAX)
+        consumer->later_ms[consumer->later_count++] = until_ms;
+}
+
 static void take_report(void *context, const struct slots_report *report)
 {
     struct consumer *consumer = context;
@@ -103,6 +119,10 @@ static void take_report(void *context, const struct slots_report *report)
     world_lock(&consumer->lock);
     consumer->reports++;
     count_end(&consumer->result, report);
+    if (report->result.end == WORK_LATER) {
+        remember_later(consumer, report->result.until_ms);
+        remember_later(consumer, report->result.until_ms + HIDE_ROUNDED_MS);
+    }
     if (report->result.end == WORK_OUTAGE) {
         consumer->work_failed = true;
         consumer->work_err = report->result.err;
@@ -374,6 +394,39 @@ static void poll_queue(struct consumer *consumer, size_t index)
         outage_ends(consumer);
 }
 
+/* The earliest moment at which a run is to go on; those that have come are
+ * forgotten, *ret_come says that there were some. */
+static int64_t next_later_ms(struct consumer *consumer, bool *ret_come)
+{
+    int64_t now_ms = world_boot_ms(), next_ms = WORLD_NEVER;
+    size_t kept = 0;
+
+    world_lock(&consumer->lock);
+    for (size_t i = 0; i < consumer->later_count; i++) {
+        int64_t later_ms = consumer->later_ms[i];
+
+        if (later_ms > now_ms)
+            consumer->later_ms[kept++] = later_ms;
+        if (later_ms > now_ms && later_ms < next_ms)
+            next_ms = later_ms;
+    }
+    *ret_come = kept < consumer->later_count;
+    consumer->later_count = kept;
+    world_unlock(&consumer->lock);
+    return next_ms;
+}
+
+/* A hidden message is about to come back: begin the idle waits anew. */
+static void expect_messages(struct consumer *consumer)
+{
+    bool come;
+
+    consumer->next_later_ms = next_later_ms(consumer, &come);
+    for (size_t i = 0; come && i < consumer->definition->setup->queue_count;
+         i++)
+        consumer->polls[i] = (struct poll){0};
+}
+
 /* Ask each queue that is due, while slots are idle, one after the other. */
 static void poll_queues(struct consumer *consumer)
 {
@@ -512,6 +565,8 @@ static int64_t next_due_ms(struct consumer *consumer)
         return consumer->outage_until_ms;
     if (consumer->orphans.under_way)
         return 0;
+    if (consumer->next_later_ms < due_ms)
+        due_ms = consumer->next_later_ms;
     for (size_t i = 0; i < consumer->definition->setup->queue_count; i++)
         if (consumer->polls[i].due_ms < due_ms)
             due_ms = consumer->polls[i].due_ms;
@@ -562,6 +617,7 @@ static void serve(struct consumer *consumer)
         heed_reports(consumer);
         if (!consumer->prepared && !outage_pauses(consumer))
             see_to_preparing(consumer);
+        expect_messages(consumer);
         if (consumer->prepared)
             poll_queues(consumer);
         if (consumer->prepared)
