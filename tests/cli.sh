@@ -421,6 +421,21 @@ signals_stop_and_reload_the_worker() {
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
+# A run that waits for its second look is stopped, and taken up again.
+a_stopped_run_is_75_and_goes_on() {
+    sed 's/settle: 0s/settle: 3s/' tableward.yaml >late.yaml
+    "$program" --config late.yaml run delete-channel channel=e --yes \
+        --id stopped >out 2>err &
+    pid=$!
+    wait_for 'waits until' err
+    kill -INT "$pid"
+    wait "$pid"
+    [ $? -eq 75 ] || fail "SIGINT does not end run with 75"
+    last_says 'goes on where it was'
+    run 0 --config late.yaml run delete-channel channel=e --yes --id stopped
+    prints '^succeeded'
+}
+
 usage_is_64_and_names_the_nearest
 help_is_everywhere
 no_configuration_is_78
@@ -441,5 +456,6 @@ a_run_is_cancelled
 poison_is_shown_and_retried
 a_store_that_is_not_there_is_69
 signals_stop_and_reload_the_worker
+a_stopped_run_is_75_and_goes_on
 echo "cli: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

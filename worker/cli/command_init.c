@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,17 +15,18 @@
 #include "worker/cli/say.h"
 
 __asm__(".pushsection .rodata\n"
-        ".hidden tableward_init_begin\n"
-        ".hidden tableward_init_end\n"
-        ".global tableward_init_begin\n"
-        ".global tableward_init_end\n"
-        "tableward_init_begin:\n"
-        ".incbin \"config/tableward.yaml\"\n"
+        ".balign 8\n"
+        ".hidden tableward_init_len\n"
+        ".hidden tableward_init_text\n"
+        ".global tableward_init_len\n"
+        ".global tableward_init_text\n"
+        "tableward_init_len: .quad tableward_init_end - tableward_init_text\n"
+        "tableward_init_text: .incbin \"config/tableward.yaml\"\n"
         "tableward_init_end:\n"
         ".popsection\n");
 
-extern const char tableward_init_begin[] __attribute__((visibility("hidden")));
-extern const char tableward_init_end[] __attribute__((visibility("hidden")));
+extern const uint64_t tableward_init_len __attribute__((visibility("hidden")));
+extern const char tableward_init_text[] __attribute__((visibility("hidden")));
 
 static enum tw_err write_all(int fd, const char *at, size_t len)
 {
@@ -44,11 +46,10 @@ static enum tw_err write_all(int fd, const char *at, size_t len)
 /* A file that could not be written whole does not stay. */
 static int fill(int fd, const char *path)
 {
-    const char *begin = tableward_init_begin;
-    size_t len = (size_t)(tableward_init_end - begin);
     int cause = 0;
 
-    if (write_all(fd, begin, len) != TW_OK || fsync(fd) != 0)
+    if (write_all(fd, tableward_init_text, tableward_init_len) != TW_OK ||
+        fsync(fd) != 0)
         cause = errno;
     if (close(fd) != 0 && cause == 0)
         cause = errno;
