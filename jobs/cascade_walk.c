@@ -45,7 +45,7 @@ struct visit {
     const struct walk_level *resumed; /* plan->from's, if the walk was under
                                          this one; counts for first_rule */
     bool bound;             /* false: its rules cannot be bound, as was told */
-    struct match **matches; /* one a rule; NULL before first_rule */
+    struct match **matches; /* one a rule */
     struct scan **scans;    /* one a rule; NULL while not opened */
 };
 
@@ -66,7 +66,8 @@ struct visits {
 struct walk {
     const struct walk_plan *plan;
     const struct walk_visitor *visitor;
-    struct walk_path *path; /* where it is */
+    struct walk_path *path;                        /* where it is */
+    const struct visit *inside[CASCADE_MAX_DEPTH]; /* at work, by level */
     struct walk_result result;
     struct err *err;
 };
@@ -317,7 +318,7 @@ static enum tw_err check_prefix(const struct match *match, struct err *err)
 static enum tw_err visit_bind(struct walk *walk, struct visit *visit,
     const struct entity *entity, struct match *owner)
 {
-    for (size_t i = visit->first_rule; i < visit->rule_count; i++) {
+    for (size_t i = 0; i < visit->rule_count; i++) {
         enum tw_err outcome = match_new(walk->plan, &visit->rules[i], entity,
             owner, &visit->matches[i], walk->err);
 
@@ -494,6 +495,37 @@ static enum tw_err visit_page(struct walk *walk, struct match *match,
 
 /* ---- one rule, page by page ---- */
 
+static bool visit_claims(const struct visit *visit, const struct match *leaf,
+    const struct entity *entity)
+{
+    for (size_t i = 0; i < visit->rule_count; i++) {
+        const struct match *match = visit->matches[i];
+
+        if (match->rule->child_count > 0 &&
+            same_place(match->rule->store, match->rule->table,
+                leaf->rule->store, leaf->rule->table) &&
+            match_has(match, entity))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Is an entity that a leaf rule at level has met found by a rule with children
+ * too, there or above? Then it is left to that rule: as a leaf it would go at
+ * once, and what is under it could not be found any more.
+ */
+static bool is_claimed(const struct walk *walk, unsigned level,
+    const struct match *match, const struct entity *entity)
+{
+    if (match->rule->child_count > 0)
+        return false;
+    for (unsigned i = 0; i <= level; i++)
+        if (visit_claims(walk->inside[i], match, entity))
+            return true;
+    return false;
+}
+
 static enum tw_err walk_page(struct walk *walk, struct match *match,
     unsigned level, const struct walk_level *resumed, const struct page *page)
 {
@@ -506,7 +538,8 @@ static enum tw_err walk_page(struct walk *walk, struct match *match,
 
     walk->plan->run->counts.read += (int64_t)page->count;
     for (size_t i = 0; i < page->count; i++)
-        if (match_has(match, &page->entities[i]))
+        if (match_has(match, &page->entities[i]) &&
+            !is_claimed(walk, level, match, &page->entities[i]))
             mine[count++] = &page->entities[i];
     if (count > 0)
         here->found = true;
@@ -577,6 +610,7 @@ static enum tw_err visit_walk(struct walk *walk, struct visit *visit)
 {
     enum tw_err outcome = TW_OK;
 
+    walk->inside[visit->level] = visit;
     for (size_t i = visit->first_rule;
          i < visit->rule_count && outcome == TW_OK; i++)
         outcome = visit_rule(walk, visit, i);

@@ -1131,6 +1131,34 @@ static void blog_that_changed_between_attempts_is_looked_under_again(
     }
 }
 
+/* Both rules find the blog; as a leaf it would go at once. */
+static void leaf_that_has_children_by_another_rule_stays_for_them(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    trial_init(&t,
+        "twice:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n" ORPHANS "    settle: 5s\n"
+        "    children:\n"
+        "      - table: Blogs\n"
+        "        partition_key: \"{channel}\"\n"
+        "        children:\n"
+        "          - {table: Comments, partition_key: \"{RowKey}\"}\n"
+        "      - {table: Blogs, filter: \"Channel eq '{channel}'\"}\n");
+    hosted_put(&t.h, "Channels", "News", "", NULL);
+    hosted_put(&t.h, "Blogs", "News", "b", "\"Channel\":\"News\"");
+    hosted_put(&t.h, "Blogs", "Else", "b", "\"Channel\":\"News\"");
+    assert_int_equal(hosted_attempt(&t.h, "twice", "News"), RUN_WAITING);
+    assert_string_equal(hosted_dump(&t.h, "Blogs"), "News/b ");
+    hosted_put(&t.h, "Comments", "b", "late", NULL);
+    assert_int_equal(hosted_run(&t.h, "twice", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&t.h, "Blogs"), 0);
+    assert_int_equal(hosted_count(&t.h, "Comments"), 0);
+    trial_done(&t);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -1141,6 +1169,7 @@ int main(void)
         cmocka_unit_test(stopped_after_a_lost_insert_it_still_waits_for_it),
         cmocka_unit_test(lost_insert_is_waited_for_from_when_it_was_sent),
         cmocka_unit_test(refuse_above_is_not_asked_again_midway),
+        cmocka_unit_test(leaf_that_has_children_by_another_rule_stays_for_them),
         cmocka_unit_test(stops_while_a_filter_matches_nothing_for_ever),
         cmocka_unit_test(
             blog_that_changed_between_attempts_is_looked_under_again),
