@@ -10,8 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #define EXIT_AGAIN 75
+#define ARENAS 2
+#define MAPPED_BYTES (128 * 1024)
 
 /* Allocations until one fails; 0 while none shall. */
 static atomic_ulong fail_after;
@@ -25,6 +30,14 @@ void mem_exhausted(void)
     if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
         _exit(EXIT_AGAIN);
     _exit(EXIT_AGAIN);
+}
+
+void mem_keep_little(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_ARENA_MAX, ARENAS);
+    (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
+#endif
 }
 
 /* Whether it is this allocation's turn to fail. */

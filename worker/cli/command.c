@@ -351,6 +351,7 @@ int command_main(int argc, char **argv)
     int code;
 
     harden();
+    mem_keep_little();
     line.words = mem_array((size_t)argc + 1, sizeof(*line.words));
     code = read_line(argc, argv, &line);
     if (code == EXIT_DONE)
