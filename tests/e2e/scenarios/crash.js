@@ -111,8 +111,13 @@ async function sweep(suite, kills) {
         const draw = random(seed);
         const first = proxy.requests.length;
         const id = await store.enqueue('delete-channel', {channel: 'Swept'});
-        const reach = overhead + Math.floor(clean.length / kills);
         for (let i = 0; i < kills; i++) {
+          // Drawn from what is left of the clean count, so that every life
+          // has something left to be killed in.
+          const left = clean.filter(is_data).length - proxy.requests
+              .slice(first).filter((r) => is_data(r) && r.done).length;
+          const reach = overhead +
+              Math.max(0, Math.floor(left / (kills - i + 1)));
           const k = 1 + draw(reach);
           const end = await live(suite, k, WAYS[i % 3]);
           assert.strictEqual(end.signal, 'SIGKILL', `seed ${seed}, kill ` +
