@@ -189,7 +189,7 @@ static void set_request(struct claim *claim, const struct claim_wish *wish)
     if (run->requested_ticks == 0 && wish->message)
         run->requested_ticks = wish->message->inserted_ticks;
     if (run->requested_ticks == 0)
-        run->requested_ticks = claim_now(claim);
+        run->requested_ticks = run->started_ticks;
 }
 
 /* A checkpoint that was made under another definition is not used. */

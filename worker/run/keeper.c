@@ -24,7 +24,9 @@ struct keeper {
     struct world_thread thread;
 
     /* The thread's own. */
-    int64_t message_due_ms, ledger_due_ms;
+    int64_t message_sent_ms, ledger_sent_ms;   /* the last that were stored */
+    int64_t message_retry_ms, ledger_retry_ms; /* after one that was not */
+    bool ledger_now;                           /* something waits for it */
     int64_t answer_ms; /* how long a request takes, at worst of late */
 
     struct world_mutex lock; /* guards all below */
@@ -80,13 +82,40 @@ static void note_answer(struct keeper *keeper, int64_t took_ms)
     keeper->answer_ms = took_ms > faded ? took_ms : faded;
 }
 
+static int64_t later_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t message_due_ms(const struct keeper *keeper)
+{
+    if (!keeper->claim->has_message)
+        return WORLD_NEVER;
+    return later_of(keeper->message_sent_ms + interval_ms(keeper),
+        keeper->message_retry_ms);
+}
+
+/* With a message, the ledger is written once after each of its renewals; by
+ * itself only where these fail. */
+static int64_t ledger_due_ms(const struct keeper *keeper)
+{
+    int64_t due_ms = keeper->ledger_sent_ms;
+
+    if (keeper->ledger_now)
+        return keeper->ledger_retry_ms;
+    if (!keeper->claim->has_message)
+        due_ms += interval_ms(keeper);
+    else if (keeper->message_sent_ms <= keeper->ledger_sent_ms)
+        due_ms += keeper->claim->visibility_timeout_ms / 3;
+    return later_of(due_ms, keeper->ledger_retry_ms);
+}
+
 static int64_t next_due_ms(const struct keeper *keeper)
 {
-    int64_t due = keeper->ledger_due_ms;
+    int64_t message_ms = message_due_ms(keeper);
+    int64_t ledger_ms = ledger_due_ms(keeper);
 
-    if (keeper->claim->has_message && keeper->message_due_ms < due)
-        due = keeper->message_due_ms;
-    return due;
+    return message_ms < ledger_ms ? message_ms : ledger_ms;
 }
 
 /* ---- taking over what the slot has handed ---- */
@@ -168,10 +197,10 @@ static void renew_message(struct keeper *keeper)
 
     note_answer(keeper, world_boot_ms() - at_ms);
     if (outcome == TW_OK) {
-        keeper->message_due_ms = at_ms + interval_ms(keeper);
+        keeper->message_sent_ms = at_ms;
         return;
     }
-    keeper->message_due_ms = world_boot_ms() + retry_ms(keeper);
+    keeper->message_retry_ms = world_boot_ms() + retry_ms(keeper);
     log_debug(run_object(keeper->run), "%s: %s",
         outcome == TW_CONFLICT ? "its message is with somebody else now"
                                : "its message could not be renewed",
@@ -198,8 +227,9 @@ static void resolve(struct keeper *keeper)
 
     if (word == CLAIM_OVERTAKEN || word == CLAIM_CANCELLED)
         set_word(keeper, word);
-    keeper->ledger_due_ms =
-        world_boot_ms() + (word == CLAIM_UNREAD ? retry_ms(keeper) : 0);
+    keeper->ledger_now = true;
+    if (word == CLAIM_UNREAD)
+        keeper->ledger_retry_ms = world_boot_ms() + retry_ms(keeper);
 }
 
 static void renew_ledger(struct keeper *keeper)
@@ -213,7 +243,8 @@ static void renew_ledger(struct keeper *keeper)
     note_answer(keeper, world_boot_ms() - at_ms);
     answer_phase(keeper, outcome == TW_OK, &err);
     if (outcome == TW_OK) {
-        keeper->ledger_due_ms = at_ms + interval_ms(keeper);
+        keeper->ledger_sent_ms = at_ms;
+        keeper->ledger_now = false;
         return;
     }
     log_debug(run_object(keeper->run), "the ledger could not be renewed: %s",
@@ -221,7 +252,7 @@ static void renew_ledger(struct keeper *keeper)
     if (outcome == TW_CONFLICT || outcome == TW_NOT_FOUND)
         resolve(keeper);
     else
-        keeper->ledger_due_ms = world_boot_ms() + retry_ms(keeper);
+        keeper->ledger_retry_ms = world_boot_ms() + retry_ms(keeper);
 }
 
 /* What is due and has the earlier deadline; the message where both are. */
@@ -229,8 +260,8 @@ static void renew(struct keeper *keeper)
 {
     const struct claim *claim = keeper->claim;
     int64_t now_ms = world_boot_ms();
-    bool message = claim->has_message && keeper->message_due_ms <= now_ms;
-    bool ledger = keeper->ledger_due_ms <= now_ms;
+    bool message = message_due_ms(keeper) <= now_ms;
+    bool ledger = ledger_due_ms(keeper) <= now_ms;
 
     if (message &&
         (!ledger || claim->message_deadline_ms <= claim->ledger_deadline_ms))
@@ -244,15 +275,15 @@ static void renew(struct keeper *keeper)
 /* Lock held; it is given up while something is sent. */
 static void step(struct keeper *keeper)
 {
-    int64_t due_ms = next_due_ms(keeper);
-    bool asked = keeper->phase && !keeper->phase_taken;
+    int64_t due_ms;
 
-    if (!asked && world_boot_ms() < due_ms) {
+    if (keeper->phase && !keeper->phase_taken)
+        keeper->ledger_now = true;
+    due_ms = next_due_ms(keeper);
+    if (world_boot_ms() < due_ms) {
         (void)world_wait(&keeper->changed, &keeper->lock, due_ms);
         return;
     }
-    if (asked)
-        keeper->ledger_due_ms = world_boot_ms();
     world_unlock(&keeper->lock);
     if (world_boot_ms() >= keeper->claim->ledger_deadline_ms)
         set_word(keeper, CLAIM_OVERTAKEN);
@@ -294,14 +325,12 @@ struct keeper *keeper_start(
     keeper->failed_total = count_lines(claim->run.failed_entities);
     world_mutex_init(&keeper->lock);
     world_cond_init(&keeper->changed);
-    keeper->ledger_due_ms = claim->ledger_deadline_ms -
-                            claim->visibility_timeout_ms + interval_ms(keeper);
-    keeper->message_due_ms = WORLD_NEVER;
+    keeper->ledger_sent_ms =
+        claim->ledger_deadline_ms - claim->visibility_timeout_ms;
     if (claim->has_message)
-        keeper->message_due_ms = claim->message_deadline_ms -
-                                 claim->visibility_timeout_ms +
-                                 interval_ms(keeper);
-    if (claim->has_message && keeper->message_due_ms <= world_boot_ms())
+        keeper->message_sent_ms =
+            claim->message_deadline_ms - claim->visibility_timeout_ms;
+    if (message_due_ms(keeper) <= world_boot_ms())
         renew_message(keeper);
     world_start(&keeper->thread, "keeper", keep, keeper);
     return keeper;
