@@ -481,7 +481,8 @@ static enum tw_err visit_page(struct walk *walk, struct match *match,
         .count = count,
         .level = level,
         .resumed = resumed,
-        .ahead = SCANS_AHEAD / match->rule->child_count,
+        /* Whole entities weigh: only the one at work. */
+        .ahead = whole(walk) ? 0 : SCANS_AHEAD / match->rule->child_count,
     };
     enum tw_err outcome;
 
