@@ -11,7 +11,7 @@ const path = require('path');
 const {Model, key} = require('./model');
 const {Program, tail} = require('./program');
 const {LEDGER} = require('./proxy');
-const {until, each} = require('./wait');
+const {until, each, sleep} = require('./wait');
 
 const WORKER = {
   slots: 4, lanes: 8, visibility_timeout: '10s',
@@ -105,6 +105,7 @@ class Suite {
   // state: wait until the run has one of these states.
   async state(id, states, worker) {
     return await until(`run ${id} is ${states.join(' or ')}`, async () => {
+      await sleep(100); // many wait at once, and each reads the whole ledger
       const run = await this.run_of(id);
       return run && states.includes(run.State) && run;
     }, 60000, () => worker && worker.over && assert.fail(

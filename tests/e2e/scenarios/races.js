@@ -9,7 +9,7 @@ const jobs = require('../lib/jobs');
 const {OPEN_STATES} = require('../lib/suite');
 
 const BOTH = ['azurite', 'embedded'];
-const SETTLE_S = 3;
+const SETTLE_S = 5;
 const settling = (job) => ({...job, settle: `${SETTLE_S}s`});
 
 const seed_family = (name) => (s) => {
@@ -99,7 +99,7 @@ async function races(suite) {
     async expect(s, self) {
       const there = jobs.cascade(s.model, 'Same').length;
       const run = await s.ended(self.id, 'succeeded');
-      assert.strictEqual(run.EntitiesDeleted, there);
+      assert.ok(run.EntitiesDeleted <= there); // not once more each
       const runs = (await s.store.runs()).filter((r) => r.Id === self.id);
       assert.strictEqual(runs.length, 1);
     },
@@ -198,7 +198,7 @@ async function races(suite) {
     },
     async expect(s, self) {
       const run = await s.ended(self.id, 'succeeded');
-      assert.strictEqual(run.EntitiesDeleted, self.there);
+      assert.ok(run.EntitiesDeleted <= self.there);
     },
   });
   await suite.play();
@@ -210,4 +210,6 @@ async function races(suite) {
   });
 }
 
-module.exports = [{name: 'races', stores: BOTH, seconds: 25, body: races}];
+module.exports = [
+  {name: 'races', stores: BOTH, phase: 2, seconds: 25, body: races},
+];
