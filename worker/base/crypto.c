@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenSSL 3, behind four functions. */
+/* OpenSSL 3, behind a few functions. */
 #include "worker/base/crypto.h"
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,6 +152,38 @@ bool crypto_unbase64(struct buf *to, struct slice text)
     }
     crypto_wipe(piece, sizeof(piece));
     return true;
+}
+
+/* ---- trusted roots ---- */
+
+struct crypto_roots {
+    X509_STORE *store; /* counts its users, and has a lock of its own */
+};
+
+struct crypto_roots *crypto_roots_new(void)
+{
+    struct crypto_roots *roots = mem_alloc(sizeof(*roots));
+
+    roots->store = X509_STORE_new();
+    must(roots->store != NULL &&
+         X509_STORE_set_default_paths(roots->store) == 1);
+    /* As libcurl has it: a certificate in the folder is trusted itself. */
+    must(X509_STORE_set_flags(roots->store,
+             X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN) == 1);
+    return roots;
+}
+
+void crypto_roots_free(struct crypto_roots *roots)
+{
+    if (roots == NULL)
+        return;
+    X509_STORE_free(roots->store);
+    mem_free(roots);
+}
+
+void crypto_roots_lend(struct crypto_roots *roots, void *ssl_ctx)
+{
+    SSL_CTX_set1_cert_store(ssl_ctx, roots->store);
 }
 
 void crypto_wipe(void *at, size_t len)

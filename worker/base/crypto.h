@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Digests, keyed digests, base64, wiping. Only user of OpenSSL. */
+/* Digests, keyed digests, base64, wiping, trusted roots. Only user of OpenSSL.
+ */
 #ifndef TW_BASE_CRYPTO_H
 #define TW_BASE_CRYPTO_H
 
@@ -29,6 +30,22 @@ void crypto_base64(struct buf *to, struct slice data);
 /* crypto_unbase64: strict: padding needed, no blanks, no stray bits. False:
  * not base64, `to` unchanged. */
 bool crypto_unbase64(struct buf *to, struct slice text);
+
+/*
+ * The certificates that this machine trusts, as OpenSSL finds them
+ * (SSL_CERT_FILE and SSL_CERT_DIR included): one set for all connections,
+ * since each copy takes more than a megabyte. Any thread.
+ */
+struct crypto_roots;
+
+/* crypto_roots_new: owned; free allows NULL, and while a connection lasts
+ * that uses them. */
+struct crypto_roots *crypto_roots_new(void);
+void crypto_roots_free(struct crypto_roots *roots);
+
+/* crypto_roots_lend: ssl_ctx is OpenSSL's SSL_CTX of a connection, which is to
+ * trust these roots and no others. */
+void crypto_roots_lend(struct crypto_roots *roots, void *ssl_ctx);
 
 /* crypto_wipe: overwrite secrets in a way no compiler removes. */
 void crypto_wipe(void *at, size_t len);

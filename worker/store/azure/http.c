@@ -16,6 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
@@ -32,6 +33,7 @@ struct http {
     struct world_mutex mutex; /* guards idle and idle_count */
     CURL *idle[POOL_MAX];
     size_t idle_count;
+    struct crypto_roots *roots; /* NULL: libcurl sees to them itself */
 };
 
 /* One http_send() under way. */
@@ -100,6 +102,15 @@ static char *copy_text(const char *text)
     return mem_text(text, strlen(text));
 }
 
+/* The roots are lent by way of OpenSSL's own types: only to the one that we
+ * are built with. */
+static bool has_our_openssl(void)
+{
+    const char *name = curl_version_info(CURLVERSION_NOW)->ssl_version;
+
+    return name != NULL && strncmp(name, "OpenSSL/3.", 10) == 0;
+}
+
 struct http *http_new(void)
 {
     struct http *http = mem_alloc(sizeof(*http));
@@ -107,6 +118,8 @@ struct http *http_new(void)
     curl_global_init_mem(CURL_GLOBAL_DEFAULT, mem_alloc, mem_free, mem_resize,
         copy_text, mem_array);
     world_mutex_init(&http->mutex);
+    if (has_our_openssl())
+        http->roots = crypto_roots_new();
     return http;
 }
 
@@ -117,6 +130,7 @@ void http_free(struct http *http)
     for (size_t i = 0; i < http->idle_count; i++)
         curl_easy_cleanup(http->idle[i]);
     world_mutex_done(&http->mutex);
+    crypto_roots_free(http->roots);
     mem_free(http);
     curl_global_cleanup();
 }
@@ -250,6 +264,24 @@ static void set_transport(
         curl_easy_setopt(handle, CURLOPT_PROXY, "");
 }
 
+static CURLcode lend_roots(CURL *handle, void *ssl_ctx, void *arg)
+{
+    (void)handle;
+    crypto_roots_lend(arg, ssl_ctx);
+    return CURLE_OK;
+}
+
+/* libcurl would read all roots again for each connection, and keep them. */
+static void set_roots(CURL *handle, struct crypto_roots *roots)
+{
+    if (roots == NULL)
+        return;
+    curl_easy_setopt(handle, CURLOPT_CAINFO, NULL);
+    curl_easy_setopt(handle, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(handle, CURLOPT_SSL_CTX_FUNCTION, lend_roots);
+    curl_easy_setopt(handle, CURLOPT_SSL_CTX_DATA, roots);
+}
+
 static void set_request(CURL *handle, const struct http_request *request,
     const struct curl_slist *headers)
 {
@@ -349,6 +381,7 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
 
     answer_begin(ret, request->max_answer_bytes);
     set_transport(handle, request, fence);
+    set_roots(handle, http->roots);
     set_request(handle, request, headers);
     set_callbacks(handle, &transfer);
     pipe = world_block_pipe(); /* OpenSSL would raise it */
