@@ -364,15 +364,27 @@ static bool may_send(const struct flow *flow, const struct pack *pack)
            flow->under_way.bytes + pack->bytes <= UNDER_WAY_MAX_BYTES;
 }
 
+/* Wait for the ceiling. A run that is to stop does not wait for it: what was
+ * not sent is left to the next attempt. */
+static bool spend(struct flow *flow, const struct pack *pack)
+{
+    while (!lanes_spend(flow->run->lanes, (unsigned)pack->count))
+        if (run_stopping(flow->run)) {
+            break_flow(flow, TW_STOPPED, "stopped");
+            return false;
+        }
+    return true;
+}
+
 /* Send what is ready, as far as it may go now. */
 static void send_ready(struct flow *flow)
 {
     while (flow->broken == TW_OK && flow->ready.first &&
-           may_send(flow, flow->ready.first)) {
+           may_send(flow, flow->ready.first) &&
+           spend(flow, flow->ready.first)) {
         struct pack *pack = flow->ready.first;
 
         take_out(&flow->ready, pack);
-        lanes_spend(flow->run->lanes, (unsigned)pack->count);
         pack_submit(pack, flow->run->lanes);
         push(&flow->under_way, pack);
     }

@@ -23,6 +23,7 @@ struct scene {
     struct lanes *lanes;
     struct run run;
     struct flow *flow;
+    bool stopping;
     unsigned failed;
     char failed_key[64], failed_why[256];
 
@@ -32,10 +33,11 @@ struct scene {
     atomic_uint meddle_times;
 };
 
-static bool never_stopping(struct run *run)
+static bool is_stopping(struct run *run)
 {
-    (void)run;
-    return false;
+    struct scene *scene = run->owner;
+
+    return scene->stopping;
 }
 
 static void note_failed(struct run *run, const char *table,
@@ -51,11 +53,11 @@ static void note_failed(struct run *run, const char *table,
 }
 
 static const struct run_host host = {
-    .stopping = never_stopping,
+    .stopping = is_stopping,
     .failed = note_failed,
 };
 
-static void scene_init(struct scene *scene, unsigned in_flight)
+static void scene_init_at(struct scene *scene, unsigned in_flight, int64_t rate)
 {
     static const char *const tables[] = {"Blogs", "Comments", NULL};
 
@@ -63,12 +65,17 @@ static void scene_init(struct scene *scene, unsigned in_flight)
     scene->inner = table_memory(tables);
     faulty_init(&scene->faulty, scene->inner);
     scene->faulty.ctx = scene;
-    scene->lanes = lanes_new(4, 0);
+    scene->lanes = lanes_new(4, rate);
     scene->run.job = "test";
     scene->run.host = &host;
     scene->run.owner = scene;
     scene->run.lanes = lanes_client_new(scene->lanes, NULL);
     scene->flow = flow_new(&scene->run, in_flight);
+}
+
+static void scene_init(struct scene *scene, unsigned in_flight)
+{
+    scene_init_at(scene, in_flight, 0);
 }
 
 static void scene_done(struct scene *scene)
@@ -797,6 +804,23 @@ static void stopping_the_client_ends_the_flow(void **state)
     scene_done(&scene);
 }
 
+static void a_run_that_stops_does_not_wait_for_the_ceiling(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init_at(&scene, 2, 1);
+    scene.stopping = true;
+    table_fill(scene.inner, "Blogs", "A", 0, 250);
+    if (add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err) == TW_OK)
+        assert_int_equal(flow_drain(scene.flow, &err), TW_STOPPED);
+    flow_settle(scene.flow);
+    assert_int_equal(flow_low_water(scene.flow), 100);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 150);
+    scene_done(&scene);
+}
+
 /* ---- anything at any time ---- */
 
 #define SEEDS 40
@@ -1008,6 +1032,7 @@ int main(void)
         cmocka_unit_test(only_the_invalid_entity_fails),
         cmocka_unit_test(an_outage_ends_the_flow_and_claims_nothing),
         cmocka_unit_test(stopping_the_client_ends_the_flow),
+        cmocka_unit_test(a_run_that_stops_does_not_wait_for_the_ceiling),
         cmocka_unit_test(ends_as_the_model_says_whatever_fails),
     };
 

@@ -24,8 +24,8 @@
 /* Partitions share these windows by hash; two that collide are only slower. */
 #define PARTITION_WINDOWS 256
 
-/* How often a wait for the ceiling looks whether the fence still stands. */
-#define SPEND_LOOK_MS 1000
+/* How often a wait for the ceiling lets its owner look about. */
+#define SPEND_LOOK_MS 250
 
 /* How soon a task that met a fence with too little time left asks again. */
 #define FENCE_LOOK_MS 10
@@ -639,27 +639,28 @@ static int64_t spend_free_ms(const struct lanes *lanes)
     return (lanes->spend_free_us + US_PER_MS - 1) / US_PER_MS;
 }
 
-void lanes_spend(struct lanes_client *client, unsigned count)
+bool lanes_spend(struct lanes_client *client, unsigned count)
 {
     struct lanes *lanes = client->lanes;
-    int64_t now_ms;
+    int64_t until_ms, now_ms;
+    bool free;
 
     if (lanes->rate == 0)
-        return;
+        return true;
     world_lock(&lanes->mutex);
-    for (;;) {
-        int64_t until_ms = spend_free_ms(lanes);
-
-        now_ms = world_boot_ms();
-        if (client->stopped || !fence_open(client->fence, now_ms) ||
-            now_ms >= until_ms)
-            break;
+    now_ms = world_boot_ms();
+    until_ms = spend_free_ms(lanes);
+    free = client->stopped || !fence_open(client->fence, now_ms) ||
+           now_ms >= until_ms;
+    if (!free) {
         if (until_ms > now_ms + SPEND_LOOK_MS)
             until_ms = now_ms + SPEND_LOOK_MS;
         (void)world_wait(&client->changed, &lanes->mutex, until_ms);
+    } else {
+        if (lanes->spend_free_us < now_ms * US_PER_MS)
+            lanes->spend_free_us = now_ms * US_PER_MS;
+        lanes->spend_free_us += (int64_t)count * US_PER_S / lanes->rate;
     }
-    if (lanes->spend_free_us < now_ms * US_PER_MS)
-        lanes->spend_free_us = now_ms * US_PER_MS;
-    lanes->spend_free_us += (int64_t)count * US_PER_S / lanes->rate;
     world_unlock(&lanes->mutex);
+    return free;
 }

@@ -100,8 +100,12 @@ void lanes_stop(struct lanes_client *client);
 /* lanes_requests: attempts that left for the store so far (Transactions). */
 int64_t lanes_requests(const struct lanes_client *client);
 
-/* lanes_spend: wait until count entities may be sent under the ceiling, or
- * the client is stopped. Called by the owner before it submits a batch. */
-void lanes_spend(struct lanes_client *client, unsigned count);
+/*
+ * lanes_spend: may count entities be sent under the ceiling? Called by the
+ * owner before it submits a batch. false: not yet; it has waited a while, at
+ * most a quarter of a second, and is to be called again. true: they are
+ * counted, or the client is stopped.
+ */
+TW_MUST_USE bool lanes_spend(struct lanes_client *client, unsigned count);
 
 #endif
