@@ -367,6 +367,22 @@ poison_is_shown_and_retried() {
     last_says 'Nowhere'
 }
 
+a_poisoned_message_is_told_and_dropped() {
+    sed 's/delete-channel$/other/; s/delete-channel:$/other:/' tableward.yaml \
+        >other.yaml
+    run 0 enqueue delete-channel channel=c --queue tableward
+    run 1 --config other.yaml worker --drain
+    last_says "unknown job 'delete-channel'"
+    run 0 status --job - --json
+    prints '"State":"poisoned"'
+    id=$(sed 's/.*"Id":"\([^"]*\)".*/\1/' out)
+    run 0 poison list --queue tableward
+    prints "$id.*unknown job"
+    run 0 poison drop "$id"
+    run 0 poison list --queue tableward
+    silent
+}
+
 a_store_that_is_not_there_is_69() {
     secret=c2VjcmV0LXNlY3JldA==
     end=http://127.0.0.1:9/devstoreaccount1
@@ -454,6 +470,7 @@ a_run_is_asked_for_and_happens_once
 a_message_is_worked_on
 a_run_is_cancelled
 poison_is_shown_and_retried
+a_poisoned_message_is_told_and_dropped
 a_store_that_is_not_there_is_69
 signals_stop_and_reload_the_worker
 a_stopped_run_is_75_and_goes_on

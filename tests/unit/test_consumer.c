@@ -177,6 +177,7 @@ static void an_id_with_other_arguments_is_poisoned(void **state)
             "\"id\":\"r1\"}"));
     drain(&service, bench);
     assert_int_equal(service.result.poisoned, 1);
+    assert_non_null(strstr(service.result.err.text, "other arguments"));
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
     assert_string_equal(workbench_state(bench, JOB, id), "poisoned");
 }

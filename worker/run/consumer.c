@@ -101,7 +101,8 @@ static void count_end(
         result->failed++;
     if (report->result.state == LEDGER_POISONED)
         result->poisoned++;
-    if (report->result.state != LEDGER_SUCCEEDED)
+    if (report->result.state == LEDGER_FAILED ||
+        report->result.state == LEDGER_POISONED)
         result->err = report->result.err;
 }
 

@@ -69,6 +69,8 @@ static void poison(struct slot *slot, const struct claim_message *message,
     report->poisoned = report->result.outcome == TW_OK;
     report->result.end = report->poisoned ? WORK_ENDED : WORK_OUTAGE;
     report->result.state = LEDGER_POISONED;
+    if (report->poisoned)
+        (void)err_fail(&err, TW_INVALID, "%s", reason);
     report->result.err = err;
 }
 
