@@ -621,6 +621,31 @@ static void message_without_a_receipt_is_not_handed_out(void **state)
     assert_int_equal(answered(&all[6], answer, &err), TW_UNKNOWN);
 }
 
+static enum tw_err do_queue_get_one(struct bench *bench)
+{
+    return store_queue_get(
+        bench->store, &bench->attempt, "work", 1, 30, &bench->messages);
+}
+
+/* There is no slot for the second. */
+static void more_messages_than_were_asked_for_are_not_taken(void **state)
+{
+#define MESSAGE                                                                \
+    "<QueueMessage><MessageId>1</MessageId><PopReceipt>r</PopReceipt>"         \
+    "<InsertionTime>Mon, 01 Jan 2024 00:00:00 GMT</InsertionTime>"             \
+    "</QueueMessage>"
+    static const char answer[] =
+        HEAD("200 OK") "\r\n<QueueMessagesList>" MESSAGE MESSAGE
+                       "</QueueMessagesList>";
+    const struct step one = {
+        "get messages from work", do_queue_get_one, false, "", ""};
+    struct err err;
+
+    (void)state;
+    assert_int_equal(answered(&one, answer, &err), TW_BUSY);
+    assert_non_null(strstr(err.text, "2 messages came where 1 were asked"));
+}
+
 static void cosmos_has_other_traits(void **state)
 {
     struct store *store;
@@ -668,6 +693,7 @@ int main(void)
         cmocka_unit_test(refused_batch_names_its_operation),
         cmocka_unit_test(page_may_be_empty_and_go_on),
         cmocka_unit_test(message_without_a_receipt_is_not_handed_out),
+        cmocka_unit_test(more_messages_than_were_asked_for_are_not_taken),
         cmocka_unit_test(cosmos_has_other_traits),
     };
 

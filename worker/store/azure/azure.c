@@ -703,9 +703,16 @@ static enum tw_err azure_queue_put(struct store *store, struct attempt *attempt,
     return code;
 }
 
-/* A message that was handed out needs its receipt. */
-static enum tw_err check_receipts(struct call *call, struct messages *ret)
+/* No more than were asked for, and each that was handed out has its receipt. */
+static enum tw_err check_messages(
+    struct call *call, unsigned count, struct messages *ret)
 {
+    if (ret->count > count) {
+        err_fail(&call->attempt->err, TW_UNKNOWN,
+            "%zu messages came where %u were asked for", ret->count, count);
+        ret->count = 0;
+        return garbled(call);
+    }
     for (size_t i = 0; i < ret->count; i++) {
         if (ret->list[i].pop_receipt.len > 0)
             continue;
@@ -733,7 +740,7 @@ static enum tw_err azure_queue_get(struct store *store, struct attempt *attempt,
     if (code == TW_OK)
         code = read_messages(&call, ret);
     if (code == TW_OK)
-        code = check_receipts(&call, ret);
+        code = check_messages(&call, count, ret);
     call_done(&call);
     return code;
 }
