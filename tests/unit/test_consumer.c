@@ -182,6 +182,50 @@ static void an_id_with_other_arguments_is_poisoned(void **state)
     assert_string_equal(workbench_state(bench, JOB, id), "poisoned");
 }
 
+/* Somebody has written there with a tool that knows no types. */
+static void spoil_run(struct workbench *bench, const char *id)
+{
+    struct operation operation = {.type = OPERATION_INSERT};
+    struct batch batch = {LEDGER_TABLE, &operation, 1};
+    struct batch_result result;
+    struct attempt attempt = {0};
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(&operation.entity, &arena, slice_of(JOB), slice_of(id));
+    entity_set_int32(&operation.entity, &arena, "State", 7);
+    assert_int_equal(
+        store_batch(bench->wrapped.inner, &attempt, &batch, &result), TW_OK);
+    arena_done(&arena);
+}
+
+/* They were taken for an outage, again and again, and held up all others. */
+static void a_run_that_the_ledger_has_spoilt_is_poisoned(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct ledger_run run;
+    char named[QUEUE_ID_MAX], own[QUEUE_ID_MAX];
+
+    drain(&service, bench); /* makes the ledger */
+    (void)snprintf(named, sizeof(named), "%s",
+        workbench_put(bench, BENCH_QUEUE, MESSAGE("r1")));
+    (void)snprintf(
+        own, sizeof(own), "%s", workbench_put(bench, BENCH_BOUND, "SURF"));
+    spoil_run(bench, "r1");
+    spoil_run(bench, own);
+    drain(&service, bench);
+    assert_int_equal(service.result.poisoned, 2);
+    assert_int_equal(bench->attempts, 0);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    assert_int_equal(workbench_count(bench, BENCH_BOUND "-poison"), 1);
+    assert_string_equal(workbench_state(bench, JOB, named), "poisoned");
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, "-", own, &run));
+    assert_non_null(strstr(run.error.at, "State"));
+    ledger_run_done(&run);
+}
+
 static enum run_end fails_once(
     struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
 {
@@ -683,6 +727,7 @@ int main(void)
         TEST(without_an_id_the_message_s_own_is_the_run_s),
         TEST(bad_messages_are_poisoned_and_the_worker_goes_on),
         TEST(an_id_with_other_arguments_is_poisoned),
+        TEST(a_run_that_the_ledger_has_spoilt_is_poisoned),
         TEST(a_failed_run_can_be_retried_on_a_bound_queue),
         TEST(a_drain_waits_for_what_is_hidden),
         TEST(a_hidden_message_is_expected_when_it_comes_back),

@@ -248,7 +248,8 @@ static int64_t held_until(
     return until > claim->date_ticks ? until : 0;
 }
 
-/* The first request: what does the ledger say? */
+/* The first request: what does the ledger say? TW_INVALID: what is there makes
+ * no sense; a request that is refused as such is an outage. */
 static enum tw_err look(struct claim *claim, const struct claim_wish *wish,
     bool *ret_there, struct err *err)
 {
@@ -260,6 +261,8 @@ static enum tw_err look(struct claim *claim, const struct claim_wish *wish,
     *ret_there = outcome == TW_OK;
     if (outcome == TW_NOT_FOUND && attempt.date_ticks != 0)
         return TW_OK;
+    if (outcome == TW_INVALID && attempt.http_status >= 400)
+        outcome = TW_BUSY;
     if (outcome != TW_OK)
         (void)err_fail(err, outcome, "%s", attempt.err.text);
     return outcome;
@@ -363,6 +366,8 @@ enum claim_outcome claim_take(struct claim *claim,
 
     for (int round = 0; round < CLAIM_ROUNDS; round++) {
         outcome = look(claim, wish, &there, err);
+        if (outcome == TW_INVALID)
+            return CLAIM_REFUSED;
         if (outcome != TW_OK)
             break;
         verdict = judge(claim, wish, there, err);

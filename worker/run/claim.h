@@ -84,7 +84,8 @@ enum claim_outcome {
     CLAIM_HELD,    /* another owner has it, or its time has not come: hide
                       the message until claim->until_ticks                 */
     CLAIM_MISSING, /* must_exist, and there is none                        */
-    CLAIM_REFUSED, /* the id is known with other arguments                 */
+    CLAIM_REFUSED, /* the id is known with other arguments, or what the
+                      ledger has under it cannot be read                   */
     CLAIM_OUTAGE,  /* the store said so in claim->outage and err           */
 };
 

@@ -58,6 +58,13 @@ static enum tw_err insert(struct claim *claim, struct err *err)
     return outcome;
 }
 
+/* Somebody else's entity, or one that cannot be read, under this id. */
+static bool is_taken(enum tw_err outcome, enum ledger_state state)
+{
+    return outcome == TW_INVALID ||
+           (outcome == TW_OK && state != LEDGER_POISONED);
+}
+
 /*
  * Copy, then ledger. Poisoned already: only the message was left over. A run
  * that has this id for another reason keeps it: the reason goes under "-".
@@ -66,11 +73,10 @@ static enum tw_err copy_and_tell(
     struct claim *claim, const struct claim_message *message, struct err *err)
 {
     struct ledger_run *run = &claim->run;
-    enum ledger_state state;
+    enum ledger_state state = LEDGER_POISONED;
     enum tw_err outcome = look(claim, run->job, &state, err);
 
-    if (outcome == TW_OK && state != LEDGER_POISONED &&
-        !slice_is(run->job, LEDGER_UNREADABLE)) {
+    if (is_taken(outcome, state) && !slice_is(run->job, LEDGER_UNREADABLE)) {
         run->job = slice_of(LEDGER_UNREADABLE);
         outcome = look(claim, run->job, &state, err);
     }

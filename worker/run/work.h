@@ -44,7 +44,8 @@ enum work_end {
                        far as that was possible                            */
     WORK_OVERTAKEN, /* another owner has it: nothing was touched             */
     WORK_MISSING,   /* must_exist, and there is no such run                  */
-    WORK_REFUSED,   /* the id is known with other arguments; nothing touched */
+    WORK_REFUSED,   /* the id is known with other arguments, or cannot be
+                       read in the ledger; nothing touched                 */
 };
 
 struct work_result {
