@@ -347,6 +347,13 @@ static bool count_first(struct cascade_run *c)
     return true;
 }
 
+/* Names the archive's disk as what stands in the way. */
+static enum tw_err of_archive(struct cascade_run *c, enum tw_err outcome)
+{
+    c->run->archive_full = outcome == TW_FULL;
+    return outcome;
+}
+
 /* The parent as it was, before the tombstone changes it. */
 static bool archive_parent(struct cascade_run *c)
 {
@@ -357,7 +364,7 @@ static bool archive_parent(struct cascade_run *c)
     outcome = archive_add(c->archive, c->cascade->table, parent_of(c), c->err);
     if (outcome == TW_OK)
         outcome = archive_sync(c->archive, c->err);
-    return outcome == TW_OK || ends_by(c, outcome);
+    return outcome == TW_OK || ends_by(c, of_archive(c, outcome));
 }
 
 /* The tombstone as an operation: merged into the parent, or all there is. */
@@ -656,7 +663,9 @@ static enum tw_err archive_page(struct cascade_run *c, const char *table,
         return TW_OK;
     for (size_t i = 0; i < count && outcome == TW_OK; i++)
         outcome = archive_add(c->archive, table, entities[i], err);
-    return outcome == TW_OK ? archive_sync(c->archive, err) : outcome;
+    if (outcome == TW_OK)
+        outcome = archive_sync(c->archive, err);
+    return of_archive(c, outcome);
 }
 
 /* A leaf that is no longer as it was read: still a child by the rule? As it is
@@ -917,7 +926,7 @@ static bool open_archive(struct cascade_run *c)
     outcome = archive_open(
         path, c->run->job, c->run->id, c->run->epoch, &c->archive, c->err);
     mem_free(path);
-    return outcome == TW_OK || ends_by(c, outcome);
+    return outcome == TW_OK || ends_by(c, of_archive(c, outcome));
 }
 
 static bool set_up(struct cascade_run *c)

@@ -452,6 +452,17 @@ a_stopped_run_is_75_and_goes_on() {
     prints '^succeeded'
 }
 
+# As on a full disk: nothing is deleted that is not in the archive.
+an_archive_that_cannot_be_written_is_75() {
+    sed 's|#archive: archive|archive: /dev/null/archive|' tableward.yaml \
+        >nodisk.yaml
+    run 75 --config nodisk.yaml run delete-channel channel=f --yes --id kept
+    says 'archive: cannot .*/dev/null/archive'
+    last_says 'goes on where it was'
+    run 0 run delete-channel channel=f --yes --id kept
+    prints '^succeeded'
+}
+
 usage_is_64_and_names_the_nearest
 help_is_everywhere
 no_configuration_is_78
@@ -474,5 +485,6 @@ a_poisoned_message_is_told_and_dropped
 a_store_that_is_not_there_is_69
 signals_stop_and_reload_the_worker
 a_stopped_run_is_75_and_goes_on
+an_archive_that_cannot_be_written_is_75
 echo "cli: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -94,6 +94,7 @@ struct run {
     _Atomic int32_t passes; /* begun since the run began (Passes) */
 
     int64_t resumes_ticks; /* set by the kind before RUN_WAITING */
+    bool archive_full;     /* set before RUN_OUTAGE: a person must make room */
 
     /* For a progress line: the share of the key range that is done, in
      * thousandths; -1: cannot be told. */

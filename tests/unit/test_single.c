@@ -177,6 +177,30 @@ static void it_goes_on_through_an_outage(void **state)
     assert_int_equal(bench->attempts, 2);
 }
 
+static enum run_end meets_a_full_archive(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)err_fail(err, TW_FULL, "archive: no space left");
+    run->archive_full = attempt == 1;
+    return attempt == 1 ? RUN_OUTAGE : RUN_SUCCEEDED;
+}
+
+static void a_full_archive_ends_it_until_there_is_room(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    bench->script = meets_a_full_archive;
+    run_once(&started, bench, football);
+    assert_true(started.result.stopped);
+    assert_string_equal(started.result.err.text, "archive: no space left");
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    run_once(&started, bench, football);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    assert_int_equal(bench->attempts, 2);
+}
+
 static bool one_running(struct workbench *bench)
 {
     bool running;
@@ -298,6 +322,7 @@ int main(void)
         TEST(it_waits_through_settle),
         TEST(failing_attempts_count_as_in_a_worker),
         TEST(it_goes_on_through_an_outage),
+        TEST(a_full_archive_ends_it_until_there_is_room),
         TEST(stopped_it_can_be_taken_up_again),
         TEST(it_waits_while_another_process_is_at_it),
         TEST(a_cancelled_run_ends_cancelled),

@@ -175,6 +175,8 @@ static int end_as(struct single *single, const struct request *request,
         return EXIT_STOPPED;
     }
     if (result->stopped) {
+        if (result->err.text[0])
+            say("%s", result->err.text);
         say("stopped before the end: `tableward run %s ... --id %.*s` goes on "
             "where it was",
             request->job->name, SLICE_ARG(request->id));

@@ -162,7 +162,9 @@ static bool go_on(struct single *single, const struct work_result *work,
         ret->stopped = is_stopping(single);
         return !ret->stopped;
     case WORK_OUTAGE:
-        ret->stopped = !sit_out(single, work);
+        if (work->archive_full)
+            ret->err = work->err;
+        ret->stopped = work->archive_full || !sit_out(single, work);
         return !ret->stopped;
     case WORK_OVERTAKEN:
         ret->overtaken = true;

@@ -31,10 +31,11 @@ struct single_result {
     enum ledger_state state; /* how the run ended; while `stopped` or
                                 `overtaken`: queued */
     bool already;            /* it had ended before: nothing was done */
-    bool stopped;            /* by single_stop() */
+    bool stopped;            /* by single_stop(), or by the archive's disk */
     bool overtaken;          /* another process has it now */
     int64_t finished_ticks;  /* FinishedAt */
-    struct err err;          /* why, for failed and poisoned */
+    struct err err;          /* why, for failed and poisoned; and stopped by
+                                the archive's disk, else empty then */
 };
 
 /* For a progress line; any thread may look. */

@@ -253,6 +253,7 @@ static void end_outage(struct work *work)
     work->result->end = WORK_OUTAGE;
     work->result->outcome = TW_BUSY;
     work->result->err = work->err;
+    work->result->archive_full = work->run.archive_full;
 }
 
 /* The message's body, or the bell of a run that was found without one. */

@@ -52,8 +52,9 @@ struct work_result {
     enum work_end end;
     enum ledger_state state;
     bool already;
-    bool held;        /* WORK_LATER: by another owner, or not its time  */
-    int64_t until_ms; /* on world_boot_ms() */
+    bool held;         /* WORK_LATER: by another owner, or not its time  */
+    bool archive_full; /* WORK_OUTAGE: the archive's disk is why */
+    int64_t until_ms;  /* on world_boot_ms() */
     int64_t finished_ticks;
     enum tw_err outcome;
     struct err err;
