@@ -8,7 +8,7 @@ const crypto = require('crypto');
 const path = require('path');
 const {within} = require('./wait');
 
-const ACCOUNTS = 120;
+const ACCOUNTS = 600; // a crash at every request takes one each
 
 class Azurite {
   // start: a running Azurite; stop() ends it. Data go nowhere but to memory.
