@@ -5,6 +5,8 @@
 //                                        azurite-kill-sweep
 //
 // TABLEWARD: the program; TABLEWARD_UNDER: what it runs under (valgrind); E2E_MODULES: where npm put Azurite and the SDKs.
+// When one fails: E2E_SEED replays its kills, E2E_LOGS=FOLDER keeps the workers'
+// logs, KEEP=1 the folders, E2E_TIMES=1 says how long each suite took.
 'use strict';
 
 const fs = require('fs');
