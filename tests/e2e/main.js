@@ -4,7 +4,8 @@
 //   node main.js [--long] [WORD ...]     suites whose name holds a WORD, as
 //                                        azurite-kill-sweep
 //
-// TABLEWARD: the program; TABLEWARD_UNDER: what it runs under (valgrind); E2E_MODULES: where npm put Azurite and the SDKs.
+// TABLEWARD: the program; TABLEWARD_UNDER: what it runs under (valgrind);
+// E2E_MODULES: where npm put Azurite and the SDKs.
 // When one fails: E2E_SEED replays its kills, E2E_LOGS=FOLDER keeps the workers'
 // logs, KEEP=1 the folders, E2E_TIMES=1 says how long each suite took.
 'use strict';
