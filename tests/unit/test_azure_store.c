@@ -225,7 +225,8 @@ static enum tw_err answered(
     assert_int_equal(bench.page.count, 0);
     assert_int_equal(bench.messages.count, 0);
     assert_true(bench.attempt.sent_ms > 0);
-    if (code != TW_OK && strncmp(err->text, step->name, strlen(step->name)))
+    if (code != TW_OK &&
+        strncmp(err->text, step->name, strlen(step->name)) != 0)
         fail_msg("'%s' does not begin with '%s'", err->text, step->name);
     bench_end(&bench);
     assert_int_equal(http_script_requests(bench.script), 1);
