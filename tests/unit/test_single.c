@@ -285,6 +285,43 @@ static void a_cancelled_run_ends_cancelled(void **state)
     assert_int_equal(started.result.state, LEDGER_CANCELLED);
 }
 
+static enum run_end settles_for_an_hour(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)attempt;
+    (void)err;
+    run->resumes_ticks = world_wall_ticks() + 3600 * TICKS_PER_S;
+    return RUN_WAITING;
+}
+
+static bool is_waiting(struct workbench *bench)
+{
+    return strcmp(workbench_state(bench, JOB, "r1"), "waiting") == 0;
+}
+
+/* It slept on until its next look was due. */
+static void a_run_cancelled_while_it_waits_ends_at_once(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+    struct ledger_run before;
+    struct err err;
+
+    bench->script = settles_for_an_hour;
+    bench->setup.visibility_timeout_s = 2;
+    start(&started, bench, football);
+    workbench_wait(bench, is_waiting);
+    ledger_run_init(&before);
+    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
+                         slice_of("r1"), &before, &err),
+        TW_OK);
+    ledger_run_done(&before);
+    finish(&started);
+    assert_int_equal(started.result.state, LEDGER_CANCELLED);
+    assert_int_equal(bench->attempts, 1);
+}
+
 static enum bench_fault wrong_key(
     struct workbench *bench, enum bench_call call, unsigned n)
 {
@@ -326,6 +363,7 @@ int main(void)
         TEST(stopped_it_can_be_taken_up_again),
         TEST(it_waits_while_another_process_is_at_it),
         TEST(a_cancelled_run_ends_cancelled),
+        TEST(a_run_cancelled_while_it_waits_ends_at_once),
         TEST(what_would_never_work_is_said_before_the_first_claim),
     };
 

@@ -87,16 +87,21 @@ void single_stop(struct single *single)
     world_unlock(&single->lock);
 }
 
-/* False: stopped while waiting. */
-static bool wait_until(struct single *single, int64_t until_ms, bool held)
+/* Waits until until_ms, or for at most most_ms of it: then the caller looks
+ * what has become of the run. False: stopped while waiting. */
+static bool wait_until(
+    struct single *single, int64_t until_ms, int64_t most_ms, bool held)
 {
+    int64_t look_ms = world_boot_ms() + most_ms;
     bool stopping;
 
+    if (look_ms > until_ms)
+        look_ms = until_ms;
     world_lock(&single->lock);
     single->last.until_ms = until_ms;
     single->last.held_by_another = held;
-    while (!single->stopping && world_boot_ms() < until_ms)
-        (void)world_wait(&single->changed, &single->lock, until_ms);
+    while (!single->stopping && world_boot_ms() < look_ms)
+        (void)world_wait(&single->changed, &single->lock, look_ms);
     single->last.until_ms = 0;
     single->last.held_by_another = false;
     stopping = single->stopping;
@@ -108,16 +113,17 @@ static bool wait_until(struct single *single, int64_t until_ms, bool held)
 
 static bool pass_time(struct single *single, const struct work_result *work)
 {
-    int64_t until_ms = work->until_ms;
+    const struct setup *setup = single->options.definition->setup;
+    /* A lease may be let go long before it is over; a run that waits may be
+     * cancelled. */
+    int64_t most_ms =
+        work->held ? 1000 : setup->visibility_timeout_s * 1000 / 3;
 
-    /* A lease may be let go long before it is over. */
-    if (work->held && until_ms > world_boot_ms() + 1000)
-        until_ms = world_boot_ms() + 1000;
     if (work->held && !single->said_held)
         log_info(single->object,
             "another process is at it: waiting for it to let go");
     single->said_held = work->held;
-    return wait_until(single, until_ms, work->held);
+    return wait_until(single, work->until_ms, most_ms, work->held);
 }
 
 static bool sit_out(struct single *single, const struct work_result *work)
@@ -131,7 +137,8 @@ static bool sit_out(struct single *single, const struct work_result *work)
         single->outage_wait_ms *= 2;
     else
         single->outage_wait_ms = OUTAGE_MAX_MS;
-    return wait_until(single, world_boot_ms() + single->outage_wait_ms, false);
+    return wait_until(single, world_boot_ms() + single->outage_wait_ms,
+        single->outage_wait_ms, false);
 }
 
 static void set_ended(const struct work_result *work, struct single_result *ret)
