@@ -241,10 +241,13 @@ void jobs_load(const struct yaml_node *node, const struct job_stores *stores,
         return;
     }
     ret->list = arena_alloc(arena, (node->count + 1) * sizeof(*ret->list));
+    ret->broken = arena_alloc(arena, (node->count + 1) * sizeof(*ret->broken));
     for (size_t i = 0; i < node->count; i++)
         if (load_job(node->keys[i], node->items[i], stores, arena,
                 &ret->list[ret->count], problems))
             ret->count++;
+        else
+            ret->broken[ret->broken_count++] = node->keys[i]->text.at;
 }
 
 const struct job *jobs_find(const struct jobs *jobs, struct slice name)

@@ -14,6 +14,9 @@
 struct jobs {
     struct job *list; /* in the order of the file */
     size_t count;
+    /* Those whose mistakes are reported: named, but not in the list. */
+    const char **broken;
+    size_t broken_count;
 };
 
 /*

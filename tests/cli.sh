@@ -128,7 +128,7 @@ stores:
   main: {embedded: t.db, colour: red}
   cloud:
     azure: {connection_string: "${NOT_SET_ANYWHERE}"}
-worker: {slts: 4}
+worker: {slts: 4, queues: [{name: one, job: a, body: b, encoding: text}]}
 jobs:
   a: {kind: cascade-delte}
 YAML
@@ -139,6 +139,7 @@ YAML
     says '^wrong.yaml:4:[0-9]+: .*NOT_SET_ANYWHERE'
     says "^wrong.yaml:5:[0-9]+: .*'slots'"
     says "^wrong.yaml:7:[0-9]+: .*'cascade-delete'"
+    grep -q "unknown job 'a'" err && fail "a job with mistakes is unknown"
 }
 
 an_unset_variable_counts_where_it_is_needed() {

@@ -239,7 +239,7 @@ static void init_job(struct workbench *bench)
         .arg_count = 1,
         .hash = "0123456789abcdef",
         .settings = bench};
-    bench->jobs = (struct jobs){&bench->job, 1};
+    bench->jobs = (struct jobs){.list = &bench->job, .count = 1};
 }
 
 static void init_definition(struct workbench *bench)

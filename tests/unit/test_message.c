@@ -32,7 +32,7 @@ static struct job list[] = {
     {.name = "rename", .kind = &kind, .args = two, .arg_count = 2},
     {.name = "sweep", .kind = &kind},
 };
-static const struct jobs jobs = {list, 3};
+static const struct jobs jobs = {.list = list, .count = 3};
 static const struct setup_queue any = {.name = "work"};
 static const struct setup_queue text = {.name = "text", .job = &list[0]};
 static const struct setup_queue coded = {

@@ -18,7 +18,7 @@ static struct job list[] = {
     {.name = "delete-channel", .kind = &kind, .args = args, .arg_count = 1},
     {.name = "rename", .kind = &kind, .args = args, .arg_count = 2},
 };
-static const struct jobs jobs = {list, 2};
+static const struct jobs jobs = {.list = list, .count = 2};
 static const char *const names[] = {"main", "cloud"};
 
 struct loaded {

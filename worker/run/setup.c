@@ -236,6 +236,15 @@ static void check_body(struct setup_loader *loader,
             loader->problems, at->mark, "argument", body, &only, 1);
 }
 
+/* A job with mistakes of its own is not unknown. */
+static bool is_broken(const struct jobs *jobs, struct slice name)
+{
+    for (size_t i = 0; i < jobs->broken_count; i++)
+        if (slice_is(name, jobs->broken[i]))
+            return true;
+    return false;
+}
+
 static void load_binding(struct setup_loader *loader,
     const struct yaml_node *node, const struct raw_queue *raw,
     struct setup_queue *queue)
@@ -246,9 +255,9 @@ static void load_binding(struct setup_loader *loader,
     if (at) {
         queue->job = jobs_find(loader->jobs, raw->job);
         queue->base64 = raw->encoding == 1;
-        if (queue->job == NULL)
+        if (queue->job == NULL && !is_broken(loader->jobs, raw->job))
             unknown_job(loader, at, raw->job);
-        else
+        if (queue->job)
             check_body(loader, node, queue->job, raw->body);
         return;
     }
