@@ -331,6 +331,20 @@ static enum tw_err check_ours(struct db *db, bool *ret_empty, struct err *err)
     return TW_OK;
 }
 
+/* The same at one moment: a process that is creating the file commits its
+ * numbers and tables together, and they must not be read half and half. */
+static enum tw_err check_ours_at_once(
+    struct db *db, bool *ret_empty, struct err *err)
+{
+    enum tw_err code = execute(db, "BEGIN", err);
+
+    if (code != TW_OK)
+        return code;
+    code = check_ours(db, ret_empty, err);
+    db_rollback(db);
+    return code;
+}
+
 /* Two processes may be at this at once: the mode changes when the other one
  * lets go, and SQLite does not always ask wait_for_others() for it. */
 static enum tw_err use_log(struct db *db, struct err *err)
@@ -446,7 +460,7 @@ enum tw_err db_open(
     if (code == TW_OK)
         code = open_handle(db, err);
     if (code == TW_OK)
-        code = check_ours(db, &empty, err);
+        code = check_ours_at_once(db, &empty, err);
     if (code == TW_OK && empty && role == DB_WRITER)
         code = build_schema(db, err);
     if (code == TW_OK)
