@@ -66,3 +66,13 @@ int args_read(const struct job *job, const char *const *words, size_t count,
         return EXIT_DONE;
     return say_usage("%s", err.text);
 }
+
+int args_read_id(const char *text, struct slice *ret)
+{
+    if (!text_is_run_id(slice_of(text)))
+        return say_usage("--id wants 1 to 128 of A-Z a-z 0-9 . _ -, no dot "
+                         "first, not '%s'",
+            text);
+    *ret = slice_of(text);
+    return EXIT_DONE;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A job's arguments from the command line. */
+/* A job's arguments, and a run's id, from the command line. */
 #ifndef TW_CLI_ARGS_H
 #define TW_CLI_ARGS_H
 
@@ -15,5 +15,9 @@
  */
 int args_read(const struct job *job, const char *const *words, size_t count,
     struct arena *arena, struct run_args *ret);
+
+/* args_read_id: the value of --id; 64 for what can be no run's id. Borrowed
+ * from text. */
+int args_read_id(const char *text, struct slice *ret);
 
 #endif

@@ -59,12 +59,7 @@ static int read_id(
         return say_usage("queue %s is bound to job %s: its message's own id is "
                          "the run's, and --id cannot be given",
             queue->name, queue->job->name);
-    if (!text_is_run_id(slice_of(text)))
-        return say_usage("--id wants 1 to 128 of A-Z a-z 0-9 . _ -, no dot "
-                         "first, not '%s'",
-            text);
-    *ret = slice_of(text);
-    return EXIT_DONE;
+    return args_read_id(text, ret);
 }
 
 static int read_request(struct session *session,

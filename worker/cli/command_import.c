@@ -22,6 +22,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/cli/args.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/import_ledger.h"
 #include "worker/cli/lines.h"
@@ -557,13 +558,12 @@ static int read_options(struct import *import)
 {
     const struct invocation *invocation = import->transfer.invocation;
     const char *id = invocation->values[OPTION_ID];
-    int code;
+    struct slice checked;
+    int code = id ? args_read_id(id, &checked) : EXIT_DONE;
 
     import->path = invocation->args[1];
-    if (id && !text_is_run_id(slice_of(id)))
-        return say_usage("--id wants 1 to 128 of A-Z a-z 0-9 . _ -, no dot "
-                         "first, not '%s'",
-            id);
+    if (code != EXIT_DONE)
+        return code;
     code = read_choice(invocation, OPTION_ON_CONFLICT, "--on-conflict",
         ON_CONFLICT, &import->on_conflict);
     if (code == EXIT_DONE)

@@ -34,12 +34,7 @@ static int read_id(const char *text, struct request *request)
         request->id = slice_of(request->random_id);
         return EXIT_DONE;
     }
-    if (!text_is_run_id(slice_of(text)))
-        return say_usage("--id wants 1 to 128 of A-Z a-z 0-9 . _ -, no dot "
-                         "first, not '%s'",
-            text);
-    request->id = slice_of(text);
-    return EXIT_DONE;
+    return args_read_id(text, &request->id);
 }
 
 static int read_request(struct session *session,
