@@ -18,6 +18,7 @@
  */
 #include "jobs/cascade_delete.h"
 
+#include "jobs/cascade_checkpoint.h"
 #include "jobs/cascade_count.h"
 #include "jobs/cascade_rules.h"
 #include "jobs/cascade_walk.h"
@@ -27,16 +28,11 @@
 #include "jobs/engine/run.h"
 #include "jobs/engine/template.h"
 #include "jobs/job.h"
-#include "worker/base/json.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 #include "worker/store/store.h"
-
-#define CHECKPOINT_VERSION 1
-/* A String property holds 32 Ki UTF-16 units. */
-#define CHECKPOINT_MAX_BYTES (30 * 1024)
 
 /* Batches of one run under way at once. */
 #define BATCHES_IN_FLIGHT 16
@@ -119,62 +115,23 @@ static bool ends_by(struct cascade_run *c, enum tw_err outcome)
 static char *write_checkpoint(
     const struct cascade_run *c, const struct walk_path *path)
 {
-    struct buf text;
-
-    buf_init(&text, CHECKPOINT_MAX_BYTES);
-    buf_add_format(&text,
-        "{\"version\":%d,\"laid\":%lld,\"began\":%lld,\"not_before\":%lld",
-        CHECKPOINT_VERSION, (long long)c->laid_ticks, (long long)c->began_ticks,
-        (long long)c->not_before_ticks);
-    if (path) {
-        size_t before = text.len;
-
-        buf_add_text(&text, ",\"path\":");
-        walk_path_write(path, &text);
-        if (text.overflow || text.len + 1 > text.max) {
-            /* Keys too long to keep: the pass begins anew, as it may. */
-            text.len = before;
-            text.overflow = false;
-        }
-    }
-    buf_add_char(&text, '}');
-    return buf_take(&text);
+    return cascade_checkpoint_write(
+        &(struct cascade_checkpoint){
+            .laid_ticks = c->laid_ticks,
+            .began_ticks = c->began_ticks,
+            .not_before_ticks = c->not_before_ticks,
+        },
+        path);
 }
 
-static int64_t member_ticks(const struct json *json, const char *name)
-{
-    const struct json *member = json_get(json, name);
-    int64_t ticks;
-
-    if (!member || !json_int64(member, &ticks) || ticks < 0 ||
-        ticks > TICKS_MAX)
-        return 0;
-    return ticks;
-}
-
-/* Another version, or a text that is not ours: start over. The tombstone says
- * all that must not be forgotten. */
 static void read_checkpoint(struct cascade_run *c)
 {
-    const struct json *version, *path;
-    struct json *json;
-    int64_t number;
+    struct cascade_checkpoint checkpoint;
 
-    if (c->run->checkpoint.len == 0 ||
-        json_parse(c->run->checkpoint, 2 * CASCADE_MAX_DEPTH, &json, NULL) !=
-            TW_OK)
-        return;
-    version = json_type(json) == JSON_OBJECT ? json_get(json, "version") : NULL;
-    if (version && json_int64(version, &number) &&
-        number == CHECKPOINT_VERSION) {
-        c->laid_ticks = member_ticks(json, "laid");
-        c->began_ticks = member_ticks(json, "began");
-        c->not_before_ticks = member_ticks(json, "not_before");
-        path = json_get(json, "path");
-        if (path)
-            walk_path_read(path, c->from);
-    }
-    json_free(json);
+    cascade_checkpoint_read(c->run->checkpoint, &checkpoint, c->from);
+    c->laid_ticks = checkpoint.laid_ticks;
+    c->began_ticks = checkpoint.began_ticks;
+    c->not_before_ticks = checkpoint.not_before_ticks;
 }
 
 static void save(

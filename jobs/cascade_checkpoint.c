@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a cascade keeps between attempts:
+ *
+ *   {"version":1,"laid":T,"began":T,"not_before":T,"path":[...]}
+ */
+#include "jobs/cascade_checkpoint.h"
+
+#include "worker/base/buf.h"
+#include "worker/base/json.h"
+#include "worker/base/text.h"
+
+#define VERSION 1
+
+char *cascade_checkpoint_write(
+    const struct cascade_checkpoint *checkpoint, const struct walk_path *path)
+{
+    struct buf text;
+
+    buf_init(&text, CASCADE_CHECKPOINT_MAX_BYTES);
+    buf_add_format(&text,
+        "{\"version\":%d,\"laid\":%lld,\"began\":%lld,\"not_before\":%lld",
+        VERSION, (long long)checkpoint->laid_ticks,
+        (long long)checkpoint->began_ticks,
+        (long long)checkpoint->not_before_ticks);
+    if (path) {
+        size_t before = text.len;
+
+        buf_add_text(&text, ",\"path\":");
+        walk_path_write(path, &text);
+        if (text.overflow || text.len + 1 > text.max) {
+            /* Keys too long to keep: the pass begins anew, as it may. */
+            text.len = before;
+            text.overflow = false;
+        }
+    }
+    buf_add_char(&text, '}');
+    return buf_take(&text);
+}
+
+static int64_t member_ticks(const struct json *json, const char *name)
+{
+    const struct json *member = json_get(json, name);
+    int64_t ticks;
+
+    if (!member || !json_int64(member, &ticks) || ticks < 0 ||
+        ticks > TICKS_MAX)
+        return 0;
+    return ticks;
+}
+
+void cascade_checkpoint_read(struct slice text,
+    struct cascade_checkpoint *checkpoint, struct walk_path *path)
+{
+    const struct json *version, *place;
+    struct json *json;
+    int64_t number;
+
+    *checkpoint = (struct cascade_checkpoint){0};
+    path->depth = 0;
+    if (text.len == 0 ||
+        json_parse(text, 2 * CASCADE_MAX_DEPTH, &json, NULL) != TW_OK)
+        return;
+    version = json_type(json) == JSON_OBJECT ? json_get(json, "version") : NULL;
+    if (version && json_int64(version, &number) && number == VERSION) {
+        checkpoint->laid_ticks = member_ticks(json, "laid");
+        checkpoint->began_ticks = member_ticks(json, "began");
+        checkpoint->not_before_ticks = member_ticks(json, "not_before");
+        place = json_get(json, "path");
+        if (place)
+            walk_path_read(place, path);
+    }
+    json_free(json);
+}
