@@ -82,6 +82,38 @@ void http_answer_add(
     };
 }
 
+static struct slice trim_field(struct slice text)
+{
+    while (text.len > 0 && (text.at[0] == ' ' || text.at[0] == '\t')) {
+        text.at++;
+        text.len--;
+    }
+    while (text.len > 0 && strchr(" \t\r\n", text.at[text.len - 1]) != NULL)
+        text.len--;
+    return text;
+}
+
+static bool is_status_line(struct slice line)
+{
+    return slice_begins(line, slice_of("HTTP/"));
+}
+
+void http_answer_line(struct http_answer *answer, struct slice line)
+{
+    const char *colon = line.len > 0 ? memchr(line.at, ':', line.len) : NULL;
+    size_t name_len;
+
+    if (is_status_line(line)) {
+        answer->field_count = 0;
+        return;
+    }
+    if (colon == NULL || line.at[0] == '\r' || line.at[0] == '\n')
+        return;
+    name_len = (size_t)(colon - line.at);
+    http_answer_add(answer, trim_field((struct slice){line.at, name_len}),
+        trim_field((struct slice){colon + 1, line.len - name_len - 1}));
+}
+
 struct slice http_answer_field(
     const struct http_answer *answer, const char *name)
 {
@@ -176,41 +208,21 @@ static int before_sending(
     return CURL_PREREQFUNC_OK;
 }
 
-static struct slice trim_field(struct slice text)
-{
-    while (text.len > 0 && (text.at[0] == ' ' || text.at[0] == '\t')) {
-        text.at++;
-        text.len--;
-    }
-    while (text.len > 0 && strchr(" \t\r\n", text.at[text.len - 1]) != NULL)
-        text.len--;
-    return text;
-}
-
-/* One line at a time; a status line begins another answer (100 Continue came
- * before), an empty line ends it. */
+/* One line at a time; an empty line ends the head. */
 static size_t take_field(char *at, size_t size, size_t count, void *arg)
 {
     struct transfer *transfer = arg;
-    size_t len = size * count;
-    const char *colon = memchr(at, ':', len);
+    struct slice line = {at, size * count};
 
-    transfer->field_bytes += len;
+    transfer->field_bytes += line.len;
     if (transfer->field_bytes > HTTP_MAX_FIELD_BYTES)
         return 0;
-    if (len >= 5 && memcmp(at, "HTTP/", 5) == 0) {
-        transfer->answer->field_count = 0;
+    if (is_status_line(line))
         transfer->head_ended = false;
-    } else if (at[0] == '\r' || at[0] == '\n') {
+    else if (at[0] == '\r' || at[0] == '\n')
         transfer->head_ended = true;
-    } else if (colon != NULL) {
-        size_t name_len = (size_t)(colon - at);
-
-        http_answer_add(transfer->answer,
-            trim_field((struct slice){at, name_len}),
-            trim_field((struct slice){colon + 1, len - name_len - 1}));
-    }
-    return len;
+    http_answer_line(transfer->answer, line);
+    return line.len;
 }
 
 static size_t take_body(char *at, size_t size, size_t count, void *arg)

@@ -58,6 +58,13 @@ void http_answer_done(struct http_answer *answer);
 void http_answer_add(
     struct http_answer *answer, struct slice name, struct slice value);
 
+/*
+ * http_answer_line: one line of an answer's head as it came, its end included.
+ * A status line begins another answer (100 Continue came before): the fields
+ * so far are given up. What is no field is passed over.
+ */
+void http_answer_line(struct http_answer *answer, struct slice line);
+
 /* http_answer_field: the value of the field of that name, in any case; empty
  * where there is none. */
 struct slice http_answer_field(
