@@ -24,6 +24,7 @@
 #include "worker/base/world.h"
 #include "worker/cli/args.h"
 #include "worker/cli/commands.h"
+#include "worker/cli/entity_line.h"
 #include "worker/cli/import_ledger.h"
 #include "worker/cli/lines.h"
 #include "worker/cli/progress.h"
@@ -267,44 +268,21 @@ static enum tw_err add(struct import *import, const struct entity *entity,
 
 /* ---- lines ---- */
 
-static bool is_blank(struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (!strchr(" \t\r\n", text.at[i]) || text.at[i] == '\0')
-            return false;
-    return true;
-}
-
-static enum tw_err parse(
-    struct slice line, struct arena *arena, struct entity *ret, struct err *err)
-{
-    size_t end;
-    enum tw_err code = entity_parse(line, true, arena, ret, &end, err);
-
-    if (code != TW_OK)
-        return code;
-    if (!is_blank((struct slice){line.at + end, line.len - end}))
-        return err_fail(err, TW_INVALID,
-            "something follows the entity: one JSON object a line is wanted");
-    ret->etag = slice_of("");
-    return entity_check(ret, err);
-}
-
 static enum tw_err take_line(
     struct import *import, struct slice line, uint64_t number, struct err *err)
 {
     struct entity entity;
+    bool blank;
     struct err why;
 
-    if (number == 1 && slice_begins(line, slice_of("\xEF\xBB\xBF")))
-        line = (struct slice){line.at + 3, line.len - 3};
-    if (is_blank(line))
-        return TW_OK;
     arena_clear(&import->arena);
-    if (parse(line, &import->arena, &entity, &why) != TW_OK) {
+    if (entity_line(line, number == 1, &import->arena, &entity, &blank, &why) !=
+        TW_OK) {
         wrong(import, number, why.text);
         return TW_OK;
     }
+    if (blank)
+        return TW_OK;
     atomic_fetch_add(&import->local.run.counts.read, 1);
     return add(import, &entity, number, err);
 }

@@ -145,7 +145,7 @@ static enum tw_err begin(struct import_ledger *ledger, struct slice id,
     return code == TW_OK ? TW_OK : resolve(ledger, code, err);
 }
 
-static uint64_t line_of(struct slice checkpoint)
+uint64_t import_ledger_line(struct slice checkpoint)
 {
     struct json *json = NULL;
     const struct json *line;
@@ -169,7 +169,7 @@ static enum tw_err take_up(
     if (run->state == LEDGER_CANCELLED)
         return err_fail(
             err, TW_CONFLICT, "import %.*s was cancelled", SLICE_ARG(run->id));
-    *ret_line = line_of(run->checkpoint);
+    *ret_line = import_ledger_line(run->checkpoint);
     if (ended)
         ledger_move(run, LEDGER_QUEUED);
     ledger_move(run, LEDGER_RUNNING);

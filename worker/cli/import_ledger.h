@@ -35,6 +35,9 @@ TW_MUST_USE enum tw_err import_ledger_open(struct import_ledger *ledger,
     struct session *session, struct store *store, const char *id,
     struct slice args, uint64_t *ret_line, bool *ret_done, struct err *err);
 
+/* import_ledger_line: the line that a Checkpoint names; 0: it names none. */
+uint64_t import_ledger_line(struct slice checkpoint);
+
 struct import_counts {
     uint64_t line; /* all up to it are stored */
     int64_t read, written, skipped, failed;

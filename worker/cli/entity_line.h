@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* One line of JSON Lines as an entity: what import reads. Pure. */
+#ifndef TW_CLI_ENTITY_LINE_H
+#define TW_CLI_ENTITY_LINE_H
+
+#include <stdbool.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/store/entity.h"
+
+/*
+ * entity_line: read line, without its newline; first: it is the file's first,
+ * before which a byte order mark may stand. *ret_blank (then *ret is not set):
+ * nothing is in it. *ret has no ETag, points into line and lives in arena.
+ * TW_INVALID, TW_TOO_LARGE: no store takes it; err says why.
+ */
+TW_MUST_USE enum tw_err entity_line(struct slice line, bool first,
+    struct arena *arena, struct entity *ret, bool *ret_blank, struct err *err);
+
+#endif
