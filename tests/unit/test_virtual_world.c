@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: MIT */
+/* The virtual world: what a seed decides, and what it does not. Nothing is
+ * asserted inside its threads: a failing test jumps, and would change stacks.
+ */
+#include "tests/support/workbench.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/virtual_world.h"
+#include "worker/base/log.h"
+#include "worker/base/text.h"
+#include "worker/run/consumer.h"
+
+#define JOB "delete-channel"
+#define START_MS 5000
+#define START_TICKS (TICKS_1970 + 1000 * TICKS_PER_S)
+#define HOUR_MS ((int64_t)3600 * 1000)
+
+static void begin(uint64_t seed)
+{
+    virtual_world_use(&(struct virtual_options){
+        .seed = seed, .boot_ms = START_MS, .wall_ticks = START_TICKS});
+}
+
+static int end(void **state)
+{
+    (void)state;
+    virtual_world_end();
+    return 0;
+}
+
+/* ---- a busy world: a buffer of one place, many who fill and empty it ---- */
+
+#define PAIRS 4
+#define ROUNDS 25
+
+struct busy {
+    struct world_mutex lock;
+    struct world_cond changed;
+    unsigned full, given, taken, timeouts, inside, together;
+};
+
+/* Lock held: nobody else may be where we are. */
+static void stay_a_while(struct busy *busy)
+{
+    busy->inside++;
+    virtual_yield();
+    if (busy->inside > busy->together)
+        busy->together = busy->inside;
+    busy->inside--;
+}
+
+static void move(struct busy *busy, unsigned want_full, unsigned *count)
+{
+    world_lock(&busy->lock);
+    while (busy->full != want_full)
+        if (!world_wait(&busy->changed, &busy->lock, world_boot_ms() + 3))
+            busy->timeouts++;
+    stay_a_while(busy);
+    busy->full = !want_full;
+    (*count)++;
+    virtual_note("moved %u", *count);
+    world_wake_all(&busy->changed);
+    world_unlock(&busy->lock);
+}
+
+static void give(void *arg)
+{
+    struct busy *busy = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        move(busy, 0, &busy->given);
+        if (world_random_below(4) == 0)
+            virtual_sleep((int64_t)world_random_below(10));
+    }
+}
+
+static void take_all(void *arg)
+{
+    struct busy *busy = arg;
+    struct world_thread helper;
+
+    world_start(&helper, "giver", give, busy);
+    for (int i = 0; i < ROUNDS; i++)
+        move(busy, 1, &busy->taken);
+    world_join(&helper);
+}
+
+static uint64_t run_busy(uint64_t seed, struct busy *busy)
+{
+    enum virtual_end how;
+    uint64_t hash;
+
+    begin(seed);
+    *busy = (struct busy){0};
+    world_mutex_init(&busy->lock);
+    world_cond_init(&busy->changed);
+    for (int i = 0; i < PAIRS; i++)
+        virtual_start(virtual_process("pair"), "taker", take_all, busy);
+    how = virtual_run();
+    world_cond_done(&busy->changed);
+    world_mutex_done(&busy->lock);
+    hash = virtual_hash();
+    virtual_world_end();
+    assert_int_equal(how, VIRTUAL_DONE);
+    return hash;
+}
+
+static void locks_keep_others_out_and_nothing_is_lost(void **state)
+{
+    unsigned timeouts = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        struct busy busy;
+
+        (void)run_busy(seed, &busy);
+        assert_int_equal(busy.together, 1);
+        assert_int_equal(busy.given, PAIRS * ROUNDS);
+        assert_int_equal(busy.taken, PAIRS * ROUNDS);
+        timeouts += busy.timeouts;
+    }
+    assert_true(timeouts > 0);
+}
+
+static void a_seed_replays_exactly(void **state)
+{
+    uint64_t last = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed < 30; seed++) {
+        struct busy busy;
+        uint64_t hash = run_busy(seed, &busy);
+
+        assert_true(hash == run_busy(seed, &busy));
+        assert_true(hash != last);
+        last = hash;
+    }
+}
+
+/* ---- time ---- */
+
+struct moments {
+    struct world_mutex lock;
+    struct world_cond cond;
+    int64_t began_ms, ended_ms, process_ms, wall_ms;
+    bool woken;
+    int process;
+};
+
+static void wait_an_hour(void *arg)
+{
+    struct moments *moments = arg;
+
+    world_mutex_init(&moments->lock);
+    world_cond_init(&moments->cond);
+    world_lock(&moments->lock);
+    moments->began_ms = virtual_ms();
+    moments->woken = true;
+    while (world_boot_ms() < moments->process_ms + HOUR_MS)
+        moments->woken = world_wait(
+            &moments->cond, &moments->lock, moments->process_ms + HOUR_MS);
+    moments->ended_ms = virtual_ms();
+    world_unlock(&moments->lock);
+}
+
+static void the_clock_jumps_to_who_is_due_first(void **state)
+{
+    struct moments moments = {.process_ms = START_MS};
+
+    (void)state;
+    begin(7);
+    virtual_start(virtual_process("p"), "sleeper", wait_an_hour, &moments);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    assert_false(moments.woken);
+    assert_in_range(moments.began_ms, START_MS, START_MS + 10);
+    assert_in_range(
+        moments.ended_ms, START_MS + HOUR_MS, START_MS + HOUR_MS + 10);
+}
+
+static void look_at_clocks(void *arg)
+{
+    struct moments *moments = arg;
+    int64_t wall_ticks;
+
+    virtual_step_clocks(moments->process, -2 * HOUR_MS, HOUR_MS);
+    moments->process_ms = world_boot_ms();
+    wall_ticks = world_wall_ticks();
+    moments->wall_ms = (wall_ticks - START_TICKS) / TICKS_PER_MS;
+    virtual_mask();
+    moments->began_ms = world_boot_ms();
+    virtual_unmask();
+    wait_an_hour(arg);
+}
+
+static void a_process_has_clocks_of_its_own(void **state)
+{
+    struct moments moments = {0};
+
+    (void)state;
+    begin(8);
+    moments.process = virtual_process("p");
+    virtual_start(moments.process, "thread", look_at_clocks, &moments);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    assert_in_range(
+        moments.process_ms, START_MS + HOUR_MS, START_MS + HOUR_MS + 10);
+    assert_true(moments.wall_ms <= -2 * HOUR_MS + 10);
+    assert_in_range(moments.began_ms, START_MS, START_MS + 20);
+    assert_in_range(
+        moments.ended_ms, START_MS + HOUR_MS, START_MS + HOUR_MS + 20);
+    assert_true(world_boot_ms() < START_MS + HOUR_MS + 30);
+}
+
+static void spin(void *arg)
+{
+    int64_t until_ms = world_boot_ms() + 100;
+
+    (void)arg;
+    while (world_boot_ms() < until_ms)
+        virtual_yield();
+}
+
+static void spin_for_ever(void *arg)
+{
+    (void)arg;
+    for (;;)
+        virtual_yield();
+}
+
+static void who_looks_at_the_clock_sees_it_move(void **state)
+{
+    (void)state;
+    begin(9);
+    virtual_start(virtual_process("p"), "thread", spin, NULL);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    assert_true(virtual_ms() >= START_MS + 100);
+}
+
+static void too_many_steps_and_too_much_time_end_the_run(void **state)
+{
+    (void)state;
+    virtual_world_use(&(struct virtual_options){.limit_steps = 1000});
+    virtual_start(virtual_process("p"), "thread", spin_for_ever, NULL);
+    assert_int_equal(virtual_run(), VIRTUAL_TOO_LONG);
+    assert_int_equal(virtual_steps(), 1000);
+    virtual_world_use(&(struct virtual_options){.limit_ms = 50});
+    virtual_start(virtual_process("p"), "thread", spin_for_ever, NULL);
+    assert_int_equal(virtual_run(), VIRTUAL_TOO_LONG);
+    assert_in_range(virtual_ms(), 50, 60);
+}
+
+/* ---- deadlocks, stalls, crashes ---- */
+
+struct fork {
+    struct world_mutex *first, *second;
+};
+
+static void take_both(void *arg)
+{
+    struct fork *fork = arg;
+
+    world_lock(fork->first);
+    virtual_sleep(5);
+    world_lock(fork->second);
+    world_unlock(fork->second);
+    world_unlock(fork->first);
+}
+
+static void a_deadlock_is_said(void **state)
+{
+    struct world_mutex one, other;
+    struct fork left = {&one, &other}, right = {&other, &one};
+    int process;
+
+    (void)state;
+    begin(10);
+    world_mutex_init(&one);
+    world_mutex_init(&other);
+    process = virtual_process("p");
+    virtual_start(process, "left", take_both, &left);
+    virtual_start(process, "right", take_both, &right);
+    assert_int_equal(virtual_run(), VIRTUAL_STUCK);
+    assert_true(virtual_alive(process));
+}
+
+struct beat {
+    int process, victim;
+    int64_t last_ms, gap_ms;
+    unsigned beats, after;
+};
+
+static void beat(void *arg)
+{
+    struct beat *own = arg;
+
+    own->last_ms = virtual_ms();
+    for (int i = 0; i < 100; i++) {
+        int64_t now_ms;
+
+        virtual_sleep(100);
+        now_ms = virtual_ms();
+        if (now_ms - own->last_ms > own->gap_ms)
+            own->gap_ms = now_ms - own->last_ms;
+        own->last_ms = now_ms;
+        own->beats++;
+    }
+}
+
+static void stall_the_other(void *arg)
+{
+    virtual_sleep(1000);
+    virtual_stall(((struct beat *)arg)->victim, 60000);
+}
+
+static void stall_its_heart(void *arg)
+{
+    virtual_sleep(1000);
+    virtual_stall_thread(((struct beat *)arg)->victim, "heart", 60000);
+}
+
+static void crash_the_other(void *arg)
+{
+    virtual_sleep(1000);
+    virtual_crash(((struct beat *)arg)->victim);
+}
+
+static void run_beats(void (*what)(void *arg), struct beat *heart,
+    struct beat *lung, struct beat *other)
+{
+    begin(11);
+    *heart = *lung = *other = (struct beat){0};
+    other->victim = virtual_process("victim");
+    virtual_start(other->victim, "heart", beat, heart);
+    virtual_start(other->victim, "lung", beat, lung);
+    other->process = virtual_process("other");
+    virtual_start(other->process, "beat", beat, other);
+    virtual_start(other->process, "villain", what, other);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    assert_int_equal(other->beats, 100);
+    assert_in_range(other->gap_ms, 100, 120);
+    assert_false(virtual_alive(other->victim));
+}
+
+static void a_stalled_process_sleeps_and_goes_on(void **state)
+{
+    struct beat heart, lung, other;
+
+    (void)state;
+    run_beats(stall_the_other, &heart, &lung, &other);
+    assert_int_equal(heart.beats, 100);
+    assert_int_equal(lung.beats, 100);
+    assert_in_range(heart.gap_ms, 60000, 60120);
+    assert_in_range(lung.gap_ms, 60000, 60120);
+}
+
+static void a_stalled_thread_leaves_the_others_going(void **state)
+{
+    struct beat heart, lung, other;
+
+    (void)state;
+    run_beats(stall_its_heart, &heart, &lung, &other);
+    assert_in_range(heart.gap_ms, 60000, 60120);
+    assert_in_range(lung.gap_ms, 100, 120);
+}
+
+static void a_crashed_process_never_goes_on(void **state)
+{
+    struct beat heart, lung, other;
+
+    (void)state;
+    run_beats(crash_the_other, &heart, &lung, &other);
+    assert_in_range(heart.beats, 8, 10);
+    assert_in_range(lung.beats, 8, 10);
+}
+
+static void crash_oneself(void *arg)
+{
+    struct beat *own = arg;
+
+    virtual_sleep(10);
+    own->beats++;
+    virtual_mask();
+    virtual_crash(virtual_self());
+    virtual_yield();
+    own->beats++;
+    virtual_unmask();
+    own->after++;
+}
+
+static void a_crash_waits_for_the_end_of_the_mask(void **state)
+{
+    struct beat own = {0}, heart = {0};
+    int process;
+
+    (void)state;
+    begin(12);
+    process = virtual_process("p");
+    virtual_start(process, "thread", crash_oneself, &own);
+    virtual_start(process, "heart", beat, &heart);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    assert_int_equal(own.beats, 2);
+    assert_int_equal(own.after, 0);
+    assert_int_equal(heart.beats, 0);
+}
+
+static void stall_oneself(void *arg)
+{
+    struct beat *own = arg;
+
+    virtual_mask();
+    virtual_stall(virtual_self(), 1000);
+    own->last_ms = virtual_ms();
+    virtual_unmask();
+    own->gap_ms = virtual_ms() - own->last_ms;
+}
+
+static void a_stall_waits_for_the_end_of_the_mask(void **state)
+{
+    struct beat own = {0};
+
+    (void)state;
+    begin(13);
+    virtual_start(virtual_process("p"), "thread", stall_oneself, &own);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    assert_in_range(own.last_ms, START_MS, START_MS + 10);
+    assert_in_range(own.gap_ms, 1000, 1010);
+}
+
+static void be_alone(void *arg)
+{
+    struct busy *busy = arg;
+
+    for (int i = 0; i < 100; i++) {
+        virtual_mask();
+        stay_a_while(busy);
+        world_lock(&busy->lock);
+        world_unlock(&busy->lock);
+        stay_a_while(busy);
+        virtual_unmask();
+        virtual_yield();
+    }
+}
+
+static void who_is_masked_is_alone(void **state)
+{
+    struct busy busy = {0};
+
+    (void)state;
+    begin(14);
+    world_mutex_init(&busy.lock);
+    for (int i = 0; i < 3; i++)
+        virtual_start(virtual_process("p"), "thread", be_alone, &busy);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    assert_int_equal(busy.together, 1);
+    assert_true(virtual_steps() > 300);
+}
+
+/* ---- the outside ---- */
+
+static void the_outside_waits_for_its_own_threads(void **state)
+{
+    struct world_thread thread;
+    struct beat own = {0};
+    struct moments moments = {.process_ms = START_MS};
+
+    (void)state;
+    begin(15);
+    world_start(&thread, "thread", beat, &own);
+    wait_an_hour(&moments);
+    assert_int_equal(own.beats, 100);
+    world_join(&thread);
+    assert_int_equal(virtual_self(), 0);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+}
+
+/* ---- cost ---- */
+
+static long resident_pages(void)
+{
+    long total = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &total, &resident), 2);
+    (void)fclose(file);
+    return resident;
+}
+
+static void a_thousand_worlds_leave_nothing_behind(void **state)
+{
+    struct beat beats[20];
+    struct busy busy;
+    long before;
+
+    (void)state;
+    (void)run_busy(1, &busy);
+    before = resident_pages();
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        begin(seed);
+        memset(beats, 0, sizeof(beats));
+        for (int i = 0; i < 20; i++)
+            virtual_start(
+                virtual_process("p"), "thread", i % 2 ? spin : beat, &beats[i]);
+        virtual_crash(20);
+        if (seed % 10 == 0)
+            assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    }
+    virtual_world_end();
+    /* 2 MiB for 20,000 threads; a page each would be 80. A sanitizer keeps
+     * what is freed for a while. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&         \
+    !defined(__clang__)
+    assert_true(resident_pages() - before < 512);
+#else
+    (void)before;
+#endif
+}
+
+static void yield_much(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 100000; i++)
+        virtual_yield();
+}
+
+static void hand_offs_are_cheap(void **state)
+{
+    struct timespec from, to;
+    double us;
+
+    (void)state;
+    begin(16);
+    for (int i = 0; i < 10; i++)
+        virtual_start(virtual_process("p"), "thread", yield_much, NULL);
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    us = ((double)(to.tv_sec - from.tv_sec) * 1e9 +
+             (double)(to.tv_nsec - from.tv_nsec)) /
+         1e3;
+    print_message("%.0f ns a hand-off\n", us * 1000 / (double)virtual_steps());
+    assert_true(us / (double)virtual_steps() < 20);
+}
+
+/* ---- the product in it ---- */
+
+struct drained {
+    struct workbench bench;
+    struct consumer *consumer;
+    struct consumer_result result;
+    struct err err;
+    enum tw_err outcome;
+};
+
+static void drain(void *arg)
+{
+    struct drained *drained = arg;
+    struct consumer_options options = {
+        .definition = definition_hold(&drained->bench.definition),
+        .drain = true};
+
+    drained->consumer = consumer_new(&options);
+    drained->outcome =
+        consumer_run(drained->consumer, &drained->result, &drained->err);
+    consumer_free(drained->consumer);
+}
+
+static uint64_t run_drain(uint64_t seed)
+{
+    struct drained *drained = test_calloc(1, sizeof(*drained));
+    uint64_t hash;
+
+    begin(seed);
+    workbench_init(&drained->bench);
+    drained->bench.delay_ms = 3;
+    for (int i = 0; i < 5; i++)
+        workbench_put(&drained->bench, BENCH_QUEUE,
+            "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Surf\"}}");
+    virtual_start(virtual_process("worker"), "worker", drain, drained);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    assert_int_equal(drained->outcome, TW_OK);
+    assert_int_equal(drained->result.succeeded, 5);
+    assert_int_equal(workbench_count(&drained->bench, BENCH_QUEUE), 0);
+    workbench_done(&drained->bench);
+    hash = virtual_hash();
+    virtual_world_end();
+    test_free(drained);
+    return hash;
+}
+
+static void a_worker_drains_its_queue_in_it(void **state)
+{
+    (void)state;
+    log_set(LOG_ERROR, LOG_TEXT);
+    for (uint64_t seed = 1; seed < 20; seed++)
+        assert_true(run_drain(seed) == run_drain(seed));
+    log_set(LOG_INFO, LOG_TEXT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(locks_keep_others_out_and_nothing_is_lost),
+        cmocka_unit_test(a_seed_replays_exactly),
+        cmocka_unit_test(the_clock_jumps_to_who_is_due_first),
+        cmocka_unit_test(a_process_has_clocks_of_its_own),
+        cmocka_unit_test(who_looks_at_the_clock_sees_it_move),
+        cmocka_unit_test(too_many_steps_and_too_much_time_end_the_run),
+        cmocka_unit_test(a_deadlock_is_said),
+        cmocka_unit_test(a_stalled_process_sleeps_and_goes_on),
+        cmocka_unit_test(a_stalled_thread_leaves_the_others_going),
+        cmocka_unit_test(a_crashed_process_never_goes_on),
+        cmocka_unit_test(a_crash_waits_for_the_end_of_the_mask),
+        cmocka_unit_test(a_stall_waits_for_the_end_of_the_mask),
+        cmocka_unit_test(who_is_masked_is_alone),
+        cmocka_unit_test(the_outside_waits_for_its_own_threads),
+        cmocka_unit_test(a_thousand_worlds_leave_nothing_behind),
+        cmocka_unit_test(hand_offs_are_cheap),
+        cmocka_unit_test(a_worker_drains_its_queue_in_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, end);
+}
