@@ -535,8 +535,9 @@ static enum fault weather(void *context, enum faulty_call call, unsigned n)
         return PICK(&dice, GET_FAULTS);
     case FAULTY_BATCH:
         return PICK(&dice, BATCH_FAULTS);
+    default:
+        return FAULT_NONE;
     }
-    return FAULT_NONE;
 }
 
 static int find_thing(
@@ -930,7 +931,8 @@ static enum fault trial_weather(
 {
     struct trial *t = context;
 
-    if (call == FAULTY_SCAN && t->faulty.batches == 0 && t->scan_us > 0)
+    if (call == FAULTY_SCAN && t->faulty.calls[FAULTY_BATCH] == 0 &&
+        t->scan_us > 0)
         usleep(t->scan_us);
     if (call == FAULTY_SCAN && t->empty_pages)
         return FAULT_EMPTY_PAGE;

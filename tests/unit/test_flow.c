@@ -239,7 +239,7 @@ static void sends_one_batch_a_started_hundred_of_each_partition(void **state)
     table_fill(scene.inner, "Blogs", "B", 0, 100);
     table_fill(scene.inner, "Blogs", "C", 0, 101);
     delete_table(&scene, spare);
-    assert_int_equal(scene.faulty.batches, 13 + 1 + 2);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 13 + 1 + 2);
     assert_int_equal(scene.faulty.largest_batch, 100);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 1451);
@@ -274,7 +274,7 @@ static void partitions_that_take_turns_still_fill_their_batches(void **state)
         page_done(&page);
     }
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_int_equal(scene.faulty.batches, 2);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 2);
     assert_all_settled(&scene);
     scene_done(&scene);
 }
@@ -294,9 +294,9 @@ static void many_partitions_are_cut_when_too_many_gather(void **state)
     }
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
-    assert_true(faulty_batches(&scene.faulty) >= 300 - 64 - 8);
+    assert_true(faulty_calls(&scene.faulty, FAULTY_BATCH) >= 300 - 64 - 8);
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_int_equal(scene.faulty.batches, 300);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 300);
     assert_all_settled(&scene);
     scene_done(&scene);
 }
@@ -368,7 +368,7 @@ static void large_entities_are_cut_by_bytes(void **state)
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_true(scene.faulty.batches >= 3);
+    assert_true(scene.faulty.calls[FAULTY_BATCH] >= 3);
     assert_true(scene.faulty.largest_batch <= 9);
     assert_true(table_has(scene.inner, "Blogs", "A", "119", "second"));
     assert_all_settled(&scene);
@@ -398,13 +398,13 @@ static void a_cut_sends_without_waiting(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 5);
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
-    assert_int_equal(scene.faulty.batches, 0);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 0);
     assert_int_equal(flow_low_water(scene.flow), 0);
     assert_int_equal(flow_cut(scene.flow, &err), TW_OK);
     while (seen == 0)
         seen = lanes_wait_any(scene.run.lanes, seen);
     assert_int_equal(flow_low_water(scene.flow), 5);
-    assert_int_equal(scene.faulty.batches, 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 1);
     scene_done(&scene);
 }
 
@@ -462,8 +462,8 @@ static void what_has_changed_is_decided_again(void **state)
     meddle_with(&scene, "000050", "changed");
     delete_table(&scene, delete_anyway);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    assert_int_equal(scene.faulty.gets, 1);
-    assert_int_equal(scene.faulty.batches, 2);
+    assert_int_equal(scene.faulty.calls[FAULTY_GET], 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 2);
     assert_all_settled(&scene);
     scene_done(&scene);
 }
@@ -495,8 +495,8 @@ static void what_is_gone_counts_as_deleted(void **state)
     meddle_with(&scene, "000050", NULL);
     delete_table(&scene, refuse);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    assert_int_equal(scene.faulty.gets, 0);
-    assert_int_equal(scene.faulty.batches, 2);
+    assert_int_equal(scene.faulty.calls[FAULTY_GET], 0);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 2);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 100);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -555,7 +555,9 @@ static void a_missing_table_holds_nothing_to_delete(void **state)
                              &page.entities[i], spare, &err),
             TW_OK);
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_true(scene.faulty.batches + scene.faulty.scans < 10);
+    assert_true(
+        scene.faulty.calls[FAULTY_BATCH] + scene.faulty.calls[FAULTY_SCAN] <
+        10);
     assert_all_settled(&scene);
     assert_int_equal(
         add(&scene, "Gone", OPERATION_INSERT, &page.entities[0], spare, &err),
@@ -603,9 +605,9 @@ static void a_lost_answer_costs_one_read(void **state)
     scene.faulty.choose = first_answer_lost;
     table_fill(scene.inner, "Blogs", "A", 0, 100);
     delete_table(&scene, refuse);
-    assert_int_equal(scene.faulty.batches, 1);
-    assert_int_equal(scene.faulty.scans, 1);
-    assert_int_equal(scene.faulty.gets, 0);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_GET], 0);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 100);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -623,9 +625,9 @@ static void a_lost_answer_to_writes_costs_one_read(void **state)
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_int_equal(scene.faulty.batches, 1);
-    assert_int_equal(scene.faulty.scans, 1);
-    assert_int_equal(scene.faulty.gets, 0);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_GET], 0);
     assert_int_equal(atomic_load(&scene.run.counts.written), 100);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -640,8 +642,8 @@ static void a_lost_request_is_sent_again(void **state)
     scene.faulty.choose = first_request_lost;
     table_fill(scene.inner, "Blogs", "A", 0, 100);
     delete_table(&scene, refuse);
-    assert_int_equal(scene.faulty.batches, 2);
-    assert_int_equal(scene.faulty.scans, 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 2);
+    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 1);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -657,9 +659,9 @@ static void a_refusal_that_names_nothing_is_found_by_reading(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 100);
     meddle_with(&scene, "000050", "spared");
     delete_table(&scene, insist);
-    assert_int_equal(scene.faulty.scans, 1);
-    assert_int_equal(scene.faulty.gets, 1);
-    assert_int_equal(scene.faulty.batches, 2);
+    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_GET], 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 2);
     assert_int_equal(table_count(scene.inner, "Blogs"), 1);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -677,9 +679,9 @@ static void a_sparse_range_is_not_read_whole(void **state)
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 800, refuse, &err), TW_OK);
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_true(scene.faulty.scans <= 5);
-    assert_true(scene.faulty.gets <= 10);
-    assert_int_equal(scene.faulty.batches, 1);
+    assert_true(scene.faulty.calls[FAULTY_SCAN] <= 5);
+    assert_true(scene.faulty.calls[FAULTY_GET] <= 10);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 1);
     assert_int_equal(table_count(scene.inner, "Blogs"), 7990);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 10);
     assert_all_settled(&scene);
@@ -699,7 +701,7 @@ static void keys_beyond_the_first_plane_are_found_again(void **state)
         table_put(scene.inner, "Blogs", "A", keys[i], "first", 0);
     delete_table(&scene, refuse);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 4);
-    assert_int_equal(scene.faulty.batches, 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 1);
     assert_all_settled(&scene);
     scene_done(&scene);
 }

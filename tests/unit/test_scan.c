@@ -103,7 +103,7 @@ static void brings_every_entity_once(void **state)
     assert_string_equal(got.first, "A/000000");
     assert_string_equal(got.last, "B/001000");
     assert_int_equal(got.pages, 3);
-    assert_int_equal(scene.faulty.scans, 3);
+    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 3);
     scene_done(&scene);
 }
 
@@ -119,7 +119,7 @@ static void an_empty_table_is_one_look(void **state)
     got = gather(&scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 0);
-    assert_int_equal(scene.faulty.scans, 1);
+    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 1);
     scene_done(&scene);
 }
 
@@ -212,7 +212,7 @@ static void nothing_is_asked_where_nothing_is_left(void **state)
     got = gather(&scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 0);
-    assert_int_equal(scene.faulty.scans, 0);
+    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 0);
     scene_done(&scene);
 }
 

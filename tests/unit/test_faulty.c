@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: each fault of the faulty store does what it says to the store and to
+ * the caller, and one seed brings the same faults each time. */
+#include "tests/support/faulty.h"
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/fast_world.h"
+#include "tests/support/table.h"
+
+#define TABLE "Blogs"
+#define QUEUE "work"
+
+struct scene {
+    struct store *inner;
+    struct faulty faulty;
+    struct store *store;
+    enum fault next; /* what the next request meets; then none */
+    struct attempt attempt;
+    struct batch_result result;
+    struct page page;
+    struct messages messages;
+    char receipt[QUEUE_RECEIPT_MAX];
+};
+
+static enum fault next_fault(void *ctx, enum faulty_call call, unsigned n)
+{
+    struct scene *s = ctx;
+    enum fault fault = s->next;
+
+    (void)call;
+    (void)n;
+    s->next = FAULT_NONE;
+    return fault;
+}
+
+static void scene_init(struct scene *s)
+{
+    static const char *const tables[] = {TABLE, NULL};
+
+    memset(s, 0, sizeof(*s));
+    s->inner = table_memory(tables);
+    assert_int_equal(store_queue_create(s->inner, &s->attempt, QUEUE), TW_OK);
+    faulty_init(&s->faulty, s->inner);
+    s->faulty.choose = next_fault;
+    s->faulty.ctx = s;
+    s->store = &s->faulty.store;
+    page_init(&s->page);
+    messages_init(&s->messages);
+}
+
+static void scene_done(struct scene *s)
+{
+    page_done(&s->page);
+    messages_done(&s->messages);
+    faulty_done(&s->faulty);
+    store_close(s->inner);
+}
+
+/* ---- requests ---- */
+
+static struct attempt *fresh(struct scene *s)
+{
+    s->attempt = (struct attempt){.retry_after_ms = -1};
+    return &s->attempt;
+}
+
+static enum tw_err insert(struct scene *s, enum fault fault, const char *key)
+{
+    struct operation operation = {.type = OPERATION_INSERT};
+    struct batch batch = {TABLE, &operation, 1};
+    struct arena arena;
+    enum tw_err code;
+
+    arena_init(&arena);
+    entity_init(&operation.entity, &arena, slice_of("p"), slice_of(key));
+    s->next = fault;
+    code = store_batch(s->store, fresh(s), &batch, &s->result);
+    arena_done(&arena);
+    return code;
+}
+
+/* Deletes what a get has brought. */
+static enum tw_err delete_read(struct scene *s, enum fault fault)
+{
+    struct operation operation = {
+        .type = OPERATION_DELETE, .entity = s->page.entities[0]};
+    struct batch batch = {TABLE, &operation, 1};
+
+    s->next = fault;
+    return store_batch(s->store, fresh(s), &batch, &s->result);
+}
+
+static enum tw_err get(struct scene *s, enum fault fault, const char *key)
+{
+    s->next = fault;
+    return store_get(
+        s->store, fresh(s), TABLE, slice_of("p"), slice_of(key), &s->page);
+}
+
+static enum tw_err scan(struct scene *s, enum fault fault)
+{
+    struct scan_request request = {.table = TABLE, .from = s->page.next};
+
+    s->next = fault;
+    return store_scan(s->store, fresh(s), &request, &s->page);
+}
+
+static enum tw_err put(struct scene *s, enum fault fault)
+{
+    s->next = fault;
+    return store_queue_put(
+        s->store, fresh(s), QUEUE, slice_of("body"), 0, &s->messages);
+}
+
+static enum tw_err take(struct scene *s, enum fault fault)
+{
+    enum tw_err code;
+
+    s->next = fault;
+    code = store_queue_get(s->store, fresh(s), QUEUE, 1, 60, &s->messages);
+    if (code == TW_OK && s->messages.count > 0)
+        (void)snprintf(s->receipt, sizeof(s->receipt), "%.*s",
+            SLICE_ARG(s->messages.list[0].pop_receipt));
+    return code;
+}
+
+static enum tw_err renew(struct scene *s, enum fault fault)
+{
+    s->next = fault;
+    return store_queue_renew(
+        s->store, fresh(s), QUEUE, s->messages.list[0].id, s->receipt, 60);
+}
+
+static enum tw_err drop(struct scene *s, enum fault fault)
+{
+    s->next = fault;
+    return store_queue_delete(s->store, fresh(s), QUEUE, s->messages.list[0].id,
+        slice_of(s->receipt));
+}
+
+static int64_t count_messages(struct scene *s)
+{
+    int64_t count = -1;
+
+    assert_int_equal(
+        store_queue_count(s->inner, fresh(s), QUEUE, &count), TW_OK);
+    return count;
+}
+
+static bool has(struct scene *s, const char *key)
+{
+    return table_has(s->inner, TABLE, "p", key, NULL);
+}
+
+/* ---- tests ---- */
+
+/* What a caller sees, and whether the store has seen it. */
+static void each_fault_tells_its_outcome(void **state)
+{
+    static const struct {
+        enum fault fault;
+        enum tw_err write, read;
+        int status;
+        bool sent, done, hinted;
+    } CASES[] = {
+        {FAULT_NONE, TW_OK, TW_OK, 0, true, true, false},
+        {FAULT_UNSENT, TW_BUSY, TW_BUSY, 0, false, false, false},
+        {FAULT_BUSY, TW_BUSY, TW_BUSY, 503, true, false, false},
+        {FAULT_BUSY_HINTED, TW_BUSY, TW_BUSY, 503, true, false, true},
+        {FAULT_ERROR, TW_UNKNOWN, TW_BUSY, 500, true, false, false},
+        {FAULT_ERROR_HINTED, TW_UNKNOWN, TW_BUSY, 500, true, false, true},
+        {FAULT_LOSE_REQUEST, TW_UNKNOWN, TW_UNKNOWN, 0, true, false, false},
+        {FAULT_LOSE_ANSWER, TW_UNKNOWN, TW_UNKNOWN, 0, true, true, false},
+        {FAULT_REFUSED, TW_REFUSED, TW_REFUSED, 403, true, false, false},
+        {FAULT_DELAY, TW_OK, TW_OK, 0, true, true, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct scene s;
+
+        scene_init(&s);
+        s.faulty.hint_ms = 7000;
+        assert_int_equal(insert(&s, CASES[i].fault, "a"), CASES[i].write);
+        assert_int_equal(s.attempt.http_status, CASES[i].status);
+        assert_int_equal(s.attempt.sent_ms != 0, CASES[i].sent);
+        assert_int_equal(s.attempt.retry_after_ms, CASES[i].hinted ? 7000 : -1);
+        assert_int_equal(s.attempt.date_ticks != 0,
+            CASES[i].write == TW_OK || CASES[i].status != 0);
+        assert_int_equal(has(&s, "a"), CASES[i].done);
+        assert_int_equal(s.faulty.met[CASES[i].fault], 1);
+        table_put(s.inner, TABLE, "p", "b", "x", 0);
+        assert_int_equal(get(&s, CASES[i].fault, "b"), CASES[i].read);
+        scene_done(&s);
+    }
+}
+
+static void a_delayed_answer_takes_its_time(void **state)
+{
+    struct scene s;
+    int64_t begun_ms;
+
+    (void)state;
+    scene_init(&s);
+    s.faulty.delay_ms = 500;
+    begun_ms = world_boot_ms();
+    assert_int_equal(put(&s, FAULT_DELAY), TW_OK);
+    assert_true(world_boot_ms() - begun_ms >= 500);
+    scene_done(&s);
+}
+
+static void a_late_batch_lands_after_the_next_requests(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.faulty.late_requests = 2;
+    assert_int_equal(insert(&s, FAULT_LATE, "a"), TW_UNKNOWN);
+    assert_int_equal(get(&s, FAULT_NONE, "a"), TW_NOT_FOUND);
+    assert_int_equal(get(&s, FAULT_NONE, "a"), TW_NOT_FOUND);
+    assert_int_equal(get(&s, FAULT_NONE, "a"), TW_OK);
+    assert_int_equal(s.faulty.changed_late, 1);
+    scene_done(&s);
+}
+
+static void a_late_batch_waits_for_its_moment(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.faulty.late_ms = 1000000;
+    assert_int_equal(insert(&s, FAULT_LATE, "a"), TW_UNKNOWN);
+    assert_int_equal(get(&s, FAULT_NONE, "a"), TW_NOT_FOUND);
+    faulty_land(&s.faulty, world_boot_ms() + 900000);
+    assert_false(has(&s, "a"));
+    faulty_land(&s.faulty, world_boot_ms() + 1000001);
+    assert_true(has(&s, "a"));
+    scene_done(&s);
+}
+
+static void a_late_delete_with_a_stale_etag_changes_nothing(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    table_put(s.inner, TABLE, "p", "a", "old", 0);
+    table_put(s.inner, TABLE, "p", "b", "old", 0);
+    assert_int_equal(get(&s, FAULT_NONE, "a"), TW_OK);
+    assert_int_equal(delete_read(&s, FAULT_LATE), TW_UNKNOWN);
+    assert_true(table_write(s.inner, TABLE, "p", "a", "new"));
+    assert_int_equal(get(&s, FAULT_NONE, "b"), TW_OK);
+    assert_int_equal(s.faulty.landed, 1);
+    assert_int_equal(s.faulty.changed_late, 0);
+    assert_true(table_has(s.inner, TABLE, "p", "a", "new"));
+    assert_int_equal(delete_read(&s, FAULT_LATE), TW_UNKNOWN);
+    faulty_land(&s.faulty, INT64_MAX);
+    assert_false(has(&s, "b"));
+    scene_done(&s);
+}
+
+static void late_queue_calls_land_too(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    assert_int_equal(put(&s, FAULT_LATE), TW_UNKNOWN);
+    assert_int_equal(count_messages(&s), 0);
+    faulty_land(&s.faulty, INT64_MAX);
+    assert_int_equal(count_messages(&s), 1);
+
+    assert_int_equal(take(&s, FAULT_LATE), TW_UNKNOWN);
+    faulty_land(&s.faulty, INT64_MAX);
+    assert_int_equal(take(&s, FAULT_NONE), TW_OK);
+    assert_int_equal(s.messages.count, 0); /* hidden, and nobody has it */
+
+    assert_int_equal(put(&s, FAULT_NONE), TW_OK);
+    assert_int_equal(take(&s, FAULT_NONE), TW_OK);
+    assert_int_equal(renew(&s, FAULT_LATE), TW_UNKNOWN);
+    faulty_land(&s.faulty, INT64_MAX);
+    assert_int_equal(drop(&s, FAULT_NONE), TW_CONFLICT);
+    scene_done(&s);
+}
+
+static void twice_is_answered_the_second_time_or_the_first(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    assert_int_equal(insert(&s, FAULT_TWICE, "a"), TW_CONFLICT);
+    assert_true(has(&s, "a"));
+    assert_int_equal(insert(&s, FAULT_TWICE_UNSEEN, "b"), TW_OK);
+    assert_int_equal(put(&s, FAULT_TWICE), TW_OK);
+    assert_int_equal(count_messages(&s), 2);
+    assert_int_equal(take(&s, FAULT_NONE), TW_OK);
+    assert_int_equal(renew(&s, FAULT_TWICE), TW_CONFLICT);
+    assert_int_equal(take(&s, FAULT_NONE), TW_OK);
+    assert_int_equal(drop(&s, FAULT_TWICE_UNSEEN), TW_OK);
+    assert_int_equal(count_messages(&s), 1);
+    scene_done(&s);
+}
+
+static void a_lost_answer_brings_no_receipt(void **state)
+{
+    struct scene s;
+    char before[QUEUE_RECEIPT_MAX];
+
+    (void)state;
+    scene_init(&s);
+    assert_int_equal(put(&s, FAULT_NONE), TW_OK);
+    assert_int_equal(take(&s, FAULT_NONE), TW_OK);
+    memcpy(before, s.receipt, sizeof(before));
+    assert_int_equal(renew(&s, FAULT_LOSE_ANSWER), TW_UNKNOWN);
+    assert_string_equal(s.receipt, before);
+    assert_int_equal(renew(&s, FAULT_NONE), TW_CONFLICT);
+    scene_done(&s);
+}
+
+static void one_key_of_a_batch_is_refused(void **state)
+{
+    struct operation operations[5] = {{0}};
+    struct batch batch = {TABLE, operations, 5};
+    struct arena arena;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    arena_init(&arena);
+    for (int i = 0; i < 5; i++)
+        entity_init(&operations[i].entity, &arena, slice_of("p"),
+            slice_of((const char *[]){"a", "b", "c", "d", "e"}[i]));
+    s.next = FAULT_ONE_KEY;
+    assert_int_equal(
+        store_batch(s.store, fresh(&s), &batch, &s.result), TW_CONFLICT);
+    assert_in_range(s.result.failed, 0, 4);
+    assert_int_equal(table_count(s.inner, TABLE), 0);
+    table_put(s.inner, TABLE, "p", "c", "x", 0);
+    s.next = FAULT_NO_INDEX;
+    assert_int_equal(
+        store_batch(s.store, fresh(&s), &batch, &s.result), TW_CONFLICT);
+    assert_int_equal(s.result.failed, batch.count);
+    arena_done(&arena);
+    scene_done(&s);
+}
+
+static void empty_and_short_pages_go_on(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    table_fill(s.inner, TABLE, "p", 0, 3);
+    assert_int_equal(scan(&s, FAULT_EMPTY_PAGE), TW_OK);
+    assert_int_equal(s.page.count, 0);
+    assert_true(s.page.next.more);
+    assert_int_equal(scan(&s, FAULT_SHORT_PAGE), TW_OK);
+    assert_int_equal(s.page.count, 1);
+    assert_true(s.page.next.more);
+    assert_int_equal(scan(&s, FAULT_EMPTY_PAGE), TW_OK);
+    assert_int_equal(s.page.count, 0);
+    assert_true(s.page.next.more);
+    assert_int_equal(scan(&s, FAULT_NONE), TW_OK);
+    assert_int_equal(s.page.count, 2);
+    assert_false(s.page.next.more);
+    scene_done(&s);
+}
+
+static void nothing_is_sent_behind_the_fence(void **state)
+{
+    struct fence fence;
+    struct scene s;
+
+    (void)state;
+    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_shut(&fence);
+    for (enum fault fault = 0; fault < FAULTS; fault++) {
+        scene_init(&s);
+        s.next = fault;
+        s.attempt = (struct attempt){.fence = &fence};
+        assert_int_equal(store_queue_put(s.store, &s.attempt, QUEUE,
+                             slice_of("body"), 0, &s.messages),
+            TW_STOPPED);
+        faulty_land(&s.faulty, INT64_MAX);
+        assert_int_equal(count_messages(&s), 0);
+        scene_done(&s);
+    }
+}
+
+/* ---- seeds ---- */
+
+static const struct faulty_share SHARES[] = {
+    {FAULT_BUSY, 100, FAULTY_ALL},
+    {FAULT_LOSE_ANSWER, 100, FAULTY_SET(FAULTY_BATCH)},
+    {FAULT_LATE, 100, FAULTY_ALL},
+    {FAULT_EMPTY_PAGE, 300, FAULTY_ALL},
+};
+
+#define ROUNDS 1000
+
+/* What a fixed row of requests meets, a letter for each outcome. */
+static void play(uint64_t seed, char outcomes[ROUNDS + 1], unsigned met[FAULTS])
+{
+    struct scene s;
+
+    scene_init(&s);
+    faulty_seed(&s.faulty, seed, SHARES, sizeof(SHARES) / sizeof(SHARES[0]));
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        char key[8];
+
+        (void)snprintf(key, sizeof(key), "%u", i);
+        outcomes[i] = (char)('a' + (i % 4 == 0      ? (int)insert(&s, 0, key)
+                                       : i % 4 == 1 ? (int)put(&s, 0)
+                                       : i % 4 == 2 ? (int)scan(&s, 0)
+                                                    : (int)get(&s, 0, key)));
+    }
+    memcpy(met, s.faulty.met, sizeof(s.faulty.met));
+    scene_done(&s);
+}
+
+static void the_same_seed_brings_the_same_faults(void **state)
+{
+    char first[ROUNDS + 1] = "", second[ROUNDS + 1] = "";
+    unsigned met[FAULTS];
+
+    (void)state;
+    play(5, first, met);
+    play(5, second, met);
+    assert_string_equal(first, second);
+    play(6, second, met);
+    assert_string_not_equal(first, second);
+}
+
+/* A quarter of the requests are batches, puts, scans and gets. */
+static void faults_come_as_often_as_their_shares_say(void **state)
+{
+    char outcomes[ROUNDS + 1] = "";
+    unsigned met[FAULTS];
+
+    (void)state;
+    play(7, outcomes, met);
+    assert_in_range(met[FAULT_BUSY], 60, 140);
+    assert_in_range(met[FAULT_LOSE_ANSWER], 10, 40);
+    assert_in_range(met[FAULT_LATE], 30, 70); /* batches and puts */
+    assert_in_range(met[FAULT_EMPTY_PAGE], 50, 100);
+    assert_int_equal(met[FAULT_SHORT_PAGE], 0);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_fault_tells_its_outcome),
+        cmocka_unit_test(a_delayed_answer_takes_its_time),
+        cmocka_unit_test(a_late_batch_lands_after_the_next_requests),
+        cmocka_unit_test(a_late_batch_waits_for_its_moment),
+        cmocka_unit_test(a_late_delete_with_a_stale_etag_changes_nothing),
+        cmocka_unit_test(late_queue_calls_land_too),
+        cmocka_unit_test(twice_is_answered_the_second_time_or_the_first),
+        cmocka_unit_test(a_lost_answer_brings_no_receipt),
+        cmocka_unit_test(one_key_of_a_batch_is_refused),
+        cmocka_unit_test(empty_and_short_pages_go_on),
+        cmocka_unit_test(nothing_is_sent_behind_the_fence),
+        cmocka_unit_test(the_same_seed_brings_the_same_faults),
+        cmocka_unit_test(faults_come_as_often_as_their_shares_say),
+    };
+
+    fast_world_use();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
