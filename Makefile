@@ -7,6 +7,7 @@ CC := gcc
 endif
 SANITIZER ?=
 DEBUG ?=
+COVERAGE ?=
 V ?=
 Q := $(if $(V),,@)
 PREFIX ?= /usr/local
@@ -20,7 +21,7 @@ PACKAGES := libcurl openssl libxml-2.0 yaml-0.1 json-c sqlite3
 comma := ,
 # The plain gcc build is build/tableward; every other one has its own folder.
 VARIANT := $(if $(filter-out gcc cc,$(notdir $(CC))),-$(notdir $(CC)))$(if \
-    $(SANITIZER),-$(subst $(comma),-,$(SANITIZER)))$(if $(DEBUG),-debug)
+    $(SANITIZER),-$(subst $(comma),-,$(SANITIZER)))$(if $(DEBUG),-debug)$(if $(COVERAGE),-coverage)
 OUT := build$(if $(VARIANT),/variant$(VARIANT))
 OBJ := $(OUT)/obj
 
@@ -31,13 +32,20 @@ WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 CFLAGS ?= -O2 -g
 HARDEN := -fstack-protector-strong -fPIE \
     $(if $(SANITIZER)$(DEBUG),,-D_FORTIFY_SOURCE=2)
+# clang's own counters, of source and not of what an optimiser left of it; in
+# the file whenever a program ends, also when it is killed. NDEBUG: an assert
+# is about our own mistakes, no input reaches its other side.
+COVER := -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic \
+    -mllvm -runtime-counter-relocation -DNDEBUG -Wno-unused
 ALL_CFLAGS = -std=c17 -D_GNU_SOURCE -I. $(WARNINGS) $(HARDEN) $(CFLAGS) \
     -pthread $(if $(SANITIZER),-fsanitize=$(SANITIZER) \
     -fno-omit-frame-pointer -fno-sanitize-recover=all) \
     $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) \
-    -DTABLEWARD_VERSION='"$(VERSION)"'
+    -DTABLEWARD_VERSION='"$(VERSION)"' \
+    $(if $(COVERAGE),$(COVER))
 ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now $(LDFLAGS) -pthread \
-    $(if $(SANITIZER),-fsanitize=$(SANITIZER))
+    $(if $(SANITIZER),-fsanitize=$(SANITIZER)) \
+    $(if $(COVERAGE),-fprofile-instr-generate)
 LIBS = $(shell pkg-config --libs $(PACKAGES)) -lm
 
 MODULES := worker/base config worker/store worker/store/azure \
@@ -90,6 +98,14 @@ bench:   ## entities a second, CPU, requests and memory of a cascade
 	@CC='$(CC)' tests/deps build $$(! command -v node >/dev/null || echo test)
 	@$(MAKE) --no-print-directory -s all $(OUT)/measure
 	@tests/bench/run $(PROGRAM) $(OUT)/measure
+
+coverage:   ## branches taken and error returns executed by the tests
+	@CC=clang tests/deps build test coverage
+	@$(MAKE) --no-print-directory CC=clang COVERAGE=1 CFLAGS='-O1 -g' \
+	    coverage-run
+
+coverage-run: $(UNIT_TESTS)
+	@CC='$(CC)' tests/coverage/run $(OUT)
 
 lint:   ## layout, analysers, includes, shell
 	@CC='$(CC)' tests/deps build lint
@@ -158,4 +174,4 @@ help:   ## this list
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
 .PHONY: all deps test check e2e prove demo bench lint valgrind unit-build \
-    unit install format clean help
+    coverage coverage-run unit install format clean help
