@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/support/interpose.h"
 #include "worker/base/world.h"
 #include "worker/store/store.h"
 
@@ -37,26 +38,6 @@ enum fault {
     FAULTS,
 };
 
-enum faulty_call {
-    FAULTY_SCAN,
-    FAULTY_GET,
-    FAULTY_BATCH,
-    FAULTY_CREATE_TABLE,
-    FAULTY_LIST_TABLES,
-    FAULTY_QUEUE_CREATE,
-    FAULTY_QUEUE_PUT,
-    FAULTY_QUEUE_GET,
-    FAULTY_QUEUE_RENEW,
-    FAULTY_QUEUE_DELETE,
-    FAULTY_QUEUE_PEEK,
-    FAULTY_QUEUE_COUNT,
-    FAULTY_CALLS,
-};
-
-/* A set of calls. */
-#define FAULTY_SET(call) (1U << (call))
-#define FAULTY_ALL (FAULTY_SET(FAULTY_CALLS) - 1)
-
 /* How often a fault happens to a request of one of these calls, where it can
  * happen to it at all: the rest of the thousand passes. */
 struct faulty_share {
@@ -68,12 +49,11 @@ struct faulty_share {
 struct faulty_late;
 
 struct faulty {
-    struct store store; /* first: use &faulty->store */
-    struct store *inner;
+    struct interposed outer; /* first: use &faulty->outer.store */
 
     /* choose: what the n-th call of that sort (from 0) meets; NULL: the shares
      * decide. Called with the lock held. */
-    enum fault (*choose)(void *ctx, enum faulty_call call, unsigned n);
+    enum fault (*choose)(void *ctx, enum store_call call, unsigned n);
     void *ctx;
     uint64_t seed;
     const struct faulty_share *shares; /* NULL: nothing ever fails */
@@ -101,7 +81,7 @@ struct faulty {
     struct world_cond never;  /* for delays */
     struct faulty_late *late; /* in the order they were sent */
     unsigned requests;        /* that came, all sorts */
-    unsigned calls[FAULTY_CALLS], operations;
+    unsigned calls[CALLS], operations;
     unsigned met[FAULTS];  /* faults */
     unsigned landed;       /* of what was late */
     unsigned changed_late; /* of these, that the store took */
@@ -111,13 +91,13 @@ struct faulty {
 };
 
 /* faulty_calls: of that sort that came so far, while more may come. */
-unsigned faulty_calls(struct faulty *faulty, enum faulty_call call);
+unsigned faulty_calls(struct faulty *faulty, enum store_call call);
 
 /* faulty_name: of a fault, for people. */
 const char *faulty_name(enum fault fault);
 
 /* faulty_happens: can it happen to such a call? */
-bool faulty_happens(enum fault fault, enum faulty_call call);
+bool faulty_happens(enum fault fault, enum store_call call);
 
 /* faulty_land: what is late and due by now_ms lands; INT64_MAX: all of it. */
 void faulty_land(struct faulty *faulty, int64_t now_ms);

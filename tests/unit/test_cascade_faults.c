@@ -504,15 +504,15 @@ static const enum fault BATCH_FAULTS[] = {FAULT_BUSY_HINTED, FAULT_LOSE_ANSWER,
     FAULT_LOSE_ANSWER, FAULT_LOSE_REQUEST, FAULT_LATE, FAULT_NO_INDEX};
 
 /* The tombstone of an absent parent is the one insert there is. */
-static bool is_insert(const struct storm *s, enum faulty_call call)
+static bool is_insert(const struct storm *s, enum store_call call)
 {
-    return call == FAULTY_BATCH && !s->held && s->free_ms == ABSENT;
+    return call == CALL_BATCH && !s->held && s->free_ms == ABSENT;
 }
 
 #define PICK(dice, faults)                                                     \
     (faults)[roll(dice, sizeof(faults) / sizeof((faults)[0]))]
 
-static enum fault weather(void *context, enum faulty_call call, unsigned n)
+static enum fault weather(void *context, enum store_call call, unsigned n)
 {
     struct storm *s = context;
     uint64_t dice = mix(s->seed ^ mix(n * 3 + (unsigned)call));
@@ -529,11 +529,11 @@ static enum fault weather(void *context, enum faulty_call call, unsigned n)
     if (s->clear || roll(&dice, 1000) >= s->faulty_share)
         return FAULT_NONE;
     switch (call) {
-    case FAULTY_SCAN:
+    case CALL_SCAN:
         return PICK(&dice, SCAN_FAULTS);
-    case FAULTY_GET:
+    case CALL_GET:
         return PICK(&dice, GET_FAULTS);
-    case FAULTY_BATCH:
+    case CALL_BATCH:
         return PICK(&dice, BATCH_FAULTS);
     default:
         return FAULT_NONE;
@@ -679,8 +679,8 @@ static void storm_init(struct storm *s, uint64_t seed)
     for (size_t i = 0; i < TABLES_COUNT; i++)
         hosted_table(&s->h, TABLES[i]);
     faulty_init(&s->faulty, s->h.store);
-    s->faulty.store.traits.ordered = roll(&s->dice, 5) > 0;
-    s->faulty.store.traits.late_writes = true;
+    s->faulty.outer.store.traits.ordered = roll(&s->dice, 5) > 0;
+    s->faulty.outer.store.traits.late_writes = true;
     s->faulty.late_ms = roll(&s->dice, 29000);
     s->late_inserts = roll(&s->dice, 2) == 0;
     s->faulty.page_max = roll(&s->dice, 2) == 0 ? 1 + roll(&s->dice, 7) : 0;
@@ -689,7 +689,7 @@ static void storm_init(struct storm *s, uint64_t seed)
     s->free_ms = world_boot_ms();
     s->faulty.choose = weather;
     s->faulty.before = judge_batch;
-    s->stores[0] = &s->faulty.store;
+    s->stores[0] = &s->faulty.outer.store;
     s->h.stores.stores = s->stores;
     s->h.owner = s;
     s->h.saved = keep_save;
@@ -926,17 +926,15 @@ struct trial {
     unsigned scan_us;       /* how long one takes before the first batch */
 };
 
-static enum fault trial_weather(
-    void *context, enum faulty_call call, unsigned n)
+static enum fault trial_weather(void *context, enum store_call call, unsigned n)
 {
     struct trial *t = context;
 
-    if (call == FAULTY_SCAN && t->faulty.calls[FAULTY_BATCH] == 0 &&
-        t->scan_us > 0)
+    if (call == CALL_SCAN && t->faulty.calls[CALL_BATCH] == 0 && t->scan_us > 0)
         usleep(t->scan_us);
-    if (call == FAULTY_SCAN && t->empty_pages)
+    if (call == CALL_SCAN && t->empty_pages)
         return FAULT_EMPTY_PAGE;
-    if (call != FAULTY_BATCH || n > 0)
+    if (call != CALL_BATCH || n > 0)
         return FAULT_NONE;
     if (t->kills)
         fence_shut(t->h.fence);
@@ -950,11 +948,11 @@ static void trial_init(struct trial *t, const char *configuration)
     for (size_t i = 0; i < TABLES_COUNT; i++)
         hosted_table(&t->h, TABLES[i]);
     faulty_init(&t->faulty, t->h.store);
-    t->faulty.store.traits.late_writes = true;
+    t->faulty.outer.store.traits.late_writes = true;
     t->faulty.late_ms = 29000;
     t->faulty.choose = trial_weather;
     t->faulty.ctx = t;
-    t->stores[0] = &t->faulty.store;
+    t->stores[0] = &t->faulty.outer.store;
     t->h.stores.stores = t->stores;
 }
 

@@ -32,7 +32,7 @@ struct scene {
     char receipt[QUEUE_RECEIPT_MAX];
 };
 
-static enum fault next_fault(void *ctx, enum faulty_call call, unsigned n)
+static enum fault next_fault(void *ctx, enum store_call call, unsigned n)
 {
     struct scene *s = ctx;
     enum fault fault = s->next;
@@ -53,7 +53,7 @@ static void scene_init(struct scene *s)
     faulty_init(&s->faulty, s->inner);
     s->faulty.choose = next_fault;
     s->faulty.ctx = s;
-    s->store = &s->faulty.store;
+    s->store = &s->faulty.outer.store;
     page_init(&s->page);
     messages_init(&s->messages);
 }
@@ -403,10 +403,10 @@ static void nothing_is_sent_behind_the_fence(void **state)
 /* ---- seeds ---- */
 
 static const struct faulty_share SHARES[] = {
-    {FAULT_BUSY, 100, FAULTY_ALL},
-    {FAULT_LOSE_ANSWER, 100, FAULTY_SET(FAULTY_BATCH)},
-    {FAULT_LATE, 100, FAULTY_ALL},
-    {FAULT_EMPTY_PAGE, 300, FAULTY_ALL},
+    {FAULT_BUSY, 100, CALL_ALL},
+    {FAULT_LOSE_ANSWER, 100, CALL_SET(CALL_BATCH)},
+    {FAULT_LATE, 100, CALL_ALL},
+    {FAULT_EMPTY_PAGE, 300, CALL_ALL},
 };
 
 #define ROUNDS 1000

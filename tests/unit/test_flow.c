@@ -164,7 +164,7 @@ static enum tw_err add(struct scene *scene, const char *table,
     struct err *err)
 {
     struct flow_item item = {
-        .store = &scene->faulty.store,
+        .store = &scene->faulty.outer.store,
         .table = table,
         .operation = {.type = type, .entity = *entity},
         .decide = decide,
@@ -239,7 +239,7 @@ static void sends_one_batch_a_started_hundred_of_each_partition(void **state)
     table_fill(scene.inner, "Blogs", "B", 0, 100);
     table_fill(scene.inner, "Blogs", "C", 0, 101);
     delete_table(&scene, spare);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 13 + 1 + 2);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 13 + 1 + 2);
     assert_int_equal(scene.faulty.largest_batch, 100);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 1451);
@@ -274,7 +274,7 @@ static void partitions_that_take_turns_still_fill_their_batches(void **state)
         page_done(&page);
     }
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 2);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
     assert_all_settled(&scene);
     scene_done(&scene);
 }
@@ -294,9 +294,9 @@ static void many_partitions_are_cut_when_too_many_gather(void **state)
     }
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
-    assert_true(faulty_calls(&scene.faulty, FAULTY_BATCH) >= 300 - 64 - 8);
+    assert_true(faulty_calls(&scene.faulty, CALL_BATCH) >= 300 - 64 - 8);
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 300);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 300);
     assert_all_settled(&scene);
     scene_done(&scene);
 }
@@ -312,7 +312,7 @@ static void what_gathers_alone_does_not_hold_back_the_mark(void **state)
     scene_init(&scene, 4);
     for (unsigned i = 0; i <= OTHERS; i++) {
         struct flow_item item = {
-            .store = &scene.faulty.store,
+            .store = &scene.faulty.outer.store,
             .table = "Blogs",
             .operation = {.type = OPERATION_DELETE},
             .decide = delete_anyway,
@@ -368,7 +368,7 @@ static void large_entities_are_cut_by_bytes(void **state)
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_true(scene.faulty.calls[FAULTY_BATCH] >= 3);
+    assert_true(scene.faulty.calls[CALL_BATCH] >= 3);
     assert_true(scene.faulty.largest_batch <= 9);
     assert_true(table_has(scene.inner, "Blogs", "A", "119", "second"));
     assert_all_settled(&scene);
@@ -398,13 +398,13 @@ static void a_cut_sends_without_waiting(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 5);
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 0);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 0);
     assert_int_equal(flow_low_water(scene.flow), 0);
     assert_int_equal(flow_cut(scene.flow, &err), TW_OK);
     while (seen == 0)
         seen = lanes_wait_any(scene.run.lanes, seen);
     assert_int_equal(flow_low_water(scene.flow), 5);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 1);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
     scene_done(&scene);
 }
 
@@ -462,8 +462,8 @@ static void what_has_changed_is_decided_again(void **state)
     meddle_with(&scene, "000050", "changed");
     delete_table(&scene, delete_anyway);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    assert_int_equal(scene.faulty.calls[FAULTY_GET], 1);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 2);
+    assert_int_equal(scene.faulty.calls[CALL_GET], 1);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
     assert_all_settled(&scene);
     scene_done(&scene);
 }
@@ -495,8 +495,8 @@ static void what_is_gone_counts_as_deleted(void **state)
     meddle_with(&scene, "000050", NULL);
     delete_table(&scene, refuse);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    assert_int_equal(scene.faulty.calls[FAULTY_GET], 0);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 2);
+    assert_int_equal(scene.faulty.calls[CALL_GET], 0);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 100);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -556,8 +556,7 @@ static void a_missing_table_holds_nothing_to_delete(void **state)
             TW_OK);
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
     assert_true(
-        scene.faulty.calls[FAULTY_BATCH] + scene.faulty.calls[FAULTY_SCAN] <
-        10);
+        scene.faulty.calls[CALL_BATCH] + scene.faulty.calls[CALL_SCAN] < 10);
     assert_all_settled(&scene);
     assert_int_equal(
         add(&scene, "Gone", OPERATION_INSERT, &page.entities[0], spare, &err),
@@ -571,26 +570,25 @@ static void a_missing_table_holds_nothing_to_delete(void **state)
 /* ---- lost answers ---- */
 
 static enum fault first_batch_meets(
-    enum fault fault, enum faulty_call call, unsigned n)
+    enum fault fault, enum store_call call, unsigned n)
 {
-    return call == FAULTY_BATCH && n == 0 ? fault : FAULT_NONE;
+    return call == CALL_BATCH && n == 0 ? fault : FAULT_NONE;
 }
 
-static enum fault first_answer_lost(
-    void *ctx, enum faulty_call call, unsigned n)
+static enum fault first_answer_lost(void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
     return first_batch_meets(FAULT_LOSE_ANSWER, call, n);
 }
 
 static enum fault first_request_lost(
-    void *ctx, enum faulty_call call, unsigned n)
+    void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
     return first_batch_meets(FAULT_LOSE_REQUEST, call, n);
 }
 
-static enum fault first_index_lost(void *ctx, enum faulty_call call, unsigned n)
+static enum fault first_index_lost(void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
     return first_batch_meets(FAULT_NO_INDEX, call, n);
@@ -605,9 +603,9 @@ static void a_lost_answer_costs_one_read(void **state)
     scene.faulty.choose = first_answer_lost;
     table_fill(scene.inner, "Blogs", "A", 0, 100);
     delete_table(&scene, refuse);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 1);
-    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 1);
-    assert_int_equal(scene.faulty.calls[FAULTY_GET], 0);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
+    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
+    assert_int_equal(scene.faulty.calls[CALL_GET], 0);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 100);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -625,9 +623,9 @@ static void a_lost_answer_to_writes_costs_one_read(void **state)
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 1);
-    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 1);
-    assert_int_equal(scene.faulty.calls[FAULTY_GET], 0);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
+    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
+    assert_int_equal(scene.faulty.calls[CALL_GET], 0);
     assert_int_equal(atomic_load(&scene.run.counts.written), 100);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -642,8 +640,8 @@ static void a_lost_request_is_sent_again(void **state)
     scene.faulty.choose = first_request_lost;
     table_fill(scene.inner, "Blogs", "A", 0, 100);
     delete_table(&scene, refuse);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 2);
-    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 1);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
+    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -659,9 +657,9 @@ static void a_refusal_that_names_nothing_is_found_by_reading(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 100);
     meddle_with(&scene, "000050", "spared");
     delete_table(&scene, insist);
-    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 1);
-    assert_int_equal(scene.faulty.calls[FAULTY_GET], 1);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 2);
+    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
+    assert_int_equal(scene.faulty.calls[CALL_GET], 1);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
     assert_int_equal(table_count(scene.inner, "Blogs"), 1);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -679,9 +677,9 @@ static void a_sparse_range_is_not_read_whole(void **state)
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 800, refuse, &err), TW_OK);
     assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_true(scene.faulty.calls[FAULTY_SCAN] <= 5);
-    assert_true(scene.faulty.calls[FAULTY_GET] <= 10);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 1);
+    assert_true(scene.faulty.calls[CALL_SCAN] <= 5);
+    assert_true(scene.faulty.calls[CALL_GET] <= 10);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
     assert_int_equal(table_count(scene.inner, "Blogs"), 7990);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 10);
     assert_all_settled(&scene);
@@ -701,7 +699,7 @@ static void keys_beyond_the_first_plane_are_found_again(void **state)
         table_put(scene.inner, "Blogs", "A", keys[i], "first", 0);
     delete_table(&scene, refuse);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 4);
-    assert_int_equal(scene.faulty.calls[FAULTY_BATCH], 1);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
     assert_all_settled(&scene);
     scene_done(&scene);
 }
@@ -733,21 +731,21 @@ static void only_the_invalid_entity_fails(void **state)
 }
 
 static enum fault busy_from_the_third(
-    void *ctx, enum faulty_call call, unsigned n)
+    void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
-    return call == FAULTY_BATCH && n >= 2 ? FAULT_BUSY : FAULT_NONE;
+    return call == CALL_BATCH && n >= 2 ? FAULT_BUSY : FAULT_NONE;
 }
 
-static enum fault always_lost(void *ctx, enum faulty_call call, unsigned n)
+static enum fault always_lost(void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
     (void)n;
-    return call == FAULTY_BATCH ? FAULT_LOSE_REQUEST : FAULT_NONE;
+    return call == CALL_BATCH ? FAULT_LOSE_REQUEST : FAULT_NONE;
 }
 
 static enum fault refused_from_the_third(
-    void *ctx, enum faulty_call call, unsigned n)
+    void *ctx, enum store_call call, unsigned n)
 {
     return busy_from_the_third(ctx, call, n) == FAULT_BUSY ? FAULT_REFUSED
                                                            : FAULT_NONE;
@@ -756,7 +754,7 @@ static enum fault refused_from_the_third(
 static void an_outage_ends_the_flow_and_claims_nothing(void **state)
 {
     static const struct {
-        enum fault (*choose)(void *, enum faulty_call, unsigned);
+        enum fault (*choose)(void *, enum store_call, unsigned);
         enum tw_err code;
         size_t done;
     } cases[] = {
@@ -849,7 +847,7 @@ static uint64_t draw(struct chaos *chaos, uint64_t below)
     return (z ^ (z >> 31)) % below;
 }
 
-static enum fault choose_at_random(void *ctx, enum faulty_call call, unsigned n)
+static enum fault choose_at_random(void *ctx, enum store_call call, unsigned n)
 {
     static const enum fault faults[] = {FAULT_BUSY, FAULT_LOSE_REQUEST,
         FAULT_LOSE_ANSWER, FAULT_LOSE_ANSWER, FAULT_NO_INDEX};

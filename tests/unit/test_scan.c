@@ -46,7 +46,7 @@ static void scene_done(struct scene *scene)
 static struct scan_spec whole(struct scene *scene)
 {
     return (struct scan_spec){
-        .store = &scene->faulty.store,
+        .store = &scene->faulty.outer.store,
         .table = "Blogs",
         .select = keys_only,
     };
@@ -103,7 +103,7 @@ static void brings_every_entity_once(void **state)
     assert_string_equal(got.first, "A/000000");
     assert_string_equal(got.last, "B/001000");
     assert_int_equal(got.pages, 3);
-    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 3);
+    assert_int_equal(scene.faulty.calls[CALL_SCAN], 3);
     scene_done(&scene);
 }
 
@@ -119,7 +119,7 @@ static void an_empty_table_is_one_look(void **state)
     got = gather(&scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 0);
-    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 1);
+    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
     scene_done(&scene);
 }
 
@@ -212,7 +212,7 @@ static void nothing_is_asked_where_nothing_is_left(void **state)
     got = gather(&scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 0);
-    assert_int_equal(scene.faulty.calls[FAULTY_SCAN], 0);
+    assert_int_equal(scene.faulty.calls[CALL_SCAN], 0);
     scene_done(&scene);
 }
 
@@ -224,7 +224,7 @@ static void an_unordered_store_is_scanned_anew(void **state)
 
     (void)state;
     scene_init(&scene);
-    scene.faulty.store.traits.ordered = false;
+    scene.faulty.outer.store.traits.ordered = false;
     table_fill(scene.inner, "Blogs", "A", 0, 10);
     spec = whole(&scene);
     spec.resumed = true;
@@ -254,7 +254,7 @@ static void an_expired_token_is_replaced_by_the_last_key(void **state)
     scene_done(&scene);
 }
 
-static enum fault often_busy(void *ctx, enum faulty_call call, unsigned n)
+static enum fault often_busy(void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
     (void)call;
