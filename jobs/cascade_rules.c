@@ -337,7 +337,7 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
     return good;
 }
 
-/* NULL: problems has been added to. */
+/* NULL, and no count: problems has been added to. */
 static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
     struct job_loader *loader, size_t *ret_count)
 {
@@ -358,8 +358,10 @@ static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
     rules = arena_alloc(loader->arena, node->count * sizeof(*rules));
     for (size_t i = 0; i < node->count; i++)
         good = load_rule(node->items[i], depth, loader, &rules[i]) && good;
+    if (!good)
+        return NULL;
     *ret_count = node->count;
-    return good ? rules : NULL;
+    return rules;
 }
 
 /* ---- settle and the whole ---- */

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+/* The configuration of a cascade-delete job: what is read, what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/cascade_rules.h"
+#include "tests/support/fixture.h"
+#include "tests/support/loading.h"
+#include "worker/base/mem.h"
+
+#define HEAD                                                                   \
+    "purge:\n"                                                                 \
+    "  kind: cascade-delete\n"                                                 \
+    "  args: [channel]\n"
+#define PARENT                                                                 \
+    "  parent: {table: Channels, partition_key: all, "                         \
+    "row_key: \"{channel}\", tombstone: {Deleted: true}}\n"
+#define CHILDREN "  children: [{table: Blogs, partition_key: \"{channel}\"}]\n"
+#define PARENT_WITH(tombstone)                                                 \
+    "  parent: {table: Channels, partition_key: all, "                         \
+    "row_key: \"{channel}\", tombstone: " tombstone "}\n"
+
+static const struct cascade *load(struct loading *l, const char *text)
+{
+    loading_good(l, text);
+    assert_int_equal(l->jobs.count, 1);
+    return l->jobs.list[0].settings;
+}
+
+/* ---- the parent and its place ---- */
+
+static void a_parent_and_its_children_are_wanted(void **state)
+{
+    (void)state;
+    loading_refused(HEAD, "parent");
+    loading_refused(HEAD CHILDREN, "parent");
+    loading_refused(HEAD PARENT, "children");
+    loading_refused(HEAD "  parent: {}\n" CHILDREN, "table");
+    loading_refused(HEAD "  parent: {table: Channels}\n" CHILDREN, "row_key");
+    loading_refused(HEAD "  parent: {table: Channels, partition_key: a, "
+                         "row_key: b}\n" CHILDREN,
+        "tombstone");
+    loading_refused(HEAD "  parent: Channels\n" CHILDREN, "parent");
+}
+
+static void a_parents_keys_are_templates(void **state)
+{
+    static const char *const BAD[] = {
+        "  parent: {table: Channels, partition_key: \"{chanel}\", "
+        "row_key: x, tombstone: {Deleted: true}}\n",
+        "  parent: {table: Channels, partition_key: x, "
+        "row_key: \"{chanel}\", tombstone: {Deleted: true}}\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
+        char *text = mem_format("%s%s", HEAD CHILDREN, BAD[i]);
+
+        loading_refused(text, "chanel");
+        mem_free(text);
+    }
+    loading_refused(HEAD CHILDREN
+        "  parent: {table: Channels, partition_key: [x], row_key: x, "
+        "tombstone: {Deleted: true}}\n",
+        "text");
+}
+
+static void a_table_has_a_name_that_the_service_takes(void **state)
+{
+    (void)state;
+    loading_refused(HEAD CHILDREN
+        "  parent: {table: my-table, partition_key: all, row_key: x, "
+        "tombstone: {Deleted: true}}\n",
+        "my-table");
+    loading_refused(HEAD PARENT
+        "  children: [{table: my-table, partition_key: x}]\n",
+        "my-table");
+}
+
+static void a_store_is_one_of_the_configuration(void **state)
+{
+    struct loading l;
+    const struct cascade *cascade;
+
+    (void)state;
+    cascade =
+        load(&l, HEAD PARENT "  children: [{table: Blogs, partition_key: x, "
+                             "store: other}]\n");
+    assert_int_equal(cascade->store, 0);
+    assert_int_equal(cascade->rules[0].store, 1);
+    loading_done(&l);
+    loading_refused(HEAD PARENT "  children: [{table: Blogs, "
+                                "partition_key: x, store: othr}]\n",
+        "other");
+}
+
+static void of_several_stores_one_must_be_named(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    loading_begin_with(&l, HEAD PARENT CHILDREN, 2, 2);
+    assert_int_equal(l.jobs.count, 0);
+    assert_true(loading_says(&l, "which store? there are several"));
+    assert_int_equal(l.problems.errors, 2); /* the parent's, the rule's */
+    loading_done(&l);
+}
+
+/* ---- the tombstone ---- */
+
+static void a_tombstone_is_a_map_of_values(void **state)
+{
+    (void)state;
+    loading_refused(
+        HEAD PARENT_WITH("Deleted") CHILDREN, "tombstone wants properties");
+    loading_refused(
+        HEAD PARENT_WITH("{}") CHILDREN, "tombstone wants properties");
+    loading_refused(HEAD PARENT_WITH("{Deleted: [true]}") CHILDREN,
+        "tombstone property Deleted wants a value");
+    loading_refused(HEAD PARENT_WITH("{Deleted: }") CHILDREN,
+        "tombstone property Deleted wants a value");
+    loading_refused(HEAD PARENT_WITH("{Deleted: null}") CHILDREN,
+        "tombstone property Deleted wants a value");
+    loading_refused(HEAD PARENT_WITH("{Deleted: ~}") CHILDREN,
+        "tombstone property Deleted wants a value");
+}
+
+static void a_tombstone_sets_nothing_that_is_not_its_own(void **state)
+{
+    (void)state;
+    loading_refused(HEAD PARENT_WITH("{PartitionKey: x}") CHILDREN,
+        "a tombstone cannot set PartitionKey");
+    loading_refused(HEAD PARENT_WITH("{RowKey: x}") CHILDREN,
+        "a tombstone cannot set RowKey");
+    loading_refused(HEAD PARENT_WITH("{Timestamp: x}") CHILDREN,
+        "a tombstone cannot set Timestamp");
+    loading_refused(HEAD PARENT_WITH("{TablewardRun: x}") CHILDREN,
+        "a tombstone cannot set TablewardRun");
+    loading_refused(HEAD PARENT_WITH("{'a b': x}") CHILDREN, "a b");
+}
+
+static void a_plain_value_is_what_it_looks_like(void **state)
+{
+    static const struct {
+        const char *name;
+        enum edm_type type;
+        const char *json;
+    } WANTED[] = {
+        {"Yes", EDM_BOOLEAN, "true"},
+        {"No", EDM_BOOLEAN, "false"},
+        {"Small", EDM_INT32, "-7"},
+        {"Large", EDM_INT64, "\"3000000000\""},
+        {"Half", EDM_DOUBLE, "0.5"},
+        {"Word", EDM_STRING, "\"gone\""},
+        {"Quoted", EDM_STRING, "\"true\""},
+        {"Number", EDM_STRING, "\"7\""},
+        {"Nothing", EDM_STRING, "\"null\""},
+    };
+    struct loading l;
+    const struct cascade *cascade = load(&l,
+        HEAD PARENT_WITH("{Yes: true, No: false, Small: -7, Large: 3000000000, "
+                         "Half: 0.5, Word: gone, Quoted: 'true', "
+                         "Number: '7', Nothing: 'null'}") CHILDREN);
+    const struct entity *tombstone = cascade->tombstone;
+
+    (void)state;
+    assert_int_equal(
+        tombstone->property_count, sizeof(WANTED) / sizeof(WANTED[0]));
+    for (size_t i = 0; i < tombstone->property_count; i++) {
+        const struct property *is =
+            entity_find(tombstone, slice_of(WANTED[i].name));
+
+        assert_non_null(is);
+        assert_int_equal(is->type, WANTED[i].type);
+        check_text(is->json, slice_of(WANTED[i].json));
+    }
+    loading_done(&l);
+}
+
+/* ---- rules ---- */
+
+static void children_are_a_list_of_rules(void **state)
+{
+    (void)state;
+    loading_refused(HEAD PARENT "  children: Blogs\n", "children wants a list");
+    loading_refused(HEAD PARENT "  children: []\n", "children wants a list");
+    loading_refused(HEAD PARENT "  children: [Blogs]\n", "a child rule");
+    loading_refused(HEAD PARENT "  children: [{partition_key: x}]\n", "table");
+}
+
+static void a_rule_that_takes_a_whole_table_is_refused(void **state)
+{
+    (void)state;
+    loading_refused(HEAD PARENT "  children: [{table: Blogs}]\n",
+        "this rule would take every entity of Blogs");
+}
+
+static void a_rules_templates_are_checked_where_they_stand(void **state)
+{
+    (void)state;
+    loading_refused(HEAD PARENT
+        "  children: [{table: Blogs, partition_key: \"{x}\"}]\n",
+        "unknown argument 'x'");
+    loading_refused(
+        HEAD PARENT "  children: [{table: Blogs, row_key: [x]}]\n", "text");
+    loading_refused(HEAD PARENT
+        "  children: [{table: Blogs, filter: \"A eq {x}\"}]\n",
+        "unknown argument 'x'");
+}
+
+/* It once ended the program: the rules were gone, their number was not. */
+static void a_mistake_in_a_nested_rule_is_told_and_survived(void **state)
+{
+    (void)state;
+    loading_refused(HEAD PARENT "  children: [{table: Blogs, partition_key: a, "
+                                "children: [{table: Likes}]}]\n",
+        "would take every entity of Likes");
+    loading_refused(HEAD PARENT "  children: [{table: Blogs, partition_key: a, "
+                                "children: [{table: Likes, row_key: b, "
+                                "children: [{table: no-table}]}]}]\n",
+        "no-table");
+}
+
+static void a_prefix_without_a_filter_is_warned_of(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    load(&l, HEAD PARENT "  children: [{table: Blogs, row_key_prefix: "
+                         "\"{channel}_\"}]\n");
+    assert_int_equal(l.problems.warnings, 1);
+    assert_true(loading_says(&l, "row_key_prefix stands without a filter"));
+    loading_done(&l);
+    load(&l,
+        HEAD PARENT "  children: [{table: Blogs, row_key_prefix: "
+                    "\"{channel}_\", filter: \"Channel eq '{channel}'\"}]\n");
+    assert_int_equal(l.problems.warnings, 0);
+    loading_done(&l);
+}
+
+static void rules_are_nested_eight_deep_at_most(void **state)
+{
+    struct buf text;
+
+    (void)state;
+    for (int depth = 8; depth <= 9; depth++) {
+        buf_init(&text, 4096);
+        buf_add_text(&text, HEAD PARENT "  children: ");
+        for (int i = 0; i < depth; i++)
+            buf_add_format(&text, "[{table: Tab%d, partition_key: x%s", i,
+                i < depth - 1 ? ", children: " : "");
+        for (int i = 0; i < depth; i++)
+            buf_add_text(&text, "}]");
+        buf_add_text(&text, "\n");
+        if (depth == 8) {
+            struct loading l;
+
+            load(&l, buf_text(&text));
+            loading_done(&l);
+        } else {
+            loading_refused(
+                buf_text(&text), "children are nested more than 8 deep");
+        }
+        buf_done(&text);
+    }
+}
+
+/* What the children's templates read is read with the entity, once each. */
+static void a_rule_reads_what_its_children_need(void **state)
+{
+    struct loading l;
+    const struct cascade *cascade = load(&l, HEAD PARENT
+        "  children:\n"
+        "    - table: Blogs\n"
+        "      partition_key: x\n"
+        "      children:\n"
+        "        - {table: Likes, partition_key: \"{A}{B}{C}{D}{E}\", "
+        "row_key: \"{F}{G}{H}{I}\"}\n"
+        "        - {table: Views, partition_key: \"{A}{I}\", "
+        "filter: \"Blog eq {J}\"}\n");
+    const struct rule *rule = &cascade->rules[0];
+
+    (void)state;
+    assert_int_equal(rule->need_count, 10);
+    for (size_t i = 0; i < rule->need_count; i++) {
+        char name[2] = {(char)('A' + i), '\0'};
+
+        assert_true(slice_is(rule->needs[i], name));
+    }
+    loading_done(&l);
+}
+
+/* ---- settle ---- */
+
+static void settle_is_a_duration_or_a_rising_list(void **state)
+{
+    static const char *const BAD[] = {"{a: 5s}", "5 minutes", "169h", "[]",
+        "[5s, 5s]", "[20m, 5s]", "[[5s]]", "[5s, later]", "[5s, 169h]",
+        "[1s,2s,3s,4s,5s,6s,7s,8s,9s,10s,11s,12s,13s,14s,15s,16s,17s]"};
+    struct loading l;
+    const struct cascade *cascade;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
+        char *text = mem_format(HEAD PARENT CHILDREN "  settle: %s\n", BAD[i]);
+
+        loading_refused(text, "settle wants a duration of at most 7 days");
+        mem_free(text);
+    }
+    cascade = load(&l, HEAD PARENT CHILDREN "  settle: 168h\n");
+    assert_int_equal(cascade->settle_count, 1);
+    assert_int_equal(cascade->settle_ms[0], INT64_C(604800000));
+    loading_done(&l);
+    cascade = load(&l, HEAD PARENT CHILDREN "  settle: [0s, 5s, 20m]\n");
+    assert_int_equal(cascade->settle_count, 3);
+    assert_int_equal(cascade->settle_ms[0], 0);
+    assert_int_equal(cascade->settle_ms[2], 1200000);
+    loading_done(&l);
+    cascade = load(&l, HEAD PARENT CHILDREN);
+    assert_int_equal(cascade->settle_count, 1);
+    assert_int_equal(cascade->settle_ms[0], 5000);
+    loading_done(&l);
+}
+
+/* ---- explain ---- */
+
+static void expect_explained(const char *text, const char *wanted)
+{
+    struct loading l;
+    struct buf to;
+    const struct cascade *cascade = load(&l, text);
+
+    buf_init(&to, 65536);
+    cascade_rules_explain(cascade, &to);
+    assert_string_equal(buf_text(&to), wanted);
+    buf_done(&to);
+    loading_done(&l);
+}
+
+static void it_is_explained_in_the_order_in_which_it_happens(void **state)
+{
+    (void)state;
+    expect_explained(HEAD PARENT
+        "  children:\n"
+        "    - table: Blogs\n"
+        "      partition_key: \"{channel}\"\n"
+        "      row_key_prefix: b_\n"
+        "      filter: \"Kind eq 'blog'\"\n"
+        "      children:\n"
+        "        - {table: Likes, filter: \"Blog eq {RowKey}\"}\n"
+        "  settle: [5s, 20m]\n"
+        "  refuse_above: 1000\n"
+        "  archive: /var/gone\n",
+        "merge the tombstone into Channels (PartitionKey \"all\", RowKey "
+        "\"{channel}\")\n"
+        "  delete from Likes where Blog eq {RowKey}\n"
+        "delete from Blogs where PartitionKey is \"{channel}\" and RowKey "
+        "begins with \"b_\" and Kind eq 'blog', each once nothing is left "
+        "under it\n"
+        "look again for late children after 5000 ms, 1200000 ms\n"
+        "delete that entity of Channels, last of all\n"
+        "fails first if there are more than 1000\n"
+        "keeps each entity in /var/gone before it is deleted\n");
+    expect_explained(HEAD PARENT CHILDREN,
+        "merge the tombstone into Channels (PartitionKey \"all\", RowKey "
+        "\"{channel}\")\n"
+        "delete from Blogs where PartitionKey is \"{channel}\"\n"
+        "look again for late children after 5000 ms\n"
+        "delete that entity of Channels, last of all\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_parent_and_its_children_are_wanted),
+        cmocka_unit_test(a_parents_keys_are_templates),
+        cmocka_unit_test(a_table_has_a_name_that_the_service_takes),
+        cmocka_unit_test(a_store_is_one_of_the_configuration),
+        cmocka_unit_test(of_several_stores_one_must_be_named),
+        cmocka_unit_test(a_tombstone_is_a_map_of_values),
+        cmocka_unit_test(a_tombstone_sets_nothing_that_is_not_its_own),
+        cmocka_unit_test(a_plain_value_is_what_it_looks_like),
+        cmocka_unit_test(children_are_a_list_of_rules),
+        cmocka_unit_test(a_rule_that_takes_a_whole_table_is_refused),
+        cmocka_unit_test(a_rules_templates_are_checked_where_they_stand),
+        cmocka_unit_test(a_mistake_in_a_nested_rule_is_told_and_survived),
+        cmocka_unit_test(a_prefix_without_a_filter_is_warned_of),
+        cmocka_unit_test(rules_are_nested_eight_deep_at_most),
+        cmocka_unit_test(a_rule_reads_what_its_children_need),
+        cmocka_unit_test(settle_is_a_duration_or_a_rising_list),
+        cmocka_unit_test(it_is_explained_in_the_order_in_which_it_happens),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
