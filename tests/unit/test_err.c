@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -137,6 +138,23 @@ static void fail_none(void)
     mem_free(mem_resize(mem_alloc(1), 2));
 }
 
+/* As a library's code would, where no compiler may leave them out. */
+static char *(*volatile copy)(const char *) = strdup;
+static void *(*volatile resize)(void *, size_t) = realloc;
+
+static void fail_in_a_library(void)
+{
+    mem_fail_after(2);
+    free(copy("first"));
+    free(copy("second"));
+}
+
+static void give_back(void)
+{
+    if (resize(resize(NULL, 10), 0))
+        _exit(1);
+}
+
 static void overflow(void)
 {
     mem_free(mem_array(SIZE_MAX / 2, 3));
@@ -153,6 +171,26 @@ static void an_allocation_that_fails_ends_the_process_with_75(void **state)
     assert_int_equal(end_of(overflow, said, sizeof(said)), 75);
     assert_int_equal(end_of(fail_none, said, sizeof(said)), 0);
     assert_string_equal(said, "");
+}
+
+static void a_library_s_allocation_that_fails_ends_the_process_too(void **state)
+{
+    char said[200];
+
+    (void)state;
+#ifndef MEM_HAS_LIBRARIES
+    skip();
+#endif
+    assert_int_equal(end_of(fail_in_a_library, said, sizeof(said)), 75);
+    assert_non_null(strstr(said, "out of memory"));
+}
+
+static void realloc_to_nothing_is_not_a_lack_of_memory(void **state)
+{
+    char said[200];
+
+    (void)state;
+    assert_int_equal(end_of(give_back, said, sizeof(said)), 0);
 }
 
 static void memory_comes_zeroed_and_texts_end_in_nul(void **state)
@@ -184,6 +222,9 @@ int main(void)
         cmocka_unit_test(a_text_is_not_cut_within_a_character),
         cmocka_unit_test(err_prefix_says_where),
         cmocka_unit_test(an_allocation_that_fails_ends_the_process_with_75),
+        cmocka_unit_test(
+            a_library_s_allocation_that_fails_ends_the_process_too),
+        cmocka_unit_test(realloc_to_nothing_is_not_a_lack_of_memory),
         cmocka_unit_test(memory_comes_zeroed_and_texts_end_in_nul),
     };
 

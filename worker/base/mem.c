@@ -2,6 +2,7 @@
 /* Memory, or the end of the process: nothing above has to ask which. */
 #include "worker/base/mem.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -43,13 +44,83 @@ void mem_keep_little(void)
 /* Whether it is this allocation's turn to fail. */
 static bool must_fail(void)
 {
-    unsigned long left = atomic_load(&fail_after);
+    unsigned long left =
+        atomic_load_explicit(&fail_after, memory_order_relaxed);
 
     while (left != 0)
         if (atomic_compare_exchange_weak(&fail_after, &left, left - 1))
             return left == 1;
     return false;
 }
+
+#ifdef MEM_HAS_LIBRARIES
+
+/*
+ * The C library's names stand in the program itself, so every library that is
+ * loaded calls these. What is behind them is glibc's own allocator, which free
+ * and malloc_usable_size still belong to.
+ */
+/* NOLINTBEGIN(bugprone-reserved-identifier) */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *at, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+static void *allocated(void *at)
+{
+    if (!at)
+        mem_exhausted();
+    return at;
+}
+
+void *malloc(size_t bytes)
+{
+    return allocated(must_fail() ? NULL : __libc_malloc(bytes));
+}
+
+void *calloc(size_t count, size_t size)
+{
+    return allocated(must_fail() ? NULL : __libc_calloc(count, size));
+}
+
+void *realloc(void *at, size_t bytes)
+{
+    if (at && bytes == 0)
+        return __libc_realloc(at, 0); /* frees it, and that is all */
+    return allocated(must_fail() ? NULL : __libc_realloc(at, bytes));
+}
+
+void *memalign(size_t alignment, size_t bytes)
+{
+    return allocated(must_fail() ? NULL : __libc_memalign(alignment, bytes));
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    return memalign(alignment, bytes);
+}
+
+int posix_memalign(void **ret, size_t alignment, size_t bytes)
+{
+    if (alignment % sizeof(void *) != 0 || (alignment & (alignment - 1)) != 0 ||
+        alignment == 0)
+        return EINVAL;
+    *ret = memalign(alignment, bytes);
+    return 0;
+}
+
+void *mem_alloc(size_t bytes)
+{
+    return calloc(1, bytes ? bytes : 1);
+}
+
+void *mem_resize(void *at, size_t bytes)
+{
+    return realloc(at, bytes ? bytes : 1);
+}
+
+#else
 
 void *mem_alloc(size_t bytes)
 {
@@ -60,15 +131,6 @@ void *mem_alloc(size_t bytes)
     return at;
 }
 
-void *mem_array(size_t count, size_t size)
-{
-    size_t bytes;
-
-    if (__builtin_mul_overflow(count, size, &bytes))
-        mem_exhausted();
-    return mem_alloc(bytes);
-}
-
 void *mem_resize(void *at, size_t bytes)
 {
     void *moved = must_fail() ? NULL : realloc(at, bytes ? bytes : 1);
@@ -76,6 +138,17 @@ void *mem_resize(void *at, size_t bytes)
     if (!moved)
         mem_exhausted();
     return moved;
+}
+
+#endif
+
+void *mem_array(size_t count, size_t size)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(count, size, &bytes))
+        mem_exhausted();
+    return mem_alloc(bytes);
 }
 
 char *mem_text(const char *text, size_t len)
@@ -114,7 +187,7 @@ void mem_free(void *at)
     free(at);
 }
 
-void mem_fail_after(unsigned long n)
+unsigned long mem_fail_after(unsigned long n)
 {
-    atomic_store(&fail_after, n);
+    return atomic_exchange(&fail_after, n);
 }

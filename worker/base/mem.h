@@ -4,11 +4,32 @@
  * exit code 75 and one line on standard error: every run can be taken up again
  * from its ledger, so ending is always safe, and no caller has a path for it.
  * What comes from outside is bounded before memory is asked for.
+ *
+ * It holds for every library too where MEM_HAS_LIBRARIES is defined: the
+ * program has malloc and its family itself, before those of the C library.
+ * That is with glibc, but for sanitizers, which have a malloc of their own, and
+ * for a static program, whose C library cannot be without its own: build that
+ * with -DMEM_OURS_ALONE. Without it, modules say mem_exhausted() for what their
+ * library tells them.
  */
 #ifndef TW_BASE_MEM_H
 #define TW_BASE_MEM_H
 
+#include <features.h> /* __GLIBC__ */
 #include <stddef.h>
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) ||     \
+    __has_feature(thread_sanitizer)
+#define MEM_IS_SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MEM_IS_SANITIZED 1
+#endif
+#if defined(__GLIBC__) && !defined(MEM_IS_SANITIZED) && !defined(MEM_OURS_ALONE)
+#define MEM_HAS_LIBRARIES 1
+#endif
 
 /*
  * mem_keep_little: let the allocator give back what is freed. glibc's has eight
@@ -43,8 +64,8 @@ void mem_exhausted(void) __attribute__((noreturn));
 
 /*
  * mem_fail_after: let the n-th allocation from now fail, 0: none (the
- * default). For tests.
+ * default). Returns what was left of the n before. For tests.
  */
-void mem_fail_after(unsigned long n);
+unsigned long mem_fail_after(unsigned long n);
 
 #endif
