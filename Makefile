@@ -88,6 +88,12 @@ prove: $(PROGRAM)   ## long proofs: a crash at every request, many kills
 	@tests/deps build test
 	@TABLEWARD=$(PROGRAM) tests/run-e2e --long $(E2E)
 
+# SHARE=k: every k-th case, others each time. CASE="nested 17 after-commit":
+# that one, with its log.
+crash-sweep: $(OUT)/crash-sweep   ## SIGKILL at every request, start again, compare (SHARE=k SEED=n CASE="...")
+	@$(OUT)/crash-sweep $(if $(SHARE),--share $(SHARE)) \
+	    $(if $(SEED),--seed $(SEED)) $(CASE)
+
 demo:   ## channels deleted, a worker killed half way; installs what it needs
 	@CC='$(CC)' tests/deps build
 	@$(MAKE) --no-print-directory -s all
@@ -141,6 +147,12 @@ $(OUT)/tests/%: $(OBJ)/tests/unit/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 $(OUT)/measure: $(OBJ)/tests/bench/measure.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $<
 
+SWEEP_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/sweep/*.c))) \
+    $(OBJ)/tests/support/virtual_world.o
+$(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
 unit-build: $(UNIT_TESTS)
 
 WANTED_TESTS := $(if $(TESTS),$(addprefix $(OUT)/tests/test_,$(TESTS)),\
@@ -173,5 +185,5 @@ help:   ## this list
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
-.PHONY: all deps test check e2e prove demo bench lint valgrind unit-build \
+.PHONY: all deps test check e2e prove crash-sweep demo bench lint valgrind unit-build \
     coverage coverage-run unit install format clean help

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+/* Judges: see judge.h. */
+#include "tests/sweep/judge.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/run/setup.h"
+
+#define LINE_MAX_BYTES ((size_t)8 * 1024 * 1024)
+
+#define wrong(err, ...) (err_fail((err), TW_INVALID, __VA_ARGS__), false)
+
+/* ---- the stage, in order ---- */
+
+static int compare(const char *table, const struct entity *entity,
+    const struct sweep_entity *other)
+{
+    int order = strcmp(table, other->table);
+
+    if (order == 0)
+        order =
+            slice_compare(entity->partition_key, other->entity.partition_key);
+    if (order == 0)
+        order = slice_compare(entity->row_key, other->entity.row_key);
+    return order;
+}
+
+static const struct stage *sorted_stage;
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct sweep_entity *one = &sorted_stage->list[*(const size_t *)a];
+    const struct sweep_entity *other = &sorted_stage->list[*(const size_t *)b];
+
+    return compare(one->table, &one->entity, other);
+}
+
+/* Put the list in order; parents are indices, so they move along. */
+static void sort_stage(struct stage *stage)
+{
+    size_t count = stage->count;
+    size_t *order = mem_alloc(count * sizeof(*order));
+    size_t *place = mem_alloc(count * sizeof(*place));
+    struct sweep_entity *list = mem_alloc(count * sizeof(*list));
+
+    for (size_t i = 0; i < count; i++)
+        order[i] = i;
+    sorted_stage = stage;
+    qsort(order, count, sizeof(*order), compare_places);
+    for (size_t i = 0; i < count; i++)
+        place[order[i]] = i;
+    for (size_t i = 0; i < count; i++) {
+        list[i] = stage->list[order[i]];
+        if (list[i].parent != NO_PARENT)
+            list[i].parent = place[list[i].parent];
+    }
+    mem_free(stage->list);
+    mem_free(order);
+    mem_free(place);
+    stage->list = list;
+    stage->room = count;
+}
+
+/* Where the entity is in the stage; its count: nowhere. */
+static size_t find(
+    const struct stage *stage, const char *table, const struct entity *entity)
+{
+    size_t from = 0, below = stage->count;
+
+    while (from < below) {
+        size_t middle = from + (below - from) / 2;
+        int order = compare(table, entity, &stage->list[middle]);
+
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            below = middle;
+        else
+            from = middle + 1;
+    }
+    return stage->count;
+}
+
+/* ---- tables ---- */
+
+/* The entity as one text: ETag, Timestamp, keys and properties. Owned. */
+static char *text_of(const struct entity *entity)
+{
+    struct buf text;
+
+    buf_init(&text, LINE_MAX_BYTES);
+    buf_add_slice(&text, entity->etag);
+    buf_add_char(&text, ' ');
+    buf_add_slice(&text, entity->timestamp);
+    buf_add_char(&text, ' ');
+    entity_write(entity, &text);
+    return buf_take(&text);
+}
+
+/* What is done with each entity. */
+struct visitor {
+    bool (*visit)(struct visitor *visitor, const char *table,
+        const struct entity *entity, struct err *err);
+    struct stage *stage;
+    const struct scene *scene;
+    bool *seen; /* by index into the stage */
+};
+
+static bool visit_table(struct store *store, const char *table,
+    struct visitor *visitor, struct err *err)
+{
+    struct scan_request request = {.table = table};
+    struct attempt attempt = {0};
+    struct page page;
+    bool good = true;
+
+    page_init(&page);
+    do {
+        if (store_scan(store, &attempt, &request, &page) != TW_OK)
+            good = wrong(err, "%s: %s", table, attempt.err.text);
+        for (size_t i = 0; good && i < page.count; i++)
+            good = visitor->visit(visitor, table, &page.entities[i], err);
+        request.from = page.next;
+    } while (good && page.next.more);
+    page_done(&page);
+    return good;
+}
+
+/* Every entity but the ledger's. */
+static bool visit_all(
+    struct store *store, struct visitor *visitor, struct err *err)
+{
+    struct attempt attempt = {0};
+    struct page tables;
+    bool good = true;
+
+    page_init(&tables);
+    if (store_list_tables(store, &attempt, (struct continuation){0}, &tables) !=
+        TW_OK)
+        good = wrong(err, "%s", attempt.err.text);
+    for (size_t i = 0; good && i < tables.count; i++) {
+        char *table = mem_text(tables.entities[i].partition_key.at,
+            tables.entities[i].partition_key.len);
+
+        if (strcmp(table, LEDGER_TABLE) != 0)
+            good = visit_table(store, table, visitor, err);
+        mem_free(table);
+    }
+    page_done(&tables);
+    return good;
+}
+
+static bool remember(struct visitor *visitor, const char *table,
+    const struct entity *entity, struct err *err)
+{
+    size_t at = find(visitor->stage, table, entity);
+
+    if (at == visitor->stage->count)
+        return wrong(err, "%s has an entity that nobody put there", table);
+    visitor->stage->list[at].was = text_of(entity);
+    return true;
+}
+
+void judge_remember(struct stage *stage, struct store *store)
+{
+    struct visitor visitor = {.visit = remember, .stage = stage};
+    struct err err = {0};
+
+    sort_stage(stage);
+    if (!visit_all(store, &visitor, &err)) {
+        (void)fprintf(stderr, "sweep: %s\n", err.text);
+        exit(1);
+    }
+    for (size_t i = 0; i < stage->count; i++)
+        if (!stage->list[i].was)
+            abort();
+}
+
+static bool look(struct visitor *visitor, const char *table,
+    const struct entity *entity, struct err *err)
+{
+    const struct scene *scene = visitor->scene;
+    size_t at = find(scene->stage, table, entity);
+    const struct sweep_entity *known = &scene->stage->list[at];
+    char *text;
+    bool same;
+
+    if (at == scene->stage->count)
+        return wrong(err, "%s has %.*s/%.*s, which nobody put there", table,
+            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+    visitor->seen[at] = true;
+    text = text_of(entity);
+    same = strcmp(text, known->was) == 0;
+    mem_free(text);
+    /* A doomed root carries a tombstone. */
+    if (same || (known->doomed && known->parent == NO_PARENT))
+        return true;
+    return wrong(err, "%s: %.*s/%.*s was changed", table,
+        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+}
+
+static bool judge_one(const struct scene *scene, const bool *seen, size_t at,
+    bool over, struct err *err)
+{
+    const struct sweep_entity *each = &scene->stage->list[at];
+    const char *what = NULL;
+
+    if (!each->doomed && !seen[at])
+        what = "is gone, and should not be";
+    else if (each->doomed && seen[at] && over)
+        what = "is still there, and the run has succeeded";
+    else if (each->doomed && seen[at] && each->parent != NO_PARENT &&
+             !seen[each->parent])
+        what = "is still there, and its parent is gone";
+    if (!what)
+        return true;
+    return wrong(err, "%s: %.*s/%.*s %s", each->table,
+        SLICE_ARG(each->entity.partition_key), SLICE_ARG(each->entity.row_key),
+        what);
+}
+
+/* ---- the archive ---- */
+
+static bool read_line(const struct scene *scene, char **last, const char *table,
+    const char *line, struct err *err)
+{
+    struct arena arena;
+    struct entity entity;
+    size_t at;
+    bool good = true;
+
+    arena_init(&arena);
+    if (entity_parse(slice_of(line), true, &arena, &entity, NULL, err) != TW_OK)
+        good = false;
+    else if ((at = find(scene->stage, table, &entity)) == scene->stage->count)
+        good = wrong(err, "the archive of %s has an unknown entity", table);
+    else {
+        mem_free(last[at]);
+        last[at] = mem_text(line, strlen(line));
+    }
+    arena_done(&arena);
+    return good;
+}
+
+/* One file, EPOCH-TABLE.jsonl: the last line of a key counts, a torn last line
+ * does not. */
+static bool read_file(const struct scene *scene, char **last,
+    const char *folder, const char *name, struct err *err)
+{
+    const char *dash = strchr(name, '-');
+    char *path = mem_format("%s/%s", folder, name);
+    char *table = mem_format("%s", dash ? dash + 1 : name);
+    FILE *file = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t len;
+    bool good = true;
+
+    if (strlen(table) > strlen(".jsonl"))
+        table[strlen(table) - strlen(".jsonl")] = '\0';
+    if (!file)
+        good = wrong(err, "%s: %s", path, strerror(errno));
+    while (good && (len = getline(&line, &room, file)) > 0) {
+        if (line[len - 1] != '\n')
+            break;
+        line[len - 1] = '\0';
+        good = read_line(scene, last, table, line, err);
+    }
+    if (file)
+        (void)fclose(file);
+    free(line);
+    mem_free(table);
+    mem_free(path);
+    return good;
+}
+
+static int is_archive(const struct dirent *entry)
+{
+    return strstr(entry->d_name, ".jsonl") != NULL;
+}
+
+/* Fill last: by index into the stage, its last line. */
+static bool read_archive(
+    const struct scene *scene, char **last, struct err *err)
+{
+    char *folder =
+        mem_format("%s/archive/%s/%s", scene->folder, SWEEP_JOB, SWEEP_ID);
+    struct dirent **names = NULL;
+    int count = scandir(folder, &names, is_archive, versionsort);
+    bool good = true;
+
+    for (int i = 0; i < count; i++) {
+        if (good)
+            good = read_file(scene, last, folder, names[i]->d_name, err);
+        free(names[i]);
+    }
+    free(names);
+    mem_free(folder);
+    return good;
+}
+
+/* What is gone is in it, as it was. */
+static bool judge_archive(
+    const struct scene *scene, const bool *seen, struct err *err)
+{
+    size_t count = scene->stage->count;
+    char **last = mem_alloc(count * sizeof(*last));
+    bool good = read_archive(scene, last, err);
+
+    for (size_t i = 0; good && i < count; i++) {
+        const struct sweep_entity *each = &scene->stage->list[i];
+        /* After ETag and Timestamp. */
+        const char *was = strstr(each->was, " {");
+
+        if (each->doomed && !seen[i] &&
+            (!last[i] || strcmp(last[i], was + 1) != 0))
+            good = wrong(err, "%s: %.*s/%.*s is gone and %s in the archive",
+                each->table, SLICE_ARG(each->entity.partition_key),
+                SLICE_ARG(each->entity.row_key), last[i] ? "other" : "not");
+    }
+    for (size_t i = 0; i < count; i++)
+        mem_free(last[i]);
+    mem_free(last);
+    return good;
+}
+
+/* over: the run has succeeded. */
+static bool judge_tables(const struct scene *scene, bool over, struct err *err)
+{
+    bool *seen = mem_alloc(scene->stage->count * sizeof(*seen));
+    struct visitor visitor = {.visit = look, .scene = scene, .seen = seen};
+    bool good = visit_all(scene->store, &visitor, err);
+
+    for (size_t i = 0; good && i < scene->stage->count; i++)
+        good = judge_one(scene, seen, i, over, err);
+    if (good && scene->scenario->archived)
+        good = judge_archive(scene, seen, err);
+    mem_free(seen);
+    return good;
+}
+
+/* ---- ledger and queues ---- */
+
+/* Messages of a queue, hidden or not; -1: no such queue. */
+static int64_t count_of(struct store *store, const char *queue)
+{
+    struct attempt attempt = {0};
+    int64_t count = 0;
+
+    if (store_queue_count(store, &attempt, queue, &count) != TW_OK)
+        return -1;
+    return count;
+}
+
+static size_t count_doomed(const struct stage *stage)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < stage->count; i++)
+        count += stage->list[i].doomed;
+    return count;
+}
+
+static bool judge_counts(
+    const struct scene *scene, const struct ledger_run *run, struct err *err)
+{
+    int64_t doomed = (int64_t)count_doomed(scene->stage);
+
+    /* After a kill they are lower bounds. */
+    if (run->failed > 0)
+        return wrong(err, "%lld entities failed", (long long)run->failed);
+    if (run->deleted > doomed || (scene->killed == 0 && run->deleted != doomed))
+        return wrong(err, "the ledger counts %lld deleted of %lld",
+            (long long)run->deleted, (long long)doomed);
+    return true;
+}
+
+static bool judge_markers(const struct scene *scene, struct err *err)
+{
+    struct attempt attempt = {0};
+    struct page page;
+    bool good = true;
+
+    page_init(&page);
+    if (ledger_scan_open(scene->store, &attempt, slice_of(SWEEP_JOB),
+            (struct continuation){0}, &page) != TW_OK)
+        good = wrong(err, "%s", attempt.err.text);
+    else if (page.count > 0 || page.next.more)
+        good = wrong(err, "a marker is left of a run that has ended");
+    page_done(&page);
+    return good;
+}
+
+static bool judge_end(
+    const struct scene *scene, const struct ledger_run *run, struct err *err)
+{
+    enum ledger_state end = scene->scenario->end;
+    int64_t poison = count_of(scene->store, SWEEP_QUEUE SETUP_POISON_SUFFIX);
+    int64_t copies = end != LEDGER_SUCCEEDED;
+
+    if (run->state != end)
+        return wrong(err, "the run is %s, not %s: %.*s",
+            ledger_state_name(run->state), ledger_state_name(end),
+            SLICE_ARG(run->error));
+    if (run->owner.len > 0)
+        return wrong(err, "the run that has ended has an owner");
+    if (count_of(scene->store, SWEEP_QUEUE) != 0)
+        return wrong(err, "the queue still holds a message");
+    /* One that was killed before it knew of its copy: the next makes another.
+     */
+    if (poison < copies || poison > copies + copies * scene->killed)
+        return wrong(err, "the poison queue holds %lld messages, not %lld",
+            (long long)poison, (long long)copies);
+    return judge_counts(scene, run, err) && judge_markers(scene, err);
+}
+
+bool judge_cascade(const struct scene *scene, struct err *err)
+{
+    struct attempt attempt = {0};
+    struct ledger_run run;
+    enum tw_err code;
+    bool good = true;
+
+    ledger_run_init(&run);
+    code = ledger_get(
+        scene->store, &attempt, slice_of(SWEEP_JOB), slice_of(SWEEP_ID), &run);
+    if (code != TW_OK && code != TW_NOT_FOUND)
+        good = wrong(err, "%s", attempt.err.text);
+    else if (!ledger_state_ended(run.state) &&
+             count_of(scene->store, SWEEP_QUEUE) < 1)
+        good = wrong(err, "the message is gone, and the run is %s",
+            code == TW_OK ? ledger_state_name(run.state) : "unknown");
+    if (good)
+        good = judge_tables(scene, run.state == LEDGER_SUCCEEDED, err);
+    if (good && scene->ended)
+        good = judge_end(scene, &run, err);
+    ledger_run_done(&run);
+    return good;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* One life of a worker: see life.h. */
+#include "tests/sweep/life.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/problems.h"
+#include "config/yaml.h"
+#include "jobs/jobs.h"
+#include "tests/support/virtual_world.h"
+#include "tests/sweep/judge.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/run/consumer.h"
+#include "worker/run/setup.h"
+#include "worker/store/embedded/embedded.h"
+
+/* No life needs more. */
+#define LIMIT_MS ((int64_t)48 * 3600 * 1000)
+#define LIMIT_STEPS 3000000
+
+/* ---- the file ---- */
+
+static void __attribute__((noreturn)) give_up(const char *why)
+{
+    (void)fprintf(stderr, "sweep: %s\n", why);
+    exit(1);
+}
+
+static struct store *open_file(const char *folder)
+{
+    char *path = mem_format("%s/store.db", folder); /* the store borrows it */
+    struct store *store;
+    struct err err;
+
+    if (embedded_open(SWEEP_STORE, path, &store, &err) != TW_OK)
+        give_up(err.text);
+    return store;
+}
+
+static void put_entity(struct store *store, const struct sweep_entity *entity)
+{
+    struct operation operation = {OPERATION_INSERT, entity->entity};
+    struct batch batch = {entity->table, &operation, 1};
+    struct attempt attempt = {0};
+    struct batch_result result;
+
+    if (store_create_table(store, &attempt, entity->table) != TW_OK ||
+        store_batch(store, &attempt, &batch, &result) != TW_OK)
+        give_up(attempt.err.text);
+}
+
+static void put_message(struct store *store, const char *text)
+{
+    struct attempt attempt = {0};
+    struct messages put;
+
+    messages_init(&put);
+    if (store_queue_create(store, &attempt, SWEEP_QUEUE) != TW_OK ||
+        store_queue_put(
+            store, &attempt, SWEEP_QUEUE, slice_of(text), 0, &put) != TW_OK)
+        give_up(attempt.err.text);
+    messages_done(&put);
+}
+
+void life_prepare(
+    const struct scenario *scenario, struct stage *stage, const char *folder)
+{
+    struct store *store;
+
+    virtual_world_use(&(struct virtual_options){.boot_ms = LIFE_FIRST_MS - 5000,
+        .wall_ticks = LIFE_FIRST_TICKS - 5 * TICKS_PER_S});
+    arena_init(&stage->arena);
+    scenario->fill(stage);
+    store = open_file(folder);
+    for (size_t i = 0; i < stage->count; i++)
+        put_entity(store, &stage->list[i]);
+    for (size_t i = 0; i < stage->message_count; i++)
+        put_message(store, stage->messages[i]);
+    judge_remember(stage, store);
+    store_close(store);
+    virtual_world_end();
+}
+
+/* ---- the worker ---- */
+
+struct worker {
+    const struct life *life;
+    struct killer killer;
+    struct arena arena;
+    struct jobs jobs;
+    struct setup setup;
+    struct store *store_list[1];
+    const char *store_names[1];
+    struct job_stores stores;
+    struct definition definition;
+    struct consumer_result result;
+    enum tw_err outcome;
+    struct err err;
+};
+
+static void load(struct worker *worker)
+{
+    struct problems problems;
+    struct yaml_node *root;
+
+    worker->store_list[0] = &worker->killer.store;
+    worker->store_names[0] = SWEEP_STORE;
+    worker->stores =
+        (struct job_stores){1, worker->store_names, worker->store_list, 0};
+    arena_init(&worker->arena);
+    problems_init(&problems);
+    root = yaml_read("sweep",
+        arena_copy(
+            &worker->arena, slice_of(worker->life->scenario->configuration)),
+        &worker->arena, &problems);
+    jobs_load(yaml_get(root, "jobs"), &worker->stores, &worker->arena,
+        &worker->jobs, &problems);
+    setup_load(yaml_get(root, "worker"), &worker->stores, &worker->jobs,
+        &worker->arena, &worker->setup, &problems);
+    if (problems.errors > 0) {
+        problems_print(&problems, stderr);
+        exit(1);
+    }
+    problems_done(&problems);
+    worker->definition = (struct definition){.jobs = &worker->jobs,
+        .stores = &worker->stores,
+        .setup = &worker->setup,
+        .archive_folder = worker->life->folder,
+        .references = 1};
+}
+
+static void serve(void *arg)
+{
+    struct worker *worker = arg;
+    struct consumer_options options = {
+        .definition = &worker->definition, .drain = true};
+    struct consumer *consumer = consumer_new(&options);
+
+    worker->outcome = consumer_run(consumer, &worker->result, &worker->err);
+    consumer_free(consumer);
+}
+
+/* ---- the whole ---- */
+
+static int __attribute__((format(printf, 2, 3)))
+complain(const struct life *life, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(life->words->why, sizeof(life->words->why), format, args);
+    va_end(args);
+    return 1;
+}
+
+static int judge(
+    const struct life *life, struct store *store, bool ended, const char *when)
+{
+    struct scene scene = {.scenario = life->scenario,
+        .stage = life->stage,
+        .store = store,
+        .folder = life->folder,
+        .ended = ended,
+        .killed = life->killed};
+    struct err err = {0};
+
+    if (life->scenario->judge(&scene, &err))
+        return 0;
+    return complain(life, "%s: %s", when, err.text);
+}
+
+static int work(const struct life *life, struct worker *worker)
+{
+    enum virtual_end end;
+
+    load(worker);
+    virtual_start(virtual_process("worker"), "worker", serve, worker);
+    end = virtual_run();
+    killer_note_end(&worker->killer);
+    if (end != VIRTUAL_DONE)
+        return complain(life, "the worker %s",
+            end == VIRTUAL_STUCK ? "waits for itself" : "does not end");
+    if (worker->outcome != TW_OK)
+        return complain(life, "the worker: %s", worker->err.text);
+    return 0;
+}
+
+int life_live(const struct life *life)
+{
+    struct worker worker = {.life = life};
+    struct store *store;
+
+    log_set(life->aloud ? LOG_DEBUG : LOG_ERROR, LOG_TEXT);
+    virtual_world_use(&(struct virtual_options){.seed = life->seed,
+        .boot_ms = life->boot_ms,
+        .wall_ticks = life->wall_ticks,
+        .limit_ms = LIMIT_MS,
+        .limit_steps = LIMIT_STEPS});
+    life->words->why[0] = '\0';
+    store = open_file(life->folder);
+    if (life->killed > 0 && judge(life, store, false, "after the kill") != 0)
+        return 1;
+    killer_init(&worker.killer, store, life->plan, life->words);
+    if (work(life, &worker) != 0)
+        return 1;
+    return judge(life, store, true, "at the end");
+}

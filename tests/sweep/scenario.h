@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is swept: a configuration, tables and messages, and a judge who says
+ * whether what is there is allowed. A later kind brings a row of the table in
+ * scenarios.c, and a judge where these do not fit.
+ */
+#ifndef TW_TESTS_SWEEP_SCENARIO_H
+#define TW_TESTS_SWEEP_SCENARIO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/arena.h"
+#include "worker/run/ledger.h"
+#include "worker/store/entity.h"
+#include "worker/store/store.h"
+
+#define SWEEP_STORE "main"
+#define SWEEP_QUEUE "work"
+#define SWEEP_JOB "delete-channel"
+#define SWEEP_ID "r1"
+#define SWEEP_VISIBILITY_TIMEOUT_S 60
+
+/* One entity as it is at the beginning. */
+struct sweep_entity {
+    const char *table;
+    struct entity entity;
+    size_t parent; /* index of what it hangs from; NO_PARENT */
+    bool doomed;   /* the run is to delete it */
+    char *was;     /* as read back: ETag, Timestamp, properties */
+};
+#define NO_PARENT SIZE_MAX
+
+struct stage {
+    struct arena arena;
+    struct sweep_entity *list; /* in the order of keys of each table, once
+                                  it was stored */
+    size_t count, room;
+    const char *messages[4];
+    size_t message_count;
+};
+
+/* What a judge looks at. */
+struct scene {
+    const struct scenario *scenario;
+    const struct stage *stage;
+    struct store *store;
+    const char *folder; /* the archive is in it */
+    bool ended; /* a worker has come to its end; else: one was just killed */
+    unsigned killed; /* so many workers on the way */
+};
+
+struct scenario {
+    const char *name;
+    const char *configuration; /* YAML: the maps `worker` and `jobs` */
+    void (*fill)(struct stage *stage);
+    /* judge: false: err says what is wrong. */
+    bool (*judge)(const struct scene *scene, struct err *err);
+    enum ledger_state end; /* how its run ends */
+    bool archived;         /* what is deleted is in the archive */
+    bool pairs;            /* small enough to be killed twice */
+};
+
+/* scenarios: all there are. Static. */
+const struct scenario *scenarios(size_t *ret_count);
+
+#endif

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The crash sweep: for each scenario and each request of a clean run, SIGKILL
+ * before it is sent, after it took effect, and after its answer; then another
+ * worker runs to the end, and a judge looks. Each life is a forked process on
+ * an embedded file, in a virtual world whose clock passes leases at once.
+ *
+ *   crash-sweep [--seed N] [--share K] [SCENARIO [REQUEST POINT]...]
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/sweep/life.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+#define STREAMS 2
+#define KILLS_MAX 2
+/* A life that takes longer hangs. */
+#define LIFE_MAX_S 120
+#define REPORTED_MAX 20
+
+struct tally {
+    unsigned long restarts, violations;
+};
+
+/* What the streams share with us. */
+struct shared {
+    struct last_words words;
+    struct tally tally;
+};
+
+struct sweep {
+    const char *program;
+    uint64_t seed;
+    unsigned long share, offset;
+    char root[64];
+    /* Of the scenario under way: */
+    const struct scenario *scenario;
+    struct stage stage;
+    char *template; /* the bytes of its file */
+    size_t template_bytes;
+    unsigned requests; /* of a clean run */
+    /* Of the stream: */
+    unsigned stream;
+    char folder[96];
+    struct shared *shared;
+};
+
+/* ---- files ---- */
+
+static void __attribute__((noreturn)) give_up(const char *what)
+{
+    (void)fprintf(stderr, "crash-sweep: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static int remove_one(
+    const char *path, const struct stat *info, int type, struct FTW *where)
+{
+    (void)info;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+static void remove_all(const char *path)
+{
+    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 &&
+        errno != ENOENT)
+        give_up(path);
+}
+
+static void read_template(struct sweep *sweep, const char *path)
+{
+    struct stat info;
+    int at = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (at < 0 || fstat(at, &info) != 0)
+        give_up(path);
+    sweep->template_bytes = (size_t)info.st_size;
+    sweep->template = mem_alloc(sweep->template_bytes);
+    if (read(at, sweep->template, sweep->template_bytes) != info.st_size)
+        give_up(path);
+    (void)close(at);
+}
+
+/* The stream's folder, as before the first life. */
+static void set_up(struct sweep *sweep)
+{
+    char path[128];
+    int at;
+
+    remove_all(sweep->folder);
+    if (mkdir(sweep->folder, 0700) != 0)
+        give_up(sweep->folder);
+    (void)snprintf(path, sizeof(path), "%s/store.db", sweep->folder);
+    at = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (at < 0 || write(at, sweep->template, sweep->template_bytes) !=
+                      (ssize_t)sweep->template_bytes)
+        give_up(path);
+    (void)close(at);
+}
+
+/* ---- one case: a list of kills, then a life to the end ---- */
+
+struct crash {
+    struct kill_plan kills[KILLS_MAX];
+    unsigned count;
+    bool aloud;
+    bool counted; /* the last life is looked at for the next crash */
+};
+
+static uint64_t scatter(uint64_t value)
+{
+    value = (value ^ value >> 31) * 0x9e3779b97f4a7c15U;
+    return value ^ value >> 29;
+}
+
+/* How long nobody is there: till after the lease, much longer, or (where
+ * nothing comes after, for it means some hundred looks at the queue) hardly. */
+static int64_t pause_ms(uint64_t seed, bool last)
+{
+    static const int64_t PAUSES_MS[] = {
+        2 * SWEEP_VISIBILITY_TIMEOUT_S * 1000, 2 * 3600 * 1000, 200};
+
+    return PAUSES_MS[scatter(seed) % (last ? 3 : 2)];
+}
+
+static uint64_t seed_of(
+    const struct sweep *sweep, const struct crash *crash, unsigned number)
+{
+    uint64_t seed = scatter(sweep->seed);
+
+    for (unsigned i = 0; i < number; i++)
+        seed = scatter(seed + crash->kills[i].request * 16 +
+                       (unsigned)crash->kills[i].point + 1);
+    return seed;
+}
+
+static int wait_for(pid_t child)
+{
+    int status;
+
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            give_up("waitpid");
+    return status;
+}
+
+/* What it says on standard error is for a replay. */
+static void hush(void)
+{
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    if (nowhere < 0 || dup2(nowhere, STDERR_FILENO) < 0)
+        give_up("/dev/null");
+}
+
+/* The number-th life (from 0) of a case: how its process ended. */
+static int live(struct sweep *sweep, const struct crash *crash, unsigned number)
+{
+    struct last_words *words = &sweep->shared->words;
+    uint64_t seed = seed_of(sweep, crash, number);
+    bool last = number == crash->count && !crash->counted;
+    int64_t away_ms = number > 0 ? pause_ms(seed, last) : 0;
+    struct life life = {.scenario = sweep->scenario,
+        .stage = &sweep->stage,
+        .folder = sweep->folder,
+        .seed = seed,
+        .boot_ms = LIFE_FIRST_MS,
+        .wall_ticks = LIFE_FIRST_TICKS,
+        .killed = number,
+        .aloud = crash->aloud,
+        .words = words};
+    pid_t child;
+
+    if (number > 0) {
+        life.boot_ms = words->boot_ms + away_ms;
+        life.wall_ticks = words->wall_ticks + away_ms * TICKS_PER_MS;
+    }
+    if (number < crash->count)
+        life.plan = crash->kills[number];
+    words->why[0] = '\0';
+    (void)fflush(stdout);
+    child = fork();
+    if (child < 0)
+        give_up("fork");
+    if (child == 0) {
+        if (!crash->aloud)
+            hush();
+        (void)alarm(LIFE_MAX_S);
+        _exit(life_live(&life));
+    }
+    return wait_for(child);
+}
+
+static void report(
+    struct sweep *sweep, const struct crash *crash, const char *why)
+{
+    char name[160];
+    int len = snprintf(name, sizeof(name), "%s", sweep->scenario->name);
+
+    for (unsigned i = 0; i < crash->count; i++)
+        len += snprintf(name + len, sizeof(name) - (size_t)len, " %u %s",
+            crash->kills[i].request, kill_point_name(crash->kills[i].point));
+    if (++sweep->shared->tally.violations > REPORTED_MAX)
+        return;
+    printf("VIOLATION %s: %s\n    make crash-sweep SEED=%llu CASE=\"%s\"\n",
+        name, why, (unsigned long long)sweep->seed, name);
+}
+
+/* Does the life end as it should? */
+static bool lived(
+    struct sweep *sweep, const struct crash *crash, unsigned number, int status)
+{
+    char why[96];
+
+    if (number < crash->count
+            ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+            : WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    if (WIFSIGNALED(status))
+        (void)snprintf(why, sizeof(why), "life %u ended by signal %d",
+            number + 1, WTERMSIG(status));
+    else
+        (void)snprintf(why, sizeof(why), "life %u never came to request %u",
+            number + 1,
+            number < crash->count ? crash->kills[number].request : 0);
+    report(sweep, crash,
+        sweep->shared->words.why[0] ? sweep->shared->words.why : why);
+    return false;
+}
+
+/* False: a violation, reported. */
+static bool run_crash(struct sweep *sweep, const struct crash *crash)
+{
+    set_up(sweep);
+    for (unsigned number = 0; number <= crash->count; number++) {
+        int status = live(sweep, crash, number);
+
+        sweep->shared->tally.restarts += number > 0;
+        if (!lived(sweep, crash, number, status))
+            return false;
+    }
+    return true;
+}
+
+/* ---- a scenario ---- */
+
+static bool chosen(const struct sweep *sweep, unsigned long number)
+{
+    return (number + sweep->offset) % sweep->share == 0;
+}
+
+/* The case is killed once more, anywhere in its second life. */
+static void sweep_pairs(struct sweep *sweep, struct crash crash,
+    unsigned long first, unsigned requests)
+{
+    unsigned long number = scatter(first) % 1000003;
+
+    crash.count = 2;
+    crash.counted = false;
+    for (unsigned request = 1; request <= requests; request++)
+        for (int point = 0; point < KILL_POINTS; point++) {
+            crash.kills[1] =
+                (struct kill_plan){request, (enum kill_point)point};
+            if (chosen(sweep, number++))
+                (void)run_crash(sweep, &crash);
+        }
+}
+
+/* This stream's part of all cases of the scenario. */
+static void sweep_part(struct sweep *sweep)
+{
+    bool pairs = sweep->scenario->pairs;
+    unsigned long number = 0;
+
+    for (unsigned request = 1; request <= sweep->requests; request++)
+        for (int point = 0; point < KILL_POINTS; point++, number++) {
+            struct crash crash = {.kills = {{request, (enum kill_point)point}},
+                .count = 1,
+                .counted = pairs};
+
+            if (number % STREAMS != sweep->stream ||
+                (!pairs && !chosen(sweep, number / STREAMS)))
+                continue;
+            if (run_crash(sweep, &crash) && pairs)
+                sweep_pairs(
+                    sweep, crash, number, sweep->shared->words.requests);
+        }
+}
+
+static struct shared *share_memory(void)
+{
+    void *memory = mmap(NULL, STREAMS * sizeof(struct shared),
+        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED)
+        give_up("mmap");
+    return memory;
+}
+
+static void enter_stream(
+    struct sweep *sweep, struct shared *shared, unsigned stream)
+{
+    sweep->stream = stream;
+    sweep->shared = &shared[stream];
+    (void)snprintf(sweep->folder, sizeof(sweep->folder), "%s/stream-%u",
+        sweep->root, stream);
+}
+
+/* All cases, in streams beside each other. */
+static struct tally sweep_all(struct sweep *sweep, struct shared *shared)
+{
+    struct tally total = {0, 0};
+    pid_t streams[STREAMS];
+
+    for (unsigned i = 0; i < STREAMS; i++) {
+        (void)fflush(stdout);
+        streams[i] = fork();
+        if (streams[i] < 0)
+            give_up("fork");
+        if (streams[i] > 0)
+            continue;
+        enter_stream(sweep, shared, i);
+        sweep_part(sweep);
+        (void)fflush(stdout);
+        _exit(0);
+    }
+    for (unsigned i = 0; i < STREAMS; i++) {
+        if (wait_for(streams[i]) != 0)
+            shared[i].tally.violations++;
+        total.restarts += shared[i].tally.restarts;
+        total.violations += shared[i].tally.violations;
+    }
+    return total;
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Its template, and one life that nobody ends; false: it went wrong. */
+static bool begin_scenario(
+    struct sweep *sweep, const struct scenario *scenario, struct shared *shared)
+{
+    struct crash clean = {.count = 0};
+    char path[128];
+    bool good;
+
+    memset(shared, 0, STREAMS * sizeof(*shared));
+    sweep->scenario = scenario;
+    sweep->stage = (struct stage){.count = 0};
+    enter_stream(sweep, shared, 0);
+    remove_all(sweep->folder);
+    if (mkdir(sweep->folder, 0700) != 0)
+        give_up(sweep->folder);
+    life_prepare(scenario, &sweep->stage, sweep->folder);
+    (void)snprintf(path, sizeof(path), "%s/store.db", sweep->folder);
+    read_template(sweep, path);
+    good = run_crash(sweep, &clean);
+    sweep->requests = shared[0].words.requests;
+    return good;
+}
+
+static void end_scenario(struct sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->stage.count; i++)
+        mem_free(sweep->stage.list[i].was);
+    mem_free(sweep->stage.list);
+    arena_done(&sweep->stage.arena);
+    mem_free(sweep->template);
+}
+
+static struct tally run_scenario(struct sweep *sweep,
+    const struct scenario *scenario, const struct crash *only)
+{
+    struct shared *shared = share_memory();
+    double from = seconds();
+    struct tally tally;
+
+    if (!begin_scenario(sweep, scenario, shared)) {
+        tally = shared[0].tally;
+    } else if (only) {
+        (void)run_crash(sweep, only);
+        tally = shared[0].tally;
+    } else {
+        tally = sweep_all(sweep, shared);
+    }
+    printf("%-15s %8u %6d %9lu %11lu %8.1f\n", scenario->name, sweep->requests,
+        KILL_POINTS, tally.restarts, tally.violations, seconds() - from);
+    end_scenario(sweep);
+    (void)munmap(shared, STREAMS * sizeof(*shared));
+    return tally;
+}
+
+/* ---- the command ---- */
+
+static void __attribute__((noreturn)) usage(void)
+{
+    size_t count;
+    const struct scenario *all = scenarios(&count);
+
+    (void)fprintf(stderr,
+        "crash-sweep [--seed N] [--share K] [SCENARIO [REQUEST POINT]...]\n"
+        "points: before-send after-commit after-answer\nscenarios:");
+    for (size_t i = 0; i < count; i++)
+        (void)fprintf(stderr, " %s", all[i].name);
+    (void)fprintf(stderr, "\n");
+    exit(64);
+}
+
+static uint64_t number_of(const char *text)
+{
+    char *end;
+    unsigned long long number;
+
+    if (!text)
+        usage();
+    number = strtoull(text, &end, 10);
+    if (end == text || *end)
+        usage();
+    return number;
+}
+
+/* REQUEST POINT, up to KILLS_MAX times. */
+static void read_kills(char **words, struct crash *ret)
+{
+    for (; *words; words += 2) {
+        struct kill_plan *kill = &ret->kills[ret->count];
+
+        if (ret->count++ == KILLS_MAX || !words[1] ||
+            !kill_point_named(words[1], &kill->point))
+            usage();
+        kill->request = (unsigned)number_of(words[0]);
+    }
+    ret->aloud = true;
+}
+
+static char **read_options(struct sweep *sweep, char **words)
+{
+    for (; *words && strncmp(*words, "--", 2) == 0; words += 2) {
+        if (strcmp(*words, "--seed") == 0)
+            sweep->seed = number_of(words[1]);
+        else if (strcmp(*words, "--share") == 0)
+            sweep->share = number_of(words[1]);
+        else
+            usage();
+    }
+    if (sweep->share == 0)
+        usage();
+    return words;
+}
+
+/* A share is another one each time, in a world of its own. */
+static void draw_share(struct sweep *sweep)
+{
+    uint64_t drawn;
+
+    if (getrandom(&drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn))
+        give_up("getrandom");
+    if (sweep->seed == 0)
+        sweep->seed = sweep->share > 1 ? drawn % 1000000 + 1 : 1;
+    sweep->offset = scatter(sweep->seed) % sweep->share;
+    printf("crash-sweep: seed %llu, every case from %lu in %lu\n",
+        (unsigned long long)sweep->seed, sweep->offset, sweep->share);
+}
+
+static void make_root(struct sweep *sweep)
+{
+    (void)snprintf(sweep->root, sizeof(sweep->root), "%s/crash-sweep.XXXXXX",
+        access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    if (!mkdtemp(sweep->root))
+        give_up(sweep->root);
+}
+
+static struct tally run_all(struct sweep *sweep, char **words)
+{
+    size_t count;
+    const struct scenario *all = scenarios(&count);
+    struct tally total = {0, 0};
+    struct crash only = {.count = 0};
+    bool found = false;
+
+    if (words[0] && words[1])
+        read_kills(words + 1, &only);
+    printf("%-15s %8s %6s %9s %11s %8s\n", "scenario", "requests", "points",
+        "restarts", "violations", "seconds");
+    for (size_t i = 0; i < count; i++) {
+        struct tally tally;
+
+        if (words[0] && strcmp(words[0], all[i].name) != 0)
+            continue;
+        found = true;
+        tally = run_scenario(sweep, &all[i], only.count > 0 ? &only : NULL);
+        total.restarts += tally.restarts;
+        total.violations += tally.violations;
+    }
+    if (!found)
+        usage();
+    return total;
+}
+
+int main(int argc, char **argv)
+{
+    struct sweep sweep = {.program = argv[0], .share = 1};
+    char **words = read_options(&sweep, argv + (argc > 0));
+    double from = seconds();
+    struct tally total;
+
+    draw_share(&sweep);
+    make_root(&sweep);
+    total = run_all(&sweep, words);
+    remove_all(sweep.root);
+    printf("crash-sweep: %lu restarts, %lu violations, %.0f s\n",
+        total.restarts, total.violations, seconds() - from);
+    return total.violations > 0;
+}
