@@ -812,6 +812,9 @@ static struct slice json_of(const struct committing *committing, size_t index)
 {
     size_t start = index > 0 ? committing->ends[index - 1] : 0;
 
+    if (start == committing->ends[index])
+        return (struct slice){
+            0}; /* a delete; perhaps there is no JSON at all */
     return (struct slice){
         committing->json.at + start, committing->ends[index] - start};
 }
