@@ -2,6 +2,7 @@
 /* A worker's surroundings: see workbench.h. */
 #include "tests/support/workbench.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "worker/store/embedded/embedded.h"
@@ -31,18 +32,37 @@ static void sleep_ms(struct workbench *bench, int64_t wait_ms)
     world_unlock(&bench->lock);
 }
 
+static enum bench_fault fate_of(
+    const struct workbench *bench, enum bench_call call, unsigned n)
+{
+    for (size_t i = 0; i < bench->fate_count; i++) {
+        const struct bench_fate *fate = &bench->fates[i];
+
+        if (fate->call == call && n >= fate->first && n <= fate->last)
+            return fate->fault;
+    }
+    return BENCH_PASS;
+}
+
 static enum bench_fault meet(struct store *store, enum bench_call call)
 {
     struct workbench *bench = bench_of(store);
     enum bench_fault fault = BENCH_PASS;
     int64_t delay_ms;
+    unsigned n;
 
     world_lock(&bench->lock);
-    bench->calls[call]++;
+    n = ++bench->calls[call];
+    world_unlock(&bench->lock);
+    if (bench->between)
+        bench->between(bench, call, n);
+    world_lock(&bench->lock);
     if (bench->down)
         fault = BENCH_FAIL;
     else if (bench->fault)
-        fault = bench->fault(bench, call, bench->calls[call]);
+        fault = bench->fault(bench, call, n);
+    else
+        fault = fate_of(bench, call, n);
     delay_ms = bench->delay_ms;
     world_unlock(&bench->lock);
     if (delay_ms > 0)
@@ -53,13 +73,24 @@ static enum bench_fault meet(struct store *store, enum bench_call call)
 static enum tw_err spoil(
     struct attempt *attempt, enum bench_fault fault, enum tw_err outcome)
 {
-    if (fault == BENCH_FAIL)
+    switch (fault) {
+    case BENCH_PASS:
+        break;
+    case BENCH_FAIL:
         return err_fail(&attempt->err, TW_BUSY, "the store is down");
-    if (fault == BENCH_REFUSE)
+    case BENCH_REFUSE:
         return err_fail(&attempt->err, TW_REFUSED, "the key is wrong");
-    if (fault == BENCH_LOSE_ANSWER) {
+    case BENCH_LOSE_ANSWER:
+    case BENCH_LOSE_REQUEST:
         attempt->date_ticks = 0;
         return err_fail(&attempt->err, TW_UNKNOWN, "the answer was lost");
+    case BENCH_CONFLICT:
+        return err_fail(&attempt->err, TW_CONFLICT, "another ETag");
+    case BENCH_GONE:
+        return err_fail(&attempt->err, TW_NOT_FOUND, "it is not there");
+    case BENCH_INVALID:
+        attempt->http_status = 400;
+        return err_fail(&attempt->err, TW_INVALID, "the service says 400");
     }
     return outcome;
 }
@@ -296,6 +327,16 @@ void workbench_done(struct workbench *bench)
     store_close(bench->wrapped.inner);
     world_cond_done(&bench->changed);
     world_mutex_done(&bench->lock);
+}
+
+void workbench_meets(struct workbench *bench, enum bench_call call,
+    unsigned first, unsigned last, enum bench_fault fault)
+{
+    unsigned made = bench->calls[call];
+
+    assert_true(bench->fate_count < BENCH_FATES);
+    bench->fates[bench->fate_count++] = (struct bench_fate){
+        call, made + first, last == UINT_MAX ? last : made + last, fault};
 }
 
 void workbench_wait_for(struct workbench *bench,

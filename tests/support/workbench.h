@@ -42,12 +42,25 @@ enum bench_call {
 
 enum bench_fault {
     BENCH_PASS,
-    BENCH_FAIL,        /* TW_BUSY, nothing done */
-    BENCH_REFUSE,      /* TW_REFUSED, nothing done */
-    BENCH_LOSE_ANSWER, /* done, TW_UNKNOWN */
+    BENCH_FAIL,         /* TW_BUSY, nothing done */
+    BENCH_REFUSE,       /* TW_REFUSED, nothing done */
+    BENCH_LOSE_ANSWER,  /* done, TW_UNKNOWN */
+    BENCH_LOSE_REQUEST, /* nothing done, TW_UNKNOWN */
+    BENCH_CONFLICT,     /* TW_CONFLICT, nothing done */
+    BENCH_GONE,         /* TW_NOT_FOUND, nothing done */
+    BENCH_INVALID,      /* TW_INVALID, nothing done, an answer of 400 */
 };
 
 struct workbench;
+
+/* What requests number first .. last of a sort meet. */
+struct bench_fate {
+    enum bench_call call;
+    unsigned first, last;
+    enum bench_fault fault;
+};
+
+#define BENCH_FATES 8
 
 struct bench_store {
     struct store store; /* first */
@@ -81,7 +94,12 @@ struct workbench {
     /* fault: what the n-th (from 1) of that sort meets; lock held. */
     enum bench_fault (*fault)(
         struct workbench *bench, enum bench_call call, unsigned n);
+    struct bench_fate fates[BENCH_FATES]; /* see workbench_meets() */
+    size_t fate_count;
     bool down; /* every request fails */
+    /* between: called before the n-th of that sort is made, without the lock:
+     * what somebody else does meanwhile. */
+    void (*between)(struct workbench *bench, enum bench_call call, unsigned n);
 
     /* The kind: how attempt n (from 1) goes; called without the lock. */
     enum run_end (*script)(struct workbench *bench, struct run *run,
@@ -94,6 +112,11 @@ struct workbench {
 
 void workbench_init(struct workbench *bench);
 void workbench_done(struct workbench *bench);
+
+/* workbench_meets: what the first-th to last-th request of that sort from now
+ * on (1: the next) meet. */
+void workbench_meets(struct workbench *bench, enum bench_call call,
+    unsigned first, unsigned last, enum bench_fault fault);
 
 /* workbench_wait: until condition(bench) holds; fails the test after 30 s. */
 #define workbench_wait(bench, condition)                                       \

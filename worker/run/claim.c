@@ -112,12 +112,8 @@ static bool try_again(
 
 static void copy_name(char *to, size_t room, struct slice from)
 {
-    size_t len = from.len < room ? from.len : room - 1;
-
     assert(from.len < room);
-    if (len > 0)
-        memcpy(to, from.at, len);
-    to[len] = '\0';
+    (void)snprintf(to, room, "%.*s", SLICE_ARG(from));
 }
 
 static void take_message(
@@ -161,8 +157,7 @@ static void set_worker(struct ledger_run *run)
 {
     char host[256] = "", name[300];
 
-    if (gethostname(host, sizeof(host) - 1) != 0)
-        host[0] = '\0';
+    (void)gethostname(host, sizeof(host) - 1);
     (void)snprintf(name, sizeof(name), "%s:%d", host, (int)getpid());
     run->worker = ledger_text(run, slice_of(name));
 }
@@ -205,14 +200,14 @@ static void set_definition(struct ledger_run *run, const struct job *job)
     run->definition = ledger_text(run, slice_of(job->hash));
 }
 
-/* Make the entity that says: mine. False: its state does not allow it. */
-static bool stake(
+/* Make the entity that says: mine. judge() has seen that its state allows it.
+ */
+static void stake(
     struct claim *claim, const struct claim_wish *wish, int64_t at_ms)
 {
     struct ledger_run *run = &claim->run;
 
-    if (!ledger_move(run, LEDGER_RUNNING))
-        return false;
+    (void)ledger_move(run, LEDGER_RUNNING);
     text_random_id(claim->owner);
     claim->took_over = run->owner.len > 0;
     run->owner = ledger_text(run, slice_of(claim->owner));
@@ -230,7 +225,6 @@ static bool stake(
         run->queue = ledger_text(run, slice_of(wish->message->queue));
     set_worker(run);
     set_definition(run, wish->job);
-    return true;
 }
 
 /* Until when must this run be left alone? 0: it need not. */
@@ -317,9 +311,7 @@ static enum tw_err write_stake(struct claim *claim,
     int64_t at_ms = world_boot_ms();
     enum tw_err outcome;
 
-    if (!stake(claim, wish, at_ms))
-        return err_fail(err, TW_INVALID, "a run that is %s cannot be claimed",
-            ledger_state_name(claim->run.state));
+    stake(claim, wish, at_ms);
     if (there)
         outcome = ledger_update(
             claim->store, &attempt, &claim->run, LEDGER_MARKER_KEEP);
@@ -569,29 +561,39 @@ void claim_delete_message(struct claim *claim)
     }
 }
 
-/* One put; a text that the queue cannot carry goes as base64. */
+/* Into the poison queue, which is made where it is missing. */
+static enum tw_err put_or_create(struct claim *claim, struct attempt *attempt,
+    const char *poison_queue, struct slice text, struct messages *ret)
+{
+    enum tw_err outcome;
+
+    *attempt = own_attempt(claim);
+    outcome =
+        store_queue_put(claim->store, attempt, poison_queue, text, 0, ret);
+    if (outcome != TW_NOT_FOUND)
+        return outcome;
+    *attempt = own_attempt(claim);
+    outcome = store_queue_create(claim->store, attempt, poison_queue);
+    if (outcome != TW_OK)
+        return outcome;
+    *attempt = own_attempt(claim);
+    return store_queue_put(claim->store, attempt, poison_queue, text, 0, ret);
+}
+
+/* A text that the queue cannot carry goes as base64. */
 static enum tw_err put_copy(struct claim *claim, struct attempt *attempt,
     const char *poison_queue, struct slice text, struct messages *ret)
 {
     struct buf encoded;
     enum tw_err outcome =
-        store_queue_put(claim->store, attempt, poison_queue, text, 0, ret);
+        put_or_create(claim, attempt, poison_queue, text, ret);
 
-    if (outcome == TW_NOT_FOUND) {
-        *attempt = own_attempt(claim);
-        outcome = store_queue_create(claim->store, attempt, poison_queue);
-        *attempt = own_attempt(claim);
-        if (outcome == TW_OK)
-            outcome = store_queue_put(
-                claim->store, attempt, poison_queue, text, 0, ret);
-    }
     if (outcome != TW_INVALID)
         return outcome;
     buf_init(&encoded, 2 * QUEUE_MAX_MESSAGE_BYTES);
     crypto_base64(&encoded, text);
-    *attempt = own_attempt(claim);
-    outcome = store_queue_put(
-        claim->store, attempt, poison_queue, buf_slice(&encoded), 0, ret);
+    outcome =
+        put_or_create(claim, attempt, poison_queue, buf_slice(&encoded), ret);
     buf_done(&encoded);
     return outcome;
 }
@@ -607,7 +609,6 @@ enum tw_err claim_put_copy(
 
     messages_init(&copy);
     for (unsigned tries = 1;; tries++) {
-        attempt = own_attempt(claim);
         outcome = put_copy(claim, &attempt, poison_queue, text, &copy);
         note_clock(claim, &attempt);
         if ((outcome != TW_BUSY && outcome != TW_UNKNOWN) ||

@@ -1,0 +1,726 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The claim: what each answer of the ledger and the queue does to the right to
+ * work on a run. In a virtual world, so that its waits cost nothing.
+ */
+#include "tests/support/workbench.h"
+
+#include <limits.h>
+
+#include "tests/support/virtual_world.h"
+#include "worker/base/text.h"
+#include "worker/run/claim.h"
+
+#define JOB "delete-channel"
+#define ALWAYS 1, UINT_MAX
+
+struct fixture {
+    struct workbench bench;
+    struct claim_wish wish;
+    struct claim_message message;
+    struct messages taken;
+    struct claim claim;
+    enum tw_err outcome;
+    struct err err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = test_malloc(sizeof(*f));
+
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    memset(f, 0, sizeof(*f));
+    workbench_init(&f->bench);
+    messages_init(&f->taken);
+    f->wish = workbench_wish(&f->bench, "r1");
+    claim_init(&f->claim, &f->wish);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    claim_done(&f->claim);
+    messages_done(&f->taken);
+    workbench_done(&f->bench);
+    virtual_world_end();
+    test_free(f);
+    return 0;
+}
+
+static enum claim_outcome take(struct fixture *f)
+{
+    claim_done(&f->claim);
+    claim_init(&f->claim, &f->wish);
+    return claim_take(&f->claim, &f->wish, &f->outcome, &f->err);
+}
+
+/* A claim of r1 that a message has rung for. */
+static void take_with_message(struct fixture *f, const char *text)
+{
+    int64_t sent_ms;
+
+    workbench_put(&f->bench, BENCH_QUEUE, text);
+    sent_ms = workbench_take(&f->bench, BENCH_QUEUE, &f->taken);
+    f->message = (struct claim_message){.queue = BENCH_QUEUE,
+        .sent_ms = sent_ms,
+        .id = f->taken.list[0].id,
+        .pop_receipt = f->taken.list[0].pop_receipt,
+        .text = f->taken.list[0].text,
+        .inserted_ticks = f->taken.list[0].inserted_ticks};
+    f->wish.message = &f->message;
+    assert_int_equal(take(f), CLAIM_TAKEN);
+}
+
+static void read_run(struct fixture *f, struct ledger_run *ret)
+{
+    ledger_run_init(ret);
+    assert_true(workbench_run(&f->bench, JOB, "r1", ret));
+}
+
+/* What somebody else writes over what is there; change may be NULL. */
+static void rewrite(struct fixture *f, enum ledger_state state,
+    const char *owner, int32_t epoch_more)
+{
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    read_run(f, &run);
+    run.state = state;
+    run.owner = ledger_text(&run, slice_of(owner));
+    run.epoch += epoch_more;
+    assert_int_equal(ledger_update(f->bench.wrapped.inner, &attempt, &run,
+                         LEDGER_MARKER_KEEP),
+        TW_OK);
+    ledger_run_done(&run);
+}
+
+/* The run's entity as something that is no run; gone where json is NULL. */
+static void spoil_run(struct fixture *f, bool remove)
+{
+    struct store *store = f->bench.wrapped.inner;
+    struct attempt attempt = {0};
+    struct batch_result result;
+    struct ledger_run run;
+    struct arena arena;
+    struct operation operation = {
+        .type = remove ? OPERATION_DELETE : OPERATION_REPLACE};
+    struct batch batch = {
+        .table = LEDGER_TABLE, .operations = &operation, .count = 1};
+
+    arena_init(&arena);
+    read_run(f, &run);
+    entity_init(&operation.entity, &arena, slice_of(JOB), slice_of("r1"));
+    entity_set_string(
+        &operation.entity, &arena, "State", slice_of("perplexed"));
+    operation.entity.etag = run.etag;
+    assert_int_equal(store_batch(store, &attempt, &batch, &result), TW_OK);
+    ledger_run_done(&run);
+    arena_done(&arena);
+}
+
+/* ---- taking ---- */
+
+static void a_claim_says_what_the_store_said(void **state)
+{
+    static const struct {
+        enum bench_fault fault;
+        enum tw_err outcome;
+    } CASES[] = {
+        {BENCH_FAIL, TW_BUSY}, {BENCH_REFUSE, TW_REFUSED},
+        {BENCH_LOSE_ANSWER, TW_UNKNOWN},
+        {BENCH_INVALID, TW_BUSY}, /* the request was refused, not the run */
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        f->bench.fate_count = 0;
+        workbench_meets(&f->bench, BENCH_GET, ALWAYS, CASES[i].fault);
+        assert_int_equal(take(f), CLAIM_OUTAGE);
+        assert_int_equal(f->outcome, CASES[i].outcome);
+        assert_true(f->err.text[0] != '\0');
+    }
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "none");
+}
+
+static void a_run_that_makes_no_sense_is_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    spoil_run(f, false);
+    assert_int_equal(take(f), CLAIM_REFUSED);
+    assert_non_null(strstr(f->err.text, "delete-channel/r1"));
+}
+
+static void a_table_that_cannot_be_made_is_an_outage(void **state)
+{
+    static const struct {
+        enum bench_fault fault;
+        enum tw_err outcome;
+    } CASES[] = {{BENCH_REFUSE, TW_REFUSED}, {BENCH_LOSE_REQUEST, TW_BUSY}};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        f->bench.fate_count = 0;
+        workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_GONE);
+        workbench_meets(&f->bench, BENCH_CREATE, ALWAYS, CASES[i].fault);
+        assert_int_equal(take(f), CLAIM_OUTAGE);
+        assert_int_equal(f->outcome, CASES[i].outcome);
+    }
+}
+
+/* The request was lost: what is there is not ours, and is claimed again. */
+static void a_claim_that_was_lost_is_made_again(void **state)
+{
+    struct fixture *f = *state;
+    struct ledger_run run;
+
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(f->claim.run.epoch, 1);
+    assert_int_equal(f->bench.calls[BENCH_BATCH], 2);
+    virtual_sleep(120000);
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_true(f->claim.took_over);
+    read_run(f, &run);
+    assert_int_equal(run.epoch, 2);
+    assert_int_equal(run.attempt, 2);
+    assert_true(slice_is(run.owner, f->claim.owner));
+    ledger_run_done(&run);
+}
+
+static struct fixture *thief;
+
+static void steal_first(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)n;
+    if (call != BENCH_BATCH)
+        return;
+    bench->between = NULL;
+    rewrite(thief, LEDGER_RUNNING, "somebody", 1);
+}
+
+/* Same epoch, another owner: whose answer is lost looks whose it is. */
+static void a_claim_that_another_one_beat_is_not_ours(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    rewrite(f, LEDGER_QUEUED, "", 0);
+    thief = f;
+    f->bench.between = steal_first;
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    assert_int_equal(take(f), CLAIM_HELD);
+    assert_true(slice_is(f->claim.run.owner, "somebody"));
+    assert_int_equal(f->claim.run.epoch, 2);
+}
+
+static void an_unknown_claim_that_cannot_be_read_is_an_outage(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    workbench_meets(&f->bench, BENCH_GET, 2, 2, BENCH_FAIL);
+    assert_int_equal(take(f), CLAIM_OUTAGE);
+    assert_int_equal(f->outcome, TW_BUSY);
+    assert_string_equal(f->err.text, "the answer was lost");
+}
+
+static void a_write_that_is_refused_is_an_outage(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_REFUSE);
+    assert_int_equal(take(f), CLAIM_OUTAGE);
+    assert_int_equal(f->outcome, TW_REFUSED);
+    assert_string_equal(f->err.text, "the key is wrong");
+}
+
+static void a_run_that_keeps_changing_is_left_for_later(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_CONFLICT);
+    assert_int_equal(take(f), CLAIM_OUTAGE);
+    assert_int_equal(f->outcome, TW_BUSY);
+    assert_string_equal(f->err.text, "others keep changing the run");
+    assert_int_equal(f->bench.calls[BENCH_BATCH], 5);
+}
+
+/* Between the look and the write it went: begun anew. */
+static void a_run_that_vanishes_meanwhile_is_begun_again(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    rewrite(f, LEDGER_QUEUED, "", 0);
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_GONE);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(f->claim.run.epoch, 2);
+}
+
+static void the_time_of_the_request_is_the_wish_s_the_message_s_or_now(
+    void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_true(f->claim.run.requested_ticks == f->claim.run.started_ticks);
+    f->wish.id = slice_of("r2");
+    f->wish.requested_ticks = TICKS_1970 + 77;
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_true(f->claim.run.requested_ticks == TICKS_1970 + 77);
+    f->wish.id = slice_of("r3");
+    f->wish.requested_ticks = 0;
+    take_with_message(f, "bell");
+    assert_true(f->claim.run.requested_ticks == f->message.inserted_ticks);
+    f->wish.id = slice_of("r4");
+    f->wish.requested_ticks = TICKS_1970 + 78;
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_true(f->claim.run.requested_ticks == TICKS_1970 + 78);
+}
+
+static void clocks_are_the_service_s_once_it_has_answered(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(world_wall_ticks() - claim_now(&f->claim) < TICKS_PER_MS);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    virtual_sleep(10000);
+    assert_true(claim_now(&f->claim) <= world_wall_ticks());
+    assert_true(claim_now(&f->claim) > world_wall_ticks() - 2 * TICKS_PER_S);
+    assert_true(claim_boot_ms(&f->claim, 0) <= world_boot_ms() + 1);
+    assert_true(
+        claim_boot_ms(&f->claim, claim_now(&f->claim) + 60 * TICKS_PER_S) >=
+        world_boot_ms() + 59000);
+}
+
+/* ---- keeping ---- */
+
+static void a_renewal_that_fails_leaves_the_deadline(void **state)
+{
+    struct fixture *f = *state;
+    int64_t deadline_ms;
+
+    take_with_message(f, "bell");
+    deadline_ms = f->claim.message_deadline_ms;
+    virtual_sleep(5000);
+    workbench_meets(&f->bench, BENCH_RENEW, 1, 1, BENCH_FAIL);
+    assert_int_equal(claim_renew_message(&f->claim, &f->err), TW_BUSY);
+    assert_string_equal(f->err.text, "the store is down");
+    assert_true(f->claim.message_deadline_ms == deadline_ms);
+    assert_int_equal(claim_renew_message(&f->claim, &f->err), TW_OK);
+    assert_true(f->claim.message_deadline_ms >= deadline_ms + 5000);
+}
+
+static void a_message_lost_to_another_is_no_longer_waited_for(void **state)
+{
+    static const enum bench_fault LOST[] = {BENCH_CONFLICT, BENCH_GONE};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        f->wish.id = slice_of(i == 0 ? "r1" : "r2");
+        take_with_message(f, "bell");
+        workbench_meets(&f->bench, BENCH_RENEW, 1, 1, LOST[i]);
+        assert_int_equal(claim_renew_message(&f->claim, &f->err), TW_CONFLICT);
+        assert_false(f->claim.has_message);
+        assert_true(f->claim.message_deadline_ms == WORLD_NEVER);
+        assert_true(fence_open(&f->claim.fence, world_boot_ms()));
+    }
+}
+
+static void a_write_moves_the_deadline_only_when_it_is_stored(void **state)
+{
+    struct fixture *f = *state;
+    int64_t deadline_ms;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    deadline_ms = f->claim.ledger_deadline_ms;
+    virtual_sleep(5000);
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    assert_int_equal(claim_write(&f->claim, &f->err), TW_UNKNOWN);
+    assert_string_equal(f->err.text, "the answer was lost");
+    assert_true(f->claim.ledger_deadline_ms == deadline_ms);
+    assert_int_equal(claim_write(&f->claim, &f->err), TW_CONFLICT);
+    assert_int_equal(claim_resolve(&f->claim, NULL), CLAIM_MINE);
+    assert_int_equal(claim_write(&f->claim, &f->err), TW_OK);
+    assert_true(f->claim.ledger_deadline_ms >= deadline_ms + 5000);
+}
+
+static void what_stands_in_the_ledger_says_whose_it_is(void **state)
+{
+    struct fixture *f = *state;
+    struct ledger_run stored;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_FAIL);
+    assert_int_equal(claim_resolve(&f->claim, NULL), CLAIM_UNREAD);
+    ledger_run_init(&stored);
+    assert_int_equal(claim_resolve(&f->claim, &stored), CLAIM_MINE);
+    assert_true(slice_is(stored.owner, f->claim.owner));
+    ledger_run_done(&stored);
+    rewrite(f, LEDGER_RUNNING, "somebody", 0);
+    assert_int_equal(claim_resolve(&f->claim, NULL), CLAIM_OVERTAKEN);
+    rewrite(f, LEDGER_CANCELLED, "", 0);
+    assert_int_equal(claim_resolve(&f->claim, NULL), CLAIM_CANCELLED);
+    rewrite(f, LEDGER_RUNNING, "", 1);
+    assert_int_equal(claim_resolve(&f->claim, NULL), CLAIM_OVERTAKEN);
+    spoil_run(f, true);
+    assert_int_equal(claim_resolve(&f->claim, NULL), CLAIM_OVERTAKEN);
+}
+
+static void a_run_that_was_spoilt_is_not_ours_any_more(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    spoil_run(f, false);
+    assert_int_equal(claim_resolve(&f->claim, NULL), CLAIM_OVERTAKEN);
+}
+
+/* ---- letting go ---- */
+
+/* As work.c does it. */
+static enum claim_word let_go(struct fixture *f, enum ledger_state state)
+{
+    assert_true(ledger_move(&f->claim.run, state));
+    return claim_let_go(&f->claim, &f->err);
+}
+
+static void letting_go_is_tried_until_it_is_stored(void **state)
+{
+    struct fixture *f = *state;
+    struct ledger_run run;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 2, BENCH_FAIL);
+    workbench_meets(&f->bench, BENCH_BATCH, 3, 3, BENCH_LOSE_REQUEST);
+    assert_int_equal(let_go(f, LEDGER_SUCCEEDED), CLAIM_MINE);
+    read_run(f, &run);
+    assert_int_equal(run.state, LEDGER_SUCCEEDED);
+    assert_int_equal(run.owner.len, 0);
+    assert_true(run.finished_ticks > 0);
+    ledger_run_done(&run);
+    assert_int_equal(workbench_markers(&f->bench, JOB), 0);
+}
+
+static void letting_go_whose_answer_was_lost_is_recognised(void **state)
+{
+    struct fixture *f = *state;
+    unsigned batches;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    batches = f->bench.calls[BENCH_BATCH];
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    assert_int_equal(let_go(f, LEDGER_WAITING), CLAIM_MINE);
+    assert_int_equal(f->bench.calls[BENCH_BATCH], batches + 1);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "waiting");
+}
+
+/* An earlier write of this very attempt landed late: ours, but not the end. */
+static void letting_go_is_not_an_earlier_write(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    rewrite(f, LEDGER_RUNNING, f->claim.owner, 0);
+    assert_int_equal(let_go(f, LEDGER_WAITING), CLAIM_MINE);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "waiting");
+    /* The same with an entity that has no owner and another state. */
+    virtual_sleep(120000);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    rewrite(f, LEDGER_RUNNING, "", 0);
+    assert_int_equal(let_go(f, LEDGER_SUCCEEDED), CLAIM_MINE);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "succeeded");
+}
+
+static void in_an_outage_letting_go_is_given_up(void **state)
+{
+    struct fixture *f = *state;
+    unsigned batches;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    batches = f->bench.calls[BENCH_BATCH];
+    workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_FAIL);
+    assert_int_equal(let_go(f, LEDGER_SUCCEEDED), CLAIM_UNREAD);
+    assert_string_equal(f->err.text, "the store is down");
+    assert_true(f->bench.calls[BENCH_BATCH] > batches + 1);
+    assert_true(f->bench.calls[BENCH_BATCH] <= batches + 5);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "running");
+}
+
+static void a_lease_that_is_nearly_over_is_not_let_go_again(void **state)
+{
+    struct fixture *f = *state;
+    unsigned batches;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    virtual_sleep(60000 - 50);
+    batches = f->bench.calls[BENCH_BATCH];
+    workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_FAIL);
+    assert_int_equal(let_go(f, LEDGER_SUCCEEDED), CLAIM_UNREAD);
+    assert_true(f->bench.calls[BENCH_BATCH] <= batches + 2);
+}
+
+static void an_overtaken_claim_lets_nothing_go(void **state)
+{
+    struct fixture *f = *state;
+    struct ledger_run run;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    rewrite(f, LEDGER_RUNNING, "somebody", 1);
+    assert_int_equal(let_go(f, LEDGER_SUCCEEDED), CLAIM_OVERTAKEN);
+    read_run(f, &run);
+    assert_true(slice_is(run.owner, "somebody"));
+    assert_int_equal(run.state, LEDGER_RUNNING);
+    ledger_run_done(&run);
+}
+
+/* ---- the message ---- */
+
+static int64_t visible_in_s(struct fixture *f)
+{
+    struct attempt attempt = {0};
+    struct messages got;
+    int64_t waited_s = 0;
+
+    messages_init(&got);
+    for (;; waited_s++) {
+        attempt = (struct attempt){0};
+        assert_int_equal(store_queue_get(f->bench.wrapped.inner, &attempt,
+                             BENCH_QUEUE, 1, 1, &got),
+            TW_OK);
+        if (got.count > 0)
+            break;
+        assert_true(waited_s < 110);
+        virtual_sleep(1000);
+    }
+    messages_done(&got);
+    return waited_s;
+}
+
+static void a_message_is_hidden_until_its_time(void **state)
+{
+    struct fixture *f = *state;
+
+    take_with_message(f, "bell");
+    claim_hide(&f->claim, claim_now(&f->claim) + 20 * TICKS_PER_S);
+    assert_in_range((uintmax_t)visible_in_s(f), 19, 22);
+}
+
+static void a_message_whose_time_has_come_is_visible_at_once(void **state)
+{
+    struct fixture *f = *state;
+
+    take_with_message(f, "bell");
+    claim_hide(&f->claim, claim_now(&f->claim) - TICKS_PER_S);
+    assert_int_equal(visible_in_s(f), 0);
+}
+
+static void a_pause_below_zero_is_none(void **state)
+{
+    struct fixture *f = *state;
+
+    take_with_message(f, "bell");
+    claim_hide_ms(&f->claim, -5000);
+    assert_int_equal(visible_in_s(f), 0);
+}
+
+/* A queue hides a message for seven days at most. */
+static void a_longer_wait_is_cut_to_what_the_queue_takes(void **state)
+{
+    struct fixture *f = *state;
+
+    take_with_message(f, "bell");
+    claim_hide(&f->claim, claim_now(&f->claim) + INT64_C(900000) * TICKS_PER_S);
+    virtual_sleep(INT64_C(604700) * 1000);
+    assert_in_range((uintmax_t)visible_in_s(f), 90, 105);
+}
+
+static void a_message_that_cannot_be_hidden_stays_as_it_is(void **state)
+{
+    struct fixture *f = *state;
+
+    take_with_message(f, "bell");
+    workbench_meets(&f->bench, BENCH_RENEW, ALWAYS, BENCH_FAIL);
+    claim_hide_ms(&f->claim, 1000);
+    assert_int_equal(f->bench.calls[BENCH_RENEW], 1);
+    assert_in_range((uintmax_t)visible_in_s(f), 59, 61);
+}
+
+static void without_a_message_nothing_is_hidden_or_deleted(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    claim_hide_ms(&f->claim, 1000);
+    claim_delete_message(&f->claim);
+    assert_int_equal(f->bench.calls[BENCH_RENEW], 0);
+    assert_int_equal(f->bench.calls[BENCH_DELETE], 0);
+}
+
+static void deleting_the_message_is_tried_again(void **state)
+{
+    struct fixture *f = *state;
+
+    take_with_message(f, "bell");
+    workbench_meets(&f->bench, BENCH_DELETE, 1, 2, BENCH_FAIL);
+    claim_delete_message(&f->claim);
+    assert_int_equal(f->bench.calls[BENCH_DELETE], 3);
+    assert_false(f->claim.has_message);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
+}
+
+static void a_message_that_cannot_be_deleted_comes_again(void **state)
+{
+    struct fixture *f = *state;
+
+    take_with_message(f, "bell");
+    workbench_meets(&f->bench, BENCH_DELETE, ALWAYS, BENCH_FAIL);
+    claim_delete_message(&f->claim);
+    assert_true(f->claim.has_message);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 1);
+    assert_true(f->bench.calls[BENCH_DELETE] <= 5);
+}
+
+static void a_message_that_is_another_s_or_gone_is_not_deleted_twice(
+    void **state)
+{
+    static const enum bench_fault LOST[] = {BENCH_CONFLICT, BENCH_GONE};
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < 2; i++) {
+        f->wish.id = slice_of(i == 0 ? "r1" : "r2");
+        take_with_message(f, "bell");
+        workbench_meets(&f->bench, BENCH_DELETE, 1, 1, LOST[i]);
+        claim_delete_message(&f->claim);
+        assert_false(f->claim.has_message);
+        assert_int_equal(f->bench.calls[BENCH_DELETE], i + 1);
+    }
+}
+
+/* ---- the copy ---- */
+
+static enum tw_err copy(struct fixture *f, struct slice text)
+{
+    return claim_put_copy(&f->claim, slice_of(BENCH_QUEUE), text, &f->err);
+}
+
+static void expect_copy(struct fixture *f, const char *text)
+{
+    struct messages copies;
+
+    messages_init(&copies);
+    (void)workbench_take(&f->bench, BENCH_QUEUE "-poison", &copies);
+    assert_true(slice_is(copies.list[0].text, text));
+    assert_true(slice_equal(copies.list[0].id, f->claim.run.poison_id));
+    assert_true(f->claim.run.poison_receipt.len > 0);
+    messages_done(&copies);
+}
+
+static void the_poison_queue_is_made_where_it_is_missing(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(copy(f, slice_of("the body")), TW_OK);
+    assert_int_equal(f->bench.calls[BENCH_CREATE], 1);
+    expect_copy(f, "the body");
+}
+
+static void a_poison_queue_that_cannot_be_made_is_said(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    workbench_meets(&f->bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
+    assert_int_equal(copy(f, slice_of("the body")), TW_REFUSED);
+    assert_int_equal(f->bench.calls[BENCH_PUT], 1);
+    assert_int_equal(f->claim.run.poison_id.len, 0);
+}
+
+/* Its queue was not made then: the run was retried for ever. */
+static void what_a_queue_cannot_carry_goes_as_base64(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(copy(f, (struct slice){"a\x01z", 3}), TW_OK);
+    expect_copy(f, "YQF6");
+}
+
+static void a_copy_is_put_again_after_a_busy_answer(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    workbench_meets(&f->bench, BENCH_PUT, 1, 1, BENCH_LOSE_REQUEST);
+    workbench_meets(&f->bench, BENCH_PUT, 2, 2, BENCH_FAIL);
+    assert_int_equal(copy(f, slice_of("the body")), TW_OK);
+    expect_copy(f, "the body");
+}
+
+static void in_an_outage_there_is_no_copy(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    workbench_meets(&f->bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
+    assert_int_equal(copy(f, slice_of("the body")), TW_BUSY);
+    assert_string_equal(f->err.text, "the store is down");
+    assert_true(f->bench.calls[BENCH_PUT] <= 5);
+    assert_int_equal(f->claim.run.poison_id.len, 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_claim_says_what_the_store_said),
+        TEST(a_run_that_makes_no_sense_is_refused),
+        TEST(a_table_that_cannot_be_made_is_an_outage),
+        TEST(a_claim_that_was_lost_is_made_again),
+        TEST(a_claim_that_another_one_beat_is_not_ours),
+        TEST(an_unknown_claim_that_cannot_be_read_is_an_outage),
+        TEST(a_write_that_is_refused_is_an_outage),
+        TEST(a_run_that_keeps_changing_is_left_for_later),
+        TEST(a_run_that_vanishes_meanwhile_is_begun_again),
+        TEST(the_time_of_the_request_is_the_wish_s_the_message_s_or_now),
+        TEST(clocks_are_the_service_s_once_it_has_answered),
+        TEST(a_renewal_that_fails_leaves_the_deadline),
+        TEST(a_message_lost_to_another_is_no_longer_waited_for),
+        TEST(a_write_moves_the_deadline_only_when_it_is_stored),
+        TEST(what_stands_in_the_ledger_says_whose_it_is),
+        TEST(a_run_that_was_spoilt_is_not_ours_any_more),
+        TEST(letting_go_is_tried_until_it_is_stored),
+        TEST(letting_go_whose_answer_was_lost_is_recognised),
+        TEST(letting_go_is_not_an_earlier_write),
+        TEST(in_an_outage_letting_go_is_given_up),
+        TEST(a_lease_that_is_nearly_over_is_not_let_go_again),
+        TEST(an_overtaken_claim_lets_nothing_go),
+        TEST(a_message_is_hidden_until_its_time),
+        TEST(a_message_whose_time_has_come_is_visible_at_once),
+        TEST(a_pause_below_zero_is_none),
+        TEST(a_longer_wait_is_cut_to_what_the_queue_takes),
+        TEST(a_message_that_cannot_be_hidden_stays_as_it_is),
+        TEST(without_a_message_nothing_is_hidden_or_deleted),
+        TEST(deleting_the_message_is_tried_again),
+        TEST(a_message_that_cannot_be_deleted_comes_again),
+        TEST(a_message_that_is_another_s_or_gone_is_not_deleted_twice),
+        TEST(the_poison_queue_is_made_where_it_is_missing),
+        TEST(a_poison_queue_that_cannot_be_made_is_said),
+        TEST(what_a_queue_cannot_carry_goes_as_base64),
+        TEST(a_copy_is_put_again_after_a_busy_answer),
+        TEST(in_an_outage_there_is_no_copy),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
