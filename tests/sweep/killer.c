@@ -10,11 +10,6 @@
 #include "tests/support/virtual_world.h"
 #include "worker/base/world.h"
 
-/* A request is so long on its way, and so long its answer. */
-#define WAY_MAX_MS 4
-/* So long the process still lives with an answer. */
-#define AFTER_ANSWER_MAX_MS 6
-
 static const char *const POINTS[KILL_POINTS] = {
     [KILL_BEFORE_SEND] = "before-send",
     [KILL_AFTER_COMMIT] = "after-commit",
@@ -62,9 +57,15 @@ static void die(struct killer *killer)
     abort();
 }
 
+/* A request, or its answer, is on its way. */
+static void travel(struct killer *killer)
+{
+    virtual_sleep((int64_t)virtual_random((uint64_t)killer->way_max_ms));
+}
+
 static void die_soon(void *arg)
 {
-    virtual_sleep((int64_t)virtual_random(AFTER_ANSWER_MAX_MS));
+    travel(arg);
     die(arg);
 }
 
@@ -74,7 +75,7 @@ static unsigned set_out(struct store *store)
     struct killer *killer = killer_of(store);
     unsigned number = ++killer->words->requests;
 
-    virtual_sleep((int64_t)virtual_random(WAY_MAX_MS));
+    travel(killer);
     if (number == killer->plan.request &&
         killer->plan.point == KILL_BEFORE_SEND)
         die(killer);
@@ -89,7 +90,7 @@ static enum tw_err come_back(
     if (number == killer->plan.request &&
         killer->plan.point == KILL_AFTER_COMMIT)
         die(killer);
-    virtual_sleep((int64_t)virtual_random(WAY_MAX_MS));
+    travel(killer);
     if (number == killer->plan.request)
         virtual_start(0, "reaper", die_soon, killer);
     return outcome;
@@ -196,11 +197,14 @@ static const struct store_ops OPS = {
     .queue_count = queue_count,
 };
 
-void killer_init(struct killer *killer, struct store *inner,
+void killer_init(struct killer *killer, struct store *inner, int64_t way_max_ms,
     struct kill_plan plan, struct last_words *words)
 {
-    *killer = (struct killer){
-        .store = *inner, .inner = inner, .plan = plan, .words = words};
+    *killer = (struct killer){.store = *inner,
+        .inner = inner,
+        .way_max_ms = way_max_ms,
+        .plan = plan,
+        .words = words};
     killer->store.ops = &OPS;
     words->requests = 0;
 }

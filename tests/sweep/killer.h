@@ -38,12 +38,14 @@ struct last_words {
 struct killer {
     struct store store; /* first: the wrapper */
     struct store *inner;
+    int64_t way_max_ms;
     struct kill_plan plan;
     struct last_words *words; /* borrowed */
 };
 
-/* killer_init: wrap inner, which stays the caller's. */
-void killer_init(struct killer *killer, struct store *inner,
+/* killer_init: wrap inner, which stays the caller's. A request takes less than
+ * way_max_ms (> 0) to get there, and so does its answer. */
+void killer_init(struct killer *killer, struct store *inner, int64_t way_max_ms,
     struct kill_plan plan, struct last_words *words);
 
 /* killer_note_end: what the clocks say now, for who comes after. */

@@ -206,7 +206,8 @@ int life_live(const struct life *life)
     store = open_file(life->folder);
     if (life->killed > 0 && judge(life, store, false, "after the kill") != 0)
         return 1;
-    killer_init(&worker.killer, store, life->plan, life->words);
+    killer_init(&worker.killer, store, life->scenario->way_max_ms, life->plan,
+        life->words);
     if (work(life, &worker) != 0)
         return 1;
     return judge(life, store, true, "at the end");

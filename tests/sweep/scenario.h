@@ -57,6 +57,8 @@ struct scenario {
     void (*fill)(struct stage *stage);
     /* judge: false: err says what is wrong. */
     bool (*judge)(const struct scene *scene, struct err *err);
+    int64_t way_max_ms;    /* of a request to the store, and of its answer;
+                              slow ones meet renewals and checkpoints */
     enum ledger_state end; /* how its run ends */
     bool archived;         /* what is deleted is in the archive */
     bool pairs;            /* small enough to be killed twice */
