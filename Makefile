@@ -60,6 +60,10 @@ UNIT_TESTS := $(UNIT_SOURCES:tests/unit/%.c=$(OUT)/tests/%)
 SUPPORT_SOURCES := $(sort $(wildcard tests/support/*.c))
 SUPPORT_OBJECTS := $(SUPPORT_SOURCES:%.c=$(OBJ)/%.o)
 
+# ---- the simulation ----
+SIMULATE_SOURCES := $(sort $(wildcard tests/simulate/*.c))
+SIMULATE := $(OUT)/simulate
+
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -153,7 +157,18 @@ $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-unit-build: $(UNIT_TESTS)
+# Workers, front ends and faults by seed. SEEDS=N: so many, from FROM=S (a
+# fresh one otherwise); SEED=S: that one twice, with a trace where it fails.
+SEEDS ?= 500
+$(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(SUPPORT_OBJECTS) $(LIBRARY)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+simulate: $(SIMULATE)   ## worlds of workers and faults (SEEDS=N, or SEED=S)
+	@$(SIMULATE) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) \
+	    $(if $(FROM),--from $(FROM)) $(if $(VERBOSE),--verbose)
+
+unit-build: $(UNIT_TESTS) $(SIMULATE)
 
 WANTED_TESTS := $(if $(TESTS),$(addprefix $(OUT)/tests/test_,$(TESTS)),\
     $(UNIT_TESTS))

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The book of runs and messages.
+ *
+ *   a run is claimed only when the lease of the last owner is over and its
+ *   time has come; it ends once; what an owner sends, it sends in its lease;
+ *   counts never fall; a marker stands beside a run exactly while it is open;
+ *   a message goes only when its run has ended.
+ */
+#include "tests/simulate/book.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/run/claim.h"
+
+/* Claims that were seen to write, by where they are in memory. */
+struct holder {
+    struct holder *next;
+    const void *wire;
+    const struct fence *fence; /* of the run's requests */
+    const struct fence *own;   /* of the claim's */
+    char key[QUEUE_ID_MAX + 64];
+    char owner[64];
+    int32_t epoch;
+};
+
+struct message_note {
+    struct message_note *next;
+    char id[QUEUE_ID_MAX];
+    char key[QUEUE_ID_MAX + 64]; /* of its run; empty: unreadable */
+    bool deleted;
+};
+
+struct book {
+    struct sim *sim;
+    struct sim_run *runs;
+    struct holder *holders;
+    struct message_note *messages;
+    unsigned poisoned; /* puts to poison queues */
+};
+
+struct book *book_new(struct sim *sim)
+{
+    struct book *book = mem_alloc(sizeof(*book));
+
+    book->sim = sim;
+    return book;
+}
+
+/* ---- runs ---- */
+
+struct sim_run *book_find(struct book *book, struct slice key)
+{
+    struct sim_run *run = book->runs;
+
+    while (run && !slice_is(key, run->key))
+        run = run->next;
+    return run;
+}
+
+static struct sim_run *run_of(
+    struct book *book, struct slice job, struct slice id)
+{
+    char key[sizeof(((struct sim_run *)0)->key)];
+    struct sim_run *run;
+
+    (void)snprintf(
+        key, sizeof(key), "%.*s/%.*s", SLICE_ARG(job), SLICE_ARG(id));
+    run = book_find(book, slice_of(key));
+    if (run)
+        return run;
+    run = mem_alloc(sizeof(*run));
+    ledger_run_init(&run->now);
+    memcpy(run->key, key, sizeof(key));
+    run->next = book->runs;
+    book->runs = run;
+    book->sim->result->runs++;
+    return run;
+}
+
+/* {"what":"News"} */
+static void read_what(struct sim_run *run)
+{
+    static const char before[] = "{\"" SIM_ARGUMENT "\":\"";
+    struct slice args = run->now.args;
+    size_t len = sizeof(before) - 1;
+
+    if (args.len <= len + 2 || memcmp(args.at, before, len) != 0)
+        return;
+    (void)snprintf(run->what, sizeof(run->what), "%.*s",
+        (int)(args.len - len - 2), args.at + len);
+}
+
+static void judge_claim(struct book *book, const struct sim_run *run,
+    const struct ledger_run *was, const struct ledger_run *is)
+{
+    int64_t now = sim_now_ticks();
+
+    if (is->epoch != was->epoch + 1)
+        sim_complain(book->sim, "%s: epoch %d follows %d", run->key,
+            (int)is->epoch, (int)was->epoch);
+    if (was->owner.len > 0 && was->lease_until_ticks > now)
+        sim_complain(book->sim,
+            "%s: claimed although another owner's lease has %lld ms left",
+            run->key,
+            (long long)((was->lease_until_ticks - now) / TICKS_PER_MS));
+    if (was->resumes_ticks > now)
+        sim_complain(book->sim, "%s: claimed before its time", run->key);
+    if (is->state != LEDGER_RUNNING || is->owner.len == 0)
+        sim_complain(book->sim, "%s: claimed without an owner", run->key);
+    if (slice_equal(was->owner, is->owner))
+        sim_complain(book->sim, "%s: claimed under the same name", run->key);
+}
+
+static void judge_same_epoch(struct book *book, const struct sim_run *run,
+    const struct ledger_run *was, const struct ledger_run *is)
+{
+    if (is->owner.len > 0 && !slice_equal(was->owner, is->owner))
+        sim_complain(
+            book->sim, "%s: another owner in the same epoch", run->key);
+    if ((is->owner.len > 0) != (is->state == LEDGER_RUNNING))
+        sim_complain(book->sim, "%s: %s, and an owner is %s", run->key,
+            ledger_state_name(is->state),
+            is->owner.len > 0 ? "named" : "not named");
+}
+
+static void judge_counts(struct book *book, const struct sim_run *run,
+    const struct ledger_run *was, const struct ledger_run *is)
+{
+    if (is->read < was->read || is->deleted < was->deleted ||
+        is->written < was->written || is->transactions < was->transactions ||
+        is->attempt < was->attempt || is->passes < was->passes)
+        sim_complain(book->sim, "%s: its counts have fallen", run->key);
+    if (was->requested_ticks != 0 &&
+        is->requested_ticks != was->requested_ticks)
+        sim_complain(book->sim, "%s: its time of request has moved", run->key);
+    if (!slice_equal(is->args, was->args))
+        sim_complain(book->sim, "%s: its arguments have changed", run->key);
+}
+
+/* A later write of a run that is known. */
+static void judge_change(struct book *book, const struct sim_run *run,
+    const struct ledger_run *was, const struct ledger_run *is)
+{
+    if (run->ended)
+        sim_complain(book->sim, "%s: written after its end (%s, then %s)",
+            run->key, ledger_state_name(was->state),
+            ledger_state_name(is->state));
+    if (is->epoch != was->epoch)
+        judge_claim(book, run, was, is);
+    else
+        judge_same_epoch(book, run, was, is);
+    judge_counts(book, run, was, is);
+}
+
+static void run_written(struct book *book, const struct entity *entity)
+{
+    struct sim_run *run = run_of(book, entity->partition_key, entity->row_key);
+    bool known = run->now.etag.len > 0;
+    enum ledger_state was = run->now.state;
+    struct ledger_run is;
+    struct err err;
+
+    ledger_run_init(&is);
+    if (ledger_parse(entity, &is, &err) != TW_OK) {
+        sim_complain(book->sim, "%s: unreadable: %s", run->key, err.text);
+        return;
+    }
+    is.etag = ledger_text(&is, slice_of("known"));
+    if (known)
+        judge_change(book, run, &run->now, &is);
+    ledger_run_done(&run->now);
+    run->now = is;
+    if (run->claimed_ms == 0 && is.epoch > 0)
+        run->claimed_ms = virtual_ms();
+    run->ended = ledger_state_ended(is.state);
+    read_what(run);
+    virtual_note("%s: %s, epoch %d, phase %.*s, resumes %lld", run->key,
+        ledger_state_name(is.state), (int)is.epoch, SLICE_ARG(is.phase),
+        (long long)is.resumes_ticks);
+    book->sim->kind->run_moved(book->sim->state, run, was);
+}
+
+static void marker_written(
+    struct book *book, const struct entity *entity, bool there)
+{
+    struct slice id = ledger_marker_id(entity->row_key);
+
+    run_of(book, entity->partition_key, id)->marked = there;
+}
+
+void book_commit(struct book *book, const struct batch *batch, bool by_worker)
+{
+    (void)by_worker;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct operation *operation = &batch->operations[i];
+        const struct entity *entity = &operation->entity;
+        bool gone = operation->type == OPERATION_DELETE;
+
+        if (entity->row_key.len > 0 && entity->row_key.at[0] == LEDGER_MARKER)
+            marker_written(book, entity, !gone);
+        else if (gone)
+            sim_complain(book->sim, "a run's entity is deleted");
+        else
+            run_written(book, entity);
+    }
+    for (struct sim_run *run = book->runs; run; run = run->next)
+        if (run->now.etag.len > 0 && run->marked == run->ended)
+            sim_complain(book->sim, "%s: %s, and its marker %s", run->key,
+                ledger_state_name(run->now.state),
+                run->marked ? "stands" : "is missing");
+}
+
+/* ---- messages ---- */
+
+void book_message(
+    struct book *book, struct slice message_id, const char *job, const char *id)
+{
+    struct message_note *note = mem_alloc(sizeof(*note));
+
+    (void)snprintf(note->id, sizeof(note->id), "%.*s", SLICE_ARG(message_id));
+    if (job)
+        (void)snprintf(
+            note->key, sizeof(note->key), "%s/%s", job, id[0] ? id : note->id);
+    note->next = book->messages;
+    book->messages = note;
+    virtual_note("message %s for %s", note->id, note->key);
+}
+
+void book_put(struct book *book, const char *queue, struct slice text)
+{
+    (void)text;
+    if (strcmp(queue, SIM_QUEUE "-poison") != 0)
+        sim_complain(book->sim, "a worker puts into queue %s", queue);
+    book->poisoned++;
+}
+
+static bool is_unreadable_and_told(struct book *book, const char *id)
+{
+    char key[QUEUE_ID_MAX + 64];
+    const struct sim_run *run;
+
+    (void)snprintf(key, sizeof(key), "%s/%s", LEDGER_UNREADABLE, id);
+    run = book_find(book, slice_of(key));
+    return run && run->ended && run->now.state == LEDGER_POISONED &&
+           book->poisoned > 0;
+}
+
+void book_deleted(struct book *book, const char *queue, struct slice id)
+{
+    struct message_note *note = book->messages;
+    const struct sim_run *run;
+
+    while (note && !slice_is(id, note->id))
+        note = note->next;
+    if (!note) {
+        sim_complain(
+            book->sim, "queue %s: deleted a message nobody put there", queue);
+        return;
+    }
+    note->deleted = true;
+    if (!note->key[0]) {
+        if (!is_unreadable_and_told(book, note->id))
+            sim_complain(
+                book->sim, "an unreadable message is deleted without a word");
+        return;
+    }
+    run = book_find(book, slice_of(note->key));
+    if (!run || !run->ended)
+        sim_complain(book->sim, "%s: its message is deleted, and it is %s",
+            note->key, run ? ledger_state_name(run->now.state) : "unknown");
+}
+
+/* ---- fences ---- */
+
+static struct holder *holder_of(struct book *book, const void *wire,
+    const struct fence *fence, bool *ret_own)
+{
+    struct holder *holder = book->holders;
+
+    while (holder && (holder->wire != wire ||
+                         (holder->fence != fence && holder->own != fence)))
+        holder = holder->next;
+    if (holder)
+        *ret_own = holder->own == fence;
+    return holder;
+}
+
+static const struct entity *staked(const struct store_request *request)
+{
+    const struct batch *batch = request->batch;
+
+    if (request->call != CALL_BATCH || strcmp(request->name, LEDGER_TABLE) != 0)
+        return NULL;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct entity *entity = &batch->operations[i].entity;
+
+        if (batch->operations[i].type != OPERATION_DELETE &&
+            entity_find(entity, slice_of("Owner")))
+            return entity;
+    }
+    return NULL;
+}
+
+/* A write that names an owner tells whose claim the fence belongs to: both of
+ * its fences lie in the same claim. */
+static void learn(struct book *book, const void *wire,
+    const struct fence *fence, const struct entity *entity)
+{
+    const char *claim = (const char *)fence - offsetof(struct claim, own);
+    struct ledger_run run;
+    struct holder *holder;
+    bool own;
+
+    ledger_run_init(&run);
+    if (ledger_parse(entity, &run, NULL) == TW_OK && run.owner.len > 0) {
+        holder = holder_of(book, wire, fence, &own);
+        if (!holder) {
+            holder = mem_alloc(sizeof(*holder));
+            holder->next = book->holders;
+            book->holders = holder;
+        }
+        holder->wire = wire;
+        holder->own = fence;
+        holder->fence =
+            (const struct fence *)(claim + offsetof(struct claim, fence));
+        holder->epoch = run.epoch;
+        (void)snprintf(
+            holder->owner, sizeof(holder->owner), "%.*s", SLICE_ARG(run.owner));
+        (void)snprintf(holder->key, sizeof(holder->key), "%.*s/%.*s",
+            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+    }
+    ledger_run_done(&run);
+}
+
+/* Is it over for that holder, as the ledger stands now? */
+static const char *overtaken(struct book *book, const struct holder *holder)
+{
+    const struct sim_run *run = book_find(book, slice_of(holder->key));
+
+    if (!run || run->now.epoch < holder->epoch)
+        return "it was never claimed";
+    if (run->now.epoch > holder->epoch)
+        return "another has claimed it";
+    if (run->now.owner.len == 0)
+        return "it was let go";
+    if (!slice_is(run->now.owner, holder->owner))
+        return "another owns it";
+    if (run->now.lease_until_ticks < sim_now_ticks())
+        return "its lease is over";
+    return NULL;
+}
+
+void book_sent(struct book *book, const void *wire, const struct fence *fence,
+    const struct store_request *request)
+{
+    const struct entity *stake = staked(request);
+    const struct holder *holder;
+    const char *why;
+    bool own;
+
+    if (!fence)
+        return;
+    if (stake)
+        learn(book, wire, fence, stake);
+    holder = holder_of(book, wire, fence, &own);
+    if (!holder || own)
+        return;
+    why = overtaken(book, holder);
+    if (!why)
+        return;
+    book->sim->result->zombie_sent++;
+    sim_complain(book->sim,
+        "%s, epoch %d: a request (%s %s) starts although %s", holder->key,
+        (int)holder->epoch, call_name(request->call),
+        request->name ? request->name : "", why);
+}
+
+void book_taken(struct book *book, const void *wire, const struct fence *fence,
+    const struct store_request *request)
+{
+    const struct holder *holder;
+    bool own;
+
+    if (!fence || request->call != CALL_BATCH)
+        return;
+    holder = holder_of(book, wire, fence, &own);
+    if (holder && !own && overtaken(book, holder))
+        book->sim->result->zombie_taken++;
+}
+
+/* ---- the end ---- */
+
+bool book_all_ended(struct book *book)
+{
+    for (const struct sim_run *run = book->runs; run; run = run->next)
+        if (!run->ended)
+            return false;
+    for (const struct message_note *note = book->messages; note;
+         note = note->next)
+        if (!note->deleted)
+            return false;
+    return true;
+}
+
+void book_end(struct book *book)
+{
+    for (const struct message_note *note = book->messages; note;
+         note = note->next) {
+        const struct sim_run *run = book_find(book, slice_of(note->key));
+
+        if (note->key[0] && (!run || !run->ended))
+            sim_complain(book->sim, "%s: never ended", note->key);
+    }
+}
+
+void book_dump(struct book *book)
+{
+    for (const struct sim_run *run = book->runs; run; run = run->next)
+        if (!run->ended)
+            virtual_note("open: %s %s epoch %d silent %d phase %.*s error %.*s",
+                run->key, ledger_state_name(run->now.state),
+                (int)run->now.epoch, (int)run->now.silent,
+                SLICE_ARG(run->now.phase), SLICE_ARG(run->now.error));
+    for (const struct message_note *note = book->messages; note;
+         note = note->next)
+        if (!note->deleted)
+            virtual_note("left: message %s for %s", note->id, note->key);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The book: what the ledger and the queues may be, whatever the kind. It sees
+ * each write to them as the service takes it, and each request of a run as it
+ * is sent.
+ */
+#ifndef TW_TESTS_SIMULATE_BOOK_H
+#define TW_TESTS_SIMULATE_BOOK_H
+
+#include "tests/simulate/sim.h"
+
+struct book *book_new(struct sim *sim);
+
+/* book_commit: a batch on the ledger's table was taken. */
+void book_commit(struct book *book, const struct batch *batch, bool by_worker);
+
+/* book_message: a front end has put it. Empty id: the message's own; a NULL
+ * job: nobody can understand it. */
+void book_message(struct book *book, struct slice message_id, const char *job,
+    const char *id);
+
+/* book_put, book_deleted: a worker's put was taken, a worker's delete. */
+void book_put(struct book *book, const char *queue, struct slice text);
+void book_deleted(struct book *book, const char *queue, struct slice id);
+
+/*
+ * book_sent: a worker's request leaves under that fence. wire: whose. It tells
+ * the run by the write that took it.
+ */
+void book_sent(struct book *book, const void *wire, const struct fence *fence,
+    const struct store_request *request);
+
+/* book_taken: the same request, when the service has taken it. */
+void book_taken(struct book *book, const void *wire, const struct fence *fence,
+    const struct store_request *request);
+
+/* book_all_ended: every run that was asked for has ended. */
+bool book_all_ended(struct book *book);
+
+/* book_end: in the end. */
+void book_end(struct book *book);
+
+/* book_find: a run, or NULL. key: JOB/ID. */
+struct sim_run *book_find(struct book *book, struct slice key);
+
+/* book_dump: notes what is open. */
+void book_dump(struct book *book);
+
+#endif

@@ -1,0 +1,990 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kind cascade-delete: front ends that create, change and delete channels
+ * and what is under them, and have channels deleted; and a model of what the
+ * tables may be.
+ *
+ * Front ends keep their part: a parent is created by an insert; no child where
+ * there is no parent or a tombstone; who has looked for the tombstone writes
+ * within six tenths of the settle; a thing goes, or moves away, only when
+ * nothing is under it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/cascade_rules.h"
+#include "tests/simulate/book.h"
+#include "tests/simulate/sim.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+#define THINGS_MAX 512
+#define CHANNELS_MAX 3
+#define FRONT_ENDS_MAX 3
+#define KINDS_MAX 5
+#define TABLES_MAX 4
+/* Keys are numbered up to this, so that they are used again. */
+#define NUMBERS 12
+#define MOST_ALIVE 40
+
+/* ---- shapes: what a tree looks like ---- */
+
+/* Entities that one rule finds. In the templates of keys: %c the channel, %a
+ * the RowKey of the entity above, %n a number. */
+struct kind_of_thing {
+    const char *table;
+    int above; /* kind, or -1: the parent */
+    const char *partition_key, *row_key;
+    const char *link; /* property that its rule's filter reads, or NULL */
+    bool to_channel;  /* what the link names; else the RowKey above */
+};
+
+struct shape {
+    const char *parent_table, *parent_row_key;
+    const char *children; /* YAML, below `children:` */
+    struct kind_of_thing kinds[KINDS_MAX];
+    const char *tables[TABLES_MAX + 1];
+};
+
+static const struct shape SHAPES[] = {
+    {"Channels", "", "      - {table: Blogs, partition_key: \"{what}\"}\n",
+        {{"Blogs", -1, "%c", "b%n", NULL, false}}, {"Channels", "Blogs"}},
+    {"Channels", "",
+        "      - table: Blogs\n"
+        "        partition_key: \"{what}\"\n"
+        "        children:\n"
+        "          - {table: Comments, partition_key: \"{PartitionKey}\", "
+        "row_key_prefix: \"{RowKey}_\", filter: \"Blog eq '{RowKey}'\"}\n"
+        "      - {table: ByMonth, partition_key_prefix: \"{what}_\", "
+        "filter: \"Channel eq '{what}'\"}\n",
+        {{"Blogs", -1, "%c", "b%n", NULL, false},
+            {"Comments", 0, "%c", "%a_%n", "Blog", false},
+            {"ByMonth", -1, "%c_%n", "x", "Channel", true}},
+        {"Channels", "Blogs", "Comments", "ByMonth"}},
+    {"Channels", "",
+        "      - table: Blogs\n"
+        "        partition_key: \"{what}\"\n"
+        "        children:\n"
+        "          - table: Comments\n"
+        "            partition_key: \"{PartitionKey}\"\n"
+        "            filter: \"Blog eq '{RowKey}'\"\n"
+        "            children:\n"
+        "              - {table: Likes, partition_key: \"{RowKey}\"}\n"
+        "          - {table: Likes, partition_key: \"{RowKey}\"}\n",
+        {{"Blogs", -1, "%c", "%cb%n", NULL, false},
+            {"Comments", 0, "%c", "%a_%n", "Blog", false},
+            {"Likes", 1, "%a", "l%n", NULL, false},
+            {"Likes", 0, "%a", "l%n", NULL, false}},
+        {"Channels", "Blogs", "Comments", "Likes"}},
+    {"Things", "", /* one table for parents, children and theirs */
+        "      - table: Things\n"
+        "        partition_key: \"{what}\"\n"
+        "        row_key_prefix: \"b\"\n"
+        "        children:\n"
+        "          - {table: Things, partition_key: \"{PartitionKey}\", "
+        "row_key_prefix: \"c{RowKey}_\"}\n",
+        {{"Things", -1, "%c", "b%n", NULL, false},
+            {"Things", 0, "%c", "c%a_%n", NULL, false}},
+        {"Things"}},
+    {"Things", "", /* the parent is one of them */
+        "      - {table: Things, partition_key: \"{what}\"}\n",
+        {{"Things", -1, "%c", "b%n", NULL, false}}, {"Things"}},
+    {"Nodes", "root", /* here too, and three levels */
+        "      - table: Nodes\n"
+        "        filter: \"Parent eq '{what}'\"\n"
+        "        children:\n"
+        "          - table: Nodes\n"
+        "            partition_key: \"n\"\n"
+        "            filter: \"Parent eq '{RowKey}'\"\n"
+        "            children:\n"
+        "              - {table: Nodes, filter: \"Parent eq '{RowKey}'\"}\n",
+        {{"Nodes", -1, "n", "%c.%n", "Parent", true},
+            {"Nodes", 0, "n", "%a.%n", "Parent", false},
+            {"Nodes", 1, "m%n", "%a.%n", "Parent", false}},
+        {"Nodes"}},
+    {"Channels", "", /* two rules find the same */
+        "      - table: Blogs\n"
+        "        partition_key: \"{what}\"\n"
+        "        children:\n"
+        "          - {table: Comments, partition_key: \"{RowKey}\"}\n"
+        "      - {table: Blogs, filter: \"Channel eq '{what}'\"}\n",
+        {{"Blogs", -1, "%c", "%cb%n", "Channel", true},
+            {"Comments", 0, "%a", "c%n", NULL, false}},
+        {"Channels", "Blogs", "Comments"}},
+    {"Channels", "",
+        "      - {table: Subscriptions, filter: \"Channel eq '{what}'\"}\n",
+        {{"Subscriptions", -1, "user%n", "%c", "Channel", true}},
+        {"Channels", "Subscriptions"}},
+};
+
+/* ---- the model ---- */
+
+/* An entity that was written, as the service has it now. */
+struct thing {
+    const char *table;
+    struct slice partition_key, row_key;
+    int kind;    /* -1: a parent */
+    int channel; /* index */
+    int above;   /* index of the thing it is under; -1: the channel's parent */
+    bool alive, away; /* away: no rule finds it any more */
+    unsigned busy;    /* front ends that are about to write under it */
+    struct slice line, etag;
+
+    /* Of parents. */
+    struct slice owner; /* TablewardRun */
+    bool bare;          /* a tombstone alone */
+    int64_t created_ticks, inserted_ms;
+};
+
+struct channel {
+    const char *name;
+    int parent; /* index of the newest; it may be gone */
+    bool asked; /* some run was asked for */
+};
+
+struct cascade_state {
+    struct sim *sim;
+    const struct shape *shape;
+    const char *settle[SIM_DEFINITIONS];
+    int64_t settle_ms; /* the shortest last look of all */
+    bool created;      /* the job looks at CreatedOn */
+    struct arena arena;
+    struct thing things[THINGS_MAX];
+    int count, alive;
+    struct channel channels[CHANNELS_MAX];
+    int channel_count;
+    unsigned ids; /* given out to runs */
+};
+
+struct front_end {
+    struct cascade_state *s;
+    unsigned number, acts;
+};
+
+static int find_alive(const struct cascade_state *s, const char *table,
+    const struct entity *entity)
+{
+    for (int i = s->count - 1; i >= 0; i--) {
+        const struct thing *thing = &s->things[i];
+
+        if (thing->alive && strcmp(thing->table, table) == 0 &&
+            slice_equal(thing->partition_key, entity->partition_key) &&
+            slice_equal(thing->row_key, entity->row_key))
+            return i;
+    }
+    return -1;
+}
+
+static struct thing *parent_of(struct cascade_state *s, int channel)
+{
+    int parent = s->channels[channel].parent;
+
+    return parent >= 0 && s->things[parent].alive ? &s->things[parent] : NULL;
+}
+
+/* The first that is alive under the thing at index (-1: the channel's
+ * parent), or NULL. */
+static const struct thing *first_under(
+    const struct cascade_state *s, int channel, int index)
+{
+    for (int i = 0; i < s->count; i++) {
+        const struct thing *thing = &s->things[i];
+
+        if (thing->alive && !thing->away && thing->kind >= 0 &&
+            thing->channel == channel && thing->above == index)
+            return thing;
+    }
+    return NULL;
+}
+
+static struct slice line_of(
+    struct cascade_state *s, const struct entity *entity)
+{
+    struct buf text;
+    struct slice line;
+
+    buf_init(&text, 1024 * 1024);
+    entity_write(entity, &text);
+    line = arena_copy(&s->arena, buf_slice(&text));
+    buf_done(&text);
+    return line;
+}
+
+static struct slice owner_of(
+    struct cascade_state *s, const struct entity *entity)
+{
+    const struct property *property =
+        entity_find(entity, slice_of(CASCADE_OWNER));
+    struct slice owner = {0};
+
+    if (property)
+        (void)property_text(property, &s->arena, &owner);
+    return owner;
+}
+
+static bool has_tombstone(const struct entity *entity)
+{
+    const struct property *property = entity_find(entity, slice_of("Deleted"));
+    bool deleted;
+
+    return property && property_boolean(property, &deleted) && deleted;
+}
+
+/* ---- what a run may do ---- */
+
+#define WHERE(thing)                                                           \
+    (thing)->table, SLICE_ARG((thing)->partition_key),                         \
+        SLICE_ARG((thing)->row_key)
+
+/* The run that owner names, if it is one that may work on the channel. */
+static const struct sim_run *open_run(
+    struct cascade_state *s, struct slice owner, const struct channel *channel)
+{
+    const struct sim_run *run = book_find(s->sim->book, owner);
+
+    if (run && run->claimed_ms > 0 && !run->ended &&
+        strcmp(run->what, channel->name) == 0)
+        return run;
+    return NULL;
+}
+
+static void judge_child_delete(struct cascade_state *s, int index)
+{
+    const struct thing *thing = &s->things[index], *below;
+    const struct thing *parent = parent_of(s, thing->channel);
+
+    if (thing->away)
+        sim_complain(
+            s->sim, "%s %.*s/%.*s is no child, and was deleted", WHERE(thing));
+    else if (!parent ||
+             !open_run(s, parent->owner, &s->channels[thing->channel]))
+        sim_complain(s->sim,
+            "%s %.*s/%.*s is deleted without the tombstone of an open run",
+            WHERE(thing));
+    below = first_under(s, thing->channel, index);
+    if (below)
+        sim_complain(s->sim,
+            "%s %.*s/%.*s is deleted before %s %.*s/%.*s under it",
+            WHERE(thing), WHERE(below));
+}
+
+static void judge_parent_delete(struct cascade_state *s, int index)
+{
+    const struct thing *thing = &s->things[index], *below;
+    const struct sim_run *run =
+        open_run(s, thing->owner, &s->channels[thing->channel]);
+
+    if (!run)
+        sim_complain(s->sim,
+            "parent %.*s is deleted without the tombstone of an open run",
+            SLICE_ARG(thing->partition_key));
+    else if (!slice_is(run->now.phase, "parent"))
+        sim_complain(s->sim, "parent %.*s is deleted in phase '%.*s'",
+            SLICE_ARG(thing->partition_key), SLICE_ARG(run->now.phase));
+    below = first_under(s, thing->channel, -1);
+    if (below)
+        sim_complain(s->sim,
+            "parent %.*s is deleted before %s %.*s/%.*s under it",
+            SLICE_ARG(thing->partition_key), WHERE(below));
+}
+
+/* A worker lays its tombstone on a parent that is there. */
+static void judge_tombstone(struct cascade_state *s, const struct thing *thing,
+    const struct entity *entity, struct slice owner)
+{
+    const struct sim_run *run =
+        open_run(s, owner, &s->channels[thing->channel]);
+
+    if (!run)
+        sim_complain(s->sim, "parent %.*s is marked by %.*s, no open run of it",
+            SLICE_ARG(thing->partition_key), SLICE_ARG(owner));
+    else if (thing->owner.len > 0 && !slice_equal(thing->owner, owner) &&
+             open_run(s, thing->owner, &s->channels[thing->channel]))
+        sim_complain(s->sim, "parent %.*s is taken from a run that is open",
+            SLICE_ARG(thing->partition_key));
+    else if (thing->owner.len == 0 && s->created &&
+             thing->created_ticks >= run->now.requested_ticks + TICKS_PER_S)
+        sim_complain(s->sim, "parent %.*s is newer than the request",
+            SLICE_ARG(thing->partition_key));
+    if (entity->property_count != 2 || !has_tombstone(entity))
+        sim_complain(s->sim, "parent %.*s: more than the tombstone is merged",
+            SLICE_ARG(thing->partition_key));
+}
+
+static int channel_named(const struct cascade_state *s, struct slice name)
+{
+    int i = 0;
+
+    while (i < s->channel_count && !slice_is(name, s->channels[i].name))
+        i++;
+    return i;
+}
+
+/* A worker inserts a tombstone where there is no parent. */
+static void judge_bare(struct cascade_state *s, const struct batch *batch,
+    const struct entity *entity, struct slice owner)
+{
+    int channel = channel_named(s, entity->partition_key);
+
+    if (strcmp(batch->table, s->shape->parent_table) != 0 ||
+        !slice_is(entity->row_key, s->shape->parent_row_key) ||
+        channel == s->channel_count || !has_tombstone(entity) ||
+        entity->property_count != 2)
+        sim_complain(s->sim, "%s %.*s/%.*s: inserted, and no tombstone",
+            batch->table, SLICE_ARG(entity->partition_key),
+            SLICE_ARG(entity->row_key));
+    else if (!open_run(s, owner, &s->channels[channel]))
+        sim_complain(s->sim,
+            "a tombstone of %.*s lands, which is no open run of %s",
+            SLICE_ARG(owner), s->channels[channel].name);
+}
+
+/* ---- what was taken ---- */
+
+/* As it was and as it is merged: a parent and its tombstone. */
+static void merge(struct cascade_state *s, struct thing *thing,
+    const struct entity *change, struct slice owner)
+{
+    struct entity whole;
+
+    if (entity_parse(thing->line, true, &s->arena, &whole, NULL, NULL) != TW_OK)
+        sim_complain(s->sim, "a line of the model cannot be read");
+    for (size_t i = 0; i < change->property_count; i++)
+        entity_set(&whole, &s->arena, &change->properties[i]);
+    thing->line = line_of(s, &whole);
+    thing->owner = owner;
+}
+
+static void add_bare(
+    struct cascade_state *s, const struct entity *entity, struct slice owner)
+{
+    int channel = channel_named(s, entity->partition_key);
+    struct thing *thing;
+
+    if (channel == s->channel_count || s->count == THINGS_MAX)
+        return;
+    thing = &s->things[s->count];
+    *thing = (struct thing){.table = s->shape->parent_table,
+        .kind = -1,
+        .channel = channel,
+        .above = -1,
+        .alive = true,
+        .bare = true,
+        .owner = owner,
+        .partition_key = arena_copy(&s->arena, entity->partition_key),
+        .row_key = arena_copy(&s->arena, entity->row_key),
+        .line = line_of(s, entity),
+        .inserted_ms = virtual_ms()};
+    s->channels[channel].parent = s->count++;
+    s->alive++;
+}
+
+static void bury(struct cascade_state *s, struct thing *thing)
+{
+    thing->alive = false;
+    s->alive--;
+}
+
+static void judge_worker(struct cascade_state *s, const struct batch *batch,
+    const struct operation *operation)
+{
+    const struct entity *entity = &operation->entity;
+    int index = find_alive(s, batch->table, entity);
+    struct slice owner = owner_of(s, entity);
+
+    if (operation->type == OPERATION_INSERT) {
+        judge_bare(s, batch, entity, owner);
+        add_bare(s, entity, owner);
+    } else if (index < 0) {
+        sim_complain(s->sim, "%s %.*s/%.*s: nobody has written it",
+            batch->table, SLICE_ARG(entity->partition_key),
+            SLICE_ARG(entity->row_key));
+    } else if (operation->type == OPERATION_MERGE &&
+               s->things[index].kind < 0) {
+        judge_tombstone(s, &s->things[index], entity, owner);
+        merge(s, &s->things[index], entity, owner);
+    } else if (operation->type != OPERATION_DELETE) {
+        sim_complain(s->sim, "%s %.*s/%.*s is overwritten by a worker",
+            WHERE(&s->things[index]));
+    } else {
+        if (s->things[index].kind < 0)
+            judge_parent_delete(s, index);
+        else
+            judge_child_delete(s, index);
+        bury(s, &s->things[index]);
+    }
+}
+
+static void keep_etags(struct cascade_state *s, const struct sim_commit *commit)
+{
+    for (size_t i = 0; i < commit->batch->count; i++) {
+        int index = find_alive(
+            s, commit->batch->table, &commit->batch->operations[i].entity);
+
+        if (index >= 0)
+            s->things[index].etag =
+                arena_copy(&s->arena, slice_of(commit->result->etags[i]));
+    }
+}
+
+/* Front ends tell the model themselves, but for the ETag. */
+static void committed(void *state, const struct sim_commit *commit)
+{
+    struct cascade_state *s = state;
+
+    for (size_t i = 0; i < commit->batch->count && commit->by_worker; i++)
+        judge_worker(s, commit->batch, &commit->batch->operations[i]);
+    keep_etags(s, commit);
+}
+
+/* A run that says it has succeeded has left nothing that it was asked for. */
+static void run_moved(
+    void *state, const struct sim_run *run, enum ledger_state was)
+{
+    struct cascade_state *s = state;
+    int channel = channel_named(s, slice_of(run->what));
+    const struct thing *parent;
+
+    (void)was;
+    if (!run->ended || channel == s->channel_count)
+        return;
+    if (run->now.state != LEDGER_SUCCEEDED) {
+        sim_complain(s->sim, "%s has ended %s: %.*s", run->key,
+            ledger_state_name(run->now.state), SLICE_ARG(run->now.error));
+        return;
+    }
+    parent = parent_of(s, channel);
+    if (!parent || parent->inserted_ms >= run->claimed_ms)
+        return;
+    if (!s->created ||
+        parent->created_ticks < run->now.requested_ticks + TICKS_PER_S)
+        sim_complain(
+            s->sim, "%s has succeeded, and its parent is there", run->key);
+}
+
+/* ---- front ends: keys ---- */
+
+static struct slice fill_in(struct cascade_state *s, const char *template,
+    const char *channel, struct slice above, unsigned number)
+{
+    struct buf text;
+    struct slice key;
+
+    buf_init(&text, 4096);
+    for (; *template; template ++) {
+        if (*template != '%')
+            buf_add_char(&text, *template);
+        else if (*++template == 'c')
+            buf_add_text(&text, channel);
+        else if (*template == 'a')
+            buf_add_slice(&text, above);
+        else
+            buf_add_format(&text, "%u", number);
+    }
+    key = arena_copy(&s->arena, buf_slice(&text));
+    buf_done(&text);
+    return key;
+}
+
+/* ---- front ends: writing ---- */
+
+/* The model hears of it in the moment in which the service takes it. */
+static bool insert(
+    struct cascade_state *s, struct thing *thing, const struct entity *entity)
+{
+    char etag[96];
+    enum tw_err code;
+
+    virtual_mask();
+    code = sim_write(s->sim, thing->table, OPERATION_INSERT, entity, etag);
+    if (code == TW_OK) {
+        thing->alive = true;
+        thing->line = line_of(s, entity);
+        thing->etag = arena_copy(&s->arena, slice_of(etag));
+        thing->inserted_ms = virtual_ms();
+        if (thing->kind < 0)
+            s->channels[thing->channel].parent = s->count;
+        s->things[s->count++] = *thing;
+        s->alive++;
+    }
+    virtual_unmask();
+    return code == TW_OK;
+}
+
+static bool replace(struct cascade_state *s, struct thing *thing,
+    const struct entity *entity, bool away)
+{
+    enum tw_err code;
+
+    virtual_mask();
+    code = sim_write(s->sim, thing->table, OPERATION_REPLACE, entity, NULL);
+    if (code == TW_OK) {
+        thing->line = line_of(s, entity);
+        thing->away = away;
+    }
+    virtual_unmask();
+    return code == TW_OK;
+}
+
+static void create_parent(struct cascade_state *s, int channel)
+{
+    struct thing thing = {.table = s->shape->parent_table,
+        .kind = -1,
+        .channel = channel,
+        .above = -1,
+        .partition_key = slice_of(s->channels[channel].name),
+        .row_key = slice_of(s->shape->parent_row_key)};
+    struct entity entity;
+
+    if (s->count == THINGS_MAX)
+        return;
+    thing.created_ticks = sim_now_ticks();
+    entity_init(&entity, &s->arena, thing.partition_key, thing.row_key);
+    entity_set_datetime(&entity, &s->arena, "CreatedOn", thing.created_ticks);
+    entity_set_string(&entity, &s->arena, "Title", thing.partition_key);
+    (void)insert(s, &thing, &entity);
+}
+
+/* A new entity of kind under the thing at index above (-1: the parent). */
+static void insert_child(
+    struct cascade_state *s, int channel, int kind, int above)
+{
+    const struct kind_of_thing *what = &s->shape->kinds[kind];
+    const char *name = s->channels[channel].name;
+    struct slice row_key_above =
+        above < 0 ? slice_of("") : s->things[above].row_key;
+    unsigned number = sim_draw(NUMBERS);
+    struct entity entity;
+    struct thing thing = {.table = what->table,
+        .kind = kind,
+        .channel = channel,
+        .above = above,
+        .partition_key =
+            fill_in(s, what->partition_key, name, row_key_above, number),
+        .row_key = fill_in(s, what->row_key, name, row_key_above, number)};
+
+    if (s->count == THINGS_MAX)
+        return;
+    entity_init(&entity, &s->arena, thing.partition_key, thing.row_key);
+    if (what->link)
+        entity_set_string(&entity, &s->arena, what->link,
+            what->to_channel ? slice_of(name) : row_key_above);
+    entity_set_int32(&entity, &s->arena, "N", (int32_t)number);
+    (void)insert(s, &thing, &entity);
+}
+
+/* One of the kinds that are under kind, or -1. */
+static int kind_below(const struct cascade_state *s, int above)
+{
+    int found = -1;
+
+    for (int kind = 0; kind < KINDS_MAX && s->shape->kinds[kind].table; kind++)
+        if (s->shape->kinds[kind].above == above &&
+            (found < 0 || sim_chance(50)))
+            found = kind;
+    return found;
+}
+
+/* Some thing that is alive and a child, or -1. */
+static int some_child(const struct cascade_state *s)
+{
+    int start = s->count > 0 ? (int)sim_draw((unsigned)s->count) : 0;
+
+    for (int i = 0; i < s->count; i++) {
+        int index = (start + i) % s->count;
+        const struct thing *thing = &s->things[index];
+
+        if (thing->alive && thing->kind >= 0 && !thing->away)
+            return index;
+    }
+    return -1;
+}
+
+/* ---- front ends: what they do ---- */
+
+static void thinks(const struct cascade_state *s, unsigned most_ms)
+{
+    (void)s;
+    if (sim_chance(50))
+        virtual_yield();
+    else
+        virtual_sleep((int64_t)sim_draw(most_ms) + 1);
+}
+
+/* As a front end would: read the parent and look for a tombstone. */
+static bool parent_is_free(struct cascade_state *s, int channel)
+{
+    struct page page;
+    bool is_free;
+
+    page_init(&page);
+    is_free = sim_get(s->sim, s->shape->parent_table,
+                  slice_of(s->channels[channel].name),
+                  slice_of(s->shape->parent_row_key), &page) &&
+              !has_tombstone(&page.entities[0]);
+    page_done(&page);
+    return is_free;
+}
+
+/*
+ * It looks for the tombstone, takes its time, and stores the child. By the
+ * rules, what it is under must be there still, whoever deletes it.
+ */
+static void adds_child(struct cascade_state *s, int channel)
+{
+    int above = sim_chance(40) ? -1 : some_child(s);
+    unsigned slow_ms = (unsigned)(s->settle_ms * 6 / 10);
+    int kind;
+
+    if (above >= 0)
+        channel = s->things[above].channel;
+    kind = kind_below(s, above < 0 ? -1 : s->things[above].kind);
+    if (kind < 0 || s->alive >= MOST_ALIVE)
+        return;
+    if (above >= 0)
+        s->things[above].busy++;
+    virtual_mask();
+    if (parent_is_free(s, channel)) {
+        if (slow_ms > 0) {
+            virtual_unmask();
+            thinks(s, slow_ms);
+            virtual_mask();
+        }
+        if (above >= 0 && !s->things[above].alive)
+            sim_complain(s->sim,
+                "%s %.*s/%.*s has gone while a child came in time",
+                WHERE(&s->things[above]));
+        insert_child(s, channel, kind, above);
+    }
+    virtual_unmask();
+    if (above >= 0)
+        s->things[above].busy--;
+}
+
+/* Nothing is under it, and nobody is about to change that. */
+static bool is_leaf(const struct cascade_state *s, int index)
+{
+    const struct thing *thing = &s->things[index];
+
+    return thing->busy == 0 && !first_under(s, thing->channel, index);
+}
+
+/* Writes it again, as it is or so that no rule finds it any more. */
+static void changes_child(struct cascade_state *s)
+{
+    int index = some_child(s);
+    struct thing *thing = &s->things[index];
+    const char *link;
+    struct entity entity;
+    struct page page;
+    bool away;
+
+    if (index < 0)
+        return;
+    link = s->shape->kinds[thing->kind].link;
+    page_init(&page);
+    if (sim_get(s->sim, thing->table, thing->partition_key, thing->row_key,
+            &page)) {
+        entity_copy(&entity, &s->arena, &page.entities[0]);
+        thinks(s, 500);
+        virtual_mask();
+        away = link && s->shape->kinds[thing->kind].to_channel == false &&
+               sim_chance(30) && thing->alive && is_leaf(s, index);
+        entity_set_int32(
+            &entity, &s->arena, "Touched", (int32_t)sim_draw(1000));
+        if (away)
+            entity_set_string(&entity, &s->arena, link, slice_of("elsewhere"));
+        if (thing->alive)
+            (void)replace(s, thing, &entity, away);
+        virtual_unmask();
+    }
+    page_done(&page);
+}
+
+static void deletes_child(struct cascade_state *s)
+{
+    int index = some_child(s);
+    struct thing *thing = &s->things[index];
+    struct entity entity;
+
+    if (index < 0)
+        return;
+    virtual_mask();
+    entity = (struct entity){.partition_key = thing->partition_key,
+        .row_key = thing->row_key,
+        .etag = thing->etag};
+    if (is_leaf(s, index) && sim_write(s->sim, thing->table, OPERATION_DELETE,
+                                 &entity, NULL) == TW_OK)
+        bury(s, thing);
+    virtual_unmask();
+}
+
+/* The parent is changed, where no run holds it. */
+static void changes_parent(struct cascade_state *s, int channel)
+{
+    struct entity entity;
+    struct page page;
+
+    page_init(&page);
+    if (sim_get(s->sim, s->shape->parent_table,
+            slice_of(s->channels[channel].name),
+            slice_of(s->shape->parent_row_key), &page) &&
+        !has_tombstone(&page.entities[0])) {
+        struct thing *thing = parent_of(s, channel);
+
+        entity_copy(&entity, &s->arena, &page.entities[0]);
+        entity_set_int32(
+            &entity, &s->arena, "Touched", (int32_t)sim_draw(1000));
+        thinks(s, 300);
+        virtual_mask();
+        if (thing && thing->alive)
+            (void)replace(s, thing, &entity, false);
+        virtual_unmask();
+    }
+    page_done(&page);
+}
+
+/* The application deletes the parent by itself, and has a run clean up. */
+static void deletes_parent(struct cascade_state *s, int channel)
+{
+    struct thing *thing;
+    struct entity entity;
+
+    virtual_mask();
+    thing = parent_of(s, channel);
+    if (thing && thing->owner.len == 0) {
+        entity = (struct entity){.partition_key = thing->partition_key,
+            .row_key = thing->row_key,
+            .etag = thing->etag};
+        if (sim_write(s->sim, thing->table, OPERATION_DELETE, &entity, NULL) ==
+            TW_OK) {
+            bury(s, thing);
+            sim_enqueue(s->sim, s->channels[channel].name, "", false, 0);
+        }
+    }
+    virtual_unmask();
+}
+
+/* Once, twice because no answer came, with and without an id. */
+static void asks_for_delete(struct cascade_state *s, int channel)
+{
+    const char *name = s->channels[channel].name;
+    int64_t at = sim_chance(30) ? sim_now_ticks() : 0;
+    unsigned times = sim_chance(25) ? 2 : 1;
+    char id[16] = "";
+
+    if (sim_chance(70))
+        (void)snprintf(id, sizeof(id), "r%u", ++s->ids);
+    s->channels[channel].asked = true;
+    if (sim_chance(20)) {
+        sim_enqueue(s->sim, name, "", true, 0);
+        return;
+    }
+    for (unsigned i = 0; i < times; i++) {
+        sim_enqueue(s->sim, name, id, false, at);
+        thinks(s, 3000);
+    }
+}
+
+static void acts(struct cascade_state *s)
+{
+    int channel = (int)sim_draw((unsigned)s->channel_count);
+    unsigned drawn = sim_draw(100);
+
+    if (drawn < 40)
+        adds_child(s, channel);
+    else if (drawn < 55)
+        changes_child(s);
+    else if (drawn < 62)
+        deletes_child(s);
+    else if (drawn < 66)
+        changes_parent(s, channel);
+    else if (drawn < 80)
+        create_parent(s, channel);
+    else if (drawn < 82)
+        deletes_parent(s, channel);
+    else if (drawn < 97)
+        asks_for_delete(s, channel);
+    else
+        sim_enqueue_garbage(s->sim);
+}
+
+static void work(void *arg)
+{
+    struct front_end *self = arg;
+    unsigned pause_ms = SIM_PICK(((unsigned[]){50, 500, 2000, 5000}));
+
+    for (unsigned i = 0; i < self->acts; i++) {
+        acts(self->s);
+        virtual_sleep((int64_t)sim_draw(pause_ms) + 1);
+    }
+    sim_front_end_ends(self->s->sim);
+}
+
+/* ---- the kind ---- */
+
+static void front_ends(void *state)
+{
+    struct cascade_state *s = state;
+    unsigned count = 1 + sim_draw(FRONT_ENDS_MAX);
+
+    s->sim->front_ends = count;
+    for (unsigned i = 0; i < count; i++) {
+        struct front_end *self = arena_alloc(&s->arena, sizeof(*self));
+        char name[16];
+
+        *self = (struct front_end){s, i + 1, 5 + sim_draw(20)};
+        (void)snprintf(name, sizeof(name), "front%u", i + 1);
+        virtual_start(virtual_process(name), name, work, self);
+    }
+}
+
+static void make_tables(struct cascade_state *s)
+{
+    for (int i = 0; s->shape->tables[i]; i++) {
+        struct attempt attempt = {.fence = NULL};
+
+        if (store_create_table(
+                s->sim->service, &attempt, s->shape->tables[i]) != TW_OK)
+            sim_complain(s->sim, "no table: %s", attempt.err.text);
+    }
+}
+
+static void draw_settle(struct cascade_state *s)
+{
+    static const struct {
+        const char *text;
+        int64_t last_ms;
+    } SETTLES[] = {{"0s", 0}, {"200ms", 200}, {"1s", 1000}, {"3s", 3000},
+        {"[100ms, 2s]", 2000}, {"[1s, 5s]", 5000}, {"[500ms, 1s, 10s]", 10000}};
+
+    s->settle_ms = INT64_MAX;
+    for (unsigned n = 0; n < SIM_DEFINITIONS; n++) {
+        unsigned drawn = sim_draw(sizeof(SETTLES) / sizeof(SETTLES[0]));
+
+        s->settle[n] = SETTLES[drawn].text;
+        if (SETTLES[drawn].last_ms < s->settle_ms)
+            s->settle_ms = SETTLES[drawn].last_ms;
+    }
+}
+
+static void *begin(struct sim *sim)
+{
+    static const char *const NAMES[] = {"News", "New", "News2"};
+    struct cascade_state *s = mem_alloc(sizeof(*s));
+    unsigned tree = sim_draw(16);
+
+    s->sim = sim;
+    sim->state = s; /* what it writes now is judged already */
+    arena_init(&s->arena);
+    s->shape = &SIM_PICK(SHAPES);
+    s->created = sim_chance(75);
+    draw_settle(s);
+    make_tables(s);
+    s->channel_count = 1 + (int)sim_draw(CHANNELS_MAX);
+    for (int i = 0; i < s->channel_count; i++) {
+        s->channels[i] = (struct channel){.name = NAMES[i], .parent = -1};
+        if (sim_chance(85))
+            create_parent(s, i);
+    }
+    for (unsigned i = 0; i < tree; i++)
+        adds_child(s, (int)sim_draw((unsigned)s->channel_count));
+    return s;
+}
+
+static char *job(void *state, unsigned n)
+{
+    const struct cascade_state *s = state;
+
+    return mem_format(SIM_JOB
+        ":\n"
+        "    kind: cascade-delete\n"
+        "    args: [" SIM_ARGUMENT "]\n"
+        "    parent: {table: %s, partition_key: \"{what}\", row_key: \"%s\", "
+        "tombstone: {Deleted: true}%s}\n"
+        "    settle: %s\n"
+        "    children:\n%s",
+        s->shape->parent_table, s->shape->parent_row_key,
+        s->created ? ", created: CreatedOn" : "", s->settle[n],
+        s->shape->children);
+}
+
+/* ---- the end ---- */
+
+static int judge_stored(
+    struct cascade_state *s, const char *table, const struct entity *entity)
+{
+    int index = find_alive(s, table, entity);
+    const struct thing *thing = &s->things[index];
+
+    if (index < 0)
+        sim_complain(s->sim, "%s %.*s/%.*s is there, and should not be", table,
+            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+    else if (!slice_equal(thing->etag, entity->etag) ||
+             !slice_equal(thing->line, line_of(s, entity)))
+        sim_complain(s->sim, "%s %.*s/%.*s was touched: %.*s, not %.*s",
+            WHERE(thing), SLICE_ARG(line_of(s, entity)),
+            SLICE_ARG(thing->line));
+    return 1;
+}
+
+static int judge_table(struct cascade_state *s, const char *table)
+{
+    struct scan_request request = {.table = table};
+    struct attempt attempt = {.fence = NULL};
+    struct page page;
+    int count = 0;
+
+    page_init(&page);
+    do {
+        if (store_scan(s->sim->service, &attempt, &request, &page) != TW_OK)
+            sim_complain(s->sim, "%s: %s", table, attempt.err.text);
+        for (size_t i = 0; i < page.count; i++)
+            count += judge_stored(s, table, &page.entities[i]);
+        request.from = page.next;
+    } while (page.next.more);
+    page_done(&page);
+    return count;
+}
+
+/* No tombstone is left, no child without what it is under. */
+static void judge_alive(struct cascade_state *s, const struct thing *thing)
+{
+    if (thing->owner.len > 0)
+        sim_complain(s->sim, "parent %.*s is left with the tombstone of %.*s",
+            SLICE_ARG(thing->partition_key), SLICE_ARG(thing->owner));
+    if (thing->kind < 0 || thing->away)
+        return;
+    if (thing->above >= 0 ? !s->things[thing->above].alive
+                          : !parent_of(s, thing->channel))
+        sim_complain(
+            s->sim, "%s %.*s/%.*s is left without a parent", WHERE(thing));
+}
+
+static void end(void *state)
+{
+    struct cascade_state *s = state;
+    int stored = 0;
+
+    for (int i = 0; s->shape->tables[i]; i++)
+        stored += judge_table(s, s->shape->tables[i]);
+    if (stored != s->alive)
+        sim_complain(s->sim, "%d entities are there, and %d should be", stored,
+            s->alive);
+    for (int i = 0; i < s->count; i++)
+        if (s->things[i].alive)
+            judge_alive(s, &s->things[i]);
+    arena_done(&s->arena);
+    mem_free(s);
+}
+
+const struct sim_kind sim_cascade = {
+    .name = "cascade-delete",
+    .begin = begin,
+    .job = job,
+    .front_ends = front_ends,
+    .committed = committed,
+    .run_moved = run_moved,
+    .end = end,
+};

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * simulate: worlds by seed, many at a time.
+ *
+ *   simulate [--seeds N] [--from S] [--jobs J] [--stop-at-first]
+ *   simulate --seed S [--verbose]
+ *
+ * Each seed that fails is a line "seed S failed: why", and the command that
+ * plays it again. Exit code: 0 nothing failed, 1 something did, 64 wrong usage.
+ *
+ * Seeds are played in children, some in each: what a crashed worker held in
+ * memory is never freed, and a child that dies takes one seed along.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/simulate/sim.h"
+#include "worker/base/log.h"
+
+#define JOBS_MAX 64
+#define SEEDS_A_CHILD 50
+#define SEED_MAX_S 120
+#define USAGE 64
+
+struct options {
+    uint64_t seeds, from;
+    unsigned jobs;
+    bool one, verbose, stop_at_first;
+};
+
+/* What a child says of a seed: that it begins, then how it went. */
+struct word {
+    bool begins;
+    struct sim_result result;
+};
+
+struct child {
+    pid_t pid;
+    int pipe;
+    uint64_t at; /* the seed it is at */
+    bool busy;   /* with that seed */
+};
+
+struct tally {
+    uint64_t played, failed, requests, faults, runs, crashes, stalls, steps,
+        late_landed, late_taken, zombie_sent, zombie_taken;
+    int64_t virtual_ms;
+    double seconds;
+};
+
+/* ---- one seed ---- */
+
+static void play(uint64_t seed, bool trace, struct sim_result *ret)
+{
+    const struct sim_options options = {
+        .seed = seed, .kind = &sim_cascade, .trace = trace};
+
+    sim_play(&options, ret);
+}
+
+static void say_result(const struct sim_result *result)
+{
+    printf("seed %" PRIu64 ": hash %016" PRIx64 ", %" PRIu64
+           " hand-offs, %u requests, %u faults, %u runs, %u crashes, %u "
+           "stalls, %" PRId64 " virtual s\n",
+        result->seed, result->hash, result->steps, result->requests,
+        result->faults, result->runs, result->crashes, result->stalls,
+        result->virtual_ms / 1000);
+}
+
+static void say_failed(uint64_t seed, const char *why)
+{
+    printf("seed %" PRIu64 " failed: %s\n"
+           "    make simulate SEED=%" PRIu64 "\n",
+        seed, why, seed);
+    (void)fflush(stdout);
+}
+
+static void quieten(void)
+{
+    int null = open("/dev/null", O_WRONLY);
+
+    if (null >= 0)
+        (void)dup2(null, STDERR_FILENO);
+}
+
+/* ---- children ---- */
+
+static void write_all(int fd, const void *what, size_t len)
+{
+    const char *at = what;
+
+    while (len > 0) {
+        ssize_t wrote = write(fd, at, len);
+
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            _exit(2);
+        at += wrote;
+        len -= (size_t)wrote;
+    }
+}
+
+static void __attribute__((noreturn))
+be_child(int pipe, uint64_t from, uint64_t count)
+{
+    quieten();
+    for (uint64_t seed = from; seed < from + count; seed++) {
+        struct word word = {.begins = true, .result = {.seed = seed}};
+
+        write_all(pipe, &word, sizeof(word));
+        (void)alarm(SEED_MAX_S);
+        word.begins = false;
+        play(seed, false, &word.result);
+        (void)alarm(0);
+        write_all(pipe, &word, sizeof(word));
+    }
+    _exit(0);
+}
+
+static void start_child(struct child *child, uint64_t from, uint64_t count)
+{
+    int ends[2];
+
+    (void)fflush(stdout);
+    if (pipe(ends) != 0) {
+        perror("pipe");
+        exit(2);
+    }
+    child->pid = fork();
+    if (child->pid < 0) {
+        perror("fork");
+        exit(2);
+    }
+    if (child->pid == 0) {
+        (void)close(ends[0]);
+        be_child(ends[1], from, count);
+    }
+    (void)close(ends[1]);
+    child->pipe = ends[0];
+    child->busy = false;
+}
+
+static void count_result(struct tally *tally, const struct sim_result *result)
+{
+    tally->played++;
+    tally->requests += result->requests;
+    tally->faults += result->faults;
+    tally->runs += result->runs;
+    tally->crashes += result->crashes;
+    tally->stalls += result->stalls;
+    tally->steps += result->steps;
+    tally->late_landed += result->late_landed;
+    tally->late_taken += result->late_taken;
+    tally->zombie_sent += result->zombie_sent;
+    tally->zombie_taken += result->zombie_taken;
+    tally->virtual_ms += result->virtual_ms;
+    if (result->complaint[0]) {
+        tally->failed++;
+        say_failed(result->seed, result->complaint);
+    }
+}
+
+static bool read_word(int fd, struct word *ret)
+{
+    char *at = (char *)ret;
+    size_t left = sizeof(*ret);
+
+    while (left > 0) {
+        ssize_t got = read(fd, at, left);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        at += got;
+        left -= (size_t)got;
+    }
+    return true;
+}
+
+static void child_died(struct child *child, struct tally *tally)
+{
+    char why[64];
+    int status;
+
+    (void)close(child->pipe);
+    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    child->pid = 0;
+    if (!child->busy)
+        return;
+    (void)snprintf(why, sizeof(why), "the process died (%s %d)",
+        WIFSIGNALED(status) ? "signal" : "exit code",
+        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    tally->played++;
+    tally->failed++;
+    say_failed(child->at, why);
+}
+
+static void hear(struct child *child, struct tally *tally)
+{
+    struct word word;
+
+    if (!read_word(child->pipe, &word)) {
+        child_died(child, tally);
+        return;
+    }
+    child->at = word.result.seed;
+    child->busy = word.begins;
+    if (!word.begins)
+        count_result(tally, &word.result);
+}
+
+/* ---- many seeds ---- */
+
+static double now_s(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void feed(
+    struct child *child, const struct options *options, uint64_t *next)
+{
+    uint64_t end = options->from + options->seeds;
+    uint64_t count = end - *next;
+
+    if (count > SEEDS_A_CHILD)
+        count = SEEDS_A_CHILD;
+    start_child(child, *next, count);
+    *next += count;
+}
+
+static void wait_for_words(
+    struct child *children, unsigned count, struct tally *tally)
+{
+    struct pollfd polls[JOBS_MAX];
+
+    for (unsigned i = 0; i < count; i++)
+        polls[i] = (struct pollfd){
+            .fd = children[i].pid ? children[i].pipe : -1, .events = POLLIN};
+    if (poll(polls, count, -1) < 0 && errno != EINTR) {
+        perror("poll");
+        exit(2);
+    }
+    for (unsigned i = 0; i < count; i++)
+        if (children[i].pid && polls[i].revents != 0)
+            hear(&children[i], tally);
+}
+
+static void end_children(struct child *children, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (children[i].pid) {
+            (void)kill(children[i].pid, SIGKILL);
+            (void)waitpid(children[i].pid, NULL, 0);
+        }
+}
+
+/* A child that died in a seed left the rest of its share undone. */
+static void play_all(const struct options *options, struct tally *tally)
+{
+    struct child children[JOBS_MAX] = {{0}};
+    uint64_t next = options->from, end = options->from + options->seeds;
+    uint64_t share_end[JOBS_MAX] = {0};
+    bool working = true;
+
+    while (working) {
+        working = false;
+        for (unsigned i = 0; i < options->jobs; i++) {
+            struct child *child = &children[i];
+
+            if (!child->pid && child->busy && child->at + 1 < share_end[i]) {
+                start_child(child, child->at + 1, share_end[i] - child->at - 1);
+            } else if (!child->pid && next < end) {
+                feed(child, options, &next);
+                share_end[i] = next;
+            } else if (!child->pid) {
+                child->busy = false;
+            }
+            working = working || child->pid;
+        }
+        if (working)
+            wait_for_words(children, options->jobs, tally);
+        if (options->stop_at_first && tally->failed > 0)
+            break;
+    }
+    end_children(children, options->jobs);
+}
+
+static void say_tally(const struct options *options, const struct tally *tally)
+{
+    double seeds = tally->played > 0 ? (double)tally->played : 1;
+
+    printf("a seed: %.0f hand-offs, %.0f requests, %.1f faults, %.1f runs, "
+           "%.1f crashes, %.1f stalls, %.0f virtual s\n",
+        (double)tally->steps / seeds, (double)tally->requests / seeds,
+        (double)tally->faults / seeds, (double)tally->runs / seeds,
+        (double)tally->crashes / seeds, (double)tally->stalls / seeds,
+        (double)tally->virtual_ms / 1000 / seeds);
+    printf("landed late: %" PRIu64 ", of these taken: %" PRIu64
+           "; started after a lease: %" PRIu64 "\n",
+        tally->late_landed, tally->late_taken, tally->zombie_sent);
+    printf("simulate: %" PRIu64 " seeds from %" PRIu64 ", %" PRIu64
+           " failed, %.0f seeds a minute\n",
+        tally->played, options->from, tally->failed,
+        (double)tally->played * 60 / (tally->seconds > 0 ? tally->seconds : 1));
+}
+
+static int play_many(const struct options *options)
+{
+    struct tally tally = {0};
+    double begun_s = now_s();
+
+    printf("seeds %" PRIu64 " to %" PRIu64 "\n", options->from,
+        options->from + options->seeds - 1);
+    (void)fflush(stdout);
+    play_all(options, &tally);
+    tally.seconds = now_s() - begun_s;
+    say_tally(options, &tally);
+    return tally.failed > 0 ? 1 : 0;
+}
+
+/* Twice, each in a process of its own: is it the same? */
+static int play_one(const struct options *options)
+{
+    struct word words[2];
+
+    for (int i = 0; i < 2; i++) {
+        struct child child;
+        struct tally tally = {0};
+
+        start_child(&child, options->from, 1);
+        while (child.pid) {
+            if (read_word(child.pipe, &words[i]))
+                child.busy = words[i].begins;
+            else
+                child_died(&child, &tally);
+        }
+        if (words[i].begins)
+            words[i].result.hash = 0;
+        say_result(&words[i].result);
+    }
+    printf("the trace hashes are %s\n",
+        words[0].result.hash == words[1].result.hash ? "equal" : "NOT EQUAL");
+    (void)fflush(stdout);
+    if (options->verbose || words[0].result.complaint[0] || words[0].begins) {
+        log_set(options->verbose ? LOG_DEBUG : LOG_WARN, LOG_TEXT);
+        play(options->from, true, &words[0].result);
+    }
+    if (words[0].result.complaint[0])
+        printf("seed %" PRIu64 " failed: %s\n", options->from,
+            words[0].result.complaint);
+    return words[0].result.complaint[0] ||
+                   words[0].result.hash != words[1].result.hash
+               ? 1
+               : 0;
+}
+
+/* ---- the command line ---- */
+
+static uint64_t number(const char *text)
+{
+    char *end;
+    uint64_t value;
+
+    errno = 0;
+    value = strtoull(text ? text : "", &end, 10);
+    if (!text || !*text || *end || errno != 0) {
+        (void)fprintf(stderr, "simulate: %s is no number\n", text ? text : "");
+        exit(USAGE);
+    }
+    return value;
+}
+
+static void read_options(int argc, char **argv, struct options *ret)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *option = argv[i];
+
+        if (strcmp(option, "--seeds") == 0) {
+            ret->seeds = number(argv[++i]);
+        } else if (strcmp(option, "--from") == 0) {
+            ret->from = number(argv[++i]);
+        } else if (strcmp(option, "--seed") == 0) {
+            ret->from = number(argv[++i]);
+            ret->one = true;
+        } else if (strcmp(option, "--jobs") == 0) {
+            ret->jobs = (unsigned)number(argv[++i]);
+        } else if (strcmp(option, "--stop-at-first") == 0) {
+            ret->stop_at_first = true;
+        } else if (strcmp(option, "--verbose") == 0) {
+            ret->verbose = true;
+        } else {
+            (void)fprintf(stderr,
+                "usage: simulate [--seeds N] [--from S] [--jobs J] "
+                "[--stop-at-first]\n       simulate --seed S [--verbose]\n");
+            exit(USAGE);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.seeds = 200, .jobs = 2};
+    uint32_t fresh;
+
+    if (getrandom(&fresh, sizeof(fresh), 0) != sizeof(fresh))
+        return 2;
+    options.from = (uint64_t)fresh * 1000;
+    read_options(argc, argv, &options);
+    if (options.jobs < 1 || options.jobs > JOBS_MAX || options.seeds < 1)
+        return USAGE;
+    log_set(LOG_ERROR, LOG_TEXT);
+    return options.one ? play_one(&options) : play_many(&options);
+}

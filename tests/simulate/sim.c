@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One world: made, troubled for a while, left in peace until everything has
+ * ended, and judged.
+ */
+#include "tests/simulate/sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/yaml.h"
+#include "tests/simulate/book.h"
+#include "tests/simulate/worker.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/run/message.h"
+#include "worker/store/embedded/embedded.h"
+
+/* A Saturday. */
+#define BEGINNING_TICKS INT64_C(638993664000000000)
+#define BEGINNING_MS 1000000
+
+/* How long the trouble lasts at most, and how long it takes to end at most
+ * after that: silent attempts are spaced by ten visibility timeouts, orphans
+ * are looked for every ten minutes. */
+#define TROUBLE_MAX_MS 90000
+#define PEACE_MAX_MS (4 * 3600 * 1000)
+#define STOP_MAX_MS 120000
+
+/* The service ends what takes longer. */
+#define LATE_MAX_MS 29000
+
+/* ---- chance ---- */
+
+unsigned sim_draw(unsigned n)
+{
+    return (unsigned)virtual_random(n);
+}
+
+bool sim_chance(unsigned percent)
+{
+    return sim_draw(100) < percent;
+}
+
+void sim_complain(struct sim *sim, const char *format, ...)
+{
+    char *to = sim->result->complaint;
+    va_list args;
+
+    if (to[0])
+        return;
+    va_start(args, format);
+    (void)vsnprintf(to, sizeof(sim->result->complaint), format, args);
+    va_end(args);
+    virtual_note("WRONG: %s", to);
+}
+
+/* ---- the service ---- */
+
+static void judge_taken(struct sim *sim, const struct store_request *request)
+{
+    const struct sim_commit commit = {.by_worker = sim->by_worker,
+        .batch = request->batch,
+        .result = request->result};
+
+    if (request->call == CALL_BATCH && strcmp(request->name, LEDGER_TABLE) == 0)
+        book_commit(sim->book, request->batch, sim->by_worker);
+    else if (request->call == CALL_BATCH)
+        sim->kind->committed(sim->state, &commit);
+    else if (request->call == CALL_QUEUE_PUT && sim->by_worker)
+        book_put(sim->book, request->name, request->text);
+    else if (request->call == CALL_QUEUE_DELETE && sim->by_worker)
+        book_deleted(sim->book, request->name, request->id);
+}
+
+static enum tw_err judge(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    struct sim *sim =
+        (struct sim *)((char *)self - offsetof(struct sim, judge));
+    enum tw_err code = request_send(self->inner, attempt, request);
+
+    sim->result->requests++;
+    if (code == TW_OK && call_in(CALL_WRITES, request->call))
+        judge_taken(sim, request);
+    return code;
+}
+
+/* ---- front ends ---- */
+
+int64_t sim_now_ticks(void)
+{
+    int64_t ticks;
+
+    virtual_mask();
+    ticks = world_wall_ticks();
+    virtual_unmask();
+    return ticks;
+}
+
+bool sim_get(struct sim *sim, const char *table, struct slice partition_key,
+    struct slice row_key, struct page *page)
+{
+    struct attempt attempt = {.fence = NULL};
+    enum tw_err code;
+
+    virtual_mask();
+    code =
+        store_get(sim->service, &attempt, table, partition_key, row_key, page);
+    virtual_unmask();
+    if (code != TW_OK && code != TW_NOT_FOUND)
+        sim_complain(sim, "a front end's get: %s", attempt.err.text);
+    return code == TW_OK;
+}
+
+enum tw_err sim_write(struct sim *sim, const char *table,
+    enum operation_type type, const struct entity *entity, char *etag)
+{
+    const struct operation operation = {type, *entity};
+    const struct batch batch = {table, &operation, 1};
+    struct batch_result *result = mem_alloc(sizeof(*result));
+    struct attempt attempt = {.fence = NULL};
+    enum tw_err code;
+
+    virtual_mask();
+    sim->by_worker = false;
+    code = store_batch(&sim->judge.store, &attempt, &batch, result);
+    virtual_note("front end: %s %d %.*s/%.*s: %s", table, (int)type,
+        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key),
+        err_name(code));
+    virtual_unmask();
+    if (code == TW_OK && etag)
+        memcpy(etag, result->etags[0], sizeof(result->etags[0]));
+    mem_free(result);
+    if (code == TW_INVALID || code == TW_BUSY || code == TW_UNKNOWN)
+        sim_complain(sim, "a front end's write: %s", attempt.err.text);
+    return code;
+}
+
+static void put(struct sim *sim, const char *queue, struct slice text,
+    const char *job, const char *id)
+{
+    struct attempt attempt = {.fence = NULL};
+    struct messages messages;
+
+    messages_init(&messages);
+    virtual_mask();
+    sim->by_worker = false;
+    if (store_queue_put(sim->service, &attempt, queue, text, 0, &messages) ==
+        TW_OK)
+        book_message(sim->book, messages.list[0].id, job, id);
+    else
+        sim_complain(sim, "a front end's put: %s", attempt.err.text);
+    virtual_unmask();
+    messages_done(&messages);
+}
+
+void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
+    int64_t at_ticks)
+{
+    char args[128];
+    struct buf text;
+
+    if (bound) {
+        put(sim, SIM_BOUND, slice_of(what), SIM_JOB, "");
+        return;
+    }
+    (void)snprintf(args, sizeof(args), "{\"" SIM_ARGUMENT "\":\"%s\"}", what);
+    buf_init(&text, QUEUE_MAX_MESSAGE_BYTES);
+    message_compose(slice_of(SIM_JOB), slice_of(args), slice_of(id), at_ticks,
+        slice_of(""), &text);
+    put(sim, SIM_QUEUE, buf_slice(&text), SIM_JOB, id);
+    buf_done(&text);
+}
+
+void sim_enqueue_garbage(struct sim *sim)
+{
+    put(sim, SIM_QUEUE, slice_of("{\"job\": \"none\"}"), NULL, "");
+}
+
+void sim_front_end_ends(struct sim *sim)
+{
+    sim->front_ends--;
+}
+
+/* ---- the weather ---- */
+
+/* Weights of what a stormy seed draws its shares from. */
+static const struct faulty_share STORM[] = {
+    {FAULT_UNSENT, 2, CALL_ALL},
+    {FAULT_BUSY, 4, CALL_ALL},
+    {FAULT_BUSY_HINTED, 3, CALL_ALL},
+    {FAULT_ERROR, 3, CALL_ALL},
+    {FAULT_ERROR_HINTED, 1, CALL_ALL},
+    {FAULT_LOSE_REQUEST, 3, CALL_ALL},
+    {FAULT_LOSE_ANSWER, 6, CALL_ALL},
+    {FAULT_LATE, 5, CALL_ALL},
+    {FAULT_TWICE, 2, CALL_ALL},
+    {FAULT_TWICE_UNSEEN, 2, CALL_ALL},
+    {FAULT_NO_INDEX, 2, CALL_ALL},
+    {FAULT_ONE_KEY, 1, CALL_ALL},
+    {FAULT_SHORT_PAGE, 5, CALL_ALL},
+    {FAULT_EMPTY_PAGE, 3, CALL_ALL},
+};
+
+#define STORM_KINDS (sizeof(STORM) / sizeof(STORM[0]))
+
+/* Some of them, together so many of a thousand requests at most. */
+static void draw_weather(struct sim *sim)
+{
+    static const unsigned SHARES[] = {0, 20, 60, 120, 200, 300};
+    struct faulty_share *shares =
+        arena_alloc(&sim->arena, STORM_KINDS * sizeof(*shares));
+    unsigned total = SIM_PICK(SHARES), weights = 0;
+
+    for (size_t i = 0; i < STORM_KINDS; i++) {
+        shares[i] = STORM[i];
+        if (sim_chance(40))
+            shares[i].per_mille = 0;
+        else if (sim_chance(20))
+            shares[i].per_mille *= 4;
+        weights += shares[i].per_mille;
+    }
+    for (size_t i = 0; i < STORM_KINDS && weights > 0; i++)
+        shares[i].per_mille = shares[i].per_mille * total / weights;
+    faulty_seed(&sim->faults, virtual_random(UINT64_MAX), shares, STORM_KINDS);
+    sim->faults.late_spread_ms = SIM_PICK(((int64_t[]){50, 1000, LATE_MAX_MS}));
+    sim->faults.late_requests = sim_draw(4);
+    sim->faults.hint_ms = 1 + sim_draw(2000);
+    sim->faults.page_max = sim_chance(50) ? 1 + sim_draw(7) : 0;
+    sim->latency_ms = SIM_PICK(((int64_t[]){0, 5, 20, 80}));
+    sim->dates_cut = sim_chance(60);
+}
+
+/* Nobody reaches the service for a while. */
+static void draw_outage(struct sim *sim)
+{
+    int64_t ms = 1 + (int64_t)sim_draw(20000);
+
+    virtual_note("the service is away for %lld ms", (long long)ms);
+    sim->down_until_ms = virtual_ms() + ms;
+}
+
+/* What happens to workers, until the trouble is over. */
+static void trouble(struct sim *sim)
+{
+    int64_t until_ms = virtual_ms() + (int64_t)sim_draw(TROUBLE_MAX_MS);
+    unsigned pause_ms = SIM_PICK(((unsigned[]){1000, 5000, 20000}));
+
+    while (virtual_ms() < until_ms || sim->front_ends > 0) {
+        virtual_sleep((int64_t)sim_draw(pause_ms) + 1);
+        if (virtual_ms() >= until_ms)
+            continue;
+        if (sim_chance(6))
+            draw_outage(sim);
+        else
+            worker_befall(sim->workers[sim_draw(sim->worker_count)]);
+    }
+}
+
+/* ---- peace ---- */
+
+static int64_t count_messages(struct sim *sim, const char *queue)
+{
+    struct attempt attempt = {.fence = NULL};
+    int64_t count = -1;
+
+    virtual_mask();
+    if (store_queue_count(sim->service, &attempt, queue, &count) != TW_OK)
+        count = -1;
+    virtual_unmask();
+    return count;
+}
+
+static bool all_is_done(struct sim *sim)
+{
+    return book_all_ended(sim->book) && count_messages(sim, SIM_QUEUE) == 0 &&
+           count_messages(sim, SIM_BOUND) == 0;
+}
+
+static void make_peace(struct sim *sim)
+{
+    virtual_note("peace");
+    sim->quiet = true;
+    sim->down_until_ms = 0;
+    sim->latency_ms = sim->latency_ms > 20 ? 20 : sim->latency_ms;
+    faulty_seed(&sim->faults, 0, NULL, 0);
+    sim->faults.page_max = 0;
+}
+
+/* One that was told to stop while it was stalled may end only now. */
+static void keep_alive(struct sim *sim)
+{
+    for (unsigned i = 0; i < sim->worker_count; i++)
+        if (!worker_alive(sim->workers[i]))
+            worker_start(sim->workers[i]);
+}
+
+static void wait_for_the_end(struct sim *sim)
+{
+    int64_t until_ms = virtual_ms() + PEACE_MAX_MS;
+
+    while (!all_is_done(sim) && !sim->result->complaint[0]) {
+        if (virtual_ms() > until_ms) {
+            book_dump(sim->book);
+            sim_complain(sim, "it does not end although all is well");
+        }
+        keep_alive(sim);
+        virtual_sleep(500);
+    }
+    /* What is late has landed by now, or never will. */
+    virtual_sleep(LATE_MAX_MS + 1000);
+    virtual_mask();
+    faulty_land(&sim->faults, INT64_MAX);
+    virtual_unmask();
+}
+
+static void send_home(struct sim *sim)
+{
+    int64_t until_ms = virtual_ms() + STOP_MAX_MS;
+
+    sim->over = true;
+    for (unsigned i = 0; i < sim->worker_count; i++) {
+        worker_stop(sim->workers[i]);
+        while (worker_alive(sim->workers[i]) && !sim->result->complaint[0]) {
+            virtual_sleep(100);
+            if (virtual_ms() > until_ms)
+                sim_complain(sim, "a worker that was told to stop does not");
+        }
+    }
+}
+
+static void direct(void *arg)
+{
+    struct sim *sim = arg;
+
+    sim->kind->front_ends(sim->state);
+    trouble(sim);
+    make_peace(sim);
+    wait_for_the_end(sim);
+    send_home(sim);
+}
+
+/* ---- the world ---- */
+
+static void load_jobs(struct sim *sim, unsigned n)
+{
+    static const char *const names[] = {"main"};
+    static struct store *const none[] = {NULL};
+    static const struct job_stores stores = {1, names, none, 0};
+    char *text = sim->kind->job(sim->state, n);
+    struct problems problems;
+    struct yaml_node *root;
+
+    problems_init(&problems);
+    root = yaml_read("simulation.yaml", arena_copy(&sim->arena, slice_of(text)),
+        &sim->arena, &problems);
+    if (root)
+        jobs_load(root, &stores, &sim->arena, &sim->jobs[n], &problems);
+    if (problems.errors > 0) {
+        problems_print(&problems, stderr);
+        sim_complain(sim, "the configuration is wrong");
+    }
+    problems_done(&problems);
+    mem_free(text);
+}
+
+static void make_queue(struct sim *sim, const char *queue)
+{
+    struct attempt attempt = {.fence = NULL};
+
+    if (store_queue_create(sim->service, &attempt, queue) != TW_OK)
+        sim_complain(sim, "no queue: %s", attempt.err.text);
+}
+
+static void build(struct sim *sim)
+{
+    struct err err;
+
+    if (embedded_open("service", ":memory:", &sim->service, &err) != TW_OK)
+        sim_complain(sim, "no store: %s", err.text);
+    interposed_init(&sim->judge, "judge", sim->service, judge);
+    faulty_init(&sim->faults, &sim->judge.store);
+    sim->book = book_new(sim);
+    sim->state = sim->kind->begin(sim);
+    for (unsigned n = 0; n < SIM_DEFINITIONS; n++)
+        load_jobs(sim, n);
+    make_queue(sim, SIM_QUEUE);
+    make_queue(sim, SIM_BOUND);
+    draw_weather(sim);
+    sim->worker_count = 1 + sim_draw(SIM_WORKERS_MAX);
+    for (unsigned i = 0; i < sim->worker_count; i++)
+        sim->workers[i] = worker_new(sim, i + 1);
+}
+
+static void judge_the_end(struct sim *sim, enum virtual_end end)
+{
+    static const char *const ENDS[] = {
+        [VIRTUAL_STUCK] = "everybody waits for ever",
+        [VIRTUAL_TOO_LONG] = "it takes too long",
+    };
+
+    if (end != VIRTUAL_DONE)
+        sim_complain(sim, "%s", ENDS[end]);
+    if (sim->result->complaint[0])
+        return;
+    book_end(sim->book);
+    sim->kind->end(sim->state);
+}
+
+static void take_counts(struct sim *sim)
+{
+    struct sim_result *result = sim->result;
+
+    for (enum fault fault = FAULT_NONE + 1; fault < FAULTS; fault++)
+        result->faults += sim->faults.met[fault];
+    result->late_landed = sim->faults.landed;
+    result->late_taken = sim->faults.changed_late;
+    result->steps = virtual_steps();
+    result->virtual_ms = virtual_ms() - BEGINNING_MS;
+    result->hash = virtual_hash();
+}
+
+static void tear_down(struct sim *sim)
+{
+    faulty_done(&sim->faults);
+    store_close(sim->service);
+    arena_done(&sim->arena);
+}
+
+void sim_play(const struct sim_options *options, struct sim_result *ret)
+{
+    const struct virtual_options world = {.seed = options->seed,
+        .boot_ms = BEGINNING_MS,
+        .wall_ticks = BEGINNING_TICKS,
+        .limit_ms = TROUBLE_MAX_MS * 10 + PEACE_MAX_MS * 2,
+        .limit_steps = 2000000};
+    struct sim *sim = mem_alloc(sizeof(*sim));
+
+    *ret = (struct sim_result){.seed = options->seed};
+    sim->kind = options->kind;
+    sim->result = ret;
+    virtual_world_use(&world);
+    virtual_trace(options->trace);
+    arena_init(&sim->arena);
+    build(sim);
+    virtual_start(virtual_process("director"), "director", direct, sim);
+    judge_the_end(sim, virtual_run());
+    take_counts(sim);
+    tear_down(sim);
+    virtual_world_end();
+    mem_free(sim);
+}

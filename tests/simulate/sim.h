@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One seed is one world: a store in memory as the service, workers, front
+ * ends, and a judge who sees every request in the order in which the service
+ * takes them.
+ *
+ *   front end ------------------------------+
+ *   worker -- wire (its own network) -- faulty -- judge -- embedded store
+ *
+ * What is judged for every kind is in book.c (ledger, queues, fences); what a
+ * kind's own tables may be is the kind's (cascade.c).
+ */
+#ifndef TW_TESTS_SIMULATE_SIM_H
+#define TW_TESTS_SIMULATE_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "jobs/job.h"
+#include "jobs/jobs.h"
+#include "tests/support/faulty.h"
+#include "tests/support/interpose.h"
+#include "tests/support/virtual_world.h"
+#include "worker/base/arena.h"
+#include "worker/run/ledger.h"
+#include "worker/store/store.h"
+
+#define SIM_WORKERS_MAX 3
+#define SIM_QUEUE "work"     /* JSON messages */
+#define SIM_BOUND "channels" /* bound to the kind's job */
+#define SIM_JOB "work"       /* the kind's job */
+#define SIM_ARGUMENT "what"  /* its one argument */
+#define SIM_DEFINITIONS 2    /* of the job; workers may differ in it */
+
+struct sim;
+struct book;
+struct worker;
+
+/* A batch that the service has taken. */
+struct sim_commit {
+    bool by_worker; /* else by a front end */
+    const struct batch *batch;
+    const struct batch_result *result;
+};
+
+/* A run, as the ledger has it. */
+struct sim_run {
+    struct sim_run *next;
+    struct ledger_run now;
+    char key[QUEUE_ID_MAX + 64]; /* JOB/ID */
+    char what[64];               /* its argument */
+    bool ended, marked;
+    int64_t claimed_ms; /* when it was claimed first; 0: not yet */
+};
+
+/* What a kind of jobs brings along. */
+struct sim_kind {
+    const char *name;
+
+    /* begin: draw what this world is like, make tables, fill them. */
+    void *(*begin)(struct sim *sim);
+
+    /* job: YAML of definition n, the map below `jobs:`. Owned (mem_free). */
+    char *(*job)(void *state, unsigned n);
+
+    /* front_ends: start their processes; each stops by itself in the end. */
+    void (*front_ends)(void *state);
+
+    /* committed: a batch on a table other than the ledger. */
+    void (*committed)(void *state, const struct sim_commit *commit);
+
+    /* run_moved: run has been claimed, has ended, ...; was: its state. */
+    void (*run_moved)(
+        void *state, const struct sim_run *run, enum ledger_state was);
+
+    /* end: nothing moves any more: are the tables as they must be? */
+    void (*end)(void *state);
+};
+
+extern const struct sim_kind sim_cascade;
+
+/* What one world is asked to be. Zero: the seed decides. */
+struct sim_options {
+    uint64_t seed;
+    const struct sim_kind *kind;
+    bool trace;
+};
+
+/* What came of it. */
+struct sim_result {
+    uint64_t seed, hash, steps;
+    int64_t virtual_ms;
+    unsigned requests, faults, runs, crashes, stalls;
+    unsigned late_landed;  /* requests that landed late */
+    unsigned late_taken;   /* ... and that the service took */
+    unsigned zombie_sent;  /* requests started after their run was overtaken */
+    unsigned zombie_taken; /* requests of the overtaken that changed anything */
+    char complaint[1024];  /* empty: nothing is wrong */
+};
+
+struct sim {
+    const struct sim_kind *kind;
+    void *state; /* the kind's */
+    struct sim_result *result;
+    struct arena arena;
+
+    struct store *service; /* the embedded store */
+    struct interposed judge;
+    struct faulty faults;
+    bool by_worker; /* whose request the service has in hand */
+    struct book *book;
+
+    struct jobs jobs[SIM_DEFINITIONS];
+    struct worker *workers[SIM_WORKERS_MAX];
+    unsigned worker_count;
+
+    /* The weather. */
+    int64_t latency_ms;    /* at most, mostly */
+    bool dates_cut;        /* the service's dates have whole seconds */
+    int64_t down_until_ms; /* nobody reaches the service */
+    unsigned front_ends;   /* still at work */
+    bool quiet;            /* no more faults */
+    bool over;             /* everybody go home */
+};
+
+/* sim_run: a whole world, from the beginning to the judgement. */
+void sim_play(const struct sim_options *options, struct sim_result *ret);
+
+/* sim_complain: what is wrong; the first counts. */
+void sim_complain(struct sim *sim, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* sim_draw: below n (n > 0). sim_chance: n of a hundred. */
+unsigned sim_draw(unsigned n);
+bool sim_chance(unsigned percent);
+#define SIM_PICK(list) ((list)[sim_draw(sizeof(list) / sizeof((list)[0]))])
+
+/* ---- for front ends: at the service, in no time ---- */
+
+int64_t sim_now_ticks(void);
+
+/* sim_get: false: it is not there. */
+bool sim_get(struct sim *sim, const char *table, struct slice partition_key,
+    struct slice row_key, struct page *page);
+
+/* sim_write: one operation; its new ETag goes to etag (96 bytes, or NULL). */
+enum tw_err sim_write(struct sim *sim, const char *table,
+    enum operation_type type, const struct entity *entity, char *etag);
+
+/*
+ * sim_enqueue: a message for the kind's job with that argument. id empty: the
+ * message's own. bound: on the queue that is bound to the job. at_ticks: when
+ * it was asked for, 0: it does not say.
+ */
+void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
+    int64_t at_ticks);
+
+/* sim_enqueue_garbage: a message that nobody can understand. */
+void sim_enqueue_garbage(struct sim *sim);
+
+/* sim_front_end_ends: a front end goes home. */
+void sim_front_end_ends(struct sim *sim);
+
+#endif

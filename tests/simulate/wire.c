@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A request: it waits for a connection, asks the fence, leaves, is on its way,
+ * is taken by the service in one moment, and its answer comes back. A process
+ * may be stalled or crashed at each of these points; what has left then still
+ * arrives, until the service would no longer wait for it.
+ */
+#include "tests/simulate/wire.h"
+
+#include <string.h>
+
+#include "tests/simulate/book.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+
+/* The service ends a request that takes longer. */
+#define SERVICE_MAX_MS 30000
+
+/* Mostly no time at all, now and then a long one. */
+static void take_time(struct wire *wire)
+{
+    unsigned drawn = sim_draw(100);
+    int64_t most_ms = wire->sim->latency_ms;
+
+    if (drawn < 50 || most_ms == 0)
+        virtual_yield();
+    else if (drawn < 97)
+        virtual_sleep((int64_t)sim_draw((unsigned)most_ms) + 1);
+    else
+        virtual_sleep((int64_t)sim_draw((unsigned)most_ms * 20) + 1);
+}
+
+static enum tw_err unreachable(struct wire *wire, struct attempt *attempt)
+{
+    attempt->sent_ms = world_boot_ms();
+    wire->requests++;
+    if (wire->seen)
+        wire->seen(wire->ctx, virtual_ms());
+    return err_fail(&attempt->err, TW_BUSY, "nobody answers");
+}
+
+/* In the last moment before bytes leave. */
+static enum tw_err leave(struct wire *wire, struct attempt *attempt,
+    const struct store_request *request)
+{
+    int64_t now_ms = world_boot_ms();
+
+    if (!fence_open(attempt->fence, now_ms))
+        return err_fail(&attempt->err, TW_STOPPED, "the fence is shut");
+    attempt->sent_ms = now_ms;
+    wire->requests++;
+    if (wire->seen)
+        wire->seen(wire->ctx, virtual_ms());
+    virtual_mask();
+    book_sent(wire->sim->book, wire, attempt->fence, request);
+    virtual_unmask();
+    return TW_OK;
+}
+
+/* In one moment, at the service. */
+static enum tw_err arrive(struct wire *wire, struct attempt *attempt,
+    const struct store_request *request)
+{
+    struct attempt there = {.retry_after_ms = -1};
+    enum tw_err code;
+
+    virtual_mask();
+    wire->sim->by_worker = true;
+    code = request_send(wire->outer.inner, &there, request);
+    wire->sim->by_worker = false;
+    if (code == TW_OK)
+        book_taken(wire->sim->book, wire, attempt->fence, request);
+    virtual_note("%s %s: %s", call_name(request->call),
+        request->name ? request->name : "", err_name(code));
+    virtual_unmask();
+    if (there.sent_ms == 0)
+        attempt->sent_ms = 0;
+    attempt->date_ticks = there.date_ticks;
+    if (wire->sim->dates_cut)
+        attempt->date_ticks -= attempt->date_ticks % TICKS_PER_S;
+    attempt->retry_after_ms = there.retry_after_ms;
+    attempt->http_status = there.http_status;
+    attempt->err = there.err;
+    return code;
+}
+
+static enum tw_err no_answer(struct attempt *attempt, const char *why)
+{
+    attempt->date_ticks = 0;
+    attempt->retry_after_ms = -1;
+    return err_fail(&attempt->err, TW_UNKNOWN, "%s", why);
+}
+
+/* What has left is done, whatever becomes of the answer. */
+static enum tw_err exchange(struct wire *wire, struct attempt *attempt,
+    const struct store_request *request)
+{
+    int64_t left_ms = virtual_ms(), limit_ms;
+    enum tw_err code;
+
+    limit_ms = fence_timeout_ms(attempt->fence);
+    take_time(wire);
+    if (virtual_ms() - left_ms > SERVICE_MAX_MS)
+        return no_answer(attempt, "the service has given it up");
+    code = arrive(wire, attempt, request);
+    if (code == TW_UNKNOWN && attempt->date_ticks == 0 && sim_chance(50))
+        virtual_sleep((int64_t)sim_draw((unsigned)limit_ms) + 1);
+    else
+        take_time(wire);
+    if (virtual_ms() - left_ms > limit_ms && sim_chance(50))
+        return no_answer(attempt, "no answer in time");
+    return code;
+}
+
+static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    struct wire *wire = (struct wire *)self;
+    char before[QUEUE_RECEIPT_MAX];
+    enum tw_err code;
+
+    if (request->receipt)
+        memcpy(before, request->receipt, sizeof(before));
+    take_time(wire);
+    if (virtual_ms() < wire->sim->down_until_ms)
+        return unreachable(wire, attempt);
+    code = leave(wire, attempt, request);
+    if (code != TW_OK)
+        return code;
+    code = exchange(wire, attempt, request);
+    if (code == TW_UNKNOWN)
+        request_forget(request, before);
+    return code;
+}
+
+void wire_init(struct wire *wire, struct sim *sim, const char *name)
+{
+    *wire = (struct wire){.sim = sim};
+    interposed_init(&wire->outer, name, &sim->faults.outer.store, meet);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The network between one worker process and the service: requests take their
+ * time, and the fence is asked in the moment they leave.
+ */
+#ifndef TW_TESTS_SIMULATE_WIRE_H
+#define TW_TESTS_SIMULATE_WIRE_H
+
+#include "tests/simulate/sim.h"
+
+struct wire {
+    struct interposed outer; /* first: use &wire->outer.store */
+    struct sim *sim;
+    unsigned requests; /* that left */
+
+    /* seen: called for each that leaves, where set. */
+    void (*seen)(void *ctx, int64_t at_ms);
+    void *ctx;
+};
+
+void wire_init(struct wire *wire, struct sim *sim, const char *name);
+
+#endif

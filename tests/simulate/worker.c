@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* Workers, and what befalls them. */
+#include "tests/simulate/worker.h"
+
+#include <stdio.h>
+
+#include "tests/simulate/wire.h"
+#include "worker/base/mem.h"
+#include "worker/run/consumer.h"
+#include "worker/run/setup.h"
+
+/* One process of it. Never freed: a crash may leave it anywhere. */
+struct incarnation {
+    struct worker *worker;
+    int process;
+    struct wire wire;
+    struct consumer *consumer;
+    bool running;     /* between consumer_new and consumer_free */
+    unsigned signals; /* threads that are about to stop it */
+    struct store *stores[1];
+    const char *names[1];
+    struct job_stores job_stores;
+    struct setup_queue queues[2];
+    struct setup setup;
+    struct definition definition;
+};
+
+struct worker {
+    struct sim *sim;
+    unsigned number, starts;
+    unsigned requests; /* of processes that are gone */
+    int64_t visibility_timeout_s;
+    unsigned slots, lanes, definition, poll_max_ms;
+    bool ordered;
+    struct incarnation *now;
+};
+
+/* ---- a process ---- */
+
+static void set_definition(struct incarnation *self)
+{
+    const struct worker *worker = self->worker;
+    struct jobs *jobs = &worker->sim->jobs[worker->definition];
+
+    self->stores[0] = &self->wire.outer.store;
+    self->names[0] = "main";
+    self->job_stores = (struct job_stores){1, self->names, self->stores, 0};
+    self->queues[0] = (struct setup_queue){
+        .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
+    self->queues[1] = (struct setup_queue){.name = SIM_BOUND,
+        .poison_queue = SIM_BOUND "-poison",
+        .job = &jobs->list[0]};
+    self->setup = (struct setup){.queues = self->queues,
+        .queue_count = 2,
+        .slots = worker->slots,
+        .lanes = worker->lanes,
+        .visibility_timeout_s = worker->visibility_timeout_s,
+        .poll_min_ms = 100,
+        .poll_max_ms = worker->poll_max_ms,
+        .max_attempts = 5};
+    self->definition = (struct definition){.jobs = jobs,
+        .stores = &self->job_stores,
+        .setup = &self->setup,
+        .archive_folder = ".",
+        .references = 1};
+}
+
+static void run(void *arg)
+{
+    struct incarnation *self = arg;
+    struct consumer_options options = {.definition = &self->definition};
+    struct consumer_result result;
+    struct err err = {""};
+    enum tw_err outcome;
+
+    self->consumer = consumer_new(&options);
+    self->running = true;
+    outcome = consumer_run(self->consumer, &result, &err);
+    if (outcome != TW_OK)
+        sim_complain(self->worker->sim, "the worker ends with %s: %s",
+            err_name(outcome), err.text);
+    self->running = false;
+    while (self->signals > 0)
+        virtual_sleep(1);
+    consumer_free(self->consumer);
+    virtual_note("worker %u has gone home", self->worker->number);
+}
+
+void worker_start(struct worker *worker)
+{
+    struct incarnation *self = mem_alloc(sizeof(*self));
+    char name[16];
+
+    if (worker->now)
+        worker->requests += worker->now->wire.requests;
+    (void)snprintf(
+        name, sizeof(name), "w%u.%u", worker->number, ++worker->starts);
+    self->worker = worker;
+    worker->now = self;
+    wire_init(&self->wire, worker->sim, "main");
+    self->wire.outer.store.traits.late_writes = true;
+    self->wire.outer.store.traits.ordered = worker->ordered;
+    set_definition(self);
+    self->process = virtual_process(name);
+    virtual_note("%s starts", name);
+    virtual_start(self->process, "consumer", run, self);
+}
+
+static void signal_stop(void *arg)
+{
+    struct incarnation *self = arg;
+
+    if (self->running)
+        consumer_stop(self->consumer);
+    self->signals--;
+}
+
+void worker_stop(struct worker *worker)
+{
+    struct incarnation *self = worker->now;
+
+    if (!self->running || !virtual_alive(self->process))
+        return;
+    self->signals++;
+    virtual_start(self->process, "signal", signal_stop, self);
+}
+
+bool worker_alive(const struct worker *worker)
+{
+    return virtual_alive(worker->now->process);
+}
+
+unsigned worker_requests(const struct worker *worker)
+{
+    return worker->requests + worker->now->wire.requests;
+}
+
+/* ---- what befalls it ---- */
+
+static void draw_settings(struct worker *worker)
+{
+    static const int64_t TIMEOUTS_S[] = {2, 3, 5, 5, 10, 30};
+    static const unsigned POLLS_MS[] = {500, 2000, 5000, 20000};
+
+    worker->visibility_timeout_s = SIM_PICK(TIMEOUTS_S);
+    worker->slots = 1 + sim_draw(2);
+    worker->lanes = 2 + sim_draw(3);
+    worker->poll_max_ms = SIM_PICK(POLLS_MS);
+    worker->definition = sim_chance(80) ? 0 : 1;
+}
+
+static int64_t longer_than_a_lease(const struct worker *worker)
+{
+    unsigned timeout_ms = (unsigned)worker->visibility_timeout_s * 1000;
+
+    return timeout_ms + (int64_t)sim_draw(timeout_ms * 2);
+}
+
+static void crash(struct worker *worker)
+{
+    worker->sim->result->crashes++;
+    virtual_note("worker %u crashes", worker->number);
+    virtual_crash(worker->now->process);
+    if (sim_chance(30))
+        draw_settings(worker);
+}
+
+static void stall(struct worker *worker)
+{
+    int64_t ms = longer_than_a_lease(worker);
+
+    worker->sim->result->stalls++;
+    virtual_note("worker %u stalls for %lld ms", worker->number, (long long)ms);
+    virtual_stall(worker->now->process, ms);
+}
+
+static void stall_shortly(struct worker *worker)
+{
+    virtual_stall(worker->now->process,
+        (int64_t)sim_draw((unsigned)worker->visibility_timeout_s * 1000));
+}
+
+static void freeze_keeper(struct worker *worker)
+{
+    int64_t ms = longer_than_a_lease(worker);
+
+    worker->sim->result->stalls++;
+    virtual_note(
+        "worker %u: keeper frozen for %lld ms", worker->number, (long long)ms);
+    virtual_stall_thread(worker->now->process, "keeper", ms);
+}
+
+static void freeze_lanes(struct worker *worker)
+{
+    int64_t ms = longer_than_a_lease(worker);
+
+    virtual_note(
+        "worker %u: lanes frozen for %lld ms", worker->number, (long long)ms);
+    virtual_stall_thread(worker->now->process, "lane", ms);
+}
+
+static void step_wall(struct worker *worker)
+{
+    int64_t ms = (int64_t)sim_draw(2400000) - 1200000;
+
+    virtual_note(
+        "worker %u: clock jumps by %lld ms", worker->number, (long long)ms);
+    virtual_step_clocks(worker->now->process, ms, 0);
+}
+
+/* As after a suspend that nobody noticed. */
+static void step_boot(struct worker *worker)
+{
+    int64_t ms = longer_than_a_lease(worker) / 2;
+
+    virtual_note("worker %u: boot clock jumps by %lld ms", worker->number,
+        (long long)ms);
+    virtual_step_clocks(worker->now->process, 0, ms);
+}
+
+static void terminate(struct worker *worker)
+{
+    virtual_note("worker %u: SIGTERM", worker->number);
+    worker_stop(worker);
+}
+
+void worker_befall(struct worker *worker)
+{
+    static void (*const FATES[])(struct worker *) = {crash, crash, crash, stall,
+        stall, stall, stall_shortly, freeze_keeper, freeze_keeper, freeze_lanes,
+        step_wall, step_boot, terminate};
+
+    if (worker_alive(worker))
+        SIM_PICK(FATES)(worker);
+    else
+        worker_start(worker);
+}
+
+struct worker *worker_new(struct sim *sim, unsigned number)
+{
+    struct worker *worker = mem_alloc(sizeof(*worker));
+
+    worker->sim = sim;
+    worker->number = number;
+    worker->ordered = sim_chance(85);
+    draw_settings(worker);
+    worker_start(worker);
+    return worker;
+}
