@@ -2,6 +2,8 @@
 /* Enqueue, cancel, retry, drop. */
 #include "tests/support/workbench.h"
 
+#include <limits.h>
+
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/message.h"
@@ -325,6 +327,349 @@ static void a_lost_answer_is_read_back(void **state)
     ledger_run_done(&before);
 }
 
+/* ---- what the store says on the way ---- */
+
+#define ALWAYS 1, UINT_MAX
+
+static enum tw_err enqueue(struct workbench *bench, struct err *err)
+{
+    struct control_enqueue order = what(bench, 0, football, "r1");
+    char id[129];
+
+    return control_enqueue(bench->store, &order, id, err);
+}
+
+static void where_no_ledger_can_be_made_nothing_is_enqueued(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_GONE);
+    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
+    assert_int_equal(enqueue(bench, &err), TW_REFUSED);
+    assert_string_equal(err.text, "the key is wrong");
+    assert_int_equal(bench->calls[BENCH_PUT], 0);
+}
+
+static void a_ledger_that_is_missing_is_made(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_GONE);
+    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+static void a_queue_that_cannot_be_made_is_said(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
+    assert_int_equal(enqueue(bench, &err), TW_REFUSED);
+    assert_int_equal(bench->calls[BENCH_PUT], 1);
+}
+
+static void an_entity_that_was_stored_without_an_answer_is_rung_for(
+    void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+}
+
+static void without_an_entity_nothing_is_on_the_queue(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    assert_int_equal(enqueue(bench, &err), TW_NOT_FOUND);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_CONFLICT);
+    workbench_meets(bench, BENCH_GET, 2, 2, BENCH_FAIL);
+    assert_int_equal(enqueue(bench, &err), TW_BUSY);
+    assert_string_equal(err.text, "the store is down");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+}
+
+static void without_the_service_s_clock_our_own_counts(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+    struct err err;
+
+    workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
+    assert_int_equal(enqueue(bench, &err), TW_OK);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_true(run.requested_ticks > world_wall_ticks() - 60 * TICKS_PER_S);
+    assert_true(run.requested_ticks <= world_wall_ticks());
+    ledger_run_done(&run);
+}
+
+static void a_bound_queue_s_entity_comes_after_its_message(void **state)
+{
+    struct workbench *bench = *state;
+    struct control_enqueue order = what(bench, 1, football, NULL);
+    struct messages taken;
+    struct err err;
+    char id[129];
+
+    workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_FAIL);
+    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_BUSY);
+    assert_int_equal(bench->ledger_writes, 0);
+    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    messages_init(&taken);
+    (void)workbench_take(bench, BENCH_BOUND, &taken);
+    assert_true(slice_is(taken.list[0].text, "Football"));
+    messages_done(&taken);
+    assert_string_equal(workbench_state(bench, JOB, id), "queued");
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
+    assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_REFUSE);
+    assert_int_equal(
+        control_enqueue(bench->store, &order, id, &err), TW_REFUSED);
+}
+
+static enum tw_err cancel(struct workbench *bench, struct err *err)
+{
+    struct ledger_run before;
+    enum tw_err outcome;
+
+    ledger_run_init(&before);
+    outcome = control_cancel(
+        bench->store, slice_of(JOB), slice_of("r1"), &before, err);
+    ledger_run_done(&before);
+    return outcome;
+}
+
+static void a_cancel_that_was_lost_is_made_again(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    assert_int_equal(enqueue(bench, &err), TW_OK);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    assert_int_equal(cancel(bench, &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    assert_int_equal(workbench_markers(bench, JOB), 0);
+}
+
+static void a_cancel_of_which_nothing_is_known_says_so(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    assert_int_equal(enqueue(bench, &err), TW_OK);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    workbench_meets(bench, BENCH_GET, 2, 2, BENCH_FAIL);
+    assert_int_equal(cancel(bench, &err), TW_BUSY);
+    assert_string_equal(err.text, "the store is down");
+}
+
+static void a_run_that_keeps_changing_is_said(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    assert_int_equal(enqueue(bench, &err), TW_OK);
+    workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_CONFLICT);
+    assert_int_equal(cancel(bench, &err), TW_BUSY);
+    assert_non_null(strstr(err.text, "run delete-channel/r1 keeps changing"));
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+}
+
+/* Write the run in a state, as somebody else would. */
+static void set_state(struct workbench *bench, enum ledger_state state)
+{
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    run.state = state;
+    run.updated_ticks = TICKS_1970 + 5;
+    assert_int_equal(
+        ledger_update(bench->wrapped.inner, &attempt, &run, LEDGER_MARKER_KEEP),
+        TW_OK);
+    ledger_run_done(&run);
+}
+
+static void cancel_before_us(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)n;
+    if (call != BENCH_BATCH)
+        return;
+    bench->between = NULL;
+    set_state(bench, LEDGER_CANCELLED);
+}
+
+/* The same state, but not our write. */
+static void another_s_cancel_is_not_taken_for_ours(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    assert_int_equal(enqueue(bench, &err), TW_OK);
+    bench->between = cancel_before_us;
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    assert_int_equal(cancel(bench, &err), TW_CONFLICT);
+    assert_non_null(strstr(err.text, "run delete-channel/r1 is cancelled"));
+}
+
+static enum tw_err retry(struct workbench *bench, struct err *err)
+{
+    return control_retry(bench->store, slice_of(JOB), slice_of("r1"), err);
+}
+
+static void queue_before_us(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)n;
+    if (call != BENCH_BATCH)
+        return;
+    bench->between = NULL;
+    set_state(bench, LEDGER_QUEUED);
+}
+
+static void two_retries_at_once_ring_once(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_failed(bench);
+    bench->between = queue_before_us;
+    assert_int_equal(retry(bench, &err), TW_CONFLICT);
+    assert_string_equal(err.text, "run delete-channel/r1 is queued");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+}
+
+static void a_copy_stays_while_its_bell_could_not_be_put(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_failed(bench);
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
+    assert_int_equal(retry(bench, &err), TW_BUSY);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(workbench_markers(bench, JOB), 1);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+}
+
+static void deleting_a_copy_is_tried_twice(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_failed(bench);
+    workbench_meets(bench, BENCH_DELETE, 1, 1, BENCH_FAIL);
+    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
+/* A run as the ledger may have it: fields of the copy are missing. */
+static void leave_without_copy(struct workbench *bench, const char *queue,
+    const char *poison_id, const char *args)
+{
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of("r1");
+    run.state = args[0] ? LEDGER_FAILED : LEDGER_POISONED;
+    run.args = slice_of(args);
+    run.queue = slice_of(queue);
+    run.poison_id = slice_of(poison_id);
+    assert_int_equal(
+        ledger_insert(bench->wrapped.inner, &attempt, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+#define ARGS "{\"channel\":\"Football\"}"
+
+static void a_run_that_no_message_began_is_queued_without_one(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_without_copy(bench, "", "", ARGS);
+    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(bench->calls[BENCH_PUT], 0);
+    assert_int_equal(bench->calls[BENCH_DELETE], 0);
+}
+
+static void a_copy_whose_receipt_is_not_known_stays(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_without_copy(bench, BENCH_QUEUE, "an-id", ARGS);
+    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_int_equal(bench->calls[BENCH_DELETE], 0);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+static void what_is_not_poisoned_is_not_dropped(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_int_equal(
+        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err),
+        TW_CONFLICT);
+    assert_string_equal(err.text, "run delete-channel/r1 is queued");
+    assert_int_equal(
+        control_drop(bench->store, slice_of(JOB), slice_of("r2"), &err),
+        TW_NOT_FOUND);
+}
+
+static void an_unreadable_message_without_its_copy_is_left_as_it_is(
+    void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_without_copy(bench, BENCH_QUEUE, "an-id", "");
+    assert_int_equal(retry(bench, &err), TW_NOT_FOUND); /* no such queue */
+    workbench_put(bench, BENCH_QUEUE "-poison", "another's");
+    assert_int_equal(retry(bench, &err), TW_INVALID);
+    assert_non_null(
+        strstr(err.text, "is not among the first 32 of queue work-poison"));
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+}
+
+static void an_unreadable_message_that_cannot_be_put_back_stays(void **state)
+{
+    struct workbench *bench = *state;
+    const char *id;
+    struct err err;
+
+    workbench_put(bench, BENCH_QUEUE "-poison", "another's");
+    id = workbench_put(bench, BENCH_QUEUE "-poison", "not json");
+    leave_without_copy(bench, BENCH_QUEUE, id, "");
+    workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_FAIL);
+    assert_int_equal(retry(bench, &err), TW_BUSY);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+    assert_int_equal(retry(bench, &err), TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -340,6 +685,25 @@ int main(void)
         TEST(an_unreadable_message_is_put_back_as_it_was),
         TEST(a_poisoned_message_that_comes_again_only_goes),
         TEST(a_lost_answer_is_read_back),
+        TEST(where_no_ledger_can_be_made_nothing_is_enqueued),
+        TEST(a_ledger_that_is_missing_is_made),
+        TEST(a_queue_that_cannot_be_made_is_said),
+        TEST(an_entity_that_was_stored_without_an_answer_is_rung_for),
+        TEST(without_an_entity_nothing_is_on_the_queue),
+        TEST(without_the_service_s_clock_our_own_counts),
+        TEST(a_bound_queue_s_entity_comes_after_its_message),
+        TEST(a_cancel_that_was_lost_is_made_again),
+        TEST(a_cancel_of_which_nothing_is_known_says_so),
+        TEST(a_run_that_keeps_changing_is_said),
+        TEST(another_s_cancel_is_not_taken_for_ours),
+        TEST(two_retries_at_once_ring_once),
+        TEST(a_copy_stays_while_its_bell_could_not_be_put),
+        TEST(deleting_a_copy_is_tried_twice),
+        TEST(a_run_that_no_message_began_is_queued_without_one),
+        TEST(a_copy_whose_receipt_is_not_known_stays),
+        TEST(what_is_not_poisoned_is_not_dropped),
+        TEST(an_unreadable_message_without_its_copy_is_left_as_it_is),
+        TEST(an_unreadable_message_that_cannot_be_put_back_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

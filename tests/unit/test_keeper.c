@@ -3,6 +3,10 @@
  */
 #include "tests/support/workbench.h"
 
+#include <limits.h>
+#include <stdio.h>
+
+#include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/keeper.h"
@@ -38,7 +42,15 @@ struct held {
 
 static struct held *now_held; /* for conditions */
 
-static void hold(struct held *held, struct workbench *bench, bool message)
+/* A keeper for what is claimed. */
+static void keep_again(struct held *held)
+{
+    held->run.lanes = lanes_client_new(held->bench->lanes, &held->claim.fence);
+    held->keeper = keeper_start(&held->claim, &held->run, held->run.lanes);
+}
+
+static void hold_after(
+    struct held *held, struct workbench *bench, bool message, int64_t wait_ms)
 {
     struct claim_wish wish;
     struct claim_message bell = {.queue = BENCH_QUEUE};
@@ -63,9 +75,15 @@ static void hold(struct held *held, struct workbench *bench, bool message)
     messages_done(&taken);
     held->run.job = JOB;
     held->run.fence = &held->claim.fence;
-    held->run.lanes = lanes_client_new(bench->lanes, &held->claim.fence);
-    held->keeper = keeper_start(&held->claim, &held->run, held->run.lanes);
+    if (wait_ms > 0)
+        virtual_sleep(wait_ms);
+    keep_again(held);
     now_held = held;
+}
+
+static void hold(struct held *held, struct workbench *bench, bool message)
+{
+    hold_after(held, bench, message, 0);
 }
 
 static enum claim_word let_go(struct held *held)
@@ -351,7 +369,167 @@ static void cut_off_the_fence_closes_and_stays_closed(void **state)
     done(&held);
 }
 
+/* ---- in a virtual world: outages cost nothing ---- */
+
+static int set_up_virtual(void **state)
+{
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    (void)set_up(state);
+    ((struct workbench *)*state)->setup.visibility_timeout_s = 60;
+    return 0;
+}
+
+static int tear_down_virtual(void **state)
+{
+    (void)tear_down(state);
+    virtual_world_end();
+    return 0;
+}
+
+/* Claimed, but the slot was slow: the keeper comes 45 s later. */
+static void a_renewal_that_is_overdue_comes_first(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+
+    hold_after(&held, bench, true, 45000);
+    assert_int_equal(calls(bench, BENCH_RENEW), 1);
+    assert_true(held.claim.message_deadline_ms > world_boot_ms() + 59000);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
+static void a_phase_that_is_refused_at_first_is_stored_later(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+    struct held held;
+    struct err err;
+
+    hold(&held, bench, false);
+    workbench_meets(bench, BENCH_BATCH, 1, 2, BENCH_FAIL);
+    assert_int_equal(
+        keeper_phase(held.keeper, "parent", slice_of("{\"v\":1}"), &err),
+        TW_OK);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_true(slice_is(run.phase, "parent"));
+    assert_true(slice_is(run.checkpoint, "{\"v\":1}"));
+    ledger_run_done(&run);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
+static void a_phase_that_cannot_be_stored_says_why(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    struct err err;
+
+    hold(&held, bench, false);
+    workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
+    assert_int_equal(
+        keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_STOPPED);
+    assert_string_equal(err.text,
+        "the phase 'parent' could not be put into the ledger: the store is "
+        "down");
+    assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
+    assert_false(fence_open(&held.claim.fence, world_boot_ms()));
+    done(&held);
+}
+
+static void a_phase_after_being_overtaken_has_no_other_reason(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    struct err err;
+
+    hold(&held, bench, false);
+    workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
+    virtual_sleep(120000);
+    assert_int_equal(keeper_word(held.keeper), CLAIM_OVERTAKEN);
+    assert_int_equal(
+        keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_STOPPED);
+    assert_string_equal(
+        err.text, "the phase 'parent' could not be put into the ledger");
+    assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
+    done(&held);
+}
+
+/* The ledger refuses our ETag, and for a while it cannot be read either. */
+static void an_echo_that_cannot_be_read_at_once_is_read_later(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    unsigned before;
+
+    hold(&held, bench, false);
+    before = writes(bench);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_CONFLICT);
+    workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_GONE);
+    workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
+    virtual_sleep(30000);
+    assert_true(writes(bench) >= before + 3);
+    assert_int_equal(keeper_word(held.keeper), CLAIM_MINE);
+    assert_true(held.claim.ledger_deadline_ms > world_boot_ms() + 30000);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
+/* Twenty seconds an answer, of a minute's lease: it must not look idle. */
+static void very_slow_answers_are_asked_for_all_the_time(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    int64_t lived_s = 0;
+
+    hold(&held, bench, false);
+    world_lock(&bench->lock);
+    bench->delay_ms = 20000;
+    world_unlock(&bench->lock);
+    for (; lived_s < 600; lived_s++) {
+        virtual_sleep(1000);
+        assert_int_equal(keeper_word(held.keeper), CLAIM_MINE);
+    }
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
+static void the_first_ten_that_failed_are_kept(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    char line[32];
+
+    hold(&held, bench, false);
+    for (int i = 0; i < 12; i++) {
+        (void)snprintf(line, sizeof(line), "line %d", i);
+        keeper_failed(held.keeper, line);
+    }
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_true(slice_is(held.claim.run.failed_entities,
+        "line 0\nline 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\n"
+        "line 8\nline 9"));
+    /* Another attempt at the same run adds nothing to ten, */
+    keep_again(&held);
+    keeper_failed(held.keeper, "eleven");
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_null(strstr(held.claim.run.failed_entities.at, "eleven"));
+    /* and the rest to fewer. */
+    held.claim.run.failed_entities =
+        ledger_text(&held.claim.run, slice_of("one\ntwo"));
+    keep_again(&held);
+    keeper_failed(held.keeper, "three");
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_true(slice_is(held.claim.run.failed_entities, "one\ntwo\nthree"));
+    done(&held);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define VIRTUAL(f)                                                             \
+    cmocka_unit_test_setup_teardown(f, set_up_virtual, tear_down_virtual)
 
 int main(void)
 {
@@ -366,6 +544,13 @@ int main(void)
         TEST(a_cancelled_run_is_told_within_a_renewal),
         TEST(a_lost_message_does_not_end_the_lease),
         TEST(cut_off_the_fence_closes_and_stays_closed),
+        VIRTUAL(a_renewal_that_is_overdue_comes_first),
+        VIRTUAL(a_phase_that_is_refused_at_first_is_stored_later),
+        VIRTUAL(a_phase_that_cannot_be_stored_says_why),
+        VIRTUAL(a_phase_after_being_overtaken_has_no_other_reason),
+        VIRTUAL(an_echo_that_cannot_be_read_at_once_is_read_later),
+        VIRTUAL(very_slow_answers_are_asked_for_all_the_time),
+        VIRTUAL(the_first_ten_that_failed_are_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -243,8 +243,8 @@ static enum tw_err write_changed(struct store *store, struct ledger_run *run,
     return outcome;
 }
 
-/* Read, change, write; again where somebody else wrote meanwhile. before (may
- * be NULL) gets the run as it was. */
+/* Read, change, write; again where somebody else wrote meanwhile. before gets
+ * the run as it was. */
 static enum tw_err change_run(struct store *store, struct slice job,
     struct slice id, change_function *change, enum ledger_marker marker,
     struct ledger_run *run, struct ledger_run *before, struct err *err)
@@ -257,8 +257,7 @@ static enum tw_err change_run(struct store *store, struct slice job,
         outcome = ledger_get(store, &attempt, job, id, run);
         if (outcome != TW_OK)
             return told(outcome, &attempt, err);
-        if (before)
-            ledger_copy(before, run);
+        ledger_copy(before, run);
         outcome = change(run, attempt.date_ticks, err);
         if (outcome != TW_OK)
             return outcome;
@@ -281,8 +280,9 @@ static enum tw_err refuse_state(const struct ledger_run *run, struct err *err)
 static enum tw_err set_cancelled(
     struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
-    if (ledger_state_ended(run->state) || !ledger_move(run, LEDGER_CANCELLED))
+    if (ledger_state_ended(run->state))
         return refuse_state(run, err);
+    (void)ledger_move(run, LEDGER_CANCELLED);
     run->updated_ticks = run->finished_ticks = now_ticks;
     run->resumes_ticks = 0;
     return TW_OK;
@@ -338,8 +338,9 @@ static void delete_copy(struct store *store, const struct ledger_run *run,
 static enum tw_err set_queued_again(
     struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
-    if (!is_poisoned(run) || !ledger_move(run, LEDGER_QUEUED))
+    if (!is_poisoned(run))
         return refuse_state(run, err);
+    (void)ledger_move(run, LEDGER_QUEUED);
     run->failures = run->silent = 0;
     run->error = run->failed_entities = (struct slice){0};
     run->owner = run->poison_id = run->poison_receipt = (struct slice){0};

@@ -266,7 +266,7 @@ static void renew(struct keeper *keeper)
     if (message &&
         (!ledger || claim->message_deadline_ms <= claim->ledger_deadline_ms))
         renew_message(keeper);
-    else if (ledger)
+    else
         renew_ledger(keeper);
 }
 

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Open runs that no message rings for: which are found, what an outage does. */
+#include "tests/support/workbench.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "worker/base/text.h"
+#include "worker/run/orphans.h"
+
+#define JOB "delete-channel"
+#define ALWAYS 1, UINT_MAX
+#define TIMEOUT_S 60
+
+struct fixture {
+    struct workbench bench;
+    struct orphans orphans;
+    struct err err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = test_malloc(sizeof(*f));
+
+    memset(f, 0, sizeof(*f));
+    workbench_init(&f->bench);
+    orphans_init(&f->orphans, NULL);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    orphans_done(&f->orphans);
+    workbench_done(&f->bench);
+    test_free(f);
+    return 0;
+}
+
+/* An open run whose lease was over so many seconds ago. */
+static void leave_run(struct fixture *f, const char *id, int64_t ago_s)
+{
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of(id);
+    run.state = LEDGER_RUNNING;
+    run.args = slice_of("{\"channel\":\"Football\"}");
+    run.lease_until_ticks = world_wall_ticks() - ago_s * TICKS_PER_S;
+    assert_int_equal(
+        ledger_insert(f->bench.wrapped.inner, &attempt, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+static enum orphans_step first_of(struct fixture *f)
+{
+    enum orphans_step step;
+
+    do
+        step = orphans_step(&f->orphans, &f->err);
+    while (step == ORPHANS_MORE);
+    return step;
+}
+
+static void begin(struct fixture *f)
+{
+    orphans_begin(&f->orphans, &f->bench.definition);
+}
+
+static void only_those_that_nobody_works_on_are_found(void **state)
+{
+    struct fixture *f = *state;
+
+    leave_run(f, "long", 2 * TIMEOUT_S + 1);
+    leave_run(f, "recent", 2 * TIMEOUT_S - 10);
+    leave_run(f, "held", -30);
+    assert_int_equal(first_of(f), ORPHANS_DONE); /* no pass is under way */
+    begin(f);
+    assert_int_equal(first_of(f), ORPHANS_FOUND);
+    assert_true(slice_is(f->orphans.run.id, "long"));
+    assert_int_equal(first_of(f), ORPHANS_DONE);
+    assert_int_equal(first_of(f), ORPHANS_DONE);
+    begin(f);
+    assert_int_equal(first_of(f), ORPHANS_FOUND);
+}
+
+static void patience_counts_from_whatever_was_last(void **state)
+{
+    struct ledger_run run;
+    const int64_t now = TICKS_1970 + 1000 * TICKS_PER_S;
+
+    (void)state;
+    ledger_run_init(&run);
+    assert_true(orphans_is(&run, now, TIMEOUT_S));
+    run.updated_ticks = now - 2 * TIMEOUT_S * TICKS_PER_S;
+    assert_true(orphans_is(&run, now, TIMEOUT_S));
+    run.updated_ticks++;
+    assert_false(orphans_is(&run, now, TIMEOUT_S));
+    run.updated_ticks = 0;
+    run.resumes_ticks = now + TICKS_PER_S;
+    assert_false(orphans_is(&run, now, TIMEOUT_S));
+    run.resumes_ticks = 0;
+    run.lease_until_ticks = now - TICKS_PER_S;
+    assert_false(orphans_is(&run, now, TIMEOUT_S));
+    run.lease_until_ticks = 0;
+    run.state = LEDGER_SUCCEEDED;
+    assert_false(orphans_is(&run, now, TIMEOUT_S));
+    ledger_run_done(&run);
+}
+
+static void markers_that_cannot_be_read_end_the_pass(void **state)
+{
+    struct fixture *f = *state;
+
+    leave_run(f, "long", 1000);
+    workbench_meets(&f->bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
+    begin(f);
+    assert_int_equal(first_of(f), ORPHANS_FAILED);
+    assert_string_equal(f->err.text, "the store is down");
+    assert_int_equal(first_of(f), ORPHANS_DONE);
+    begin(f);
+    assert_int_equal(first_of(f), ORPHANS_FOUND);
+}
+
+static void a_run_that_cannot_be_read_ends_the_pass(void **state)
+{
+    struct fixture *f = *state;
+
+    leave_run(f, "long", 1000);
+    workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_FAIL);
+    begin(f);
+    assert_int_equal(first_of(f), ORPHANS_FAILED);
+    assert_string_equal(f->err.text, "the store is down");
+    begin(f);
+    assert_int_equal(first_of(f), ORPHANS_FOUND);
+}
+
+/* Ended between the two looks, or spoilt: not for us. */
+static void a_marker_without_a_run_is_passed_over(void **state)
+{
+    struct fixture *f = *state;
+
+    leave_run(f, "a", 1000);
+    leave_run(f, "b", 1000);
+    leave_run(f, "c", 1000);
+    workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_GONE);
+    workbench_meets(&f->bench, BENCH_GET, 2, 2, BENCH_INVALID);
+    begin(f);
+    assert_int_equal(first_of(f), ORPHANS_FOUND);
+    assert_true(slice_is(f->orphans.run.id, "c"));
+    assert_int_equal(first_of(f), ORPHANS_DONE);
+}
+
+static void without_a_ledger_there_are_none(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_SCAN, ALWAYS, BENCH_GONE);
+    begin(f);
+    assert_int_equal(first_of(f), ORPHANS_DONE);
+    assert_int_equal(f->bench.calls[BENCH_SCAN], 1);
+}
+
+/* More markers than one page holds. */
+static void markers_are_read_page_by_page(void **state)
+{
+    struct fixture *f = *state;
+    unsigned found = 0;
+
+    for (unsigned i = 0; i < 1003; i++) {
+        char id[8];
+
+        (void)snprintf(id, sizeof(id), "r%04u", i);
+        leave_run(f, id, 1000);
+    }
+    begin(f);
+    while (first_of(f) == ORPHANS_FOUND)
+        found++;
+    assert_int_equal(found, 1003);
+    assert_int_equal(f->bench.calls[BENCH_SCAN], 2);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(only_those_that_nobody_works_on_are_found),
+        TEST(patience_counts_from_whatever_was_last),
+        TEST(markers_that_cannot_be_read_end_the_pass),
+        TEST(a_run_that_cannot_be_read_ends_the_pass),
+        TEST(a_marker_without_a_run_is_passed_over),
+        TEST(without_a_ledger_there_are_none),
+        TEST(markers_are_read_page_by_page),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

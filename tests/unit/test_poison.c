@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A message that cannot be understood: copy, ledger, original, in this order,
+ * whatever the store says on the way. In a virtual world.
+ */
+#include "tests/support/workbench.h"
+
+#include <limits.h>
+
+#include "tests/support/virtual_world.h"
+#include "worker/base/text.h"
+#include "worker/run/poison.h"
+
+#define JOB "delete-channel"
+#define ALWAYS 1, UINT_MAX
+
+struct fixture {
+    struct workbench bench;
+    struct messages taken;
+    struct claim_message message;
+    char id[QUEUE_ID_MAX];
+    struct err err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = test_malloc(sizeof(*f));
+
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    memset(f, 0, sizeof(*f));
+    workbench_init(&f->bench);
+    messages_init(&f->taken);
+    strcpy(f->id, workbench_put(&f->bench, BENCH_QUEUE, "not json"));
+    f->message.queue = BENCH_QUEUE;
+    f->message.sent_ms = workbench_take(&f->bench, BENCH_QUEUE, &f->taken);
+    f->message.id = f->taken.list[0].id;
+    f->message.pop_receipt = f->taken.list[0].pop_receipt;
+    f->message.text = f->taken.list[0].text;
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    messages_done(&f->taken);
+    workbench_done(&f->bench);
+    virtual_world_end();
+    test_free(f);
+    return 0;
+}
+
+static enum tw_err poison(struct fixture *f, const char *job)
+{
+    return poison_message(
+        f->bench.store, job, &f->message, 60, "not JSON", &f->err);
+}
+
+/* The message is where it was, and nothing says that it is poisoned. */
+static void expect_untouched(struct fixture *f)
+{
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 1);
+    assert_string_equal(
+        workbench_state(&f->bench, LEDGER_UNREADABLE, f->id), "none");
+}
+
+static void expect_poisoned(struct fixture *f, const char *job)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    assert_true(workbench_run(&f->bench, job, f->id, &run));
+    assert_int_equal(run.state, LEDGER_POISONED);
+    assert_true(slice_is(run.error, "not JSON"));
+    assert_true(run.poison_id.len > 0);
+    assert_true(run.finished_ticks > 0);
+    ledger_run_done(&run);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 1);
+    assert_int_equal(workbench_markers(&f->bench, job), 0);
+}
+
+static void it_leaves_a_copy_and_the_reason(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    expect_poisoned(f, LEDGER_UNREADABLE);
+}
+
+static void a_ledger_that_cannot_be_read_leaves_the_message(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_GET, ALWAYS, BENCH_FAIL);
+    assert_int_equal(poison(f, JOB), TW_BUSY);
+    assert_string_equal(f->err.text, "the store is down");
+    f->bench.fate_count = 0;
+    expect_untouched(f);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 0);
+}
+
+static void without_a_copy_nothing_is_said(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_BUSY);
+    expect_untouched(f);
+}
+
+static void a_ledger_that_is_missing_is_made(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_GONE);
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    expect_poisoned(f, LEDGER_UNREADABLE);
+}
+
+static void a_ledger_that_cannot_be_made_leaves_the_message(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_GONE);
+    workbench_meets(&f->bench, BENCH_CREATE, 2, UINT_MAX, BENCH_REFUSE);
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_REFUSED);
+    expect_untouched(f);
+}
+
+static void a_reason_that_is_stored_without_an_answer_is_read_back(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    expect_poisoned(f, LEDGER_UNREADABLE);
+}
+
+static void a_reason_that_was_lost_comes_with_the_next_delivery(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_NOT_FOUND);
+    expect_untouched(f);
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
+}
+
+static void somebody_else_s_insert_is_as_good(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_GONE);
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_string_equal(
+        workbench_state(&f->bench, LEDGER_UNREADABLE, f->id), "poisoned");
+}
+
+static void a_run_that_has_the_id_keeps_it(void **state)
+{
+    struct fixture *f = *state;
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of(f->id);
+    run.args = slice_of("{\"channel\":\"Football\"}");
+    run.queue = slice_of(BENCH_QUEUE);
+    assert_int_equal(
+        ledger_insert(f->bench.wrapped.inner, &attempt, &run), TW_OK);
+    ledger_run_done(&run);
+    assert_int_equal(poison(f, JOB), TW_OK);
+    assert_string_equal(workbench_state(&f->bench, JOB, f->id), "queued");
+    expect_poisoned(f, LEDGER_UNREADABLE);
+}
+
+static void what_cannot_be_read_under_the_id_is_left_alone(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_INVALID);
+    assert_int_equal(poison(f, JOB), TW_OK);
+    assert_string_equal(workbench_state(&f->bench, JOB, f->id), "none");
+    expect_poisoned(f, LEDGER_UNREADABLE);
+}
+
+static void the_reason_stands_under_its_job_where_that_is_known(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(poison(f, JOB), TW_OK);
+    expect_poisoned(f, JOB);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(it_leaves_a_copy_and_the_reason),
+        TEST(a_ledger_that_cannot_be_read_leaves_the_message),
+        TEST(without_a_copy_nothing_is_said),
+        TEST(a_ledger_that_is_missing_is_made),
+        TEST(a_ledger_that_cannot_be_made_leaves_the_message),
+        TEST(a_reason_that_is_stored_without_an_answer_is_read_back),
+        TEST(a_reason_that_was_lost_comes_with_the_next_delivery),
+        TEST(somebody_else_s_insert_is_as_good),
+        TEST(a_run_that_has_the_id_keeps_it),
+        TEST(what_cannot_be_read_under_the_id_is_left_alone),
+        TEST(the_reason_stands_under_its_job_where_that_is_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
