@@ -76,13 +76,19 @@ deps:   ## installs what building needs, where it is missing
 # Installs first, and asks pkg-config only then.
 test:   ## unit, conformance and end-to-end tests; installs what they need
 	@CC='$(CC)' tests/deps build test
-	@$(MAKE) --no-print-directory all unit-build
-	@tests/with-azurite $(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory all unit-build azsim-build
+	@AZSIM=$(OUT)/azsim tests/with-azurite $(MAKE) --no-print-directory unit
+	@AZSIM=$(OUT)/azsim tests/azsim/run
 	@TABLEWARD=$(PROGRAM) tests/with-azurite tests/readme
 	@tests/cli.sh $(PROGRAM)
 	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
 
 check: test   ## the same as test
+
+azsim:   ## the official SDKs against our stand-in for Azure's services
+	@CC='$(CC)' tests/deps build test
+	@$(MAKE) --no-print-directory azsim-build
+	@AZSIM=$(OUT)/azsim tests/azsim/run
 
 e2e: $(PROGRAM)   ## end-to-end tests alone (E2E="words": those suites)
 	@tests/deps test
@@ -147,6 +153,19 @@ $(OUT)/tests/%: $(OBJ)/tests/unit/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(LIBRARY) $(LIBS) \
 	    -lcmocka
+
+# Azure's services for tests, and the proxy that damages connections to them.
+AZSIM_PROXY_OBJECTS := $(OBJ)/tests/azsim/proxy.o $(OBJ)/tests/azsim/frame.o
+AZSIM_OBJECTS := $(filter-out $(AZSIM_PROXY_OBJECTS),$(patsubst \
+    %.c,$(OBJ)/%.o,$(sort $(wildcard tests/azsim/*.c))))
+BENT_WORLD := $(OBJ)/tests/support/bent_world.o
+
+$(OUT)/azsim: $(AZSIM_OBJECTS) $(BENT_WORLD) $(LIBRARY)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lmicrohttpd
+
+.PHONY: azsim azsim-build
+azsim-build: $(OUT)/azsim
 
 $(OUT)/measure: $(OBJ)/tests/bench/measure.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $<

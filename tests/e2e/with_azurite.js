@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: MIT
 // node with_azurite.js COMMAND [ARGUMENT ...]: runs the command while an
-// Azurite of its own is up; TABLEWARD_AZURITE is its connection string.
+// Azurite of its own is up; TABLEWARD_AZURITE is its connection string. Where
+// AZSIM names that program, one of it is up too: TABLEWARD_AZSIM.
 'use strict';
 
 const {spawnSync} = require('child_process');
+const {Azsim} = require('./lib/azsim');
 const {Azurite, connection_string} = require('./lib/azurite');
+
+const string_of = (service) => connection_string(service.account(),
+    service.key, service.table_port, service.queue_port);
 
 async function main() {
   const azurite = await Azurite.start(process.env.E2E_MODULES);
+  const azsim = process.env.AZSIM && await Azsim.start(process.env.AZSIM);
   const {status} = spawnSync(process.argv[2], process.argv.slice(3), {
     stdio: 'inherit',
     env: {
       ...process.env,
-      TABLEWARD_AZURITE: connection_string(azurite.account(), azurite.key,
-          azurite.table_port, azurite.queue_port),
+      TABLEWARD_AZURITE: string_of(azurite),
+      ...(azsim ? {TABLEWARD_AZSIM: string_of(azsim)} : {}),
     },
   });
   await azurite.stop();
+  if (azsim) await azsim.stop();
   process.exit(status === null ? 1 : status);
 }
 

@@ -2,8 +2,9 @@
 /*
  * What store.h promises, as cases that every store passes: the embedded one
  * always; the azure one where TABLEWARD_AZURITE holds the connection string of
- * an Azurite. Where Azurite itself departs from the service, the case or its
- * line says so and is left out there.
+ * an Azurite, and TABLEWARD_AZSIM that of an azsim (tests/azsim). Where Azurite
+ * itself departs from the service, the case or its line says so and is left
+ * out there.
  */
 #include "tests/support/fixture.h"
 
@@ -17,9 +18,9 @@
 #include "worker/store/azure/azure.h"
 #include "worker/store/embedded/embedded.h"
 
-static bool is_azure(const struct fixture *f)
+static bool is_azurite(const struct fixture *f)
 {
-    return strcmp(f->store->traits.kind, "azure") == 0;
+    return strcmp(f->store->name, "azurite") == 0;
 }
 
 static struct slice repeated(struct fixture *f, char c, size_t count)
@@ -176,7 +177,7 @@ static void every_type_comes_back_as_it_went(struct fixture *f)
         struct operation insert;
         char row_key[16];
 
-        if (is_azure(f) && VALUES[i].azurite) {
+        if (is_azurite(f) && VALUES[i].azurite) {
             print_message("left out on Azurite, which %s\n", VALUES[i].azurite);
             continue;
         }
@@ -199,7 +200,7 @@ static void values_survive_a_rewrite_from_a_scan(struct fixture *f)
     for (size_t i = 0; i < VALUE_COUNT; i++) {
         struct slice json = slice_of(VALUES[i].json);
 
-        if (is_azure(f) && VALUES[i].azurite)
+        if (is_azurite(f) && VALUES[i].azurite)
             continue;
         for (size_t at = 0; at < json.len; at++)
             if (json.at[at] == 'V' && json.at[at - 1] == '"')
@@ -574,7 +575,7 @@ static void filters_match_by_type(struct fixture *f)
         struct scan_request request = {.filter = slice_of(FILTERS[i].filter)};
         const char *keys;
 
-        if (is_azure(f) && FILTERS[i].azurite) {
+        if (is_azurite(f) && FILTERS[i].azurite) {
             print_message("%s: left out on Azurite, which %s\n",
                 FILTERS[i].filter, FILTERS[i].azurite);
             continue;
@@ -1481,9 +1482,28 @@ static int run_on(const char *kind, struct store *store)
     return failed;
 }
 
+/* The azure store, with the connection string in that variable. */
+static int run_on_service(const char *name, const char *variable)
+{
+    const char *string = getenv(variable);
+    struct store *store;
+    struct err err;
+
+    if (!string || !*string) {
+        print_message("[  SKIPPED ] azure store on %s: %s holds no connection"
+                      " string\n",
+            name, variable);
+        return 0;
+    }
+    if (azure_open(name, slice_of(string), false, &store, &err) != TW_OK) {
+        print_error("%s: %s\n", variable, err.text);
+        return 1;
+    }
+    return run_on(name, store);
+}
+
 int main(void)
 {
-    const char *azurite = getenv("TABLEWARD_AZURITE");
     struct store *store;
     struct err err;
     int failed;
@@ -1498,15 +1518,6 @@ int main(void)
         return 1;
     }
     failed += run_on("memory", store);
-    if (!azurite || !*azurite) {
-        print_message("[  SKIPPED ] azure store: TABLEWARD_AZURITE holds no"
-                      " connection string\n");
-        return failed;
-    }
-    if (azure_open("azurite", slice_of(azurite), false, &store, &err) !=
-        TW_OK) {
-        print_error("TABLEWARD_AZURITE: %s\n", err.text);
-        return 1;
-    }
-    return failed + run_on("azure", store);
+    failed += run_on_service("azurite", "TABLEWARD_AZURITE");
+    return failed + run_on_service("azsim", "TABLEWARD_AZSIM");
 }

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* From requests to operations of the store, and its outcomes to refusals. */
+#include "tests/azsim/changes.h"
+
+#include <string.h>
+
+#include "worker/base/json.h"
+#include "worker/store/entity.h"
+
+/* ---- reading ---- */
+
+static bool has_member(struct slice body, const char *name)
+{
+    struct json_member *members;
+    struct arena arena;
+    size_t count, end;
+    bool found = false;
+
+    arena_init(&arena);
+    if (json_flat_object(body, &arena, &members, &count, &end, NULL) == TW_OK)
+        for (size_t i = 0; i < count; i++)
+            found |= slice_is(members[i].name, name) &&
+                     members[i].type == JSON_STRING;
+    arena_done(&arena);
+    return found;
+}
+
+static enum failure check_values(const struct entity *entity)
+{
+    for (size_t i = 0; i < entity->property_count; i++) {
+        const struct property *property = &entity->properties[i];
+
+        if (entity_check_name(property->name, NULL) != TW_OK)
+            return FAIL_PROPERTY_NAME;
+    }
+    if (entity->property_count > ENTITY_MAX_PROPERTIES)
+        return FAIL_TOO_MANY_PROPERTIES;
+    return FAIL_NONE;
+}
+
+/* entity_check says no more than "too large": one value, or all together? */
+static enum failure why_too_large(const struct entity *entity)
+{
+    struct entity one = *entity;
+
+    one.property_count = 1;
+    for (size_t i = 0; i < entity->property_count; i++) {
+        one.properties = &entity->properties[i];
+        if (entity_check(&one, NULL) == TW_TOO_LARGE)
+            return FAIL_VALUE_TOO_LARGE;
+    }
+    return FAIL_ENTITY_TOO_LARGE;
+}
+
+static enum failure check_entity(const struct entity *entity)
+{
+    enum failure failure = check_values(entity);
+
+    if (failure == FAIL_NONE &&
+        (entity_check_key("PartitionKey", entity->partition_key, NULL) !=
+                TW_OK ||
+            entity_check_key("RowKey", entity->row_key, NULL) != TW_OK))
+        failure = FAIL_KEY;
+    if (failure == FAIL_NONE && entity_check(entity, NULL) == TW_TOO_LARGE)
+        failure = why_too_large(entity);
+    if (failure == FAIL_NONE && entity_check(entity, NULL) != TW_OK)
+        failure = FAIL_INPUT;
+    return failure;
+}
+
+enum failure changes_read(struct change_request *request, struct arena *arena)
+{
+    struct entity named = request->entity;
+
+    if (strcmp(request->method, "DELETE") == 0)
+        return FAIL_NONE;
+    if (entity_parse(
+            request->body, false, arena, &request->entity, NULL, NULL) != TW_OK)
+        return FAIL_INPUT;
+    if (request->keys_in_url) {
+        request->entity.partition_key = named.partition_key;
+        request->entity.row_key = named.row_key;
+    } else if (!has_member(request->body, "PartitionKey") ||
+               !has_member(request->body, "RowKey")) {
+        return FAIL_KEYS_MISSING;
+    }
+    return check_entity(&request->entity);
+}
+
+/* ---- carrying out ---- */
+
+struct applying {
+    struct store *store;
+    const char *table;
+    struct arena *arena;
+    struct operation *operations;
+};
+
+/* What is stored, for * and for upserts; NULL: nothing. */
+static const char *stored_etag(
+    const struct applying *applying, const struct entity *entity)
+{
+    struct attempt attempt = {.fence = NULL};
+    const char *etag = NULL;
+    struct page page;
+
+    page_init(&page);
+    if (store_get(applying->store, &attempt, applying->table,
+            entity->partition_key, entity->row_key, &page) == TW_OK)
+        etag = arena_copy(applying->arena, page.entities[0].etag).at;
+    page_done(&page);
+    return etag;
+}
+
+static enum operation_type type_of(const char *method)
+{
+    if (strcmp(method, "POST") == 0)
+        return OPERATION_INSERT;
+    if (strcmp(method, "PUT") == 0)
+        return OPERATION_REPLACE;
+    return strcmp(method, "DELETE") == 0 ? OPERATION_DELETE : OPERATION_MERGE;
+}
+
+static enum failure make_operation(const struct applying *applying,
+    const struct change_request *request, struct operation *ret)
+{
+    bool insert = strcmp(request->method, "POST") == 0;
+    char *etag = arena_alloc(applying->arena, ENTITY_ETAG_BYTES);
+
+    ret->type = type_of(request->method);
+    ret->entity = request->entity;
+    ret->entity.etag = (struct slice){NULL, 0};
+    if (insert)
+        return FAIL_NONE;
+    if (request->if_match.at != NULL && !slice_is(request->if_match, "*")) {
+        ret->entity.etag =
+            slice_of(entity_json_stored_etag(request->if_match, etag));
+        return FAIL_NONE;
+    }
+    ret->entity.etag = slice_of(stored_etag(applying, &request->entity));
+    if (ret->entity.etag.at != NULL)
+        return FAIL_NONE;
+    if (request->if_match.at != NULL || ret->type == OPERATION_DELETE)
+        return FAIL_RESOURCE_MISSING;
+    ret->type = OPERATION_INSERT; /* an upsert of what is not there */
+    return FAIL_NONE;
+}
+
+static enum failure failure_of(enum tw_err outcome, enum operation_type type)
+{
+    switch (outcome) {
+    case TW_OK:
+        return FAIL_NONE;
+    case TW_CONFLICT:
+        return type == OPERATION_INSERT ? FAIL_ENTITY_EXISTS
+                                        : FAIL_UPDATE_CONDITION;
+    case TW_NOT_FOUND:
+        return FAIL_RESOURCE_MISSING;
+    case TW_TOO_LARGE:
+        return FAIL_ENTITY_TOO_LARGE;
+    case TW_INVALID:
+        return FAIL_INPUT;
+    default:
+        return FAIL_INTERNAL;
+    }
+}
+
+static void write_etags(const struct batch *batch,
+    const struct batch_result *result, char (*ret)[ENTITY_ETAG_BYTES])
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        ret[i][0] = '\0';
+        if (batch->operations[i].type != OPERATION_DELETE)
+            (void)entity_json_etag(slice_of(result->etags[i]), ret[i]);
+    }
+}
+
+enum failure changes_apply(struct store *store, const char *table,
+    struct change_request *requests, size_t count, struct arena *arena,
+    char (*ret_etags)[ENTITY_ETAG_BYTES], size_t *ret_failed)
+{
+    struct operation *operations =
+        arena_alloc(arena, count * sizeof(*operations));
+    struct applying applying = {store, table, arena, operations};
+    struct batch batch = {table, operations, count};
+    struct batch_result *result = arena_alloc(arena, sizeof(*result));
+    struct attempt attempt = {.fence = NULL};
+    enum tw_err outcome;
+
+    for (size_t i = 0; i < count; i++) {
+        enum failure failure =
+            make_operation(&applying, &requests[i], &operations[i]);
+
+        *ret_failed = i;
+        if (failure != FAIL_NONE)
+            return failure;
+    }
+    outcome = store_batch(store, &attempt, &batch, result);
+    if (outcome == TW_OK)
+        write_etags(&batch, result, ret_etags);
+    *ret_failed = result->failed < count ? result->failed : 0;
+    return failure_of(outcome, operations[*ret_failed].type);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* One request to a service and its answer, apart from any HTTP library. */
+#ifndef TW_AZSIM_EXCHANGE_H
+#define TW_AZSIM_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/azsim/failure.h"
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/slice.h"
+
+#define EXCHANGE_MAX_PAIRS 64
+#define EXCHANGE_MAX_BODY_BYTES (8 * 1024 * 1024)
+#define EXCHANGE_MAX_ANSWER_BYTES (64 * 1024 * 1024)
+
+/* A header field or a parameter. */
+struct pair {
+    struct slice name, value;
+};
+
+struct pairs {
+    struct pair list[EXCHANGE_MAX_PAIRS]; /* more are dropped */
+    size_t count;
+};
+
+enum service { SERVICE_TABLE, SERVICE_QUEUE };
+
+struct exchange {
+    struct arena arena; /* all slices live here */
+
+    enum service service;
+    unsigned worker;        /* which pair of ports it came to, from 0       */
+    int64_t arrived_us;     /* CLOCK_MONOTONIC, at its first bytes          */
+    const char *method;     /* as sent                                      */
+    struct slice path;      /* as sent: percent-encoded, account first      */
+    struct slice query;     /* as sent, without '?'                         */
+    struct pairs headers;   /* as sent                                      */
+    struct pairs arguments; /* of the query, decoded                        */
+    struct buf body;
+    struct slice account; /* the path's first part, decoded */
+    struct slice rest;    /* of the path, still encoded; begins with / or is
+                             empty */
+
+    int status; /* of the answer */
+    struct pairs fields;
+    struct buf answer;
+    enum failure failure;
+    int64_t effected_us; /* when it was carried out; 0: it was not         */
+    bool changed;        /* it did change what is stored                   */
+    struct slice target; /* table or queue it was about, or empty          */
+    unsigned operations, deletes; /* on entities */
+};
+
+/* exchange_init: uri as in the request line. */
+void exchange_init(
+    struct exchange *exchange, enum service service, struct slice uri);
+void exchange_done(struct exchange *exchange);
+
+/* exchange_header: a request's header in any case; .at NULL: none. */
+struct slice exchange_header(const struct exchange *exchange, const char *name);
+
+/* exchange_argument: a parameter of the query; .at NULL: none. */
+struct slice exchange_argument(
+    const struct exchange *exchange, const char *name);
+
+/* exchange_integer: the same as a number; otherwise where there is none.
+ * False: it is no number or out of range. */
+bool exchange_integer(const struct exchange *exchange, const char *name,
+    int64_t otherwise, int64_t min, int64_t max, int64_t *ret);
+
+/* exchange_field: set a header of the answer. */
+void exchange_field(struct exchange *exchange, const char *name,
+    const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* exchange_id: the request's x-ms-request-id. */
+struct slice exchange_id(const struct exchange *exchange);
+
+/* exchange_fail: answer with this refusal, in the service's own form. */
+void exchange_fail(struct exchange *exchange, enum failure failure);
+
+/* exchange_add_error: add the JSON of a refusal; index -1: no "N:". */
+void exchange_add_error(const struct exchange *exchange, enum failure failure,
+    int index, struct buf *to);
+
+#endif

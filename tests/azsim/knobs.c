@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* Settings under one lock, and threads that wait for them. */
+#include "tests/azsim/knobs.h"
+
+#include <time.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
+
+struct gates {
+    struct world_mutex lock; /* guards all below */
+    struct world_cond opened;
+    struct knobs knobs;
+    uint64_t state; /* of the generator */
+    bool held[KNOBS_MAX_WORKERS];
+    unsigned waiting[KNOBS_MAX_WORKERS];
+};
+
+struct gates *gates_new(void)
+{
+    struct gates *gates = mem_alloc(sizeof(*gates));
+
+    world_mutex_init(&gates->lock);
+    world_cond_init(&gates->opened);
+    return gates;
+}
+
+void gates_free(struct gates *gates)
+{
+    world_cond_done(&gates->opened);
+    world_mutex_done(&gates->lock);
+    mem_free(gates);
+}
+
+struct knobs gates_knobs(struct gates *gates)
+{
+    struct knobs knobs;
+
+    world_lock(&gates->lock);
+    knobs = gates->knobs;
+    world_unlock(&gates->lock);
+    return knobs;
+}
+
+void gates_turn(struct gates *gates, const struct knobs *knobs)
+{
+    world_lock(&gates->lock);
+    if (knobs->seed != gates->knobs.seed)
+        gates->state = (uint64_t)knobs->seed;
+    gates->knobs = *knobs;
+    world_unlock(&gates->lock);
+}
+
+/* ---- drawing ---- */
+
+/* splitmix64; with the lock held. */
+static uint64_t draw(struct gates *gates)
+{
+    uint64_t z = gates->state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+int64_t gates_below(struct gates *gates, int64_t limit)
+{
+    uint64_t drawn;
+
+    world_lock(&gates->lock);
+    drawn = draw(gates);
+    world_unlock(&gates->lock);
+    return (int64_t)(drawn % (uint64_t)limit);
+}
+
+bool gates_draw(struct gates *gates, int64_t share)
+{
+    return share > 0 && gates_below(gates, 1000) < share;
+}
+
+/* ---- waiting ---- */
+
+static void nap_ms(int64_t ms)
+{
+    struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+
+    if (ms > 0)
+        (void)nanosleep(&pause, NULL);
+}
+
+void gates_hold(struct gates *gates, unsigned worker, bool held)
+{
+    world_lock(&gates->lock);
+    gates->held[worker] = held;
+    world_wake_all(&gates->opened);
+    world_unlock(&gates->lock);
+}
+
+unsigned gates_waiting(struct gates *gates, unsigned worker)
+{
+    unsigned waiting;
+
+    world_lock(&gates->lock);
+    waiting = gates->waiting[worker];
+    world_unlock(&gates->lock);
+    return waiting;
+}
+
+void gates_pass(struct gates *gates, unsigned worker)
+{
+    struct knobs knobs = gates_knobs(gates);
+    int64_t more = knobs.latency_more_ms > 0
+                       ? gates_below(gates, knobs.latency_more_ms + 1)
+                       : 0;
+
+    nap_ms(knobs.latency_ms + more);
+    world_lock(&gates->lock);
+    gates->waiting[worker]++;
+    while (gates->held[worker])
+        (void)world_wait(&gates->opened, &gates->lock, WORLD_NEVER);
+    gates->waiting[worker]--;
+    world_unlock(&gates->lock);
+}
+
+void gates_after(struct gates *gates)
+{
+    nap_ms(gates_knobs(gates).answer_ms);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* A bucket a name, which fills with time up to one second's worth. */
+#include "tests/azsim/limits.h"
+
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
+
+#define CHAINS 1024
+
+struct bucket {
+    struct bucket *next;
+    struct slice name;
+    int64_t filled_ms;
+    int64_t milli; /* thousandths of an entity; below 0: in debt */
+};
+
+struct limits {
+    struct world_mutex lock;
+    struct bucket *chains[CHAINS];
+};
+
+struct limits *limits_new(void)
+{
+    struct limits *limits = mem_alloc(sizeof(*limits));
+
+    world_mutex_init(&limits->lock);
+    return limits;
+}
+
+void limits_free(struct limits *limits)
+{
+    for (unsigned i = 0; i < CHAINS; i++)
+        while (limits->chains[i] != NULL) {
+            struct bucket *bucket = limits->chains[i];
+
+            limits->chains[i] = bucket->next;
+            mem_free((void *)(uintptr_t)bucket->name.at);
+            mem_free(bucket);
+        }
+    world_mutex_done(&limits->lock);
+    mem_free(limits);
+}
+
+static struct bucket **chain_of(struct limits *limits, struct slice name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (size_t i = 0; i < name.len; i++)
+        hash = (hash ^ (unsigned char)name.at[i]) * 16777619u;
+    return &limits->chains[hash % CHAINS];
+}
+
+/* With the lock held. */
+static struct bucket *bucket_of(
+    struct limits *limits, struct slice name, int64_t per_s)
+{
+    struct bucket **chain = chain_of(limits, name);
+    struct bucket *bucket = *chain;
+
+    while (bucket != NULL && !slice_equal(bucket->name, name))
+        bucket = bucket->next;
+    if (bucket == NULL) {
+        bucket = mem_alloc(sizeof(*bucket));
+        bucket->name = (struct slice){mem_text(name.at, name.len), name.len};
+        bucket->milli = per_s * 1000;
+        bucket->filled_ms = world_boot_ms();
+        bucket->next = *chain;
+        *chain = bucket;
+    }
+    return bucket;
+}
+
+bool limits_take(
+    struct limits *limits, struct slice name, int64_t entities, int64_t per_s)
+{
+    struct bucket *bucket;
+    int64_t now_ms = world_boot_ms();
+    bool served;
+
+    if (per_s == 0)
+        return true;
+    world_lock(&limits->lock);
+    bucket = bucket_of(limits, name, per_s);
+    bucket->milli += (now_ms - bucket->filled_ms) * per_s;
+    if (bucket->milli > per_s * 1000)
+        bucket->milli = per_s * 1000;
+    bucket->filled_ms = now_ms;
+    served = bucket->milli > 0;
+    if (served)
+        bucket->milli -= entities * 1000;
+    world_unlock(&limits->lock);
+    return served;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does a request come from who knows the account's key? Written from the
+ * service's side and from its documentation, apart from the product's signer.
+ *
+ * Source: Azure Storage REST, "Authorize with Shared Key".
+ */
+#ifndef TW_AZSIM_SIGNATURE_H
+#define TW_AZSIM_SIGNATURE_H
+
+#include <stdbool.h>
+
+struct crypto_hmac_key;
+struct exchange;
+
+/* A date that is further off than this is refused. */
+#define SIGNATURE_SKEW_S 900
+
+/* signature_good: SharedKey or SharedKeyLite over the request as it was sent,
+ * by the account in its path, dated within SIGNATURE_SKEW_S of
+ * world_wall_ticks(). */
+bool signature_good(
+    const struct exchange *exchange, const struct crypto_hmac_key *key);
+
+#endif

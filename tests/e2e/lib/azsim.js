@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// One azsim (tests/azsim) for a run: Azure's services over embedded stores in
+// memory, with limits, latency and a log of requests.
+'use strict';
+
+const {spawn} = require('child_process');
+const crypto = require('crypto');
+const http = require('http');
+const {within} = require('./wait');
+
+class Azsim {
+  // start: a running one with so many pairs of ports; stop() ends it.
+  static async start(program, {workers = 1, clock} = {}) {
+    const azsim = new Azsim();
+    azsim.key = crypto.randomBytes(64).toString('base64');
+    azsim.accounts_given = 0;
+    azsim.child = spawn(program, ['--key', azsim.key, '--workers', workers,
+      ...(clock ? ['--clock', clock] : [])],
+    {stdio: ['pipe', 'pipe', 'inherit']});
+    azsim.ports = await within('azsim starts', ports_of(azsim.child), 30000);
+    [{table: azsim.table_port, queue: azsim.queue_port}] = azsim.ports;
+    return azsim;
+  }
+
+  // account: the name of one that nobody has used yet.
+  account() {
+    return `suite${++this.accounts_given}`;
+  }
+
+  // control: change settings (tests/azsim/console.h); returns all of them.
+  async control(settings) {
+    return JSON.parse(await this.#ask(
+        'POST', '/azsim/control', JSON.stringify(settings)));
+  }
+
+  // log: its entries from number `since` on.
+  async log(since = 0) {
+    const text = await this.#ask('GET', `/azsim/log?since=${since}`);
+    return text.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line));
+  }
+
+  // waiting: how many requests of a worker are held at the gate.
+  async waiting(worker) {
+    return Number(await this.#ask('GET', `/azsim/waiting?worker=${worker}`));
+  }
+
+  async stop() {
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
+    const gone = new Promise((resolve) => this.child.once('exit', resolve));
+    this.child.stdin.end();
+    await within('azsim ends', gone, 30000);
+  }
+
+  #ask(method, path, body = '') {
+    return new Promise((resolve, reject) => {
+      const request = http.request({
+        host: '127.0.0.1', port: this.table_port, method, path, agent: false,
+        headers: {'Content-Length': Buffer.byteLength(body)},
+      }, (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (part) => (text += part));
+        response.on('end', () => response.statusCode === 200 ? resolve(text) :
+          reject(new Error(`${path}: ${response.statusCode} ${text}`)));
+        response.on('error', reject);
+      });
+      request.on('error', reject);
+      request.end(body);
+    });
+  }
+}
+
+function ports_of(child) {
+  return new Promise((resolve, reject) => {
+    let said = '';
+    child.stdout.setEncoding('utf8').on('data', (text) => {
+      said += text;
+      if (!said.endsWith('ready\n')) return;
+      resolve([...said.matchAll(/table (\d+), queue (\d+)/g)]
+          .map(([, table, queue]) =>
+            ({table: Number(table), queue: Number(queue)})));
+    });
+    child.once('error', reject);
+    child.once('exit', () => reject(new Error(`azsim ended: ${said}`)));
+  });
+}
+
+module.exports = {Azsim};
