@@ -351,7 +351,7 @@ async function limits_throttle(bench) {
   const insert = (batch) => table.submitTransaction(
       Array.from({length: 100}, (_, n) => ['create',
         {partitionKey: 'p', rowKey: `${batch}-${n}`}]));
-  await bench.azsim.control({seed: 1, partition_limit: 500});
+  await bench.azsim.control({seed: 1, partition_limit: 20});
   const refusals = [];
   for (let batch = 0; batch < 12; batch++)
     await insert(batch).catch((error) => refusals.push(error.statusCode));
