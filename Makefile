@@ -97,6 +97,7 @@ e2e: $(PROGRAM)   ## end-to-end tests alone (E2E="words": those suites)
 prove: $(PROGRAM)   ## long proofs: a crash at every request, many kills
 	@tests/deps build test
 	@TABLEWARD=$(PROGRAM) tests/run-e2e --long $(E2E)
+	$(if $(E2E),,@$(MAKE) --no-print-directory fuzz SECONDS=600)
 
 # SHARE=k: every k-th case, others each time. CASE="nested 17 after-commit":
 # that one, with its log.
@@ -151,8 +152,8 @@ $(OBJ)/worker/cli/command_init.o: config/tableward.yaml
 $(OUT)/tests/%: $(OBJ)/tests/unit/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  $(notdir $(CC)) $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SUPPORT_OBJECTS) $(LIBRARY) $(LIBS) \
-	    -lcmocka
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(MORE_OBJECTS) $(SUPPORT_OBJECTS) \
+	    $(LIBRARY) $(LIBS) -lcmocka
 
 # Azure's services for tests, and the proxy that damages connections to them.
 AZSIM_PROXY_OBJECTS := $(OBJ)/tests/azsim/proxy.o $(OBJ)/tests/azsim/frame.o
@@ -193,6 +194,36 @@ WANTED_TESTS := $(if $(TESTS),$(addprefix $(OUT)/tests/test_,$(TESTS)),\
     $(UNIT_TESTS))
 unit: $(WANTED_TESTS)   ## unit tests alone (TESTS="a b": only those)
 	@tests/run-unit $^
+
+# One function a target (tests/fuzz/fuzz.h): all of them in a unit test, each
+# of them alone with libFuzzer. What they would send goes to a double of
+# http_send().
+FUZZ_TARGETS := $(sort $(patsubst tests/fuzz/target_%.c,%,$(wildcard \
+    tests/fuzz/target_*.c)))
+FUZZ_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/fuzz/*.c)))
+FUZZ_FLAGS := -Wl,--wrap=http_send
+FUZZ_BUILD := CC=clang SANITIZER=fuzzer-no-link,address,undefined
+SECONDS ?= 60
+JOBS ?= 2
+
+$(OUT)/tests/test_fuzz_corpora: MORE_OBJECTS := $(FUZZ_OBJECTS)
+$(OUT)/tests/test_fuzz_corpora: LDFLAGS += $(FUZZ_FLAGS)
+$(OUT)/tests/test_fuzz_corpora: $(FUZZ_OBJECTS)
+
+$(OUT)/fuzz/%: $(FUZZ_OBJECTS) $(LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $(FUZZ_FLAGS) \
+	    -Wl,--defsym=LLVMFuzzerTestOneInput=target_$* -o $@ \
+	    $(FUZZ_OBJECTS) $(LIBRARY) $(LIBS)
+
+fuzz:   ## libFuzzer, SECONDS=60 of CPU each, JOBS=2 (TARGETS="a b": only those)
+	@tests/deps build fuzz
+	@$(MAKE) --no-print-directory $(FUZZ_BUILD) fuzz-run
+
+.PHONY: fuzz fuzz-run
+fuzz-run: $(addprefix $(OUT)/fuzz/,$(or $(TARGETS),$(FUZZ_TARGETS)))
+	@tests/fuzz/run $(SECONDS) $(JOBS) $^
 
 # The unit as it is in the tree names /usr/local and /etc; an installed one
 # names PREFIX and SYSCONFDIR. A configuration that is there already stays.

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* Connection strings and shared access signatures. */
+#include <stdlib.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "worker/base/buf.h"
+#include "worker/base/crypto.h"
+#include "worker/base/text.h"
+#include "worker/store/azure/account.h"
+
+/* What goes into a request's head or a URL: nothing that ends either. */
+static void check_sound(const char *text)
+{
+    for (; text != NULL && *text != '\0'; text++)
+        FUZZ_CHECK(*text != '\r' && *text != '\n' && *text != ' ');
+}
+
+static void check_endpoint(const struct endpoint *endpoint, bool needed)
+{
+    FUZZ_CHECK(endpoint->origin != NULL || !needed);
+    if (endpoint->origin == NULL)
+        return;
+    FUZZ_CHECK(endpoint->path != NULL && endpoint->peer != NULL);
+    check_sound(endpoint->origin);
+    check_sound(endpoint->path);
+    FUZZ_CHECK(strpbrk(endpoint->origin, "?#@%") == NULL);
+    FUZZ_CHECK(strpbrk(endpoint->path, "?#") == NULL);
+    FUZZ_CHECK(endpoint->path[0] == '\0' || endpoint->path[0] == '/');
+    if (strncmp(endpoint->origin, "http://", 7) == 0)
+        FUZZ_CHECK(endpoint->loopback);
+    else
+        FUZZ_CHECK(strncmp(endpoint->origin, "https://", 8) == 0);
+}
+
+static void check_account(const struct account *account)
+{
+    FUZZ_CHECK(account->key != NULL || account->sas != NULL);
+    check_endpoint(&account->table, true);
+    check_endpoint(&account->queue, false);
+    check_sound(account->name);
+    check_sound(account->sas);
+    if (account->cosmos)
+        FUZZ_CHECK(account->queue.origin == NULL);
+}
+
+/* Is a stretch of secret of 8 bytes or more in text? */
+static bool shows(const char *text, struct slice secret)
+{
+    for (size_t i = 0; i + 8 <= secret.len; i++)
+        if (memmem(text, strlen(text), secret.at + i, 8))
+            return true;
+    return false;
+}
+
+static void try_string(struct slice text)
+{
+    struct account *account;
+    struct err err = {{0}};
+
+    if (account_parse(text, true, &account, &err) == TW_OK)
+        account_free(account);
+    else
+        fuzz_said(&err);
+    if (account_parse(text, false, &account, &err) == TW_OK) {
+        check_account(account);
+        account_free(account);
+    }
+}
+
+/* ---- strings that are known ---- */
+
+static void add_part(struct fuzz_source *in, struct buf *to, const char *name,
+    struct slice value)
+{
+    static const char *const ends[] = {";", " ; ", ";;", ";\n"};
+
+    for (; *name != '\0'; name++)
+        buf_add_char(to, fuzz_yes(in) && *name >= 'A' && *name <= 'Z'
+                             ? (char)(*name | 0x20)
+                             : *name);
+    buf_add_char(to, '=');
+    buf_add_slice(to, value);
+    buf_add_text(to, ends[fuzz_below(in, 4)]);
+}
+
+static struct slice base64(struct fuzz_source *in, struct slice bytes)
+{
+    struct slice json = fuzz_base64_json(in, bytes);
+
+    return (struct slice){json.at + 1, json.len - 2};
+}
+
+/* A key that was given signs as that key does. */
+static void check_key(const struct account *account, struct slice key)
+{
+    struct crypto_hmac_key *other = crypto_hmac_key_new(key);
+    unsigned char a[CRYPTO_SHA256_BYTES], b[CRYPTO_SHA256_BYTES];
+
+    FUZZ_CHECK(account->key != NULL);
+    crypto_hmac(account->key, slice_of("text"), a);
+    crypto_hmac(other, slice_of("text"), b);
+    FUZZ_CHECK(memcmp(a, b, sizeof(a)) == 0);
+    crypto_hmac_key_free(other);
+}
+
+static void parts_are_read_back(struct fuzz_source *in)
+{
+    struct slice name = fuzz_word(in, 3, 24), key = fuzz_bytes(in, 64);
+    struct slice path = fuzz_word(in, 1, 20);
+    bool own_table = fuzz_yes(in);
+    struct account *account;
+    struct buf text;
+    struct slice origin;
+
+    if (key.len == 0)
+        key = slice_of("k");
+    buf_init(&text, 65536);
+    add_part(in, &text, "AccountName", name);
+    add_part(in, &text, "AccountKey", base64(in, key));
+    add_part(in, &text, "BlobEndpoint", slice_of("ftp://x"));
+    if (own_table)
+        add_part(in, &text, "TableEndpoint",
+            arena_format(in->arena, "http://127.0.0.1:%u/%s/",
+                1 + fuzz_byte(in), path.at));
+    FUZZ_CHECK(account_parse(buf_slice(&text), false, &account, NULL) == TW_OK);
+    check_account(account);
+    if (fuzz_byte(in) % 8 == 0) /* setting a key up takes long */
+        check_key(account, key);
+    FUZZ_SAME(slice_of(account->name), name);
+    if (own_table) {
+        FUZZ_CHECK(account->table.loopback && account->table.path[0] == '/');
+        FUZZ_SAME(slice_of(account->table.path + 1), path);
+    } else {
+        origin = arena_format(
+            in->arena, "https://%s.table.core.windows.net", name.at);
+        FUZZ_SAME(slice_of(account->table.origin), origin);
+    }
+    account_free(account);
+    buf_done(&text);
+}
+
+/* Whatever else is wrong, no sentence shows the key or the signature. */
+static void secrets_are_not_shown(struct fuzz_source *in)
+{
+    struct slice secret = base64(in, slice_of("a secret that nobody guesses"));
+    struct slice broken = fuzz_xml_text(in, 30);
+    struct account *account;
+    struct err err = {{0}};
+    struct buf text;
+
+    buf_init(&text, 65536);
+    if (fuzz_yes(in))
+        buf_add_format(&text, "AccountName=%.*s;AccountKey=%.*s;",
+            fuzz_yes(in) ? 3 : 0, "abc", SLICE_ARG(secret));
+    else
+        buf_add_format(&text, "SharedAccessSignature=sv=1&%s%.*s;",
+            fuzz_yes(in) ? "sig=" : "", SLICE_ARG(secret));
+    buf_add_slice(&text, broken);
+    buf_add_slice(&text, secret);
+    if (account_parse(buf_slice(&text), false, &account, &err) == TW_OK)
+        account_free(account);
+    else
+        FUZZ_CHECK(!shows(err.text, secret));
+    buf_done(&text);
+}
+
+FUZZ_TARGET(account)
+{
+    struct slice text = fuzz_input(at, len);
+    struct arena arena;
+    struct fuzz_source in = {at, len, &arena};
+
+    arena_init(&arena);
+    try_string(text);
+    parts_are_read_back(&in);
+    in = (struct fuzz_source){at, len, &arena};
+    secrets_are_not_shown(&in);
+    arena_done(&arena);
+    return 0;
+}

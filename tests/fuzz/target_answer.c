@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whole answers, head and body, to every request that the azure store makes:
+ * the first byte chooses which, then come the status line, fields, an empty
+ * line and the body, as on the wire. http_send() has a double here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "worker/base/buf.h"
+#include "worker/base/json.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/store/azure/answer.h"
+#include "worker/store/azure/azure.h"
+#include "worker/store/azure/http.h"
+
+enum tw_err __real_http_send(struct http *http,
+    const struct http_request *request, const struct fence *fence,
+    struct http_answer *ret, struct err *err);
+enum tw_err __wrap_http_send(struct http *http,
+    const struct http_request *request, const struct fence *fence,
+    struct http_answer *ret, struct err *err);
+
+/* What the double answers; inactive it hands the request on. */
+static struct {
+    bool active;
+    struct slice wire;
+    char url[4096]; /* of the request that it saw */
+} double_;
+
+/* ---- the double ---- */
+
+static struct slice take_line(struct slice *rest)
+{
+    const char *end = rest->len ? memchr(rest->at, '\n', rest->len) : NULL;
+    struct slice line = {
+        rest->at, end ? (size_t)(end - rest->at) + 1 : rest->len};
+
+    rest->at += line.len;
+    rest->len -= line.len;
+    return line;
+}
+
+static int status_of(struct slice line)
+{
+    int64_t status;
+
+    return line.len >= 12 &&
+                   text_int64((struct slice){line.at + 9, 3}, 100, 999, &status)
+               ? (int)status
+               : 200;
+}
+
+enum tw_err __wrap_http_send(struct http *http,
+    const struct http_request *request, const struct fence *fence,
+    struct http_answer *ret, struct err *err)
+{
+    struct slice rest = double_.wire, line;
+
+    if (!double_.active)
+        return __real_http_send(http, request, fence, ret, err);
+    FUZZ_CHECK(strncmp(request->url, "https://acct.", 13) == 0);
+    snprintf(double_.url, sizeof(double_.url), "%s", request->url);
+    line = take_line(&rest);
+    ret->status = status_of(line);
+    do {
+        line = take_line(&rest);
+        http_answer_line(ret, line);
+    } while (line.len > 0 && line.at[0] != '\r' && line.at[0] != '\n');
+    buf_done(&ret->body);
+    buf_init(&ret->body, request->max_answer_bytes);
+    buf_add_slice(&ret->body, rest);
+    ret->sent_ms = 1;
+    return TW_OK;
+}
+
+/* ---- requests ---- */
+
+static const struct scan_request everything = {.table = "Blogs"};
+
+static void check_attempt(const struct attempt *attempt, enum tw_err code)
+{
+    FUZZ_CHECK(code <= TW_FULL);
+    if (code != TW_OK)
+        fuzz_said(&attempt->err);
+    FUZZ_CHECK(attempt->date_ticks >= 0 && attempt->date_ticks <= TICKS_MAX);
+    FUZZ_CHECK(
+        attempt->retry_after_ms >= -1 && attempt->retry_after_ms <= 3600000);
+    FUZZ_CHECK(strstr(attempt->err.text, "sig=") == NULL);
+}
+
+/* A continuation that came goes into the next request, clean. */
+static void check_page(
+    struct store *store, struct page *page, enum tw_err code, bool tables)
+{
+    struct scan_request request = everything;
+    struct attempt attempt = {0};
+    struct page next;
+
+    if (code != TW_OK) {
+        FUZZ_CHECK(page->count == 0 && !page->next.more);
+        return;
+    }
+    for (size_t i = 0; i < page->count; i++)
+        FUZZ_CHECK(page->entities[i].partition_key.at != NULL);
+    if (!page->next.more)
+        return;
+    page_init(&next);
+    request.from = page->next;
+    double_.wire = slice_of("HTTP/1.1 200 OK\r\n\r\n{\"value\":[]}");
+    double_.url[0] = '\0';
+    code = tables ? store_list_tables(store, &attempt, page->next, &next)
+                  : store_scan(store, &attempt, &request, &next);
+    FUZZ_CHECK(code == TW_OK);
+    FUZZ_CHECK(
+        strstr(double_.url, tables ? "NextTableName=" : "NextPartitionKey=") ||
+        strstr(double_.url, "NextRowKey="));
+    for (const char *c = double_.url; *c != '\0'; c++)
+        FUZZ_CHECK(*c > 0x20 && *c < 0x7f && *c != '#');
+    page_done(&next);
+}
+
+static void ask_page(struct store *store, unsigned which)
+{
+    struct attempt attempt = {0};
+    struct page page;
+    enum tw_err code;
+
+    page_init(&page);
+    if (which == 0)
+        code = store_scan(store, &attempt, &everything, &page);
+    else if (which == 1)
+        code = store_list_tables(
+            store, &attempt, (struct continuation){.more = false}, &page);
+    else
+        code = store_get(
+            store, &attempt, "Blogs", slice_of("p"), slice_of("r"), &page);
+    check_attempt(&attempt, code);
+    if (which == 2)
+        FUZZ_CHECK(page.count == (code == TW_OK));
+    else
+        check_page(store, &page, code, which == 1);
+    page_done(&page);
+}
+
+static void ask_batch(struct store *store, size_t count, struct arena *arena)
+{
+    struct operation operations[3] = {{.type = OPERATION_INSERT},
+        {.type = OPERATION_REPLACE}, {.type = OPERATION_DELETE}};
+    struct batch batch = {"Blogs", operations, count};
+    struct batch_result *result = arena_alloc(arena, sizeof(*result));
+    struct attempt attempt = {0};
+    enum tw_err code;
+
+    for (size_t i = 0; i < count; i++) {
+        entity_init(&operations[i].entity, arena, slice_of("p"),
+            arena_format(arena, "%zu", i));
+        if (i > 0)
+            operations[i].entity.etag = slice_of("W/\"1\"");
+    }
+    code = store_batch(store, &attempt, &batch, result);
+    check_attempt(&attempt, code);
+    if (code != TW_OK)
+        FUZZ_CHECK(result->failed <= count);
+    for (size_t i = 0; i < count && code == TW_OK; i++)
+        FUZZ_CHECK((strlen(result->etags[i]) > 0) == (i < 2));
+}
+
+static void ask_messages(struct store *store, unsigned which)
+{
+    struct attempt attempt = {0};
+    struct messages messages;
+    enum tw_err code;
+
+    messages_init(&messages);
+    if (which == 0)
+        code = store_queue_get(store, &attempt, "work", 2, 30, &messages);
+    else if (which == 1)
+        code = store_queue_peek(store, &attempt, "work", 2, &messages);
+    else
+        code = store_queue_put(
+            store, &attempt, "work", slice_of("text"), 0, &messages);
+    check_attempt(&attempt, code);
+    if (code != TW_OK)
+        FUZZ_CHECK(messages.count == 0);
+    else if (which == 2)
+        FUZZ_CHECK(messages.count == 1);
+    for (size_t i = 0; i < messages.count; i++)
+        FUZZ_CHECK(messages.list[i].id.len > 0 &&
+                   (which == 1 || messages.list[i].pop_receipt.len > 0));
+    messages_done(&messages);
+}
+
+static void ask_for_one(struct store *store, unsigned which)
+{
+    struct attempt attempt = {0};
+    char receipt[QUEUE_RECEIPT_MAX] = "receipt";
+    int64_t count = -1;
+    enum tw_err code;
+
+    if (which == 0) {
+        code = store_queue_renew(
+            store, &attempt, "work", slice_of("id"), receipt, 30);
+        FUZZ_CHECK(strlen(receipt) > 0);
+        if (code != TW_OK)
+            FUZZ_CHECK(strcmp(receipt, "receipt") == 0);
+    } else if (which == 1) {
+        code = store_queue_delete(
+            store, &attempt, "work", slice_of("id"), slice_of("receipt"));
+    } else if (which == 2) {
+        code = store_queue_count(store, &attempt, "work", &count);
+        FUZZ_CHECK((code == TW_OK) == (count >= 0));
+    } else if (which == 3) {
+        code = store_queue_create(store, &attempt, "work");
+    } else {
+        code = store_create_table(store, &attempt, "Blogs");
+    }
+    check_attempt(&attempt, code);
+}
+
+static void ask(struct store *store, unsigned which, struct arena *arena)
+{
+    if (which < 3)
+        ask_page(store, which);
+    else if (which < 6)
+        ask_batch(store, which - 2, arena);
+    else if (which < 9)
+        ask_messages(store, which - 6);
+    else
+        ask_for_one(store, which - 9);
+}
+#define REQUESTS 14
+
+static struct store *the_store(void)
+{
+    static struct store *store;
+    struct err err;
+
+    if (store == NULL &&
+        azure_open("fuzz",
+            slice_of("AccountName=acct;SharedAccessSignature=sv=1&sig=abc"),
+            false, &store, &err) != TW_OK)
+        abort();
+    return store;
+}
+
+/* ---- errors that were made up ---- */
+
+static void add_xml_escaped(struct buf *to, struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (strchr("<>&", text.at[i]) && text.at[i] != '\0')
+            buf_add_format(to, "&#%d;", text.at[i]);
+        else if ((unsigned char)text.at[i] >= 0x20)
+            buf_add_char(to, text.at[i]);
+}
+
+/* The code of an error body comes out, however the body is written. */
+static void error_is_read_back(struct fuzz_source *in)
+{
+    struct slice code = fuzz_word(in, 1, 60), message;
+    bool xml = fuzz_yes(in);
+    struct answer_error error;
+    struct buf body;
+
+    message = xml ? fuzz_xml_text(in, 30) : fuzz_key(in, 30);
+    buf_init(&body, 65536);
+    if (xml) {
+        buf_add_format(
+            &body, "<Error><Code>%.*s</Code><Message>", SLICE_ARG(code));
+        add_xml_escaped(&body, message);
+        buf_add_text(&body, "\nRequestId:1</Message></Error>");
+    } else {
+        buf_add_format(
+            &body, "{\"odata.error\":{\"code\":\"%.*s\",", SLICE_ARG(code));
+        buf_add_text(&body, "\"message\":{\"lang\":\"en\",\"value\":");
+        json_add_string(&body, message);
+        buf_add_text(&body, "}}}");
+    }
+    answer_body_error(buf_slice(&body), &error);
+    FUZZ_SAME(slice_of(error.code), code);
+    FUZZ_CHECK(text_is_utf8(slice_of(error.message)));
+    if (message.len > 0 && !xml)
+        FUZZ_SAME(slice_of(error.message), message);
+    buf_done(&body);
+}
+
+static void outcomes_are_sound(struct fuzz_source *in)
+{
+    struct slice code = fuzz_word(in, 1, 20);
+    int status = (int)fuzz_below(in, 1000);
+    enum tw_err read = answer_outcome(status, code.at, false);
+    enum tw_err write = answer_outcome(status, code.at, true);
+
+    FUZZ_CHECK((read == TW_OK) == (status >= 200 && status < 300));
+    FUZZ_CHECK((write == TW_OK) == (read == TW_OK));
+    FUZZ_CHECK(read != TW_UNKNOWN);
+}
+
+FUZZ_TARGET(answer)
+{
+    struct slice text = fuzz_input(at, len);
+    struct fuzz_source in;
+    struct arena arena;
+    struct answer_error error;
+
+    arena_init(&arena);
+    in = (struct fuzz_source){at, len, &arena};
+    double_.active = true;
+    if (text.len > 0) {
+        double_.wire = (struct slice){text.at + 1, text.len - 1};
+        ask(the_store(), (unsigned char)text.at[0] % REQUESTS, &arena);
+    }
+    double_.active = false;
+    answer_body_error(text, &error);
+    FUZZ_CHECK(text_is_utf8(slice_of(error.message)));
+    error_is_read_back(&in);
+    outcomes_are_sound(&in);
+    arena_done(&arena);
+    return 0;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A whole configuration: YAML, settings, stores, every kind's loader, and what
+ * is made of it: explanations, tables, arguments.
+ */
+#include <stdlib.h>
+
+#include "config/problems.h"
+#include "config/yaml.h"
+#include "jobs/job.h"
+#include "tests/fuzz/fuzz.h"
+#include "worker/base/buf.h"
+#include "worker/base/text.h"
+#include "worker/cli/load.h"
+#include "worker/run/message.h"
+
+#define EXPLAIN_MAX_BYTES (4 * 1024 * 1024)
+
+static void check_problems(const struct problems *problems)
+{
+    FUZZ_CHECK(problems->count <= problems->errors + problems->warnings);
+    for (size_t i = 0; i < problems->count; i++) {
+        struct slice text = slice_of(problems->list[i].text);
+
+        if (text.len == 0 || !text_is_utf8(text))
+            fuzz_fail(__FILE__, __LINE__, "a problem is UTF-8", text);
+        FUZZ_CHECK(problems->list[i].mark.line >= 1);
+        FUZZ_CHECK(problems->list[i].mark.column >= 1);
+    }
+}
+
+/* ---- the tree alone ---- */
+
+static void check_tree(const struct yaml_node *node, unsigned depth)
+{
+    FUZZ_CHECK(depth <= 66 && node->mark.line >= 1 && node->mark.column >= 1);
+    if (node->type == YAML_SCALAR) {
+        FUZZ_CHECK(text_is_utf8(node->text));
+        FUZZ_CHECK(node->text.at[node->text.len] == '\0');
+    }
+    for (size_t i = 0; node->type != YAML_SCALAR && i < node->count; i++) {
+        if (node->type == YAML_MAP) {
+            FUZZ_CHECK(node->keys[i]->type == YAML_SCALAR);
+            check_tree(node->keys[i], depth + 1);
+        }
+        check_tree(node->items[i], depth + 1);
+    }
+}
+
+static void try_tree(struct slice text)
+{
+    struct problems problems;
+    struct yaml_node *tree;
+    struct arena arena;
+
+    arena_init(&arena);
+    problems_init(&problems);
+    tree = yaml_read("t.yaml", text, &arena, &problems);
+    check_problems(&problems);
+    if (tree == NULL)
+        FUZZ_CHECK(problems.errors > 0);
+    else
+        check_tree(tree, 0);
+    problems_done(&problems);
+    arena_done(&arena);
+}
+
+/* Double-quoted, any text comes out as it went in. */
+static void scalar_is_read_back(struct fuzz_source *in)
+{
+    struct slice key = fuzz_word(in, 1, 8), text = fuzz_text(in, 60);
+    const struct yaml_node *node;
+    struct yaml_node *tree;
+    struct problems problems;
+    struct buf yaml;
+
+    buf_init(&yaml, 65536);
+    buf_add_format(&yaml, "%.*s: \"", SLICE_ARG(key));
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+
+        if (c == 0)
+            buf_add_char(&yaml, 'x');
+        else if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
+            buf_add_format(&yaml, "\\x%02x", c);
+        else
+            buf_add_char(&yaml, (char)c);
+        if (c == 0)
+            ((char *)(uintptr_t)text.at)[i] = 'x';
+    }
+    buf_add_text(&yaml, "\"\n");
+    problems_init(&problems);
+    tree = yaml_read("t.yaml", buf_slice(&yaml), in->arena, &problems);
+    /* Some characters YAML only takes escaped; those it refuses. */
+    node = tree != NULL ? yaml_get(tree, key.at) : NULL;
+    if (problems.errors == 0) {
+        FUZZ_CHECK(node != NULL && node->quoted);
+        if (!memmem(text.at, text.len, "\xc2\x85", 2) &&
+            !memmem(text.at, text.len, "\xe2\x80", 2) &&
+            !memchr(text.at, ' ', text.len))
+            FUZZ_SAME(node->text, text);
+    }
+    check_problems(&problems);
+    problems_done(&problems);
+    buf_done(&yaml);
+}
+
+/* ---- the whole loader ---- */
+
+static void count_table(void *context, size_t store, const char *table)
+{
+    size_t *stores = context;
+
+    FUZZ_CHECK(store <= *stores && table != NULL && table[0] != '\0');
+}
+
+static void use_job(struct load *load, const struct job *job)
+{
+    struct slice names[64], values[64];
+    struct run_args args;
+    struct err err = {{0}};
+    struct arena arena;
+    struct buf text;
+
+    buf_init(&text, EXPLAIN_MAX_BYTES);
+    job->kind->explain(job, &text);
+    FUZZ_CHECK(text.len > 0 && text_is_utf8(buf_slice(&text)));
+    buf_done(&text);
+    job->kind->tables(job, count_table, &load->stores.count);
+    arena_init(&arena);
+    for (size_t i = 0; i < job->arg_count && i < 64; i++) {
+        names[i] = job->args[i].name;
+        values[i] = slice_of("2024");
+    }
+    if (job->arg_count <= 64 && message_args(job, names, values, job->arg_count,
+                                    &arena, &args, &err) != TW_OK)
+        fuzz_said(&err);
+    arena_done(&arena);
+}
+
+static void use(struct load *load)
+{
+    const struct setup *setup = &load->setup;
+
+    for (size_t i = 0; i < load->jobs.count; i++) {
+        use_job(load, &load->jobs.list[i]);
+        FUZZ_CHECK(
+            jobs_find(&load->jobs, slice_of(load->jobs.list[i].name)) != NULL);
+        FUZZ_CHECK(strlen(load->jobs.list[i].hash) == 16);
+    }
+    FUZZ_CHECK(setup->store <= load->stores.count);
+    FUZZ_CHECK(setup->visibility_timeout_s >= 2 &&
+               setup->visibility_timeout_s <= 604800);
+    for (size_t i = 0; i < setup->queue_count; i++) {
+        const struct setup_queue *queue = &setup->queues[i];
+
+        FUZZ_CHECK(store_check_queue(slice_of(queue->name), NULL) == TW_OK);
+        FUZZ_CHECK(queue->job == NULL || queue->job->arg_count == 1);
+        FUZZ_CHECK(setup_queue_named(setup, slice_of(queue->name)) != NULL);
+    }
+}
+
+static void try_load(struct slice text)
+{
+    struct fuzz_file file = fuzz_file(text);
+    struct problems problems;
+    struct err err = {{0}};
+    struct load *load = NULL;
+
+    problems_init(&problems);
+    if (load_read(file.path, LOAD_ALL, &load, &problems, &err) == TW_OK) {
+        FUZZ_CHECK(problems.errors == 0);
+        use(load);
+    } else if (problems.errors == 0) {
+        fuzz_said(&err);
+    }
+    check_problems(&problems);
+    load_free(load);
+    problems_done(&problems);
+    fuzz_file_done(&file);
+}
+
+FUZZ_TARGET(config)
+{
+    struct slice text = fuzz_input(at, len);
+    struct arena arena;
+    struct fuzz_source in = {at, len, &arena};
+
+    arena_init(&arena);
+    (void)setenv("FUZZ", "{v}'\"$", 1);
+    try_tree(text);
+    try_load(text);
+    scalar_is_read_back(&in);
+    arena_done(&arena);
+    return 0;
+}

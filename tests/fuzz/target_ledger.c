@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* The ledger's entities, and the checkpoints in them. */
+#include <inttypes.h>
+
+#include "jobs/cascade_checkpoint.h"
+#include "tests/fuzz/fuzz.h"
+#include "worker/base/buf.h"
+#include "worker/base/json.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/cli/import_ledger.h"
+#include "worker/run/ledger.h"
+
+#define JSON_MAX_BYTES (1024 * 1024)
+
+/* ---- entities ---- */
+
+static struct slice json_of(
+    const struct ledger_run *run, struct arena *arena, bool as_status)
+{
+    struct slice copy;
+    struct entity entity;
+    struct buf json;
+
+    buf_init(&json, JSON_MAX_BYTES);
+    ledger_entity(run, arena, &entity);
+    if (as_status)
+        ledger_add_json(run, &json);
+    else
+        entity_write(&entity, &json);
+    FUZZ_CHECK(!json.overflow);
+    copy = arena_copy(arena, buf_slice(&json));
+    buf_done(&json);
+    return copy;
+}
+
+static bool parse(struct slice text, struct arena *arena,
+    struct ledger_run *ret, struct err *err)
+{
+    struct entity entity;
+
+    ledger_run_init(ret);
+    return entity_parse(text, true, arena, &entity, NULL, err) == TW_OK &&
+           ledger_parse(&entity, ret, err) == TW_OK;
+}
+
+/* Stored, read and stored: the same entity. `status --json` is JSON. */
+static void check_run(struct ledger_run *run, struct arena *arena)
+{
+    struct slice first = json_of(run, arena, false);
+    struct ledger_run again, copy;
+    struct err err = {{0}};
+    struct json *json;
+
+    if (!parse(first, arena, &again, &err))
+        fuzz_fail(__FILE__, __LINE__, err.text, first);
+    FUZZ_SAME(json_of(&again, arena, false), first);
+    FUZZ_CHECK(again.state == run->state && again.epoch == run->epoch &&
+               again.lease_until_ticks == run->lease_until_ticks);
+    FUZZ_CHECK(json_parse(json_of(run, arena, true), 1, &json, &err) == TW_OK);
+    json_free(json);
+    ledger_run_init(&copy);
+    ledger_copy(&copy, run);
+    ledger_compact(&copy);
+    FUZZ_SAME(json_of(&copy, arena, false), first);
+    ledger_run_done(&copy);
+    ledger_run_done(&again);
+}
+
+static void try_entity(struct slice text, struct arena *arena)
+{
+    struct ledger_run run;
+    struct err err = {{0}};
+
+    if (parse(text, arena, &run, &err))
+        check_run(&run, arena);
+    else
+        fuzz_said(&err);
+    ledger_run_done(&run);
+}
+
+static struct slice run_text(struct fuzz_source *in, struct ledger_run *run)
+{
+    return ledger_text(run, fuzz_text(in, 30));
+}
+
+static int64_t maybe_ticks(struct fuzz_source *in)
+{
+    return fuzz_yes(in) ? fuzz_ticks(in) : 0;
+}
+
+static void run_is_read_back(struct fuzz_source *in)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = ledger_text(&run, fuzz_word(in, 1, 20));
+    run.id = ledger_text(&run, fuzz_word(in, 1, 20));
+    run.state = (enum ledger_state)fuzz_below(in, LEDGER_CANCELLED + 1);
+    run.kind = run_text(in, &run);
+    run.args = run_text(in, &run);
+    run.queue = run_text(in, &run);
+    run.owner = run_text(in, &run);
+    run.checkpoint = run_text(in, &run);
+    run.error = run_text(in, &run);
+    run.failed_entities = run_text(in, &run);
+    run.traceparent = run_text(in, &run);
+    run.poison_receipt = run_text(in, &run);
+    run.attempt = (int32_t)fuzz_int64(in);
+    run.epoch = (int32_t)fuzz_int64(in);
+    run.read = fuzz_int64(in);
+    run.transactions = fuzz_int64(in);
+    run.requested_ticks = maybe_ticks(in);
+    run.lease_until_ticks = maybe_ticks(in);
+    run.resumes_ticks = maybe_ticks(in);
+    check_run(&run, in->arena);
+    ledger_run_done(&run);
+}
+
+/* ---- checkpoints ---- */
+
+static bool same_key(const struct walk_key *a, const struct walk_key *b)
+{
+    return a->is_set == b->is_set &&
+           (!a->is_set ||
+               (a->partition_key_len == b->partition_key_len &&
+                   a->row_key_len == b->row_key_len &&
+                   memcmp(a->partition_key, b->partition_key,
+                       a->partition_key_len) == 0 &&
+                   memcmp(a->row_key, b->row_key, a->row_key_len) == 0));
+}
+
+static bool same_path(const struct walk_path *a, const struct walk_path *b)
+{
+    if (a->depth != b->depth)
+        return false;
+    for (size_t i = 0; i < a->depth; i++)
+        if (a->levels[i].rule != b->levels[i].rule ||
+            a->levels[i].found != b->levels[i].found ||
+            !same_key(&a->levels[i].done, &b->levels[i].done) ||
+            !same_key(&a->levels[i].inside, &b->levels[i].inside))
+            return false;
+    return true;
+}
+
+static bool good_ticks(int64_t ticks)
+{
+    return ticks >= 0 && ticks <= TICKS_MAX;
+}
+
+/* Written and read: the same, but for a path that does not fit. */
+static void check_checkpoint(
+    const struct cascade_checkpoint *checkpoint, const struct walk_path *path)
+{
+    char *text = cascade_checkpoint_write(checkpoint, path);
+    static struct walk_path other, *const again = &other;
+    struct cascade_checkpoint read;
+
+    FUZZ_CHECK(strlen(text) <= CASCADE_CHECKPOINT_MAX_BYTES);
+    cascade_checkpoint_read(slice_of(text), &read, again);
+    FUZZ_CHECK(read.laid_ticks == checkpoint->laid_ticks &&
+               read.began_ticks == checkpoint->began_ticks &&
+               read.not_before_ticks == checkpoint->not_before_ticks);
+    FUZZ_CHECK(same_path(again, path) || again->depth == 0);
+    if (strstr(text, "\"path\""))
+        FUZZ_CHECK(same_path(again, path));
+    mem_free(text);
+}
+
+static void try_checkpoint(struct slice text)
+{
+    static struct walk_path place, *const path = &place;
+    struct cascade_checkpoint read;
+
+    cascade_checkpoint_read(text, &read, path);
+    FUZZ_CHECK(good_ticks(read.laid_ticks) && good_ticks(read.began_ticks) &&
+               good_ticks(read.not_before_ticks));
+    FUZZ_CHECK(path->depth <= CASCADE_MAX_DEPTH);
+    check_checkpoint(&read, path);
+}
+
+static void make_key(struct fuzz_source *in, struct walk_key *key)
+{
+    struct slice partition_key = fuzz_text(in, 20), row_key = fuzz_text(in, 20);
+    size_t times = fuzz_yes(in) ? 1 : 16; /* long ones do not fit */
+
+    key->is_set = fuzz_yes(in);
+    key->partition_key_len = key->row_key_len = 0;
+    while (key->is_set && times-- > 0) {
+        memcpy(key->partition_key + key->partition_key_len,
+            arena_copy(in->arena, partition_key).at, partition_key.len);
+        key->partition_key_len += partition_key.len;
+        memcpy(key->row_key + key->row_key_len,
+            arena_copy(in->arena, row_key).at, row_key.len);
+        key->row_key_len += row_key.len;
+    }
+}
+
+static void checkpoint_is_read_back(struct fuzz_source *in)
+{
+    static struct walk_path place, *const path = &place;
+    struct cascade_checkpoint checkpoint = {.laid_ticks = maybe_ticks(in),
+        .began_ticks = maybe_ticks(in),
+        .not_before_ticks = maybe_ticks(in)};
+
+    path->depth = (size_t)fuzz_below(in, CASCADE_MAX_DEPTH + 1);
+    for (size_t i = 0; i < path->depth; i++) {
+        path->levels[i].rule = (size_t)fuzz_below(in, 5);
+        path->levels[i].found = fuzz_yes(in);
+        make_key(in, &path->levels[i].done);
+        make_key(in, &path->levels[i].inside);
+    }
+    check_checkpoint(&checkpoint, path);
+}
+
+static void try_import(struct slice text, struct fuzz_source *in)
+{
+    uint64_t line = fuzz_below(in, INT64_MAX);
+
+    (void)import_ledger_line(text);
+    FUZZ_CHECK(import_ledger_line(arena_format(
+                   in->arena, "{\"line\":%" PRIu64 "}", line)) == line);
+}
+
+FUZZ_TARGET(ledger)
+{
+    struct slice text = fuzz_input(at, len);
+    struct arena arena;
+    struct fuzz_source in = {at, len, &arena};
+
+    arena_init(&arena);
+    try_entity(text, &arena);
+    try_checkpoint(text);
+    try_import(text, &in);
+    in = (struct fuzz_source){at, len, &arena};
+    run_is_read_back(&in);
+    in = (struct fuzz_source){at, len, &arena};
+    checkpoint_is_read_back(&in);
+    arena_done(&arena);
+    return 0;
+}

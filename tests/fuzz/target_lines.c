@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lines: those of a file that is imported, and those of an archive, which is
+ * opened again after a crash has torn its last one.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "jobs/engine/archive.h"
+#include "tests/fuzz/fuzz.h"
+#include "worker/base/buf.h"
+#include "worker/cli/entity_line.h"
+#include "worker/cli/lines.h"
+
+#define FILE_MAX_BYTES (1024 * 1024)
+
+/* ---- import ---- */
+
+static void check_entity(const struct entity *entity, struct arena *arena)
+{
+    struct entity again;
+    struct buf line;
+    bool blank;
+
+    buf_init(&line, FILE_MAX_BYTES);
+    entity_write(entity, &line);
+    FUZZ_CHECK(entity_line(buf_slice(&line), false, arena, &again, &blank,
+                   NULL) == TW_OK);
+    FUZZ_CHECK(!blank && fuzz_entities_equal(&again, entity));
+    buf_done(&line);
+}
+
+static void try_line(struct slice line, bool first, struct arena *arena)
+{
+    struct entity entity;
+    struct err err = {{0}};
+    bool blank = false;
+
+    if (entity_line(line, first, arena, &entity, &blank, &err) != TW_OK) {
+        fuzz_said(&err);
+    } else if (!blank) {
+        FUZZ_CHECK(entity.etag.len == 0);
+        FUZZ_CHECK(entity_check(&entity, NULL) == TW_OK);
+        check_entity(&entity, arena);
+    }
+}
+
+/* The line that begins at *at, by looking for its end alone. */
+static struct slice oracle_line(struct slice text, size_t *at)
+{
+    struct slice line = {text.at + *at, 0};
+
+    while (*at < text.len && text.at[*at] != '\n') {
+        line.len++;
+        (*at)++;
+    }
+    *at += *at < text.len;
+    return line;
+}
+
+static void try_file(struct slice text, struct arena *arena)
+{
+    struct fuzz_file file = fuzz_file(text);
+    struct lines *lines;
+    struct slice line;
+    struct err err;
+    bool end = false;
+    size_t at = 0;
+    uint64_t number = 0;
+
+    FUZZ_CHECK(lines_open(file.path, NULL, &lines, &err) == TW_OK);
+    for (;;) {
+        FUZZ_CHECK(lines_next(lines, &line, &end, &err) == TW_OK);
+        FUZZ_CHECK(end == (at == text.len));
+        if (end)
+            break;
+        number++;
+        FUZZ_SAME(line, oracle_line(text, &at));
+        FUZZ_CHECK(lines_number(lines) == number);
+        FUZZ_CHECK(lines_share(lines) >= -1 && lines_share(lines) <= 1000);
+        try_line(line, number == 1, arena);
+    }
+    lines_close(lines);
+    fuzz_file_done(&file);
+}
+
+/* ---- archives ---- */
+
+/* In memory where there is such a place: much is synced. */
+static char folder[64];
+static char archive_file[128];
+
+static void remove_folder(void)
+{
+    char path[128];
+    static const char *const below[] = {"/job/run", "/job", ""};
+
+    (void)unlink(archive_file);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s%s", folder, below[i]);
+        (void)rmdir(path);
+    }
+}
+
+static void make_folder(void)
+{
+    char path[128];
+
+    if (archive_file[0] != '\0')
+        return;
+    snprintf(folder, sizeof(folder), "%s/tableward-fuzz-XXXXXX",
+        access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    FUZZ_CHECK(mkdtemp(folder) != NULL);
+    atexit(remove_folder);
+    snprintf(path, sizeof(path), "%s/job", folder);
+    FUZZ_CHECK(mkdir(path, 0700) == 0);
+    snprintf(path, sizeof(path), "%s/job/run", folder);
+    FUZZ_CHECK(mkdir(path, 0700) == 0);
+    snprintf(
+        archive_file, sizeof(archive_file), "%s/job/run/1-Blogs.jsonl", folder);
+}
+
+static void put_file(struct slice text)
+{
+    int fd = open(archive_file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    FUZZ_CHECK(fd >= 0 && write(fd, text.at, text.len) == (ssize_t)text.len);
+    close(fd);
+}
+
+static void get_file(struct buf *to)
+{
+    int fd = open(archive_file, O_RDONLY);
+    char part[4096];
+    ssize_t got;
+
+    FUZZ_CHECK(fd >= 0);
+    while ((got = read(fd, part, sizeof(part))) > 0)
+        buf_add(to, part, (size_t)got);
+    close(fd);
+}
+
+/* What was there stays up to its last whole line; then come ours. */
+static void archive_goes_on(struct slice before, struct fuzz_source *in)
+{
+    struct entity entities[2] = {fuzz_entity(in), fuzz_entity(in)};
+    struct archive *archive;
+    struct buf expected, found;
+    struct err err = {{0}};
+
+    while (before.len > 0 && before.at[before.len - 1] != '\n')
+        before.len--;
+    buf_init(&expected, FILE_MAX_BYTES);
+    buf_init(&found, FILE_MAX_BYTES);
+    buf_add_slice(&expected, before);
+    FUZZ_CHECK(archive_open(folder, "job", "run", 1, &archive, &err) == TW_OK);
+    for (size_t i = 0; i < 2; i++) {
+        FUZZ_CHECK(archive_add(archive, "Blogs", &entities[i], &err) == TW_OK);
+        entity_write(&entities[i], &expected);
+        buf_add_char(&expected, '\n');
+        check_entity(&entities[i], in->arena);
+    }
+    FUZZ_CHECK(archive_sync(archive, &err) == TW_OK);
+    archive_close(archive);
+    get_file(&found);
+    FUZZ_SAME(buf_slice(&found), buf_slice(&expected));
+    buf_done(&expected);
+    buf_done(&found);
+}
+
+FUZZ_TARGET(lines)
+{
+    struct slice text = fuzz_input(at, len);
+    struct arena arena;
+    struct fuzz_source in = {at, len, &arena};
+
+    arena_init(&arena);
+    try_file(text, &arena);
+    make_folder();
+    put_file(text);
+    archive_goes_on(text, &in);
+    arena_done(&arena);
+    return 0;
+}

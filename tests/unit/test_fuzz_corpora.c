@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every seed of every fuzz target, and every input that once failed, without
+ * libFuzzer: all that holds for any input holds for these.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/fuzz/fuzz.h"
+
+#define TARGETS(each)                                                          \
+    each(account) each(answer) each(batch) each(config) each(entity)           \
+        each(filter) each(json) each(ledger) each(lines) each(message)         \
+            each(queue_xml) each(template) each(text)
+
+#define DECLARE(name) int target_##name(const uint8_t *at, size_t len);
+TARGETS(DECLARE)
+
+static const struct target {
+    const char *name;
+    int (*run)(const uint8_t *at, size_t len);
+} targets[] = {
+#define ENTRY(name) {#name, target_##name},
+    TARGETS(ENTRY)};
+#define TARGET_COUNT (sizeof(targets) / sizeof(targets[0]))
+
+/* The file is said before it is tried: a failure ends the process. */
+static void run_file(const struct target *target, const char *path)
+{
+    static uint8_t bytes[1024 * 1024];
+    FILE *file = fopen(path, "rb");
+    size_t len;
+
+    if (file == NULL)
+        fail_msg("%s cannot be read", path);
+    len = fread(bytes, 1, sizeof(bytes), file);
+    fclose(file);
+    fprintf(stderr, "%s\n", path);
+    target->run(bytes, len);
+}
+
+/* How many files the folder has; of one that is not there, none. */
+static size_t run_folder(const struct target *target, const char *kind)
+{
+    const char *source = getenv("TABLEWARD_SOURCE");
+    struct dirent *entry;
+    char path[4096];
+    size_t count = 0;
+    DIR *folder;
+
+    snprintf(path, sizeof(path), "%s/tests/fuzz/%s/%s", source ? source : ".",
+        kind, target->name);
+    folder = opendir(path);
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        char file[8192];
+
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(file, sizeof(file), "%s/%s", path, entry->d_name);
+        run_file(target, file);
+        count++;
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+static void every_seed_holds(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TARGET_COUNT; i++)
+        if (run_folder(&targets[i], "corpus") == 0)
+            fail_msg("%s has no seeds", targets[i].name);
+}
+
+static void what_once_failed_holds(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TARGET_COUNT; i++)
+        (void)run_folder(&targets[i], "found");
+}
+
+/* Each seed cut off, and with a byte that was changed, at every place. */
+static void damaged_seeds_hold(void **state)
+{
+    static uint8_t bytes[512];
+    const uint8_t seed[] =
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":1.5}";
+
+    (void)state;
+    for (size_t i = 0; i < TARGET_COUNT; i++)
+        for (size_t at = 0; at < sizeof(seed); at++) {
+            memcpy(bytes, seed, sizeof(seed));
+            targets[i].run(bytes, at);
+            bytes[at] ^= 0x80;
+            targets[i].run(bytes, sizeof(seed));
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_seed_holds),
+        cmocka_unit_test(what_once_failed_holds),
+        cmocka_unit_test(damaged_seeds_hold),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
