@@ -273,6 +273,22 @@ static void expect_late_insert(struct cascade_run *c)
     save(c, NULL, false);
 }
 
+/*
+ * A parent that is there, and not ours, while such an insert may still land:
+ * were the run to end now, or to delete it, a tombstone that lands afterwards
+ * would stay for good. So nothing is decided until then. Letting go stores
+ * what expect_late_insert() has saved, before anything is written.
+ */
+static bool wait_for_late_insert(struct cascade_run *c)
+{
+    if (c->not_before_ticks <= service_ticks(c))
+        return true;
+    log_info(run_object(c->run), "waits: a tombstone of an earlier request may "
+                                 "still land beside this parent");
+    c->run->resumes_ticks = c->not_before_ticks;
+    return ends(c, RUN_WAITING);
+}
+
 static struct walk_plan walk_plan(const struct cascade_run *c, bool whole)
 {
     return (struct walk_plan){.cascade = c->cascade,
@@ -447,7 +463,7 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
     c->began_ticks = now_ticks;
     c->read_ms = world_boot_ms();
     holder = holder_of(c, &owner);
-    if (c->run->took_over && (holder == HOLDER_NONE || is_bare(c)))
+    if (c->run->took_over && (holder != HOLDER_US || is_bare(c)))
         expect_late_insert(c);
     c->run->took_over = false;
     if (holder == HOLDER_US) {
@@ -455,6 +471,8 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
             c->laid_ticks = now_ticks;
         return true;
     }
+    if (holder != HOLDER_NONE && !wait_for_late_insert(c))
+        return false;
     if (holder != HOLDER_NONE && c->laid_ticks > 0)
         return gives_way(c);
     if (holder == HOLDER_OTHER && !leave_to_other(c, owner, now_ticks))

@@ -19,6 +19,7 @@
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/store/filter.h"
 #include "worker/store/store.h"
 
 /* How many scans are opened ahead at a level. Each may hold one page. */
@@ -205,14 +206,12 @@ static bool same_place(
     return store_a == store_b && strcasecmp(table_a, table_b) == 0;
 }
 
-/* Is entity, met by match, one of those that match is under? */
-static bool is_above(const struct match *match, const struct entity *entity)
+/* Is entity, met by rule, one of those that match is under? */
+static bool is_above(const struct match *match, const struct rule *rule,
+    const struct entity *entity)
 {
-    size_t store = match->rule->store;
-    const char *table = match->rule->table;
-
     for (const struct match *m = match; m; m = m->above)
-        if (same_place(store, table, m->store, m->table) &&
+        if (same_place(rule->store, rule->table, m->store, m->table) &&
             slice_equal(m->partition_key, entity->partition_key) &&
             slice_equal(m->row_key, entity->row_key))
             return true;
@@ -222,7 +221,7 @@ static bool is_above(const struct match *match, const struct entity *entity)
 bool match_has(const struct match *match, const struct entity *entity)
 {
     return selection_matches(&match->selection, entity) &&
-           !is_above(match, entity);
+           !is_above(match, match->rule, entity);
 }
 
 /*
@@ -258,6 +257,40 @@ static enum tw_err match_new(const struct walk_plan *plan,
     return TW_OK;
 }
 
+/* Is other a rule with children for the table that match looks into? */
+static bool may_claim(const struct match *other, const struct match *match)
+{
+    return other->rule->child_count > 0 &&
+           same_place(other->rule->store, other->rule->table,
+               match->rule->store, match->rule->table);
+}
+
+/* ... that finds this entity too? It has what both read. */
+static bool claims(const struct match *other, const struct match *match,
+    const struct entity *entity)
+{
+    return may_claim(other, match) && match_has(other, entity);
+}
+
+/* Add what match's filter and the templates of its children read. */
+static size_t add_reads(
+    const struct match *match, struct slice *to, size_t count)
+{
+    size_t filter_count = 0;
+    const struct slice *filter =
+        match->selection.filter
+            ? filter_properties(match->selection.filter, &filter_count)
+            : NULL;
+
+    for (size_t i = 0; i < filter_count; i++, count++)
+        if (to)
+            to[count] = filter[i];
+    for (size_t i = 0; i < match->rule->need_count; i++, count++)
+        if (to)
+            to[count] = match->rule->needs[i];
+    return count;
+}
+
 /* ---- visits ---- */
 
 static bool whole(const struct walk *walk)
@@ -265,8 +298,33 @@ static bool whole(const struct walk *walk)
     return walk->plan->whole;
 }
 
-static struct scan *open_scan(
-    struct walk *walk, const struct match *match, const struct walk_key *after)
+/*
+ * What other rules read of the entities that match meets, where they may find
+ * the same ones: their filters, and their children's templates. Into `to`,
+ * unless NULL; how many.
+ */
+static size_t read_by_others(const struct walk *walk, const struct visit *visit,
+    const struct match *match, struct slice *to)
+{
+    size_t count = 0;
+
+    for (unsigned level = 0; level <= visit->level; level++) {
+        const struct visit *at =
+            level < visit->level ? walk->inside[level] : visit;
+
+        for (size_t i = 0; i < at->rule_count; i++) {
+            const struct match *other = at->matches[i];
+
+            if (other != match && may_claim(other, match))
+                count = add_reads(other, to, count);
+        }
+    }
+    return count;
+}
+
+/* visit: whose rule it is; NULL: what is read matters to that rule alone. */
+static struct scan *open_scan(struct walk *walk, const struct visit *visit,
+    const struct match *match, const struct walk_key *after)
 {
     const struct rule *rule = match->rule;
     struct scan_spec spec = {
@@ -274,12 +332,20 @@ static struct scan *open_scan(
         .table = rule->table,
         .run = walk->plan->run,
     };
+    size_t needs = rule->need_count;
+    struct slice *names;
     struct arena arena;
     struct scan *scan;
 
     arena_init(&arena);
-    selection_spec(&match->selection, whole(walk), rule->needs,
-        rule->need_count, &arena, &spec);
+    if (visit)
+        needs += read_by_others(walk, visit, match, NULL);
+    names = arena_alloc(&arena, (needs + 1) * sizeof(*names));
+    if (visit)
+        (void)read_by_others(walk, visit, match, names + rule->need_count);
+    for (size_t i = 0; i < rule->need_count; i++)
+        names[i] = rule->needs[i];
+    selection_spec(&match->selection, whole(walk), names, needs, &arena, &spec);
     if (after && after->is_set) {
         spec.resumed = true;
         spec.after_partition_key = key_partition(after);
@@ -371,7 +437,7 @@ static enum tw_err visit_open(struct walk *walk, struct visit *visit,
 static void visit_look_ahead(struct walk *walk, struct visit *visit)
 {
     for (size_t i = 0; visit->bound && i < visit->rule_count; i++)
-        visit->scans[i] = open_scan(walk, visit->matches[i], NULL);
+        visit->scans[i] = open_scan(walk, visit, visit->matches[i], NULL);
 }
 
 static enum tw_err visit_walk(struct walk *walk, struct visit *visit);
@@ -421,6 +487,78 @@ static enum tw_err open_ahead(
     return TW_OK;
 }
 
+/* ---- entities that several rules with children have found ---- */
+
+/* Is anything of page under an entity, by match? What the walk is under just
+ * now (path) does not count: it waits for this entity, not the reverse. */
+static bool page_finds(const struct match *match, const struct match *path,
+    const struct page *page)
+{
+    for (size_t i = 0; i < page->count; i++)
+        if (match_has(match, &page->entities[i]) &&
+            !is_above(path, match->rule, &page->entities[i]))
+            return true;
+    return false;
+}
+
+/* Where rule cannot look at all it is left to its own visit to say so. */
+static enum tw_err rule_finds(struct walk *walk, const struct rule *rule,
+    const struct entity *entity, struct match *owner, const struct match *path,
+    bool *ret)
+{
+    const struct page *page;
+    struct match *match;
+    struct scan *scan;
+    enum tw_err outcome;
+
+    *ret = true;
+    if (match_new(walk->plan, rule, entity, owner, &match, walk->err) != TW_OK)
+        return TW_OK;
+    if (match->selection.empty_prefix) {
+        match_release(match);
+        return TW_OK;
+    }
+    scan = open_scan(walk, NULL, match, NULL);
+    do {
+        outcome = scan_next(scan, &page, walk->err);
+        *ret = outcome != TW_OK || (page && page_finds(match, path, page));
+    } while (outcome == TW_OK && page && !*ret);
+    scan_close(scan);
+    match_release(match);
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+/*
+ * Is something under entity, by the children of another rule that finds it
+ * too, here or above? Then it stays: without it that rule could not find them
+ * any more.
+ */
+static enum tw_err others_find(struct walk *walk, const struct visits *visits,
+    const struct entity *entity, bool *ret)
+{
+    const struct match *path = visits->match;
+    enum tw_err outcome = TW_OK;
+
+    *ret = false;
+    for (unsigned level = 0; level <= visits->level; level++) {
+        const struct visit *visit = walk->inside[level];
+
+        for (size_t i = 0; i < visit->rule_count; i++) {
+            struct match *other = visit->matches[i];
+
+            if (other == path || !claims(other, path, entity))
+                continue;
+            for (size_t j = 0; j < other->rule->child_count && !*ret; j++) {
+                outcome = rule_finds(
+                    walk, &other->rule->children[j], entity, other, path, ret);
+                if (outcome != TW_OK)
+                    return outcome;
+            }
+        }
+    }
+    return outcome;
+}
+
 static enum tw_err visit_one(
     struct walk *walk, struct visits *visits, size_t index)
 {
@@ -429,6 +567,7 @@ static enum tw_err visit_one(
     struct walk_level *here = &walk->path->levels[visits->level];
     struct walk_level *below = &walk->path->levels[visits->level + 1];
     enum tw_err outcome = TW_OK;
+    bool found;
 
     key_set(&here->inside, entity->partition_key, entity->row_key);
     below->found = visit->resumed && visit->resumed->found;
@@ -439,7 +578,12 @@ static enum tw_err visit_one(
         return outcome;
     /* Resumed within: what was looked for before the path was written may have
      * been bound to an older state of entity. The next look tells. */
-    if (visit->bound && !below->found && !visit->resumed)
+    found = !visit->bound || below->found || visit->resumed;
+    if (!found)
+        outcome = others_find(walk, visits, entity, &found);
+    if (outcome != TW_OK)
+        return outcome;
+    if (!found)
         visits->emptied[visits->emptied_count++] = entity;
     else if (walk->visitor->met)
         walk->visitor->met(walk->visitor->context, visits->match, entity);
@@ -499,15 +643,9 @@ static enum tw_err visit_page(struct walk *walk, struct match *match,
 static bool visit_claims(const struct visit *visit, const struct match *leaf,
     const struct entity *entity)
 {
-    for (size_t i = 0; i < visit->rule_count; i++) {
-        const struct match *match = visit->matches[i];
-
-        if (match->rule->child_count > 0 &&
-            same_place(match->rule->store, match->rule->table,
-                leaf->rule->store, leaf->rule->table) &&
-            match_has(match, entity))
+    for (size_t i = 0; i < visit->rule_count; i++)
+        if (claims(visit->matches[i], leaf, entity))
             return true;
-    }
     return false;
 }
 
@@ -596,7 +734,7 @@ static enum tw_err visit_rule(
         here->done = resumed->done;
     if (!visit->scans[index])
         visit->scans[index] =
-            open_scan(walk, match, resumed ? &resumed->done : NULL);
+            open_scan(walk, visit, match, resumed ? &resumed->done : NULL);
     outcome =
         walk_pages(walk, match, visit->level, resumed, visit->scans[index]);
     if (walk->visitor->pages)

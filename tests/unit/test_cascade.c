@@ -532,6 +532,96 @@ static void archive_holds_every_entity_that_was_deleted(void **state)
     hosted_done(&h);
 }
 
+/* ---- what went wrong once ---- */
+
+static const char CROSSED[] =
+    "crossed:\n"
+    "    kind: cascade-delete\n"
+    "    args: [channel]\n" PARENT "    settle: 0s\n"
+    "    children:\n"
+    "      - table: Blogs\n"
+    "        partition_key: \"{channel}\"\n"
+    "        children:\n"
+    "          - {table: Comments, partition_key: \"{RowKey}\"}\n"
+    "      - table: Blogs\n"
+    "        filter: \"Channel eq '{channel}'\"\n"
+    "        children:\n"
+    "          - {table: Likes, partition_key: \"{Thread}\"}\n";
+
+static void put_threads(struct hosted *h, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char *row_key = mem_format("%04d", i);
+        char *properties =
+            mem_format("\"Channel\":\"News\",\"Thread\":\"t%s\"", row_key);
+
+        hosted_put(h, "Blogs", "News", row_key, properties);
+        mem_free(properties);
+        mem_free(row_key);
+    }
+}
+
+/* The first of two rules with children deleted what it had found nothing
+ * under, and in the last look the second one's children were lost with it. */
+static void child_by_the_second_rule_of_a_blog_is_found(void **state)
+{
+    static const char *const LATE[] = {"Comments", "Likes"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct hosted h;
+
+        hosted_init(&h, CROSSED);
+        hosted_table(&h, "Channels");
+        hosted_table(&h, "Blogs");
+        hosted_table(&h, "Comments");
+        hosted_table(&h, "Likes");
+        hosted_put(&h, "Channels", "News", "", NULL);
+        put_threads(&h, 1100); /* more than a page */
+        hosted_put(&h, LATE[i], i == 0 ? "0000" : "t0000", "late", NULL);
+        hosted_put(&h, LATE[i], "another", "late", NULL);
+        assert_int_equal(hosted_run(&h, "crossed", "News"), RUN_SUCCEEDED);
+        assert_string_equal(hosted_dump(&h, LATE[i]), "another/late ");
+        assert_string_equal(hosted_dump(&h, "Blogs"), "");
+        assert_string_equal(hosted_dump(&h, "Channels"), "");
+        hosted_done(&h);
+    }
+}
+
+/* The leaf rule's scan did not bring what the other rule's filter reads, so
+ * the blog was taken for a leaf and went at once. */
+static void blog_that_another_rule_finds_by_a_filter_is_no_leaf(void **state)
+{
+    static const char MIXED[] =
+        "mixed:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n" PARENT "    settle: 50ms\n"
+        "    children:\n"
+        "      - {table: Blogs, partition_key: \"{channel}\"}\n"
+        "      - table: Blogs\n"
+        "        filter: \"Channel eq '{channel}'\"\n"
+        "        children:\n"
+        "          - {table: Likes, partition_key: \"{Thread}\"}\n";
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, MIXED);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Blogs");
+    hosted_table(&h, "Likes");
+    hosted_put(&h, "Channels", "News", "", NULL);
+    hosted_put(
+        &h, "Blogs", "News", "b", "\"Channel\":\"News\",\"Thread\":\"t\"");
+    hosted_put(&h, "Blogs", "News", "leaf", NULL);
+    assert_int_equal(hosted_attempt(&h, "mixed", "News"), RUN_WAITING);
+    assert_string_equal(hosted_dump(&h, "Blogs"), "News/b ");
+    hosted_put(&h, "Likes", "t", "late", NULL);
+    assert_int_equal(hosted_run(&h, "mixed", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Likes"), "");
+    assert_string_equal(hosted_dump(&h, "Blogs"), "");
+    hosted_done(&h);
+}
+
 static void estimate_counts_and_writes_nothing(void **state)
 {
     struct job_estimate estimate;
@@ -607,6 +697,8 @@ int main(void)
         cmocka_unit_test(stopped_anywhere_and_resumed_it_ends_the_same),
         cmocka_unit_test(checkpoint_that_is_not_ours_starts_over),
         cmocka_unit_test(archive_holds_every_entity_that_was_deleted),
+        cmocka_unit_test(child_by_the_second_rule_of_a_blog_is_found),
+        cmocka_unit_test(blog_that_another_rule_finds_by_a_filter_is_no_leaf),
         cmocka_unit_test(estimate_counts_and_writes_nothing),
         cmocka_unit_test(accept_refuses_arguments_that_make_forbidden_keys),
     };

@@ -1015,6 +1015,32 @@ static void tombstone_of_a_killed_attempt_that_lands_late_is_deleted(
     trial_done(&t);
 }
 
+/* Attempts used to go on with a parent that was made meanwhile. Once it was
+ * gone, the tombstone that came late stood there for good. */
+static void tombstone_that_lands_late_is_deleted_though_the_name_was_used(
+    void **state)
+{
+    struct trial t;
+
+    (void)state;
+    for (int taken = 0; taken < 2; taken++) {
+        trial_init(&t, FLAT);
+        t.first_batch = FAULT_LATE;
+        t.kills = true;
+        assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_OVERTAKEN);
+        hosted_put(&t.h, "Channels", "News", "", "\"New\":true");
+        t.h.took_over = true;
+        assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_WAITING);
+        t.h.took_over = false;
+        if (taken > 0) /* by another run */
+            hosted_remove(&t.h, "Channels", "News", "");
+        faulty_land(&t.faulty, INT64_MAX);
+        assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
+        assert_int_equal(hosted_count(&t.h, "Channels"), 0);
+        trial_done(&t);
+    }
+}
+
 static void stopped_after_a_lost_insert_it_still_waits_for_it(void **state)
 {
     struct trial t;
@@ -1166,6 +1192,8 @@ int main(void)
         cmocka_unit_test(between_two_looks_it_waits_although_blogs_are_kept),
         cmocka_unit_test(
             tombstone_of_a_killed_attempt_that_lands_late_is_deleted),
+        cmocka_unit_test(
+            tombstone_that_lands_late_is_deleted_though_the_name_was_used),
         cmocka_unit_test(stopped_after_a_lost_insert_it_still_waits_for_it),
         cmocka_unit_test(lost_insert_is_waited_for_from_when_it_was_sent),
         cmocka_unit_test(refuse_above_is_not_asked_again_midway),
