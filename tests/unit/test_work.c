@@ -2,6 +2,9 @@
 /* One attempt: what it claims, and what each end writes and where. */
 #include "tests/support/workbench.h"
 
+#include <limits.h>
+
+#include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
 #include "worker/store/embedded/embedded.h"
 
@@ -587,7 +590,325 @@ static void two_claims_at_once_end_in_one_attempt(void **state)
     claim_done(&second);
 }
 
+/* ---- in a virtual world: ends that somebody or something stands before ----
+ */
+
+#define ALWAYS 1, UINT_MAX
+
+static int set_up_virtual(void **state)
+{
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    return set_up(state);
+}
+
+static int tear_down_virtual(void **state)
+{
+    (void)tear_down(state);
+    virtual_world_end();
+    return 0;
+}
+
+/* What somebody else writes over the run. */
+static void rewrite(struct workbench *bench, enum ledger_state run_state,
+    const char *owner, int32_t epoch_more)
+{
+    struct attempt other = {0};
+    struct ledger_run run;
+
+    read_run(bench, &run);
+    run.state = run_state;
+    run.owner = ledger_text(&run, slice_of(owner));
+    run.epoch += epoch_more;
+    assert_int_equal(
+        ledger_update(bench->wrapped.inner, &other, &run, LEDGER_MARKER_KEEP),
+        TW_OK);
+    ledger_run_done(&run);
+}
+
+static enum run_end wanted_end; /* of the two below */
+
+static enum run_end is_beaten(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    (void)attempt_number;
+    (void)err_fail(err, TW_INVALID, "what the kind says");
+    run->resumes_ticks = world_wall_ticks() + 3600 * TICKS_PER_S;
+    rewrite(bench, LEDGER_RUNNING, "somebody", 1);
+    return wanted_end;
+}
+
+/* However an attempt ends: once beaten it touches neither run nor message. */
+static void an_attempt_that_was_beaten_touches_nothing(void **state)
+{
+    static const enum run_end ENDS[] = {RUN_SUCCEEDED, RUN_WAITING, RUN_FAILED,
+        RUN_TRY_AGAIN, RUN_OUTAGE, RUN_STOPPED, RUN_OVERTAKEN};
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    bench->script = is_beaten;
+    for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]); i++) {
+        wanted_end = ENDS[i];
+        workbench_put(bench, BENCH_QUEUE, "bell");
+        assert_int_equal(attempt(bench).end, WORK_OVERTAKEN);
+        read_run(bench, &run);
+        assert_int_equal(run.state, LEDGER_RUNNING);
+        assert_true(slice_is(run.owner, "somebody"));
+        ledger_run_done(&run);
+        assert_int_equal(workbench_count(bench, BENCH_QUEUE), i + 1);
+        virtual_sleep(180000);
+        rewrite(bench, LEDGER_QUEUED, "", 0);
+    }
+}
+
+static enum run_end is_cancelled(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    (void)attempt_number;
+    (void)err;
+    run->resumes_ticks = world_wall_ticks() + 3600 * TICKS_PER_S;
+    rewrite(bench, LEDGER_CANCELLED, "", 0);
+    return wanted_end;
+}
+
+static void a_cancelled_run_stays_so_and_its_message_goes(void **state)
+{
+    struct workbench *bench = *state;
+    struct work_result result;
+
+    bench->script = is_cancelled;
+    wanted_end = RUN_SUCCEEDED;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    result = attempt(bench);
+    assert_int_equal(result.end, WORK_ENDED);
+    assert_int_equal(result.state, LEDGER_CANCELLED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+}
+
+static enum run_end meets_darkness(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    (void)attempt_number;
+    (void)err_fail(err, TW_BUSY, "the tables are away");
+    run->resumes_ticks = world_wall_ticks() + 3600 * TICKS_PER_S;
+    workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_FAIL);
+    return wanted_end;
+}
+
+/* The end could not be put into the ledger: an outage, whatever it was. */
+static void an_end_that_cannot_be_stored_is_an_outage(void **state)
+{
+    static const struct {
+        enum run_end end;
+        const char *says;
+    } CASES[] = {{RUN_SUCCEEDED, "the store is down"},
+        {RUN_OUTAGE, "the tables are away"}};
+    struct workbench *bench = *state;
+    struct work_result result;
+
+    bench->script = meets_darkness;
+    for (unsigned i = 0; i < 2; i++) {
+        wanted_end = CASES[i].end;
+        workbench_put(bench, BENCH_QUEUE, "bell");
+        result = attempt(bench);
+        assert_int_equal(result.end, WORK_OUTAGE);
+        assert_int_equal(result.outcome, TW_BUSY);
+        assert_string_equal(result.err.text, CASES[i].says);
+        assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
+        assert_int_equal(workbench_count(bench, BENCH_QUEUE), i + 1);
+        bench->fate_count = 0;
+        virtual_sleep(120000);
+    }
+}
+
+static enum run_end has_no_time(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    (void)bench;
+    (void)run;
+    (void)attempt_number;
+    (void)err_fail(err, TW_STOPPED, "no time for a request");
+    return RUN_OVERTAKEN;
+}
+
+/* The fence was closed to the run, but the ledger's lease still stands. */
+static void a_run_without_time_is_let_go_while_the_lease_stands(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    bench->script = has_no_time;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    assert_int_equal(attempt(bench).end, WORK_STOPPED);
+    read_run(bench, &run);
+    assert_int_equal(run.state, LEDGER_QUEUED);
+    assert_int_equal(run.owner.len, 0);
+    ledger_run_done(&run);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+static enum run_end sleeps_past_its_lease(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    world_lock(&bench->lock);
+    bench->delay_ms = 70000; /* the keeper's renewal is answered too late */
+    world_unlock(&bench->lock);
+    virtual_sleep(65000);
+    return has_no_time(bench, run, attempt_number, err);
+}
+
+static void after_its_lease_an_attempt_touches_nothing(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    bench->script = sleeps_past_its_lease;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_OVERTAKEN);
+    read_run(bench, &run);
+    assert_int_equal(run.state, LEDGER_RUNNING);
+    assert_true(run.owner.len > 0);
+    ledger_run_done(&run);
+}
+
+static enum run_end outlives_its_keeper(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    (void)attempt_number;
+    (void)err;
+    workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_FAIL);
+    while (!run_stopping(run))
+        virtual_sleep(1000);
+    return RUN_SUCCEEDED;
+}
+
+/* What the keeper knows stands above what the kind says. */
+static void a_kind_that_succeeded_too_late_has_not(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = outlives_its_keeper;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    assert_int_equal(attempt(bench).end, WORK_OVERTAKEN);
+    bench->fate_count = 0;
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+static enum run_end enters_a_phase(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    struct ledger_run stored;
+
+    (void)attempt_number;
+    assert_int_equal(
+        run->host->phase(run, "parent", slice_of("{\"v\":2}"), err), TW_OK);
+    assert_true(slice_is(run->phase, "parent"));
+    read_run(bench, &stored);
+    assert_true(slice_is(stored.phase, "parent"));
+    assert_true(slice_is(stored.checkpoint, "{\"v\":2}"));
+    ledger_run_done(&stored);
+    return RUN_SUCCEEDED;
+}
+
+static void a_phase_is_in_the_ledger_when_the_kind_goes_on(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = enters_a_phase;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+}
+
+/* A run of another job, as others left it; spoilt: Epoch is no number. */
+static void leave_other(struct workbench *bench, const char *id,
+    enum ledger_state run_state, bool spoilt)
+{
+    struct attempt other = {0};
+    struct ledger_run run;
+    struct property odd = {slice_of("Epoch"), EDM_STRING, slice_of("\"x\"")};
+
+    ledger_run_init(&run);
+    run.job = slice_of("another-job");
+    run.id = slice_of(id);
+    run.state = run_state;
+    if (spoilt) {
+        run.others = &odd;
+        run.other_count = 1;
+    }
+    assert_int_equal(ledger_insert(bench->wrapped.inner, &other, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+static enum tw_err is_open(struct run *run, const char *id, bool *ret)
+{
+    struct err err;
+
+    return run->host->is_open(
+        run, slice_of("another-job"), slice_of(id), ret, &err);
+}
+
+static enum run_end asks_for_others(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    bool open = false;
+
+    (void)attempt_number;
+    (void)err;
+    assert_int_equal(is_open(run, "open", &open), TW_OK);
+    assert_true(open);
+    assert_int_equal(is_open(run, "ended", &open), TW_OK);
+    assert_false(open);
+    open = true;
+    assert_int_equal(is_open(run, "nowhere", &open), TW_OK);
+    assert_false(open);
+    assert_int_equal(is_open(run, "spoilt", &open), TW_INVALID);
+    workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_REFUSE);
+    assert_int_equal(is_open(run, "open", &open), TW_REFUSED);
+    return RUN_SUCCEEDED;
+}
+
+static void a_kind_may_ask_whether_another_run_is_open(void **state)
+{
+    struct workbench *bench = *state;
+
+    leave_other(bench, "open", LEDGER_WAITING, false);
+    leave_other(bench, "ended", LEDGER_CANCELLED, false);
+    leave_other(bench, "spoilt", LEDGER_QUEUED, true);
+    bench->script = asks_for_others;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+}
+
+/* An orphan whose arguments do not fit the job as it is defined now. */
+static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
+{
+    struct workbench *bench = *state;
+    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct work_result result;
+    struct ledger_run run;
+    struct attempt other = {0};
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of("r1");
+    run.args = slice_of("{\"chanel\":\"Football\"}");
+    run.queue = slice_of(BENCH_QUEUE);
+    assert_int_equal(ledger_insert(bench->wrapped.inner, &other, &run), TW_OK);
+    ledger_run_done(&run);
+    wish.args_json = (struct slice){0};
+    wish.must_exist = true;
+    work_attempt(&bench->place, &bench->definition, &wish, NULL, &result);
+    assert_int_equal(result.end, WORK_ENDED);
+    assert_int_equal(result.state, LEDGER_POISONED);
+    assert_non_null(strstr(result.err.text, "chanel"));
+    assert_int_equal(bench->attempts, 0);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define VIRTUAL(f)                                                             \
+    cmocka_unit_test_setup_teardown(f, set_up_virtual, tear_down_virtual)
 
 int main(void)
 {
@@ -614,6 +935,15 @@ int main(void)
         TEST(a_claim_in_an_outage_touches_nothing),
         TEST(a_ledger_that_is_gone_comes_back),
         TEST(two_claims_at_once_end_in_one_attempt),
+        VIRTUAL(an_attempt_that_was_beaten_touches_nothing),
+        VIRTUAL(a_cancelled_run_stays_so_and_its_message_goes),
+        VIRTUAL(an_end_that_cannot_be_stored_is_an_outage),
+        VIRTUAL(a_run_without_time_is_let_go_while_the_lease_stands),
+        VIRTUAL(after_its_lease_an_attempt_touches_nothing),
+        VIRTUAL(a_kind_that_succeeded_too_late_has_not),
+        VIRTUAL(a_phase_is_in_the_ledger_when_the_kind_goes_on),
+        VIRTUAL(a_kind_may_ask_whether_another_run_is_open),
+        VIRTUAL(an_orphan_that_no_longer_fits_is_poisoned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,8 +160,7 @@ static void set_run(struct work *work, const struct run_args *args)
 static void say_outage(struct work *work, const char *what)
 {
     work->result->end = WORK_OUTAGE;
-    if (work->result->outcome == TW_OK)
-        work->result->outcome = TW_BUSY;
+    work->result->outcome = TW_BUSY;
     log_warn(work->object, "%s: %s", what, work->result->err.text);
 }
 
