@@ -178,9 +178,35 @@ void judge_remember(struct stage *stage, struct store *store)
         (void)fprintf(stderr, "sweep: %s\n", err.text);
         exit(1);
     }
-    for (size_t i = 0; i < stage->count; i++)
-        if (!stage->list[i].was)
+    for (size_t i = 0; i < stage->count; i++) {
+        if (stage->list[i].later)
+            stage->list[i].was = text_of(&stage->list[i].entity);
+        else if (!stage->list[i].was)
             abort();
+    }
+}
+
+/* Its part after ETag and Timestamp. */
+static const char *properties_of(const char *text)
+{
+    return strchr(text, '{');
+}
+
+static bool is_spared(const struct scene *scene, const struct sweep_entity *one)
+{
+    return !one->doomed || (one->again && scene->acted);
+}
+
+/* Has what is there, as text, a right to be so? */
+static bool is_as_it_may_be(const struct scene *scene,
+    const struct sweep_entity *known, const char *text)
+{
+    if (known->later || (known->again && scene->acted))
+        return scene->acted &&
+               strcmp(properties_of(text), properties_of(known->was)) == 0;
+    /* A doomed root carries a tombstone. */
+    return strcmp(text, known->was) == 0 ||
+           (known->doomed && known->parent == NO_PARENT);
 }
 
 static bool look(struct visitor *visitor, const char *table,
@@ -190,33 +216,34 @@ static bool look(struct visitor *visitor, const char *table,
     size_t at = find(scene->stage, table, entity);
     const struct sweep_entity *known = &scene->stage->list[at];
     char *text;
-    bool same;
+    bool good;
 
     if (at == scene->stage->count)
         return wrong(err, "%s has %.*s/%.*s, which nobody put there", table,
             SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
     visitor->seen[at] = true;
     text = text_of(entity);
-    same = strcmp(text, known->was) == 0;
+    good = is_as_it_may_be(scene, known, text);
     mem_free(text);
-    /* A doomed root carries a tombstone. */
-    if (same || (known->doomed && known->parent == NO_PARENT))
-        return true;
-    return wrong(err, "%s: %.*s/%.*s was changed", table,
-        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+    return good ||
+           wrong(err, "%s: %.*s/%.*s was changed", table,
+               SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
 }
 
 static bool judge_one(const struct scene *scene, const bool *seen, size_t at,
     bool over, struct err *err)
 {
     const struct sweep_entity *each = &scene->stage->list[at];
+    bool spared = is_spared(scene, each);
     const char *what = NULL;
 
-    if (!each->doomed && !seen[at])
+    if (each->later && !scene->acted)
+        return true;
+    if (spared && !seen[at])
         what = "is gone, and should not be";
-    else if (each->doomed && seen[at] && over)
+    else if (!spared && seen[at] && over)
         what = "is still there, and the run has succeeded";
-    else if (each->doomed && seen[at] && each->parent != NO_PARENT &&
+    else if (!spared && seen[at] && each->parent != NO_PARENT &&
              !seen[each->parent])
         what = "is still there, and its parent is gone";
     if (!what)
@@ -316,11 +343,10 @@ static bool judge_archive(
 
     for (size_t i = 0; good && i < count; i++) {
         const struct sweep_entity *each = &scene->stage->list[i];
-        /* After ETag and Timestamp. */
-        const char *was = strstr(each->was, " {");
 
-        if (each->doomed && !seen[i] &&
-            (!last[i] || strcmp(last[i], was + 1) != 0))
+        if (seen[i] || is_spared(scene, each) || (each->later && !scene->acted))
+            continue;
+        if (!last[i] || strcmp(last[i], properties_of(each->was)) != 0)
             good = wrong(err, "%s: %.*s/%.*s is gone and %s in the archive",
                 each->table, SLICE_ARG(each->entity.partition_key),
                 SLICE_ARG(each->entity.row_key), last[i] ? "other" : "not");
@@ -359,19 +385,21 @@ static int64_t count_of(struct store *store, const char *queue)
     return count;
 }
 
-static size_t count_doomed(const struct stage *stage)
+static size_t count_doomed(const struct scene *scene)
 {
+    const struct stage *stage = scene->stage;
     size_t count = 0;
 
     for (size_t i = 0; i < stage->count; i++)
-        count += stage->list[i].doomed;
+        count +=
+            stage->list[i].doomed && (scene->acted || !stage->list[i].later);
     return count;
 }
 
 static bool judge_counts(
     const struct scene *scene, const struct ledger_run *run, struct err *err)
 {
-    int64_t doomed = (int64_t)count_doomed(scene->stage);
+    int64_t doomed = (int64_t)count_doomed(scene);
 
     /* After a kill they are lower bounds. */
     if (run->failed > 0)

@@ -32,6 +32,7 @@ struct last_words {
     unsigned requests; /* so far */
     int64_t boot_ms;   /* the clocks when it ended */
     int64_t wall_ticks;
+    bool acted;     /* the front end has: see scenario.h */
     char why[2000]; /* what was wrong; empty: nothing */
 };
 

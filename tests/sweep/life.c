@@ -79,7 +79,8 @@ void life_prepare(
     scenario->fill(stage);
     store = open_file(folder);
     for (size_t i = 0; i < stage->count; i++)
-        put_entity(store, &stage->list[i]);
+        if (!stage->list[i].later)
+            put_entity(store, &stage->list[i]);
     for (size_t i = 0; i < stage->message_count; i++)
         put_message(store, stage->messages[i]);
     judge_remember(stage, store);
@@ -159,20 +160,41 @@ complain(const struct life *life, const char *format, ...)
     return 1;
 }
 
-static int judge(
-    const struct life *life, struct store *store, bool ended, const char *when)
+static struct scene scene_of(
+    const struct life *life, struct store *store, bool ended)
 {
-    struct scene scene = {.scenario = life->scenario,
+    return (struct scene){.scenario = life->scenario,
         .stage = life->stage,
         .store = store,
         .folder = life->folder,
         .ended = ended,
-        .killed = life->killed};
+        .killed = life->killed,
+        .acted = life->words->acted};
+}
+
+static int judge(const struct life *life, struct store *store, bool ended)
+{
+    struct scene scene = scene_of(life, store, ended);
     struct err err = {0};
 
     if (life->scenario->judge(&scene, &err))
         return 0;
-    return complain(life, "%s: %s", when, err.text);
+    return complain(
+        life, "%s: %s", ended ? "at the end" : "after the kill", err.text);
+}
+
+/* The front end, between two lives. */
+static void act(const struct life *life, struct store *store)
+{
+    struct scene scene = scene_of(life, store, false);
+
+    if (!life->scenario->acts || scene.acted || !life->scenario->acts(&scene))
+        return;
+    for (size_t i = 0; i < life->stage->count; i++)
+        if (life->stage->list[i].later || life->stage->list[i].again)
+            put_entity(store, &life->stage->list[i]);
+    life->words->acted = true;
+    log_info("front end", "has acted");
 }
 
 static int work(const struct life *life, struct worker *worker)
@@ -204,11 +226,14 @@ int life_live(const struct life *life)
         .limit_steps = LIMIT_STEPS});
     life->words->why[0] = '\0';
     store = open_file(life->folder);
-    if (life->killed > 0 && judge(life, store, false, "after the kill") != 0)
-        return 1;
+    if (life->killed > 0) {
+        if (judge(life, store, false) != 0)
+            return 1;
+        act(life, store);
+    }
     killer_init(&worker.killer, store, life->scenario->way_max_ms, life->plan,
         life->words);
     if (work(life, &worker) != 0)
         return 1;
-    return judge(life, store, true, "at the end");
+    return judge(life, store, true);
 }

@@ -28,7 +28,11 @@ struct sweep_entity {
     struct entity entity;
     size_t parent; /* index of what it hangs from; NO_PARENT */
     bool doomed;   /* the run is to delete it */
-    char *was;     /* as read back: ETag, Timestamp, properties */
+    bool later;    /* not there before the front end acts */
+    bool again;    /* gone when the front end acts, and then made again: spared
+                      from there on */
+    char *was;     /* as read back: ETag, Timestamp, properties; later: the
+                      properties alone */
 };
 #define NO_PARENT SIZE_MAX
 
@@ -49,6 +53,7 @@ struct scene {
     const char *folder; /* the archive is in it */
     bool ended; /* a worker has come to its end; else: one was just killed */
     unsigned killed; /* so many workers on the way */
+    bool acted;      /* the front end has, before this life */
 };
 
 struct scenario {
@@ -57,8 +62,11 @@ struct scenario {
     void (*fill)(struct stage *stage);
     /* judge: false: err says what is wrong. */
     bool (*judge)(const struct scene *scene, struct err *err);
-    int64_t way_max_ms;    /* of a request to the store, and of its answer;
-                              slow ones meet renewals and checkpoints */
+    int64_t way_max_ms; /* of a request to the store, and of its answer;
+                           slow ones meet renewals and checkpoints */
+    /* acts: is it now, after a kill, that the front end puts what comes later,
+     * and again? Once. NULL: never. */
+    bool (*acts)(const struct scene *scene);
     enum ledger_state end; /* how its run ends */
     bool archived;         /* what is deleted is in the archive */
     bool pairs;            /* small enough to be killed twice */

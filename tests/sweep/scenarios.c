@@ -6,6 +6,11 @@
 
 #include "tests/sweep/judge.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+/* Of `settle`, from the tombstone on. */
+#define LAST_LOOK_S 150
 
 /* ---- stages ---- */
 
@@ -143,6 +148,64 @@ static void fill_refused(struct stage *stage)
     ask(stage);
 }
 
+/* Once it is gone, the channel is made again, with a blog. */
+static void fill_renewed(struct stage *stage)
+{
+    size_t channel = add_flat(stage, "Football", 3, true);
+
+    stage->list[channel].again = true;
+    stage->list[add_blog(stage, "Football", 99, channel, false)].later = true;
+    ask(stage);
+}
+
+/* A writer that has not seen the tombstone. */
+static void fill_late(struct stage *stage)
+{
+    size_t channel = add_flat(stage, "Football", 250, true);
+
+    stage->list[add_blog(stage, "Football", 10000, channel, true)].later = true;
+    stage
+        ->list[add(stage, "Blogs", slice_of("Football"), slice_of("a"),
+            slice_of("\"Late\":true"), channel, true)]
+        .later = true;
+    ask(stage);
+}
+
+static enum tw_err get_channel(const struct scene *scene, struct page *ret)
+{
+    struct attempt attempt = {0};
+
+    return store_get(scene->store, &attempt, "Channels", slice_of("Football"),
+        slice_of(""), ret);
+}
+
+static bool channel_is_gone(const struct scene *scene)
+{
+    struct page page;
+    bool is;
+
+    page_init(&page);
+    is = get_channel(scene, &page) == TW_NOT_FOUND;
+    page_done(&page);
+    return is;
+}
+
+/* Has it a tombstone, younger than the last look? */
+static bool channel_settles(const struct scene *scene)
+{
+    struct page page;
+    int64_t ticks;
+    bool is;
+
+    page_init(&page);
+    is = get_channel(scene, &page) == TW_OK &&
+         entity_find(&page.entities[0], slice_of("Deleted")) &&
+         text_ticks(page.entities[0].timestamp, &ticks) &&
+         world_wall_ticks() - ticks < LAST_LOOK_S * TICKS_PER_S;
+    page_done(&page);
+    return is;
+}
+
 /* ---- configurations ---- */
 
 #define WORKER                                                                 \
@@ -188,6 +251,8 @@ static void fill_refused(struct stage *stage)
     "        filter: \"Channel eq '{channel}'\"\n"
 
 #define AT_ONCE "    settle: 0s\n"
+/* LAST_LOOK_S says the same. */
+#define SETTLE_LONG "    settle: [5s, 150s]\n"
 #define SETTLE "    settle: [5s, 45s]\n"
 #define ARCHIVE "    archive: archive\n"
 
@@ -242,6 +307,21 @@ static const struct scenario SCENARIOS[] = {
         .judge = judge_cascade,
         .way_max_ms = SLOW_MS,
         .end = LEDGER_SUCCEEDED},
+    {.name = "renewed",
+        .configuration = WORKER JOB FLAT AT_ONCE,
+        .fill = fill_renewed,
+        .judge = judge_cascade,
+        .way_max_ms = FAST_MS,
+        .acts = channel_is_gone,
+        .end = LEDGER_SUCCEEDED},
+    {.name = "late-children",
+        .configuration = WORKER JOB FLAT SETTLE_LONG ARCHIVE,
+        .fill = fill_late,
+        .judge = judge_cascade,
+        .way_max_ms = SLOW_MS,
+        .acts = channel_settles,
+        .end = LEDGER_SUCCEEDED,
+        .archived = true},
     {.name = "refused",
         .configuration = WORKER JOB FLAT AT_ONCE "    refuse_above: 3\n",
         .fill = fill_refused,
