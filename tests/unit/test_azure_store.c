@@ -338,6 +338,20 @@ static void server_errors_leave_writes_unknown(void **state)
     check_all(EMPTY("408 Timeout"), TW_BUSY, TW_UNKNOWN, ": 408");
 }
 
+/* A garbled answer must not write to a terminal, nor spoil the ledger's JSON.
+ */
+static void what_the_other_side_writes_is_made_visible(void **state)
+{
+    (void)state;
+    check_all("HTTP/1.1 500 Bad\r\nx-ms-request-id: a\x1b[2J\xff\r\n"
+              "Content-Length: 0\r\n\r\n",
+        TW_BUSY, TW_UNKNOWN, ": 500 (request id a\\x1b[2J\\xff)");
+    check_all("HTTP/1.1 400 Bad\r\nContent-Length: 58\r\n\r\n"
+              "{\"odata.error\":{\"code\":\"A\",\"message\":{\"value\":"
+              "\"b\\u007f\"}}}",
+        TW_INVALID, TW_INVALID, ": 400 A: b\\x7f");
+}
+
 static void throttling_is_busy(void **state)
 {
     (void)state;
@@ -681,6 +695,7 @@ int main(void)
         cmocka_unit_test(short_time_is_passed_on_to_the_service),
         cmocka_unit_test(lost_answers_are_unknown),
         cmocka_unit_test(server_errors_leave_writes_unknown),
+        cmocka_unit_test(what_the_other_side_writes_is_made_visible),
         cmocka_unit_test(throttling_is_busy),
         cmocka_unit_test(retry_hints_and_the_date_are_kept),
         cmocka_unit_test(refused_credentials_are_explained),

@@ -300,11 +300,15 @@ static void add_request_id(const struct call *call, struct buf *sentence)
 {
     struct slice id = http_answer_field(&call->answer, "x-ms-request-id");
 
-    if (id.len > 0 && id.len < 128)
-        buf_add_format(sentence, " (request id %.*s)", SLICE_ARG(id));
+    if (id.len == 0 || id.len >= 128)
+        return;
+    buf_add_text(sentence, " (request id ");
+    text_visible(sentence, id);
+    buf_add_char(sentence, ')');
 }
 
-/* "403 AuthenticationFailed: check the account key ... (request id ...)" */
+/* "403 AuthenticationFailed: check the account key ... (request id ...)". What
+ * the other side wrote is made visible: it goes into logs and the ledger. */
 static enum tw_err refuse(struct call *call, int status, const char *code,
     const char *message, enum tw_err outcome)
 {
@@ -314,10 +318,12 @@ static enum tw_err refuse(struct call *call, int status, const char *code,
     buf_init(&sentence, sizeof(call->attempt->err.text) - 1);
     buf_add_format(
         &sentence, "%d%s%s", status, code[0] != '\0' ? " " : "", code);
-    if (advice != NULL)
+    if (advice != NULL) {
         buf_add_format(&sentence, ": %s", advice);
-    else if (message[0] != '\0')
-        buf_add_format(&sentence, ": %s", message);
+    } else if (message[0] != '\0') {
+        buf_add_text(&sentence, ": ");
+        text_visible(&sentence, slice_of(message));
+    }
     add_clock(call, &sentence);
     add_request_id(call, &sentence);
     err_fail(&call->attempt->err, outcome, "%s", buf_text(&sentence));
