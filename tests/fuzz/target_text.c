@@ -173,6 +173,29 @@ static void any_time_is_read_back(struct fuzz_source *in)
     FUZZ_CHECK(again == ticks - ticks % TICKS_PER_S);
 }
 
+/* One place of a good text changed, and then perhaps another. */
+static struct slice damaged(struct fuzz_source *in, const char *good)
+{
+    static const char liked[] = "-+ .:0Z9";
+    struct slice text = arena_copy(in->arena, slice_of(good));
+    char *at = arena_alloc(in->arena, text.len + 1);
+
+    memcpy(at, text.at, text.len);
+    for (unsigned i = 0; i < 2; i++)
+        at[fuzz_below(in, text.len)] = liked[fuzz_below(in, 8)];
+    return (struct slice){at, text.len};
+}
+
+static void damaged_times_are_no_others(struct fuzz_source *in)
+{
+    int64_t ticks = fuzz_ticks(in);
+    char text[TEXT_TIME_MAX];
+
+    try_ticks(damaged(in, text_from_ticks(ticks, text)));
+    try_ticks(damaged(in, "2024-01-01T00:00:00.5+00:00"));
+    try_http_date(damaged(in, text_http_date(ticks, text)));
+}
+
 /* ---- characters ---- */
 
 /* RFC 3629, by the value that a sequence would have. */
@@ -371,6 +394,8 @@ FUZZ_TARGET(text)
     try_base64(text);
     try_names(text);
     any_time_is_read_back(&in);
+    in = (struct fuzz_source){at, len, &arena};
+    damaged_times_are_no_others(&in);
     keys_are_ordered_by_units(&in);
     arena_done(&arena);
     return 0;

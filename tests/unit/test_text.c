@@ -234,6 +234,21 @@ static void what_is_no_time_is_refused(void **state)
     assert_true(ticks == 42);
 }
 
+static void minus_zero_is_no_part_of_a_time(void **state)
+{
+    static const char *const bad[] = {"2024-01-01T-0:00:00Z",
+        "2024-01-01T00:-0:00Z", "2024-01-01T00:00:-0Z",
+        "2024-01-01T00:00:00+-0:00", "2024-01-01T00:00:00+00:-0"};
+    int64_t ticks;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (text_ticks(slice_of(bad[i]), &ticks))
+            fail_msg("%s", bad[i]);
+    assert_false(text_parse_http_date(
+        slice_of("Mon, 01 Jan 2024 -0:00:00 GMT"), &ticks));
+}
+
 static void http_dates_are_written_and_read(void **state)
 {
     static const struct {
@@ -499,6 +514,7 @@ int main(void)
         cmocka_unit_test(every_day_follows_the_day_before),
         cmocka_unit_test(fractions_and_offsets_are_read),
         cmocka_unit_test(what_is_no_time_is_refused),
+        cmocka_unit_test(minus_zero_is_no_part_of_a_time),
         cmocka_unit_test(http_dates_are_written_and_read),
         cmocka_unit_test(utf8_is_well_formed_or_refused),
         cmocka_unit_test(every_code_point_is_encoded_and_decoded),

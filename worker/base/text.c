@@ -232,9 +232,10 @@ static bool ticks_of(const struct text_date *date, int64_t *ret_ticks)
 /* Take exactly width digits as a number. */
 static bool take_number(struct slice *text, size_t width, int *ret)
 {
+    struct slice digits = *text;
     int64_t number;
 
-    if (text->len < width ||
+    if (take_digits(&digits) < width || /* "-0" is a number as well */
         !text_int64((struct slice){text->at, width}, 0, 9999999, &number))
         return false;
     take(text, width);
