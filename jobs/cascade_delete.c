@@ -110,6 +110,14 @@ static bool ends_by(struct cascade_run *c, enum tw_err outcome)
     return ends(c, run_end_of(c->run, outcome));
 }
 
+/* True: on with it. */
+static bool goes_on(struct cascade_run *c, enum tw_err outcome)
+{
+    if (outcome != TW_OK)
+        return ends_by(c, outcome);
+    return true;
+}
+
 /* ---- the checkpoint ---- */
 
 static char *write_checkpoint(
@@ -186,7 +194,7 @@ static enum holder holder_of(struct cascade_run *c, struct slice *ret_owner)
     if (!parent)
         return HOLDER_NONE;
     owner = entity_find(parent, slice_of(CASCADE_OWNER));
-    if (!owner || owner->type != EDM_STRING || !carries_tombstone(c, parent) ||
+    if (!owner || !carries_tombstone(c, parent) ||
         !property_text(owner, &c->parent.arena, ret_owner))
         return HOLDER_FREE;
     return slice_is(*ret_owner, c->owner) ? HOLDER_US : HOLDER_OTHER;
@@ -226,13 +234,12 @@ static enum tw_err write_parent(struct cascade_run *c, enum operation_type type,
     return outcome;
 }
 
-/* Nothing but a tombstone: this run, or an attempt before it, inserted it. */
+/* A parent that is nothing but a tombstone: this run, or an attempt before it,
+ * inserted it. */
 static bool is_bare(const struct cascade_run *c)
 {
-    const struct entity *parent = parent_of(c);
-
-    return parent &&
-           parent->property_count == c->cascade->tombstone->property_count + 1;
+    return parent_of(c)->property_count ==
+           c->cascade->tombstone->property_count + 1;
 }
 
 /* Does the parent belong to a time after the request? */
@@ -337,7 +344,7 @@ static bool archive_parent(struct cascade_run *c)
     outcome = archive_add(c->archive, c->cascade->table, parent_of(c), c->err);
     if (outcome == TW_OK)
         outcome = archive_sync(c->archive, c->err);
-    return outcome == TW_OK || ends_by(c, of_archive(c, outcome));
+    return goes_on(c, of_archive(c, outcome));
 }
 
 /* The tombstone as an operation: merged into the parent, or all there is. */
@@ -643,9 +650,9 @@ static enum tw_err archive_page(struct cascade_run *c, const char *table,
     return of_archive(c, outcome);
 }
 
-/* A leaf that is no longer as it was read: still a child by the rule? As it is
- * now it is archived too; where that fails it stays, and the next look meets it
- * and the reason again. */
+/* A leaf that has changed since it was read: still a child by the rule? As it
+ * is now it is archived too; where that fails it stays, and the next look meets
+ * it and the reason again. */
 static enum flow_verdict decide_leaf(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
@@ -653,8 +660,6 @@ static enum flow_verdict decide_leaf(void *context,
     const struct held *held = context;
 
     (void)arena;
-    if (!now)
-        return FLOW_DONE;
     if (!match_has(held->match, now))
         return FLOW_SPARE;
     if (archive_page(held->c, match_rule(held->match)->table, &now, 1, err) !=
@@ -665,21 +670,19 @@ static enum flow_verdict decide_leaf(void *context,
     return FLOW_SEND;
 }
 
-/* One with children that has changed: what is under it may be elsewhere now.
- * The next look visits it anew. */
+/* One with children that has changed since it was read: what is under it may
+ * be elsewhere now. The next look visits it anew. */
 static enum flow_verdict decide_emptied(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
 {
     (void)context;
+    (void)sent;
+    (void)now;
     (void)arena;
+    (void)ret;
     (void)err;
-    if (!now)
-        return FLOW_DONE;
-    if (!slice_equal(now->etag, sent->entity.etag))
-        return FLOW_SPARE;
-    *ret = *sent;
-    return FLOW_SEND;
+    return FLOW_SPARE;
 }
 
 static enum tw_err delete_page(struct cascade_run *c, struct match *match,
@@ -864,7 +867,7 @@ static bool enter_last_phase(struct cascade_run *c)
         c->run->host->phase(c->run, PHASE_PARENT, slice_of(checkpoint), c->err);
 
     mem_free(checkpoint);
-    return outcome == TW_OK || ends_by(c, outcome);
+    return goes_on(c, outcome);
 }
 
 /* ---- the attempt ---- */
@@ -884,7 +887,9 @@ static bool render_key(struct cascade_run *c, const struct template *template,
     else
         err_prefix(c->err, "parent");
     buf_done(&text);
-    return outcome == TW_OK || ends(c, RUN_FAILED);
+    if (outcome != TW_OK)
+        return ends(c, RUN_FAILED);
+    return true;
 }
 
 static bool open_archive(struct cascade_run *c)
@@ -901,7 +906,7 @@ static bool open_archive(struct cascade_run *c)
     outcome = archive_open(
         path, c->run->job, c->run->id, c->run->epoch, &c->archive, c->err);
     mem_free(path);
-    return outcome == TW_OK || ends_by(c, of_archive(c, outcome));
+    return goes_on(c, of_archive(c, outcome));
 }
 
 static bool set_up(struct cascade_run *c)

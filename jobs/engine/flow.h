@@ -43,8 +43,9 @@ struct flow_item {
     /*
      * decide: the operation met something else than was read, or its outcome
      * is unknown. now is the entity as it is, all its properties; NULL: there
-     * is none. ret is filled for FLOW_SEND; what it refers to lives in arena
-     * or in now. context is the item's.
+     * is none. A delete of what is gone, and what is unchanged, is settled
+     * without asking. ret is filled for FLOW_SEND; what it refers to lives in
+     * arena or in now. context is the item's.
      */
     enum flow_verdict (*decide)(void *context, const struct operation *sent,
         const struct entity *now, struct arena *arena, struct operation *ret,

@@ -77,9 +77,10 @@ static enum tw_err host_is_open(struct run *run, struct slice job,
 
     (void)job;
     (void)id;
-    (void)err;
     *ret = h->other_open;
-    return TW_OK;
+    return h->open_outcome == TW_OK
+               ? TW_OK
+               : err_fail(err, h->open_outcome, "as the test wants");
 }
 
 static void host_failed(struct run *run, const char *table,

@@ -35,9 +35,10 @@ struct hosted {
     int64_t requested_ticks;
 
     /* How the host behaves. */
-    const char *id;     /* run id, "r1" */
-    int64_t stop_after; /* stopping() says yes at this call; -1: never */
-    bool other_open;    /* what is_open() answers */
+    const char *id;           /* run id, "r1" */
+    int64_t stop_after;       /* stopping() says yes at this call; -1: never */
+    bool other_open;          /* what is_open() answers ... */
+    enum tw_err open_outcome; /* ... with this outcome */
     bool took_over;
     void (*between)(struct hosted *h); /* called by every stopping() */
     void (*saved)(struct hosted *h);   /* called by every save() */

@@ -1084,7 +1084,7 @@ static void refuse_above_is_not_asked_again_midway(void **state)
     (void)state;
     trial_init(&t, "counted:\n"
                    "    kind: cascade-delete\n"
-                   "    args: [channel]\n" ORPHANS "    settle: 1s\n"
+                   "    args: [channel]\n" ORPHANS "    settle: 60s\n"
                    "    refuse_above: 5\n"
                    "    children:\n"
                    "      - {table: Blogs, partition_key: \"{channel}\"}\n");

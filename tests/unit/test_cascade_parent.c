@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parent of a cascade: read, marked and deleted, whatever the store says
+ * and whoever changes it in between. In a virtual world.
+ */
+#include "tests/support/hosted.h"
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/interpose.h"
+#include "tests/support/virtual_world.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+#define PARENT                                                                 \
+    "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
+    "\"{channel}\", tombstone: {Deleted: true}, created: CreatedOn}\n"         \
+    "    settle: 0s\n"
+#define BLOGS                                                                  \
+    "    children:\n"                                                          \
+    "      - {table: Blogs, partition_key: \"{channel}\"}\n"
+#define HEAD                                                                   \
+    "job:\n"                                                                   \
+    "    kind: cascade-delete\n"                                               \
+    "    args: [channel]\n"
+
+/* A run before a store that stands in its way. */
+struct scene {
+    struct interposed outer; /* first */
+    struct hosted h;
+    struct store *front;
+
+    enum store_call call; /* the requests meant: of this sort, */
+    const char *table;    /* to this table, */
+    unsigned first, last; /* counted from 1 */
+    unsigned seen;
+    enum tw_err outcome;             /* that they meet; TW_OK: none ... */
+    void (*between)(struct scene *); /* ... before which this happens */
+};
+
+static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    struct scene *s = (struct scene *)self;
+    bool meant = request->call == s->call && s->table && request->name &&
+                 strcmp(request->name, s->table) == 0;
+
+    if (!meant || ++s->seen < s->first || s->seen > s->last)
+        return request_send(self->inner, attempt, request);
+    if (s->between)
+        s->between(s);
+    if (s->outcome == TW_OK)
+        return request_send(self->inner, attempt, request);
+    if (request->result)
+        request->result->failed = request->batch->count;
+    return err_fail(&attempt->err, s->outcome, "as the test wants");
+}
+
+static struct scene *begin(const char *configuration)
+{
+    struct scene *s = test_malloc(sizeof(*s));
+
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    memset(s, 0, sizeof(*s));
+    hosted_init(&s->h, configuration);
+    interposed_init(&s->outer, "front", s->h.store, meet);
+    s->front = &s->outer.store;
+    s->h.stores.stores = &s->front;
+    hosted_table(&s->h, "Channels");
+    hosted_table(&s->h, "Blogs");
+    return s;
+}
+
+static void end(struct scene *s)
+{
+    hosted_done(&s->h);
+    virtual_world_end();
+    test_free(s);
+}
+
+static void meets(struct scene *s, enum store_call call, const char *table,
+    unsigned first, unsigned last, enum tw_err outcome)
+{
+    s->call = call;
+    s->table = table;
+    s->first = first;
+    s->last = last;
+    s->seen = 0;
+    s->outcome = outcome;
+}
+
+#define ALWAYS 1, UINT_MAX
+
+static enum run_end attempt(struct scene *s)
+{
+    return hosted_attempt(&s->h, "job", "News");
+}
+
+/* The channel News with three blogs; properties may be NULL. */
+static void put_channel(struct scene *s, const char *properties)
+{
+    hosted_put(&s->h, "Channels", "News", "News", properties);
+    hosted_fill(&s->h, "Blogs", "News", 3);
+}
+
+static void expect_all_gone(struct scene *s)
+{
+    assert_string_equal(hosted_dump(&s->h, "Channels"), "");
+    assert_string_equal(hosted_dump(&s->h, "Blogs"), "");
+}
+
+/* ---- reading and marking ---- */
+
+static void a_parent_that_cannot_be_read_is_an_outage(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+
+    (void)state;
+    put_channel(s, NULL);
+    meets(s, CALL_GET, "Channels", ALWAYS, TW_BUSY);
+    assert_int_equal(attempt(s), RUN_OUTAGE);
+    assert_non_null(strstr(s->h.err.text, "as the test wants"));
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+    end(s);
+}
+
+static void a_tombstone_that_can_never_be_stored_fails_the_run(void **state)
+{
+    static const enum tw_err NEVER[] = {TW_INVALID, TW_TOO_LARGE};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct scene *s = begin(HEAD PARENT BLOGS);
+
+        put_channel(s, NULL);
+        meets(s, CALL_BATCH, "Channels", ALWAYS, NEVER[i]);
+        assert_int_equal(attempt(s), RUN_FAILED);
+        assert_non_null(strstr(s->h.err.text, "as the test wants"));
+        assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+        end(s);
+    }
+}
+
+static void a_tombstone_in_an_outage_deletes_nothing(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+
+    (void)state;
+    put_channel(s, NULL);
+    meets(s, CALL_BATCH, "Channels", ALWAYS, TW_REFUSED);
+    assert_int_equal(attempt(s), RUN_OUTAGE);
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+    end(s);
+}
+
+static void remove_parent(struct scene *s)
+{
+    s->between = NULL;
+    hosted_remove(&s->h, "Channels", "News", "News");
+}
+
+/* It was there when it was read: the tombstone is inserted instead. */
+static void a_parent_that_goes_before_it_is_marked_is_marked_anew(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+
+    (void)state;
+    put_channel(s, NULL);
+    s->between = remove_parent;
+    meets(s, CALL_BATCH, "Channels", 1, 1, TW_OK);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    expect_all_gone(s);
+    end(s);
+}
+
+static void a_parent_that_changes_all_the_time_is_tried_again_later(
+    void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+
+    (void)state;
+    put_channel(s, NULL);
+    meets(s, CALL_BATCH, "Channels", ALWAYS, TW_CONFLICT);
+    assert_int_equal(attempt(s), RUN_TRY_AGAIN);
+    assert_string_equal(s->h.err.text,
+        "the parent in Channels changes faster than it can be marked");
+    assert_int_equal(s->seen, 20);
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+    meets(s, CALL_BATCH, "Channels", 1, 3, TW_CONFLICT);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    expect_all_gone(s);
+    end(s);
+}
+
+/* ---- whose is it ---- */
+
+/* Something like a tombstone, but nobody's: the run takes it. */
+static void what_is_no_whole_tombstone_is_nobody_s(void **state)
+{
+    static const char *const MARKS[] = {
+        "\"TablewardRun\":7,\"Deleted\":true",
+        "\"TablewardRun\":\"job/other\"",
+        "\"TablewardRun\":\"job/other\",\"Deleted\":false",
+        "\"TablewardRun\":\"job/other\",\"Deleted\":\"true\"",
+        "\"TablewardRun\":\"\",\"Deleted\":true",
+        "\"TablewardRun\":\"nobody\",\"Deleted\":true",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(MARKS) / sizeof(MARKS[0]); i++) {
+        struct scene *s = begin(HEAD PARENT BLOGS);
+
+        put_channel(s, MARKS[i]);
+        s->h.other_open = true;
+        assert_int_equal(attempt(s), RUN_SUCCEEDED);
+        expect_all_gone(s);
+        end(s);
+    }
+}
+
+static void another_run_of_which_nothing_is_known_is_an_outage(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+
+    (void)state;
+    put_channel(s, "\"TablewardRun\":\"job/other\",\"Deleted\":true");
+    s->h.open_outcome = TW_BUSY;
+    assert_int_equal(attempt(s), RUN_OUTAGE);
+    assert_string_equal(s->h.err.text, "as the test wants");
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+    end(s);
+}
+
+static void a_time_of_creation_that_is_no_time_fails_the_run(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+
+    (void)state;
+    put_channel(s, "\"CreatedOn\":\"yesterday\"");
+    assert_int_equal(attempt(s), RUN_FAILED);
+    assert_non_null(strstr(s->h.err.text,
+        "property CreatedOn of the parent in Channels is no Edm.DateTime"));
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+    end(s);
+}
+
+/* ---- the last delete ---- */
+
+static void a_parent_that_is_gone_at_the_end_is_deleted(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+
+    (void)state;
+    put_channel(s, NULL);
+    s->between = remove_parent;
+    meets(s, CALL_BATCH, "Channels", 2, 2, TW_OK); /* the 1st: its tombstone */
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    expect_all_gone(s);
+    end(s);
+}
+
+static void a_parent_that_changed_at_the_end_is_read_again(void **state)
+{
+    static const enum tw_err AGAIN[] = {TW_CONFLICT, TW_UNKNOWN};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct scene *s = begin(HEAD PARENT BLOGS);
+
+        put_channel(s, NULL);
+        meets(s, CALL_BATCH, "Channels", 2, 4, AGAIN[i]);
+        assert_int_equal(attempt(s), RUN_SUCCEEDED);
+        assert_int_equal(s->seen, 5);
+        expect_all_gone(s);
+        end(s);
+    }
+}
+
+static void a_parent_that_cannot_be_deleted_stays_for_the_next_attempt(
+    void **state)
+{
+    static const struct {
+        enum tw_err outcome;
+        enum run_end end;
+        const char *says;
+    } CASES[] = {
+        {TW_CONFLICT, RUN_TRY_AGAIN,
+            "the parent in Channels changes faster than it can be deleted"},
+        {TW_REFUSED, RUN_OUTAGE, "as the test wants"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct scene *s = begin(HEAD PARENT BLOGS);
+
+        put_channel(s, NULL);
+        meets(s, CALL_BATCH, "Channels", 2, UINT_MAX, CASES[i].outcome);
+        assert_int_equal(attempt(s), CASES[i].end);
+        assert_non_null(strstr(s->h.err.text, CASES[i].says));
+        assert_string_equal(hosted_dump(&s->h, "Channels"), "News/News ");
+        assert_string_equal(s->h.phase, "parent");
+        meets(s, CALL_BATCH, NULL, ALWAYS, TW_OK);
+        assert_int_equal(attempt(s), RUN_SUCCEEDED);
+        expect_all_gone(s);
+        end(s);
+    }
+}
+
+static void in_the_last_phase_an_outage_deletes_nothing(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+
+    (void)state;
+    put_channel(s, NULL);
+    meets(s, CALL_GET, "Channels", 2, UINT_MAX, TW_BUSY);
+    assert_int_equal(attempt(s), RUN_OUTAGE);
+    assert_string_equal(hosted_dump(&s->h, "Channels"), "News/News ");
+    end(s);
+}
+
+static enum tw_err never_phases(struct hosted *h, bool *ret_stored)
+{
+    (void)h;
+    *ret_stored = false;
+    return TW_STOPPED;
+}
+
+static void without_the_last_phase_the_parent_stays(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+
+    (void)state;
+    put_channel(s, NULL);
+    s->h.phasing = never_phases;
+    assert_int_equal(attempt(s), RUN_STOPPED);
+    assert_string_equal(hosted_dump(&s->h, "Channels"), "News/News ");
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 0);
+    end(s);
+}
+
+/* ---- counting first ---- */
+
+static void what_cannot_be_counted_is_not_deleted(void **state)
+{
+    static const struct {
+        const char *children;
+        enum tw_err outcome;
+        enum run_end end;
+        const char *says;
+    } CASES[] = {
+        {"{table: Blogs, partition_key: \"{channel}\"}", TW_BUSY, RUN_OUTAGE,
+            "as the test wants"},
+        {"{table: Nowhere, partition_key: \"{channel}\"}", TW_OK, RUN_FAILED,
+            "Nowhere"},
+        {"{table: Blogs, filter: \"A eq {channel}\"}", TW_OK, RUN_FAILED,
+            "filter"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        char *configuration = mem_format(HEAD PARENT
+            "    refuse_above: 10\n    children:\n      - %s\n",
+            CASES[i].children);
+        struct scene *s = begin(configuration);
+
+        put_channel(s, NULL);
+        if (CASES[i].outcome != TW_OK)
+            meets(s, CALL_SCAN, "Blogs", ALWAYS, CASES[i].outcome);
+        assert_int_equal(attempt(s), CASES[i].end);
+        assert_non_null(strstr(s->h.err.text, CASES[i].says));
+        assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+        /* Not marked either. */
+        hosted_remove(&s->h, "Channels", "News", "News");
+        end(s);
+        mem_free(configuration);
+    }
+}
+
+/* ---- what stands under it ---- */
+
+static void a_page_that_can_never_be_read_fails_the_run(void **state)
+{
+    static const enum tw_err NEVER[] = {TW_INVALID, TW_TOO_LARGE};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct scene *s = begin(HEAD PARENT BLOGS);
+
+        put_channel(s, NULL);
+        meets(s, CALL_SCAN, "Blogs", ALWAYS, NEVER[i]);
+        assert_int_equal(attempt(s), RUN_FAILED);
+        assert_non_null(strstr(s->h.err.text, "Blogs"));
+        assert_true(hosted_has(&s->h, "Channels", "News", "News"));
+        end(s);
+    }
+}
+
+static void deletes_that_are_refused_end_the_pass(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+
+    (void)state;
+    hosted_put(&s->h, "Channels", "News", "News", NULL);
+    hosted_fill(&s->h, "Blogs", "News", 1500);
+    meets(s, CALL_BATCH, "Blogs", ALWAYS, TW_REFUSED);
+    assert_int_equal(attempt(s), RUN_OUTAGE);
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 1500);
+    assert_true(hosted_has(&s->h, "Channels", "News", "News"));
+    meets(s, CALL_BATCH, NULL, ALWAYS, TW_OK);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    expect_all_gone(s);
+    end(s);
+}
+
+#define NESTED                                                                 \
+    "    children:\n"                                                          \
+    "      - table: Blogs\n"                                                   \
+    "        partition_key: \"{channel}\"\n"                                   \
+    "        children:\n"                                                      \
+    "          - {table: Likes, partition_key: \"{RowKey}\"}\n"
+
+static void change_blog(struct scene *s)
+{
+    s->between = NULL;
+    hosted_remove(&s->h, "Blogs", "News", "b00001");
+    hosted_put(&s->h, "Blogs", "News", "b00001", "\"N\":2");
+    hosted_put(&s->h, "Likes", "b00001", "late", NULL);
+}
+
+/* Changed between its visit and its delete: what is under it may be new. */
+static void a_blog_that_changed_is_visited_anew(void **state)
+{
+    struct scene *s = begin(HEAD PARENT NESTED);
+
+    (void)state;
+    hosted_table(&s->h, "Likes");
+    put_channel(s, NULL);
+    s->between = change_blog;
+    meets(s, CALL_BATCH, "Blogs", 1, 1, TW_OK);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    expect_all_gone(s);
+    assert_string_equal(hosted_dump(&s->h, "Likes"), "");
+    end(s);
+}
+
+/* ---- the archive ---- */
+
+#define KEPT "    archive: kept\n"
+
+static void expect_archive_in_the_way(struct scene *s)
+{
+    assert_int_equal(attempt(s), RUN_OUTAGE);
+    assert_non_null(strstr(s->h.err.text, "archive: cannot"));
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+    assert_true(hosted_has(&s->h, "Channels", "News", "News"));
+}
+
+static void an_archive_that_cannot_be_made_stops_before_anything(void **state)
+{
+    struct scene *s = begin(HEAD PARENT KEPT BLOGS);
+    char *path = mem_format("%s/kept", s->h.folder);
+    FILE *file = fopen(path, "we"); /* a file where a folder should be */
+
+    (void)state;
+    assert_non_null(file);
+    (void)fclose(file);
+    put_channel(s, NULL);
+    expect_archive_in_the_way(s);
+    mem_free(path);
+    end(s);
+}
+
+static void an_archive_may_be_anywhere(void **state)
+{
+    char folder[] = "/tmp/tableward-archive.XXXXXX";
+    char *configuration, *path;
+    struct scene *s;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    configuration = mem_format(HEAD PARENT "    archive: %s\n" BLOGS, folder);
+    s = begin(configuration);
+    put_channel(s, NULL);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    path = mem_format("%s/job/r1/1-Blogs.jsonl", folder);
+    assert_int_equal(access(path, R_OK), 0);
+    mem_free(path);
+    mem_free(configuration);
+    end(s);
+    path = mem_format("rm -r %s", folder);
+    assert_int_equal(system(path), 0);
+    mem_free(path);
+}
+
+/* A folder where the file of a table should be. */
+static void block_table(struct scene *s, const char *table)
+{
+    char *command =
+        mem_format("mkdir -p %s/kept/job/r1/1-%s.jsonl", s->h.folder, table);
+
+    assert_int_equal(system(command), 0);
+    mem_free(command);
+}
+
+static void a_parent_that_cannot_be_archived_is_not_marked(void **state)
+{
+    struct scene *s = begin(HEAD PARENT KEPT BLOGS);
+
+    (void)state;
+    put_channel(s, NULL);
+    block_table(s, "Channels");
+    expect_archive_in_the_way(s);
+    end(s);
+}
+
+static void what_cannot_be_archived_is_not_deleted(void **state)
+{
+    struct scene *s = begin(HEAD PARENT KEPT BLOGS);
+
+    (void)state;
+    put_channel(s, NULL);
+    block_table(s, "Blogs");
+    expect_archive_in_the_way(s);
+    end(s);
+}
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    (void)signal(SIGXFSZ, SIG_IGN);
+    (void)getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    (void)setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static void change_blog_without_room(struct scene *s)
+{
+    s->between = NULL;
+    hosted_remove(&s->h, "Blogs", "News", "b00001");
+    hosted_put(&s->h, "Blogs", "News", "b00001", "\"N\":2");
+    limit_files(64); /* the archive's file is larger already */
+}
+
+/* A blog that changed is archived again as it is now, or stays. */
+static void what_changed_and_cannot_be_archived_again_stays(void **state)
+{
+    struct scene *s = begin(HEAD PARENT KEPT BLOGS);
+
+    (void)state;
+    put_channel(s, NULL);
+    s->between = change_blog_without_room;
+    meets(s, CALL_BATCH, "Blogs", 1, 1, TW_OK);
+    assert_int_equal(attempt(s), RUN_OUTAGE);
+    limit_files(RLIM_INFINITY);
+    assert_true(hosted_has(&s->h, "Blogs", "News", "b00001"));
+    assert_true(hosted_has(&s->h, "Channels", "News", "News"));
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    expect_all_gone(s);
+    end(s);
+}
+
+/* ---- accept and estimate ---- */
+
+static void keys_that_no_parent_can_have_are_told(void **state)
+{
+    static const char ROW_KEY[] =
+        "job:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n"
+        "    parent: {table: Channels, partition_key: all, row_key: "
+        "\"{channel}\", tombstone: {Deleted: true}}\n" BLOGS;
+    static const char *const CONFIGURATIONS[] = {HEAD PARENT BLOGS, ROW_KEY};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct scene *s = begin(CONFIGURATIONS[i]);
+        struct slice name = slice_of("channel"), value = slice_of("a/b");
+        const struct run_args args = {1, &name, &value};
+        const struct job *job = &s->h.jobs.list[0];
+        struct job_estimate estimate;
+
+        assert_int_equal(job->kind->accept(job, &args, &s->h.err), TW_INVALID);
+        assert_non_null(strstr(s->h.err.text, "parent"));
+        assert_int_equal(
+            hosted_estimate(&s->h, "job", "a/b", &estimate), TW_INVALID);
+        assert_int_equal(hosted_attempt(&s->h, "job", "a/b"), RUN_FAILED);
+        end(s);
+    }
+}
+
+static void an_estimate_of_what_cannot_be_read_says_why(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BLOGS);
+    struct job_estimate estimate;
+
+    (void)state;
+    put_channel(s, NULL);
+    meets(s, CALL_SCAN, "Blogs", ALWAYS, TW_REFUSED);
+    assert_int_equal(
+        hosted_estimate(&s->h, "job", "News", &estimate), TW_REFUSED);
+    meets(s, CALL_GET, "Channels", ALWAYS, TW_REFUSED);
+    assert_int_equal(
+        hosted_estimate(&s->h, "job", "News", &estimate), TW_REFUSED);
+    end(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_parent_that_cannot_be_read_is_an_outage),
+        cmocka_unit_test(a_tombstone_that_can_never_be_stored_fails_the_run),
+        cmocka_unit_test(a_tombstone_in_an_outage_deletes_nothing),
+        cmocka_unit_test(a_parent_that_goes_before_it_is_marked_is_marked_anew),
+        cmocka_unit_test(
+            a_parent_that_changes_all_the_time_is_tried_again_later),
+        cmocka_unit_test(what_is_no_whole_tombstone_is_nobody_s),
+        cmocka_unit_test(another_run_of_which_nothing_is_known_is_an_outage),
+        cmocka_unit_test(a_time_of_creation_that_is_no_time_fails_the_run),
+        cmocka_unit_test(a_parent_that_is_gone_at_the_end_is_deleted),
+        cmocka_unit_test(a_parent_that_changed_at_the_end_is_read_again),
+        cmocka_unit_test(
+            a_parent_that_cannot_be_deleted_stays_for_the_next_attempt),
+        cmocka_unit_test(in_the_last_phase_an_outage_deletes_nothing),
+        cmocka_unit_test(without_the_last_phase_the_parent_stays),
+        cmocka_unit_test(what_cannot_be_counted_is_not_deleted),
+        cmocka_unit_test(a_page_that_can_never_be_read_fails_the_run),
+        cmocka_unit_test(deletes_that_are_refused_end_the_pass),
+        cmocka_unit_test(a_blog_that_changed_is_visited_anew),
+        cmocka_unit_test(an_archive_that_cannot_be_made_stops_before_anything),
+        cmocka_unit_test(an_archive_may_be_anywhere),
+        cmocka_unit_test(a_parent_that_cannot_be_archived_is_not_marked),
+        cmocka_unit_test(what_cannot_be_archived_is_not_deleted),
+        cmocka_unit_test(what_changed_and_cannot_be_archived_again_stays),
+        cmocka_unit_test(keys_that_no_parent_can_have_are_told),
+        cmocka_unit_test(an_estimate_of_what_cannot_be_read_says_why),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
