@@ -122,7 +122,8 @@ static void judge_same_epoch(struct book *book, const struct sim_run *run,
     if (is->owner.len > 0 && !slice_equal(was->owner, is->owner))
         sim_complain(
             book->sim, "%s: another owner in the same epoch", run->key);
-    if ((is->owner.len > 0) != (is->state == LEDGER_RUNNING))
+    if (is->state != LEDGER_CANCELLED &&
+        (is->owner.len > 0) != (is->state == LEDGER_RUNNING))
         sim_complain(book->sim, "%s: %s, and an owner is %s", run->key,
             ledger_state_name(is->state),
             is->owner.len > 0 ? "named" : "not named");
@@ -217,18 +218,28 @@ void book_commit(struct book *book, const struct batch *batch, bool by_worker)
 
 /* ---- messages ---- */
 
-void book_message(
-    struct book *book, struct slice message_id, const char *job, const char *id)
+void book_message(struct book *book, struct slice message_id, const char *run)
 {
     struct message_note *note = mem_alloc(sizeof(*note));
+    size_t len = strlen(run);
 
     (void)snprintf(note->id, sizeof(note->id), "%.*s", SLICE_ARG(message_id));
-    if (job)
-        (void)snprintf(
-            note->key, sizeof(note->key), "%s/%s", job, id[0] ? id : note->id);
+    (void)snprintf(note->key, sizeof(note->key), "%s%s", run,
+        len > 0 && run[len - 1] == '/' ? note->id : "");
     note->next = book->messages;
     book->messages = note;
     virtual_note("message %s for %s", note->id, note->key);
+}
+
+const struct sim_run *book_some_run(struct book *book)
+{
+    const struct sim_run *run, *found = NULL;
+    unsigned seen = 0;
+
+    for (run = book->runs; run; run = run->next)
+        if (run->now.etag.len > 0 && sim_draw(++seen) == 0)
+            found = run;
+    return found;
 }
 
 void book_put(struct book *book, const char *queue, struct slice text)
@@ -355,6 +366,21 @@ static const char *overtaken(struct book *book, const struct holder *holder)
     return NULL;
 }
 
+/* The claim's own writes: while the lease that is stored is not over. */
+static const char *overdue(struct book *book, const struct holder *holder)
+{
+    const struct sim_run *run = book_find(book, slice_of(holder->key));
+
+    if (!run || run->now.epoch < holder->epoch || run->ended)
+        return NULL;
+    if (run->now.epoch > holder->epoch)
+        return "another has claimed it";
+    if (slice_is(run->now.owner, holder->owner) &&
+        run->now.lease_until_ticks < sim_now_ticks())
+        return "its lease is over";
+    return NULL;
+}
+
 void book_sent(struct book *book, const void *wire, const struct fence *fence,
     const struct store_request *request)
 {
@@ -368,9 +394,9 @@ void book_sent(struct book *book, const void *wire, const struct fence *fence,
     if (stake)
         learn(book, wire, fence, stake);
     holder = holder_of(book, wire, fence, &own);
-    if (!holder || own)
+    if (!holder || (own && !stake))
         return;
-    why = overtaken(book, holder);
+    why = own ? overdue(book, holder) : overtaken(book, holder);
     if (!why)
         return;
     book->sim->result->zombie_sent++;

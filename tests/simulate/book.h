@@ -14,10 +14,9 @@ struct book *book_new(struct sim *sim);
 /* book_commit: a batch on the ledger's table was taken. */
 void book_commit(struct book *book, const struct batch *batch, bool by_worker);
 
-/* book_message: a front end has put it. Empty id: the message's own; a NULL
- * job: nobody can understand it. */
-void book_message(struct book *book, struct slice message_id, const char *job,
-    const char *id);
+/* book_message: a front end has put it. run: JOB/ID; JOB/ where the message's
+ * own id is the run's; empty where nobody can understand it. */
+void book_message(struct book *book, struct slice message_id, const char *run);
 
 /* book_put, book_deleted: a worker's put was taken, a worker's delete. */
 void book_put(struct book *book, const char *queue, struct slice text);
@@ -42,6 +41,9 @@ void book_end(struct book *book);
 
 /* book_find: a run, or NULL. key: JOB/ID. */
 struct sim_run *book_find(struct book *book, struct slice key);
+
+/* book_some_run: any that the ledger has; NULL: it has none. */
+const struct sim_run *book_some_run(struct book *book);
 
 /* book_dump: notes what is open. */
 void book_dump(struct book *book);

@@ -237,31 +237,42 @@ static bool has_tombstone(const struct entity *entity)
     (thing)->table, SLICE_ARG((thing)->partition_key),                         \
         SLICE_ARG((thing)->row_key)
 
-/* The run that owner names, if it is one that may work on the channel. */
+/* The run that owner names, if it is one that may work on the channel. One
+ * that was cancelled may for a moment, until it hears of it. */
 static const struct sim_run *open_run(
     struct cascade_state *s, struct slice owner, const struct channel *channel)
 {
     const struct sim_run *run = book_find(s->sim->book, owner);
 
-    if (run && run->claimed_ms > 0 && !run->ended &&
-        strcmp(run->what, channel->name) == 0)
-        return run;
-    return NULL;
+    if (!run || run->claimed_ms == 0 || strcmp(run->what, channel->name) != 0)
+        return NULL;
+    return !run->ended || run->now.state == LEDGER_CANCELLED ? run : NULL;
+}
+
+/* Resumed in its last phase it deletes the parent and nothing else. */
+static bool is_in_last_phase(const struct sim_run *run)
+{
+    return slice_is(run->now.phase, "parent");
 }
 
 static void judge_child_delete(struct cascade_state *s, int index)
 {
     const struct thing *thing = &s->things[index], *below;
     const struct thing *parent = parent_of(s, thing->channel);
+    const struct sim_run *run =
+        parent ? open_run(s, parent->owner, &s->channels[thing->channel])
+               : NULL;
 
     if (thing->away)
         sim_complain(
             s->sim, "%s %.*s/%.*s is no child, and was deleted", WHERE(thing));
-    else if (!parent ||
-             !open_run(s, parent->owner, &s->channels[thing->channel]))
+    else if (!run)
         sim_complain(s->sim,
             "%s %.*s/%.*s is deleted without the tombstone of an open run",
             WHERE(thing));
+    else if (is_in_last_phase(run))
+        sim_complain(
+            s->sim, "%s %.*s/%.*s is deleted in the last phase", WHERE(thing));
     below = first_under(s, thing->channel, index);
     if (below)
         sim_complain(s->sim,
@@ -279,7 +290,7 @@ static void judge_parent_delete(struct cascade_state *s, int index)
         sim_complain(s->sim,
             "parent %.*s is deleted without the tombstone of an open run",
             SLICE_ARG(thing->partition_key));
-    else if (!slice_is(run->now.phase, "parent"))
+    else if (!is_in_last_phase(run))
         sim_complain(s->sim, "parent %.*s is deleted in phase '%.*s'",
             SLICE_ARG(thing->partition_key), SLICE_ARG(run->now.phase));
     below = first_under(s, thing->channel, -1);
@@ -295,12 +306,12 @@ static void judge_tombstone(struct cascade_state *s, const struct thing *thing,
 {
     const struct sim_run *run =
         open_run(s, owner, &s->channels[thing->channel]);
+    const struct sim_run *other = book_find(s->sim->book, thing->owner);
 
     if (!run)
         sim_complain(s->sim, "parent %.*s is marked by %.*s, no open run of it",
             SLICE_ARG(thing->partition_key), SLICE_ARG(owner));
-    else if (thing->owner.len > 0 && !slice_equal(thing->owner, owner) &&
-             open_run(s, thing->owner, &s->channels[thing->channel]))
+    else if (other && other != run && !other->ended)
         sim_complain(s->sim, "parent %.*s is taken from a run that is open",
             SLICE_ARG(thing->partition_key));
     else if (thing->owner.len == 0 && s->created &&
@@ -326,7 +337,10 @@ static void judge_bare(struct cascade_state *s, const struct batch *batch,
     const struct entity *entity, struct slice owner)
 {
     int channel = channel_named(s, entity->partition_key);
+    const struct sim_run *run = NULL;
 
+    if (channel < s->channel_count)
+        run = open_run(s, owner, &s->channels[channel]);
     if (strcmp(batch->table, s->shape->parent_table) != 0 ||
         !slice_is(entity->row_key, s->shape->parent_row_key) ||
         channel == s->channel_count || !has_tombstone(entity) ||
@@ -334,9 +348,9 @@ static void judge_bare(struct cascade_state *s, const struct batch *batch,
         sim_complain(s->sim, "%s %.*s/%.*s: inserted, and no tombstone",
             batch->table, SLICE_ARG(entity->partition_key),
             SLICE_ARG(entity->row_key));
-    else if (!open_run(s, owner, &s->channels[channel]))
+    else if (!run || is_in_last_phase(run))
         sim_complain(s->sim,
-            "a tombstone of %.*s lands, which is no open run of %s",
+            "a tombstone of %.*s lands, which has no more use for it in %s",
             SLICE_ARG(owner), s->channels[channel].name);
 }
 
@@ -447,7 +461,8 @@ static void run_moved(
     const struct thing *parent;
 
     (void)was;
-    if (!run->ended || channel == s->channel_count)
+    if (!run->ended || channel == s->channel_count ||
+        run->now.state == LEDGER_CANCELLED)
         return;
     if (run->now.state != LEDGER_SUCCEEDED) {
         sim_complain(s->sim, "%s has ended %s: %.*s", run->key,
@@ -782,7 +797,10 @@ static void asks_for_delete(struct cascade_state *s, int channel)
         return;
     }
     for (unsigned i = 0; i < times; i++) {
-        sim_enqueue(s->sim, name, id, false, at);
+        if (id[0] && sim_chance(40))
+            sim_control_enqueue(s->sim, name, id);
+        else
+            sim_enqueue(s->sim, name, id, false, at);
         thinks(s, 3000);
     }
 }
@@ -804,8 +822,10 @@ static void acts(struct cascade_state *s)
         create_parent(s, channel);
     else if (drawn < 82)
         deletes_parent(s, channel);
-    else if (drawn < 97)
+    else if (drawn < 96)
         asks_for_delete(s, channel);
+    else if (drawn < 98)
+        sim_cancel(s->sim);
     else
         sim_enqueue_garbage(s->sim);
 }
@@ -885,7 +905,7 @@ static void *begin(struct sim *sim)
     s->channel_count = 1 + (int)sim_draw(CHANNELS_MAX);
     for (int i = 0; i < s->channel_count; i++) {
         s->channels[i] = (struct channel){.name = NAMES[i], .parent = -1};
-        if (sim_chance(85))
+        if (sim_chance(75))
             create_parent(s, i);
     }
     for (unsigned i = 0; i < tree; i++)
@@ -948,10 +968,18 @@ static int judge_table(struct cascade_state *s, const char *table)
     return count;
 }
 
+/* A run that was cancelled leaves its tombstone. */
+static bool was_cancelled(const struct cascade_state *s, struct slice owner)
+{
+    const struct sim_run *run = book_find(s->sim->book, owner);
+
+    return run && run->now.state == LEDGER_CANCELLED;
+}
+
 /* No tombstone is left, no child without what it is under. */
 static void judge_alive(struct cascade_state *s, const struct thing *thing)
 {
-    if (thing->owner.len > 0)
+    if (thing->owner.len > 0 && !was_cancelled(s, thing->owner))
         sim_complain(s->sim, "parent %.*s is left with the tombstone of %.*s",
             SLICE_ARG(thing->partition_key), SLICE_ARG(thing->owner));
     if (thing->kind < 0 || thing->away)

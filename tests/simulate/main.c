@@ -359,7 +359,6 @@ static int play_one(const struct options *options)
         words[0].result.hash == words[1].result.hash ? "equal" : "NOT EQUAL");
     (void)fflush(stdout);
     if (options->verbose || words[0].result.complaint[0] || words[0].begins) {
-        log_set(options->verbose ? LOG_DEBUG : LOG_WARN, LOG_TEXT);
         play(options->from, true, &words[0].result);
     }
     if (words[0].result.complaint[0])
@@ -425,6 +424,7 @@ int main(int argc, char **argv)
     read_options(argc, argv, &options);
     if (options.jobs < 1 || options.jobs > JOBS_MAX || options.seeds < 1)
         return USAGE;
-    log_set(LOG_ERROR, LOG_TEXT);
+    /* Always the same: a line costs a look at the clock, which is time. */
+    log_set(LOG_INFO, LOG_TEXT);
     return options.one ? play_one(&options) : play_many(&options);
 }

@@ -15,6 +15,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/run/control.h"
 #include "worker/run/message.h"
 #include "worker/store/embedded/embedded.h"
 
@@ -71,6 +72,8 @@ static void judge_taken(struct sim *sim, const struct store_request *request)
         sim->kind->committed(sim->state, &commit);
     else if (request->call == CALL_QUEUE_PUT && sim->by_worker)
         book_put(sim->book, request->name, request->text);
+    else if (request->call == CALL_QUEUE_PUT)
+        book_message(sim->book, request->messages->list[0].id, sim->put_run);
     else if (request->call == CALL_QUEUE_DELETE && sim->by_worker)
         book_deleted(sim->book, request->name, request->id);
 }
@@ -139,8 +142,9 @@ enum tw_err sim_write(struct sim *sim, const char *table,
     return code;
 }
 
-static void put(struct sim *sim, const char *queue, struct slice text,
-    const char *job, const char *id)
+/* run: JOB/ID, JOB/ for the message's own id, or empty for nobody's. */
+static void put(
+    struct sim *sim, const char *queue, struct slice text, const char *run)
 {
     struct attempt attempt = {.fence = NULL};
     struct messages messages;
@@ -148,10 +152,9 @@ static void put(struct sim *sim, const char *queue, struct slice text,
     messages_init(&messages);
     virtual_mask();
     sim->by_worker = false;
-    if (store_queue_put(sim->service, &attempt, queue, text, 0, &messages) ==
-        TW_OK)
-        book_message(sim->book, messages.list[0].id, job, id);
-    else
+    sim->put_run = run;
+    if (store_queue_put(
+            &sim->judge.store, &attempt, queue, text, 0, &messages) != TW_OK)
         sim_complain(sim, "a front end's put: %s", attempt.err.text);
     virtual_unmask();
     messages_done(&messages);
@@ -160,24 +163,70 @@ static void put(struct sim *sim, const char *queue, struct slice text,
 void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     int64_t at_ticks)
 {
-    char args[128];
+    char args[128], run[128];
     struct buf text;
 
     if (bound) {
-        put(sim, SIM_BOUND, slice_of(what), SIM_JOB, "");
+        put(sim, SIM_BOUND, slice_of(what), SIM_JOB "/");
         return;
     }
     (void)snprintf(args, sizeof(args), "{\"" SIM_ARGUMENT "\":\"%s\"}", what);
+    (void)snprintf(run, sizeof(run), SIM_JOB "/%s", id);
     buf_init(&text, QUEUE_MAX_MESSAGE_BYTES);
     message_compose(slice_of(SIM_JOB), slice_of(args), slice_of(id), at_ticks,
         slice_of(""), &text);
-    put(sim, SIM_QUEUE, buf_slice(&text), SIM_JOB, id);
+    put(sim, SIM_QUEUE, buf_slice(&text), run);
     buf_done(&text);
+}
+
+void sim_control_enqueue(struct sim *sim, const char *what, const char *id)
+{
+    const struct setup_queue queue = {
+        .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
+    const struct job *job = &sim->jobs[0].list[0];
+    struct slice value = slice_of(what);
+    const struct control_enqueue order = {.queue = &queue,
+        .job = job,
+        .args = {1, &job->args[0].name, &value},
+        .id = slice_of(id)};
+    char run[128], ret_id[QUEUE_ID_MAX + 1];
+    struct err err;
+    enum tw_err code;
+
+    (void)snprintf(run, sizeof(run), SIM_JOB "/%s", id);
+    virtual_mask();
+    sim->by_worker = false;
+    sim->put_run = run;
+    code = control_enqueue(&sim->judge.store, &order, ret_id, &err);
+    virtual_unmask();
+    if (code != TW_OK && code != TW_CONFLICT)
+        sim_complain(sim, "enqueue: %s", err.text);
+}
+
+void sim_cancel(struct sim *sim)
+{
+    const struct sim_run *run = book_some_run(sim->book);
+    struct ledger_run was;
+    struct err err;
+    enum tw_err code;
+
+    if (!run || !slice_is(run->now.job, SIM_JOB))
+        return;
+    ledger_run_init(&was);
+    virtual_mask();
+    sim->by_worker = false;
+    virtual_note("%s is to be cancelled", run->key);
+    code = control_cancel(
+        &sim->judge.store, run->now.job, run->now.id, &was, &err);
+    virtual_unmask();
+    ledger_run_done(&was);
+    if (code != TW_OK && code != TW_CONFLICT)
+        sim_complain(sim, "cancel: %s", err.text);
 }
 
 void sim_enqueue_garbage(struct sim *sim)
 {
-    put(sim, SIM_QUEUE, slice_of("{\"job\": \"none\"}"), NULL, "");
+    put(sim, SIM_QUEUE, slice_of("{\"job\": \"none\"}"), "");
 }
 
 void sim_front_end_ends(struct sim *sim)
@@ -208,16 +257,17 @@ static const struct faulty_share STORM[] = {
 #define STORM_KINDS (sizeof(STORM) / sizeof(STORM[0]))
 
 /* Some of them, together so many of a thousand requests at most. */
-static void draw_weather(struct sim *sim)
+static void draw_shares(struct sim *sim)
 {
     static const unsigned SHARES[] = {0, 20, 60, 120, 200, 300};
     struct faulty_share *shares =
         arena_alloc(&sim->arena, STORM_KINDS * sizeof(*shares));
     unsigned total = SIM_PICK(SHARES), weights = 0;
+    size_t only = sim_chance(25) ? sim_draw(STORM_KINDS) : STORM_KINDS;
 
     for (size_t i = 0; i < STORM_KINDS; i++) {
         shares[i] = STORM[i];
-        if (sim_chance(40))
+        if (only < STORM_KINDS ? i != only : sim_chance(40))
             shares[i].per_mille = 0;
         else if (sim_chance(20))
             shares[i].per_mille *= 4;
@@ -226,6 +276,11 @@ static void draw_weather(struct sim *sim)
     for (size_t i = 0; i < STORM_KINDS && weights > 0; i++)
         shares[i].per_mille = shares[i].per_mille * total / weights;
     faulty_seed(&sim->faults, virtual_random(UINT64_MAX), shares, STORM_KINDS);
+}
+
+static void draw_weather(struct sim *sim)
+{
+    draw_shares(sim);
     sim->faults.late_spread_ms = SIM_PICK(((int64_t[]){50, 1000, LATE_MAX_MS}));
     sim->faults.late_requests = sim_draw(4);
     sim->faults.hint_ms = 1 + sim_draw(2000);

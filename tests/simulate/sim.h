@@ -108,7 +108,8 @@ struct sim {
     struct store *service; /* the embedded store */
     struct interposed judge;
     struct faulty faults;
-    bool by_worker; /* whose request the service has in hand */
+    const char *put_run; /* of the message a front end puts: JOB/ID */
+    bool by_worker;      /* whose request the service has in hand */
     struct book *book;
 
     struct jobs jobs[SIM_DEFINITIONS];
@@ -155,6 +156,11 @@ enum tw_err sim_write(struct sim *sim, const char *table,
  */
 void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     int64_t at_ticks);
+
+/* sim_control_enqueue: the same as `tableward enqueue` does it. sim_cancel:
+ * some run, as `tableward cancel` does. */
+void sim_control_enqueue(struct sim *sim, const char *what, const char *id);
+void sim_cancel(struct sim *sim);
 
 /* sim_enqueue_garbage: a message that nobody can understand. */
 void sim_enqueue_garbage(struct sim *sim);
