@@ -80,7 +80,8 @@ struct run {
     int64_t requested_ticks; /* RequestedAt */
     bool queued;             /* has a message; false: `tableward run` */
     int32_t epoch;
-    bool took_over;             /* from an attempt that did not let go */
+    bool took_over;             /* from an attempt that did not let go, or
+                                   whose checkpoint is not used */
     struct slice checkpoint;    /* last one saved, JSON; empty: none. The
                                    definition it was made under still holds */
     struct slice phase;         /* last stored by phase(), or empty */

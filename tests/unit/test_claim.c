@@ -222,6 +222,51 @@ static void a_claim_that_another_one_beat_is_not_ours(void **state)
     assert_int_equal(f->claim.run.epoch, 2);
 }
 
+static void cancel_first(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    if (call != BENCH_GET || n < 2)
+        return;
+    bench->between = NULL;
+    rewrite(thief, LEDGER_CANCELLED, thief->claim.owner, 0);
+}
+
+/* The claim was taken and its answer lost; then somebody cancelled the run. */
+static void a_run_cancelled_before_its_claim_was_known_stays_cancelled(
+    void **state)
+{
+    struct fixture *f = *state;
+    struct ledger_run run;
+
+    thief = f;
+    f->bench.between = cancel_first;
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    assert_int_equal(take(f), CLAIM_ENDED);
+    read_run(f, &run);
+    assert_int_equal(run.state, LEDGER_CANCELLED);
+    ledger_run_done(&run);
+}
+
+/* What the old checkpoint knew, a late insert for one, is lost with it. */
+static void a_checkpoint_that_is_not_used_is_told_of(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_false(f->claim.starts_over);
+    f->claim.run.checkpoint = ledger_text(&f->claim.run, slice_of("{}"));
+    (void)ledger_move(&f->claim.run, LEDGER_QUEUED);
+    assert_int_equal(claim_let_go(&f->claim, &f->err), CLAIM_MINE);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_false(f->claim.starts_over);
+    (void)ledger_move(&f->claim.run, LEDGER_QUEUED);
+    assert_int_equal(claim_let_go(&f->claim, &f->err), CLAIM_MINE);
+    memcpy(f->bench.job.hash, "fedcba9876543210", 16);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_true(f->claim.starts_over);
+    assert_false(f->claim.took_over);
+}
+
 static void an_unknown_claim_that_cannot_be_read_is_an_outage(void **state)
 {
     struct fixture *f = *state;
@@ -689,6 +734,8 @@ int main(void)
         TEST(a_table_that_cannot_be_made_is_an_outage),
         TEST(a_claim_that_was_lost_is_made_again),
         TEST(a_claim_that_another_one_beat_is_not_ours),
+        TEST(a_run_cancelled_before_its_claim_was_known_stays_cancelled),
+        TEST(a_checkpoint_that_is_not_used_is_told_of),
         TEST(an_unknown_claim_that_cannot_be_read_is_an_outage),
         TEST(a_write_that_is_refused_is_an_outage),
         TEST(a_run_that_keeps_changing_is_left_for_later),

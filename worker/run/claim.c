@@ -188,14 +188,18 @@ static void set_request(struct claim *claim, const struct claim_wish *wish)
 }
 
 /* A checkpoint that was made under another definition is not used. */
-static void set_definition(struct ledger_run *run, const struct job *job)
+static void set_definition(struct claim *claim, const struct job *job)
 {
+    struct ledger_run *run = &claim->run;
+
+    claim->starts_over = false;
     if (run->checkpoint.len > 0 && !slice_is(run->definition, job->hash)) {
         log_info("run",
             "%.*s/%.*s: the job's definition has changed since "
             "the checkpoint: starting over",
             SLICE_ARG(run->job), SLICE_ARG(run->id));
         run->checkpoint = (struct slice){0};
+        claim->starts_over = true;
     }
     run->definition = ledger_text(run, slice_of(job->hash));
 }
@@ -224,7 +228,7 @@ static void stake(
     if (wish->message)
         run->queue = ledger_text(run, slice_of(wish->message->queue));
     set_worker(run);
-    set_definition(run, wish->job);
+    set_definition(claim, wish->job);
 }
 
 /* Until when must this run be left alone? 0: it need not. */
@@ -279,7 +283,8 @@ static enum tw_err insert_run(struct claim *claim, struct attempt *attempt)
     return ledger_insert(claim->store, attempt, &claim->run);
 }
 
-/* After an unknown claim: is it ours after all? */
+/* After an unknown claim: is it ours after all? One that was cancelled in
+ * between keeps our name, and has ended. */
 static enum tw_err look_for_stake(struct claim *claim)
 {
     struct attempt attempt = own_attempt(claim);
@@ -292,7 +297,7 @@ static enum tw_err look_for_stake(struct claim *claim)
     note_clock(claim, &attempt);
     if (outcome == TW_OK) {
         if (slice_equal(stored.owner, claim->run.owner) &&
-            stored.epoch == claim->run.epoch)
+            stored.epoch == claim->run.epoch && stored.state == LEDGER_RUNNING)
             claim->run.etag = ledger_text(&claim->run, stored.etag);
         else
             outcome = TW_CONFLICT;

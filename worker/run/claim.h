@@ -65,7 +65,9 @@ struct claim {
     struct ledger_run run; /* as last stored, and what is to be stored next */
     char owner[33];        /* the Owner it was taken with */
     int64_t ledger_deadline_ms;
-    bool took_over; /* from an attempt that did not let go in order */
+    bool took_over;   /* from an attempt that did not let go in order */
+    bool starts_over; /* its checkpoint was made under another definition, so
+                         that what it knew is lost */
 
     /* The newest sight of the service's clock: the request that brought it
      * was sent, and answered, then. */

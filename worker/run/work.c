@@ -145,7 +145,7 @@ static void set_run(struct work *work, const struct run_args *args)
     run->requested_ticks = stored->requested_ticks;
     run->queued = stored->queue.len > 0;
     run->epoch = stored->epoch;
-    run->took_over = work->claim.took_over;
+    run->took_over = work->claim.took_over || work->claim.starts_over;
     run->checkpoint = arena_copy(&work->arena, stored->checkpoint);
     run->phase = arena_copy(&work->arena, stored->phase);
     run->archive_folder = work->definition->archive_folder;
