@@ -69,7 +69,7 @@ static enum tw_err evaluate_as(const struct expression *expression,
 {
     enum tw_err result = evaluate(expression, scene, ret);
 
-    if (result != TW_OK || wanted == VALUE_UNKNOWN || ret->kind == wanted)
+    if (result != TW_OK || ret->kind == wanted)
         return result;
     return err_fail(scene->err, TW_INVALID, "%.*s is %s; %s needs %s",
         SLICE_ARG(expression->source), value_kind_name(ret->kind), who,
@@ -613,7 +613,7 @@ static const struct expression *read_text(struct expression_reader *in)
     if (node == NULL)
         return NULL;
     buf_init(&text, in->text.len);
-    while (!closed && in->at < in->text.len) {
+    while (in->at < in->text.len) {
         char c = in->text.at[in->at++];
 
         if (c == '\'' && peek(in) != '\'') {

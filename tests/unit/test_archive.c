@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -241,6 +242,149 @@ static void a_full_disk_is_said_and_loses_no_line(void **state)
     mem_free(folder);
 }
 
+/* ---- what stands in the way ---- */
+
+static void expect_not_opened(const char *folder, const char *says)
+{
+    struct archive *archive = NULL;
+    struct err err;
+
+    assert_int_equal(
+        archive_open(folder, "delete-channel", "run-1", 3, &archive, &err),
+        TW_FULL);
+    assert_null(archive);
+    if (!strstr(err.text, says))
+        fail_msg("%s", err.text);
+}
+
+static void a_folder_that_cannot_be_made_is_said(void **state)
+{
+    (void)state;
+    expect_not_opened("/proc/tableward", "archive: cannot make /proc/tablewa");
+}
+
+/* Somebody has made it meanwhile, but it is not to be opened. */
+static void a_link_to_nowhere_is_no_folder(void **state)
+{
+    char *folder = folder_of("link");
+    char *parent = mem_format("%.*s", (int)(strlen(folder) - 5), folder);
+
+    (void)state;
+    assert_int_equal(symlink("/nowhere/at/all", parent), 0);
+    expect_not_opened(folder, "archive: cannot open");
+    mem_free(parent);
+    mem_free(folder);
+}
+
+static enum tw_err try_to_add(
+    struct archive *archive, const char *table, size_t bytes, struct err *err)
+{
+    char *value = mem_alloc(bytes + 1);
+    struct arena arena;
+    struct entity entity;
+    enum tw_err outcome;
+
+    memset(value, 'x', bytes);
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of("Football"), slice_of("a"));
+    entity_set_string(&entity, &arena, "Text", slice_of(value));
+    outcome = archive_add(archive, table, &entity, err);
+    arena_done(&arena);
+    mem_free(value);
+    return outcome;
+}
+
+static void a_file_that_is_none_is_said(void **state)
+{
+    char *folder = folder_of("nofile");
+    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    char *likes = path_of(folder, "3-Likes.jsonl");
+    struct archive *archive = open_archive(folder);
+    struct err err;
+
+    (void)state;
+    assert_int_equal(mkdir(blogs, 0700), 0);
+    assert_int_equal(try_to_add(archive, "Blogs", 1, &err), TW_FULL);
+    assert_non_null(strstr(err.text, "archive: cannot open"));
+    assert_non_null(strstr(err.text, "3-Blogs.jsonl"));
+    assert_int_equal(symlink("elsewhere", likes), 0);
+    assert_int_equal(try_to_add(archive, "Likes", 1, &err), TW_FULL);
+    add(archive, "Comments", "c");
+    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    archive_close(archive);
+    mem_free(likes);
+    mem_free(blogs);
+    mem_free(folder);
+}
+
+static void a_line_that_is_too_long_is_refused(void **state)
+{
+    char *folder = folder_of("long");
+    struct archive *archive = open_archive(folder);
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        try_to_add(archive, "Blogs", 17 * 1024 * 1024, &err), TW_TOO_LARGE);
+    assert_non_null(strstr(err.text, "an entity of table Blogs is more than"));
+    archive_close(archive);
+    mem_free(folder);
+}
+
+/* Lines are written before they grow too many, and that may fail too. */
+static void a_full_disk_is_met_while_lines_gather(void **state)
+{
+    char *folder = folder_of("gather");
+    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    struct archive *archive = open_archive(folder);
+    enum tw_err outcome = TW_OK;
+    struct err err;
+    struct stat info;
+
+    (void)state;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    limit_files(100000);
+    for (int i = 0; i < 10 && outcome == TW_OK; i++)
+        outcome = try_to_add(archive, "Blogs", 60000, &err);
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(outcome, TW_FULL);
+    assert_non_null(strstr(err.text, "archive: cannot write"));
+    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    assert_int_equal(stat(blogs, &info), 0);
+    assert_true(info.st_size > 256 * 1024);
+    archive_close(archive);
+    mem_free(blogs);
+    mem_free(folder);
+}
+
+/* A pipe takes lines, but cannot promise to keep them. */
+static void what_cannot_be_made_durable_ends_the_process(void **state)
+{
+    char *folder = folder_of("pipe");
+    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    struct archive *archive = open_archive(folder);
+    struct err err;
+    int status;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(mkfifo(blogs, 0600), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (try_to_add(archive, "Blogs", 1, &err) == TW_OK)
+            (void)!archive_sync(archive, &err);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 75);
+    archive_close(archive);
+    archive_close(NULL);
+    mem_free(blogs);
+    mem_free(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +395,12 @@ int main(void)
         cmocka_unit_test(a_file_that_is_all_torn_begins_anew),
         cmocka_unit_test(says_what_cannot_be_made),
         cmocka_unit_test(a_full_disk_is_said_and_loses_no_line),
+        cmocka_unit_test(a_folder_that_cannot_be_made_is_said),
+        cmocka_unit_test(a_link_to_nowhere_is_no_folder),
+        cmocka_unit_test(a_file_that_is_none_is_said),
+        cmocka_unit_test(a_line_that_is_too_long_is_refused),
+        cmocka_unit_test(a_full_disk_is_met_while_lines_gather),
+        cmocka_unit_test(what_cannot_be_made_durable_ends_the_process),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

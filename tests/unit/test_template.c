@@ -176,7 +176,8 @@ static void fails_where_integers_overflow(void **state)
         {"{-(0 - Max - 1)}", "overflows"},
         {"{1 / (Size - 7)}", "divides by zero"},
         {"{1 % (Size - 7)}", "divides by zero"});
-    RENDERS(false, {"{(0 - Max - 1) % -1}", "0"});
+    RENDERS(false, {"{(0 - Max - 1) % -1}", "0"},
+        {"{(0 - Max - 1) / 2}", "-4611686018427387904"});
 }
 
 static void compares_numbers_texts_times_and_booleans(void **state)
@@ -189,7 +190,15 @@ static void compares_numbers_texts_times_and_booleans(void **state)
         {"{Nan != 5}", "true"}, {"{Nan < 5}", "false"},
         {"{Max > Views}", "true"}, {"{channel == 'Football'}", "true"},
         {"{channel < 'Foot'}", "false"}, {"{CreatedOn < Half}", "true"},
-        {"{Yes == true}", "true"}, {"{(1 < 2) == Yes}", "true"});
+        {"{Yes == true}", "true"}, {"{(1 < 2) == Yes}", "true"},
+        {"{Size == Nan}", "false"}, {"{Size != Nan}", "true"},
+        {"{Size != 8}", "true"}, {"{Size != 6}", "true"},
+        {"{Size >= 7}", "true"}, {"{Size >= 6}", "true"},
+        {"{channel <= 'Football'}", "true"}, {"{channel <= 'Foot'}", "false"},
+        {"{channel >= 'Football'}", "true"}, {"{channel >= 'Foot'}", "true"},
+        {"{channel > 'Foot'}", "true"}, {"{channel > 'Golf'}", "false"},
+        {"{channel != 'Golf'}", "true"}, {"{channel != 'Foot'}", "true"},
+        {"{channel == 'Foot'}", "false"}, {"{Yes == false}", "false"});
     FAILS(false, {"{Title == Size}", "compares a text with an integer"},
         {"{CreatedOn < Size}", "compares a DateTime with an integer"});
 }
@@ -262,7 +271,10 @@ static void never_renders_what_is_missing_as_empty(void **state)
         {"{year(Title)}", "Title is a text; year needs a DateTime"},
         {"{lower(Size)}", "Size is an integer; lower needs a text"},
         {"{Title + 1}", "Title is a text; + needs an integer"},
-        {"{Rating + 1}", "Rating is a Double; + needs an integer"});
+        {"{Rating + 1}", "Rating is a Double; + needs an integer"},
+        {"{Missing == 1}", "property Missing is missing"},
+        {"{1 == Missing}", "property Missing is missing"},
+        {"{Missing}{n}", "property Missing is missing"});
     entity.timestamp = (struct slice){0};
     FAILS(false, {"{Timestamp}", "property Timestamp is missing"});
 }
@@ -303,7 +315,99 @@ static void types_bare_values_in_filters(void **state)
         {"a eq {Title}", "must read as"},
         {"a eq {Nan}", "NaN cannot be written in a filter"},
         {"a eq {CreatedOn}", "datetime'{...}'"}, {"a eq {Views}L", "64-bit"},
-        {"a eq {Missing}", "Missing is missing"});
+        {"a eq {Missing}", "Missing is missing"},
+        {"a eq {Title:02}", "only an integer can be padded"},
+        {"a eq {Rating:02}", "only an integer can be padded"},
+        {"a eq '{Title:02}'", "only an integer can be padded"});
+    RENDERS(true, {"a eq {0 - 3000000000}", "a eq -3000000000L"});
+}
+
+static void an_argument_in_a_filter_may_be_any_number(void **state)
+{
+    static const char *const numbers[] = {
+        "5", "-7", "1.5", "2e3", "3E+2", "-1.5e-3", "12L", "true"};
+    static const char *const others[] = {
+        "TRUE", "1_000", "1:5", "@", "[", "`", "{", "/", "1 ", "--5"};
+    const struct template *template = compile("a eq {channel}", true);
+
+    (void)state;
+    for (size_t i = 0; i < 18; i++) {
+        bool good = i < 8;
+        struct slice values[3] = {slice_of(good ? numbers[i] : others[i - 8])};
+        struct run_args one = {3, arg_names, values};
+        struct err err = {{0}};
+        struct buf text;
+
+        buf_init(&text, 4096);
+        if (template_render(template, &one, &entity, &text, &err) !=
+            (good ? TW_OK : TW_INVALID))
+            fail_msg("%.*s: %s", SLICE_ARG(values[0]), err.text);
+        if (good)
+            assert_true(slice_equal(slice_of(buf_text(&text) + 5), values[0]));
+        buf_done(&text);
+    }
+}
+
+static void what_is_too_long_for_its_place_overflows_there(void **state)
+{
+    struct err err = {{0}};
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 12);
+    assert_int_equal(template_render(compile("Blog eq '{RowKey}'", true), &args,
+                         &entity, &text, &err),
+        TW_OK);
+    assert_true(text.overflow);
+    buf_done(&text);
+}
+
+static void a_run_without_its_argument_fails(void **state)
+{
+    const struct run_args none = {0, NULL, NULL};
+    struct err err = {{0}};
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 64);
+    assert_int_equal(template_render(compile("{channel}", false), NULL, &entity,
+                         &text, &err),
+        TW_INVALID);
+    assert_int_equal(template_render(compile("{channel}", false), &none,
+                         &entity, &text, &err),
+        TW_INVALID);
+    assert_string_equal(err.text, "argument channel is missing");
+    buf_done(&text);
+}
+
+/* The service would never send it; a file might. */
+static void a_property_that_is_not_what_it_says_fails(void **state)
+{
+    struct property odd = {slice_of("Odd"), EDM_INT32, slice_of("\"seven\"")};
+    struct entity other = entity;
+    struct err err = {{0}};
+    struct buf text;
+
+    (void)state;
+    other.properties = &odd;
+    other.property_count = 1;
+    buf_init(&text, 64);
+    assert_int_equal(
+        template_render(compile("{Odd}", false), &args, &other, &text, &err),
+        TW_INVALID);
+    assert_string_equal(err.text, "property Odd holds no valid Edm.Int32");
+    buf_done(&text);
+}
+
+static void a_template_may_have_several_lines(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{1 +\n\t2}", "3"});
+    assert_null(template_compile(
+        slice_of("a\n{yaer(x)}"), start, &scope, &arena, &problems));
+    assert_int_equal(problems.count, 1);
+    assert_int_equal(problems.list[0].mark.line, 12);
+    assert_int_equal(problems.list[0].mark.column, 20);
 }
 
 static void checks_typed_constants_in_filters(void **state)
@@ -404,6 +508,15 @@ static void says_where_a_template_is_wrong(void **state)
         {FILTER, "a eq {Timestamp}", 6, "datetime'{...}'"},
         {FILTER, "a eq 'it''s {channel}' x", 24, "or the end"},
         {FILTER, "a eq datetime'x'", 6, "a datetime is written"},
+        {FILTER, "X'{n}' eq a", 2, "expected eq"},
+        {TEXT, "{year()}", 7, "expected a name"},
+        {TEXT, "{hash(channel, 1, 2)}", 17,
+            "hash takes 2 arguments: expected )"},
+        {TEXT, "{Size:3", 1, "never closed"},
+        {TEXT, "{1 + + 2}", 6, "expected a name"},
+        {TEXT, "{1 == ,}", 7, "expected a name"},
+        {ARGS, "{\xc3\xa9t\xc3\xa9}", 2, "unknown argument"},
+        {ARGS, "{_a}", 2, "unknown argument"},
     };
 
     (void)state;
@@ -467,6 +580,35 @@ static void bounds_what_it_reads(void **state)
     assert_int_equal(problems.count, 3);
 }
 
+/* However it is built: the node that is one too many is not read. */
+static void no_expression_is_longer_than_a_thousand_parts(void **state)
+{
+    static const char *const parts[] = {"Size + ", "-1 + ", "hash('a', 1) + ",
+        "if(1 == 1, 1, 1) + ", "(Size) + ", "year(Last) + "};
+    struct buf text;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        for (int shift = 0; shift < 8; shift++) {
+            buf_init(&text, 100000);
+            buf_add_char(&text, '{');
+            for (int j = 0; j < shift; j++)
+                buf_add_text(&text, "if(1 == 1, 1, 1) + ");
+            for (int j = 0; j < 600; j++)
+                buf_add_text(&text, parts[i]);
+            buf_add_text(&text, "1}");
+            assert_null(template_compile(
+                buf_slice(&text), start, &scope, &arena, &problems));
+            assert_int_equal(problems.count, 1);
+            assert_string_equal(
+                problems.list[0].text, "this expression is too long");
+            problems_done(&problems);
+            problems_init(&problems);
+            buf_done(&text);
+        }
+    }
+}
+
 static void marks_where_the_text_of_a_scalar_begins(void **state)
 {
     struct yaml_node *map = yaml_read("f.yaml",
@@ -511,6 +653,8 @@ static void knows_constants_and_lone_arguments(void **state)
     assert_int_equal(template_lone_arg(compile("{channel}_", false)), -1);
     assert_int_equal(template_lone_arg(compile("{PartitionKey}", false)), -1);
     assert_int_equal(template_lone_arg(compile("", false)), -1);
+    assert_int_equal(template_lone_arg(compile("plain", false)), -1);
+    assert_int_equal(template_lone_arg(compile("{Size:2}", false)), -1);
     assert_true(slice_is(template_source(compile("x{n}{{", false)), "x{n}{{"));
 }
 
@@ -543,6 +687,12 @@ int main(void)
         TEST(marks_where_the_text_of_a_scalar_begins),
         TEST(names_the_properties_it_reads),
         TEST(knows_constants_and_lone_arguments),
+        TEST(an_argument_in_a_filter_may_be_any_number),
+        TEST(what_is_too_long_for_its_place_overflows_there),
+        TEST(a_run_without_its_argument_fails),
+        TEST(a_property_that_is_not_what_it_says_fails),
+        TEST(a_template_may_have_several_lines),
+        TEST(no_expression_is_longer_than_a_thousand_parts),
     };
 
     return cmocka_run_group_tests_name("template", tests, NULL, NULL);
