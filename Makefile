@@ -90,11 +90,11 @@ azsim:   ## the official SDKs against our stand-in for Azure's services
 	@$(MAKE) --no-print-directory azsim-build
 	@AZSIM=$(OUT)/azsim tests/azsim/run
 
-e2e: $(PROGRAM)   ## end-to-end tests alone (E2E="words": those suites)
+e2e: $(PROGRAM) azsim-build   ## end-to-end tests alone (E2E="words": those suites)
 	@tests/deps test
 	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
 
-prove: $(PROGRAM)   ## long proofs: a crash at every request, many kills
+prove: $(PROGRAM) azsim-build   ## long proofs: a crash at every request, many kills
 	@tests/deps build test
 	@TABLEWARD=$(PROGRAM) tests/run-e2e --long $(E2E)
 	$(if $(E2E),,@$(MAKE) --no-print-directory fuzz SECONDS=600)
@@ -165,8 +165,12 @@ $(OUT)/azsim: $(AZSIM_OBJECTS) $(BENT_WORLD) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lmicrohttpd
 
+$(OUT)/azsim-proxy: $(AZSIM_PROXY_OBJECTS) $(LIBRARY)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
 .PHONY: azsim azsim-build
-azsim-build: $(OUT)/azsim
+azsim-build: $(OUT)/azsim $(OUT)/azsim-proxy
 
 $(OUT)/measure: $(OBJ)/tests/bench/measure.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $<

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "worker/base/json.h"
+#include "worker/base/text.h"
 #include "worker/store/entity.h"
 
 /* ---- reading ---- */
@@ -23,6 +24,65 @@ static bool has_member(struct slice body, const char *name)
                      members[i].type == JSON_STRING;
     arena_done(&arena);
     return found;
+}
+
+/* The type in "name@odata.type"; empty: it has none. */
+static struct slice annotation_of(
+    const struct json_member *members, size_t count, struct slice name)
+{
+    static const struct slice suffix = {"@odata.type", 11};
+
+    for (size_t i = 0; i < count; i++) {
+        struct slice other = members[i].name;
+
+        if (other.len == name.len + suffix.len && slice_begins(other, name) &&
+            memcmp(other.at + name.len, suffix.at, suffix.len) == 0)
+            return members[i].text;
+    }
+    return (struct slice){NULL, 0};
+}
+
+/* Is it a value that SDKs put into quotes where its type stands beside it?
+ * Those of NaN and the infinities stay. */
+static bool is_quoted(const struct json_member *member, struct slice type)
+{
+    int64_t integer;
+    double real;
+
+    if (member->type != JSON_STRING)
+        return false;
+    if (slice_is(type, "Edm.Double"))
+        return text_double(member->text, &real);
+    if (slice_is(type, "Edm.Int32"))
+        return text_int64(member->text, INT32_MIN, INT32_MAX, &integer);
+    return slice_is(type, "Edm.Boolean") &&
+           (slice_is(member->text, "true") || slice_is(member->text, "false"));
+}
+
+/* The same object with such values out of their quotes. */
+static struct slice unquoted(struct slice body, struct arena *arena)
+{
+    struct json_member *members;
+    size_t count, end;
+    struct buf text;
+
+    if (json_flat_object(body, arena, &members, &count, &end, NULL) != TW_OK ||
+        end != body.len)
+        return body;
+    buf_init(&text, 2 * body.len + 2);
+    for (size_t i = 0; i < count; i++) {
+        struct slice type = annotation_of(members, count, members[i].name);
+
+        buf_add_char(&text, i == 0 ? '{' : ',');
+        json_add_string(&text, members[i].name);
+        buf_add_char(&text, ':');
+        buf_add_slice(&text,
+            is_quoted(&members[i], type) ? members[i].text : members[i].raw);
+    }
+    buf_add_text(&text, count == 0 ? "{}" : "}");
+    body = arena_copy(arena, buf_slice(&text));
+    buf_done(&text);
+    return body;
 }
 
 static enum failure check_values(const struct entity *entity)
@@ -74,6 +134,7 @@ enum failure changes_read(struct change_request *request, struct arena *arena)
 
     if (strcmp(request->method, "DELETE") == 0)
         return FAIL_NONE;
+    request->body = unquoted(request->body, arena);
     if (entity_parse(
             request->body, false, arena, &request->entity, NULL, NULL) != TW_OK)
         return FAIL_INPUT;

@@ -81,6 +81,7 @@ const ENTITY = {
   bytes: new Uint8Array([0, 1, 2, 255]),
   nan: {type: 'Double', value: 'NaN'},
   infinite: {type: 'Double', value: '-Infinity'},
+  one: {type: 'Double', value: '1.0'}, quoted: {type: 'Int32', value: '7'},
 };
 
 async function entity_types_come_back(bench) {
@@ -101,6 +102,8 @@ async function entity_types_come_back(bench) {
   assert.strictEqual(read.when.value, ENTITY.when.value);
   assert.strictEqual(plain.nan, 'NaN');
   assert.strictEqual(plain.infinite, '-Infinity');
+  assert.strictEqual(plain.one, 1);
+  assert.strictEqual(plain.quoted, 7);
   assert.match(plain.etag, /^W\/"datetime'\d{4}-.*%3A.*Z'"$/);
   assert.ok(Math.abs(new Date(plain.timestamp) - Date.now()) < 60000);
 }

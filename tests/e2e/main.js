@@ -16,10 +16,13 @@ const path = require('path');
 const {Azurite} = require('./lib/azurite');
 const {Suite} = require('./lib/suite');
 const {each} = require('./lib/wait');
+const {AzsimStore} = require('./lib/store_azsim');
 const {AzuriteStore} = require('./lib/store_azurite');
 const {EmbeddedStore} = require('./lib/store_embedded');
 
-const STORES = {azurite: AzuriteStore, embedded: EmbeddedStore};
+const STORES = {
+  azurite: AzuriteStore, azsim: AzsimStore, embedded: EmbeddedStore,
+};
 const AT_ONCE = Number(process.env.E2E_AT_ONCE || 3);
 
 // Suites whose leases are short want a machine that is not busy with seeding

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The main job on both stores: channels of every size and of awkward names and
+// The main job on all stores: channels of every size and of awkward names and
 // shapes, and what stands beside them, which nobody may touch.
 'use strict';
 
@@ -9,6 +9,7 @@ const path = require('path');
 const jobs = require('../lib/jobs');
 
 const BOTH = ['azurite', 'embedded'];
+const ALL = [...BOTH, 'azsim']; // where one connection in ten breaks
 
 // Goal: page and batch limits (100, 1,000) are no special places: below, at
 // and above each, all blogs go, and the ledger counts them exactly.
@@ -31,8 +32,11 @@ async function sizes(suite) {
         s.model.remove('Channels', (e) => e.PartitionKey === name);
         s.model.remove('Blogs', (e) => e.PartitionKey === name);
         const run = await s.ended(self.id, 'succeeded');
-        assert.strictEqual(run.EntitiesDeleted, count + 1);
-        assert.strictEqual(run.Attempt, 1);
+        // A parent whose delete was not answered, and is gone, may have been
+        // deleted by somebody else: it is not counted.
+        const unsure = s.store.faulty && run.EntitiesDeleted === count ? 1 : 0;
+        assert.strictEqual(run.EntitiesDeleted, count + 1 - unsure);
+        if (!s.store.faulty) assert.strictEqual(run.Attempt, 1);
       },
     });
   }
@@ -288,8 +292,8 @@ async function shapes(suite) {
 }
 
 module.exports = [
-  {name: 'sizes', stores: BOTH, seconds: 60, body: sizes},
+  {name: 'sizes', stores: ALL, seconds: 60, body: sizes},
   {name: 'names', stores: BOTH, seconds: 30, body: names},
-  {name: 'prefixes', stores: BOTH, body: prefixes},
-  {name: 'shapes', stores: BOTH, seconds: 20, body: shapes},
+  {name: 'prefixes', stores: ALL, body: prefixes},
+  {name: 'shapes', stores: ALL, seconds: 20, body: shapes},
 ];

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// Connections that break: reset before and after the request took effect, half
+// an answer, a slow one, one that comes twice, garbage. And a service that is
+// throttled. The tables end as they do without.
+'use strict';
+
+const assert = require('assert');
+const crypto = require('crypto');
+const path = require('path');
+const jobs = require('../lib/jobs');
+const {connection_string} = require('../lib/azurite');
+const {FaultProxy, FAULTS} = require('../lib/fault_proxy');
+const {tail} = require('../lib/program');
+
+const BLOGS = 250;
+
+// proxy_of: the one the worker comes through; before Azurite a new one.
+async function proxy_of(suite) {
+  const {store} = suite;
+  if (store.faulty) return store.faulty;
+  const program = path.join(path.dirname(suite.bench.program), 'azsim-proxy');
+  const proxy = await FaultProxy.start(program, store.azurite);
+  suite.environment.STORAGE = connection_string(store.account,
+      store.azurite.key, proxy.table_port, proxy.queue_port);
+  return proxy;
+}
+
+// cascade: one channel goes while the proxy does what `shares` says.
+async function cascade(suite, proxy, name, shares, seed) {
+  const {store} = suite;
+  await store.insert('Channels', [jobs.channel(name)]);
+  await store.insert('Blogs', jobs.blogs(name, BLOGS));
+  const before = await proxy.counts();
+  const off = Object.fromEntries(FAULTS.map((fault) => [fault, 0]));
+  await proxy.control({...off, seed, slow_ms: 200, ...shares});
+  const id = await store.enqueue('delete-channel', {channel: name});
+  const end = await suite.program.end(suite.worker(), 200000);
+  assert.strictEqual(end.code, 0, `seed ${seed}\n${tail(end.log || '')}`);
+  await proxy.control(off);
+  const run = await suite.ended(id, 'succeeded');
+  // The parent is not counted where its delete was not answered.
+  assert.ok([BLOGS, BLOGS + 1].includes(run.EntitiesDeleted),
+      `seed ${seed}: ${run.EntitiesDeleted} deleted`);
+  await suite.same();
+  const after = await proxy.counts();
+  return Object.fromEntries(
+      Object.keys(after).map((what) => [what, after[what] - before[what]]));
+}
+
+// Goal: each kind of broken connection at three requests in ten, then all of
+// them at one in twenty each.
+async function broken(suite) {
+  const seed = Number(process.env.E2E_SEED) || crypto.randomInt(1, 1 << 30);
+  await suite.open({
+    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
+    worker: {visibility_timeout: '10s', poll: {min: '20ms', max: '100ms'}},
+  });
+  const near = [jobs.blog('Reset', '1'), jobs.blog('all', '1')];
+  suite.put('Blogs', ...near);
+  await suite.store.insert('Blogs', near);
+  const proxy = await proxy_of(suite);
+  const kinds = FAULTS.map((fault) => [fault, {[fault]: 300}]);
+  kinds.push(['all of them',
+    Object.fromEntries(FAULTS.map((fault) => [fault, 50]))]);
+  for (const [name, shares] of kinds)
+    await suite.judge(`${name.replace('_', ' ')}, seed ${seed}`, async () => {
+      const counts = await cascade(suite, proxy, name, shares, seed);
+      for (const fault of Object.keys(shares))
+        assert.ok(name !== fault || counts[fault] > 0, `no ${fault} at all`);
+    });
+  proxy.stop();
+}
+
+// Goal: 2,000 entities a second and no more: the worker slows down, and most
+// of what it sends is served.
+async function throttled(suite) {
+  await suite.open({
+    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
+    worker: {visibility_timeout: '60s', lanes: 32},
+  });
+  const {store} = suite;
+  await store.faulty.faults(0, 1);
+  await store.insert('Channels', [jobs.channel('Fast')]);
+  await store.insert('Blogs', jobs.blogs('Fast', 12000));
+  await suite.judge('12,000 blogs of one partition at its limit', async () => {
+    await store.azurite.control({
+      partition_limit: 2000, latency_ms: 5, empty_share: 0, short_share: 0,
+      clear: true,
+    });
+    const id = await store.enqueue('delete-channel', {channel: 'Fast'});
+    const worker = suite.worker();
+    const end = await suite.program.end(worker, 120000);
+    assert.strictEqual(end.code, 0, tail(worker.log));
+    const run = await suite.ended(id, 'succeeded');
+    assert.strictEqual(run.EntitiesDeleted, 12001);
+    const deletes = (await store.azurite.log()).filter((e) => e.deletes > 0);
+    const refused = deletes.filter((e) => e.status >= 500);
+    assert.ok(refused.length > 0, 'nothing was throttled');
+    assert.ok(refused.length < deletes.length / 2,
+        `${refused.length} of ${deletes.length} requests were throttled`);
+    await suite.same();
+  });
+}
+
+module.exports = [
+  {
+    name: 'broken connections', stores: ['azsim'], seconds: 60, body: broken,
+  },
+  {
+    name: 'broken connections', stores: ['azurite'], long: true, seconds: 60,
+    body: broken,
+  },
+  {name: 'throttled', stores: ['azsim'], seconds: 15, body: throttled},
+];
