@@ -537,6 +537,7 @@ int main(int argc, char **argv)
     double from = seconds();
     struct tally total;
 
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
     draw_share(&sweep);
     make_root(&sweep);
     total = run_all(&sweep, words);
