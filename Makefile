@@ -132,6 +132,10 @@ valgrind: $(PROGRAM)   ## a cascade on each store under valgrind
 	@tests/deps build test valgrind
 	@TABLEWARD=$(PROGRAM) tests/valgrind
 
+bug-bank:   ## known mistakes, each caught (BUGS="a b": only those)
+	@tests/deps build test
+	@tests/bugs/run $(BUGS)
+
 $(PROGRAM): $(OBJ)/worker/main.o $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(LIBRARY) $(LIBS)
@@ -255,4 +259,4 @@ help:   ## this list
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
 .PHONY: all deps test check e2e prove crash-sweep demo bench lint valgrind unit-build \
-    coverage coverage-run unit install format clean help
+    coverage coverage-run bug-bank unit install format clean help

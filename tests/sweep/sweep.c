@@ -5,7 +5,8 @@
  * worker runs to the end, and a judge looks. Each life is a forked process on
  * an embedded file, in a virtual world whose clock passes leases at once.
  *
- *   crash-sweep [--seed N] [--share K] [SCENARIO [REQUEST POINT]...]
+ *   crash-sweep [--seed N] [--share K] [--stop-at-first 1]
+ *               [SCENARIO [REQUEST POINT]...]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,6 +46,7 @@ struct sweep {
     const char *program;
     uint64_t seed;
     unsigned long share, offset;
+    bool stop_at_first; /* violation of a stream */
     char root[64];
     /* Of the scenario under way: */
     const struct scenario *scenario;
@@ -264,6 +266,8 @@ static bool run_crash(struct sweep *sweep, const struct crash *crash)
 
 static bool chosen(const struct sweep *sweep, unsigned long number)
 {
+    if (sweep->stop_at_first && sweep->shared->tally.violations > 0)
+        return false;
     return (number + sweep->offset) % sweep->share == 0;
 }
 
@@ -431,7 +435,8 @@ static void __attribute__((noreturn)) usage(void)
     const struct scenario *all = scenarios(&count);
 
     (void)fprintf(stderr,
-        "crash-sweep [--seed N] [--share K] [SCENARIO [REQUEST POINT]...]\n"
+        "crash-sweep [--seed N] [--share K] [--stop-at-first 1] "
+        "[SCENARIO [REQUEST POINT]...]\n"
         "points: before-send after-commit after-answer\nscenarios:");
     for (size_t i = 0; i < count; i++)
         (void)fprintf(stderr, " %s", all[i].name);
@@ -473,6 +478,8 @@ static char **read_options(struct sweep *sweep, char **words)
             sweep->seed = number_of(words[1]);
         else if (strcmp(*words, "--share") == 0)
             sweep->share = number_of(words[1]);
+        else if (strcmp(*words, "--stop-at-first") == 0)
+            sweep->stop_at_first = number_of(words[1]) > 0;
         else
             usage();
     }

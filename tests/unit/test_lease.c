@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* The lease: from when it counts, and whose is what a claim reads. */
+#include "tests/support/workbench.h"
+
+#include "worker/base/text.h"
+
+#define DELAY_MS 300
+
+static int set_up(void **state)
+{
+    struct workbench *bench = test_malloc(sizeof(*bench));
+
+    workbench_init(bench);
+    *state = bench;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    workbench_done(*state);
+    test_free(*state);
+    return 0;
+}
+
+static void take(struct claim *claim, const struct claim_wish *wish)
+{
+    enum tw_err outcome;
+    struct err err;
+
+    claim_init(claim, wish);
+    assert_int_equal(claim_take(claim, wish, &outcome, &err), CLAIM_TAKEN);
+}
+
+/* Take with a message; its texts are the claim's own by then. */
+static void take_with_message(struct workbench *bench, struct claim *claim)
+{
+    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct claim_message bell = {.queue = BENCH_QUEUE};
+    struct messages taken;
+
+    messages_init(&taken);
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    bell.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
+    bell.id = taken.list[0].id;
+    bell.pop_receipt = taken.list[0].pop_receipt;
+    bell.text = taken.list[0].text;
+    wish.message = &bell;
+    take(claim, &wish);
+    messages_done(&taken);
+}
+
+/* ---- deadlines ---- */
+
+/* An answer that takes long must not make the lease longer. */
+static void deadlines_count_from_the_sending(void **state)
+{
+    struct workbench *bench = *state;
+    struct claim claim;
+    struct err err;
+
+    take_with_message(bench, &claim);
+    world_lock(&bench->lock);
+    bench->delay_ms = DELAY_MS;
+    world_unlock(&bench->lock);
+    assert_int_equal(claim_write(&claim, &err), TW_OK);
+    assert_true(claim.ledger_deadline_ms <=
+                world_boot_ms() - DELAY_MS + claim.visibility_timeout_ms);
+    assert_int_equal(claim_renew_message(&claim, &err), TW_OK);
+    assert_true(claim.message_deadline_ms <=
+                world_boot_ms() - DELAY_MS + claim.visibility_timeout_ms);
+    claim_done(&claim);
+}
+
+static bool open_until(const struct claim *claim, int64_t deadline_ms)
+{
+    int64_t last_ms = deadline_ms - claim->fence.request_ms;
+
+    return fence_open(&claim->fence, last_ms) &&
+           !fence_open(&claim->fence, last_ms + 1);
+}
+
+static void the_earlier_deadline_stands(void **state)
+{
+    struct workbench *bench = *state;
+    struct claim claim;
+    struct err err;
+
+    take_with_message(bench, &claim);
+    claim.message_deadline_ms = world_boot_ms() + 20000;
+    assert_int_equal(claim_write(&claim, &err), TW_OK);
+    assert_true(open_until(&claim, claim.message_deadline_ms));
+    claim.ledger_deadline_ms = world_boot_ms() + 10000;
+    assert_int_equal(claim_renew_message(&claim, &err), TW_OK);
+    assert_true(open_until(&claim, claim.ledger_deadline_ms));
+    claim_done(&claim);
+}
+
+/* ---- whose ---- */
+
+static struct claim rival;
+
+/* Between our look and our write somebody else claims the run. */
+static void claim_in_between(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    struct claim_wish wish = workbench_wish(bench, "r1");
+
+    if (call != BENCH_BATCH || n != 1)
+        return;
+    wish.store = bench->wrapped.inner;
+    take(&rival, &wish);
+}
+
+static void lost_claim_of_a_run_that_another_took_is_not_ours(void **state)
+{
+    struct workbench *bench = *state;
+    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct claim claim;
+    enum tw_err outcome;
+    struct err err;
+
+    bench->between = claim_in_between;
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    claim_init(&claim, &wish);
+    assert_int_equal(claim_take(&claim, &wish, &outcome, &err), CLAIM_HELD);
+    assert_string_equal(rival.owner, claim.run.owner.at);
+    claim_done(&claim);
+    claim_done(&rival);
+}
+
+/* Somebody else has had the run since, and has let go of it in order. */
+static void let_go_by_another_epoch(struct workbench *bench)
+{
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    assert_int_equal(ledger_get(bench->wrapped.inner, &attempt,
+                         slice_of(bench->job.name), slice_of("r1"), &run),
+        TW_OK);
+    run.epoch++;
+    run.owner = (struct slice){0};
+    assert_true(ledger_move(&run, LEDGER_QUEUED));
+    attempt = (struct attempt){0};
+    assert_int_equal(
+        ledger_update(bench->wrapped.inner, &attempt, &run, LEDGER_MARKER_KEEP),
+        TW_OK);
+    ledger_run_done(&run);
+}
+
+static void what_another_epoch_let_go_is_not_ours(void **state)
+{
+    struct workbench *bench = *state;
+    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct claim claim;
+    struct err err;
+
+    take(&claim, &wish);
+    let_go_by_another_epoch(bench);
+    assert_int_equal(claim_write(&claim, &err), TW_CONFLICT);
+    assert_int_equal(claim_resolve(&claim, NULL), CLAIM_OVERTAKEN);
+    claim_done(&claim);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(deadlines_count_from_the_sending),
+        TEST(the_earlier_deadline_stands),
+        TEST(lost_claim_of_a_run_that_another_took_is_not_ours),
+        TEST(what_another_epoch_let_go_is_not_ours),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
