@@ -243,6 +243,13 @@ static void a_run_is_found_in_whichever_job(void **state)
         TW_OK);
     assert_true(slice_is(back.job, JOB));
     assert_int_equal(
+        ledger_find(bench->store, &attempt, jobs + 1, 1, slice_of("r1"), &back),
+        TW_OK);
+    jobs[0] = slice_of(JOB);
+    assert_int_equal(
+        ledger_find(bench->store, &attempt, jobs, 2, slice_of("r1"), &back),
+        TW_OK);
+    assert_int_equal(
         ledger_find(bench->store, &attempt, jobs, 2, slice_of("r9"), &back),
         TW_NOT_FOUND);
     ledger_run_done(&back);
@@ -282,6 +289,172 @@ static void an_error_is_cut_at_a_character(void **state)
     ledger_run_done(&run);
 }
 
+static void an_error_that_is_no_text_is_cut_too(void **state)
+{
+    struct ledger_run run;
+    char text[LEDGER_MAX_ERROR_BYTES + 10];
+
+    (void)state;
+    memset(text, 0x80, sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    ledger_run_init(&run);
+    ledger_set_error(&run, text);
+    assert_int_equal(run.error.len, 0);
+    ledger_run_done(&run);
+}
+
+static void a_copy_lives_on_without_what_it_is_of(void **state)
+{
+    struct property color = {
+        slice_of("Color"), EDM_STRING, slice_of("\"red\"")};
+    struct ledger_run run, copy;
+
+    (void)state;
+    ledger_run_init(&run);
+    ledger_run_init(&copy);
+    fill(&run, "r1");
+    run.others = &color;
+    run.other_count = 1;
+    ledger_copy(&copy, &run);
+    ledger_run_done(&run);
+    ledger_compact(&copy);
+    assert_true(slice_is(copy.id, "r1"));
+    assert_int_equal(copy.other_count, 1);
+    assert_true(slice_is(copy.others[0].name, "Color"));
+    assert_true(slice_is(copy.others[0].json, "\"red\""));
+    ledger_run_done(&copy);
+}
+
+/* ---- writes that meet another marker, or none, or no answer ---- */
+
+static enum tw_err update(
+    struct workbench *bench, struct ledger_run *run, enum ledger_marker marker)
+{
+    struct attempt attempt = {0};
+
+    return ledger_update(bench->store, &attempt, run, marker);
+}
+
+/* Its marker as somebody else changes it; gone where remove. */
+static void touch_marker(struct workbench *bench, bool remove)
+{
+    struct store *store = bench->wrapped.inner;
+    struct operation operation = {
+        .type = remove ? OPERATION_DELETE : OPERATION_REPLACE};
+    struct batch batch = {LEDGER_TABLE, &operation, 1};
+    struct batch_result result;
+    struct attempt attempt = {0};
+    struct page page;
+
+    page_init(&page);
+    assert_int_equal(store_get(store, &attempt, LEDGER_TABLE, slice_of(JOB),
+                         slice_of("!r1"), &page),
+        TW_OK);
+    operation.entity = page.entities[0];
+    attempt = (struct attempt){0};
+    assert_int_equal(store_batch(store, &attempt, &batch, &result), TW_OK);
+    page_done(&page);
+}
+
+static void a_marker_that_others_changed_goes_all_the_same(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run = stored_run(bench, "r1");
+
+    assert_true(run.marker_etag.len > 0);
+    touch_marker(bench, false);
+    run.state = LEDGER_CANCELLED;
+    assert_int_equal(update(bench, &run, LEDGER_MARKER_REMOVE), TW_OK);
+    assert_int_equal(workbench_markers(bench, JOB), 0);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    ledger_run_done(&run);
+}
+
+static void a_marker_that_is_gone_already_is_no_conflict(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run = stored_run(bench, "r1");
+
+    touch_marker(bench, true);
+    run.state = LEDGER_CANCELLED;
+    assert_int_equal(update(bench, &run, LEDGER_MARKER_REMOVE), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    run.state = LEDGER_QUEUED;
+    run.marker_etag = (struct slice){0};
+    assert_int_equal(update(bench, &run, LEDGER_MARKER_ADD), TW_OK);
+    assert_int_equal(workbench_markers(bench, JOB), 1);
+    ledger_run_done(&run);
+}
+
+/* The 2nd operation is refused, but then it is not the marker's fault. */
+static void a_marker_that_was_missing_for_a_moment_is_added(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run = stored_run(bench, "r1");
+
+    touch_marker(bench, true);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_CONFLICT);
+    assert_int_equal(update(bench, &run, LEDGER_MARKER_ADD), TW_OK);
+    assert_int_equal(workbench_markers(bench, JOB), 1);
+    ledger_run_done(&run);
+}
+
+static void a_marker_that_cannot_be_read_leaves_the_run_as_it_was(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run = stored_run(bench, "r1");
+
+    workbench_meets(bench, BENCH_GET, 1, 2, BENCH_FAIL);
+    touch_marker(bench, false);
+    run.state = LEDGER_CANCELLED;
+    assert_int_equal(update(bench, &run, LEDGER_MARKER_REMOVE), TW_BUSY);
+    run.marker_etag = (struct slice){0};
+    assert_int_equal(update(bench, &run, LEDGER_MARKER_REMOVE), TW_BUSY);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(workbench_markers(bench, JOB), 1);
+    ledger_run_done(&run);
+}
+
+static void a_scan_that_fails_shows_nothing(void **state)
+{
+    struct workbench *bench = *state;
+    struct attempt attempt = {0};
+    struct page page;
+
+    page_init(&page);
+    workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
+    assert_int_equal(ledger_scan(bench->store, &attempt, slice_of(JOB),
+                         slice_of(""), (struct continuation){0}, &page),
+        TW_BUSY);
+    assert_string_equal(attempt.err.text, "the store is down");
+    page_done(&page);
+}
+
+/* Somebody's own entity, in a table that is not theirs. */
+static void an_entity_without_an_id_is_shown_too(void **state)
+{
+    struct workbench *bench = *state;
+    struct operation operation = {.type = OPERATION_INSERT};
+    struct batch batch = {LEDGER_TABLE, &operation, 1};
+    struct batch_result result;
+    struct attempt attempt = {0};
+    struct arena arena;
+    struct page page;
+
+    arena_init(&arena);
+    page_init(&page);
+    entity_init(&operation.entity, &arena, slice_of(JOB), slice_of(""));
+    assert_int_equal(
+        store_batch(bench->store, &attempt, &batch, &result), TW_OK);
+    attempt = (struct attempt){0};
+    assert_int_equal(ledger_scan(bench->store, &attempt, slice_of(""),
+                         slice_of(""), (struct continuation){0}, &page),
+        TW_OK);
+    assert_int_equal(page.count, 1);
+    page_done(&page);
+    arena_done(&arena);
+}
+
 static void json_has_numbers_as_numbers(void **state)
 {
     struct ledger_run run;
@@ -290,6 +463,7 @@ static void json_has_numbers_as_numbers(void **state)
     (void)state;
     ledger_run_init(&run);
     fill(&run, "r1");
+    run.traceparent = slice_of("00-11-22-01");
     buf_init(&json, 65536);
     ledger_add_json(&run, &json);
     assert_non_null(strstr(buf_text(&json),
@@ -298,6 +472,7 @@ static void json_has_numbers_as_numbers(void **state)
     assert_non_null(strstr(buf_text(&json), "\"Attempt\":3"));
     assert_non_null(strstr(buf_text(&json), "\"RequestedAt\":\"1970-01-01T"));
     assert_null(strstr(buf_text(&json), "FinishedAt"));
+    assert_non_null(strstr(buf_text(&json), "\"00-11-22-01\""));
     buf_done(&json);
     ledger_run_done(&run);
 }
@@ -314,6 +489,9 @@ static void an_entity_that_is_no_run_is_refused(void **state)
     ledger_run_init(&run);
     entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
     assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
+    entity_set_string(&entity, &arena, "Another", slice_of("thing"));
+    assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "has no State"));
     entity_set_string(&entity, &arena, "State", slice_of("asleep"));
     assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
     entity_set_string(&entity, &arena, "State", slice_of("queued"));
@@ -341,6 +519,14 @@ int main(void)
         cmocka_unit_test(an_error_is_cut_at_a_character),
         cmocka_unit_test(json_has_numbers_as_numbers),
         cmocka_unit_test(an_entity_that_is_no_run_is_refused),
+        TEST(an_error_that_is_no_text_is_cut_too),
+        TEST(a_copy_lives_on_without_what_it_is_of),
+        TEST(a_marker_that_others_changed_goes_all_the_same),
+        TEST(a_marker_that_is_gone_already_is_no_conflict),
+        TEST(a_marker_that_was_missing_for_a_moment_is_added),
+        TEST(a_marker_that_cannot_be_read_leaves_the_run_as_it_was),
+        TEST(a_scan_that_fails_shows_nothing),
+        TEST(an_entity_without_an_id_is_shown_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,10 @@
 
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "worker/base/crypto.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/message.h"
 
@@ -221,7 +224,12 @@ static void what_cannot_be_understood_is_refused_with_the_reason(void **state)
         {"{\"job\":\"sweep\",\"at\":\"yesterday\"}", "\"at\" is not a time"},
         {"{\"job\":\"sweep\",\"at\":\"0001-01-01T00:00:00Z\"}",
             "\"at\" is not a time"},
+        {"{\"job\":\"sweep\",\"at\":7}", "\"at\" is not a string"},
         {"{\"job\":\"sweep\",\"traceparent\":{}}", "traceparent"},
+        {"bm90IGpzb24=", "neither a JSON object nor the base64 of one"},
+        {"IA==", "neither a JSON object nor the base64 of one"},
+        {"{\"job\":\"delete-channel\",\"args\":{\"chanel\":\"a\"}}",
+            "superfluous argument 'chanel', did you mean 'channel'?"},
         {"{\"job\":\"delete-channel\",\"args\":{\"channel\":\"\\ud800\"}}", ""},
     };
     struct reading *reading = *state;
@@ -271,13 +279,113 @@ static void arguments_must_fit_into_the_ledger(void **state)
     test_free(body);
 }
 
+/* An escaped half of a character would become another name. */
+static void half_a_character_is_refused(void **state)
+{
+    static const struct {
+        const char *value;
+        bool good;
+    } cases[] = {
+        {"\\ud83d\\ude00", true},
+        {"a\\ud83d\\ude00b\\uD83D\\uDE00", true},
+        {"\\ue000", true},
+        {"\\ud7ff", true},
+        {"\\\\ud800", true},
+        {"\\ud800", false},
+        {"a\\udc00", false},
+        {"\\ud83d x and more", false},
+        {"\\ud83d\\u0041 and more", false},
+        {"\\ud83d\\ue000 and more", false},
+        {"\\ud83d\\ud83d and more", false},
+    };
+    struct reading *reading = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *body = mem_format("{\"job\":\"delete-channel\",\"args\":{"
+                                "\"channel\":\"%s\"}}",
+            cases[i].value);
+
+        read_text(reading, &any, body);
+        if (cases[i].good)
+            good(reading);
+        else
+            refused(reading, "");
+        mem_free(body);
+    }
+}
+
 static void a_traceparent_that_is_none_is_passed_over(void **state)
+{
+    static const char *const others[] = {
+        "00-XY",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0g",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0G",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0/",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0:",
+        "00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    };
+    struct reading *reading = *state;
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        char *body =
+            mem_format("{\"job\":\"sweep\",\"traceparent\":\"%s\"}", others[i]);
+
+        read_text(reading, &any, body);
+        good(reading);
+        assert_int_equal(reading->request.traceparent.len, 0);
+        mem_free(body);
+    }
+}
+
+static void blanks_around_a_message_do_not_matter(void **state)
 {
     struct reading *reading = *state;
 
-    read_text(reading, &any, "{\"job\":\"sweep\",\"traceparent\":\"00-XY\"}");
+    read_text(reading, &any, "\r\n\t {\"job\":\"sweep\"} \t\r\n");
     good(reading);
-    assert_int_equal(reading->request.traceparent.len, 0);
+    assert_ptr_equal(reading->request.job, &list[2]);
+}
+
+/* A bell of another job is a channel of that name. */
+static void a_bell_of_another_job_is_an_argument(void **state)
+{
+    struct reading *reading = *state;
+
+    read_text(reading, &text, "{\"job\":\"sweep\",\"id\":\"r1\"}");
+    good(reading);
+    assert_int_equal(reading->request.bell_id.len, 0);
+    assert_true(slice_is(
+        reading->request.args.values[0], "{\"job\":\"sweep\",\"id\":\"r1\"}"));
+}
+
+static enum tw_err give(struct reading *reading, const struct job *job,
+    const char *a, const char *b)
+{
+    struct slice names[] = {slice_of("channel"), slice_of("channel")};
+    struct slice values[] = {slice_of(a), b ? slice_of(b) : slice_of("")};
+    struct run_args args;
+
+    return message_args(
+        job, names, values, b ? 2 : 1, &reading->arena, &args, &reading->err);
+}
+
+/* From a command line, which no JSON parser has looked at. */
+static void arguments_from_elsewhere_are_checked_too(void **state)
+{
+    static const struct kind lenient = {.name = "lenient"};
+    static const struct job takes_all = {
+        .name = "all", .kind = &lenient, .args = one, .arg_count = 1};
+    struct reading *reading = *state;
+    char *huge = test_malloc(700001);
+
+    assert_int_equal(give(reading, &list[0], "a", "b"), TW_INVALID);
+    assert_string_equal(reading->err.text, "argument given twice: 'channel'");
+    assert_int_equal(give(reading, &takes_all, "a/b", NULL), TW_OK);
+    memset(huge, 'x', 700000);
+    huge[700000] = '\0';
+    assert_int_equal(give(reading, &takes_all, huge, NULL), TW_INVALID);
+    assert_non_null(strstr(reading->err.text, "too long for the ledger"));
+    test_free(huge);
 }
 
 static void what_is_composed_is_understood(void **state)
@@ -308,6 +416,15 @@ static void arguments_are_compared_by_name_and_value(void **state)
     assert_false(message_args_same(
         slice_of("{\"a\":\"1\"}"), slice_of("{\"a\":\"1\",\"b\":\"2\"}")));
     assert_false(message_args_same(slice_of(""), slice_of("")));
+    assert_false(message_args_same(slice_of("{}"), slice_of("{")));
+    assert_false(message_args_same(slice_of("[]"), slice_of("{}")));
+    assert_false(message_args_same(slice_of("{}"), slice_of("[]")));
+    assert_false(
+        message_args_same(slice_of("{\"a\":1}"), slice_of("{\"a\":1}")));
+    assert_false(
+        message_args_same(slice_of("{\"a\":\"1\"}"), slice_of("{\"a\":1}")));
+    assert_false(message_args_same(
+        slice_of("{\"a\":\"1\"}"), slice_of("{\"b\":\"1\"}")));
 }
 
 static void arguments_of_the_ledger_are_checked_against_the_job(void **state)
@@ -320,6 +437,9 @@ static void arguments_of_the_ledger_are_checked_against_the_job(void **state)
             &reading->arena, &args, &reading->err),
         TW_OK);
     assert_true(slice_is(args.values[0], "A"));
+    assert_int_equal(message_args_parse(&list[0], slice_of("{\"chan"),
+                         &reading->arena, &args, &reading->err),
+        TW_INVALID);
     assert_int_equal(
         message_args_parse(&list[1], slice_of("{\"channel\":\"A\"}"),
             &reading->arena, &args, &reading->err),
@@ -346,6 +466,10 @@ int main(void)
         TEST(what_is_composed_is_understood),
         cmocka_unit_test(arguments_are_compared_by_name_and_value),
         TEST(arguments_of_the_ledger_are_checked_against_the_job),
+        TEST(half_a_character_is_refused),
+        TEST(blanks_around_a_message_do_not_matter),
+        TEST(a_bell_of_another_job_is_an_argument),
+        TEST(arguments_from_elsewhere_are_checked_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
