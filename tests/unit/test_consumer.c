@@ -2,11 +2,13 @@
 /* The service: queues, slots, orphans, outages, drain, stop, reload. */
 #include "tests/support/workbench.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "tests/support/virtual_world.h"
 #include "worker/base/crypto.h"
 #include "worker/base/text.h"
 #include "worker/run/consumer.h"
@@ -718,7 +720,309 @@ static void a_store_without_queues_is_refused(void **state)
     assert_int_equal(service.outcome, TW_INVALID);
 }
 
+/* ---- in a virtual world: outages and waits cost nothing ---- */
+
+#define ALWAYS 1, UINT_MAX
+
+static int set_up_virtual(void **state)
+{
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    return set_up(state);
+}
+
+static int tear_down_virtual(void **state)
+{
+    (void)tear_down(state);
+    virtual_world_end();
+    return 0;
+}
+
+static unsigned all_calls(struct workbench *bench)
+{
+    unsigned all = 0;
+
+    world_lock(&bench->lock);
+    for (int i = 0; i < BENCH_CALLS; i++)
+        all += bench->calls[i];
+    world_unlock(&bench->lock);
+    return all;
+}
+
+static void ten_minutes_of_outage_are_probed_at_most_once_a_second(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    unsigned before;
+
+    start(&service, bench, false);
+    virtual_sleep(5000);
+    set_down(bench, true);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    before = all_calls(bench);
+    virtual_sleep(600000);
+    assert_true(all_calls(bench) - before <= 600);
+    assert_true(all_calls(bench) - before >= 50); /* it does look */
+    set_down(bench, false);
+    workbench_wait(bench, first_succeeded);
+    stop(&service);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+}
+
+static void a_store_that_is_away_at_the_start_is_waited_for(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    set_down(bench, true);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start(&service, bench, false);
+    virtual_sleep(120000);
+    set_down(bench, false);
+    workbench_wait(bench, first_succeeded);
+    stop(&service);
+}
+
+static void queues_that_cannot_be_made_yet_are_made_later(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_meets(bench, BENCH_CREATE, 2, 2, BENCH_FAIL); /* the queue */
+    workbench_meets(bench, BENCH_CREATE, 5, 5, BENCH_FAIL); /* its poison */
+    start(&service, bench, false);
+    workbench_wait(bench, first_succeeded);
+    stop(&service);
+    assert_true(bench->calls[BENCH_CREATE] > 8);
+}
+
+static void a_queue_that_is_gone_is_made_again(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    unsigned created;
+
+    start(&service, bench, false);
+    virtual_sleep(5000);
+    created = bench->calls[BENCH_CREATE];
+    workbench_meets(bench, BENCH_QUEUE_GET, 1, 1, BENCH_GONE);
+    workbench_meets(bench, BENCH_QUEUE_GET, 2, 3, BENCH_FAIL);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_wait(bench, first_succeeded);
+    assert_true(bench->calls[BENCH_CREATE] > created);
+    stop(&service);
+}
+
+static void a_store_that_can_never_be_used_is_said_at_the_start(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_INVALID);
+    start(&service, bench, false);
+    finish(&service);
+    assert_int_equal(service.outcome, TW_INVALID);
+    bench->fate_count = 0;
+    bench->setup.store = 1;
+    start(&service, bench, false);
+    finish(&service);
+    assert_int_equal(service.outcome, TW_INVALID);
+    assert_non_null(strstr(service.err.text, "the worker has no store"));
+    bench->setup.store = 0;
+    consumer_free(NULL);
+}
+
+static struct definition *read_without_store(void *context)
+{
+    struct workbench *bench = context;
+
+    reload_bench = bench;
+    (void)read_again(NULL);
+    reload_setup.store = 7;
+    bench->gate++;
+    return &reload_definition;
+}
+
+static void a_configuration_without_a_store_leaves_the_old_one(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition),
+        .reload = read_without_store,
+        .context = bench};
+
+    start_with(&service, &options);
+    consumer_reload(service.consumer);
+    virtual_sleep(5000);
+    assert_int_equal(bench->gate, 1);
+    assert_int_equal(atomic_load(&reload_definition.references), 0);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_wait(bench, first_succeeded);
+    stop(&service);
+}
+
+static unsigned reloads;
+
+/* Other slots, other lanes, another ceiling: one after the other. */
+static struct definition *read_other_places(void *context)
+{
+    struct workbench *bench = context;
+
+    reload_bench = bench;
+    (void)read_again(NULL);
+    reload_setup.slots += reloads == 0;
+    reload_setup.lanes += reloads == 1;
+    reload_setup.max_entities_per_second += reloads == 2;
+    reloads++;
+    atomic_store(&reload_definition.references, 1);
+    return &reload_definition;
+}
+
+static void other_slots_wait_for_a_restart(void **state)
+{
+    struct workbench *bench = *state;
+
+    reloads = 0;
+    for (unsigned i = 1; i <= 3; i++) {
+        struct service service;
+        struct consumer_options options = {
+            .definition = definition_hold(&bench->definition),
+            .reload = read_other_places,
+            .context = bench};
+
+        bench->together = 0;
+        bench->script = NULL;
+        start_with(&service, &options);
+        consumer_reload(service.consumer);
+        virtual_sleep(5000);
+        assert_int_equal(reloads, i);
+        stop(&service);
+    }
+}
+
+static void without_anything_to_read_a_reload_is_nothing(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    start(&service, bench, false);
+    consumer_reload(service.consumer);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_wait(bench, first_succeeded);
+    stop(&service);
+}
+
+/* However long an idle worker may wait for the next poll. */
+static void a_drain_does_not_wait_for_long_polls(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    int64_t began_ms = world_boot_ms();
+
+    bench->setup.poll_min_ms = 30000;
+    bench->setup.poll_max_ms = 600000;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    drain(&service, bench);
+    assert_int_equal(service.result.succeeded, 1);
+    assert_true(world_boot_ms() - began_ms < 30000);
+}
+
+static void a_drain_that_cannot_count_goes_on(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_meets(bench, BENCH_OTHER, 1, 2, BENCH_FAIL);
+    drain(&service, bench);
+    assert_int_equal(service.result.succeeded, 1);
+    assert_true(bench->calls[BENCH_OTHER] > 2);
+}
+
+static void orphans_that_cannot_be_looked_for_are_found_later(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    leave_orphan(bench, "r1", world_wall_ticks() - 1000 * TICKS_PER_S);
+    workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
+    start(&service, bench, false);
+    workbench_wait(bench, first_succeeded);
+    stop(&service);
+}
+
+static enum run_end waits_ten_minutes(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)attempt;
+    (void)err;
+    if (run->checkpoint.len > 0)
+        return RUN_SUCCEEDED;
+    run->host->save(run, slice_of("{\"waited\":1}"), true);
+    run->resumes_ticks = world_wall_ticks() + 600 * TICKS_PER_S;
+    return RUN_WAITING;
+}
+
+/* More than it can remember the moments of. */
+static void very_many_runs_that_wait_all_go_on(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->script = waits_ten_minutes;
+    bench->setup.slots = 40;
+    for (int i = 0; i < 60; i++)
+        workbench_put(bench, BENCH_BOUND, "Football");
+    drain(&service, bench);
+    assert_int_equal(service.result.succeeded, 60);
+    assert_int_equal(bench->attempts, 120);
+    assert_int_equal(workbench_markers(bench, JOB), 0);
+}
+
+/* The copy comes first: without one the message stays. */
+static void a_bad_message_stays_until_it_can_be_copied(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    workbench_put(bench, BENCH_QUEUE, "not json");
+    workbench_meets(bench, BENCH_PUT, 1, 5, BENCH_FAIL);
+    drain(&service, bench);
+    assert_int_equal(service.result.poisoned, 1);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
+/* On a bound queue the body may look like the bell of a run: where there is
+ * none of that id, or with other arguments, it is the argument. */
+static void a_bell_without_its_run_is_an_argument(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    char id[QUEUE_ID_MAX];
+
+    (void)snprintf(id, sizeof(id), "%s",
+        workbench_put(bench, BENCH_BOUND, MESSAGE("nowhere")));
+    drain(&service, bench);
+    assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
+    assert_string_equal(workbench_state(bench, JOB, "nowhere"), "none");
+    workbench_put(bench, BENCH_QUEUE,
+        "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Tennis\"},"
+        "\"id\":\"taken\"}");
+    (void)snprintf(id, sizeof(id), "%s",
+        workbench_put(bench, BENCH_BOUND, MESSAGE("taken")));
+    drain(&service, bench);
+    assert_string_equal(workbench_state(bench, JOB, "taken"), "succeeded");
+    assert_string_equal(workbench_state(bench, JOB, id), "succeeded");
+    assert_int_equal(service.result.succeeded, 2);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define VIRTUAL(f)                                                             \
+    cmocka_unit_test_setup_teardown(f, set_up_virtual, tear_down_virtual)
 
 int main(void)
 {
@@ -743,6 +1047,20 @@ int main(void)
         TEST(a_wrong_configuration_leaves_the_old_one),
         TEST(the_manager_is_told),
         TEST(a_store_without_queues_is_refused),
+        VIRTUAL(ten_minutes_of_outage_are_probed_at_most_once_a_second),
+        VIRTUAL(a_store_that_is_away_at_the_start_is_waited_for),
+        VIRTUAL(queues_that_cannot_be_made_yet_are_made_later),
+        VIRTUAL(a_queue_that_is_gone_is_made_again),
+        VIRTUAL(a_store_that_can_never_be_used_is_said_at_the_start),
+        VIRTUAL(a_configuration_without_a_store_leaves_the_old_one),
+        VIRTUAL(other_slots_wait_for_a_restart),
+        VIRTUAL(without_anything_to_read_a_reload_is_nothing),
+        VIRTUAL(a_drain_does_not_wait_for_long_polls),
+        VIRTUAL(a_drain_that_cannot_count_goes_on),
+        VIRTUAL(orphans_that_cannot_be_looked_for_are_found_later),
+        VIRTUAL(very_many_runs_that_wait_all_go_on),
+        VIRTUAL(a_bad_message_stays_until_it_can_be_copied),
+        VIRTUAL(a_bell_without_its_run_is_an_argument),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

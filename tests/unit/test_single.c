@@ -2,6 +2,9 @@
 /* One run without a queue: the whole of `tableward run`. */
 #include "tests/support/workbench.h"
 
+#include <limits.h>
+
+#include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/single.h"
@@ -350,7 +353,182 @@ static void what_would_never_work_is_said_before_the_first_claim(void **state)
     assert_int_equal(bench->attempts, 0);
 }
 
+/* ---- in a virtual world ---- */
+
+#define ALWAYS 1, UINT_MAX
+
+static int set_up_virtual(void **state)
+{
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    return set_up(state);
+}
+
+static int tear_down_virtual(void **state)
+{
+    (void)tear_down(state);
+    virtual_world_end();
+    return 0;
+}
+
+static void who_may_not_create_the_ledger_uses_what_is_there(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_OK);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+}
+
+static void a_ledger_of_which_nothing_is_known_is_an_outage(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_LOSE_ANSWER);
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_BUSY);
+    assert_int_equal(bench->attempts, 0);
+    single_free(NULL);
+}
+
+static enum run_end meets_many_outages(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)run;
+    (void)err_fail(err, TW_BUSY, "503");
+    return attempt <= 12 ? RUN_OUTAGE : RUN_SUCCEEDED;
+}
+
+static void a_long_outage_is_sat_out_with_longer_waits(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+    int64_t began_ms = world_boot_ms();
+
+    bench->script = meets_many_outages;
+    run_once(&started, bench, football);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    /* 1, 2, 4, 8, then 10 s each. */
+    assert_in_range((uintmax_t)(world_boot_ms() - began_ms), 90000, 100000);
+}
+
+static enum run_end is_always_out(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)run;
+    (void)attempt;
+    (void)err_fail(err, TW_BUSY, "503");
+    return RUN_OUTAGE;
+}
+
+static void stopped_in_an_outage_it_waits_no_longer(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    bench->script = is_always_out;
+    start(&started, bench, football);
+    virtual_sleep(60000);
+    single_stop(started.single);
+    finish(&started);
+    assert_int_equal(started.outcome, TW_OK);
+    assert_true(started.result.stopped);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+}
+
+static void stopped_while_it_waits_it_waits_no_longer(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+    struct single_progress progress;
+
+    bench->script = settles_for_an_hour;
+    start(&started, bench, football);
+    virtual_sleep(60000);
+    single_look(started.single, &progress);
+    assert_true(progress.until_ms > world_boot_ms() + 3000 * 1000);
+    single_stop(started.single);
+    finish(&started);
+    assert_true(started.result.stopped);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
+}
+
+/* Takes the lease away while the kind is at work. */
+static enum run_end is_beaten(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    struct attempt other = {0};
+    struct ledger_run stored;
+
+    (void)run;
+    (void)attempt;
+    (void)err;
+    ledger_run_init(&stored);
+    if (workbench_run(bench, JOB, "r1", &stored)) {
+        stored.epoch++;
+        stored.owner = slice_of("somebody");
+        (void)!ledger_update(
+            bench->wrapped.inner, &other, &stored, LEDGER_MARKER_KEEP);
+    }
+    ledger_run_done(&stored);
+    return RUN_SUCCEEDED;
+}
+
+static void overtaken_it_ends_and_says_so(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    bench->script = is_beaten;
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_OK);
+    assert_true(started.result.overtaken);
+    assert_false(started.result.stopped);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
+}
+
+static enum run_end takes_long(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)attempt;
+    (void)err;
+    atomic_fetch_add(&run->counts.read, 11);
+    virtual_sleep(30000);
+    return RUN_SUCCEEDED;
+}
+
+static void progress_is_seen_while_it_works_and_while_another_does(void **state)
+{
+    struct workbench *bench = *state;
+    struct started first, second;
+    struct single_progress progress;
+
+    bench->script = takes_long;
+    start(&first, bench, football);
+    virtual_sleep(5000);
+    start(&second, bench, football);
+    virtual_sleep(10000);
+    single_look(first.single, &progress);
+    assert_true(progress.working);
+    assert_int_equal(progress.read, 11);
+    single_look(second.single, &progress);
+    assert_true(progress.held_by_another);
+    finish(&second);
+    finish(&first);
+    assert_true(second.result.already);
+    assert_int_equal(bench->attempts, 1);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define VIRTUAL(f)                                                             \
+    cmocka_unit_test_setup_teardown(f, set_up_virtual, tear_down_virtual)
 
 int main(void)
 {
@@ -365,6 +543,13 @@ int main(void)
         TEST(a_cancelled_run_ends_cancelled),
         TEST(a_run_cancelled_while_it_waits_ends_at_once),
         TEST(what_would_never_work_is_said_before_the_first_claim),
+        VIRTUAL(who_may_not_create_the_ledger_uses_what_is_there),
+        VIRTUAL(a_ledger_of_which_nothing_is_known_is_an_outage),
+        VIRTUAL(a_long_outage_is_sat_out_with_longer_waits),
+        VIRTUAL(stopped_in_an_outage_it_waits_no_longer),
+        VIRTUAL(stopped_while_it_waits_it_waits_no_longer),
+        VIRTUAL(overtaken_it_ends_and_says_so),
+        VIRTUAL(progress_is_seen_while_it_works_and_while_another_does),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,8 @@
  */
 #include "worker/run/consumer.h"
 
+#include <assert.h>
+
 #include <inttypes.h>
 
 #include "worker/base/log.h"
@@ -459,8 +461,7 @@ static void take_orphan(struct consumer *consumer)
         .job = jobs_find(consumer->definition->jobs, run->job),
         .id = run->id};
 
-    if (task.job == NULL)
-        return;
+    assert(task.job != NULL); /* it was looked for under that job's name */
     log_info(OBJECT, "takes up run %.*s/%.*s, which nobody works on",
         SLICE_ARG(run->job), SLICE_ARG(run->id));
     slots_give(consumer->slots, &task);
@@ -522,13 +523,13 @@ static bool drained(struct consumer *consumer)
 {
     size_t count = consumer->definition->setup->queue_count;
 
-    if (!consumer->options.drain || consumer->outage || !consumer->prepared ||
+    if (!consumer->options.drain || consumer->outage ||
         consumer->orphans.under_way || slots_busy(consumer->slots) > 0)
         return false;
     for (size_t i = 0; i < count; i++)
         if (consumer->polls[i].wait_ms == 0)
             return false;
-    return queues_empty(consumer) && slots_busy(consumer->slots) == 0;
+    return queues_empty(consumer);
 }
 
 /* ---- the loop ---- */
