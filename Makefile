@@ -98,6 +98,7 @@ prove: $(PROGRAM) azsim-build   ## long proofs: a crash at every request, many k
 	@tests/deps build test
 	@TABLEWARD=$(PROGRAM) tests/run-e2e --long $(E2E)
 	$(if $(E2E),,@$(MAKE) --no-print-directory fuzz SECONDS=600)
+	$(if $(E2E),,@$(MAKE) --no-print-directory faults)
 
 # SHARE=k: every k-th case, others each time. CASE="nested 17 after-commit":
 # that one, with its log.
@@ -175,6 +176,32 @@ $(OUT)/azsim-proxy: $(AZSIM_PROXY_OBJECTS) $(LIBRARY)
 
 .PHONY: azsim azsim-build
 azsim-build: $(OUT)/azsim $(OUT)/azsim-proxy
+
+# Programs of tests/faults, each with all that is beside it but the others.
+FAULTS := $(OUT)/faults/allocations
+FAULTS_SHARED := $(patsubst %.c,$(OBJ)/%.o,$(filter-out \
+    $(FAULTS:$(OUT)/%=tests/%.c),$(sort $(wildcard tests/faults/*.c))))
+
+# Unit and conformance tests whose allocations fail in turn as well: those that
+# look at what becomes of a child of their own are not among them.
+FAULTS_UNITS := archive azure_account azure_batch azure_odata azure_queue_xml \
+    azure_sign azure_tls buf cascade_rules claim conformance control crypto \
+    entity filter ledger load message open poison settings setup \
+    store_contract template
+
+# SHARE=k: every k-th, others each time.
+.PHONY: faults
+faults: $(FAULTS) $(FAULTS_UNITS:%=$(OUT)/tests/test_%)   ## allocations that fail, each in turn (SHARE=k: every k-th)
+	@$(OUT)/faults/allocations $(or $(SHARE),1)
+	@$(OUT)/faults/allocations $(or $(SHARE),1) \
+	    $(FAULTS_UNITS:%=$(OUT)/tests/test_%)
+
+$(OUT)/faults/%: $(OBJ)/tests/faults/%.o $(FAULTS_SHARED) $(SUPPORT_OBJECTS) \
+    $(LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(FAULTS_SHARED) $(SUPPORT_OBJECTS) \
+	    $(LIBRARY) $(LIBS) -lcmocka
 
 $(OUT)/measure: $(OBJ)/tests/bench/measure.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $<

@@ -13,6 +13,8 @@
 
 #define US_PER_S 1000000
 
+static int64_t ahead_ms;
+
 static int64_t monotonic_us(void)
 {
     struct timespec now;
@@ -24,7 +26,7 @@ static int64_t monotonic_us(void)
 
 static int64_t fast_boot_ms(void)
 {
-    return monotonic_us() * FAST_WORLD_SPEED / 1000;
+    return monotonic_us() * FAST_WORLD_SPEED / 1000 + ahead_ms;
 }
 
 static int64_t fast_wall_ticks(void)
@@ -89,7 +91,7 @@ static bool fast_wait(
         must(pthread_cond_wait(&cond->real, &mutex->real));
         return true;
     }
-    until_us = until_ms * 1000 / FAST_WORLD_SPEED + 1;
+    until_us = (until_ms - ahead_ms) * 1000 / FAST_WORLD_SPEED + 1;
     until.tv_sec = (time_t)(until_us / US_PER_S);
     until.tv_nsec = (long)(until_us % US_PER_S) * 1000;
     (void)pthread_cond_timedwait(&cond->real, &mutex->real, &until);
@@ -128,6 +130,11 @@ static void fast_start(struct world_thread *thread, const char *name,
 static void fast_join(struct world_thread *thread)
 {
     must(pthread_join(thread->real, NULL));
+}
+
+void fast_world_ahead(int64_t ms)
+{
+    ahead_ms = ms;
 }
 
 void fast_world_use(void)

@@ -6,9 +6,15 @@
 #ifndef TW_TESTS_FAST_WORLD_H
 #define TW_TESTS_FAST_WORLD_H
 
+#include <stdint.h>
+
 #define FAST_WORLD_SPEED 100
 
 /* fast_world_use: from now on, before any thread or lock exists. */
 void fast_world_use(void);
+
+/* fast_world_ahead: its clocks stand so far ahead of another's. Before any
+ * thread exists. */
+void fast_world_ahead(int64_t ms);
 
 #endif

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every allocation fails in turn: ours, and those of every library and of the
+ * C library, through the one seam of worker/base/mem.h.
+ *
+ *   allocations SHARE [SCENE [N]]     scenes; every SHARE-th allocation
+ *   allocations SHARE PROGRAM ...     unit test programs (a name with a /),
+ *                                     each a thousand times at most
+ *
+ * For each n up to the number of a clean run, a child begins in a folder of
+ * its own, and its n-th allocation fails. It must end with 75; or, where it
+ * needs fewer this time, as the clean run did. Never by a signal, never with
+ * another code, never later than a minute. Then the work is finished without
+ * failures, its clocks past every lease, and the folder must hold what the
+ * clean run left: the same entities, runs, messages and archived lines.
+ *
+ * Exit 1 where that is not so. Two streams work side by side.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/faults/scenes.h"
+#include "tests/faults/service.h"
+#include "tests/faults/state.h"
+#include "tests/faults/trial.h"
+#include "tests/support/fail_after.h"
+#include "worker/base/mem.h"
+
+#define STREAMS 2
+#define EXIT_AGAIN 75
+#define EXIT_WENT_ON 99 /* a body's: an allocation failed, and it went on */
+#define SHOWN_MAX 3     /* failures that are told in full */
+#define COUNT_ALL (1UL << 40)
+#define PROGRAM_TRIALS 1000 /* of a program that has more allocations */
+
+/* What both streams add to. */
+struct tally {
+    atomic_ulong failed, ended_75, not_reached, wrong;
+};
+
+/* One subject: a scene, or a program (scene NULL). */
+struct subject {
+    const char *name;
+    const struct scene *scene;
+    const char *program;
+    char folder[64];     /* of the subject: template, clean, and one a stream */
+    char *state;         /* what the clean run left */
+    unsigned long count; /* its allocations */
+    struct tally *tally; /* shared */
+};
+
+/* What a child of a subject does. */
+struct trial {
+    const struct subject *subject;
+    unsigned long n; /* the allocation that fails; 0: none, they are counted */
+    unsigned step;   /* of scene->again */
+    unsigned long *count; /* shared */
+};
+
+/* ---- in the child ---- */
+
+static int act_scene(void *context)
+{
+    const struct trial *trial = context;
+    unsigned long left;
+    int code;
+
+    scene_begin(false);
+    (void)mem_fail_after(trial->n > 0 ? trial->n : COUNT_ALL);
+    code = trial_command(trial->subject->scene->command);
+    left = mem_fail_after(0);
+    if (trial->n == 0)
+        *trial->count = COUNT_ALL - left;
+    else if (left == 0)
+        return EXIT_WENT_ON;
+    return code;
+}
+
+static int finish_scene(void *context)
+{
+    const struct trial *trial = context;
+
+    scene_begin(true);
+    return trial_command(trial->subject->scene->again[trial->step]);
+}
+
+static int act_program(void *context)
+{
+    const struct trial *trial = context;
+    char number[32];
+
+    (void)snprintf(number, sizeof number, "%lu", trial->n);
+    setenv(trial->n > 0 ? FAIL_AFTER : FAIL_COUNT,
+        trial->n > 0 ? number : "count", 1);
+    execl(trial->subject->program, trial->subject->program, (char *)NULL);
+    perror(trial->subject->program);
+    return 2;
+}
+
+/* ---- one trial ---- */
+
+static int act(struct trial *trial, const char *folder)
+{
+    const struct scene *scene = trial->subject->scene;
+    struct http_script *service;
+    int end;
+
+    if (!scene)
+        return trial_fork(folder, act_program, trial);
+    service = service_start(scene->service);
+    end = trial_fork(folder, act_scene, trial);
+    service_stop(service);
+    return end;
+}
+
+/* What the folder holds now; owned. NULL: it cannot be read, and says why. */
+static char *state_of(const char *folder)
+{
+    static char file[] = SCENE_FILE;
+
+    if (trial_fork(folder, state_print, file) != 0)
+        return NULL;
+    return trial_read(folder, "out");
+}
+
+/* Finish the work. False: some step of it failed. */
+static bool finish(struct trial *trial, const char *folder)
+{
+    const struct scene *scene = trial->subject->scene;
+    size_t most = sizeof(scene->again) / sizeof(scene->again[0]);
+
+    for (trial->step = 0; trial->step < most && scene->again[trial->step];
+         trial->step++) {
+        int end = trial_fork(folder, finish_scene, trial);
+
+        /* 1: it is this one that met the poison. */
+        if (end != 0 && (end != 1 || scene->exit_code != 1))
+            return false;
+    }
+    return true;
+}
+
+/* Is the work as it must be? NULL: it is; else *ret_found is what was found,
+ * owned. */
+static const char *judge(
+    struct trial *trial, const char *folder, char **ret_found)
+{
+    if (!finish(trial, folder))
+        return "what was cut off cannot be finished";
+    *ret_found = state_of(folder);
+    if (!*ret_found || strcmp(*ret_found, trial->subject->state) != 0)
+        return "the store is not as after a clean run";
+    return NULL;
+}
+
+static void show(const struct trial *trial, const char *folder, int end,
+    const char *wrong, const char *found)
+{
+    struct tally *tally = trial->subject->tally;
+    char *log;
+
+    if (atomic_fetch_add(&tally->wrong, 1) >= SHOWN_MAX)
+        return;
+    log = trial_read(folder, "log");
+    printf("FAILED  %s, allocation %lu: %s%s%s\n", trial->subject->name,
+        trial->n, trial_end_name(end), wrong ? ": " : "", wrong ? wrong : "");
+    if (log && *log)
+        printf("%.2000s", log);
+    if (found)
+        printf("-- found:\n%s-- after a clean run:\n%s", found,
+            trial->subject->state);
+    free(log);
+    (void)fflush(stdout);
+}
+
+static void try_one(struct trial *trial, const char *folder)
+{
+    const struct subject *subject = trial->subject;
+    struct tally *tally = subject->tally;
+    int clean = subject->scene ? subject->scene->exit_code : 0;
+    const char *wrong = NULL;
+    char *found = NULL, *template = trial_inside(subject->folder, "template");
+    int end;
+
+    trial_copy(template, folder);
+    free(template);
+    end = act(trial, folder);
+    atomic_fetch_add(&tally->failed, 1);
+    if (end == EXIT_AGAIN)
+        atomic_fetch_add(&tally->ended_75, 1);
+    else if (end == clean)
+        atomic_fetch_add(&tally->not_reached, 1);
+    else {
+        show(trial, folder, end, NULL, NULL);
+        return;
+    }
+    if (subject->scene && subject->scene->again[0])
+        wrong = judge(trial, folder, &found);
+    if (wrong)
+        show(trial, folder, end, wrong, found);
+    free(found);
+}
+
+/* ---- a subject ---- */
+
+/* Fill the template, do it once without failures, and count. */
+static bool begin(struct subject *subject)
+{
+    struct trial trial = {.subject = subject};
+    int expected = subject->scene ? subject->scene->exit_code : 0;
+    char *template = trial_inside(subject->folder, "template");
+    char *clean = trial_inside(subject->folder, "clean"), *text;
+    bool ready = true;
+    int end;
+
+    trial.count = trial_shared(sizeof *trial.count);
+    trial_copy("/var/empty", template);
+    if (subject->scene)
+        ready = scene_prepare(subject->scene, template);
+    trial_copy(template, clean);
+    end = ready ? act(&trial, clean) : 1;
+    subject->count = *trial.count;
+    if (!subject->scene && (text = trial_read(clean, "count"))) {
+        subject->count = strtoul(text, NULL, 10);
+        free(text);
+    }
+    if (!ready || end != expected || subject->count == 0) {
+        text = trial_read(clean, "log");
+        printf("FAILED  %s: without failures: %s\n%.2000s", subject->name,
+            trial_end_name(end), text ? text : "");
+        free(text);
+        ready = false;
+    } else if (subject->scene && subject->scene->again[0]) {
+        subject->state = finish(&trial, clean) ? state_of(clean) : NULL;
+        ready = subject->state != NULL;
+    }
+    free(template);
+    free(clean);
+    return ready;
+}
+
+/* Each takes its turn of those that share and first choose. */
+static void stream(const struct subject *subject, unsigned number,
+    unsigned long first, unsigned long share)
+{
+    char name[16];
+    char *folder;
+
+    (void)snprintf(name, sizeof name, "stream%u", number);
+    folder = trial_inside(subject->folder, name);
+    for (unsigned long n = first + number * share; n <= subject->count;
+         n += STREAMS * share) {
+        struct trial trial = {.subject = subject, .n = n};
+
+        try_one(&trial, folder);
+    }
+    free(folder);
+}
+
+static void sweep(
+    const struct subject *subject, unsigned long first, unsigned long share)
+{
+    pid_t children[STREAMS];
+    int status;
+
+    (void)fflush(NULL);
+    for (unsigned i = 0; i < STREAMS; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            stream(subject, i, first, share);
+            (void)fflush(NULL);
+            _exit(0);
+        }
+    }
+    for (unsigned i = 0; i < STREAMS; i++)
+        if (children[i] < 0 || waitpid(children[i], &status, 0) < 0 ||
+            status != 0) {
+            printf("FAILED  %s: a stream ended early\n", subject->name);
+            atomic_fetch_add(&subject->tally->wrong, 1);
+        }
+}
+
+static unsigned long long total_failed, total_wrong;
+
+/* n > 0: only that allocation. */
+static void examine(struct subject *subject, unsigned long share,
+    unsigned long n, unsigned long seed)
+{
+    int64_t started = time(NULL);
+    struct tally *tally;
+
+    trial_folder(subject->folder);
+    tally = subject->tally = trial_shared(sizeof *subject->tally);
+    if (!begin(subject)) {
+        total_wrong++;
+    } else {
+        if (n > 0) {
+            subject->count = n;
+            sweep(subject, n, 1);
+        } else {
+            if (!subject->scene)
+                share *= 1 + subject->count / PROGRAM_TRIALS;
+            if (share > subject->count)
+                share = subject->count;
+            sweep(subject, 1 + seed % share, share);
+        }
+        printf("%-20s %9lu allocations  %7lu failed  %7lu ended 75  "
+               "%5lu not reached  %lu wrong  %lld s\n",
+            subject->name, subject->count, atomic_load(&tally->failed),
+            atomic_load(&tally->ended_75), atomic_load(&tally->not_reached),
+            atomic_load(&tally->wrong), (long long)(time(NULL) - started));
+        total_failed += atomic_load(&tally->failed);
+        total_wrong += atomic_load(&tally->wrong);
+    }
+    (void)fflush(stdout);
+    free(subject->state);
+    trial_remove(subject->folder);
+}
+
+static void examine_scenes(
+    unsigned long share, const char *only, unsigned long n, unsigned long seed)
+{
+    for (size_t i = 0; i < SCENE_COUNT; i++) {
+        struct subject subject = {.name = SCENES[i].name, .scene = &SCENES[i]};
+
+        if (!only || strcmp(only, SCENES[i].name) == 0)
+            examine(&subject, share, n, seed);
+    }
+}
+
+static void examine_program(
+    const char *path, unsigned long share, unsigned long seed)
+{
+    char *program = realpath(path, NULL);
+    struct subject subject = {
+        .name = strrchr(path, '/') + 1, .program = program};
+
+    if (!program) {
+        perror(path);
+        exit(1);
+    }
+    examine(&subject, share, 0, seed);
+    free(program);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long share = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
+    unsigned long seed = (unsigned long)time(NULL);
+    char *root;
+    int at = 2;
+
+#ifndef MEM_HAS_LIBRARIES
+    puts("faults: this build has its own malloc for libraries: nothing done");
+    return 0;
+#endif
+    if (share == 0)
+        share = 1;
+    setenv("FAULTS_AZURE", "AccountName=a;AccountKey=a2V5", 1);
+    /* One root is read as a hundred are, and a hundred times as fast. */
+    setenv("SSL_CERT_FILE", "root.pem", 1);
+    setenv("SSL_CERT_DIR", "/var/empty", 1);
+    root = getcwd(NULL, 0);
+    if (root)
+        setenv("TABLEWARD_SOURCE", root, 1); /* as tests/run-unit does */
+    free(root);
+    if (argc <= 2 || !strchr(argv[2], '/'))
+        examine_scenes(share, argc > 2 ? argv[2] : NULL,
+            argc > 3 ? strtoul(argv[3], NULL, 10) : 0, seed);
+    for (; at < argc && strchr(argv[at], '/'); at++)
+        examine_program(argv[at], share, seed);
+    printf("faults: %llu allocations failed (SHARE=%lu), %llu wrong\n",
+        total_failed, share, total_wrong);
+    return total_wrong == 0 ? 0 : 1;
+}

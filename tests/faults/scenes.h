@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Scenes: what tableward is asked to do while something fails, with the folder
+ * in which it begins. Each is a command line as a user gives it, so that
+ * reading the configuration, the stores, the engine and the output all take
+ * part.
+ */
+#ifndef TW_TESTS_FAULTS_SCENES_H
+#define TW_TESTS_FAULTS_SCENES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SCENE_FILE "store.db" /* the embedded store */
+
+struct scene {
+    const char *name;
+    /* What is done before: command lines, or "put QUEUE TEXT". */
+    const char *before[8];
+    const char *command;
+    int exit_code; /* of command when nothing fails */
+    /* What finishes the work after command has been cut off; NULL: nothing is
+     * to be finished, command only reads. */
+    const char *again[3];
+    /* The azure store `cloud` behind a script: what service.c has. */
+    const char *service; /* NULL: none */
+};
+
+extern const struct scene SCENES[];
+extern const size_t SCENE_COUNT;
+
+/* scene_prepare: fill an empty folder. False: it failed, and said why. */
+bool scene_prepare(const struct scene *scene, const char *folder);
+
+/* scene_begin: for the body of a trial: the clocks of the process that may
+ * fail, and (again) of those that finish its work: what it leased is over. */
+void scene_begin(bool again);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* What a file holds, as text that can be compared. */
+#include "tests/faults/state.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/buf.h"
+#include "worker/run/ledger.h"
+#include "worker/store/embedded/embedded.h"
+#include "worker/store/store.h"
+
+#define LINE_MAX_BYTES (4 * 1024 * 1024)
+#define LINES_MAX 1000
+
+/* Those of the scenes; a queue that is not there counts as empty. */
+static const char *const QUEUES[] = {
+    "work", "channels", "work-poison", "channels-poison"};
+
+static void must(enum tw_err code, const struct attempt *attempt)
+{
+    if (code == TW_OK)
+        return;
+    (void)fprintf(stderr, "state: %s\n", attempt->err.text);
+    exit(2);
+}
+
+/* Of a run only how it stands: the rest tells of how it came there. */
+static void print_run(const struct entity *entity)
+{
+    struct ledger_run run;
+    struct err err;
+
+    ledger_run_init(&run);
+    printf("run %.*s/%.*s", SLICE_ARG(entity->partition_key),
+        SLICE_ARG(entity->row_key));
+    if (ledger_parse(entity, &run, &err) == TW_OK)
+        printf(" %s", ledger_state_name(run.state));
+    putchar('\n');
+    ledger_run_done(&run);
+}
+
+static void print_entity(const char *table, const struct entity *entity)
+{
+    struct buf line;
+
+    if (strcmp(table, LEDGER_TABLE) == 0) {
+        print_run(entity);
+        return;
+    }
+    buf_init(&line, LINE_MAX_BYTES);
+    entity_write(entity, &line);
+    printf("%s %s\n", table, buf_text(&line));
+    buf_done(&line);
+}
+
+static void print_table(struct store *store, const char *table)
+{
+    struct scan_request request = {.table = table};
+    struct attempt attempt = {.fence = NULL};
+    struct page page;
+
+    page_init(&page);
+    do {
+        must(store_scan(store, &attempt, &request, &page), &attempt);
+        for (size_t i = 0; i < page.count; i++)
+            print_entity(table, &page.entities[i]);
+        request.from = page.next;
+    } while (page.next.more);
+    page_done(&page);
+}
+
+static void print_tables(struct store *store)
+{
+    struct attempt attempt = {.fence = NULL};
+    struct page page;
+    char name[80];
+
+    page_init(&page);
+    must(store_list_tables(store, &attempt, (struct continuation){0}, &page),
+        &attempt);
+    for (size_t i = 0; i < page.count; i++) {
+        (void)snprintf(name, sizeof name, "%.*s",
+            SLICE_ARG(page.entities[i].partition_key));
+        print_table(store, name);
+    }
+    page_done(&page);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return slice_compare(
+        ((const struct message *)a)->text, ((const struct message *)b)->text);
+}
+
+/* In no order. One may have been copied twice; no more is promised. */
+static void print_messages(struct messages *messages, const char *queue)
+{
+    const struct message *list = messages->list;
+
+    qsort(messages->list, messages->count, sizeof *list, by_text);
+    for (size_t i = 0; i < messages->count; i++)
+        if (i == 0 || !slice_equal(list[i].text, list[i - 1].text))
+            printf("%s: %.*s\n", queue, SLICE_ARG(list[i].text));
+}
+
+static void print_poison(struct store *store, const char *queue)
+{
+    struct attempt attempt = {.fence = NULL};
+    struct messages messages;
+
+    messages_init(&messages);
+    if (store_queue_peek(store, &attempt, queue, QUEUE_MAX_GET, &messages) ==
+        TW_OK)
+        print_messages(&messages, queue);
+    messages_done(&messages);
+}
+
+static void print_queue(struct store *store, const char *queue)
+{
+    struct attempt attempt = {.fence = NULL};
+    int64_t count = 0;
+
+    if (strstr(queue, "poison"))
+        print_poison(store, queue);
+    else if (store_queue_count(store, &attempt, queue, &count) == TW_OK)
+        printf("%s: %s\n", queue, count > 0 ? "messages" : "empty");
+}
+
+static struct store *open_file(const char *file)
+{
+    struct store *store = NULL;
+    struct err err;
+
+    if (embedded_open("state", file, &store, &err) == TW_OK)
+        return store;
+    (void)fprintf(stderr, "state: %s\n", err.text);
+    exit(2);
+}
+
+/* ---- the archive ---- */
+
+struct lines {
+    char *list[LINES_MAX];
+    size_t count;
+};
+
+/* A last line without an end was torn, and does not count. */
+static void add_lines(struct lines *lines, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    size_t room = 0;
+    char *line = NULL;
+
+    while (file && getline(&line, &room, file) > 0 && strchr(line, '\n') &&
+           lines->count < LINES_MAX) {
+        lines->list[lines->count++] = line;
+        line = NULL;
+        room = 0;
+    }
+    free(line);
+    if (file)
+        (void)fclose(file);
+}
+
+static int by_line(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* What was archived by any attempt, each line once. */
+static void print_archive(void)
+{
+    static struct lines lines;
+    glob_t found;
+
+    if (glob("archive/*/*/*.jsonl", 0, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        add_lines(&lines, found.gl_pathv[i]);
+    globfree(&found);
+    qsort(lines.list, lines.count, sizeof(lines.list[0]), by_line);
+    for (size_t i = 0; i < lines.count; i++)
+        if (i == 0 || strcmp(lines.list[i], lines.list[i - 1]) != 0)
+            printf("archived %s", lines.list[i]);
+}
+
+int state_print(void *context)
+{
+    struct store *store = open_file(context);
+
+    print_tables(store);
+    for (size_t i = 0; i < sizeof(QUEUES) / sizeof(QUEUES[0]); i++)
+        print_queue(store, QUEUES[i]);
+    store_close(store);
+    print_archive();
+    return fflush(stdout) == 0 ? 0 : 2;
+}
+
+void state_put(const char *file, const char *queue, const char *text)
+{
+    struct store *store = open_file(file);
+    struct attempt attempt = {.fence = NULL};
+    struct messages put;
+
+    messages_init(&put);
+    must(store_queue_create(store, &attempt, queue), &attempt);
+    must(store_queue_put(store, &attempt, queue, slice_of(text), 0, &put),
+        &attempt);
+    messages_done(&put);
+    store_close(store);
+}

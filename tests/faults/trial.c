@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* Children, folders and files of trials. Nothing here uses the product before
+ * the fork: a mistake of the bench itself ends it by trial_die(). */
+#include "tests/faults/trial.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/fast_world.h"
+#include "worker/cli/command.h"
+
+#define WORDS_MAX 16
+#define BLOCK_BYTES 65536
+
+static _Noreturn void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+/* ---- children ---- */
+
+static void redirect(const char *name, int flags, int to)
+{
+    int fd = open(name, flags | O_CLOEXEC, 0600);
+
+    if (fd < 0 || dup2(fd, to) < 0)
+        die(name);
+    close(fd);
+}
+
+static void enter(const char *folder)
+{
+    if (chdir(folder) != 0)
+        die(folder);
+    redirect(
+        access("in", F_OK) == 0 ? "in" : "/dev/null", O_RDONLY, STDIN_FILENO);
+    redirect("out", O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
+    redirect("log", O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
+    alarm(TRIAL_LIMIT_S);
+}
+
+int trial_fork(const char *folder, int (*body)(void *context), void *context)
+{
+    int status;
+    pid_t child;
+
+    (void)fflush(NULL);
+    child = fork();
+    if (child < 0)
+        die("fork");
+    if (child == 0) {
+        enter(folder);
+        _exit(body(context));
+    }
+    if (waitpid(child, &status, 0) != child)
+        die("waitpid");
+    return WIFSIGNALED(status) ? TRIAL_SIGNAL(WTERMSIG(status))
+                               : WEXITSTATUS(status);
+}
+
+int trial_command(const char *line)
+{
+    static char words[1024], name[] = "tableward";
+    char *argv[WORDS_MAX + 1] = {name};
+    char *rest = words;
+    int argc = 1;
+
+    (void)snprintf(words, sizeof words, "%s", line);
+    for (char *word; argc < WORDS_MAX && (word = strsep(&rest, " "));) {
+        for (char *at = word; (at = strchr(at, '~'));)
+            *at = ' ';
+        argv[argc++] = word;
+    }
+    return command_main(argc, argv);
+}
+
+void trial_later(int64_t ahead_ms)
+{
+    fast_world_use();
+    fast_world_ahead(ahead_ms);
+}
+
+const char *trial_end_name(int end)
+{
+    static char name[40];
+
+    if (end >= TRIAL_SIGNAL(0))
+        (void)snprintf(name, sizeof name, "signal %d (%s)",
+            end - TRIAL_SIGNAL(0), sigabbrev_np(end - TRIAL_SIGNAL(0)));
+    else
+        (void)snprintf(name, sizeof name, "exit %d", end);
+    return name;
+}
+
+void *trial_shared(size_t bytes)
+{
+    void *at = mmap(
+        NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (at == MAP_FAILED)
+        die("mmap");
+    return at;
+}
+
+/* ---- folders ---- */
+
+void trial_folder(char ret[64])
+{
+    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+
+    (void)snprintf(ret, 64, "%s/tableward-faults.XXXXXX", base);
+    if (!mkdtemp(ret))
+        die(ret);
+}
+
+char *trial_inside(const char *folder, const char *name)
+{
+    char *path;
+
+    if (asprintf(&path, "%s/%s", folder, name) < 0)
+        die("asprintf");
+    return path;
+}
+
+/* Call each(context, path, is_folder) for what is in folder. */
+static void visit(const char *folder,
+    void (*each)(void *context, const char *path, const char *name, bool is),
+    void *context)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    struct stat what;
+
+    if (!dir)
+        return;
+    while ((entry = readdir(dir))) {
+        char *path = trial_inside(folder, entry->d_name);
+
+        if (strcmp(entry->d_name, ".") != 0 &&
+            strcmp(entry->d_name, "..") != 0 && lstat(path, &what) == 0)
+            each(context, path, entry->d_name, S_ISDIR(what.st_mode));
+        free(path);
+    }
+    closedir(dir);
+}
+
+static void remove_one(
+    void *context, const char *path, const char *name, bool is_folder)
+{
+    (void)context;
+    (void)name;
+    if (is_folder)
+        trial_remove(path);
+    else if (unlink(path) != 0)
+        die(path);
+}
+
+void trial_remove(const char *folder)
+{
+    visit(folder, remove_one, NULL);
+    (void)rmdir(folder);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    static char block[BLOCK_BYTES];
+    ssize_t got;
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    if (in < 0 || out < 0)
+        die(to);
+    while ((got = read(in, block, sizeof block)) > 0)
+        if (write(out, block, (size_t)got) != got)
+            die(to);
+    close(in);
+    close(out);
+}
+
+static void copy_one(
+    void *context, const char *path, const char *name, bool is_folder)
+{
+    char *to = trial_inside(context, name);
+
+    if (is_folder)
+        trial_copy(path, to);
+    else
+        copy_file(path, to);
+    free(to);
+}
+
+void trial_copy(const char *from, const char *to)
+{
+    char *name = strdup(to);
+
+    trial_remove(to);
+    if (!name || mkdir(to, 0700) != 0)
+        die(to);
+    visit(from, copy_one, name);
+    free(name);
+}
+
+void trial_write(const char *folder, const char *name, const char *text)
+{
+    char *path = trial_inside(folder, name);
+    FILE *file = fopen(path, "we");
+
+    if (!file || fputs(text, file) == EOF || fclose(file) != 0)
+        die(path);
+    free(path);
+}
+
+char *trial_read(const char *folder, const char *name)
+{
+    char *path = trial_inside(folder, name), *text = NULL;
+    FILE *file = fopen(path, "re");
+    size_t room = 0;
+    ssize_t len;
+
+    free(path);
+    if (!file)
+        return NULL;
+    len = getdelim(&text, &room, '\0', file);
+    (void)fclose(file);
+    if (len < 0) {
+        free(text);
+        return strdup("");
+    }
+    return text;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One trial: something that may fail, done in a child of its own and in a
+ * folder of its own, so that whatever becomes of it can be judged from
+ * outside. The parent stays bare: it never opens a store or a library itself,
+ * so each child begins as a new process does.
+ */
+#ifndef TW_TESTS_FAULTS_TRIAL_H
+#define TW_TESTS_FAULTS_TRIAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Beyond this a child ends by SIGALRM, and counts as one that hangs. */
+#define TRIAL_LIMIT_S 60
+
+/* What TRIAL_SIGNAL(n) of trial_fork() means: it died of signal n. */
+#define TRIAL_SIGNAL(n) (256 + (n))
+
+/*
+ * trial_fork: run body(context) in a child, in folder, with standard input from
+ * /dev/null, or from `in` where that file is there, output to `out` and errors
+ * to `log`, all in folder; the latter two begin anew. Its exit code, or
+ * TRIAL_SIGNAL().
+ */
+int trial_fork(const char *folder, int (*body)(void *context), void *context);
+
+/* trial_command: for a body: one command line of tableward's, its words parted
+ * by single spaces; ~ is a space within one. The exit code. */
+int trial_command(const char *line);
+
+/* trial_later: for a body: from now on clocks run a hundred times as fast and
+ * stand so many milliseconds ahead; what another process has leased before is
+ * over. */
+void trial_later(int64_t ahead_ms);
+
+/* trial_folder: make an empty folder for trials, on tmpfs where there is one.
+ * trial_inside: the name of an entry in a folder; owned. trial_remove: with all
+ * that is in it. trial_copy: to becomes like from, one level of folders deep.
+ */
+void trial_folder(char ret[64]);
+char *trial_inside(const char *folder, const char *name);
+void trial_remove(const char *folder);
+void trial_copy(const char *from, const char *to);
+
+/* trial_write, trial_read: a whole file; text that was read is owned. NULL: it
+ * is not there. */
+void trial_write(const char *folder, const char *name, const char *text);
+char *trial_read(const char *folder, const char *name);
+
+/* trial_shared: zeroed memory that children share with their parents. */
+void *trial_shared(size_t bytes);
+
+/* trial_end_name: "exit 75", "SIGSEGV"; lives until the next call. */
+const char *trial_end_name(int end);
+
+#endif
