@@ -255,6 +255,18 @@ static void refuses_malformed_values_and_names_the_property(void **state)
         "\"x@odata.type\":\"Edm.Binary\",\"x\":\"YW==\"",
         "\"x@odata.type\":\"Edm.Decimal\",\"x\":\"1\"",
         "\"x@odata.type\":7,\"x\":\"1\"",
+        "\"x@odata.type\":\"Edm.DateTime\",\"x\":5",
+        "\"x@odata.type\":\"Edm.DateTime\",\"x\":\"\"",
+        "\"x@odata.type\":\"Edm.Guid\",\"x\":5",
+        "\"x@odata.type\":\"Edm.Guid\",\"x\":"
+        "\"c9da6455-213d-42c9-9a79-3e9149a5783/\"",
+        "\"x@odata.type\":\"Edm.Guid\",\"x\":"
+        "\"c9da6455-213d-42c9-9a79-3e9149a5783:\"",
+        "\"x@odata.type\":\"Edm.Guid\",\"x\":"
+        "\"c9da6455-213d-42c9-9a79-3e9149a5783`\"",
+        "\"x@odata.type\":\"Edm.Guid\",\"x\":"
+        "\"c9da6455-213d-42c9-9a79-3e9149a5783G\"",
+        "\"x@odata.type\":\"Edm.Binary\",\"x\":5",
     };
 
     (void)state;
@@ -287,6 +299,10 @@ static void wants_keys_where_they_are_needed(void **state)
     assert_non_null(strstr(err.text, "RowKey"));
     assert_int_equal(
         entity_parse(text, false, &arena, &entity, NULL, &err), TW_OK);
+    assert_int_equal(entity_parse(slice_of("{\"RowKey\":\"r\"}"), true, &arena,
+                         &entity, NULL, &err),
+        TW_INVALID);
+    assert_non_null(strstr(err.text, "PartitionKey"));
     assert_int_equal(entity_parse(slice_of("{\"PartitionKey\":5,\"RowKey\":"
                                            "\"\"}"),
                          true, &arena, &entity, NULL, &err),
@@ -325,6 +341,11 @@ static void compares_values_and_not_their_spelling(void **state)
         {"Edm.Double", "\"NaN\"", "1.0", false},
         {"Edm.Double", "1E2", "100.0", true},
         {"Edm.Binary", "\"AQ==\"", "\"AQ\\u003d\\u003d\"", true},
+        {"Edm.Int64", "\"5\"", "\"6\"", false},
+        {"Edm.Int32", "5", "-5", false},
+        {"Edm.Boolean", "true", "false", false},
+        {"Edm.Guid", "\"C9DA6455-213d-42c9-9a79-3e9149a57833\"",
+            "\"d9da6455-213d-42c9-9a79-3e9149a57833\"", false},
     };
 
     (void)state;
@@ -341,6 +362,64 @@ static void compares_values_and_not_their_spelling(void **state)
             cases[i].equal)
             fail_msg("%s", text);
     }
+}
+
+/* No store sends them, but nothing must depend on that. */
+static void values_that_are_none_are_equal_to_nothing(void **state)
+{
+    static const struct {
+        enum edm_type type;
+        const char *bad, *good;
+    } cases[] = {
+        {EDM_INT32, "x", "5"},
+        {EDM_INT64, "\"x\"", "\"5\""},
+        {EDM_DOUBLE, "x", "5.0"},
+        {EDM_DOUBLE, "", "5.0"},
+        {EDM_DATETIME, "\"x\"", "\"2024-01-01T00:00:00Z\""},
+        {EDM_GUID, "\"x\"", "\"c9da6455-213d-42c9-9a79-3e9149a57833\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct property bad = {
+            slice_of("p"), cases[i].type, slice_of(cases[i].bad)};
+        struct property good = {
+            slice_of("p"), cases[i].type, slice_of(cases[i].good)};
+        struct property text = {
+            slice_of("p"), EDM_STRING, slice_of(cases[i].good)};
+
+        assert_false(property_equal(&bad, &good));
+        assert_false(property_equal(&good, &bad));
+        assert_false(property_equal(&good, &text));
+    }
+}
+
+static void only_texts_have_a_text(void **state)
+{
+    static const enum edm_type types[] = {EDM_STRING, EDM_GUID, EDM_DATETIME,
+        EDM_BINARY, EDM_INT32, EDM_INT64, EDM_DOUBLE, EDM_BOOLEAN};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        struct property property = {
+            slice_of("p"), types[i], slice_of("\"\\u0041\"")};
+        struct slice text = slice_of("as it was");
+
+        assert_int_equal(property_text(&property, &arena, &text), i < 4);
+        assert_slice(text, i < 4 ? "A" : "as it was");
+    }
+}
+
+/* Escapes that are none: the text is what stands there. */
+static void a_text_that_cannot_be_decoded_is_as_it_stands(void **state)
+{
+    struct property property = {
+        slice_of("p"), EDM_STRING, slice_of("\"a\\xb\"")};
+    struct slice text;
+
+    (void)state;
+    assert_true(property_text(&property, &arena, &text));
+    assert_slice(text, "a\\xb");
 }
 
 static void builds_what_it_can_read(void **state)
@@ -440,14 +519,25 @@ static void knows_which_names_the_service_takes(void **state)
 {
     static const char *const good[] = {
         "a", "_x9", "CreatedOn", "\xe5\x95\x8a\xe9\xbd\x84"};
-    static const char *const bad[] = {
-        "", "9a", "a-b", "a b", "odata.etag", "x@y", "a\xff"};
+    static const char *const bad[] = {"", "9a", "a-b", "a b", "odata.etag",
+        "x@y", "a\xff", "a{", "a[", "a`", "a/", "a:"};
+    char longest[257] = "";
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         assert_int_equal(entity_check_name(slice_of(good[i]), NULL), TW_OK);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(entity_check_name(slice_of(bad[i]), NULL), TW_INVALID);
+    memset(longest, 'n', 256);
+    assert_int_equal(entity_check_name(slice_of(longest), NULL), TW_INVALID);
+    longest[255] = '\0';
+    assert_int_equal(entity_check_name(slice_of(longest), NULL), TW_OK);
+    longest[64] = '\0';
+    assert_int_equal(entity_check_table(slice_of(longest), NULL), TW_INVALID);
+    longest[63] = '\0';
+    assert_int_equal(entity_check_table(slice_of(longest), NULL), TW_OK);
+    assert_int_equal(entity_check_table(slice_of("~abc"), NULL), TW_INVALID);
+    assert_int_equal(entity_check_table(slice_of("[abc"), NULL), TW_INVALID);
     assert_int_equal(entity_check_table(slice_of("Blogs"), NULL), TW_OK);
     assert_int_equal(entity_check_table(slice_of("ab"), NULL), TW_INVALID);
     assert_int_equal(entity_check_table(slice_of("9ab"), NULL), TW_INVALID);
@@ -550,6 +640,9 @@ int main(void)
         TEST(counts_sizes_as_the_service_does),
         TEST(refuses_too_many_and_system_properties),
         TEST(names_each_type_both_ways),
+        TEST(values_that_are_none_are_equal_to_nothing),
+        TEST(only_texts_have_a_text),
+        TEST(a_text_that_cannot_be_decoded_is_as_it_stands),
     };
 
     return cmocka_run_group_tests_name("entity", tests, NULL, NULL);

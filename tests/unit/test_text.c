@@ -282,6 +282,40 @@ static void http_dates_are_written_and_read(void **state)
             fail_msg("%s", bad[i]);
 }
 
+/* Every character of a time counts. */
+static void a_time_with_any_other_character_is_none(void **state)
+{
+    static const char *const times[] = {"2024-01-01T00:00:00Z",
+        "2024-01-01T00:00:00+01:00", "Mon, 01 Jan 2024 00:00:00 GMT"};
+    char text[TEXT_TIME_MAX];
+    int64_t ticks;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(times); i++) {
+        for (size_t at = 0; at < strlen(times[i]); at++) {
+            strcpy(text, times[i]);
+            text[at] = 'x';
+            assert_false(text_ticks(slice_of(text), &ticks));
+            assert_false(text_parse_http_date(slice_of(text), &ticks));
+            text[at] = '\0'; /* cut off there */
+            assert_false(text_ticks(slice_of(text), &ticks));
+            assert_false(text_parse_http_date(slice_of(text), &ticks));
+        }
+    }
+}
+
+static void broken_utf8_decodes_to_a_replacement(void **state)
+{
+    size_t len = 0;
+
+    (void)state;
+    assert_int_equal(text_decode(slice_of("\xff\xc3"), &len), 0xfffd);
+    assert_int_equal(len, 1);
+    assert_int_equal(text_decode(slice_of(""), &len), 0xfffd);
+    assert_int_equal(text_decode(slice_of("\xf0\x9f\x98\x80"), &len), 0x1f600);
+    assert_int_equal(len, 4);
+}
+
 static void utf8_is_well_formed_or_refused(void **state)
 {
     static const struct slice good[] = {WHOLE(""), WHOLE("a\0b"), WHOLE("\x7f"),
@@ -407,6 +441,11 @@ static void quoted_texts_hide_nothing(void **state)
                         "x\xe2\x80\xae"
                         "y"),
         "'\\u009bx\\u202ey'");
+    assert_quoted(WHOLE("\xe2\x80\x8b|\xe2\x80\x8f|\xe2\x81\xa6|\xe2\x81\xa9|"
+                        "\xef\xbb\xbf|\xe2\x80\x90"),
+        "'\\u200b|\\u200f|\\u2066|\\u2069|\\ufeff|\xe2\x80\x90'");
+    assert_quoted(
+        WHOLE("\xe2\x81\xaa|\xef\xbc\x80"), "'\xe2\x81\xaa|\xef\xbc\x80'");
 }
 
 static void quoted_texts_are_cut_between_characters(void **state)
@@ -461,6 +500,11 @@ static void the_nearest_name_is_offered(void **state)
     assert_null(text_nearest(
         (struct slice){longest, sizeof(longest)}, names, COUNT(names)));
     assert_null(text_nearest(slice_of("table"), NULL, 0));
+    longest[sizeof(longest) - 1] = '\0';
+    assert_null(text_nearest(
+        slice_of("aaaaaaaaaaaaaaaaaa"), (const char *const[]){longest, ""}, 2));
+    assert_null(
+        text_nearest(slice_of("ab"), (const char *const[]){"x", "y"}, 2));
 }
 
 static void run_ids_are_no_paths(void **state)
@@ -526,6 +570,8 @@ int main(void)
         cmocka_unit_test(the_nearest_name_is_offered),
         cmocka_unit_test(run_ids_are_no_paths),
         cmocka_unit_test(random_ids_have_their_form_and_differ),
+        cmocka_unit_test(a_time_with_any_other_character_is_none),
+        cmocka_unit_test(broken_utf8_decodes_to_a_replacement),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
