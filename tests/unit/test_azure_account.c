@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -202,6 +203,18 @@ static void wrong_strings_are_explained_without_secrets(void **state)
         {"SharedAccessSignature=sig=secret", "neither TableEndpoint nor"},
         {"UseDevelopmentStorage=false", "only be true"},
         {"UseDevelopmentStorage=true;AccountKey=" KEY, "cannot stand"},
+        {"UseDevelopmentStorage=true;AccountName=a", "cannot stand"},
+        {"UseDevelopmentStorage=true;SharedAccessSignature=sig=secret",
+            "cannot stand"},
+        {"AccountName=acct;AccountKey=", "neither AccountKey nor"},
+        {"AccountName=acct;AccountKey==", "AccountKey in the"},
+        {"AccountName=;AccountKey=" KEY, "no AccountName"},
+        {"AccountName=a2345678901234567890123456789012345678901234567890123456"
+         "789012345;AccountKey=" KEY,
+            "AccountName in the"},
+        {"TableEndpoint=https://h;SharedAccessSignature=?", "no sig="},
+        {NAMED "TableEndpoint=https://h^", "is no address"},
+        {NAMED "Endpoint=x", "a part that is unknown"},
     };
 
     (void)state;
@@ -220,6 +233,53 @@ static void wrong_strings_are_explained_without_secrets(void **state)
     }
 }
 
+static void the_emulator_may_be_elsewhere(void **state)
+{
+    struct account *account =
+        parse("UseDevelopmentStorage=true;TableEndpoint=http://localhost:1/d;"
+              "QueueEndpoint=http://localhost:2/d");
+
+    (void)state;
+    assert_string_equal(account->table.origin, "http://localhost:1");
+    assert_string_equal(account->queue.origin, "http://localhost:2");
+    account_free(account);
+}
+
+static void a_sas_may_begin_as_a_query_does(void **state)
+{
+    struct account *account =
+        parse("TableEndpoint=https://h;SharedAccessSignature=?sig=x");
+
+    (void)state;
+    assert_string_equal(account->sas, "sig=x");
+    account_free(account);
+}
+
+/* A key of more bytes than any account has. */
+static void what_cannot_be_a_connection_string_is_said(void **state)
+{
+    struct account *account = NULL;
+    char *text = test_malloc(70001);
+    struct err err;
+
+    (void)state;
+    memset(text, 'A', 70000);
+    text[70000] = '\0';
+    assert_int_equal(
+        account_parse(slice_of(text), false, &account, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "is too long"));
+    memcpy(text, "AccountName=a;AccountKey=", 25);
+    text[25 + 4000] = '\0';
+    assert_int_equal(
+        account_parse(slice_of(text), false, &account, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "AccountKey in the"));
+    assert_int_equal(account_parse((struct slice){"AccountName=a\0b", 15},
+                         false, &account, &err),
+        TW_INVALID);
+    assert_non_null(strstr(err.text, "NUL byte"));
+    test_free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +292,9 @@ int main(void)
         cmocka_unit_test(cosmos_has_no_queues),
         cmocka_unit_test(http_is_for_loopback_unless_allowed),
         cmocka_unit_test(wrong_strings_are_explained_without_secrets),
+        cmocka_unit_test(the_emulator_may_be_elsewhere),
+        cmocka_unit_test(a_sas_may_begin_as_a_query_does),
+        cmocka_unit_test(what_cannot_be_a_connection_string_is_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -238,6 +238,24 @@ static void answer_is_read_with_lf_junk_and_no_end(void **state)
     assert_true(slice_is(parts[1].etag, "e2"));
 }
 
+/* Two parts, the second of which went wrong: no service does that. */
+static void a_success_beside_a_failure_makes_no_sense(void **state)
+{
+    static const struct batch_part parts[] = {
+        {.status = 204}, {.status = 409}, {.status = 100}};
+    struct batch_answer answer;
+
+    (void)state;
+    batch_judge(parts, 2, 2, &answer);
+    assert_false(answer.applied);
+    assert_false(answer.refused);
+    batch_judge(parts + 1, 2, 2, &answer);
+    assert_false(answer.applied);
+    batch_judge(parts + 2, 1, 1, &answer);
+    assert_false(answer.applied);
+    assert_true(answer.refused);
+}
+
 static void refusal_names_its_operation(void **state)
 {
     static const struct {
@@ -257,6 +275,9 @@ static void refusal_names_its_operation(void **state)
             404, "ResourceNotFound", "Gone."},
         {REFUSED("400 Bad Request", ERROR("InvalidInput", "99:Too many.")), 3,
             3, 400, "InvalidInput", "Too many."},
+        {REFUSED("400 Bad Request", ERROR("InvalidInput", "12 things.")), 3, 3,
+            400, "InvalidInput", "12 things."},
+        {REFUSED("302 Found", ""), 1, 0, 302, "", ""},
         {REFUSED("500 Internal Server Error", ""), 2, 2, 500, "", ""},
         {REFUSED("429 Too Many Requests", "<html>"), 2, 2, 429, "", ""},
     };
@@ -316,6 +337,7 @@ int main(void)
         cmocka_unit_test(refusal_names_its_operation),
         cmocka_unit_test(other_bodies_are_no_answer),
         cmocka_unit_test(parts_beyond_the_room_are_counted),
+        cmocka_unit_test(a_success_beside_a_failure_makes_no_sense),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -244,6 +245,11 @@ static void other_bodies_are_no_page(void **state)
         "{\"value\":[,]}",
         "{\"a\":nonsense,\"value\":[]}",
         "{value:[]}",
+        "{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":\"r\"} x]}",
+        "{\"value\":[],\"value\":nonsense}",
+        "{\"va\\xlue\":1,\"value\":[]}",
+        "{\"a\":",
+        "{\"a\"",
     };
 
     (void)state;
@@ -305,6 +311,14 @@ static void tables_are_listed_by_name(void **state)
     assert_int_equal(
         odata_tables(slice_of("{\"value\":[{\"Name\":\"x\"}]}"), &page, &err),
         TW_INVALID);
+    assert_int_equal(
+        odata_tables(slice_of("{\"value\":[{\"TableName\":5}]}"), &page, &err),
+        TW_INVALID);
+    assert_int_equal(
+        odata_tables(
+            slice_of("{\"value\":[{\"TableName\":\"Ta\\x\"}]}"), &page, &err),
+        TW_INVALID);
+    assert_int_equal(page.count, 0);
     page_done(&page);
 }
 
@@ -323,7 +337,67 @@ static void entity_is_read_alone(void **state)
     assert_int_equal(odata_entity(slice_of("{\"PartitionKey\":\"p\",\"Ro"),
                          true, &page, &err),
         TW_UNKNOWN);
+    assert_int_equal(
+        odata_entity(slice_of("[1]"), true, &page, &err), TW_UNKNOWN);
+    assert_int_equal(odata_entity(slice_of("{\"PartitionKey\":\"p\","
+                                           "\"RowKey\":\"r\"} {}"),
+                         true, &page, &err),
+        TW_UNKNOWN);
     page_done(&page);
+}
+
+static void blanks_and_nul_bytes_end_nothing(void **state)
+{
+    struct page page;
+    struct err err;
+
+    (void)state;
+    page_init(&page);
+    assert_int_equal(
+        odata_page((struct slice){"{\"value\":[]}\0", 13}, true, &page, &err),
+        TW_UNKNOWN);
+    assert_int_equal(odata_page((struct slice){"{\"a\":1\0,\"value\":[]}", 20},
+                         true, &page, &err),
+        TW_UNKNOWN);
+    page_done(&page);
+}
+
+static void keys_among_what_is_selected_are_not_selected_twice(void **state)
+{
+    static const struct slice names[] = {
+        {"RowKey", 6}, {"N", 1}, {"PartitionKey", 12}};
+
+    (void)state;
+    check_query(
+        &(struct scan_request){
+            .table = "T", .top = 5, .select = names, .select_count = 3},
+        "", "$select=PartitionKey%2CRowKey%2CN&$top=5");
+}
+
+static void a_filter_that_is_too_long_overflows(void **state)
+{
+    struct scan_request request = {.table = "T", .top = 5};
+    char *filter = test_malloc(300001);
+    struct buf query;
+
+    (void)state;
+    memset(filter, 'x', 300000);
+    filter[300000] = '\0';
+    request.filter = slice_of(filter);
+    buf_init(&query, 1024 * 1024);
+    odata_add_scan_query(&query, &request);
+    assert_true(query.overflow);
+    buf_done(&query);
+    test_free(filter);
+}
+
+static void a_continuation_may_have_a_row_key_alone(void **state)
+{
+    (void)state;
+    check_query(&(struct scan_request){.table = "T",
+                    .top = 5,
+                    .from = {.more = true, .row_key = {"r", 1}}},
+        "", "$top=5&NextRowKey=r");
 }
 
 static void error_has_code_and_message(void **state)
@@ -368,6 +442,10 @@ int main(void)
         cmocka_unit_test(tables_are_listed_by_name),
         cmocka_unit_test(entity_is_read_alone),
         cmocka_unit_test(error_has_code_and_message),
+        cmocka_unit_test(blanks_and_nul_bytes_end_nothing),
+        cmocka_unit_test(keys_among_what_is_selected_are_not_selected_twice),
+        cmocka_unit_test(a_filter_that_is_too_long_overflows),
+        cmocka_unit_test(a_continuation_may_have_a_row_key_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

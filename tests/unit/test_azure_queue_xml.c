@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -156,6 +158,28 @@ static void other_bodies_are_refused(void **state)
     messages_done(&messages);
 }
 
+/* Longer than any that the service makes: there is no place for it. */
+static void overlong_ids_and_receipts_are_refused(void **state)
+{
+    char text[300] = "", body[1000];
+    struct messages messages;
+
+    (void)state;
+    messages_init(&messages);
+    memset(text, 'r', sizeof(text) - 1);
+    snprintf(body, sizeof(body),
+        "<QueueMessagesList><QueueMessage><MessageId>1</MessageId>" TIMES
+        "<PopReceipt>%s</PopReceipt></QueueMessage></QueueMessagesList>",
+        text);
+    assert_int_equal(read(body, &messages), TW_INVALID);
+    snprintf(body, sizeof(body),
+        "<QueueMessagesList><QueueMessage><MessageId>%s</MessageId>" TIMES
+        "</QueueMessage></QueueMessagesList>",
+        text);
+    assert_int_equal(read(body, &messages), TW_INVALID);
+    messages_done(&messages);
+}
+
 static void document_types_and_entities_are_refused(void **state)
 {
     static const char *const bodies[] = {
@@ -230,6 +254,18 @@ static void queues_are_listed_with_their_marker(void **state)
     assert_int_equal(count, 2);
     assert_true(slice_is(names[1], "q2"));
     assert_true(slice_is(marker, "/a/q3"));
+    assert_int_equal(
+        queue_xml_queues(slice_of("<EnumerationResults><Queues> <Other/>"
+                                  "<Queue/></Queues></EnumerationResults>"),
+            &arena, &names, &count, &marker, &err),
+        TW_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(names[0].len, 0);
+    assert_int_equal(marker.len, 0);
+    assert_int_equal(queue_xml_queues(slice_of("<EnumerationResults/>"), &arena,
+                         &names, &count, &marker, &err),
+        TW_OK);
+    assert_int_equal(count, 0);
     assert_int_equal(queue_xml_queues(slice_of("<QueueMessagesList/>"), &arena,
                          &names, &count, &marker, &err),
         TW_INVALID);
@@ -246,6 +282,7 @@ int main(void)
         cmocka_unit_test(document_types_and_entities_are_refused),
         cmocka_unit_test(errors_are_read_in_every_form),
         cmocka_unit_test(queues_are_listed_with_their_marker),
+        cmocka_unit_test(overlong_ids_and_receipts_are_refused),
     };
 
     return cmocka_run_group_tests(tests, start, NULL);

@@ -122,7 +122,7 @@ static enum tw_err read_parts(
 
     if (text.len > CONNECTION_STRING_MAX)
         return err_fail(err, TW_INVALID, "the connection string is too long");
-    if (memchr(text.at ? text.at : "", '\0', text.len) != NULL)
+    if (memchr(text.at, '\0', text.len) != NULL)
         return err_fail(
             err, TW_INVALID, "the connection string has a NUL byte");
     while (code == TW_OK && text.len > 0) {

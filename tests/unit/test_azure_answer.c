@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* What an answer says of itself: its code, its message, what follows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/base/mem.h"
+#include "worker/store/azure/answer.h"
+#include "worker/store/azure/queue_xml.h"
+
+static int start(void **state)
+{
+    (void)state;
+    queue_xml_init();
+    return 0;
+}
+
+static struct answer_error error_of(const char *code, const char *message)
+{
+    struct answer_error error;
+    char *body = mem_format("{\"odata.error\":{\"code\":\"%s\",\"message\":{"
+                            "\"value\":\"%s\"}}}",
+        code, message);
+
+    answer_body_error(slice_of(body), &error);
+    mem_free(body);
+    return error;
+}
+
+static void a_code_is_a_word(void **state)
+{
+    static const struct {
+        const char *said, *kept;
+    } cases[] = {
+        {"TableNotFound", "TableNotFound"},
+        {"a_Z_09", "a_Z_09"},
+        {"Table Not", "Table"},
+        {"A/B", "A"},
+        {"A:B", "A"},
+        {"A@B", "A"},
+        {"A[B", "A"},
+        {"a`b", "a"},
+        {"a{b", "a"},
+        {"", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_string_equal(error_of(cases[i].said, "").code, cases[i].kept);
+}
+
+static void a_code_that_does_not_fit_is_cut(void **state)
+{
+    char code[100] = "";
+    struct answer_error error;
+
+    (void)state;
+    memset(code, 'C', sizeof(code) - 1);
+    error = error_of(code, "");
+    assert_int_equal(strlen(error.code), sizeof(error.code) - 1);
+}
+
+static void a_message_is_its_first_line(void **state)
+{
+    (void)state;
+    assert_string_equal(error_of("C", "one\\ntwo").message, "one");
+    assert_string_equal(error_of("C", "one\\rtwo").message, "one");
+    assert_string_equal(error_of("C", "\\ntwo").message, "");
+    assert_string_equal(
+        error_of("C", "a\\tb\\u001b[31mc").message, "a b [31mc");
+}
+
+static void a_message_that_does_not_fit_is_cut_at_a_character(void **state)
+{
+    char message[700] = "";
+    struct answer_error error;
+
+    (void)state;
+    memset(message, 'm', sizeof(message) - 1);
+    error = error_of("C", message);
+    assert_int_equal(strlen(error.message), sizeof(error.message) - 1);
+    assert_string_equal(error.message + strlen(error.message) - 4, "m...");
+    /* A character of four bytes where it is cut. */
+    memcpy(message + sizeof(error.message) - 6, "\xf0\x9f\x98\x80", 4);
+    error = error_of("C", message);
+    assert_int_equal(strlen(error.message), sizeof(error.message) - 6 + 3);
+    assert_string_equal(error.message + strlen(error.message) - 4, "m...");
+    for (size_t i = 0; i + 4 < sizeof(message); i += 4)
+        memcpy(message + i, "\xf0\x9f\x98\x80", 4);
+    error = error_of("C", message);
+    assert_int_equal(strlen(error.message) % 4, 3);
+}
+
+static void a_body_may_be_xml_or_nothing(void **state)
+{
+    struct answer_error error;
+
+    (void)state;
+    answer_body_error(
+        slice_of("<?xml version=\"1.0\"?><Error><Code>QueueNotFound</Code>"
+                 "<Message>No queue.\nRequestId</Message></Error>"),
+        &error);
+    assert_string_equal(error.code, "QueueNotFound");
+    assert_string_equal(error.message, "No queue.");
+    answer_body_error(slice_of("<html>no</html>"), &error);
+    assert_string_equal(error.code, "");
+    assert_string_equal(error.message, "");
+    answer_body_error(slice_of(""), &error);
+    assert_string_equal(error.message, "");
+}
+
+static void a_status_says_what_may_have_happened(void **state)
+{
+    static const struct {
+        int status;
+        const char *code;
+        enum tw_err read, write;
+    } cases[] = {
+        {200, "", TW_OK, TW_OK},
+        {299, "", TW_OK, TW_OK},
+        {302, "", TW_REFUSED, TW_REFUSED},
+        {400, "", TW_INVALID, TW_INVALID},
+        {400, "PopReceiptMismatch", TW_CONFLICT, TW_CONFLICT},
+        {404, "", TW_NOT_FOUND, TW_NOT_FOUND},
+        {404, "MessageNotFound", TW_CONFLICT, TW_CONFLICT},
+        {408, "", TW_BUSY, TW_UNKNOWN},
+        {409, "TableBeingDeleted", TW_BUSY, TW_BUSY},
+        {412, "", TW_CONFLICT, TW_CONFLICT},
+        {499, "", TW_INVALID, TW_INVALID},
+        {500, "", TW_BUSY, TW_UNKNOWN},
+        {503, "", TW_BUSY, TW_BUSY},
+        {600, "", TW_BUSY, TW_UNKNOWN},
+        {0, "", TW_BUSY, TW_UNKNOWN},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(answer_outcome(cases[i].status, cases[i].code, false),
+            cases[i].read);
+        assert_int_equal(answer_outcome(cases[i].status, cases[i].code, true),
+            cases[i].write);
+    }
+    assert_null(answer_advice(412, ""));
+    assert_non_null(strstr(answer_advice(403, ""), "clock"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_code_is_a_word),
+        cmocka_unit_test(a_code_that_does_not_fit_is_cut),
+        cmocka_unit_test(a_message_is_its_first_line),
+        cmocka_unit_test(a_message_that_does_not_fit_is_cut_at_a_character),
+        cmocka_unit_test(a_body_may_be_xml_or_nothing),
+        cmocka_unit_test(a_status_says_what_may_have_happened),
+    };
+
+    return cmocka_run_group_tests(tests, start, NULL);
+}
