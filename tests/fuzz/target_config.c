@@ -180,6 +180,60 @@ static void try_load(struct slice text)
     fuzz_file_done(&file);
 }
 
+/* ---- configurations that were made up ---- */
+
+static const char *made_value(struct fuzz_source *in)
+{
+    static const char *const values[] = {"0", "1", "2", "-1", "1.5", "1s", "2s",
+        "1999ms", "604800s", "604801s", "168h", "9223372036854775807", "1e400",
+        "true", "'5'", "~", "[]", "{}", "[a]", "'{channel}'", "\"{RowKey}_\"",
+        "'{chanel}'", "work", "main", "Blogs", "a/b", "'${FUZZ}'", "skip"};
+
+    return values[fuzz_below(in, sizeof(values) / sizeof(values[0]))];
+}
+
+/* Up to four of keys, each with some value. */
+static void add_keys(struct fuzz_source *in, const char *indent,
+    const char *const *keys, size_t count, struct buf *to)
+{
+    for (unsigned more = fuzz_byte(in) % 5; more > 0; more--)
+        buf_add_format(to, "%s%s: %s\n", indent, keys[fuzz_below(in, count)],
+            made_value(in));
+}
+
+#define KEYS(...)                                                              \
+    (const char *const[]){__VA_ARGS__},                                        \
+        sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
+
+static void configuration_that_was_made_up(struct fuzz_source *in)
+{
+    struct buf yaml;
+
+    buf_init(&yaml, 65536);
+    buf_add_text(&yaml, "stores:\n  main:\n    embedded: t.db\nworker:\n"
+                        "  queues: [work]\n");
+    add_keys(in, "  ",
+        KEYS("slots", "lanes", "visibility_timeout", "max_attempts",
+            "max_entities_per_second", "price_per_10k", "store", "poll"),
+        &yaml);
+    buf_add_text(&yaml, "jobs:\n  job:\n    kind: cascade-delete\n"
+                        "    args: [channel]\n    parent:\n"
+                        "      table: Channels\n"
+                        "      partition_key: '{channel}'\n"
+                        "      row_key: ''\n      tombstone: {D: true}\n");
+    add_keys(in, "      ", KEYS("created", "store", "filter"), &yaml);
+    buf_add_text(&yaml, "    children:\n      - table: Blogs\n");
+    add_keys(in, "        ",
+        KEYS("partition_key", "partition_key_prefix", "row_key",
+            "row_key_prefix", "filter", "store", "children"),
+        &yaml);
+    add_keys(in, "    ",
+        KEYS("settle", "settle_count", "archive", "on_error", "refuse_above"),
+        &yaml);
+    try_load(buf_slice(&yaml));
+    buf_done(&yaml);
+}
+
 FUZZ_TARGET(config)
 {
     struct slice text = fuzz_input(at, len);
@@ -191,6 +245,8 @@ FUZZ_TARGET(config)
     try_tree(text);
     try_load(text);
     scalar_is_read_back(&in);
+    in = (struct fuzz_source){at, len, &arena};
+    configuration_that_was_made_up(&in);
     arena_done(&arena);
     return 0;
 }
