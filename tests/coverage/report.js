@@ -111,7 +111,7 @@ function countAt(segments, line, column) {
   return count;
 }
 
-// FILE: CODE OF THE LINE: reason
+// FILE | STATEMENT | reason
 function readUnreachable() {
   return fs.readFileSync(path.join(__dirname, 'unreachable'), 'utf8')
       .split('\n')
@@ -123,12 +123,19 @@ function readUnreachable() {
       });
 }
 
+// The statement that begins in a line, in one line.
+function statementAt(lines, line) {
+  let end = line;
+  while (end < lines.length && !/[;{]$/.test(lines[end - 1])) end++;
+  return lines.slice(line - 1, end).map(text => text.trim()).join(' ');
+}
+
 function examine(file, counts, unreachable) {
   const source = fs.readFileSync(file, 'utf8');
   const raw = source.split('\n');
   const excused = line => {
     const entry = unreachable.find(
-        e => e.file === file && e.code === raw[line - 1].trim());
+        e => e.file === file && e.code === statementAt(raw, line));
     if (entry) entry.used = true;
     return Boolean(entry);
   };

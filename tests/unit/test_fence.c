@@ -54,6 +54,20 @@ static void is_open_where_there_is_none(void **state)
     assert_int_equal(fence_timeout_ms(NULL), FENCE_REQUEST_MAX_MS);
 }
 
+static void may_reopen_while_the_lease_stands_and_it_is_not_shut(void **state)
+{
+    struct fence fence;
+
+    (void)state;
+    assert_false(fence_may_reopen(NULL, 0));
+    fence_init(&fence, 10000, 5000);
+    assert_false(fence_open(&fence, 9999));
+    assert_true(fence_may_reopen(&fence, 9999));
+    assert_false(fence_may_reopen(&fence, 10000));
+    fence_shut(&fence);
+    assert_false(fence_may_reopen(&fence, 9999));
+}
+
 static void gives_a_request_a_quarter_of_the_lease(void **state)
 {
     struct fence fence;
@@ -76,6 +90,7 @@ int main(void)
         cmocka_unit_test(stays_shut_for_good),
         cmocka_unit_test(is_open_where_there_is_none),
         cmocka_unit_test(gives_a_request_a_quarter_of_the_lease),
+        cmocka_unit_test(may_reopen_while_the_lease_stands_and_it_is_not_shut),
     };
 
     return cmocka_run_group_tests_name("fence", tests, NULL, NULL);

@@ -134,6 +134,55 @@ static void lets_nan_differ_from_everything(void **state)
     EXPECT(false, "Nan eq 1.0", "Nan lt 1.0", "Nan ge 1.0");
 }
 
+/* No store sends them: they match nothing, not even by ne. */
+static void never_matches_a_value_that_is_none(void **state)
+{
+    static const struct {
+        enum edm_type type;
+        const char *json, *constant;
+    } cases[] = {
+        {EDM_INT32, "x", "5"},
+        {EDM_INT64, "\"x\"", "5L"},
+        {EDM_DOUBLE, "x", "5.0"},
+        {EDM_BINARY, "\"%\"", "X'00'"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct property odd = {
+            slice_of("Odd"), cases[i].type, slice_of(cases[i].json)};
+        struct entity other = {.properties = &odd, .property_count = 1};
+        char text[64];
+
+        snprintf(text, sizeof(text), "Odd eq %s", cases[i].constant);
+        assert_false(filter_matches(parse(text), &other));
+        snprintf(text, sizeof(text), "Odd ne %s", cases[i].constant);
+        assert_false(filter_matches(parse(text), &other));
+    }
+}
+
+/* A Guid that is too short lies before all that begin so. */
+static void orders_a_guid_that_is_too_short(void **state)
+{
+    struct property odd = {slice_of("Odd"), EDM_GUID, slice_of("\"debc\"")};
+    struct entity other = {.properties = &odd, .property_count = 1};
+
+    (void)state;
+    assert_true(filter_matches(
+        parse("Odd lt guid'debc44d5-04a9-42ea-ab2f-4e2cb49ff833'"), &other));
+    assert_false(filter_matches(
+        parse("Odd eq guid'debc44d5-04a9-42ea-ab2f-4e2cb49ff833'"), &other));
+}
+
+static void takes_names_as_the_service_does(void **state)
+{
+    (void)state;
+    parse("_a eq 5");
+    parse("caf\xc3\xa9 eq 5");
+    parse("Az09_ eq 5");
+    parse("a eq -0.5e+3");
+}
+
 static void binds_not_then_and_then_or(void **state)
 {
     (void)state;
@@ -196,6 +245,22 @@ static void says_in_which_column_it_is_wrong(void **state)
         {"a eq guid'1'", 6, "guid"},
         {"a eq X'0'", 6, "two digits"},
         {"a eq X'0g'", 6, "two digits"},
+        {"a eq X'0G'", 6, "two digits"},
+        {"a eq X'G0'", 6, "two digits"},
+        {"a eq X'0`'", 6, "two digits"},
+        {"a eq X'0@'", 6, "two digits"},
+        {"a eq X'0['", 6, "two digits"},
+        {"a eq X'0/'", 6, "two digits"},
+        {"a eq guid'debc44d5-04a9-42ea-ab2f-4e2cb49ff83g'", 6, "guid"},
+        {"a eq guid'debc44d5x04a9-42ea-ab2f-4e2cb49ff833'", 6, "guid"},
+        {"a eq guid'debc44d5", 10, "never closed"},
+        {"a eq datetime''", 6, "datetime'2024"},
+        {"a eq datetime'yesterdaZ'", 6, "datetime'2024"},
+        {"a eq .", 6, "no number"},
+        {"a eq 5+3", 7, "or the end"},
+        {"a{ eq 5", 2, "expected eq"},
+        {"a[ eq 5", 2, "expected eq"},
+        {"a` eq 5", 2, "expected eq"},
         {"a eq time'x'", 6, "no constant begins so"},
         {"startswith(a,'x')", 11, "expected eq"},
         {"a add 1 eq 5", 3, "expected eq"},
@@ -315,6 +380,9 @@ int main(void)
         TEST(takes_at_most_fifteen_comparisons),
         TEST(bounds_its_depth),
         TEST(quotes_literals_so_that_they_stay_texts),
+        TEST(never_matches_a_value_that_is_none),
+        TEST(orders_a_guid_that_is_too_short),
+        TEST(takes_names_as_the_service_does),
     };
 
     return cmocka_run_group_tests_name("filter", tests, NULL, NULL);

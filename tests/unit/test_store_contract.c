@@ -94,7 +94,44 @@ static enum tw_err fake_renew(struct store *store, struct attempt *attempt,
     return TW_OK;
 }
 
+static enum tw_err fake_list(struct store *store, struct attempt *attempt,
+    struct continuation from, struct page *ret)
+{
+    (void)store, (void)attempt, (void)from, (void)ret;
+    seen.calls++;
+    return TW_OK;
+}
+
+static enum tw_err fake_delete(struct store *store, struct attempt *attempt,
+    const char *queue, struct slice id, struct slice pop_receipt)
+{
+    (void)store, (void)attempt, (void)queue, (void)id, (void)pop_receipt;
+    seen.calls++;
+    return TW_OK;
+}
+
+static enum tw_err fake_peek(struct store *store, struct attempt *attempt,
+    const char *queue, unsigned count, struct messages *ret)
+{
+    (void)store, (void)attempt, (void)queue, (void)count, (void)ret;
+    seen.calls++;
+    return TW_OK;
+}
+
+static enum tw_err fake_count(struct store *store, struct attempt *attempt,
+    const char *queue, int64_t *ret)
+{
+    (void)store, (void)attempt, (void)queue;
+    seen.calls++;
+    *ret = 7;
+    return TW_OK;
+}
+
 static const struct store_ops fake_ops = {
+    .list_tables = fake_list,
+    .queue_delete = fake_delete,
+    .queue_peek = fake_peek,
+    .queue_count = fake_count,
     .create_table = fake_table,
     .scan = fake_scan,
     .get = fake_get,
@@ -282,6 +319,48 @@ static void nothing_starts_behind_a_shut_fence(void **state)
     assert_int_equal(seen.calls, 1);
 }
 
+static void no_call_starts_behind_a_shut_fence(void **state)
+{
+    struct messages messages;
+    struct fence fence;
+    struct page page;
+    char receipt[QUEUE_RECEIPT_MAX] = "r";
+    int64_t count = 5;
+
+    (void)state;
+    page_init(&page);
+    messages_init(&messages);
+    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_shut(&fence);
+    attempt.fence = &fence;
+    for (int open = 0; open < 2; open++) {
+        enum tw_err wanted = open ? TW_OK : TW_STOPPED;
+        struct slice id = slice_of("id");
+
+        assert_int_equal(store_list_tables(
+                             &store, &attempt, (struct continuation){0}, &page),
+            wanted);
+        assert_int_equal(
+            store_queue_get(&store, &attempt, "jobs", 1, 30, &messages),
+            wanted);
+        assert_int_equal(
+            store_queue_peek(&store, &attempt, "jobs", 1, &messages), wanted);
+        assert_int_equal(
+            store_queue_renew(&store, &attempt, "jobs", id, receipt, 0),
+            wanted);
+        assert_int_equal(
+            store_queue_delete(&store, &attempt, "jobs", id, slice_of("r")),
+            wanted);
+        assert_int_equal(
+            store_queue_count(&store, &attempt, "jobs", &count), wanted);
+        assert_int_equal(seen.calls, open ? 6 : 0);
+        assert_int_equal(count, open ? 7 : 5);
+        attempt.fence = NULL;
+    }
+    messages_done(&messages);
+    page_done(&page);
+}
+
 static void scan_goes_on_from_its_own_page(void **state)
 {
     struct scan_request request = {.table = "Blogs"};
@@ -316,6 +395,9 @@ static void scan_refuses_what_no_service_takes(void **state)
     assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_INVALID);
     request = (struct scan_request){
         .table = "Blogs", .select = select, .select_count = 1};
+    assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_INVALID);
+    request = (struct scan_request){
+        .table = "Blogs", .select = select, .select_count = 100000};
     assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_INVALID);
     request = (struct scan_request){.table = "tables"};
     assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_INVALID);
@@ -367,6 +449,7 @@ static void put_refuses_what_a_queue_cannot_carry(void **state)
     assert_int_equal(put(slice_of("\x1b"), 0), TW_INVALID);
     assert_int_equal(put(slice_of("\xff"), 0), TW_INVALID);
     assert_int_equal(put(slice_of("\xef\xbf\xbf"), 0), TW_INVALID);
+    assert_int_equal(put(slice_of("\xef\xbf\xbe"), 0), TW_INVALID);
     assert_int_equal(put(slice_of("a"), -1), TW_INVALID);
     assert_int_equal(put(slice_of("a"), 604801), TW_INVALID);
     store.traits.has_queues = false;
@@ -398,6 +481,19 @@ static void queue_calls_keep_to_the_service_s_ranges(void **state)
     assert_int_equal(
         store_queue_renew(&store, &attempt, "jobs", slice_of("id"), receipt, 0),
         TW_OK);
+    assert_int_equal(
+        store_queue_peek(&store, &attempt, "jobs", 33, &messages), TW_INVALID);
+    assert_int_equal(store_queue_renew(&store, &attempt, "jobs", slice_of("id"),
+                         receipt, 604801),
+        TW_INVALID);
+    memset(receipt, 'r', sizeof(receipt));
+    assert_int_equal(
+        store_queue_delete(&store, &attempt, "jobs", slice_of("id"),
+            (struct slice){receipt, sizeof(receipt)}),
+        TW_INVALID);
+    assert_int_equal(store_queue_delete(&store, &attempt, "jobs",
+                         (struct slice){receipt, QUEUE_ID_MAX}, slice_of("r")),
+        TW_INVALID);
     receipt[0] = '\0';
     assert_int_equal(
         store_queue_renew(&store, &attempt, "jobs", slice_of("id"), receipt, 0),
@@ -410,7 +506,7 @@ static void knows_which_queue_names_the_service_takes(void **state)
     static const char *const good[] = {
         "abc", "a-b", "0-9", "delete-channel-and-blogs"};
     static const char *const bad[] = {"", "ab", "Abc", "a--b", "-ab", "ab-",
-        "a_b", "a b",
+        "a_b", "a b", "ab~", "~ab", "ab{", "ab:",
         "a123456789012345678901234567890123456789012345678901234567890123"};
 
     (void)state;
@@ -544,6 +640,7 @@ int main(void)
         TEST(exact_range_has_one_key),
         TEST(prefix_range_ends_before_the_next_code_point),
         TEST(prefix_range_has_every_key_in_both_orders),
+        TEST(no_call_starts_behind_a_shut_fence),
     };
 
     return cmocka_run_group_tests_name("store contract", tests, NULL, NULL);

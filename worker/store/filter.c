@@ -216,7 +216,7 @@ static struct slice look_number(const struct parser *in)
 {
     size_t end = in->at;
 
-    if (end < in->text.len && in->text.at[end] == '-')
+    if (in->text.at[end] == '-') /* something stands here */
         end++;
     while (end < in->text.len &&
            (is_word_char(in->text.at[end]) || in->text.at[end] == '.' ||
@@ -521,7 +521,7 @@ static enum order order_integers(int64_t a, int64_t b)
 
 static enum order order_doubles(double a, double b)
 {
-    if (a != a || b != b)
+    if (a != a) /* b, a constant, never is */
         return NAN_MEETS;
     return order_of((a > b) - (a < b));
 }
