@@ -137,6 +137,10 @@ bug-bank:   ## known mistakes, each caught (BUGS="a b": only those)
 	@tests/deps build test
 	@tests/bugs/run $(BUGS)
 
+model:   ## checks the Promela models, whole and without each guard
+	@tests/deps model
+	@tests/model/run
+
 $(PROGRAM): $(OBJ)/worker/main.o $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(LIBRARY) $(LIBS)
@@ -286,4 +290,4 @@ help:   ## this list
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
 .PHONY: all deps test check e2e prove crash-sweep demo bench lint valgrind unit-build \
-    coverage coverage-run bug-bank unit install format clean help
+    coverage coverage-run bug-bank model unit install format clean help
