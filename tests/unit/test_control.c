@@ -252,6 +252,43 @@ static void drop_takes_the_copy_and_leaves_the_reason(void **state)
     ledger_run_done(&run);
 }
 
+static enum bench_fault fails_deletes(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)bench;
+    (void)n;
+    return call == BENCH_DELETE ? BENCH_FAIL : BENCH_PASS;
+}
+
+static enum bench_fault fails_batches(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)bench;
+    (void)n;
+    return call == BENCH_BATCH ? BENCH_FAIL : BENCH_PASS;
+}
+
+/* The ledger had forgotten a copy that was still in the poison queue, where
+ * nothing would ever take it away. */
+static void a_drop_that_is_cut_off_can_be_asked_for_again(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_failed(bench);
+    bench->fault = fails_deletes;
+    assert_int_not_equal(
+        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
+    bench->fault = fails_batches;
+    assert_int_not_equal(
+        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    bench->fault = NULL;
+    assert_int_equal(
+        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
 static void an_unreadable_message_is_put_back_as_it_was(void **state)
 {
     struct workbench *bench = *state;
@@ -682,6 +719,7 @@ int main(void)
         TEST(cancel_says_what_it_met),
         TEST(retry_keeps_checkpoint_and_time_of_request),
         TEST(drop_takes_the_copy_and_leaves_the_reason),
+        TEST(a_drop_that_is_cut_off_can_be_asked_for_again),
         TEST(an_unreadable_message_is_put_back_as_it_was),
         TEST(a_poisoned_message_that_comes_again_only_goes),
         TEST(a_lost_answer_is_read_back),

@@ -319,20 +319,26 @@ static char *poison_queue_of(const struct ledger_run *run)
     return mem_format("%.*s%s", SLICE_ARG(run->queue), SETUP_POISON_SUFFIX);
 }
 
-/* The copy may be gone, or its receipt lost to somebody who looked: then it
- * stays, and means nothing any more. */
-static void delete_copy(struct store *store, const struct ledger_run *run,
-    struct slice id, struct slice receipt)
+/* TW_OK also where the copy is gone, or its receipt lost to somebody who
+ * looked: then it stays, and means nothing any more. */
+static enum tw_err delete_copy(
+    struct store *store, const struct ledger_run *run, struct err *err)
 {
     struct attempt attempt = {0};
+    struct slice id = run->poison_id, receipt = run->poison_receipt;
     char *queue = poison_queue_of(run);
+    enum tw_err outcome = TW_OK;
 
-    if (id.len > 0 && receipt.len > 0 &&
-        store_queue_delete(store, &attempt, queue, id, receipt) == TW_BUSY) {
+    if (id.len > 0 && receipt.len > 0)
+        outcome = store_queue_delete(store, &attempt, queue, id, receipt);
+    if (outcome == TW_BUSY) {
         attempt = (struct attempt){0};
-        (void)!store_queue_delete(store, &attempt, queue, id, receipt);
+        outcome = store_queue_delete(store, &attempt, queue, id, receipt);
     }
     mem_free(queue);
+    if (outcome == TW_OK || outcome == TW_CONFLICT || outcome == TW_NOT_FOUND)
+        return TW_OK;
+    return told(outcome, &attempt, err);
 }
 
 static enum tw_err set_queued_again(
@@ -355,6 +361,7 @@ static enum tw_err retry_run(
     struct ledger_run run, before;
     struct messages put;
     struct buf bell;
+    struct err ignored; /* the run is queued, whatever its copy says */
     enum tw_err outcome;
 
     ledger_run_init(&run);
@@ -371,7 +378,7 @@ static enum tw_err retry_run(
         mem_free(queue);
     }
     if (outcome == TW_OK)
-        delete_copy(store, &before, before.poison_id, before.poison_receipt);
+        (void)!delete_copy(store, &before, &ignored);
     buf_done(&bell);
     messages_done(&put);
     ledger_run_done(&before);
@@ -422,10 +429,8 @@ static enum tw_err retry_unreadable(
             put_message(store, queue, copies.list[index].text, 0, &put, err);
         mem_free(queue);
     }
-    if (outcome == TW_OK) {
-        delete_copy(store, run, run->poison_id, run->poison_receipt);
+    if (outcome == TW_OK)
         outcome = control_drop(store, run->job, run->id, err);
-    }
     messages_done(&put);
     messages_done(&copies);
     return outcome;
@@ -461,6 +466,8 @@ static enum tw_err set_dropped(
     return TW_OK;
 }
 
+/* The copy first: what is cut off between can be asked for again, for the
+ * ledger still knows the copy. */
 enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err)
 {
@@ -469,10 +476,14 @@ enum tw_err control_drop(
 
     ledger_run_init(&run);
     ledger_run_init(&before);
-    outcome = change_run(
-        store, job, id, set_dropped, LEDGER_MARKER_KEEP, &run, &before, err);
+    outcome = read_run(store, job, id, &run, err);
+    if (outcome == TW_OK && !is_poisoned(&run))
+        outcome = refuse_state(&run, err);
     if (outcome == TW_OK)
-        delete_copy(store, &before, before.poison_id, before.poison_receipt);
+        outcome = delete_copy(store, &run, err);
+    if (outcome == TW_OK)
+        outcome = change_run(store, job, id, set_dropped, LEDGER_MARKER_KEEP,
+            &run, &before, err);
     ledger_run_done(&before);
     ledger_run_done(&run);
     return outcome;
