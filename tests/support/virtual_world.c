@@ -189,6 +189,10 @@ static void *stack_take(void)
     void *stack = free_stacks;
 
     if (stack) {
+#ifdef WITH_ASAN
+        /* Its last user never returned from what it was in. */
+        __asan_unpoison_memory_region(stack, STACK_BYTES - GUARD_BYTES);
+#endif
         free_stacks = *(void **)stack;
         return stack;
     }
@@ -202,7 +206,7 @@ static void *stack_take(void)
 static void stack_give(void *stack)
 {
 #ifdef WITH_ASAN
-    __asan_unpoison_memory_region(stack, STACK_BYTES - GUARD_BYTES);
+    __asan_unpoison_memory_region(stack, sizeof(void *));
 #endif
     *(void **)stack = free_stacks;
     free_stacks = stack;

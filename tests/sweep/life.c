@@ -34,10 +34,11 @@ static void __attribute__((noreturn)) give_up(const char *why)
 
 static struct store *open_file(const char *folder)
 {
-    char *path = mem_format("%s/store.db", folder); /* the store borrows it */
+    static char path[128]; /* the store borrows it */
     struct store *store;
     struct err err;
 
+    (void)snprintf(path, sizeof(path), "%s/store.db", folder);
     if (embedded_open(SWEEP_STORE, path, &store, &err) != TW_OK)
         give_up(err.text);
     return store;
