@@ -99,10 +99,13 @@ prove: $(PROGRAM) azsim-build   ## long proofs: a crash at every request, many k
 	@TABLEWARD=$(PROGRAM) tests/run-e2e --long $(E2E)
 	$(if $(E2E),,@$(MAKE) --no-print-directory fuzz SECONDS=600)
 	$(if $(E2E),,@$(MAKE) --no-print-directory faults)
+	$(if $(E2E),,@$(MAKE) --no-print-directory crash-sweep)
 
 # SHARE=k: every k-th case, others each time. CASE="nested 17 after-commit":
 # that one, with its log.
-crash-sweep: $(OUT)/crash-sweep   ## SIGKILL at every request, start again, compare (SHARE=k SEED=n CASE="...")
+crash-sweep:   ## SIGKILL at every request, start again, compare (SHARE=k SEED=n CASE="...")
+	@CC='$(CC)' tests/deps build
+	@$(MAKE) --no-print-directory -s $(OUT)/crash-sweep
 	@$(OUT)/crash-sweep $(if $(SHARE),--share $(SHARE)) \
 	    $(if $(SEED),--seed $(SEED)) $(CASE)
 
