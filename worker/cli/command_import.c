@@ -385,24 +385,28 @@ static enum tw_err open_ledger(
     return code;
 }
 
-static void end_ledger(struct import *import, int exit_code)
+/* Returns the exit code: done is only what the ledger knows to be done. */
+static int end_ledger(struct import *import, int exit_code)
 {
     struct import_counts counts;
     enum ledger_state state = exit_code == EXIT_DONE     ? LEDGER_SUCCEEDED
                               : exit_code == EXIT_FAILED ? LEDGER_FAILED
                                                          : LEDGER_WAITING;
     struct err err;
+    enum tw_err code;
 
     if (!import->with_ledger || !import->ledger.stored)
-        return;
+        return exit_code;
     fill_counts(import, &counts);
     flow_free(import->flow);
     import->flow = NULL;
     session_again(&import->transfer.session);
-    if (import_ledger_end(&import->ledger, &counts, state,
-            exit_code == EXIT_FAILED ? import->last_error.text : "",
-            &err) != TW_OK)
-        say("the ledger could not be told: %s", err.text);
+    code = import_ledger_end(&import->ledger, &counts, state,
+        exit_code == EXIT_FAILED ? import->last_error.text : "", &err);
+    if (code == TW_OK)
+        return exit_code;
+    say("the ledger could not be told: %s", err.text);
+    return exit_code == EXIT_DONE ? say_exit(code) : exit_code;
 }
 
 /* ---- the whole ---- */
@@ -509,9 +513,7 @@ static int perform(struct import *import)
     code = prepare(import, &done);
     if (code != EXIT_DONE || done)
         return code;
-    code = carry(import);
-    end_ledger(import, code);
-    return code;
+    return end_ledger(import, carry(import));
 }
 
 /* ---- the command ---- */
