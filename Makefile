@@ -185,7 +185,7 @@ $(OUT)/azsim-proxy: $(AZSIM_PROXY_OBJECTS) $(LIBRARY)
 azsim-build: $(OUT)/azsim $(OUT)/azsim-proxy
 
 # Programs of tests/faults, each with all that is beside it but the others.
-FAULTS := $(OUT)/faults/allocations
+FAULTS := $(OUT)/faults/allocations $(OUT)/faults/io
 FAULTS_SHARED := $(patsubst %.c,$(OBJ)/%.o,$(filter-out \
     $(FAULTS:$(OUT)/%=tests/%.c),$(sort $(wildcard tests/faults/*.c))))
 
@@ -198,10 +198,11 @@ FAULTS_UNITS := archive azure_account azure_batch azure_odata azure_queue_xml \
 
 # SHARE=k: every k-th, others each time.
 .PHONY: faults
-faults: $(FAULTS) $(FAULTS_UNITS:%=$(OUT)/tests/test_%)   ## allocations that fail, each in turn (SHARE=k: every k-th)
+faults: $(FAULTS) $(FAULTS_UNITS:%=$(OUT)/tests/test_%)   ## allocations and file I/O fail, each in turn (SHARE=k: every k-th)
 	@$(OUT)/faults/allocations $(or $(SHARE),1)
 	@$(OUT)/faults/allocations $(or $(SHARE),1) \
 	    $(FAULTS_UNITS:%=$(OUT)/tests/test_%)
+	@$(OUT)/faults/io $$(($(or $(SHARE),1) / 4 + 1))
 
 $(OUT)/faults/%: $(OBJ)/tests/faults/%.o $(FAULTS_SHARED) $(SUPPORT_OBJECTS) \
     $(LIBRARY)

@@ -21,18 +21,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/faults/scenes.h"
 #include "tests/faults/service.h"
-#include "tests/faults/state.h"
 #include "tests/faults/trial.h"
 #include "tests/support/fail_after.h"
 #include "worker/base/mem.h"
 
-#define STREAMS 2
 #define EXIT_AGAIN 75
 #define EXIT_WENT_ON 99 /* a body's: an allocation failed, and it went on */
 #define SHOWN_MAX 3     /* failures that are told in full */
@@ -59,7 +56,6 @@ struct subject {
 struct trial {
     const struct subject *subject;
     unsigned long n; /* the allocation that fails; 0: none, they are counted */
-    unsigned step;   /* of scene->again */
     unsigned long *count; /* shared */
 };
 
@@ -80,14 +76,6 @@ static int act_scene(void *context)
     else if (left == 0)
         return EXIT_WENT_ON;
     return code;
-}
-
-static int finish_scene(void *context)
-{
-    const struct trial *trial = context;
-
-    scene_begin(true);
-    return trial_command(trial->subject->scene->again[trial->step]);
 }
 
 static int act_program(void *context)
@@ -119,46 +107,6 @@ static int act(struct trial *trial, const char *folder)
     return end;
 }
 
-/* What the folder holds now; owned. NULL: it cannot be read, and says why. */
-static char *state_of(const char *folder)
-{
-    static char file[] = SCENE_FILE;
-
-    if (trial_fork(folder, state_print, file) != 0)
-        return NULL;
-    return trial_read(folder, "out");
-}
-
-/* Finish the work. False: some step of it failed. */
-static bool finish(struct trial *trial, const char *folder)
-{
-    const struct scene *scene = trial->subject->scene;
-    size_t most = sizeof(scene->again) / sizeof(scene->again[0]);
-
-    for (trial->step = 0; trial->step < most && scene->again[trial->step];
-         trial->step++) {
-        int end = trial_fork(folder, finish_scene, trial);
-
-        /* 1: it is this one that met the poison. */
-        if (end != 0 && (end != 1 || scene->exit_code != 1))
-            return false;
-    }
-    return true;
-}
-
-/* Is the work as it must be? NULL: it is; else *ret_found is what was found,
- * owned. */
-static const char *judge(
-    struct trial *trial, const char *folder, char **ret_found)
-{
-    if (!finish(trial, folder))
-        return "what was cut off cannot be finished";
-    *ret_found = state_of(folder);
-    if (!*ret_found || strcmp(*ret_found, trial->subject->state) != 0)
-        return "the store is not as after a clean run";
-    return NULL;
-}
-
 static void show(const struct trial *trial, const char *folder, int end,
     const char *wrong, const char *found)
 {
@@ -179,9 +127,11 @@ static void show(const struct trial *trial, const char *folder, int end,
     (void)fflush(stdout);
 }
 
-static void try_one(struct trial *trial, const char *folder)
+static void try_one(const void *context, unsigned long n, const char *folder)
 {
-    const struct subject *subject = trial->subject;
+    const struct subject *subject = context;
+    struct trial trial_of_n = {.subject = subject, .n = n};
+    struct trial *trial = &trial_of_n;
     struct tally *tally = subject->tally;
     int clean = subject->scene ? subject->scene->exit_code : 0;
     const char *wrong = NULL;
@@ -201,7 +151,7 @@ static void try_one(struct trial *trial, const char *folder)
         return;
     }
     if (subject->scene && subject->scene->again[0])
-        wrong = judge(trial, folder, &found);
+        wrong = scene_judge(subject->scene, folder, subject->state, &found);
     if (wrong)
         show(trial, folder, end, wrong, found);
     free(found);
@@ -237,53 +187,13 @@ static bool begin(struct subject *subject)
         free(text);
         ready = false;
     } else if (subject->scene && subject->scene->again[0]) {
-        subject->state = finish(&trial, clean) ? state_of(clean) : NULL;
+        subject->state =
+            scene_finish(subject->scene, clean) ? scene_state(clean) : NULL;
         ready = subject->state != NULL;
     }
     free(template);
     free(clean);
     return ready;
-}
-
-/* Each takes its turn of those that share and first choose. */
-static void stream(const struct subject *subject, unsigned number,
-    unsigned long first, unsigned long share)
-{
-    char name[16];
-    char *folder;
-
-    (void)snprintf(name, sizeof name, "stream%u", number);
-    folder = trial_inside(subject->folder, name);
-    for (unsigned long n = first + number * share; n <= subject->count;
-         n += STREAMS * share) {
-        struct trial trial = {.subject = subject, .n = n};
-
-        try_one(&trial, folder);
-    }
-    free(folder);
-}
-
-static void sweep(
-    const struct subject *subject, unsigned long first, unsigned long share)
-{
-    pid_t children[STREAMS];
-    int status;
-
-    (void)fflush(NULL);
-    for (unsigned i = 0; i < STREAMS; i++) {
-        children[i] = fork();
-        if (children[i] == 0) {
-            stream(subject, i, first, share);
-            (void)fflush(NULL);
-            _exit(0);
-        }
-    }
-    for (unsigned i = 0; i < STREAMS; i++)
-        if (children[i] < 0 || waitpid(children[i], &status, 0) < 0 ||
-            status != 0) {
-            printf("FAILED  %s: a stream ended early\n", subject->name);
-            atomic_fetch_add(&subject->tally->wrong, 1);
-        }
 }
 
 static unsigned long long total_failed, total_wrong;
@@ -300,16 +210,13 @@ static void examine(struct subject *subject, unsigned long share,
     if (!begin(subject)) {
         total_wrong++;
     } else {
-        if (n > 0) {
-            subject->count = n;
-            sweep(subject, n, 1);
-        } else {
-            if (!subject->scene)
-                share *= 1 + subject->count / PROGRAM_TRIALS;
-            if (share > subject->count)
-                share = subject->count;
-            sweep(subject, 1 + seed % share, share);
-        }
+        if (!subject->scene)
+            share *= 1 + subject->count / PROGRAM_TRIALS;
+        if (n == 0)
+            trial_sweep(
+                subject->folder, subject->count, share, seed, try_one, subject);
+        else
+            trial_sweep(subject->folder, n, n, n - 1, try_one, subject);
         printf("%-20s %9lu allocations  %7lu failed  %7lu ended 75  "
                "%5lu not reached  %lu wrong  %lld s\n",
             subject->name, subject->count, atomic_load(&tally->failed),

@@ -36,4 +36,17 @@ bool scene_prepare(const struct scene *scene, const char *folder);
  * fail, and (again) of those that finish its work: what it leased is over. */
 void scene_begin(bool again);
 
+/* scene_finish: after command was cut off: do what scene.again says. False:
+ * a step of it failed. */
+bool scene_finish(const struct scene *scene, const char *folder);
+
+/* scene_state: what the folder holds (state.h). Owned; NULL: it cannot be
+ * read, and `log` says why. */
+char *scene_state(const char *folder);
+
+/* scene_judge: finish, and compare with the state that a clean run left. NULL:
+ * it is the same; else what is wrong, and *ret_found is the state, owned. */
+const char *scene_judge(const struct scene *scene, const char *folder,
+    const char *expected, char **ret_found);
+
 #endif

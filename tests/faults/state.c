@@ -3,6 +3,7 @@
 #include "tests/faults/state.h"
 
 #include <glob.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,25 @@ static struct store *open_file(const char *file)
     exit(2);
 }
 
+/* ---- the file itself ---- */
+
+/* "ok", or what SQLite finds wrong with its pages. */
+static void print_integrity(const char *file)
+{
+    sqlite3 *sqlite = NULL;
+    sqlite3_stmt *check = NULL;
+
+    if (sqlite3_open_v2(file, &sqlite, SQLITE_OPEN_READWRITE, NULL) !=
+            SQLITE_OK ||
+        sqlite3_prepare_v2(
+            sqlite, "PRAGMA integrity_check", -1, &check, NULL) != SQLITE_OK)
+        printf("integrity: %s\n", sqlite3_errmsg(sqlite));
+    while (check && sqlite3_step(check) == SQLITE_ROW)
+        printf("integrity: %s\n", sqlite3_column_text(check, 0));
+    sqlite3_finalize(check);
+    sqlite3_close(sqlite);
+}
+
 /* ---- the archive ---- */
 
 struct lines {
@@ -195,6 +215,7 @@ int state_print(void *context)
     for (size_t i = 0; i < sizeof(QUEUES) / sizeof(QUEUES[0]); i++)
         print_queue(store, QUEUES[i]);
     store_close(store);
+    print_integrity(context);
     print_archive();
     return fflush(stdout) == 0 ? 0 : 2;
 }

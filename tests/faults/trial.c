@@ -16,6 +16,7 @@
 #include "tests/support/fast_world.h"
 #include "worker/cli/command.h"
 
+#define STREAMS 2
 #define WORDS_MAX 16
 #define BLOCK_BYTES 65536
 
@@ -100,6 +101,35 @@ const char *trial_end_name(int end)
     return name;
 }
 
+void trial_sweep(const char *folder, unsigned long count, unsigned long share,
+    unsigned long seed,
+    void (*one)(const void *context, unsigned long n, const char *folder),
+    const void *context)
+{
+    unsigned long step = share < count ? share : count;
+    pid_t children[STREAMS];
+    int status;
+
+    (void)fflush(NULL);
+    for (unsigned i = 0; i < STREAMS; i++) {
+        char *own = trial_inside(folder, i == 0 ? "stream0" : "stream1");
+
+        children[i] = fork();
+        for (unsigned long n = 1 + seed % step + i * step;
+             children[i] == 0 && n <= count; n += STREAMS * step)
+            one(context, n, own);
+        free(own);
+        if (children[i] == 0) {
+            (void)fflush(NULL);
+            _exit(0);
+        }
+    }
+    for (unsigned i = 0; i < STREAMS; i++)
+        if (children[i] < 0 || waitpid(children[i], &status, 0) < 0 ||
+            status != 0)
+            die("a stream of trials ended early");
+}
+
 void *trial_shared(size_t bytes)
 {
     void *at = mmap(
@@ -108,6 +138,12 @@ void *trial_shared(size_t bytes)
     if (at == MAP_FAILED)
         die("mmap");
     return at;
+}
+
+void trial_unshared(void *at, size_t bytes)
+{
+    if (munmap(at, bytes) != 0)
+        die("munmap");
 }
 
 /* ---- folders ---- */

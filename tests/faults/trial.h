@@ -49,8 +49,21 @@ void trial_copy(const char *from, const char *to);
 void trial_write(const char *folder, const char *name, const char *text);
 char *trial_read(const char *folder, const char *name);
 
-/* trial_shared: zeroed memory that children share with their parents. */
+/*
+ * trial_sweep: call one(context, n, folder) for every share-th n from 1 to
+ * count, beginning where seed says, in two processes side by side, each with a
+ * folder of its own inside folder. Ends this process where one of them ends
+ * early.
+ */
+void trial_sweep(const char *folder, unsigned long count, unsigned long share,
+    unsigned long seed,
+    void (*one)(const void *context, unsigned long n, const char *folder),
+    const void *context);
+
+/* trial_shared: zeroed memory that children share with their parents;
+ * trial_unshared gives it back. */
 void *trial_shared(size_t bytes);
+void trial_unshared(void *at, size_t bytes);
 
 /* trial_end_name: "exit 75", "SIGSEGV"; lives until the next call. */
 const char *trial_end_name(int end);

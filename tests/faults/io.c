@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every call to the file system fails in turn: SQLite's, and those of the
+ * archive.
+ *
+ *   io SHARE [SCENE [KIND N]]      every SHARE-th call
+ *
+ * For each n up to the number of calls in a clean run, a child begins in a
+ * folder of its own, and the n-th call fails: alone, or with those that
+ * follow; as on a broken disk, or as on a full one, where there is space again
+ * after some calls. A worker must go on by itself and finish, another command
+ * may end with 69 or 75 and be given again. Where a failed fsync was met, the
+ * process must have ended with 75. In the end the folder holds what a clean run
+ * leaves, and SQLite finds nothing wrong with the file.
+ *
+ * Exit 1 where that is not so.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/faults/inject.h"
+#include "tests/faults/scenes.h"
+#include "tests/faults/trial.h"
+
+#define EXIT_AGAIN 75
+#define EXIT_NO_STORE 69
+#define SHOWN_MAX 3
+
+#define WRITES (IO_SET(IO_WRITE) | IO_SET(IO_ARCHIVE_WRITE))
+/* So many in a row: through a few attempts of whatever is tried again. */
+#define SOME 40
+
+static const struct kind_of_failure {
+    const char *name;
+    unsigned calls;
+    unsigned long count;
+    bool full;
+} KINDS[] = {
+    {"one fails", IO_ALL, 1, false},
+    {"some fail", IO_ALL, SOME, false},
+    {"full once", WRITES, 1, true},
+    {"full, and back", WRITES, SOME, true},
+};
+
+#define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
+
+struct tally {
+    atomic_ulong trials, reached, ended_75, wrong;
+};
+
+struct subject {
+    const struct scene *scene;
+    const struct kind_of_failure *kind;
+    char folder[64];
+    char *state;    /* what a clean run left */
+    char *finished; /* ... and what finishes one that was cut off */
+    struct tally *tally;
+};
+
+struct trial {
+    const struct subject *subject;
+    struct io_plan plan;
+    struct io_report *report; /* shared */
+};
+
+static unsigned long total_trials, total_wrong;
+
+/* ---- one trial ---- */
+
+static int act(void *context)
+{
+    struct trial *trial = context;
+
+    scene_begin(false);
+    io_begin(&trial->plan, trial->report);
+    return trial_command(trial->subject->scene->command);
+}
+
+static struct io_plan plan_of(const struct kind_of_failure *kind)
+{
+    return (struct io_plan){
+        .calls = kind->calls, .count = kind->count, .full = kind->full};
+}
+
+static bool may_end_so(const struct trial *trial, int end)
+{
+    const struct scene *scene = trial->subject->scene;
+    bool serves = strncmp(scene->command, "worker", 6) == 0;
+
+    if (atomic_load(&trial->report->syncs_failed) > 0)
+        return end == EXIT_AGAIN;
+    if (end == scene->exit_code)
+        return true;
+    return !serves && (end == EXIT_NO_STORE || end == EXIT_AGAIN) &&
+           atomic_load(&trial->report->failed) > 0;
+}
+
+static void show(const struct trial *trial, unsigned long n, const char *log,
+    int end, const char *wrong, const char *found)
+{
+    const struct subject *subject = trial->subject;
+
+    if (atomic_fetch_add(&subject->tally->wrong, 1) >= SHOWN_MAX)
+        return;
+    printf("FAILED  %s, %s, call %lu (%s; %lu failed, %lu of them fsyncs): "
+           "%s: %s\n%.3000s",
+        subject->scene->name, subject->kind->name, n,
+        io_call_name((enum io_call)atomic_load(&trial->report->last)),
+        atomic_load(&trial->report->failed),
+        atomic_load(&trial->report->syncs_failed), trial_end_name(end), wrong,
+        log ? log : "");
+    if (found)
+        printf("-- found:\n%s-- after a clean run:\n%s", found, subject->state);
+    (void)fflush(stdout);
+}
+
+/* What ended as a clean run does has nothing left to do. */
+static const char *judge(
+    const struct trial *trial, const char *folder, int end, char **ret_found)
+{
+    const struct subject *subject = trial->subject;
+
+    if (end != subject->scene->exit_code)
+        return scene_judge(
+            subject->scene, folder, subject->finished, ret_found);
+    *ret_found = scene_state(folder);
+    if (!*ret_found || strcmp(*ret_found, subject->state) != 0)
+        return "it says that it is done, and is not";
+    return NULL;
+}
+
+static void try_one(const void *context, unsigned long n, const char *folder)
+{
+    const struct subject *subject = context;
+    struct trial trial = {.subject = subject, .plan = plan_of(subject->kind)};
+    char *template = trial_inside(subject->folder, "template");
+    char *found = NULL, *log;
+    const char *wrong;
+    int end;
+
+    trial.plan.first = n;
+    trial.report = trial_shared(sizeof *trial.report);
+    trial_copy(template, folder);
+    free(template);
+    end = trial_fork(folder, act, &trial);
+    log = trial_read(folder, "log");
+    atomic_fetch_add(&subject->tally->trials, 1);
+    atomic_fetch_add(
+        &subject->tally->reached, atomic_load(&trial.report->failed) > 0);
+    atomic_fetch_add(&subject->tally->ended_75, end == EXIT_AGAIN);
+    if (!may_end_so(&trial, end))
+        wrong = atomic_load(&trial.report->syncs_failed) > 0
+                    ? "a failed fsync was passed over"
+                    : "it must not end so";
+    else
+        wrong = judge(&trial, folder, end, &found);
+    if (wrong)
+        show(&trial, n, log, end, wrong, found);
+    free(log);
+    free(found);
+    trial_unshared(trial.report, sizeof *trial.report);
+}
+
+/* ---- a subject ---- */
+
+/* The number of calls of a clean run, whose state is kept; 0: it failed. */
+static unsigned long begin(struct subject *subject)
+{
+    struct trial trial = {.subject = subject, .plan = plan_of(subject->kind)};
+    char *template = trial_inside(subject->folder, "template");
+    char *clean = trial_inside(subject->folder, "clean");
+    unsigned long count = 0;
+    int end;
+
+    trial.report = trial_shared(sizeof *trial.report);
+    trial_copy("/var/empty", template);
+    if (scene_prepare(subject->scene, template)) {
+        trial_copy(template, clean);
+        end = trial_fork(clean, act, &trial);
+        count = atomic_load(&trial.report->calls);
+        subject->state = scene_state(clean);
+        if (scene_finish(subject->scene, clean))
+            subject->finished = scene_state(clean);
+        if (end != subject->scene->exit_code || !subject->state ||
+            !subject->finished)
+            count = 0;
+    }
+    free(template);
+    free(clean);
+    return count;
+}
+
+/* n > 0: that call alone. */
+static void examine(const struct scene *scene,
+    const struct kind_of_failure *kind, unsigned long share, unsigned long seed,
+    unsigned long n)
+{
+    struct subject subject = {.scene = scene, .kind = kind};
+    struct tally *tally = subject.tally = trial_shared(sizeof *tally);
+    time_t started = time(NULL);
+    unsigned long count;
+
+    trial_folder(subject.folder);
+    count = begin(&subject);
+    if (count == 0) {
+        printf("FAILED  %s: without failures\n", scene->name);
+        total_wrong++;
+    } else if (n > 0) {
+        trial_sweep(subject.folder, n, n, n - 1, try_one, &subject);
+    } else {
+        trial_sweep(subject.folder, count, share, seed, try_one, &subject);
+    }
+    printf("%-12s %-15s %5lu calls  %5lu trials  %5lu reached  %4lu ended 75  "
+           "%lu wrong  %lld s\n",
+        scene->name, kind->name, count, atomic_load(&tally->trials),
+        atomic_load(&tally->reached), atomic_load(&tally->ended_75),
+        atomic_load(&tally->wrong), (long long)(time(NULL) - started));
+    (void)fflush(stdout);
+    total_trials += atomic_load(&tally->trials);
+    total_wrong += atomic_load(&tally->wrong);
+    free(subject.state);
+    free(subject.finished);
+    trial_remove(subject.folder);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long share = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
+    unsigned long n = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
+    unsigned long seed = (unsigned long)time(NULL);
+
+    if (share == 0)
+        share = 1;
+    setenv("FAULTS_AZURE", "AccountName=a;AccountKey=a2V5", 1);
+    for (size_t i = 0; i < SCENE_COUNT; i++)
+        for (size_t k = 0; k < KIND_COUNT; k++)
+            if (SCENES[i].again[0] &&
+                (argc <= 2 || strcmp(argv[2], SCENES[i].name) == 0) &&
+                (argc <= 3 || strcmp(argv[3], KINDS[k].name) == 0))
+                examine(&SCENES[i], &KINDS[k], share, seed, n);
+    printf("faults: %lu trials of failing I/O (SHARE=%lu), %lu wrong\n",
+        total_trials, share, total_wrong);
+    return total_wrong == 0 ? 0 : 1;
+}
