@@ -17,6 +17,8 @@
 
 /* The service ends a request that takes longer. */
 #define SERVICE_MAX_MS 30000
+/* Where a connection is reset instead of silent. */
+#define RESET_MAX_MS 1000
 
 /* Mostly no time at all, now and then a long one. */
 static void take_time(struct wire *wire)
@@ -68,7 +70,7 @@ static enum tw_err arrive(struct wire *wire, struct attempt *attempt,
 
     virtual_mask();
     wire->sim->by_worker = true;
-    code = request_send(wire->outer.inner, &there, request);
+    code = request_pass(&wire->sim->faults.outer, &there, request);
     wire->sim->by_worker = false;
     if (code == TW_OK)
         book_taken(wire->sim->book, wire, attempt->fence, request);
@@ -97,16 +99,17 @@ static enum tw_err no_answer(struct attempt *attempt, const char *why)
 static enum tw_err exchange(struct wire *wire, struct attempt *attempt,
     const struct store_request *request)
 {
-    int64_t left_ms = virtual_ms(), limit_ms;
+    int64_t left_ms = virtual_ms(), limit_ms, lost_ms;
     enum tw_err code;
 
     limit_ms = fence_timeout_ms(attempt->fence);
+    lost_ms = wire->sim->script ? RESET_MAX_MS : limit_ms;
     take_time(wire);
     if (virtual_ms() - left_ms > SERVICE_MAX_MS)
         return no_answer(attempt, "the service has given it up");
     code = arrive(wire, attempt, request);
     if (code == TW_UNKNOWN && attempt->date_ticks == 0 && sim_chance(50))
-        virtual_sleep((int64_t)sim_draw((unsigned)limit_ms) + 1);
+        virtual_sleep((int64_t)sim_draw((unsigned)lost_ms) + 1);
     else
         take_time(wire);
     if (virtual_ms() - left_ms > limit_ms && sim_chance(50))

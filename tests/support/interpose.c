@@ -288,6 +288,12 @@ void interposed_init(struct interposed *self, const char *name,
     };
 }
 
+enum tw_err request_pass(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    return self->meet(self, attempt, request);
+}
+
 /* ---- answers ---- */
 
 void request_forget(const struct store_request *request, const char *before)

@@ -71,6 +71,11 @@ void interposed_init(struct interposed *self, const char *name,
 enum tw_err request_send(struct store *store, struct attempt *attempt,
     const struct store_request *request);
 
+/* request_pass: the same, straight to that one, without what a store
+ * looks at first in each call. */
+enum tw_err request_pass(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request);
+
 /* request_forget: what an answer has brought so far is none: empty pages,
  * no messages, the receipt as it was in before (NULL: leave it). */
 void request_forget(const struct store_request *request, const char *before);

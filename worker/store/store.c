@@ -154,6 +154,26 @@ static enum tw_err begin(struct attempt *attempt)
         &attempt->err, TW_STOPPED, "the run's time is over; nothing was sent");
 }
 
+/* The last check: is it of any use? */
+static enum tw_err within_reach(struct store *store, struct attempt *attempt)
+{
+    int64_t wait_ms = reach_wait_ms(&store->reach, world_boot_ms());
+
+    if (wait_ms == 0)
+        return TW_OK;
+    attempt->retry_after_ms = wait_ms;
+    return err_fail(&attempt->err, TW_BUSY,
+        "store '%s' cannot be reached; it is tried again in a moment",
+        store->name);
+}
+
+/* What every call that was made ends with. */
+static enum tw_err heard(struct store *store, enum tw_err outcome)
+{
+    reach_note(&store->reach, outcome, world_boot_ms());
+    return outcome;
+}
+
 static enum tw_err begin_table(struct attempt *attempt, const char *table)
 {
     enum tw_err result = begin(attempt);
@@ -193,9 +213,11 @@ enum tw_err store_create_table(
 {
     enum tw_err result = begin_table(attempt, table);
 
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
-    return store->ops->create_table(store, attempt, table);
+    return heard(store, store->ops->create_table(store, attempt, table));
 }
 
 /* A copy in arena: what is given may lie in a page that is about to be
@@ -217,12 +239,14 @@ enum tw_err store_list_tables(struct store *store, struct attempt *attempt,
     enum tw_err result = begin(attempt);
     struct arena arena;
 
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
     arena_init(&arena);
     from = keep(from, &arena);
     page_clear(ret);
-    result = store->ops->list_tables(store, attempt, from, ret);
+    result = heard(store, store->ops->list_tables(store, attempt, from, ret));
     arena_done(&arena);
     return result;
 }
@@ -252,6 +276,8 @@ enum tw_err store_scan(struct store *store, struct attempt *attempt,
             check_number(attempt, "top", request->top, 0, PAGE_MAX_ENTITIES);
     if (result == TW_OK)
         result = check_select(attempt, request);
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
     if (whole.top == 0)
@@ -261,7 +287,7 @@ enum tw_err store_scan(struct store *store, struct attempt *attempt,
     arena_init(&arena);
     whole.from = keep(request->from, &arena);
     page_clear(ret);
-    result = store->ops->scan(store, attempt, &whole, ret);
+    result = heard(store, store->ops->scan(store, attempt, &whole, ret));
     arena_done(&arena);
     return result;
 }
@@ -285,14 +311,16 @@ enum tw_err store_get(struct store *store, struct attempt *attempt,
 
     if (result == TW_OK)
         result = check_keys(partition_key, row_key, &attempt->err);
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
     arena_init(&arena);
     partition_key = arena_copy(&arena, partition_key);
     row_key = arena_copy(&arena, row_key);
     page_clear(ret);
-    result =
-        store->ops->get(store, attempt, table, partition_key, row_key, ret);
+    result = heard(store,
+        store->ops->get(store, attempt, table, partition_key, row_key, ret));
     arena_done(&arena);
     return result;
 }
@@ -397,9 +425,11 @@ enum tw_err store_batch(struct store *store, struct attempt *attempt,
     result = begin_table(attempt, batch->table);
     if (result == TW_OK)
         result = check_batch(store, attempt, batch, &ret->failed);
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
-    return store->ops->batch(store, attempt, batch, ret);
+    return heard(store, store->ops->batch(store, attempt, batch, ret));
 }
 
 /* ---- queues ---- */
@@ -445,9 +475,11 @@ enum tw_err store_queue_create(
 {
     enum tw_err result = begin_queue(store, attempt, queue);
 
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
-    return store->ops->queue_create(store, attempt, queue);
+    return heard(store, store->ops->queue_create(store, attempt, queue));
 }
 
 /* The wire is XML 1.0: most controls and two non-characters have no form in
@@ -493,10 +525,13 @@ enum tw_err store_queue_put(struct store *store, struct attempt *attempt,
             "the time a message is hidden, in "
             "seconds,",
             hide_s, 0, QUEUE_MAX_HIDE_S);
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
     messages_clear(ret);
-    return store->ops->queue_put(store, attempt, queue, text, hide_s, ret);
+    return heard(
+        store, store->ops->queue_put(store, attempt, queue, text, hide_s, ret));
 }
 
 enum tw_err store_queue_get(struct store *store, struct attempt *attempt,
@@ -511,11 +546,13 @@ enum tw_err store_queue_get(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_number(attempt, "the visibility timeout in seconds",
             visibility_timeout_s, 1, QUEUE_MAX_HIDE_S);
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
     messages_clear(ret);
-    return store->ops->queue_get(
-        store, attempt, queue, count, visibility_timeout_s, ret);
+    return heard(store, store->ops->queue_get(store, attempt, queue, count,
+                            visibility_timeout_s, ret));
 }
 
 /* Both become parts of a URL. */
@@ -541,10 +578,12 @@ enum tw_err store_queue_renew(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_number(attempt, "the visibility timeout in seconds",
             hide_s, 0, QUEUE_MAX_HIDE_S);
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
-    return store->ops->queue_renew(
-        store, attempt, queue, id, pop_receipt, hide_s);
+    return heard(store, store->ops->queue_renew(
+                            store, attempt, queue, id, pop_receipt, hide_s));
 }
 
 enum tw_err store_queue_delete(struct store *store, struct attempt *attempt,
@@ -554,9 +593,12 @@ enum tw_err store_queue_delete(struct store *store, struct attempt *attempt,
 
     if (result == TW_OK)
         result = check_receipt(attempt, id, pop_receipt);
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
-    return store->ops->queue_delete(store, attempt, queue, id, pop_receipt);
+    return heard(store,
+        store->ops->queue_delete(store, attempt, queue, id, pop_receipt));
 }
 
 enum tw_err store_queue_peek(struct store *store, struct attempt *attempt,
@@ -567,10 +609,13 @@ enum tw_err store_queue_peek(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_number(
             attempt, "the number of messages", count, 1, QUEUE_MAX_GET);
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
     messages_clear(ret);
-    return store->ops->queue_peek(store, attempt, queue, count, ret);
+    return heard(
+        store, store->ops->queue_peek(store, attempt, queue, count, ret));
 }
 
 enum tw_err store_queue_count(struct store *store, struct attempt *attempt,
@@ -578,9 +623,11 @@ enum tw_err store_queue_count(struct store *store, struct attempt *attempt,
 {
     enum tw_err result = begin_queue(store, attempt, queue);
 
+    if (result == TW_OK)
+        result = within_reach(store, attempt);
     if (result != TW_OK)
         return result;
-    return store->ops->queue_count(store, attempt, queue, ret);
+    return heard(store, store->ops->queue_count(store, attempt, queue, ret));
 }
 
 void store_close(struct store *store)

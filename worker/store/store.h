@@ -18,6 +18,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 #include "worker/store/fence.h"
+#include "worker/store/reach.h"
 
 #define BATCH_MAX_OPERATIONS 100
 #define BATCH_MAX_BYTES (4 * 1024 * 1024)
@@ -150,7 +151,9 @@ struct store {
     const struct store_ops *ops; /* every implementation begins its own
                                     struct with this one */
     struct store_traits traits;
-    const char *name; /* as in the configuration; for messages */
+    const char *name;   /* as in the configuration; for messages */
+    struct reach reach; /* while nobody is there, an attempt that is no probe
+                           ends with TW_BUSY and a hint; nothing is sent */
 };
 
 struct store_ops {
