@@ -14,6 +14,7 @@
 #include "tests/support/fast_world.h"
 #include "worker/base/world.h"
 #include "worker/store/lanes.h"
+#include "worker/store/pace.h"
 
 #define MIB ((size_t)1024 * 1024)
 #define HOUR_MS (60 * 60 * 1000)
@@ -123,7 +124,7 @@ static struct job job_of(struct scene *scene, char name)
     };
 }
 
-static void busy_is_tried_five_times(void **state)
+static void busy_is_tried_a_few_times(void **state)
 {
     struct lanes *lanes = lanes_new(4, 0);
     struct lanes_client *client = lanes_client_new(lanes, NULL);
@@ -136,8 +137,8 @@ static void busy_is_tried_five_times(void **state)
     job.answers[0] = TW_BUSY;
     job.answer_count = 1;
     assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
-    assert_int_equal(job.task.tries, 5);
-    assert_int_equal(lanes_requests(client), 5);
+    assert_int_equal(job.task.tries, PACE_TRIES);
+    assert_int_equal(lanes_requests(client), PACE_TRIES);
     assert_string_equal(job.task.last.err.text, "as the test wants");
     lanes_client_free(client);
     lanes_free(lanes);
@@ -604,7 +605,7 @@ static void the_ceiling_holds_entities_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(busy_is_tried_five_times),
+        cmocka_unit_test(busy_is_tried_a_few_times),
         cmocka_unit_test(busy_may_pass),
         cmocka_unit_test(unknown_is_tried_again_for_reads_alone),
         cmocka_unit_test(refusals_are_final),

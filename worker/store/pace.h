@@ -10,9 +10,9 @@
 
 #include <stdint.h>
 
-#define PACE_TRIES 5
+#define PACE_TRIES 7
 #define PACE_BASE_MS 800
-#define PACE_CAP_MS 60000
+#define PACE_CAP_MS 6400
 
 struct pace_window {
     unsigned limit; /* may be in flight at once, 1 .. ceiling */
