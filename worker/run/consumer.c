@@ -55,6 +55,7 @@ struct consumer {
     size_t turn;           /* which queue comes first */
     int64_t next_later_ms; /* a run that waits is to go on then */
     bool prepared;         /* queues and ledger are there */
+    size_t prepared_count; /* of these, the ledger first, in order */
     bool ready;            /* the manager has been told */
     struct messages messages;
     struct orphans orphans;
@@ -237,37 +238,55 @@ static enum tw_err ledger_usable(
     return outcome;
 }
 
-static enum tw_err prepare_queue(struct consumer *consumer,
-    struct attempt *attempt, const struct setup_queue *queue)
+static enum tw_err poison_queue_usable(struct consumer *consumer,
+    struct attempt *attempt, const char *poison_queue)
 {
-    enum tw_err outcome = queue_usable(consumer, attempt, queue->name);
+    enum tw_err outcome = queue_usable(consumer, attempt, poison_queue);
 
-    if (outcome != TW_OK)
+    if (outcome != TW_REFUSED)
         return outcome;
-    *attempt = own_attempt(consumer);
-    outcome = queue_usable(consumer, attempt, queue->poison_queue);
-    if (outcome == TW_REFUSED) {
-        log_warn(OBJECT, "cannot see to poison queue %s: %s",
-            queue->poison_queue, attempt->err.text);
-        outcome = TW_OK;
-    }
-    return outcome;
+    log_warn(OBJECT, "cannot see to poison queue %s: %s", poison_queue,
+        attempt->err.text);
+    return TW_OK;
 }
 
+/* The ledger, then each queue and its poison queue. */
+static enum tw_err prepare_one(
+    struct consumer *consumer, size_t index, struct attempt *attempt)
+{
+    const struct setup_queue *queues = consumer->definition->setup->queues;
+
+    if (index == 0)
+        return ledger_usable(consumer, attempt);
+    if (index % 2 == 1)
+        return queue_usable(consumer, attempt, queues[index / 2].name);
+    return poison_queue_usable(
+        consumer, attempt, queues[index / 2 - 1].poison_queue);
+}
+
+/* Goes on where an outage ended it the last time. */
 static enum tw_err prepare(struct consumer *consumer, struct err *err)
 {
-    const struct setup *setup = consumer->definition->setup;
-    struct attempt attempt = own_attempt(consumer);
-    enum tw_err outcome = ledger_usable(consumer, &attempt);
+    size_t count = 1 + 2 * consumer->definition->setup->queue_count;
 
-    for (size_t i = 0; i < setup->queue_count && outcome == TW_OK; i++) {
-        attempt = own_attempt(consumer);
-        outcome = prepare_queue(consumer, &attempt, &setup->queues[i]);
+    while (consumer->prepared_count < count) {
+        struct attempt attempt = own_attempt(consumer);
+        enum tw_err outcome =
+            prepare_one(consumer, consumer->prepared_count, &attempt);
+
+        if (outcome != TW_OK)
+            return err_fail(err, outcome, "%s", attempt.err.text);
+        consumer->prepared_count++;
     }
-    consumer->prepared = outcome == TW_OK;
-    if (outcome != TW_OK)
-        return err_fail(err, outcome, "%s", attempt.err.text);
+    consumer->prepared = true;
     return TW_OK;
+}
+
+/* Something is missing, or may be. */
+static void forget_preparing(struct consumer *consumer)
+{
+    consumer->prepared = false;
+    consumer->prepared_count = 0;
 }
 
 /* Queues and ledger are there, or an outage keeps us from seeing to it. */
@@ -289,7 +308,7 @@ static void begin_polls(struct consumer *consumer)
     consumer->polls = mem_array(
         consumer->definition->setup->queue_count + 1, sizeof(struct poll));
     consumer->turn = 0;
-    consumer->prepared = false;
+    forget_preparing(consumer);
     orphans_done(&consumer->orphans);
     orphans_init(&consumer->orphans, &consumer->fence);
     consumer->orphans_due_ms = world_boot_ms();
@@ -385,7 +404,8 @@ static void poll_queue(struct consumer *consumer, size_t index)
     outcome = store_queue_get(definition_store(consumer->definition), &attempt,
         queue->name, count, setup->visibility_timeout_s, &consumer->messages);
     if (outcome != TW_OK) {
-        consumer->prepared = consumer->prepared && outcome != TW_NOT_FOUND;
+        if (outcome == TW_NOT_FOUND)
+            forget_preparing(consumer);
         outage_begins(consumer, attempt.err.text);
         return;
     }
