@@ -100,6 +100,7 @@ prove: $(PROGRAM) azsim-build   ## long proofs: a crash at every request, many k
 	$(if $(E2E),,@$(MAKE) --no-print-directory fuzz SECONDS=600)
 	$(if $(E2E),,@$(MAKE) --no-print-directory faults)
 	$(if $(E2E),,@$(MAKE) --no-print-directory crash-sweep)
+	$(if $(E2E),,@$(MAKE) --no-print-directory simulate SEEDS=100000)
 
 # SHARE=k: every k-th case, others each time. CASE="nested 17 after-commit":
 # that one, with its log.
@@ -230,6 +231,7 @@ $(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(SUPPORT_OBJECTS) $(LIBRARY)
 simulate: $(SIMULATE)   ## worlds of workers and faults (SEEDS=N, or SEED=S)
 	@$(SIMULATE) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) \
 	    $(if $(FROM),--from $(FROM)) $(if $(VERBOSE),--verbose)
+	@$(if $(SEED),,$(SIMULATE) --measure)
 
 unit-build: $(UNIT_TESTS) $(SIMULATE)
 

@@ -4,6 +4,7 @@
  *
  *   simulate [--seeds N] [--from S] [--jobs J] [--stop-at-first]
  *   simulate --seed S [--verbose]
+ *   simulate --measure
  *
  * Each seed that fails is a line "seed S failed: why", and the command that
  * plays it again. Exit code: 0 nothing failed, 1 something did, 64 wrong usage.
@@ -35,7 +36,7 @@
 struct options {
     uint64_t seeds, from;
     unsigned jobs;
-    bool one, verbose, stop_at_first;
+    bool one, verbose, stop_at_first, measure;
 };
 
 /* What a child says of a seed: that it begins, then how it went. */
@@ -402,12 +403,15 @@ static void read_options(int argc, char **argv, struct options *ret)
             ret->jobs = (unsigned)number(argv[++i]);
         } else if (strcmp(option, "--stop-at-first") == 0) {
             ret->stop_at_first = true;
+        } else if (strcmp(option, "--measure") == 0) {
+            ret->measure = true;
         } else if (strcmp(option, "--verbose") == 0) {
             ret->verbose = true;
         } else {
             (void)fprintf(stderr,
                 "usage: simulate [--seeds N] [--from S] [--jobs J] "
-                "[--stop-at-first]\n       simulate --seed S [--verbose]\n");
+                "[--stop-at-first]\n       simulate --seed S [--verbose]\n"
+                "       simulate --measure\n");
             exit(USAGE);
         }
     }
@@ -426,5 +430,9 @@ int main(int argc, char **argv)
         return USAGE;
     /* Always the same: a line costs a look at the clock, which is time. */
     log_set(LOG_INFO, LOG_TEXT);
+    if (options.measure) {
+        quieten();
+        return sim_measure();
+    }
     return options.one ? play_one(&options) : play_many(&options);
 }

@@ -289,6 +289,15 @@ static void draw_weather(struct sim *sim)
     sim->dates_cut = sim_chance(60);
 }
 
+static void set_weather(struct sim *sim)
+{
+    faulty_seed(&sim->faults, virtual_random(UINT64_MAX), sim->script->shares,
+        sim->script->share_count);
+    sim->faults.hint_ms = 1000;
+    sim->latency_ms = 20;
+    sim->dates_cut = true;
+}
+
 /* Nobody reaches the service for a while. */
 static void draw_outage(struct sim *sim)
 {
@@ -353,7 +362,7 @@ static void keep_alive(struct sim *sim)
             worker_start(sim->workers[i]);
 }
 
-static void wait_for_the_end(struct sim *sim)
+static void wait_until_done(struct sim *sim)
 {
     int64_t until_ms = virtual_ms() + PEACE_MAX_MS;
 
@@ -365,7 +374,11 @@ static void wait_for_the_end(struct sim *sim)
         keep_alive(sim);
         virtual_sleep(500);
     }
-    /* What is late has landed by now, or never will. */
+}
+
+/* Later than that it never will. */
+static void let_late_land(struct sim *sim)
+{
     virtual_sleep(LATE_MAX_MS + 1000);
     virtual_mask();
     faulty_land(&sim->faults, INT64_MAX);
@@ -387,14 +400,32 @@ static void send_home(struct sim *sim)
     }
 }
 
+/* As the script says, until all is done. */
+static void play_script(struct sim *sim)
+{
+    const struct sim_script *script = sim->script;
+
+    if (script->outage_ms > 0) {
+        virtual_sleep(script->outage_after_ms);
+        sim->down_until_ms = virtual_ms() + script->outage_ms;
+    }
+    wait_until_done(sim);
+    sim->result->done_ms = virtual_ms() - BEGINNING_MS;
+    sim->result->worker_requests = worker_requests(sim->workers[0]);
+}
+
 static void direct(void *arg)
 {
     struct sim *sim = arg;
 
     sim->kind->front_ends(sim->state);
-    trouble(sim);
+    if (sim->script)
+        play_script(sim);
+    else
+        trouble(sim);
     make_peace(sim);
-    wait_for_the_end(sim);
+    wait_until_done(sim);
+    let_late_land(sim);
     send_home(sim);
 }
 
@@ -444,8 +475,11 @@ static void build(struct sim *sim)
         load_jobs(sim, n);
     make_queue(sim, SIM_QUEUE);
     make_queue(sim, SIM_BOUND);
-    draw_weather(sim);
-    sim->worker_count = 1 + sim_draw(SIM_WORKERS_MAX);
+    if (sim->script)
+        set_weather(sim);
+    else
+        draw_weather(sim);
+    sim->worker_count = sim->script ? 1 : 1 + sim_draw(SIM_WORKERS_MAX);
     for (unsigned i = 0; i < sim->worker_count; i++)
         sim->workers[i] = worker_new(sim, i + 1);
 }
@@ -496,6 +530,7 @@ void sim_play(const struct sim_options *options, struct sim_result *ret)
 
     *ret = (struct sim_result){.seed = options->seed};
     sim->kind = options->kind;
+    sim->script = options->script;
     sim->result = ret;
     virtual_world_use(&world);
     virtual_trace(options->trace);

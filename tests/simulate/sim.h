@@ -80,10 +80,21 @@ struct sim_kind {
 
 extern const struct sim_kind sim_cascade;
 
-/* What one world is asked to be. Zero: the seed decides. */
+/* A world that is told how to be, to measure by. One worker, with the settings
+ * a user begins with. */
+struct sim_script {
+    const struct faulty_share *shares;
+    size_t share_count;
+    int64_t outage_after_ms, outage_ms;     /* 0: none */
+    void (*seen)(void *ctx, int64_t at_ms); /* each request of the worker */
+    void *ctx;
+};
+
+/* What one world is asked to be. */
 struct sim_options {
     uint64_t seed;
     const struct sim_kind *kind;
+    const struct sim_script *script; /* NULL: the seed decides */
     bool trace;
 };
 
@@ -96,12 +107,15 @@ struct sim_result {
     unsigned late_taken;   /* ... and that the service took */
     unsigned zombie_sent;  /* requests started after their run was overtaken */
     unsigned zombie_taken; /* requests of the overtaken that changed anything */
-    char complaint[1024];  /* empty: nothing is wrong */
+    unsigned worker_requests;
+    int64_t done_ms;      /* virtual time until all runs had ended */
+    char complaint[1024]; /* empty: nothing is wrong */
 };
 
 struct sim {
     const struct sim_kind *kind;
     void *state; /* the kind's */
+    const struct sim_script *script;
     struct sim_result *result;
     struct arena arena;
 
@@ -127,6 +141,9 @@ struct sim {
 
 /* sim_run: a whole world, from the beginning to the judgement. */
 void sim_play(const struct sim_options *options, struct sim_result *ret);
+
+/* sim_measure: what it must show in numbers; 1 where it does not. */
+int sim_measure(void);
 
 /* sim_complain: what is wrong; the first counts. */
 void sim_complain(struct sim *sim, const char *format, ...)

@@ -100,6 +100,10 @@ void worker_start(struct worker *worker)
     wire_init(&self->wire, worker->sim, "main");
     self->wire.outer.store.traits.late_writes = true;
     self->wire.outer.store.traits.ordered = worker->ordered;
+    if (worker->sim->script) {
+        self->wire.seen = worker->sim->script->seen;
+        self->wire.ctx = worker->sim->script->ctx;
+    }
     set_definition(self);
     self->process = virtual_process(name);
     virtual_note("%s starts", name);
@@ -147,6 +151,16 @@ static void draw_settings(struct worker *worker)
     worker->lanes = 2 + sim_draw(3);
     worker->poll_max_ms = SIM_PICK(POLLS_MS);
     worker->definition = sim_chance(80) ? 0 : 1;
+}
+
+/* The configuration's own. */
+static void usual_settings(struct worker *worker)
+{
+    worker->visibility_timeout_s = 60;
+    worker->slots = 4;
+    worker->lanes = 32;
+    worker->poll_max_ms = 30000;
+    worker->ordered = true;
 }
 
 static int64_t longer_than_a_lease(const struct worker *worker)
@@ -243,7 +257,10 @@ struct worker *worker_new(struct sim *sim, unsigned number)
     worker->sim = sim;
     worker->number = number;
     worker->ordered = sim_chance(85);
-    draw_settings(worker);
+    if (sim->script)
+        usual_settings(worker);
+    else
+        draw_settings(worker);
     worker_start(worker);
     return worker;
 }

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What errors cost: a worker deletes channels with blogs and comments once in
+ * calm weather, once where three requests in ten fail, and once where nobody
+ * reaches the service for ten minutes in the middle.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/simulate/sim.h"
+#include "worker/base/mem.h"
+
+#define CHANNELS 4
+#define BLOGS 200
+#define COMMENTS 10 /* under each blog */
+#define SEEDS 3
+
+/* ---- a kind without a model ---- */
+
+struct load {
+    struct sim *sim;
+    struct arena arena;
+};
+
+static void put(struct load *load, const char *table, const char *partition_key,
+    const char *row_key)
+{
+    struct entity entity;
+
+    entity_init(
+        &entity, &load->arena, slice_of(partition_key), slice_of(row_key));
+    (void)sim_write(load->sim, table, OPERATION_INSERT, &entity, NULL);
+}
+
+static void fill(struct load *load, const char *channel)
+{
+    char blog[64], comment[32];
+
+    put(load, "Channels", channel, "");
+    for (int i = 0; i < BLOGS; i++) {
+        (void)snprintf(blog, sizeof(blog), "%s-b%03d", channel, i);
+        put(load, "Blogs", channel, blog);
+        for (int n = 0; n < COMMENTS; n++) {
+            (void)snprintf(comment, sizeof(comment), "c%03d", n);
+            put(load, "Comments", blog, comment);
+        }
+    }
+}
+
+static void channel_name(char *to, size_t room, int number)
+{
+    (void)snprintf(to, room, "channel%d", number);
+}
+
+static void *load_begin(struct sim *sim)
+{
+    static const char *const TABLES[] = {"Channels", "Blogs", "Comments"};
+    struct load *load = mem_alloc(sizeof(*load));
+    char name[32];
+
+    sim->state = load;
+    load->sim = sim;
+    arena_init(&load->arena);
+    for (size_t i = 0; i < sizeof(TABLES) / sizeof(TABLES[0]); i++) {
+        struct attempt attempt = {.fence = NULL};
+
+        if (store_create_table(sim->service, &attempt, TABLES[i]) != TW_OK)
+            sim_complain(sim, "no table: %s", attempt.err.text);
+    }
+    for (int i = 0; i < CHANNELS; i++) {
+        channel_name(name, sizeof(name), i);
+        fill(load, name);
+    }
+    return load;
+}
+
+static char *load_job(void *state, unsigned n)
+{
+    (void)state;
+    (void)n;
+    return mem_format(SIM_JOB ":\n"
+                              "    kind: cascade-delete\n"
+                              "    args: [" SIM_ARGUMENT "]\n"
+                              "    parent: {table: Channels, partition_key: "
+                              "\"{what}\", row_key: \"\", tombstone: "
+                              "{Deleted: true}}\n"
+                              "    settle: 5s\n"
+                              "    children:\n"
+                              "      - table: Blogs\n"
+                              "        partition_key: \"{what}\"\n"
+                              "        children:\n"
+                              "          - {table: Comments, "
+                              "partition_key: \"{RowKey}\"}\n");
+}
+
+static void load_front_ends(void *state)
+{
+    struct load *load = state;
+    char name[32];
+
+    for (int i = 0; i < CHANNELS; i++) {
+        channel_name(name, sizeof(name), i);
+        sim_enqueue(load->sim, name, "", false, 0);
+    }
+}
+
+static void load_committed(void *state, const struct sim_commit *commit)
+{
+    (void)state;
+    (void)commit;
+}
+
+static void load_moved(
+    void *state, const struct sim_run *run, enum ledger_state was)
+{
+    struct load *load = state;
+
+    (void)was;
+    if (run->ended && run->now.state != LEDGER_SUCCEEDED)
+        sim_complain(load->sim, "%s has ended %s", run->key,
+            ledger_state_name(run->now.state));
+}
+
+static void load_end(void *state)
+{
+    static const char *const TABLES[] = {"Channels", "Blogs", "Comments"};
+    struct load *load = state;
+    struct page page;
+
+    page_init(&page);
+    for (size_t i = 0; i < sizeof(TABLES) / sizeof(TABLES[0]); i++) {
+        struct scan_request request = {.table = TABLES[i]};
+        struct attempt attempt = {.fence = NULL};
+
+        if (store_scan(load->sim->service, &attempt, &request, &page) !=
+                TW_OK ||
+            page.count > 0)
+            sim_complain(load->sim, "%s is not empty", TABLES[i]);
+    }
+    page_done(&page);
+    arena_done(&load->arena);
+    mem_free(load);
+}
+
+static const struct sim_kind LOAD = {
+    .name = "load",
+    .begin = load_begin,
+    .job = load_job,
+    .front_ends = load_front_ends,
+    .committed = load_committed,
+    .run_moved = load_moved,
+    .end = load_end,
+};
+
+/* ---- three requests in ten fail ---- */
+
+/* As a service in trouble does it: most say that they are busy; of the others
+ * some never leave, some end with an error, and some are done and the answer
+ * is lost, which shows within a second. */
+static const struct faulty_share THREE_IN_TEN[] = {
+    {FAULT_BUSY, 160, CALL_ALL},
+    {FAULT_BUSY_HINTED, 40, CALL_ALL},
+    {FAULT_UNSENT, 30, CALL_ALL},
+    {FAULT_ERROR, 20, CALL_ALL},
+    {FAULT_LOSE_ANSWER, 50, CALL_ALL},
+};
+#define THE_MIX                                                                \
+    "16 busy, 4 busy for 1 s, 3 not sent, 2 error 500, 5 done but no answer"
+
+static bool play(
+    uint64_t seed, const struct sim_script *script, struct sim_result *ret)
+{
+    const struct sim_options options = {
+        .seed = seed, .kind = &LOAD, .script = script};
+
+    sim_play(&options, ret);
+    if (ret->complaint[0])
+        printf(
+            "seed %llu failed: %s\n", (unsigned long long)seed, ret->complaint);
+    return !ret->complaint[0];
+}
+
+static bool measure_errors(void)
+{
+    const struct sim_script calm = {.shares = NULL};
+    const struct sim_script stormy = {.shares = THREE_IN_TEN,
+        .share_count = sizeof(THREE_IN_TEN) / sizeof(THREE_IN_TEN[0])};
+    double clean = 0, errors = 0, ratio, calm_s = 0, stormy_s = 0;
+    struct sim_result result;
+
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        if (!play(seed, &calm, &result))
+            return false;
+        clean += result.worker_requests;
+        calm_s += (double)result.done_ms / 1000;
+        if (!play(seed, &stormy, &result))
+            return false;
+        errors += result.worker_requests;
+        stormy_s += (double)result.done_ms / 1000;
+    }
+    ratio = errors / clean;
+    printf("errors: 30 %% of the requests fail (" THE_MIX
+           "): %.0f requests in %.0f s, without them %.0f in %.0f s: ratio "
+           "%.2f (below 1.5)\n",
+        errors / SEEDS, stormy_s / SEEDS, clean / SEEDS, calm_s / SEEDS, ratio);
+    return ratio < 1.5;
+}
+
+/* ---- nobody is there for ten minutes ---- */
+
+#define OUTAGE_AFTER_MS 300
+#define OUTAGE_MS 600000
+
+struct probes {
+    int64_t begun_ms;
+    unsigned in_second[OUTAGE_MS / 1000 + 1]; /* since it began */
+};
+
+static void count_probe(void *ctx, int64_t at_ms)
+{
+    struct probes *probes = ctx;
+    int64_t since_ms;
+
+    if (probes->begun_ms == 0)
+        probes->begun_ms = at_ms + OUTAGE_AFTER_MS;
+    since_ms = at_ms - probes->begun_ms;
+    if (since_ms >= 0 && since_ms < OUTAGE_MS)
+        probes->in_second[since_ms / 1000]++;
+}
+
+/* Adds up what is after the first second, in which what was under way ends. */
+static void add_probes(
+    const struct probes *probes, unsigned *total, unsigned *most)
+{
+    for (unsigned i = 1; i < OUTAGE_MS / 1000; i++) {
+        *total += probes->in_second[i];
+        if (probes->in_second[i] > *most)
+            *most = probes->in_second[i];
+    }
+}
+
+static bool measure_outage(void)
+{
+    unsigned total = 0, most = 0, first = 0;
+    struct sim_result result;
+    double late_s = 0;
+
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct probes probes = {0};
+        const struct sim_script script = {.outage_after_ms = OUTAGE_AFTER_MS,
+            .outage_ms = OUTAGE_MS,
+            .seen = count_probe,
+            .ctx = &probes};
+
+        if (!play(seed, &script, &result))
+            return false;
+        add_probes(&probes, &total, &most);
+        first += probes.in_second[0];
+        late_s += (double)(result.done_ms - OUTAGE_AFTER_MS - OUTAGE_MS) / 1000;
+    }
+    printf("outage: nobody is there for 600 s: %u requests in its first "
+           "second, then %u, at most %u in a second; all is done %.0f s after "
+           "it\n",
+        first / SEEDS, total / SEEDS, most, late_s / SEEDS);
+    return most <= 1;
+}
+
+int sim_measure(void)
+{
+    bool good = measure_errors();
+
+    return measure_outage() && good ? 0 : 1;
+}
