@@ -259,14 +259,17 @@ static void add_field(struct fuzz_source *in, struct buf *to)
     char time[TEXT_TIME_MAX];
 
     buf_add_format(to, "%s: ", names[fuzz_below(in, 10)]);
-    switch (fuzz_byte(in) % 4) {
+    switch (fuzz_byte(in) % 5) {
     case 0:
-        buf_add_slice(to, fuzz_word(in, 0, 300));
+        buf_add_slice(to, fuzz_word(in, 0, 20));
         break;
-    case 1:
-        buf_add_format(to, "%lld", (long long)fuzz_int64(in));
+    case 1: /* about as long as what keeps it has room for */
+        buf_add_slice(to, fuzz_word(in, 254, 258));
         break;
     case 2:
+        buf_add_format(to, "%lld", (long long)fuzz_int64(in));
+        break;
+    case 3:
         buf_add_text(to, text_http_date(fuzz_ticks(in), time));
         break;
     default:

@@ -44,6 +44,33 @@ static bool parse(struct slice text, struct arena *arena,
            ledger_parse(&entity, ret, err) == TW_OK;
 }
 
+static void check_fields(const struct ledger_run *a, const struct ledger_run *b)
+{
+    FUZZ_CHECK(a->state == b->state && a->attempt == b->attempt &&
+               a->failures == b->failures && a->passes == b->passes &&
+               a->epoch == b->epoch && a->silent == b->silent);
+    FUZZ_CHECK(a->read == b->read && a->written == b->written &&
+               a->deleted == b->deleted && a->skipped == b->skipped &&
+               a->failed == b->failed && a->transactions == b->transactions);
+    FUZZ_CHECK(a->requested_ticks == b->requested_ticks &&
+               a->started_ticks == b->started_ticks &&
+               a->updated_ticks == b->updated_ticks &&
+               a->lease_until_ticks == b->lease_until_ticks &&
+               a->resumes_ticks == b->resumes_ticks &&
+               a->finished_ticks == b->finished_ticks);
+    FUZZ_SAME(a->args, b->args);
+    FUZZ_SAME(a->queue, b->queue);
+    FUZZ_SAME(a->owner, b->owner);
+    FUZZ_SAME(a->phase, b->phase);
+    FUZZ_SAME(a->checkpoint, b->checkpoint);
+    FUZZ_SAME(a->definition, b->definition);
+    FUZZ_SAME(a->error, b->error);
+    FUZZ_SAME(a->failed_entities, b->failed_entities);
+    FUZZ_SAME(a->traceparent, b->traceparent);
+    FUZZ_SAME(a->poison_id, b->poison_id);
+    FUZZ_SAME(a->poison_receipt, b->poison_receipt);
+}
+
 /* Stored, read and stored: the same entity. `status --json` is JSON. */
 static void check_run(struct ledger_run *run, struct arena *arena)
 {
@@ -55,8 +82,7 @@ static void check_run(struct ledger_run *run, struct arena *arena)
     if (!parse(first, arena, &again, &err))
         fuzz_fail(__FILE__, __LINE__, err.text, first);
     FUZZ_SAME(json_of(&again, arena, false), first);
-    FUZZ_CHECK(again.state == run->state && again.epoch == run->epoch &&
-               again.lease_until_ticks == run->lease_until_ticks);
+    check_fields(run, &again);
     FUZZ_CHECK(json_parse(json_of(run, arena, true), 1, &json, &err) == TW_OK);
     json_free(json);
     ledger_run_init(&copy);
@@ -108,6 +134,19 @@ static void run_is_read_back(struct fuzz_source *in)
     run.poison_receipt = run_text(in, &run);
     run.attempt = (int32_t)fuzz_int64(in);
     run.epoch = (int32_t)fuzz_int64(in);
+    run.failures = (int32_t)fuzz_below(in, 100);
+    run.passes = (int32_t)fuzz_below(in, 100);
+    run.silent = (int32_t)fuzz_below(in, 100);
+    run.phase = run_text(in, &run);
+    run.definition = run_text(in, &run);
+    run.poison_id = run_text(in, &run);
+    run.written = fuzz_int64(in);
+    run.deleted = fuzz_int64(in);
+    run.skipped = fuzz_int64(in);
+    run.failed = fuzz_int64(in);
+    run.started_ticks = maybe_ticks(in);
+    run.updated_ticks = maybe_ticks(in);
+    run.finished_ticks = maybe_ticks(in);
     run.read = fuzz_int64(in);
     run.transactions = fuzz_int64(in);
     run.requested_ticks = maybe_ticks(in);
@@ -179,21 +218,36 @@ static void try_checkpoint(struct slice text)
     check_checkpoint(&read, path);
 }
 
+/* text, again and again up to a length that no checkpoint has room for. */
+static size_t repeat(struct slice text, char *to)
+{
+    size_t len = 0;
+
+    if (text.len == 0)
+        text = slice_of("key");
+    while (len + text.len <= WALK_KEY_MAX) {
+        memcpy(to + len, text.at, text.len);
+        len += text.len;
+    }
+    return len;
+}
+
 static void make_key(struct fuzz_source *in, struct walk_key *key)
 {
     struct slice partition_key = fuzz_text(in, 20), row_key = fuzz_text(in, 20);
-    size_t times = fuzz_yes(in) ? 1 : 16; /* long ones do not fit */
 
-    key->is_set = fuzz_yes(in);
-    key->partition_key_len = key->row_key_len = 0;
-    while (key->is_set && times-- > 0) {
-        memcpy(key->partition_key + key->partition_key_len,
-            arena_copy(in->arena, partition_key).at, partition_key.len);
-        key->partition_key_len += partition_key.len;
-        memcpy(key->row_key + key->row_key_len,
-            arena_copy(in->arena, row_key).at, row_key.len);
-        key->row_key_len += row_key.len;
+    *key = (struct walk_key){.is_set = fuzz_yes(in)};
+    if (!key->is_set)
+        return;
+    key->row_key_len = row_key.len;
+    memcpy(key->row_key, arena_copy(in->arena, row_key).at, row_key.len);
+    if (fuzz_yes(in)) {
+        key->partition_key_len = repeat(partition_key, key->partition_key);
+        return;
     }
+    key->partition_key_len = partition_key.len;
+    memcpy(key->partition_key, arena_copy(in->arena, partition_key).at,
+        partition_key.len);
 }
 
 static void checkpoint_is_read_back(struct fuzz_source *in)
