@@ -705,7 +705,7 @@ static enum tw_err delete_page(struct cascade_run *c, struct match *match,
             (struct entity){.partition_key = entities[i]->partition_key,
                 .row_key = entities[i]->row_key,
                 .etag = entities[i]->etag};
-        outcome = flow_add(c->flow, &item, NULL, err);
+        outcome = flow_add(c->flow, &item, err);
     }
     held->ticket = flow_ticket(c->flow);
     return outcome;

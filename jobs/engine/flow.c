@@ -497,8 +497,8 @@ struct flow *flow_new(struct run *run, unsigned in_flight)
     return flow;
 }
 
-enum tw_err flow_add(struct flow *flow, const struct flow_item *item,
-    uint64_t *ret_ticket, struct err *err)
+enum tw_err flow_add(
+    struct flow *flow, const struct flow_item *item, struct err *err)
 {
     struct pack *pack;
 
@@ -508,8 +508,6 @@ enum tw_err flow_add(struct flow *flow, const struct flow_item *item,
     pack = pack_for(flow, item);
     pack_add(pack, item, ++flow->ticket);
     push_first(&flow->open, pack);
-    if (ret_ticket)
-        *ret_ticket = flow->ticket;
     send_surplus(flow);
     return outcome_of(flow, err);
 }

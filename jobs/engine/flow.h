@@ -60,13 +60,13 @@ struct flow_item {
 struct flow *flow_new(struct run *run, unsigned in_flight);
 
 /*
- * flow_add: take an operation; may wait until there is room. *ret_ticket (may
- * be NULL) is its ticket, from 1 upwards. Any outcome but TW_OK is that of a
+ * flow_add: take an operation; may wait until there is room. Its ticket is
+ * flow_ticket(), from 1 upwards. Any outcome but TW_OK is that of a
  * batch that nobody could mend (lanes' last word; TW_STOPPED): the flow takes
  * nothing more, flow_settle() can still be called.
  */
-TW_MUST_USE enum tw_err flow_add(struct flow *flow,
-    const struct flow_item *item, uint64_t *ret_ticket, struct err *err);
+TW_MUST_USE enum tw_err flow_add(
+    struct flow *flow, const struct flow_item *item, struct err *err);
 
 /*
  * flow_cut: send what is gathered, without waiting: nothing that follows can

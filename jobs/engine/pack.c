@@ -31,12 +31,6 @@ static size_t encoded_bytes(const struct operation *operation)
     return bytes;
 }
 
-static size_t max_bytes(const struct store *store)
-{
-    return store->traits.batch_max_bytes ? store->traits.batch_max_bytes
-                                         : BATCH_MAX_BYTES;
-}
-
 static void copy_operation(
     struct operation *to, struct arena *arena, const struct operation *from)
 {
@@ -65,8 +59,6 @@ struct pack *pack_new(const struct flow_item *item)
 
 void pack_free(struct pack *pack)
 {
-    if (!pack)
-        return;
     arena_done(&pack->arena);
     mem_free(pack->entries);
     mem_free(pack);
@@ -84,8 +76,6 @@ bool pack_takes(const struct pack *pack, const struct flow_item *item)
  * greatest, and one look is enough. */
 static bool has_key(const struct pack *pack, struct slice row_key)
 {
-    if (pack->count == 0)
-        return false;
     if (pack->in_order && slice_compare(row_key, pack->last_row_key) > 0)
         return false;
     return pack_find(pack, row_key) != NULL;
@@ -93,11 +83,9 @@ static bool has_key(const struct pack *pack, struct slice row_key)
 
 bool pack_has_room(const struct pack *pack, const struct flow_item *item)
 {
-    if (pack->count == 0)
-        return true;
     return pack->count < BATCH_MAX_OPERATIONS &&
            pack->bytes + encoded_bytes(&item->operation) <=
-               max_bytes(pack->store) &&
+               pack->store->traits.batch_max_bytes &&
            !has_key(pack, item->operation.entity.row_key);
 }
 
@@ -236,5 +224,5 @@ uint64_t pack_partition(const struct pack *pack)
     hash = hash_more(hash, slice_of(pack->table));
     hash = hash_more(hash, (struct slice){"/", 1});
     hash = hash_more(hash, pack->partition_key);
-    return hash ? hash : 1;
+    return hash | 1; /* 0 stands for none */
 }

@@ -460,6 +460,101 @@ static void a_blog_that_changed_is_visited_anew(void **state)
     end(s);
 }
 
+#define BY_PREFIX                                                              \
+    "    children:\n"                                                          \
+    "      - table: Blogs\n"                                                   \
+    "        partition_key: \"{channel}\"\n"                                   \
+    "        children:\n"                                                      \
+    "          - {table: Likes, row_key_prefix: \"{Thread}\"}\n"
+
+/* It would take all likes there are. */
+static void a_prefix_that_is_empty_for_one_blog_fails_the_run(void **state)
+{
+    struct scene *s = begin(HEAD PARENT BY_PREFIX);
+
+    (void)state;
+    hosted_table(&s->h, "Likes");
+    hosted_put(&s->h, "Channels", "News", "News", NULL);
+    hosted_put(&s->h, "Blogs", "News", "b", "\"Thread\":\"\"");
+    hosted_fill(&s->h, "Likes", "x", 3);
+    assert_int_equal(attempt(s), RUN_FAILED);
+    assert_string_equal(s->h.err.text,
+        "the row_key_prefix of the rule for Likes is empty here: it would "
+        "select everything");
+    assert_int_equal(hosted_count(&s->h, "Likes"), 3);
+    assert_true(hosted_has(&s->h, "Channels", "News", "News"));
+    end(s);
+}
+
+/* Two rules with children find the same blog; the second one's may be found
+ * only by the blog itself. */
+#define CROSSED(second)                                                        \
+    "    children:\n"                                                          \
+    "      - table: Blogs\n"                                                   \
+    "        partition_key: \"{channel}\"\n"                                   \
+    "        children:\n"                                                      \
+    "          - {table: Comments, partition_key: \"{RowKey}\"}\n"             \
+    "      - table: Blogs\n"                                                   \
+    "        filter: \"Channel eq '{channel}'\"\n"                             \
+    "        children:\n"                                                      \
+    "          - {table: Likes, " second "}\n"
+
+static struct scene *begin_crossed(const char *configuration)
+{
+    struct scene *s = begin(configuration);
+
+    hosted_table(&s->h, "Comments");
+    hosted_table(&s->h, "Likes");
+    hosted_put(&s->h, "Channels", "News", "News", NULL);
+    return s;
+}
+
+static void what_another_rule_cannot_look_for_now_is_an_outage(void **state)
+{
+    struct scene *s =
+        begin_crossed(HEAD PARENT CROSSED("partition_key: \"{Thread}\""));
+
+    (void)state;
+    hosted_put(
+        &s->h, "Blogs", "News", "b", "\"Channel\":\"News\",\"Thread\":\"t\"");
+    hosted_put(&s->h, "Likes", "t", "l", NULL);
+    meets(s, CALL_SCAN, "Likes", 1, UINT_MAX, TW_REFUSED);
+    assert_int_equal(attempt(s), RUN_OUTAGE);
+    assert_non_null(strstr(s->h.err.text, "as the test wants"));
+    assert_true(hosted_has(&s->h, "Blogs", "News", "b"));
+    meets(s, CALL_SCAN, NULL, 1, UINT_MAX, TW_OK);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&s->h, "Likes"), "");
+    expect_all_gone(s);
+    end(s);
+}
+
+/* Where the other rule cannot look at all, the blog stays and is told. */
+static void what_another_rule_can_never_look_for_keeps_the_blog(void **state)
+{
+    static const struct {
+        const char *configuration, *properties;
+    } CASES[] = {
+        {HEAD PARENT CROSSED("partition_key: \"{Thread}\""),
+            "\"Channel\":\"News\""},
+        {HEAD PARENT CROSSED("row_key_prefix: \"{Thread}\""),
+            "\"Channel\":\"News\",\"Thread\":\"\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct scene *s = begin_crossed(CASES[i].configuration);
+
+        hosted_put(&s->h, "Blogs", "News", "b", CASES[i].properties);
+        hosted_put(&s->h, "Likes", "t", "l", NULL);
+        assert_int_equal(attempt(s), RUN_FAILED);
+        assert_true(hosted_has(&s->h, "Blogs", "News", "b"));
+        assert_true(hosted_has(&s->h, "Likes", "t", "l"));
+        assert_true(hosted_has(&s->h, "Channels", "News", "News"));
+        end(s);
+    }
+}
+
 /* ---- the archive ---- */
 
 #define KEPT "    archive: kept\n"
@@ -651,6 +746,9 @@ int main(void)
         cmocka_unit_test(what_changed_and_cannot_be_archived_again_stays),
         cmocka_unit_test(keys_that_no_parent_can_have_are_told),
         cmocka_unit_test(an_estimate_of_what_cannot_be_read_says_why),
+        cmocka_unit_test(a_prefix_that_is_empty_for_one_blog_fails_the_run),
+        cmocka_unit_test(what_another_rule_cannot_look_for_now_is_an_outage),
+        cmocka_unit_test(what_another_rule_can_never_look_for_keeps_the_blog),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

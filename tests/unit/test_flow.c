@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -13,6 +14,7 @@
 #include "jobs/engine/run.h"
 #include "tests/support/fast_world.h"
 #include "tests/support/faulty.h"
+#include "tests/support/interpose.h"
 #include "tests/support/table.h"
 #include "worker/base/mem.h"
 #include "worker/store/lanes.h"
@@ -178,7 +180,7 @@ static enum tw_err add(struct scene *scene, const char *table,
         entity_set_string(
             &item.operation.entity, &arena, "Value", slice_of("second"));
     }
-    code = flow_add(scene->flow, &item, NULL, err);
+    code = flow_add(scene->flow, &item, err);
     arena_done(&arena);
     return code;
 }
@@ -323,7 +325,7 @@ static void what_gathers_alone_does_not_hold_back_the_mark(void **state)
         item.operation.entity.partition_key = slice_of(i == 0 ? "A" : "B");
         item.operation.entity.row_key = slice_of(key);
         item.operation.entity.etag = slice_of("W/\"1\"");
-        assert_int_equal(flow_add(scene.flow, &item, NULL, &err), TW_OK);
+        assert_int_equal(flow_add(scene.flow, &item, &err), TW_OK);
     }
     while (flow_low_water(scene.flow) == 0)
         (void)lanes_wait_any(scene.run.lanes, 0);
@@ -821,6 +823,318 @@ static void a_run_that_stops_does_not_wait_for_the_ceiling(void **state)
     scene_done(&scene);
 }
 
+/* ---- a store in the way ---- */
+
+/* In front of the scene's: some requests of one sort meet an outcome. */
+struct gate {
+    struct interposed outer; /* first */
+    enum store_call call;
+    unsigned first, last, seen; /* from 1 */
+    enum tw_err outcome;
+    atomic_uint open; /* operations that were swallowed */
+};
+
+static enum tw_err gate_meet(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    struct gate *gate = (struct gate *)self;
+
+    if (request->call != gate->call || ++gate->seen < gate->first ||
+        gate->seen > gate->last)
+        return request_send(self->inner, attempt, request);
+    if (request->result)
+        request->result->failed = request->batch->count;
+    return err_fail(&attempt->err, gate->outcome, "the gate is shut");
+}
+
+static void gate_init(struct gate *gate, struct scene *scene,
+    enum store_call call, unsigned first, unsigned last, enum tw_err outcome)
+{
+    *gate = (struct gate){
+        .call = call, .first = first, .last = last, .outcome = outcome};
+    interposed_init(
+        &gate->outer, "gate", &scene->faulty.outer.store, gate_meet);
+}
+
+static enum tw_err add_at(struct scene *scene, struct store *store,
+    const char *table, enum operation_type type, const char *partition_key,
+    unsigned key, struct err *err)
+{
+    struct flow_item item = {
+        .store = store,
+        .table = table,
+        .operation = {.type = type},
+        .decide = insist,
+    };
+    struct arena arena;
+    char row_key[16];
+    enum tw_err code;
+
+    arena_init(&arena);
+    (void)snprintf(row_key, sizeof row_key, "%06u", key);
+    entity_init(&item.operation.entity, &arena, slice_of(partition_key),
+        slice_of(row_key));
+    if (type != OPERATION_INSERT)
+        item.operation.entity.etag = slice_of("W/\"old\"");
+    if (type != OPERATION_DELETE)
+        entity_set_string(
+            &item.operation.entity, &arena, "Value", slice_of("first"));
+    code = flow_add(scene->flow, &item, err);
+    arena_done(&arena);
+    return code;
+}
+
+static void two_stores_share_no_batch(void **state)
+{
+    struct scene scene;
+    struct gate other;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    gate_init(&other, &scene, CALL_QUEUE_PEEK, 1, 1, TW_OK);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(
+            add_at(&scene,
+                i % 2 ? &other.outer.store : &scene.faulty.outer.store, "Blogs",
+                OPERATION_INSERT, "A", i, &err),
+            TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 10);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void a_broken_flow_takes_nothing_more(void **state)
+{
+    static const enum tw_err last_words[] = {TW_FULL, TW_REFUSED};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct scene scene;
+        struct gate gate;
+        struct err err;
+
+        scene_init(&scene, 2);
+        gate_init(&gate, &scene, CALL_BATCH, 1, 1, last_words[i]);
+        assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
+                             OPERATION_INSERT, "A", 1, &err),
+            TW_OK);
+        assert_int_equal(flow_drain(scene.flow, &err), last_words[i]);
+        assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
+                             OPERATION_INSERT, "A", 2, &err),
+            last_words[i]);
+        assert_non_null(strstr(err.text, "the gate is shut"));
+        assert_int_equal(flow_ticket(scene.flow), 1);
+        assert_int_equal(table_count(scene.inner, "Blogs"), 0);
+        scene_done(&scene);
+    }
+    flow_free(NULL);
+}
+
+static void inserts_whose_request_was_lost_are_sent_again(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    scene.faulty.choose = first_request_lost;
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
+                             OPERATION_INSERT, "A", i, &err),
+            TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 10);
+    assert_int_equal(atomic_load(&scene.run.counts.written), 10);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void an_insert_of_what_is_there_is_decided(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_put(scene.inner, "Blogs", "A", "000003", "there", 0);
+    table_put(scene.inner, "Blogs", "A", "000005", "spared", 0);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
+                             OPERATION_INSERT, "A", i, &err),
+            TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 10);
+    assert_true(table_has(scene.inner, "Blogs", "A", "000003", "second"));
+    assert_true(table_has(scene.inner, "Blogs", "A", "000005", "spared"));
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void a_missing_table_holds_nothing_to_replace(void **state)
+{
+    struct scene scene;
+    struct gate gate;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    gate_init(&gate, &scene, CALL_BATCH, 1, 1, TW_NOT_FOUND);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(add_at(&scene, &gate.outer.store, "Gone",
+                             OPERATION_REPLACE, "A", i, &err),
+            TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_NOT_FOUND);
+    assert_string_equal(err.text, "table Gone does not exist");
+    scene_done(&scene);
+}
+
+static void what_cannot_be_read_again_ends_the_flow(void **state)
+{
+    struct scene scene;
+    struct gate gate;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 20);
+    gate_init(&gate, &scene, CALL_GET, 3, 3, TW_REFUSED);
+    scene.faulty.choose = first_index_lost;
+    for (unsigned i = 0; i < 20; i++) /* every one of them has changed */
+        assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
+                             OPERATION_DELETE, "A", i, &err),
+            TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_REFUSED);
+    assert_string_equal(err.text, "table Blogs: the gate is shut");
+    assert_int_equal(gate.seen, 3);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 20);
+    scene_done(&scene);
+}
+
+static void many_large_operations_do_not_gather(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    for (int i = 0; i < 20; i++) {
+        char key[8];
+
+        (void)snprintf(key, sizeof key, "P%d", 100 + i);
+        table_put(scene.inner, "Blogs", key, "b", NULL, 450 * 1024);
+    }
+    assert_int_equal(
+        add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
+    while (faulty_calls(&scene.faulty, CALL_BATCH) < 8)
+        (void)flow_low_water(scene.flow);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 20);
+    assert_true(table_has(scene.inner, "Blogs", "P119", "b", "second"));
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+static void a_ceiling_is_waited_for(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init_at(&scene, 2, 50);
+    table_fill(scene.inner, "Blogs", "A", 0, 350);
+    delete_table(&scene, spare);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 0);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
+/* What is under way when a flow is settled: in doubt it is read, but nothing
+ * is sent any more. */
+static void settling_sends_nothing_again(void **state)
+{
+    static const struct {
+        enum fault (*choose)(void *, enum store_call, unsigned);
+        bool stale; /* what is sent is no longer so: refused */
+        size_t left;
+    } cases[] = {{first_index_lost, true, 10}, {first_request_lost, false, 10},
+        {first_answer_lost, false, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scene scene;
+        struct err err;
+
+        scene_init(&scene, 2);
+        table_fill(scene.inner, "Blogs", "A", 0, 10);
+        scene.faulty.choose = cases[i].choose;
+        for (unsigned j = 0; cases[i].stale && j < 10; j++)
+            assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
+                                 OPERATION_DELETE, "A", j, &err),
+                TW_OK);
+        if (!cases[i].stale)
+            assert_int_equal(
+                add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err),
+                TW_OK);
+        assert_int_equal(flow_cut(scene.flow, &err), TW_OK);
+        while (faulty_calls(&scene.faulty, CALL_BATCH) == 0)
+            continue;
+        flow_settle(scene.flow);
+        assert_int_equal(faulty_calls(&scene.faulty, CALL_BATCH), 1);
+        assert_int_equal(table_count(scene.inner, "Blogs"), cases[i].left);
+        assert_int_equal(flow_low_water(scene.flow), 10 - cases[i].left);
+        scene_done(&scene);
+    }
+}
+
+#define FAR 70000
+
+static enum tw_err swallow(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    struct gate *gate = (struct gate *)self;
+    int64_t until_ms = world_boot_ms() + 600000;
+
+    (void)attempt;
+    if (!slice_is(request->partition_key, "slow")) {
+        atomic_fetch_add(&gate->open, (unsigned)request->batch->count);
+        return TW_OK;
+    }
+    while (atomic_load(&gate->open) < 65000 && world_boot_ms() < until_ms)
+        usleep(1000);
+    return TW_OK;
+}
+
+/* The first batch is answered last: nothing runs further ahead of it than can
+ * be kept account of. */
+static void one_slow_batch_holds_back_who_is_far_ahead(void **state)
+{
+    struct scene scene;
+    struct gate gate;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 4);
+    gate_init(&gate, &scene, CALL_BATCH, 1, 1, TW_OK);
+    gate.outer.meet = swallow;
+    assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
+                         OPERATION_DELETE, "slow", 0, &err),
+        TW_OK);
+    assert_int_equal(flow_cut(scene.flow, &err), TW_OK);
+    for (unsigned i = 1; i <= FAR; i++) {
+        assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
+                             OPERATION_DELETE, "A", i, &err),
+            TW_OK);
+        assert_true(
+            flow_ticket(scene.flow) - flow_low_water(scene.flow) <= 65536);
+    }
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(flow_low_water(scene.flow), FAR + 1);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
 /* ---- anything at any time ---- */
 
 #define SEEDS 40
@@ -1034,6 +1348,16 @@ int main(void)
         cmocka_unit_test(stopping_the_client_ends_the_flow),
         cmocka_unit_test(a_run_that_stops_does_not_wait_for_the_ceiling),
         cmocka_unit_test(ends_as_the_model_says_whatever_fails),
+        cmocka_unit_test(two_stores_share_no_batch),
+        cmocka_unit_test(a_broken_flow_takes_nothing_more),
+        cmocka_unit_test(inserts_whose_request_was_lost_are_sent_again),
+        cmocka_unit_test(an_insert_of_what_is_there_is_decided),
+        cmocka_unit_test(a_missing_table_holds_nothing_to_replace),
+        cmocka_unit_test(what_cannot_be_read_again_ends_the_flow),
+        cmocka_unit_test(many_large_operations_do_not_gather),
+        cmocka_unit_test(a_ceiling_is_waited_for),
+        cmocka_unit_test(settling_sends_nothing_again),
+        cmocka_unit_test(one_slow_batch_holds_back_who_is_far_ahead),
     };
 
     fast_world_use();

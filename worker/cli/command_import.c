@@ -263,7 +263,7 @@ static enum tw_err add(struct import *import, const struct entity *entity,
     import->places[at] = hash;
     import->hashes[import->count] = hash;
     import->numbers[import->count++] = number;
-    return flow_add(import->flow, &item, NULL, err);
+    return flow_add(import->flow, &item, err);
 }
 
 /* ---- lines ---- */
