@@ -123,11 +123,17 @@ function readUnreachable() {
       });
 }
 
-// The statement that begins in a line, in one line.
+// The statement, or the head of one, that begins in a line: in one line.
 function statementAt(lines, line) {
-  let end = line;
-  while (end < lines.length && !/[;{]$/.test(lines[end - 1])) end++;
-  return lines.slice(line - 1, end).map(text => text.trim()).join(' ');
+  const parts = [];
+  for (let at = line - 1; at < lines.length; at++) {
+    parts.push(lines[at].trim());
+    const text = parts.join(' ');
+    const open = text.split('(').length - text.split(')').length;
+    if (/[;{]$/.test(text) || (/^(if|while|for) /.test(text) && open === 0))
+      return text;
+  }
+  return parts.join(' ');
 }
 
 function examine(file, counts, unreachable) {
