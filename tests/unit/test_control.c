@@ -673,6 +673,42 @@ static void what_is_not_poisoned_is_not_dropped(void **state)
         TW_NOT_FOUND);
 }
 
+static void queue_before_the_copy_goes(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)n;
+    if (call != BENCH_DELETE)
+        return;
+    bench->between = NULL;
+    set_state(bench, LEDGER_QUEUED);
+}
+
+static void a_run_that_is_retried_meanwhile_is_not_dropped(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_failed(bench);
+    bench->between = queue_before_the_copy_goes;
+    assert_int_equal(
+        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err),
+        TW_CONFLICT);
+    assert_string_equal(err.text, "run delete-channel/r1 is queued");
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+}
+
+static void a_copy_whose_queue_is_gone_is_dropped(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_failed(bench);
+    workbench_meets(bench, BENCH_DELETE, 1, 1, BENCH_GONE);
+    assert_int_equal(
+        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
+}
+
 static void an_unreadable_message_without_its_copy_is_left_as_it_is(
     void **state)
 {
@@ -742,6 +778,8 @@ int main(void)
         TEST(what_is_not_poisoned_is_not_dropped),
         TEST(an_unreadable_message_without_its_copy_is_left_as_it_is),
         TEST(an_unreadable_message_that_cannot_be_put_back_stays),
+        TEST(a_run_that_is_retried_meanwhile_is_not_dropped),
+        TEST(a_copy_whose_queue_is_gone_is_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
