@@ -244,6 +244,19 @@ static void without_a_copy_nothing_is_poisoned(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
+/* The message is the bell of a run that the ledger still calls open. */
+static void while_the_end_is_not_stored_the_message_stays(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = works;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_REFUSE);
+    assert_int_equal(attempt(bench).end, WORK_OUTAGE);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
 static void failures_without_progress_end_in_poison(void **state)
 {
     struct workbench *bench = *state;
@@ -918,6 +931,7 @@ int main(void)
         TEST(a_repeated_bell_of_an_ended_run_is_deleted),
         TEST(a_failed_run_leaves_a_copy_and_the_reason),
         TEST(without_a_copy_nothing_is_poisoned),
+        TEST(while_the_end_is_not_stored_the_message_stays),
         TEST(failures_without_progress_end_in_poison),
         TEST(progress_starts_the_count_again),
         cmocka_unit_test(pauses_double_from_a_second),

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* One request through the lanes: they alone try again. */
+#include "tests/support/workbench.h"
+
+#include "jobs/engine/call.h"
+#include "tests/support/fast_world.h"
+#include "worker/store/lanes.h"
+#include "worker/store/pace.h"
+
+static int set_up(void **state)
+{
+    struct workbench *bench = test_malloc(sizeof(*bench));
+
+    workbench_init(bench);
+    bench->down = true;
+    *state = bench;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    workbench_done(*state);
+    test_free(*state);
+    return 0;
+}
+
+static void an_outage_costs_a_read_no_more_than_its_tries(void **state)
+{
+    struct workbench *bench = *state;
+    struct lanes_client *client = lanes_client_new(bench->lanes, NULL);
+    struct page page;
+    struct err err;
+
+    page_init(&page);
+    assert_int_equal(call_get(client, bench->store, "Table", slice_of("a"),
+                         slice_of("b"), &page, NULL, &err),
+        TW_BUSY);
+    assert_string_equal(err.text, "the store is down");
+    assert_int_equal(bench->calls[BENCH_GET], PACE_TRIES);
+    page_done(&page);
+    lanes_client_free(client);
+}
+
+static void an_outage_costs_a_write_no_more_than_its_tries(void **state)
+{
+    struct workbench *bench = *state;
+    struct lanes_client *client = lanes_client_new(bench->lanes, NULL);
+    const struct operation operation = {.type = OPERATION_INSERT};
+    const struct batch batch = {"Table", &operation, 1};
+    struct batch_result result;
+    struct err err;
+
+    assert_int_equal(
+        call_batch(client, bench->store, &batch, &result, NULL, &err), TW_BUSY);
+    assert_int_equal(bench->calls[BENCH_BATCH], PACE_TRIES);
+    lanes_client_free(client);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_outage_costs_a_read_no_more_than_its_tries),
+        TEST(an_outage_costs_a_write_no_more_than_its_tries),
+    };
+
+    fast_world_use();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

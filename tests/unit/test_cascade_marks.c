@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a cascade goes by when it goes on: the time of the request, the time at
+ * which a look began, the key up to which everything is confirmed.
+ */
+#include "tests/support/hosted.h"
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+#define JOB                                                                    \
+    "job:\n"                                                                   \
+    "    kind: cascade-delete\n"                                               \
+    "    args: [channel]\n"                                                    \
+    "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
+    "\"\", tombstone: {Deleted: true}, created: CreatedOn}\n"                  \
+    "    settle: 50ms\n"                                                       \
+    "    children:\n"                                                          \
+    "      - {table: Blogs, partition_key: \"{channel}\"}\n"                   \
+    "      - {table: Things, partition_key: \"{channel}\"}\n"
+
+static void set_up(struct hosted *h)
+{
+    hosted_init(h, JOB);
+    hosted_table(h, "Channels");
+    hosted_table(h, "Blogs");
+    hosted_table(h, "Things");
+}
+
+/* ---- the request ---- */
+
+static void put_created(struct hosted *h, int64_t ticks)
+{
+    char time[TEXT_TIME_MAX];
+    char *created = mem_format(
+        "\"CreatedOn@odata.type\":\"Edm.DateTime\",\"CreatedOn\":\"%s\"",
+        text_from_ticks(ticks, time));
+
+    hosted_put(h, "Channels", "News", "", created);
+    mem_free(created);
+}
+
+/* RequestedAt has whole seconds: a parent of that very second may be older. */
+static void a_parent_of_the_second_of_the_request_is_not_newer(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    set_up(&h);
+    put_created(&h, h.requested_ticks);
+    assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
+    assert_false(hosted_has(&h, "Channels", "News", ""));
+    hosted_forget(&h, "r2");
+    put_created(&h, h.requested_ticks + TICKS_PER_S);
+    assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    hosted_done(&h);
+}
+
+/* ---- the look ---- */
+
+/* A run whose tombstone lies, in a look that began after_ms later and has met
+ * nothing up to the blog `done`. */
+static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
+{
+    int64_t laid = world_wall_ticks() - 10 * TICKS_PER_S;
+
+    hosted_put(h, "Channels", "News", "",
+        "\"Deleted\":true,\"TablewardRun\":\"job/r1\"");
+    mem_free(h->checkpoint);
+    h->checkpoint = mem_format(
+        "{\"version\":1,\"laid\":%lld,\"began\":%lld,\"not_before\":0,"
+        "\"path\":[{\"rule\":0,\"found\":false,\"done\":[\"News\",\"%s\"]}]}",
+        (long long)laid, (long long)(laid + after_ms * TICKS_PER_MS), done);
+}
+
+/* What came behind the mark of a look is seen by the next one only, so a look
+ * that began before the settle was over cannot be the last. */
+static void a_look_began_when_its_first_attempt_did(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    set_up(&h);
+    hosted_put(&h, "Blogs", "News", "late", NULL);
+    set_resumed(&h, 1, "z");
+    assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Blogs"), "");
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    hosted_done(&h);
+}
+
+/* The last look, which has met nothing yet: what lies before it counts. */
+static void a_resumed_look_leaves_out_nothing(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    set_up(&h);
+    hosted_put(&h, "Blogs", "News", "late", NULL);
+    set_resumed(&h, 5000, "a");
+    assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Blogs"), "");
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    hosted_done(&h);
+}
+
+/* ---- the mark ---- */
+
+#define BLOGS 50
+
+/* A checkpoint in which the walk has left the blogs behind. */
+static bool past_the_blogs(const struct hosted *h)
+{
+    return strstr(h->checkpoint, "\"rule\":1") != NULL ||
+           strstr(h->checkpoint, "\"b00049\"") != NULL;
+}
+
+static void a_mark_says_what_is_confirmed_not_what_was_sent(void **state)
+{
+    (void)state;
+    for (int64_t stop = 0; stop < 8; stop++) {
+        struct hosted h;
+
+        set_up(&h);
+        hosted_put(&h, "Channels", "News", "", NULL);
+        hosted_fill(&h, "Blogs", "News", BLOGS);
+        hosted_fill(&h, "Things", "News", BLOGS);
+        h.stop_after = stop;
+        (void)hosted_attempt(&h, "job", "News");
+        if (h.checkpoint && past_the_blogs(&h))
+            assert_int_equal(hosted_count(&h, "Blogs"), 0);
+        h.stop_after = -1;
+        assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
+        assert_string_equal(hosted_dump(&h, "Blogs"), "");
+        assert_string_equal(hosted_dump(&h, "Things"), "");
+        hosted_done(&h);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_parent_of_the_second_of_the_request_is_not_newer),
+        cmocka_unit_test(a_look_began_when_its_first_attempt_did),
+        cmocka_unit_test(a_resumed_look_leaves_out_nothing),
+        cmocka_unit_test(a_mark_says_what_is_confirmed_not_what_was_sent),
+    };
+
+    log_set(LOG_ERROR, LOG_TEXT);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
