@@ -224,11 +224,14 @@ $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 # Workers, front ends and faults by seed. SEEDS=N: so many, from FROM=S (a
 # fresh one otherwise); SEED=S: that one twice, with a trace where it fails.
 SEEDS ?= 500
-$(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(SUPPORT_OBJECTS) $(LIBRARY)
+$(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(LIBRARY) $(addprefix \
+    $(OBJ)/tests/support/,faulty.o interpose.o virtual_world.o)
 	@echo "  $(notdir $(CC)) $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
-simulate: $(SIMULATE)   ## worlds of workers and faults (SEEDS=N, or SEED=S)
+simulate:   ## worlds of workers and faults (SEEDS=N, or SEED=S)
+	@CC='$(CC)' tests/deps build
+	@$(MAKE) --no-print-directory -s $(SIMULATE)
 	@$(SIMULATE) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) \
 	    $(if $(FROM),--from $(FROM)) $(if $(VERBOSE),--verbose)
 	@$(if $(SEED),,$(SIMULATE) --measure)

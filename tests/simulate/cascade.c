@@ -820,7 +820,7 @@ static void acts(struct cascade_state *s)
         changes_parent(s, channel);
     else if (drawn < 80)
         create_parent(s, channel);
-    else if (drawn < 82)
+    else if (drawn < 84)
         deletes_parent(s, channel);
     else if (drawn < 96)
         asks_for_delete(s, channel);
