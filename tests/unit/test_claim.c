@@ -440,6 +440,19 @@ static enum claim_word let_go(struct fixture *f, enum ledger_state state)
     return claim_let_go(&f->claim, &f->err);
 }
 
+/* The later date says less: it was cut to its second, or came late. */
+static void a_run_never_ends_before_it_has_begun(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    virtual_step_clocks(0, -900, 0);
+    assert_int_equal(claim_write(&f->claim, &f->err), TW_OK);
+    assert_true(ledger_move(&f->claim.run, LEDGER_SUCCEEDED));
+    assert_int_equal(claim_let_go(&f->claim, &f->err), CLAIM_MINE);
+    assert_true(f->claim.run.finished_ticks >= f->claim.run.started_ticks);
+}
+
 static void letting_go_is_tried_until_it_is_stored(void **state)
 {
     struct fixture *f = *state;
@@ -743,6 +756,7 @@ int main(void)
         TEST(a_run_that_vanishes_meanwhile_is_begun_again),
         TEST(the_time_of_the_request_is_the_wish_s_the_message_s_or_now),
         TEST(clocks_are_the_service_s_once_it_has_answered),
+        TEST(a_run_never_ends_before_it_has_begun),
         TEST(a_renewal_that_fails_leaves_the_deadline),
         TEST(a_message_lost_to_another_is_no_longer_waited_for),
         TEST(a_write_moves_the_deadline_only_when_it_is_stored),

@@ -495,6 +495,16 @@ static enum claim_word write_end(struct claim *claim, struct attempt *attempt,
     return word;
 }
 
+/* A date is cut to its second, and what it tells is late by its answer's way:
+ * yet no run ends before it has begun. */
+static int64_t now_or_start(const struct claim *claim)
+{
+    int64_t now_ticks = claim_now(claim);
+
+    return now_ticks > claim->run.started_ticks ? now_ticks
+                                                : claim->run.started_ticks;
+}
+
 enum claim_word claim_let_go(struct claim *claim, struct err *err)
 {
     bool ended = ledger_state_ended(claim->run.state);
@@ -506,7 +516,7 @@ enum claim_word claim_let_go(struct claim *claim, struct err *err)
 
     claim->run.owner = (struct slice){0};
     if (ended)
-        claim->run.finished_ticks = claim_now(claim);
+        claim->run.finished_ticks = now_or_start(claim);
     for (unsigned tries = 1;; tries++) {
         word = write_end(claim, &attempt, marker, &stored);
         if (word == CLAIM_OVERTAKEN || word == CLAIM_CANCELLED || stored)
