@@ -267,6 +267,7 @@ static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
     sqlite3_stmt *statement = NULL;
     const unsigned char *text;
     int result = sqlite3_prepare_v2(db->sqlite, sql, -1, &statement, NULL);
+    int ended;
     enum tw_err code = TW_OK;
 
     if (result == SQLITE_OK)
@@ -278,7 +279,10 @@ static enum tw_err ask(struct db *db, const char *sql, int64_t *ret_integer,
     } else {
         code = fail(db, result == SQLITE_DONE ? SQLITE_CORRUPT : result, err);
     }
-    sqlite3_finalize(statement);
+    /* What it changed is committed here, after its row. */
+    ended = sqlite3_finalize(statement);
+    if (code == TW_OK && ended != SQLITE_OK)
+        code = fail(db, ended, err);
     return code;
 }
 
