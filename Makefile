@@ -186,7 +186,7 @@ $(OUT)/azsim-proxy: $(AZSIM_PROXY_OBJECTS) $(LIBRARY)
 azsim-build: $(OUT)/azsim $(OUT)/azsim-proxy
 
 # Programs of tests/faults, each with all that is beside it but the others.
-FAULTS := $(OUT)/faults/allocations $(OUT)/faults/io
+FAULTS := $(addprefix $(OUT)/faults/,allocations io promises)
 FAULTS_SHARED := $(patsubst %.c,$(OBJ)/%.o,$(filter-out \
     $(FAULTS:$(OUT)/%=tests/%.c),$(sort $(wildcard tests/faults/*.c))))
 
@@ -203,7 +203,8 @@ faults: $(FAULTS) $(FAULTS_UNITS:%=$(OUT)/tests/test_%)   ## allocations and fil
 	@$(OUT)/faults/allocations $(or $(SHARE),1)
 	@$(OUT)/faults/allocations $(or $(SHARE),1) \
 	    $(FAULTS_UNITS:%=$(OUT)/tests/test_%)
-	@$(OUT)/faults/io $$(($(or $(SHARE),1) / 4 + 1))
+	@$(OUT)/faults/promises $$(($(or $(SHARE),1) / 5 + 1))
+	@$(OUT)/faults/io $$(($(or $(SHARE),1) / 2 + 1))
 
 $(OUT)/faults/%: $(OBJ)/tests/faults/%.o $(FAULTS_SHARED) $(SUPPORT_OBJECTS) \
     $(LIBRARY)

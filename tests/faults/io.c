@@ -29,6 +29,8 @@
 #define SHOWN_MAX 3
 
 #define WRITES (IO_SET(IO_WRITE) | IO_SET(IO_ARCHIVE_WRITE))
+#define SYNCS (IO_SET(IO_SYNC) | IO_SET(IO_ARCHIVE_SYNC))
+#define FEW 32 /* so many calls are all tried, whatever the share */
 /* So many in a row: through a few attempts of whatever is tried again. */
 #define SOME 40
 
@@ -40,6 +42,7 @@ static const struct kind_of_failure {
 } KINDS[] = {
     {"one fails", IO_ALL, 1, false},
     {"some fail", IO_ALL, SOME, false},
+    {"a sync fails", SYNCS, 1, false},
     {"full once", WRITES, 1, true},
     {"full, and back", WRITES, SOME, true},
 };
@@ -210,7 +213,8 @@ static void examine(const struct scene *scene,
     } else if (n > 0) {
         trial_sweep(subject.folder, n, n, n - 1, try_one, &subject);
     } else {
-        trial_sweep(subject.folder, count, share, seed, try_one, &subject);
+        trial_sweep(subject.folder, count, count <= FEW ? 1 : share, seed,
+            try_one, &subject);
     }
     printf("%-12s %-15s %5lu calls  %5lu trials  %5lu reached  %4lu ended 75  "
            "%lu wrong  %lld s\n",

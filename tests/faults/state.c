@@ -143,21 +143,21 @@ static struct store *open_file(const char *file)
 
 /* ---- the file itself ---- */
 
-/* "ok", or what SQLite finds wrong with its pages. */
-static void print_integrity(const char *file)
+bool state_is_whole(const char *file)
 {
     sqlite3 *sqlite = NULL;
     sqlite3_stmt *check = NULL;
+    bool whole = false;
 
-    if (sqlite3_open_v2(file, &sqlite, SQLITE_OPEN_READWRITE, NULL) !=
-            SQLITE_OK ||
+    if (sqlite3_open_v2(file, &sqlite, SQLITE_OPEN_READWRITE, NULL) ==
+            SQLITE_OK &&
         sqlite3_prepare_v2(
-            sqlite, "PRAGMA integrity_check", -1, &check, NULL) != SQLITE_OK)
-        printf("integrity: %s\n", sqlite3_errmsg(sqlite));
-    while (check && sqlite3_step(check) == SQLITE_ROW)
-        printf("integrity: %s\n", sqlite3_column_text(check, 0));
+            sqlite, "PRAGMA integrity_check", -1, &check, NULL) == SQLITE_OK &&
+        sqlite3_step(check) == SQLITE_ROW)
+        whole = strcmp((const char *)sqlite3_column_text(check, 0), "ok") == 0;
     sqlite3_finalize(check);
     sqlite3_close(sqlite);
+    return whole;
 }
 
 /* ---- the archive ---- */
@@ -215,7 +215,8 @@ int state_print(void *context)
     for (size_t i = 0; i < sizeof(QUEUES) / sizeof(QUEUES[0]); i++)
         print_queue(store, QUEUES[i]);
     store_close(store);
-    print_integrity(context);
+    if (!state_is_whole(context))
+        printf("the file is damaged\n");
     print_archive();
     return fflush(stdout) == 0 ? 0 : 2;
 }
