@@ -90,6 +90,12 @@ azsim:   ## the official SDKs against our stand-in for Azure's services
 	@$(MAKE) --no-print-directory azsim-build
 	@AZSIM=$(OUT)/azsim tests/azsim/run
 
+STALLS ?= 1000
+zombies:   ## workers stopped past their leases and woken (STALLS=n)
+	@CC='$(CC)' tests/deps build test
+	@$(MAKE) --no-print-directory all zombies-build
+	@tests/zombies/run $(OUT) $(STALLS)
+
 e2e: $(PROGRAM) azsim-build   ## end-to-end tests alone (E2E="words": those suites)
 	@tests/deps test
 	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
@@ -182,7 +188,17 @@ $(OUT)/azsim-proxy: $(AZSIM_PROXY_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-.PHONY: azsim azsim-build
+# The program, and how it looks at its fence told to a file.
+ZOMBIE := $(OUT)/zombies/tableward
+$(ZOMBIE): $(OBJ)/worker/main.o $(OBJ)/tests/zombies/observer.o \
+    $(BENT_WORLD) $(LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--wrap=fence_open \
+	    -Wl,--wrap=text_random_uuid -o $@ $^ $(LIBS)
+
+.PHONY: azsim azsim-build zombies zombies-build
+zombies-build: $(ZOMBIE) azsim-build
 azsim-build: $(OUT)/azsim $(OUT)/azsim-proxy
 
 # Programs of tests/faults, each with all that is beside it but the others.

@@ -24,6 +24,8 @@ static const struct {
     KNOB(seed),
     KNOB(latency_ms),
     KNOB(latency_more_ms),
+    KNOB(slow_worker),
+    KNOB(skew_s),
     KNOB(answer_ms),
     KNOB(account_limit),
     KNOB(partition_limit),
@@ -68,16 +70,23 @@ static bool turn_clock(
 static bool turn_holds(
     struct azsim *azsim, struct slice name, const struct json *value)
 {
-    bool hold = slice_is(name, "hold");
+    static const struct {
+        const char *name;
+        enum gate gate;
+    } GATES[] = {
+        {"release", GATE_OPEN}, {"hold", GATE_HELD}, {"stick", GATE_STUCK}};
     int64_t worker;
+    size_t at = 0;
 
-    if ((!hold && !slice_is(name, "release")) || json_type(value) != JSON_ARRAY)
+    while (at < 3 && !slice_is(name, GATES[at].name))
+        at++;
+    if (at == 3 || json_type(value) != JSON_ARRAY)
         return false;
     for (size_t i = 0; i < json_count(value); i++) {
         if (!json_int64(json_at(value, i), &worker) || worker < 0 ||
             worker >= KNOBS_MAX_WORKERS)
             return false;
-        gates_hold(azsim->gates, (unsigned)worker, hold);
+        gates_set(azsim->gates, (unsigned)worker, GATES[at].gate);
     }
     return true;
 }

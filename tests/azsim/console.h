@@ -5,7 +5,8 @@
  *
  *   POST /azsim/control   {"latency_ms":5, ...}: the knobs of knobs.h, those
  *                         that are named; also
- *                         "hold":[1], "release":[1]: workers, by number
+ *                         "hold":[1], "stick":[1], "release":[1]: the gates of
+ *                         workers, by number (knobs.h)
  *                         "wall_ahead_ms", "boot_ahead_ms": the server's clock
  *                         "clear":true: forget the log
  *                         Answers with all of the knobs.

@@ -33,6 +33,7 @@ struct exchange {
 
     enum service service;
     unsigned worker;        /* which pair of ports it came to, from 0       */
+    bool stuck;             /* before it arrived: see enum gate             */
     int64_t arrived_us;     /* CLOCK_MONOTONIC, at its first bytes          */
     const char *method;     /* as sent                                      */
     struct slice path;      /* as sent: percent-encoded, account first      */

@@ -113,9 +113,10 @@ void journal_add(struct journal *journal, const struct exchange *exchange)
 void journal_write(struct journal *journal, int64_t since, struct buf *to)
 {
     world_lock(&journal->lock);
-    for (size_t i = 0; i < journal->count; i++)
-        if (journal->first + (int64_t)i >= since)
-            buf_add_format(to, "{\"n\":%" PRId64 ",%s}\n",
-                journal->first + (int64_t)i, journal->lines[i]);
+    if (since < journal->first)
+        since = journal->first;
+    for (int64_t n = since; n < journal->first + (int64_t)journal->count; n++)
+        buf_add_format(to, "{\"n\":%" PRId64 ",%s}\n", n,
+            journal->lines[n - journal->first]);
     world_unlock(&journal->lock);
 }

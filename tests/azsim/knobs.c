@@ -7,12 +7,15 @@
 #include "worker/base/mem.h"
 #include "worker/base/world.h"
 
+/* The service refuses a date that is further off. */
+#define SKEW_S 900
+
 struct gates {
     struct world_mutex lock; /* guards all below */
     struct world_cond opened;
     struct knobs knobs;
     uint64_t state; /* of the generator */
-    bool held[KNOBS_MAX_WORKERS];
+    enum gate gates[KNOBS_MAX_WORKERS];
     unsigned waiting[KNOBS_MAX_WORKERS];
 };
 
@@ -22,6 +25,7 @@ struct gates *gates_new(void)
 
     world_mutex_init(&gates->lock);
     world_cond_init(&gates->opened);
+    gates->knobs = (struct knobs){.slow_worker = -1, .skew_s = SKEW_S};
     return gates;
 }
 
@@ -88,10 +92,10 @@ static void nap_ms(int64_t ms)
         (void)nanosleep(&pause, NULL);
 }
 
-void gates_hold(struct gates *gates, unsigned worker, bool held)
+void gates_set(struct gates *gates, unsigned worker, enum gate gate)
 {
     world_lock(&gates->lock);
-    gates->held[worker] = held;
+    gates->gates[worker] = gate;
     world_wake_all(&gates->opened);
     world_unlock(&gates->lock);
 }
@@ -106,23 +110,30 @@ unsigned gates_waiting(struct gates *gates, unsigned worker)
     return waiting;
 }
 
-void gates_pass(struct gates *gates, unsigned worker)
+bool gates_pass(struct gates *gates, unsigned worker)
 {
     struct knobs knobs = gates_knobs(gates);
     int64_t more = knobs.latency_more_ms > 0
                        ? gates_below(gates, knobs.latency_more_ms + 1)
                        : 0;
+    bool stuck = false;
 
     nap_ms(knobs.latency_ms + more);
     world_lock(&gates->lock);
     gates->waiting[worker]++;
-    while (gates->held[worker])
+    while (gates->gates[worker] != GATE_OPEN) {
+        stuck |= gates->gates[worker] == GATE_STUCK;
         (void)world_wait(&gates->opened, &gates->lock, WORLD_NEVER);
+    }
     gates->waiting[worker]--;
     world_unlock(&gates->lock);
+    return stuck;
 }
 
-void gates_after(struct gates *gates)
+void gates_after(struct gates *gates, unsigned worker)
 {
-    nap_ms(gates_knobs(gates).answer_ms);
+    struct knobs knobs = gates_knobs(gates);
+
+    if (knobs.slow_worker < 0 || knobs.slow_worker == (int64_t)worker)
+        nap_ms(knobs.answer_ms);
 }

@@ -16,6 +16,8 @@ struct knobs {
     int64_t seed;             /* of all that is drawn                        */
     int64_t latency_ms;       /* at least, in real time, before the effect   */
     int64_t latency_more_ms;  /* and up to so much more                      */
+    int64_t slow_worker;      /* -1: answer_ms is for all; else for this one */
+    int64_t skew_s;           /* a date may be so far off; 0: as it likes    */
     int64_t answer_ms;        /* the same after it, before the answer        */
     int64_t account_limit;    /* entities/s, 0: none (the service: 20,000)   */
     int64_t partition_limit;  /* entities/s, 0: none (the service: 2,000)    */
@@ -27,7 +29,8 @@ struct knobs {
 
 struct gates;
 
-/* gates_new: all open, the service's own limits switched off. Owned. */
+/* gates_new: all open, no limits, no worker slower than others, the service's
+ * own skew. Owned. */
 struct gates *gates_new(void);
 void gates_free(struct gates *gates);
 
@@ -35,19 +38,25 @@ void gates_free(struct gates *gates);
 struct knobs gates_knobs(struct gates *gates);
 void gates_turn(struct gates *gates, const struct knobs *knobs);
 
-/* gates_hold: requests of this worker wait at the gate, read but not carried
- * out, until they are let go. */
-void gates_hold(struct gates *gates, unsigned worker, bool held);
+/* How a worker's requests are treated. */
+enum gate {
+    GATE_OPEN,
+    GATE_HELD,  /* read, but not carried out yet: their timeouts run        */
+    GATE_STUCK, /* on their way still, so the service knows nothing of them */
+};
 
-/* gates_pass: wait for the latency, and while the worker's requests are held.
- */
-void gates_pass(struct gates *gates, unsigned worker);
+/* gates_set: those at the gate, and those that come. */
+void gates_set(struct gates *gates, unsigned worker, enum gate gate);
 
-/* gates_waiting: how many requests of the worker are held at the gate. */
+/* gates_pass: wait for the latency, and while the gate is not open. True: the
+ * request has been stuck. */
+bool gates_pass(struct gates *gates, unsigned worker);
+
+/* gates_waiting: how many requests of the worker are at its gate. */
 unsigned gates_waiting(struct gates *gates, unsigned worker);
 
-/* gates_after: wait before the answer leaves. */
-void gates_after(struct gates *gates);
+/* gates_after: wait before the answer to this worker leaves. */
+void gates_after(struct gates *gates, unsigned worker);
 
 /* gates_draw: true in share of 1000 cases, by the seed. */
 bool gates_draw(struct gates *gates, int64_t share);

@@ -59,7 +59,7 @@ static bool is_over(const struct exchange *exchange, int64_t arrived_ms)
 
 static enum failure check(struct azsim *azsim, struct exchange *exchange)
 {
-    if (!signature_good(exchange, azsim->key))
+    if (!signature_good(exchange, azsim->key, gates_knobs(azsim->gates).skew_s))
         return FAIL_AUTHENTICATION;
     if (exchange_header(exchange, "x-ms-version").len != strlen("2019-02-02"))
         return FAIL_VERSION;
@@ -69,11 +69,11 @@ static enum failure check(struct azsim *azsim, struct exchange *exchange)
 }
 
 static enum failure check_time(
-    struct azsim *azsim, struct exchange *exchange, int64_t arrived_ms)
+    struct azsim *azsim, struct exchange *exchange, bool over)
 {
     struct knobs knobs = gates_knobs(azsim->gates);
 
-    if (is_over(exchange, arrived_ms))
+    if (over)
         return FAIL_TIMED_OUT;
     if (!gates_draw(azsim->gates, knobs.busy_share))
         return FAIL_NONE;
@@ -90,7 +90,8 @@ static void carry_out(struct azsim *azsim, struct account *account,
     enum failure failure;
 
     catalog_lock(account);
-    failure = check_time(azsim, exchange, arrived_ms);
+    failure = check_time(
+        azsim, exchange, !exchange->stuck && is_over(exchange, arrived_ms));
     if (failure != FAIL_NONE)
         exchange_fail(exchange, failure);
     else if (exchange->service == SERVICE_QUEUE)
@@ -135,9 +136,9 @@ static void handle(struct server *server, struct exchange *exchange)
         exchange_fail(exchange, failure);
         journal_add(azsim->journal, exchange);
     } else {
-        gates_pass(azsim->gates, exchange->worker);
+        exchange->stuck = gates_pass(azsim->gates, exchange->worker);
         carry_out(azsim, account, exchange, arrived_ms);
-        gates_after(azsim->gates);
+        gates_after(azsim->gates, exchange->worker);
     }
     add_common_fields(exchange);
 }
@@ -272,7 +273,7 @@ uint16_t server_port(
 void server_stop(struct server *server)
 {
     for (unsigned i = 0; i < KNOBS_MAX_WORKERS; i++) {
-        gates_hold(server->azsim->gates, i, false);
+        gates_set(server->azsim->gates, i, GATE_OPEN);
         for (int service = 0; service < 2; service++)
             if (server->doors[i][service].daemon != NULL)
                 MHD_stop_daemon(server->doors[i][service].daemon);

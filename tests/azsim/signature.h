@@ -9,17 +9,15 @@
 #define TW_AZSIM_SIGNATURE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct crypto_hmac_key;
 struct exchange;
 
-/* A date that is further off than this is refused. */
-#define SIGNATURE_SKEW_S 900
-
 /* signature_good: SharedKey or SharedKeyLite over the request as it was sent,
- * by the account in its path, dated within SIGNATURE_SKEW_S of
- * world_wall_ticks(). */
-bool signature_good(
-    const struct exchange *exchange, const struct crypto_hmac_key *key);
+ * by the account in its path, dated within skew_s (0: at any
+ * time) of world_wall_ticks(). */
+bool signature_good(const struct exchange *exchange,
+    const struct crypto_hmac_key *key, int64_t skew_s);
 
 #endif

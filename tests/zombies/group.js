@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT
+// An azsim, and some workers that share it, each with ports of its own, on
+// cascades that last: one channel after the other, whose entities lie each in
+// a partition of its own, so that every one is a request.
+'use strict';
+
+const fs = require('fs');
+const http = require('http');
+const path = require('path');
+const {spawn} = require('child_process');
+const {Azsim} = require('../e2e/lib/azsim');
+const {AzuriteStore} = require('../e2e/lib/store_azurite');
+const {connection_string} = require('../e2e/lib/azurite');
+const {each, sleep, until, within} = require('../e2e/lib/wait');
+const {claims_of, judge, LEDGER} = require('./judge');
+
+const now_us = () => Number(process.hrtime.bigint() / 1000n);
+
+// A file of struct bend (tests/support/bent_world.h).
+class Bend {
+  constructor(file, {speed, start_us, epoch_ms}) {
+    this.file = file;
+    fs.writeFileSync(file, Buffer.alloc(64));
+    this.set(0, speed);
+    this.set(1, start_us);
+    this.set(2, epoch_ms);
+    const fd = fs.openSync(file, 'r+');
+    fs.writeSync(fd, Buffer.from('keeper\0'), 0, 7, 48);
+    fs.closeSync(fd);
+  }
+
+  set(index, value) {
+    const bytes = Buffer.alloc(8);
+    bytes.writeBigInt64LE(BigInt(value));
+    const fd = fs.openSync(this.file, 'r+');
+    fs.writeSync(fd, bytes, 0, 8, index * 8);
+    fs.closeSync(fd);
+  }
+
+  wall_ahead(ms) {
+    this.set(3, ms);
+  }
+
+  boot_ahead(ms) {
+    this.set(4, ms);
+  }
+
+  freeze(frozen) {
+    this.set(5, frozen ? 1 : 0);
+  }
+}
+
+class Worker {
+  // index: from 1; the front end has the ports of 0.
+  constructor(group, index) {
+    Object.assign(this, {group, index, boot_ahead_ms: 0});
+    this.sends = path.join(group.folder, `sends-${index}`);
+    if (group.bent)
+      this.bend = new Bend(
+          path.join(group.folder, `clock-${index}`), group.time);
+    const {table, queue} = group.azsim.ports[index];
+    this.child = spawn(group.program,
+        ['--config', group.configuration, 'worker'], {
+          cwd: group.folder, stdio: ['ignore', 'ignore', 'pipe'],
+          env: {
+            ...process.env,
+            STORAGE: connection_string(
+                group.account, group.azsim.key, table, queue),
+            ZOMBIES_SENDS: this.sends,
+            ...(this.bend ? {ZOMBIES_CLOCK: this.bend.file} : {}),
+            ...(group.fault ? {ZOMBIES_BREAK: group.fault} : {}),
+          },
+        });
+    this.said = '';
+    this.child.stderr.setEncoding('utf8').on(
+        'data', (text) => (this.said = (this.said + text).slice(-4000)));
+    this.gone = new Promise((resolve) => this.child.once('exit', resolve));
+    this.child.once('exit', () => (this.over = true));
+  }
+
+  stop() {
+    this.child.kill('SIGSTOP');
+  }
+
+  wake() {
+    this.child.kill('SIGCONT');
+  }
+
+  // jump: as after a suspend of so long.
+  jump(ms) {
+    this.boot_ahead_ms += ms;
+    this.bend.boot_ahead(this.boot_ahead_ms);
+  }
+}
+
+class Group {
+  // options: {program, azsim, folder, workers, speed (0: the real clocks),
+  // visibility_s, latency_ms, entities, lanes, fault, random}
+  constructor(options) {
+    Object.assign(this, options);
+    this.bent = this.speed > 0;
+    this.log = [];
+    this.claims = [];
+    this.channels = 0;
+    this.stalls = [];
+    fs.mkdirSync(this.folder, {recursive: true});
+  }
+
+  async open() {
+    this.time = {
+      speed: this.bent ? this.speed : 1, start_us: now_us(),
+      epoch_ms: Date.now(),
+    };
+    const clock = new Bend(path.join(this.folder, 'clock-azsim'), this.time);
+    this.azsim = await Azsim.start(
+        this.azsim_program, {workers: this.workers + 1, clock: clock.file});
+    this.account = this.azsim.account();
+    this.store = Object.assign(new AzuriteStore(), {
+      azurite: this.azsim, account: this.account,
+      agent: new http.Agent({keepAlive: false}),
+    });
+    await this.azsim.control({skew_s: 0});
+    for (const table of ['Channels', 'Entries']) await this.store.create(table);
+    await this.store.insert('Entries', [{PartitionKey: 'near_1', RowKey: 'x'}]);
+    this.configuration = path.join(this.folder, 'tableward.yaml');
+    fs.writeFileSync(this.configuration, JSON.stringify(this.#configuration()));
+    await this.#begin_channel();
+    await this.azsim.control({
+      latency_ms: this.latency_ms, latency_more_ms: this.latency_ms,
+      seed: 1 + this.random(1 << 30),
+    });
+    this.crew = Array.from(
+        {length: this.workers}, (_, i) => new Worker(this, i + 1));
+  }
+
+  #configuration() {
+    return {
+      stores: {main: {azure: {connection_string: '${STORAGE}'}}},
+      worker: {
+        slots: 1, lanes: this.lanes, max_attempts: 1000,
+        visibility_timeout: `${this.visibility_s}s`,
+        poll: {min: '20ms', max: '200ms'},
+      },
+      jobs: {
+        'delete-channel': {
+          kind: 'cascade-delete', args: ['channel'], settle: '0s',
+          parent: {
+            table: 'Channels', partition_key: '{channel}', row_key: '',
+            tombstone: {Deleted: true},
+          },
+          children: [
+            {table: 'Entries', partition_key_prefix: '{channel}_'}],
+        },
+      },
+    };
+  }
+
+  // A channel for the workers to take; half of them have no parent, so that
+  // an attempt inserts the tombstone.
+  async #begin_channel() {
+    const name = `c${++this.channels}`;
+    const skew = await this.azsim.control({skew_s: 0});
+    if (this.channels % 2 === 1)
+      await this.store.insert(
+          'Channels', [{PartitionKey: name, RowKey: '', Title: name}]);
+    await this.store.insert('Entries', Array.from(
+        {length: this.entities}, (_, i) => ({
+          PartitionKey: `${name}_${String(i).padStart(5, '0')}`, RowKey: 'x',
+        })));
+    this.run = await this.store.enqueue('delete-channel', {channel: name});
+    await this.azsim.control({skew_s: skew.skew_s || 900});
+  }
+
+  // read_log: what came since the last time.
+  async read_log() {
+    const since = this.log.length > 0 ? this.log[this.log.length - 1].n + 1 : 0;
+    const more = await this.azsim.log(since);
+    for (const entry of more) this.log.push(entry);
+    const seen = new Set(this.claims.map((claim) => claim.owner));
+    for (const claim of claims_of(more))
+      if (!seen.has(claim.owner)) this.claims.push(claim);
+    const dead = this.crew && this.crew.find((worker) => worker.over);
+    if (dead) throw new Error(`worker ${dead.index} has ended:\n${dead.said}`);
+    return more;
+  }
+
+  // is_over: the run in hand has ended, and its message is gone.
+  is_over() {
+    const last = this.log.findLast((e) => e.service === 'queue' && e.changed &&
+        e.method === 'DELETE');
+    const put = this.log.findLast((e) => e.service === 'queue' &&
+        e.method === 'POST' && e.changed);
+    return last && put && last.n > put.n;
+  }
+
+  // holder: the worker whose claim is the newest, once it has deleted
+  // something since; a new channel is begun where there is nothing to hold.
+  async holder() {
+    let found;
+    await until('a worker holds the run and works', async () => {
+      await this.read_log();
+      if (this.is_over()) {
+        await this.#begin_channel();
+        await this.read_log();
+      }
+      const claim = this.claims[this.claims.length - 1];
+      found = claim && this.log.findLast((e) => e.n > claim.n && e.changed &&
+          e.deletes > 0 && e.worker === claim.worker) && claim;
+      return found;
+    }, 120000);
+    return this.crew[found.worker - 1];
+  }
+
+  // overtaken: true once a claim follows the newest one known now; false: the
+  // run ended, or nobody came within limit_ms.
+  async overtaken(before, limit_ms) {
+    const deadline = Date.now() + limit_ms;
+    while (Date.now() < deadline) {
+      await this.read_log();
+      if (this.claims.length > before) return true;
+      if (this.is_over()) return false;
+      await sleep(10);
+    }
+    return false;
+  }
+
+  // finish: the run in hand to its end, and the tables as they must be.
+  async finish() {
+    await until('the last run ends', async () => {
+      await this.read_log();
+      return this.is_over();
+    }, 120000);
+    await this.azsim.control({skew_s: 0});
+    const left = await this.store.read('Entries');
+    const parents = await this.store.read('Channels');
+    const runs = await this.store.runs();
+    const wrong = [];
+    if (left.length !== 1 || left[0].PartitionKey !== 'near_1')
+      wrong.push(`${left.length} entries are left instead of 1`);
+    for (const parent of parents)
+      wrong.push(`the parent ${parent.PartitionKey} is still there`);
+    for (const run of runs)
+      if (run.State !== 'succeeded')
+        wrong.push(`run ${run.Id}: ${run.State} ${run.Error}`);
+    if (runs.length !== this.channels)
+      wrong.push(`${runs.length} runs instead of ${this.channels}`);
+    return wrong;
+  }
+
+  async close() {
+    for (const worker of this.crew || []) {
+      worker.wake();
+      worker.child.kill('SIGKILL');
+    }
+    for (const worker of this.crew || [])
+      await within('a worker ends', worker.gone, 30000);
+    if (this.azsim) await this.azsim.stop();
+  }
+
+  // verdict: see judge.js.
+  verdict() {
+    const notes = this.noted ? new Map() : null;
+    for (const worker of this.noted ? this.crew : [])
+      for (const line of fs.readFileSync(worker.sends, 'utf8').split('\n')) {
+        const [id, us, bound] = line.split(' ');
+        if (us) notes.set(id, {started_us: Number(us), bound: bound === '1'});
+      }
+    return {
+      requests: this.log.length, ...judge(this.log, notes, this.stalls),
+    };
+  }
+}
+
+module.exports = {Group, now_us, each, LEDGER};

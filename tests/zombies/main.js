@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+// node main.js BUILD STALLS [--break fence] [--seed N] [--only MODE]
+//
+// Workers that sleep past their leases and wake. Groups of two and of four
+// processes share an azsim each; the one that holds the run is stopped or
+// misled in one of the ways below until another has taken over, and woken. At
+// the end the log of azsim says what each did (judge.js), and the tables what
+// came of it. --break fence: a product whose fence is always open, which must
+// be found out.
+'use strict';
+
+require('../e2e/lib/node18');
+const crypto = require('crypto');
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const {Group, now_us} = require('./group');
+const {each, random, sleep, until} = require('../e2e/lib/wait');
+
+const GROUPS_AT_ONCE = 6;
+const SPEED = 10;
+const VISIBILITY_S = 10;
+const REAL_VISIBILITY_S = 2;
+const STALLS_PER_GROUP = 25;
+const JUMP_MS = 20 * 60 * 1000;
+
+// How a holder is made a zombie: each returns whether it was overtaken.
+const MODES = {
+  // SIGSTOP, wherever it is.
+  async stopped(group, worker, before, stall) {
+    worker.stop();
+    stall.stopped_us = now_us();
+    const overtaken = await group.overtaken(before, group.limit_ms);
+    stall.woken_us = now_us();
+    worker.wake();
+    return overtaken;
+  },
+
+  // The same, with what it has sent not carried out until it wakes: the
+  // service is slow, and keeps to the requests' own timeouts.
+  async held(group, worker, before, stall) {
+    return await until_woken('hold', group, worker, before, stall);
+  },
+
+  // The same, but what it has sent is stuck on its way to the service, which
+  // knows nothing of it until then.
+  async stuck(group, worker, before, stall) {
+    return await until_woken('stick', group, worker, before, stall);
+  },
+
+  // Its keeper alone stands still: nobody renews, and the lanes go on.
+  async frozen(group, worker, before, stall) {
+    worker.bend.freeze(true);
+    stall.stopped_us = now_us();
+    const overtaken = await group.overtaken(before, group.limit_ms);
+    stall.woken_us = now_us();
+    worker.bend.freeze(false);
+    return overtaken;
+  },
+
+  // Answers to it come late, so that a deadline counted from the answer
+  // would be too late; then SIGSTOP.
+  async slow(group, worker, before, stall) {
+    await group.azsim.control({
+      slow_worker: worker.index,
+      answer_ms: Math.round(group.visibility_ms * 0.45),
+    });
+    await sleep(group.visibility_ms * 1.5 + group.random(300));
+    const holds = group.claims.length;
+    await group.read_log();
+    const last = group.claims[group.claims.length - 1];
+    if (group.claims.length === holds && last.worker === worker.index) {
+      worker.stop();
+      stall.stopped_us = now_us();
+    }
+    const overtaken = await group.overtaken(holds, group.limit_ms);
+    stall.woken_us = now_us();
+    worker.wake();
+    await sleep(group.visibility_ms / 5);
+    await group.azsim.control({slow_worker: -1, answer_ms: 0});
+    return overtaken;
+  },
+
+  // The machine was suspended for 20 minutes, by its own clock.
+  async suspended(group, worker, before, stall) {
+    worker.stop();
+    stall.stopped_us = now_us();
+    worker.jump(JUMP_MS);
+    stall.woken_us = now_us();
+    worker.wake();
+    return await group.overtaken(before, group.limit_ms);
+  },
+
+  // Its wall clock is off by 20 minutes, for a while; the service refuses.
+  async misdated(group, worker, before, stall) {
+    worker.bend.wall_ahead(group.random(2) ? JUMP_MS : -JUMP_MS);
+    stall.stopped_us = now_us();
+    const overtaken = await group.overtaken(before, group.limit_ms);
+    stall.woken_us = now_us();
+    worker.bend.wall_ahead(0);
+    return overtaken;
+  },
+};
+
+// until_woken: what it sends stays at azsim's gate, it is stopped, overtaken,
+// and wakes before or after the gate opens.
+async function until_woken(gate, group, worker, before, stall) {
+  stall.began_us = now_us();
+  await group.azsim.control({[gate]: [worker.index]});
+  await until('a request is at the gate', async () =>
+    await group.azsim.waiting(worker.index) > 0, 5000).catch(() => {});
+  worker.stop();
+  stall.stopped_us = now_us();
+  const overtaken = await group.overtaken(before, group.limit_ms);
+  stall.woken_us = now_us();
+  if (group.random(2)) worker.wake();
+  await group.azsim.control({release: [worker.index]});
+  worker.wake();
+  return overtaken;
+}
+
+// Of all stalls in bent time, by their weight; the real clocks know two.
+const BENT = ['stopped', 'stopped', 'held', 'held', 'stuck', 'stuck',
+  'frozen', 'frozen', 'slow', 'suspended', 'misdated'];
+const REAL = ['stopped', 'held'];
+
+function options_of(words) {
+  const options = {seed: crypto.randomInt(1, 1 << 30)};
+  const [build, stalls, ...rest] = words;
+  Object.assign(options, {build: path.resolve(build), stalls: Number(stalls)});
+  for (let i = 0; i + 1 < rest.length; i += 2) {
+    if (rest[i] === '--break') options.fault = rest[i + 1];
+    if (rest[i] === '--seed') options.seed = Number(rest[i + 1]);
+    if (rest[i] === '--only') options.only = rest[i + 1];
+  }
+  return options;
+}
+
+// plan: the groups, {stalls, workers, bent, noted} each. One stall in ten on
+// real clocks, and of those half by the program as it is installed.
+function plan({stalls, only}) {
+  const groups = [];
+  let left = stalls;
+  for (let i = 0; left > 0; i++) {
+    const kind = only ? 'bent' : {4: 'real', 9: 'plain'}[i % 10] || 'bent';
+    const size = kind === 'bent' ? STALLS_PER_GROUP : 12;
+    groups.push({
+      kind, workers: i % 2 === 0 ? 2 : 4, stalls: Math.min(left, size),
+    });
+    left -= size;
+  }
+  return groups;
+}
+
+async function play(group, modes, stalls) {
+  while (group.stalls.length < stalls) {
+    const worker = await group.holder();
+    await sleep(group.random(Math.round(group.visibility_ms / 3)));
+    await group.read_log();
+    const before = group.claims.length;
+    if (group.is_over() || group.claims[before - 1].worker !== worker.index)
+      continue;
+    const mode = modes[group.random(modes.length)];
+    const stall = {mode, worker: worker.index};
+    stall.overtaken = await MODES[mode](group, worker, before, stall);
+    if (stall.stopped_us) group.stalls.push(stall);
+    await until('what it sent is answered', async () =>
+      await group.azsim.waiting(worker.index) === 0, 5000);
+  }
+}
+
+async function run_group(options, plan_of, number, work) {
+  const bent = plan_of.kind === 'bent';
+  const speed = bent ? SPEED : 0;
+  const visibility_s = bent ? VISIBILITY_S : REAL_VISIBILITY_S;
+  const visibility_ms = visibility_s * 1000 / (speed || 1);
+  const group = new Group({
+    program: path.join(options.build,
+        plan_of.kind === 'plain' ? 'tableward' : 'zombies/tableward'),
+    azsim_program: path.join(options.build, 'azsim'),
+    folder: path.join(work, `group-${number}`), workers: plan_of.workers,
+    speed, visibility_s, visibility_ms, limit_ms: visibility_ms * 6 + 3000,
+    latency_ms: 20, entities: 400, lanes: 4, fault: options.fault,
+    noted: plan_of.kind !== 'plain', random: random(options.seed + number),
+  });
+  const modes = options.only ? [options.only] : bent ? BENT : REAL;
+  try {
+    await group.open();
+    await play(group, modes, plan_of.stalls);
+    const wrong = await group.finish();
+    const result = {...plan_of, stalls: group.stalls, wrong,
+      ...group.verdict(), lanes_each: group.lanes, number};
+    if (faults_of([result]).length > 0)
+      fs.writeFileSync(path.join(options.build, `zombies/group-${number}.json`),
+          JSON.stringify({...result, log: group.log}, null, 1));
+    return result;
+  } finally {
+    await group.close();
+  }
+}
+
+// ---- the report ----
+
+const share = (count, of) =>
+  of === 0 ? '-' : `${(100 * count / of).toFixed(1)} %`;
+
+function crowds(result) {
+  return [...result.lanes.values()].filter((used) =>
+    used.data > result.lanes_each || used.keeper > 1);
+}
+
+function faults_of(results) {
+  const all = [];
+  for (const result of results) {
+    const say = (what) =>
+      all.push(`group ${result.number} (${result.kind}): ${what}`);
+    result.wrong.forEach(say);
+    for (const e of result.late.started)
+      say(`started ${e.after_us} us after it was overtaken: worker ` +
+          `${e.worker} ${e.method} ${e.path} (${e.status})`);
+    for (const e of result.late.changed)
+      say(`arrived late and changed something: worker ${e.worker} ` +
+          `${e.method} ${e.path} ${e.target} (${e.status}, ${e.mode})`);
+    for (const used of crowds(result))
+      say(`${used.data} late of the lanes and ${used.keeper} of the keeper ` +
+          `at one overtaking: ${used.what.join(', ')}`);
+  }
+  return all;
+}
+
+function report(results) {
+  const stalls = results.flatMap((r) => r.stalls);
+  const overtaken = stalls.filter((s) => s.overtaken);
+  const sum = (of) => results.reduce((n, r) => n + of(r), 0);
+  const requests = sum((r) => r.requests);
+  const arrived = sum((r) => r.late.arrived.length);
+  console.log(`zombies: ${stalls.length} stalls in ${results.length} groups, ` +
+      `${overtaken.length} overtaken (${share(overtaken.length, stalls.length)})`);
+  for (const mode of Object.keys(MODES)) {
+    const of = stalls.filter((s) => s.mode === mode);
+    console.log(`    ${mode.padEnd(10)} ${String(of.length).padStart(5)} ` +
+        `stalls, ${of.filter((s) => s.overtaken).length} overtaken`);
+  }
+  for (const kind of ['bent', 'real', 'plain'])
+    console.log(`    ${kind} clocks${kind === 'plain' ?
+      ', the program as installed' : ''}: ${results
+        .filter((r) => r.kind === kind)
+        .reduce((n, r) => n + r.stalls.length, 0)} stalls`);
+  console.log(`zombies: ${sum((r) => r.late.started.length)} requests started ` +
+      `late, ${arrived} arrived late (${share(arrived, requests)} of ` +
+      `${requests}), ${sum((r) => r.late.changed.length)} of those changed ` +
+      'anything');
+  console.log(`zombies: ${sum((r) => r.late.deleted.length)} deletes that had ` +
+      'been stuck on their way deleted what the next attempt was about to ' +
+      'delete');
+  console.log('zombies: late is: after a claim of the run by another attempt ' +
+      'took effect in the order of azsim\'s log; started is when the fence ' +
+      'last read the clock, or with the program as installed the first byte ' +
+      'that azsim saw');
+}
+
+async function main() {
+  const options = options_of(process.argv.slice(2));
+  const work = fs.mkdtempSync(path.join(os.tmpdir(), 'tableward-zombies.'));
+  const began = Date.now();
+  const results = [];
+  const faults = [];
+  console.log(`zombies: seed ${options.seed}`);
+  await each(plan(options).map((p, i) => [p, i]), GROUPS_AT_ONCE,
+      async ([p, number]) => {
+        try {
+          const result = await run_group(options, p, number, work);
+          results.push(result);
+        } catch (error) {
+          faults.push(`group ${number} (${p.kind}): ${error.stack}`);
+        }
+      });
+  report(results);
+  faults.push(...faults_of(results));
+  for (const fault of faults.slice(0, 40)) console.log(`FAILED ${fault}`);
+  console.log(`zombies: ${faults.length} faults in ` +
+      `${Math.round((Date.now() - began) / 1000)} s`);
+  if (!process.env.KEEP) fs.rmSync(work, {recursive: true, force: true});
+  process.exit(faults.length === 0 && results.length > 0 ? 0 : 1);
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Linked into a copy of the program: nothing of it is changed, but calls of
+ * two functions pass through here (ld's --wrap), so that a test learns when a
+ * request was started. That is the moment at which the clock was read that the
+ * fence was last asked about, in the pre-request callback: a process may fall
+ * asleep between that and the first byte, and nobody can prevent it.
+ *
+ * ZOMBIES_SENDS: a file that gets a line for each request,
+ *   x-ms-client-request-id, CLOCK_MONOTONIC in us, 1 where a lease bounds it.
+ * ZOMBIES_CLOCK: a file that bends the world (bent_world.h); else the real one.
+ * ZOMBIES_BREAK=fence: a broken product, whose fence is always open, to see
+ * that the test can fail.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/bent_world.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+
+#define ID_BYTES 37
+
+bool __real_fence_open(const struct fence *fence, int64_t now_ms);
+bool __wrap_fence_open(const struct fence *fence, int64_t now_ms);
+void __real_text_random_uuid(char *to);
+void __wrap_text_random_uuid(char *to);
+
+static int sends = -1;
+static bool bent, broken;
+
+/* The request that this thread has made and not yet started. */
+static _Thread_local char request_id[ID_BYTES];
+
+__attribute__((constructor)) static void observe(void)
+{
+    const char *clock = getenv("ZOMBIES_CLOCK");
+    const char *file = getenv("ZOMBIES_SENDS");
+    const char *fault = getenv("ZOMBIES_BREAK");
+
+    if (clock != NULL)
+        (void)bent_world_use(clock);
+    bent = clock != NULL;
+    broken = fault != NULL && strcmp(fault, "fence") == 0;
+    if (file != NULL)
+        sends = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (file != NULL && sends < 0)
+        abort();
+}
+
+void __wrap_text_random_uuid(char *to)
+{
+    __real_text_random_uuid(to);
+    memcpy(request_id, to, ID_BYTES);
+}
+
+static bool is_bound(const struct fence *fence)
+{
+    return fence != NULL && atomic_load(&fence->deadline_ms) != WORLD_NEVER;
+}
+
+bool __wrap_fence_open(const struct fence *fence, int64_t now_ms)
+{
+    int64_t read_us = bent ? bent_world_read_us() : bent_world_us();
+    bool is_open = broken || __real_fence_open(fence, now_ms);
+    char line[96];
+    int len;
+
+    if (!is_open || sends < 0 || request_id[0] == '\0')
+        return is_open;
+    len = snprintf(line, sizeof(line), "%s %" PRId64 " %d\n", request_id,
+        read_us, is_bound(fence));
+    if (write(sends, line, (size_t)len) != len)
+        abort();
+    request_id[0] = '\0';
+    return true;
+}
