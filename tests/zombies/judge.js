@@ -26,7 +26,8 @@
 const LEDGER = 'TablewardRuns';
 const AWAKE_US = 50000;
 
-const is_ledger = (entry) => entry.target === LEDGER;
+// A batch that was refused before it was read has no target, but an Owner.
+const is_ledger = (entry) => entry.target === LEDGER || entry.owner !== '';
 const is_keeper = (entry) => entry.service === 'queue' || is_ledger(entry);
 
 // claims_of: [{n, worker, at_us, owner}] in order of effect.

@@ -66,8 +66,8 @@ const MODES = {
       answer_ms: Math.round(group.visibility_ms * 0.45),
     });
     await sleep(group.visibility_ms * 1.5 + group.random(300));
-    const holds = group.claims.length;
     await group.read_log();
+    const holds = group.claims.length;
     const last = group.claims[group.claims.length - 1];
     if (group.claims.length === holds && last.worker === worker.index) {
       worker.stop();
