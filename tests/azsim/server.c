@@ -138,9 +138,9 @@ static void handle(struct server *server, struct exchange *exchange)
     } else {
         exchange->stuck = gates_pass(azsim->gates, exchange->worker);
         carry_out(azsim, account, exchange, arrived_ms);
-        gates_after(azsim->gates, exchange->worker);
     }
     add_common_fields(exchange);
+    gates_after(azsim->gates, exchange->worker);
 }
 
 /* ---- libmicrohttpd ---- */

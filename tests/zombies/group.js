@@ -139,7 +139,9 @@ class Group {
       worker: {
         slots: 1, lanes: this.lanes, max_attempts: 1000,
         visibility_timeout: `${this.visibility_s}s`,
-        poll: {min: '20ms', max: '200ms'},
+        poll: {
+          min: `${2 * this.visibility_s}ms`, max: `${20 * this.visibility_s}ms`,
+        },
       },
       jobs: {
         'delete-channel': {

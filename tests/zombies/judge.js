@@ -47,8 +47,8 @@ const deletes_alone = (entry) => entry.service === 'table' &&
     !is_ledger(entry) && entry.operations > 0 &&
     entry.deletes === entry.operations;
 
-// notes: request id -> {started_us, bound}; stalls: [{worker, woken_us}] for
-// programs that keep none (notes is null).
+// notes: request id -> {started_us, bound}, null for a program that keeps none;
+// stalls: [{mode, worker, stopped_us, woken_us}].
 function judge(log, notes, stalls = []) {
   const claims = claims_of(log);
   const late = {started: [], arrived: [], changed: [], deleted: []};
@@ -102,7 +102,8 @@ function overtakings_of(claims) {
 
 // fate_of: {kind, overtaken_n}, or null where it was in time.
 function fate_of(entry, claims, notes, stalls, log) {
-  const note = notes ? notes.get(entry.request_id) : unnoted(entry, stalls);
+  const note = notes && notes.get(entry.request_id) ||
+      unnoted(entry, stalls);
   if (!note || !note.bound) return null;
   let own = -1;
   for (let i = 0; i < claims.length && claims[i].at_us <= note.started_us; i++)

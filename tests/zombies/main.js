@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// node main.js BUILD STALLS [--break fence] [--seed N] [--only MODE]
+// node main.js BUILD STALLS [--break fence] [--seed N] [--only KIND]
 //
 // Workers that sleep past their leases and wake. Groups of two and of four
 // processes share an azsim each; the one that holds the run is stopped or
@@ -18,10 +18,20 @@ const {Group, now_us} = require('./group');
 const {each, random, sleep, until} = require('../e2e/lib/wait');
 
 const GROUPS_AT_ONCE = 6;
-const SPEED = 10;
-const VISIBILITY_S = 10;
-const REAL_VISIBILITY_S = 2;
-const STALLS_PER_GROUP = 25;
+// The kinds of groups. Long leases are needed to see a lease that is a little
+// too long: of 200 s a request may take 35, and the ledger adds 1.
+const KINDS = {
+  bent: {
+    speed: 10, visibility_s: 10, stalls: 25,
+    modes: ['stopped', 'stopped', 'held', 'held', 'stuck', 'stuck', 'frozen',
+      'frozen', 'suspended', 'misdated'],
+  },
+  long: {speed: 200, visibility_s: 200, stalls: 12, modes: ['slow', 'held']},
+  real: {speed: 0, visibility_s: 2, stalls: 12, modes: ['stopped', 'held']},
+  plain: {speed: 0, visibility_s: 2, stalls: 12, modes: ['stopped', 'held']},
+};
+const ORDER = ['bent', 'bent', 'long', 'bent', 'real', 'bent', 'bent', 'bent',
+  'bent', 'plain'];
 const JUMP_MS = 20 * 60 * 1000;
 
 // How a holder is made a zombie: each returns whether it was overtaken.
@@ -58,22 +68,18 @@ const MODES = {
     return overtaken;
   },
 
-  // Answers to it come late, so that a deadline counted from the answer
-  // would be too late; then SIGSTOP.
+  // Answers to it come late, by more than the fence keeps back and the ledger
+  // adds, so that a deadline counted from the answer would be too late; then
+  // SIGSTOP.
   async slow(group, worker, before, stall) {
     await group.azsim.control({
       slow_worker: worker.index,
-      answer_ms: Math.round(group.visibility_ms * 0.45),
+      answer_ms: Math.round(group.visibility_ms * 0.27),
     });
-    await sleep(group.visibility_ms * 1.5 + group.random(300));
-    await group.read_log();
-    const holds = group.claims.length;
-    const last = group.claims[group.claims.length - 1];
-    if (group.claims.length === holds && last.worker === worker.index) {
-      worker.stop();
-      stall.stopped_us = now_us();
-    }
-    const overtaken = await group.overtaken(holds, group.limit_ms);
+    await sleep(group.visibility_ms + group.random(group.visibility_ms / 2));
+    worker.stop();
+    stall.stopped_us = now_us();
+    const overtaken = await group.overtaken(before, group.limit_ms);
     stall.woken_us = now_us();
     worker.wake();
     await sleep(group.visibility_ms / 5);
@@ -119,10 +125,6 @@ async function until_woken(gate, group, worker, before, stall) {
   return overtaken;
 }
 
-// Of all stalls in bent time, by their weight; the real clocks know two.
-const BENT = ['stopped', 'stopped', 'held', 'held', 'stuck', 'stuck',
-  'frozen', 'frozen', 'slow', 'suspended', 'misdated'];
-const REAL = ['stopped', 'held'];
 
 function options_of(words) {
   const options = {seed: crypto.randomInt(1, 1 << 30)};
@@ -136,18 +138,15 @@ function options_of(words) {
   return options;
 }
 
-// plan: the groups, {stalls, workers, bent, noted} each. One stall in ten on
-// real clocks, and of those half by the program as it is installed.
+// plan: the groups, {kind, workers, stalls} each.
 function plan({stalls, only}) {
   const groups = [];
   let left = stalls;
   for (let i = 0; left > 0; i++) {
-    const kind = only ? 'bent' : {4: 'real', 9: 'plain'}[i % 10] || 'bent';
-    const size = kind === 'bent' ? STALLS_PER_GROUP : 12;
-    groups.push({
-      kind, workers: i % 2 === 0 ? 2 : 4, stalls: Math.min(left, size),
-    });
-    left -= size;
+    const kind = only || ORDER[i % ORDER.length];
+    const count = Math.min(left, KINDS[kind].stalls);
+    groups.push({kind, workers: i % 2 === 0 ? 2 : 4, stalls: count});
+    left -= count;
   }
   return groups;
 }
@@ -170,9 +169,7 @@ async function play(group, modes, stalls) {
 }
 
 async function run_group(options, plan_of, number, work) {
-  const bent = plan_of.kind === 'bent';
-  const speed = bent ? SPEED : 0;
-  const visibility_s = bent ? VISIBILITY_S : REAL_VISIBILITY_S;
+  const {speed, visibility_s, modes} = KINDS[plan_of.kind];
   const visibility_ms = visibility_s * 1000 / (speed || 1);
   const group = new Group({
     program: path.join(options.build,
@@ -183,7 +180,6 @@ async function run_group(options, plan_of, number, work) {
     latency_ms: 20, entities: 400, lanes: 4, fault: options.fault,
     noted: plan_of.kind !== 'plain', random: random(options.seed + number),
   });
-  const modes = options.only ? [options.only] : bent ? BENT : REAL;
   try {
     await group.open();
     await play(group, modes, plan_of.stalls);
@@ -241,11 +237,13 @@ function report(results) {
     console.log(`    ${mode.padEnd(10)} ${String(of.length).padStart(5)} ` +
         `stalls, ${of.filter((s) => s.overtaken).length} overtaken`);
   }
-  for (const kind of ['bent', 'real', 'plain'])
-    console.log(`    ${kind} clocks${kind === 'plain' ?
-      ', the program as installed' : ''}: ${results
+  for (const kind of Object.keys(KINDS))
+    console.log(`    ${kind.padEnd(10)} ${String(results
         .filter((r) => r.kind === kind)
-        .reduce((n, r) => n + r.stalls.length, 0)} stalls`);
+        .reduce((n, r) => n + r.stalls.length, 0)).padStart(5)} stalls, leases ` +
+        `of ${KINDS[kind].visibility_s} s` +
+        (KINDS[kind].speed ? `, clocks ${KINDS[kind].speed} times as fast` : '') +
+        (kind === 'plain' ? ', the program as installed' : ''));
   console.log(`zombies: ${sum((r) => r.late.started.length)} requests started ` +
       `late, ${arrived} arrived late (${share(arrived, requests)} of ` +
       `${requests}), ${sum((r) => r.late.changed.length)} of those changed ` +
