@@ -106,6 +106,7 @@ prove: $(PROGRAM) azsim-build   ## long proofs: a crash at every request, many k
 	$(if $(E2E),,@$(MAKE) --no-print-directory fuzz SECONDS=600)
 	$(if $(E2E),,@$(MAKE) --no-print-directory faults)
 	$(if $(E2E),,@$(MAKE) --no-print-directory crash-sweep)
+	$(if $(E2E),,@$(MAKE) --no-print-directory zombies)
 	$(if $(E2E),,@$(MAKE) --no-print-directory simulate SEEDS=100000)
 
 # SHARE=k: every k-th case, others each time. CASE="nested 17 after-commit":
@@ -195,7 +196,7 @@ $(ZOMBIE): $(OBJ)/worker/main.o $(OBJ)/tests/zombies/observer.o \
 	@mkdir -p $(@D)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--wrap=fence_open \
-	    -Wl,--wrap=text_random_uuid -o $@ $^ $(LIBS)
+	    -Wl,--wrap=text_random_uuid -Wl,--wrap=http_send -o $@ $^ $(LIBS)
 
 .PHONY: azsim azsim-build zombies zombies-build
 zombies-build: $(ZOMBIE) azsim-build

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Linked into a copy of the program: nothing of it is changed, but calls of
- * two functions pass through here (ld's --wrap), so that a test learns when a
+ * three functions pass through here (ld's --wrap), so that a test learns when a
  * request was started. That is the moment at which the clock was read that the
  * fence was last asked about, in the pre-request callback: a process may fall
- * asleep between that and the first byte, and nobody can prevent it.
+ * asleep between that and the first byte, and nobody can prevent it. Between
+ * the store's own look at the fence and that last one a request lingers here
+ * for up to LINGER_MAX_NS, so that many are stopped just there.
  *
  * ZOMBIES_SENDS: a file that gets a line for each request,
  *   x-ms-client-request-id, CLOCK_MONOTONIC in us, 1 where a lease bounds it.
@@ -17,19 +19,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/bent_world.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/store/azure/http.h"
 #include "worker/store/fence.h"
 
 #define ID_BYTES 37
+#define LINGER_MAX_NS 10000000u
 
 bool __real_fence_open(const struct fence *fence, int64_t now_ms);
 bool __wrap_fence_open(const struct fence *fence, int64_t now_ms);
 void __real_text_random_uuid(char *to);
 void __wrap_text_random_uuid(char *to);
+enum tw_err __real_http_send(struct http *http,
+    const struct http_request *request, const struct fence *fence,
+    struct http_answer *ret, struct err *err);
+enum tw_err __wrap_http_send(struct http *http,
+    const struct http_request *request, const struct fence *fence,
+    struct http_answer *ret, struct err *err);
 
 static int sends = -1;
 static bool bent, broken;
@@ -57,6 +68,16 @@ void __wrap_text_random_uuid(char *to)
 {
     __real_text_random_uuid(to);
     memcpy(request_id, to, ID_BYTES);
+}
+
+enum tw_err __wrap_http_send(struct http *http,
+    const struct http_request *request, const struct fence *fence,
+    struct http_answer *ret, struct err *err)
+{
+    struct timespec linger = {0, (long)world_random_below(LINGER_MAX_NS)};
+
+    (void)nanosleep(&linger, NULL);
+    return __real_http_send(http, request, fence, ret, err);
 }
 
 static bool is_bound(const struct fence *fence)
