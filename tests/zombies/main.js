@@ -30,8 +30,8 @@ const KINDS = {
   real: {speed: 0, visibility_s: 2, stalls: 12, modes: ['stopped', 'held']},
   plain: {speed: 0, visibility_s: 2, stalls: 12, modes: ['stopped', 'held']},
 };
-const ORDER = ['bent', 'bent', 'long', 'bent', 'real', 'bent', 'bent', 'bent',
-  'bent', 'plain'];
+const ORDER = ['bent', 'bent', 'long', 'plain', 'bent', 'real', 'bent', 'bent',
+  'bent', 'bent'];
 const JUMP_MS = 20 * 60 * 1000;
 
 // How a holder is made a zombie: each returns whether it was overtaken.
