@@ -139,8 +139,8 @@ struct thing {
 
 struct channel {
     const char *name;
-    int parent; /* index of the newest; it may be gone */
-    bool asked; /* some run was asked for */
+    int parent;      /* index of the newest; it may be gone */
+    bool unfinished; /* a run of it was cancelled */
 };
 
 struct cascade_state {
@@ -461,9 +461,12 @@ static void run_moved(
     const struct thing *parent;
 
     (void)was;
-    if (!run->ended || channel == s->channel_count ||
-        run->now.state == LEDGER_CANCELLED)
+    if (!run->ended || channel == s->channel_count)
         return;
+    if (run->now.state == LEDGER_CANCELLED) {
+        s->channels[channel].unfinished = true;
+        return;
+    }
     if (run->now.state != LEDGER_SUCCEEDED) {
         sim_complain(s->sim, "%s has ended %s: %.*s", run->key,
             ledger_state_name(run->now.state), SLICE_ARG(run->now.error));
@@ -791,7 +794,6 @@ static void asks_for_delete(struct cascade_state *s, int channel)
 
     if (sim_chance(70))
         (void)snprintf(id, sizeof(id), "r%u", ++s->ids);
-    s->channels[channel].asked = true;
     if (sim_chance(20)) {
         sim_enqueue(s->sim, name, "", true, 0);
         return;
@@ -976,13 +978,17 @@ static bool was_cancelled(const struct cascade_state *s, struct slice owner)
     return run && run->now.state == LEDGER_CANCELLED;
 }
 
-/* No tombstone is left, no child without what it is under. */
+/* Where a run was cancelled, what it has left undone stays: children whose
+ * parent was gone before. Else no tombstone is left, no child without what it
+ * is under. */
 static void judge_alive(struct cascade_state *s, const struct thing *thing)
 {
     if (thing->owner.len > 0 && !was_cancelled(s, thing->owner))
         sim_complain(s->sim, "parent %.*s is left with the tombstone of %.*s",
             SLICE_ARG(thing->partition_key), SLICE_ARG(thing->owner));
     if (thing->kind < 0 || thing->away)
+        return;
+    if (s->channels[thing->channel].unfinished && !parent_of(s, thing->channel))
         return;
     if (thing->above >= 0 ? !s->things[thing->above].alive
                           : !parent_of(s, thing->channel))
