@@ -26,6 +26,7 @@ struct holder {
     char key[QUEUE_ID_MAX + 64];
     char owner[64];
     int32_t epoch;
+    bool claimed; /* the ledger has had this owner */
 };
 
 struct message_note {
@@ -158,6 +159,14 @@ static void judge_change(struct book *book, const struct sim_run *run,
     judge_counts(book, run, was, is);
 }
 
+static void note_claimed(struct book *book, const struct sim_run *run)
+{
+    for (struct holder *holder = book->holders; holder; holder = holder->next)
+        if (strcmp(holder->key, run->key) == 0 &&
+            slice_is(run->now.owner, holder->owner))
+            holder->claimed = true;
+}
+
 static void run_written(struct book *book, const struct entity *entity)
 {
     struct sim_run *run = run_of(book, entity->partition_key, entity->row_key);
@@ -179,6 +188,7 @@ static void run_written(struct book *book, const struct entity *entity)
     if (run->claimed_ms == 0 && is.epoch > 0)
         run->claimed_ms = virtual_ms();
     run->ended = ledger_state_ended(is.state);
+    note_claimed(book, run);
     read_what(run);
     virtual_note("%s: %s, epoch %d, phase %.*s, resumes %lld", run->key,
         ledger_state_name(is.state), (int)is.epoch, SLICE_ARG(is.phase),
@@ -335,6 +345,8 @@ static void learn(struct book *book, const void *wire,
             holder->next = book->holders;
             book->holders = holder;
         }
+        if (!slice_is(run.owner, holder->owner))
+            holder->claimed = false;
         holder->wire = wire;
         holder->own = fence;
         holder->fence =
@@ -371,7 +383,7 @@ static const char *overdue(struct book *book, const struct holder *holder)
 {
     const struct sim_run *run = book_find(book, slice_of(holder->key));
 
-    if (!run || run->now.epoch < holder->epoch || run->ended)
+    if (!run || !holder->claimed || run->ended)
         return NULL;
     if (run->now.epoch > holder->epoch)
         return "another has claimed it";

@@ -692,7 +692,7 @@ static bool is_leaf(const struct cascade_state *s, int index)
 static void changes_child(struct cascade_state *s)
 {
     int index = some_child(s);
-    struct thing *thing = &s->things[index];
+    struct thing *thing;
     const char *link;
     struct entity entity;
     struct page page;
@@ -700,6 +700,7 @@ static void changes_child(struct cascade_state *s)
 
     if (index < 0)
         return;
+    thing = &s->things[index];
     link = s->shape->kinds[thing->kind].link;
     page_init(&page);
     if (sim_get(s->sim, thing->table, thing->partition_key, thing->row_key,
@@ -723,12 +724,13 @@ static void changes_child(struct cascade_state *s)
 static void deletes_child(struct cascade_state *s)
 {
     int index = some_child(s);
-    struct thing *thing = &s->things[index];
+    struct thing *thing;
     struct entity entity;
 
     if (index < 0)
         return;
     virtual_mask();
+    thing = &s->things[index];
     entity = (struct entity){.partition_key = thing->partition_key,
         .row_key = thing->row_key,
         .etag = thing->etag};
@@ -934,21 +936,23 @@ static char *job(void *state, unsigned n)
 
 /* ---- the end ---- */
 
-static int judge_stored(
+static void judge_stored(
     struct cascade_state *s, const char *table, const struct entity *entity)
 {
     int index = find_alive(s, table, entity);
-    const struct thing *thing = &s->things[index];
+    struct slice line = line_of(s, entity);
+    const struct thing *thing;
 
-    if (index < 0)
+    if (index < 0) {
         sim_complain(s->sim, "%s %.*s/%.*s is there, and should not be", table,
             SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
-    else if (!slice_equal(thing->etag, entity->etag) ||
-             !slice_equal(thing->line, line_of(s, entity)))
+        return;
+    }
+    thing = &s->things[index];
+    if (!slice_equal(thing->etag, entity->etag) ||
+        !slice_equal(thing->line, line))
         sim_complain(s->sim, "%s %.*s/%.*s was touched: %.*s, not %.*s",
-            WHERE(thing), SLICE_ARG(line_of(s, entity)),
-            SLICE_ARG(thing->line));
-    return 1;
+            WHERE(thing), SLICE_ARG(line), SLICE_ARG(thing->line));
 }
 
 static int judge_table(struct cascade_state *s, const char *table)
@@ -963,7 +967,8 @@ static int judge_table(struct cascade_state *s, const char *table)
         if (store_scan(s->sim->service, &attempt, &request, &page) != TW_OK)
             sim_complain(s->sim, "%s: %s", table, attempt.err.text);
         for (size_t i = 0; i < page.count; i++)
-            count += judge_stored(s, table, &page.entities[i]);
+            judge_stored(s, table, &page.entities[i]);
+        count += (int)page.count;
         request.from = page.next;
     } while (page.next.more);
     page_done(&page);
