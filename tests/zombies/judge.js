@@ -11,6 +11,8 @@
 //                  taken effect: never allowed. For a program that keeps no
 //                  notes: its first byte arrived after that and after the
 //                  worker was awake again for AWAKE_US.
+//   unasked        sent though the fence was not asked in the last moment: never
+//                  allowed.
 //   arrived late   started before, but carried out (or refused) after it: it
 //                  was on its way when the worker fell asleep. One a lane, and
 //                  one of the keeper.
@@ -51,9 +53,13 @@ const deletes_alone = (entry) => entry.service === 'table' &&
 // stalls: [{mode, worker, stopped_us, woken_us}].
 function judge(log, notes, stalls = []) {
   const claims = claims_of(log);
-  const late = {started: [], arrived: [], changed: [], deleted: []};
+  const late = {started: [], arrived: [], changed: [], deleted: [], unasked: []};
   const lanes = new Map(); // claim n -> {data, keeper}
   for (const entry of log) {
+    if (notes && is_unasked(entry, notes)) {
+      late.unasked.push(entry);
+      continue;
+    }
     const fate = fate_of(entry, claims, notes, stalls, log);
     if (!fate) continue;
     late[fate.kind].push({...entry, ...fate});
@@ -71,6 +77,13 @@ function judge(log, notes, stalls = []) {
     }
   }
   return {claims, late, lanes, overtakings: overtakings_of(claims)};
+}
+
+// is_unasked: it came from a worker that keeps notes, and there is none from
+// before it came: the fence was not asked in the last moment.
+function is_unasked(entry, notes) {
+  const note = notes.get(entry.request_id);
+  return entry.worker > 0 && !(note && note.started_us <= entry.arrived_us);
 }
 
 // stuck_at: was it stuck on its way, by the test's doing, at that time?
@@ -102,8 +115,7 @@ function overtakings_of(claims) {
 
 // fate_of: {kind, overtaken_n}, or null where it was in time.
 function fate_of(entry, claims, notes, stalls, log) {
-  const note = notes && notes.get(entry.request_id) ||
-      unnoted(entry, stalls);
+  const note = notes ? notes.get(entry.request_id) : unnoted(entry, stalls);
   if (!note || !note.bound) return null;
   let own = -1;
   for (let i = 0; i < claims.length && claims[i].at_us <= note.started_us; i++)

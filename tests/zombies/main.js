@@ -214,6 +214,9 @@ function faults_of(results) {
     for (const e of result.late.started)
       say(`started ${e.after_us} us after it was overtaken: worker ` +
           `${e.worker} ${e.method} ${e.path} (${e.status})`);
+    for (const e of result.late.unasked)
+      say(`sent without a last look at the fence: worker ${e.worker} ` +
+          `${e.method} ${e.path} (${e.status})`);
     for (const e of result.late.changed)
       say(`arrived late and changed something: worker ${e.worker} ` +
           `${e.method} ${e.path} ${e.target} (${e.status}, ${e.mode})`);
