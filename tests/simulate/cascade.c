@@ -9,6 +9,7 @@
  * within six tenths of the settle; a thing goes, or moves away, only when
  * nothing is under it.
  */
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,8 +148,9 @@ struct cascade_state {
     struct sim *sim;
     const struct shape *shape;
     const char *settle[SIM_DEFINITIONS];
-    int64_t settle_ms; /* the shortest last look of all */
-    bool created;      /* the job looks at CreatedOn */
+    int64_t settle_ms;     /* the shortest last look of all */
+    bool created;          /* the job looks at CreatedOn */
+    bool archives, counts; /* archive: and refuse_above: are set */
     struct arena arena;
     struct thing things[THINGS_MAX];
     int count, alive;
@@ -231,6 +233,57 @@ static bool has_tombstone(const struct entity *entity)
     return property && property_boolean(property, &deleted) && deleted;
 }
 
+/* ---- the archive ---- */
+
+static void read_file(const char *path, struct buf *to)
+{
+    FILE *file = fopen(path, "r");
+    char part[4096];
+    size_t len;
+
+    if (!file)
+        return;
+    while ((len = fread(part, 1, sizeof(part), file)) > 0)
+        buf_add(to, part, len);
+    (void)fclose(file);
+}
+
+/* Is line in the archive of that run, on disk, in whichever epoch's file? */
+static bool is_archived(
+    struct cascade_state *s, const struct sim_run *run, struct slice line)
+{
+    char *path = mem_format("%s/kept/%s", s->sim->folder, run->key);
+    DIR *folder = opendir(path);
+    struct dirent *entry;
+    struct buf text;
+    bool found;
+
+    buf_init(&text, 64 * 1024 * 1024);
+    while (folder && (entry = readdir(folder)) != NULL) {
+        char *name = mem_format("%s/%s", path, entry->d_name);
+
+        if (strstr(entry->d_name, ".jsonl"))
+            read_file(name, &text);
+        mem_free(name);
+    }
+    if (folder)
+        (void)closedir(folder);
+    found = text.len > 0 &&
+            memmem(buf_text(&text), text.len, line.at, line.len) != NULL;
+    buf_done(&text);
+    mem_free(path);
+    return found;
+}
+
+static void judge_archive(struct cascade_state *s, const struct thing *thing,
+    const struct sim_run *run)
+{
+    if (s->archives && run && !thing->bare && !is_archived(s, run, thing->line))
+        sim_complain(s->sim, "%s %.*s/%.*s is not in the archive of %s",
+            thing->table, SLICE_ARG(thing->partition_key),
+            SLICE_ARG(thing->row_key), run->key);
+}
+
 /* ---- what a run may do ---- */
 
 #define WHERE(thing)                                                           \
@@ -273,6 +326,7 @@ static void judge_child_delete(struct cascade_state *s, int index)
     else if (is_in_last_phase(run))
         sim_complain(
             s->sim, "%s %.*s/%.*s is deleted in the last phase", WHERE(thing));
+    judge_archive(s, thing, run);
     below = first_under(s, thing->channel, index);
     if (below)
         sim_complain(s->sim,
@@ -318,6 +372,8 @@ static void judge_tombstone(struct cascade_state *s, const struct thing *thing,
              thing->created_ticks >= run->now.requested_ticks + TICKS_PER_S)
         sim_complain(s->sim, "parent %.*s is newer than the request",
             SLICE_ARG(thing->partition_key));
+    if (thing->owner.len == 0 || !slice_equal(thing->owner, owner))
+        judge_archive(s, thing, run);
     if (entity->property_count != 2 || !has_tombstone(entity))
         sim_complain(s->sim, "parent %.*s: more than the tombstone is merged",
             SLICE_ARG(thing->partition_key));
@@ -904,6 +960,8 @@ static void *begin(struct sim *sim)
     arena_init(&s->arena);
     s->shape = &SIM_PICK(SHAPES);
     s->created = sim_chance(75);
+    s->archives = sim_chance(15);
+    s->counts = sim_chance(15);
     draw_settle(s);
     make_tables(s);
     s->channel_count = 1 + (int)sim_draw(CHANNELS_MAX);
@@ -927,11 +985,12 @@ static char *job(void *state, unsigned n)
         "    args: [" SIM_ARGUMENT "]\n"
         "    parent: {table: %s, partition_key: \"{what}\", row_key: \"%s\", "
         "tombstone: {Deleted: true}%s}\n"
-        "    settle: %s\n"
+        "    settle: %s\n%s%s"
         "    children:\n%s",
         s->shape->parent_table, s->shape->parent_row_key,
         s->created ? ", created: CreatedOn" : "", s->settle[n],
-        s->shape->children);
+        s->archives ? "    archive: kept\n" : "",
+        s->counts ? "    refuse_above: 100000\n" : "", s->shape->children);
 }
 
 /* ---- the end ---- */

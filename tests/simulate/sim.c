@@ -5,9 +5,11 @@
  */
 #include "tests/simulate/sim.h"
 
+#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config/yaml.h"
 #include "tests/simulate/book.h"
@@ -461,9 +463,22 @@ static void make_queue(struct sim *sim, const char *queue)
         sim_complain(sim, "no queue: %s", attempt.err.text);
 }
 
+/* In memory, where the system has such a place. One for each process, empty
+ * until somebody keeps something there. */
+static const char *folder_name(struct sim *sim)
+{
+    const char *above = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+
+    return arena_format(
+        &sim->arena, "%s/tableward-simulate.%d", above, (int)getpid())
+        .at;
+}
+
 static void build(struct sim *sim)
 {
     struct err err;
+
+    sim->folder = folder_name(sim);
 
     if (embedded_open("service", ":memory:", &sim->service, &err) != TW_OK)
         sim_complain(sim, "no store: %s", err.text);
@@ -512,8 +527,19 @@ static void take_counts(struct sim *sim)
     result->hash = virtual_hash();
 }
 
+static int remove_one(
+    const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+    (void)stat;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
 static void tear_down(struct sim *sim)
 {
+    if (access(sim->folder, F_OK) == 0)
+        (void)nftw(sim->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     faulty_done(&sim->faults);
     store_close(sim->service);
     arena_done(&sim->arena);

@@ -126,6 +126,7 @@ struct sim {
     bool by_worker;      /* whose request the service has in hand */
     struct book *book;
 
+    const char *folder; /* where archives are kept */
     struct jobs jobs[SIM_DEFINITIONS];
     struct worker *workers[SIM_WORKERS_MAX];
     unsigned worker_count;

@@ -9,7 +9,17 @@
 #include "worker/run/consumer.h"
 #include "worker/run/setup.h"
 
-/* One process of it. Never freed: a crash may leave it anywhere. */
+/* One reading of the configuration. */
+struct reading {
+    struct store *stores[1];
+    const char *names[1];
+    struct job_stores job_stores;
+    struct setup_queue queues[2];
+    struct setup setup;
+    struct definition definition;
+};
+
+/* One process of it. Neither is ever freed: a crash may leave it anywhere. */
 struct incarnation {
     struct worker *worker;
     int process;
@@ -17,12 +27,6 @@ struct incarnation {
     struct consumer *consumer;
     bool running;     /* between consumer_new and consumer_free */
     unsigned signals; /* threads that are about to stop it */
-    struct store *stores[1];
-    const char *names[1];
-    struct job_stores job_stores;
-    struct setup_queue queues[2];
-    struct setup setup;
-    struct definition definition;
 };
 
 struct worker {
@@ -37,20 +41,22 @@ struct worker {
 
 /* ---- a process ---- */
 
-static void set_definition(struct incarnation *self)
+static struct definition *read_definition(struct incarnation *self)
 {
     const struct worker *worker = self->worker;
     struct jobs *jobs = &worker->sim->jobs[worker->definition];
+    struct reading *reading = mem_alloc(sizeof(*reading));
 
-    self->stores[0] = &self->wire.outer.store;
-    self->names[0] = "main";
-    self->job_stores = (struct job_stores){1, self->names, self->stores, 0};
-    self->queues[0] = (struct setup_queue){
+    reading->stores[0] = &self->wire.outer.store;
+    reading->names[0] = "main";
+    reading->job_stores =
+        (struct job_stores){1, reading->names, reading->stores, 0};
+    reading->queues[0] = (struct setup_queue){
         .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
-    self->queues[1] = (struct setup_queue){.name = SIM_BOUND,
+    reading->queues[1] = (struct setup_queue){.name = SIM_BOUND,
         .poison_queue = SIM_BOUND "-poison",
         .job = &jobs->list[0]};
-    self->setup = (struct setup){.queues = self->queues,
+    reading->setup = (struct setup){.queues = reading->queues,
         .queue_count = 2,
         .slots = worker->slots,
         .lanes = worker->lanes,
@@ -58,17 +64,28 @@ static void set_definition(struct incarnation *self)
         .poll_min_ms = 100,
         .poll_max_ms = worker->poll_max_ms,
         .max_attempts = 5};
-    self->definition = (struct definition){.jobs = jobs,
-        .stores = &self->job_stores,
-        .setup = &self->setup,
-        .archive_folder = ".",
+    reading->definition = (struct definition){.jobs = jobs,
+        .stores = &reading->job_stores,
+        .setup = &reading->setup,
+        .archive_folder = worker->sim->folder,
         .references = 1};
+    return &reading->definition;
+}
+
+/* SIGHUP: the job may be another one now. */
+static struct definition *reload(void *context)
+{
+    struct incarnation *self = context;
+
+    self->worker->definition = sim_draw(SIM_DEFINITIONS);
+    return read_definition(self);
 }
 
 static void run(void *arg)
 {
     struct incarnation *self = arg;
-    struct consumer_options options = {.definition = &self->definition};
+    struct consumer_options options = {
+        .definition = read_definition(self), .reload = reload, .context = self};
     struct consumer_result result;
     struct err err = {""};
     enum tw_err outcome;
@@ -104,7 +121,6 @@ void worker_start(struct worker *worker)
         self->wire.seen = worker->sim->script->seen;
         self->wire.ctx = worker->sim->script->ctx;
     }
-    set_definition(self);
     self->process = virtual_process(name);
     virtual_note("%s starts", name);
     virtual_start(self->process, "consumer", run, self);
@@ -119,14 +135,29 @@ static void signal_stop(void *arg)
     self->signals--;
 }
 
-void worker_stop(struct worker *worker)
+static void signal_reload(void *arg)
+{
+    struct incarnation *self = arg;
+
+    if (self->running)
+        consumer_reload(self->consumer);
+    self->signals--;
+}
+
+/* By a thread of its own process, as signals come. */
+static void send_signal(struct worker *worker, void (*handler)(void *arg))
 {
     struct incarnation *self = worker->now;
 
     if (!self->running || !virtual_alive(self->process))
         return;
     self->signals++;
-    virtual_start(self->process, "signal", signal_stop, self);
+    virtual_start(self->process, "signal", handler, self);
+}
+
+void worker_stop(struct worker *worker)
+{
+    send_signal(worker, signal_stop);
 }
 
 bool worker_alive(const struct worker *worker)
@@ -238,11 +269,17 @@ static void terminate(struct worker *worker)
     worker_stop(worker);
 }
 
+static void reread(struct worker *worker)
+{
+    virtual_note("worker %u: SIGHUP", worker->number);
+    send_signal(worker, signal_reload);
+}
+
 void worker_befall(struct worker *worker)
 {
     static void (*const FATES[])(struct worker *) = {crash, crash, crash, stall,
         stall, stall, stall_shortly, freeze_keeper, freeze_keeper, freeze_lanes,
-        step_wall, step_boot, terminate};
+        step_wall, step_boot, terminate, reread};
 
     if (worker_alive(worker))
         SIM_PICK(FATES)(worker);
