@@ -11,6 +11,8 @@
 #include "worker/base/text.h"
 
 #define VERSION 1
+/* No run began later: what is added to it, a settle time, is a time too. */
+#define LATEST_TICKS (TICKS_MAX - 366 * INT64_C(86400) * TICKS_PER_S)
 
 char *cascade_checkpoint_write(
     const struct cascade_checkpoint *checkpoint, const struct walk_path *path)
@@ -44,7 +46,7 @@ static int64_t member_ticks(const struct json *json, const char *name)
     int64_t ticks;
 
     if (!member || !json_int64(member, &ticks) || ticks < 0 ||
-        ticks > TICKS_MAX)
+        ticks > LATEST_TICKS)
         return 0;
     return ticks;
 }

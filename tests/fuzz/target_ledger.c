@@ -182,9 +182,17 @@ static bool same_path(const struct walk_path *a, const struct walk_path *b)
     return true;
 }
 
+/* Something is left to add a settle time to. */
 static bool good_ticks(int64_t ticks)
 {
-    return ticks >= 0 && ticks <= TICKS_MAX;
+    return ticks >= 0 && ticks <= TICKS_MAX - 7 * 86400 * TICKS_PER_S;
+}
+
+static int64_t early_ticks(struct fuzz_source *in)
+{
+    int64_t ticks = fuzz_yes(in) ? fuzz_ticks(in) : 0;
+
+    return ticks > TICKS_1970 ? ticks / 4 + TICKS_1970 / 4 * 3 : ticks;
 }
 
 /* Written and read: the same, but for a path that does not fit. */
@@ -253,9 +261,9 @@ static void make_key(struct fuzz_source *in, struct walk_key *key)
 static void checkpoint_is_read_back(struct fuzz_source *in)
 {
     static struct walk_path place, *const path = &place;
-    struct cascade_checkpoint checkpoint = {.laid_ticks = maybe_ticks(in),
-        .began_ticks = maybe_ticks(in),
-        .not_before_ticks = maybe_ticks(in)};
+    struct cascade_checkpoint checkpoint = {.laid_ticks = early_ticks(in),
+        .began_ticks = early_ticks(in),
+        .not_before_ticks = early_ticks(in)};
 
     path->depth = (size_t)fuzz_below(in, CASCADE_MAX_DEPTH + 1);
     for (size_t i = 0; i < path->depth; i++) {
