@@ -85,7 +85,10 @@ static void check_attempt(const struct attempt *attempt, enum tw_err code)
     FUZZ_CHECK(code <= TW_FULL);
     if (code != TW_OK)
         fuzz_said(&attempt->err);
-    FUZZ_CHECK(attempt->date_ticks >= 0 && attempt->date_ticks <= TICKS_MAX);
+    /* A lease is added to it, and the sum written as a time. */
+    FUZZ_CHECK(attempt->date_ticks == 0 ||
+               (attempt->date_ticks > TICKS_1970 &&
+                   attempt->date_ticks < TICKS_MAX - TICKS_PER_S * 604800));
     FUZZ_CHECK(
         attempt->retry_after_ms >= -1 && attempt->retry_after_ms <= 3600000);
     /* Unless the answer itself had it. */

@@ -149,6 +149,34 @@ static void a_status_says_what_may_have_happened(void **state)
     assert_non_null(strstr(answer_advice(403, ""), "clock"));
 }
 
+/* A lease reckoned from the last day there is was no time any more, and writing
+ * it down ended the worker. */
+static void a_date_that_no_clock_shows_is_none(void **state)
+{
+    static const struct {
+        const char *date;
+        bool kept;
+    } cases[] = {
+        {"Fri, 09 Oct 2009 21:04:30 GMT", true},
+        {"Fri, 31 Dec 1999 23:59:59 GMT", false},
+        {"Sat, 01 Jan 2000 00:00:00 GMT", true},
+        {"Fri, 31 Dec 9999 23:59:59 GMT", false},
+        {"Mon, 01 Jan 0001 00:00:00 GMT", false},
+        {"today", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct http_answer answer;
+
+        http_answer_init(&answer);
+        http_answer_add(&answer, slice_of("Date"), slice_of(cases[i].date));
+        if ((answer_date_ticks(&answer) != 0) != cases[i].kept)
+            fail_msg("%s", cases[i].date);
+        http_answer_done(&answer);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +185,7 @@ int main(void)
         cmocka_unit_test(a_message_is_its_first_line),
         cmocka_unit_test(a_message_that_does_not_fit_is_cut_at_a_character),
         cmocka_unit_test(a_body_may_be_xml_or_nothing),
+        cmocka_unit_test(a_date_that_no_clock_shows_is_none),
         cmocka_unit_test(a_status_says_what_may_have_happened),
     };
 

@@ -10,6 +10,9 @@
 #include "worker/store/azure/queue_xml.h"
 
 #define RETRY_AFTER_MAX_MS INT64_C(3600000)
+/* The beginnings of 2000 and 9000. */
+#define DATE_MIN_TICKS INT64_C(630822816000000000)
+#define DATE_MAX_TICKS INT64_C(2839809888000000000)
 
 /*
  * The first rule that fits decides. to == 0: that one status; code NULL: any.
@@ -166,9 +169,10 @@ int64_t answer_date_ticks(const struct http_answer *answer)
 {
     int64_t ticks;
 
-    return text_parse_http_date(http_answer_field(answer, "Date"), &ticks)
-               ? ticks
-               : 0;
+    if (!text_parse_http_date(http_answer_field(answer, "Date"), &ticks) ||
+        ticks < DATE_MIN_TICKS || ticks > DATE_MAX_TICKS)
+        return 0;
+    return ticks;
 }
 
 /* Retry-After as a date is measured against the answer's own Date. */

@@ -41,7 +41,9 @@ enum tw_err answer_outcome(int status, const char *code, bool write);
 /* answer_advice: what to check, for a person; NULL where nothing helps. */
 const char *answer_advice(int status, const char *code);
 
-/* answer_date_ticks: the Date field; 0 where there is none. */
+/* answer_date_ticks: the Date field; 0 where there is none, or one that no
+ * clock of a service shows (before 2000, after 9000): leases are reckoned from
+ * it. */
 int64_t answer_date_ticks(const struct http_answer *answer);
 
 /* answer_retry_after_ms: x-ms-retry-after-ms, retry-after-ms or Retry-After
