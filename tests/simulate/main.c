@@ -314,8 +314,10 @@ static void say_tally(const struct options *options, const struct tally *tally)
         (double)tally->crashes / seeds, (double)tally->stalls / seeds,
         (double)tally->virtual_ms / 1000 / seeds);
     printf("landed late: %" PRIu64 ", of these taken: %" PRIu64
-           "; started after a lease: %" PRIu64 "\n",
-        tally->late_landed, tally->late_taken, tally->zombie_sent);
+           "; started after a lease: %" PRIu64
+           ", of the overtaken and taken: %" PRIu64 "\n",
+        tally->late_landed, tally->late_taken, tally->zombie_sent,
+        tally->zombie_taken);
     printf("simulate: %" PRIu64 " seeds from %" PRIu64 ", %" PRIu64
            " failed, %.0f seeds a minute\n",
         tally->played, options->from, tally->failed,

@@ -500,6 +500,29 @@ static void letting_go_is_not_an_earlier_write(void **state)
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "succeeded");
 }
 
+static void queue_first(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)n;
+    if (call != BENCH_GET)
+        return;
+    bench->between = NULL;
+    rewrite(thief, LEDGER_QUEUED, "", 0);
+}
+
+/* It had failed, the answer was lost, and somebody has it tried again. */
+static void a_retry_is_not_undone_by_a_lost_answer(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    thief = f;
+    f->bench.between = queue_first;
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    assert_int_equal(let_go(f, LEDGER_FAILED), CLAIM_OVERTAKEN);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "queued");
+}
+
 static void in_an_outage_letting_go_is_given_up(void **state)
 {
     struct fixture *f = *state;
@@ -765,6 +788,7 @@ int main(void)
         TEST(letting_go_is_tried_until_it_is_stored),
         TEST(letting_go_whose_answer_was_lost_is_recognised),
         TEST(letting_go_is_not_an_earlier_write),
+        TEST(a_retry_is_not_undone_by_a_lost_answer),
         TEST(in_an_outage_letting_go_is_given_up),
         TEST(a_lease_that_is_nearly_over_is_not_let_go_again),
         TEST(an_overtaken_claim_lets_nothing_go),

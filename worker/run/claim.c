@@ -489,8 +489,13 @@ static enum claim_word write_end(struct claim *claim, struct attempt *attempt,
         return CLAIM_UNREAD;
     ledger_run_init(&stored);
     word = claim_resolve(claim, &stored);
-    *ret_stored = word == CLAIM_MINE && stored.owner.len == 0 &&
-                  stored.state == claim->run.state;
+    if (word == CLAIM_MINE && stored.owner.len == 0) {
+        /* Let go it is; but if it has moved since, as by `poison retry`, that
+         * is not to be undone. */
+        *ret_stored = stored.state == claim->run.state;
+        if (!*ret_stored && stored.state != LEDGER_RUNNING)
+            word = CLAIM_OVERTAKEN;
+    }
     ledger_run_done(&stored);
     return word;
 }
