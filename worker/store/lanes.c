@@ -43,6 +43,7 @@ struct lane {
 
 struct account {
     const struct store *store;
+    uint64_t number; /* in the order in which they came */
     struct pace_window window;
     struct account *next;
 };
@@ -79,7 +80,8 @@ struct lanes {
     int64_t spend_free_us; /* when the ceiling allows the next ones */
 };
 
-static struct pace_window *account_window(
+/* Of the store of a task, known from the first time on; NULL: of none. */
+static struct account *account_of(
     struct lanes *lanes, const struct store *store)
 {
     struct account *account;
@@ -88,23 +90,36 @@ static struct pace_window *account_window(
         return NULL;
     for (account = lanes->accounts; account; account = account->next)
         if (account->store == store)
-            return &account->window;
+            return account;
     account = mem_alloc(sizeof *account);
     account->store = store;
     account->next = lanes->accounts;
+    account->number = account->next ? account->next->number + 1 : 1;
     pace_window_init(&account->window, lanes->count);
     lanes->accounts = account;
-    return &account->window;
+    return account;
 }
 
+static struct pace_window *account_window(
+    struct lanes *lanes, const struct store *store)
+{
+    struct account *account = account_of(lanes, store);
+
+    return account ? &account->window : NULL;
+}
+
+/* By what the task names, not by where it lies in memory: the same requests
+ * share the same windows, whenever they are made. */
 static struct pace_window *partition_window(
     struct lanes *lanes, const struct lanes_task *task)
 {
+    const struct account *account = account_of(lanes, task->store);
     uint64_t hash = task->partition;
 
     if (hash == 0)
         return NULL;
-    hash ^= (uint64_t)(uintptr_t)task->store >> 4;
+    if (account)
+        hash += account->number * UINT64_C(0x9e3779b97f4a7c15);
     hash ^= hash >> 32;
     return &lanes->partitions[hash % PARTITION_WINDOWS];
 }
