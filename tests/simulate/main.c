@@ -210,7 +210,7 @@ static void child_died(struct child *child, struct tally *tally)
     say_failed(child->at, why);
 }
 
-static void hear(struct child *child, struct tally *tally)
+static void hear(struct child *child, struct tally *tally, bool verbose)
 {
     struct word word;
 
@@ -220,8 +220,11 @@ static void hear(struct child *child, struct tally *tally)
     }
     child->at = word.result.seed;
     child->busy = word.begins;
-    if (!word.begins)
-        count_result(tally, &word.result);
+    if (word.begins)
+        return;
+    if (verbose)
+        say_result(&word.result);
+    count_result(tally, &word.result);
 }
 
 /* ---- many seeds ---- */
@@ -247,8 +250,9 @@ static void feed(
 }
 
 static void wait_for_words(
-    struct child *children, unsigned count, struct tally *tally)
+    struct child *children, const struct options *options, struct tally *tally)
 {
+    unsigned count = options->jobs;
     struct pollfd polls[JOBS_MAX];
 
     for (unsigned i = 0; i < count; i++)
@@ -260,7 +264,7 @@ static void wait_for_words(
     }
     for (unsigned i = 0; i < count; i++)
         if (children[i].pid && polls[i].revents != 0)
-            hear(&children[i], tally);
+            hear(&children[i], tally, options->verbose);
 }
 
 static void end_children(struct child *children, unsigned count)
@@ -296,7 +300,7 @@ static void play_all(const struct options *options, struct tally *tally)
             working = working || child->pid;
         }
         if (working)
-            wait_for_words(children, options->jobs, tally);
+            wait_for_words(children, options, tally);
         if (options->stop_at_first && tally->failed > 0)
             break;
     }

@@ -244,6 +244,15 @@ static void freeze_lanes(struct worker *worker)
     virtual_stall_thread(worker->now->process, "lane", ms);
 }
 
+static void freeze_slots(struct worker *worker)
+{
+    int64_t ms = longer_than_a_lease(worker);
+
+    virtual_note(
+        "worker %u: slots frozen for %lld ms", worker->number, (long long)ms);
+    virtual_stall_thread(worker->now->process, "slot", ms);
+}
+
 static void step_wall(struct worker *worker)
 {
     int64_t ms = (int64_t)sim_draw(2400000) - 1200000;
@@ -279,7 +288,7 @@ void worker_befall(struct worker *worker)
 {
     static void (*const FATES[])(struct worker *) = {crash, crash, crash, stall,
         stall, stall, stall_shortly, freeze_keeper, freeze_keeper, freeze_lanes,
-        step_wall, step_boot, terminate, reread};
+        freeze_slots, step_wall, step_boot, terminate, reread};
 
     if (worker_alive(worker))
         SIM_PICK(FATES)(worker);
