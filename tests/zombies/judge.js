@@ -17,9 +17,12 @@
 //                  was on its way when the worker fell asleep. One a lane, and
 //                  one of the keeper.
 //   changed        arrived late and changed something: never allowed, but for
-//                  deletes that were stuck before they reached the service:
-//                  these carry the ETag that was read, and delete what the
-//                  next attempt was about to delete.
+//                  changes of data that were stuck before they reached the
+//                  service, where nobody can tell that they are late. They do
+//                  what the next attempt is about to do: delete with the ETag
+//                  that was read, or put the run's tombstone where no parent
+//                  is. These are counted apart, and the tables at the end say
+//                  whether it is true.
 //
 // Whoever lets go of the run (a write of the ledger without an Owner) is not
 // overtaken by the next claim, and may still hide or delete its message.
@@ -45,15 +48,11 @@ function claims_of(log) {
     ({n, worker, at_us: effected_us, owner}));
 }
 
-const deletes_alone = (entry) => entry.service === 'table' &&
-    !is_ledger(entry) && entry.operations > 0 &&
-    entry.deletes === entry.operations;
-
 // notes: request id -> {started_us, bound}, null for a program that keeps none;
 // stalls: [{mode, worker, stopped_us, woken_us}].
 function judge(log, notes, stalls = []) {
   const claims = claims_of(log);
-  const late = {started: [], arrived: [], changed: [], deleted: [], unasked: []};
+  const late = {started: [], arrived: [], changed: [], same: [], unasked: []};
   const lanes = new Map(); // claim n -> {data, keeper}
   for (const entry of log) {
     if (notes && is_unasked(entry, notes)) {
@@ -65,8 +64,8 @@ function judge(log, notes, stalls = []) {
     late[fate.kind].push({...entry, ...fate});
     if (fate.kind === 'arrived') {
       if (entry.changed)
-        late[deletes_alone(entry) && stuck_at(entry, stalls) ?
-          'deleted' : 'changed'].push({...entry, ...fate,
+        late[!is_keeper(entry) && stuck_at(entry, stalls) ?
+          'same' : 'changed'].push({...entry, ...fate,
           mode: mode_at(entry, stalls)});
       const used = lanes.get(fate.overtaken_n) ||
           {data: 0, keeper: 0, what: []};

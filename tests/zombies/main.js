@@ -251,9 +251,8 @@ function report(results) {
       `late, ${arrived} arrived late (${share(arrived, requests)} of ` +
       `${requests}), ${sum((r) => r.late.changed.length)} of those changed ` +
       'anything');
-  console.log(`zombies: ${sum((r) => r.late.deleted.length)} deletes that had ` +
-      'been stuck on their way deleted what the next attempt was about to ' +
-      'delete');
+  console.log(`zombies: ${sum((r) => r.late.same.length)} more had been stuck on ` +
+      'their way, and did what the next attempt was about to do');
   console.log('zombies: late is: after a claim of the run by another attempt ' +
       'took effect in the order of azsim\'s log; started is when the fence ' +
       'last read the clock, or with the program as installed the first byte ' +
