@@ -90,7 +90,8 @@ function errorReturns(code) {
     for (const pattern of patterns)
       for (const {index} of text.matchAll(pattern))
         // What a maker is given is not one more.
-        if (![...columns].some(c => c <= index && !/[?:;]/.test(text.slice(c, index))))
+        if (![...columns].some(
+            c => c <= index && !/[?:;]/.test(text.slice(c, index))))
           columns.add(index + 1);
     const handedOn = text.match(/^\s*return (?!TW_OK)/);
     if (!columns.size && handedOn && at > 0 && failure.test(lines[at - 1]))
@@ -145,7 +146,8 @@ function examine(file, counts, unreachable) {
     if (entry) entry.used = true;
     return Boolean(entry);
   };
-  const result = {file, branches: 0, taken: 0, missed: [], errors: 0, never: []};
+  const result = {
+    file, branches: 0, taken: 0, missed: [], errors: 0, never: []};
   for (const [line, column, , , yes, no] of counts.branches) {
     [[yes, 'true'], [no, 'false']].forEach(([count, side]) => {
       if (count === 0 && excused(line)) return;
@@ -220,10 +222,11 @@ function main(countsPath) {
       wrong.push(`${name}: under ${wantedPercent} % of its branches`);
   }
   for (const entry of unreachable.filter(e => !e.used))
-    wrong.push(`unreachable: ${entry.file}: ${entry.code}: is reached, or gone`);
+    wrong.push(
+        `unreachable: ${entry.file}: ${entry.code}: is reached, or gone`);
   const list = path.join(path.dirname(countsPath), 'missed');
   fs.writeFileSync(list, missed.map(line => `${line}\n`).join(''));
-  console.log(`coverage: branches that no test took are listed in ${list}`);
+  console.log(`branches that no test took are listed in ${list}`);
   for (const line of wrong) console.log(line);
   for (const [name, total] of totals)
     console.log(`coverage: ${name}: ${percent(total.taken, total.branches)} % ` +
