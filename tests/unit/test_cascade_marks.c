@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "tests/support/fast_world.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -66,6 +67,46 @@ static void a_parent_of_the_second_of_the_request_is_not_newer(void **state)
     put_created(&h, h.requested_ticks + TICKS_PER_S);
     assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
     assert_true(hosted_has(&h, "Channels", "News", ""));
+    hosted_done(&h);
+}
+
+/* ---- the predecessor ---- */
+
+#define LATE_TICKS (30 * TICKS_PER_S)
+
+/* A tombstone that a killed attempt was inserting may land once its parent has
+ * gone: whoever ends before that cannot take it away again. */
+static void a_newer_parent_is_left_once_nothing_can_land_late(void **state)
+{
+    int64_t began_ticks;
+    struct hosted h;
+
+    (void)state;
+    set_up(&h);
+    h.store->traits.late_writes = true;
+    put_created(&h, h.requested_ticks + TICKS_PER_S);
+    h.took_over = true;
+    began_ticks = world_wall_ticks();
+    assert_int_equal(hosted_attempt(&h, "job", "News"), RUN_WAITING);
+    assert_true(h.resumes_ticks >= began_ticks + LATE_TICKS);
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    hosted_done(&h);
+}
+
+static void an_absent_parent_is_held_until_nothing_can_land_late(void **state)
+{
+    int64_t began_ticks;
+    struct hosted h;
+
+    (void)state;
+    set_up(&h);
+    h.store->traits.late_writes = true;
+    h.took_over = true;
+    began_ticks = world_wall_ticks();
+    assert_int_equal(hosted_attempt(&h, "job", "News"), RUN_WAITING);
+    h.took_over = false;
+    assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
+    assert_true(world_wall_ticks() >= began_ticks + LATE_TICKS);
     hosted_done(&h);
 }
 
@@ -154,11 +195,14 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_parent_of_the_second_of_the_request_is_not_newer),
+        cmocka_unit_test(a_newer_parent_is_left_once_nothing_can_land_late),
+        cmocka_unit_test(an_absent_parent_is_held_until_nothing_can_land_late),
         cmocka_unit_test(a_look_began_when_its_first_attempt_did),
         cmocka_unit_test(a_resumed_look_leaves_out_nothing),
         cmocka_unit_test(a_mark_says_what_is_confirmed_not_what_was_sent),
     };
 
+    fast_world_use();
     log_set(LOG_ERROR, LOG_TEXT);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
