@@ -2,8 +2,8 @@
 /*
  * jobs/cascade_delete.c and jobs/cascade_walk.c: what a cascade does, step by
  * step, while front ends add children, make the parent anew, and attempts die.
- * Each guard of the code can be taken out with -DNO_...; tests/model/run holds
- * the list and what goes wrong without it.
+ * Each guard of the code can be taken out with -DNO_...; tests/model/guards
+ * has the list and what goes wrong without it.
  *
  *   Run     one run: attempts one after another (tests/model/lease.pml shows
  *           that there are never two), each of which may die before any request

@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker/run/claim.c, keeper.c and work.c, worker/store/fence.c: two workers,
+ * one message, one run, and one entity that the run is to change. Each guard
+ * can be taken out with -DNO_...; tests/model/guards holds the list and what
+ * goes wrong without it.
+ *
+ *   Worker  takes the message (or the run without one, as an orphan), claims,
+ *           keeps, works, ends
+ *   Net     lands what was sent
+ *   App     loses the message and changes the entity, once
+ *   Clock   ticks when nobody has anything to do; then sleepers may wake, and
+ *           what is late may land
+ *
+ * At most FAULTS times a worker sleeps, dies, stops or fails before a step, or
+ * a request is lost, late, or its answer lost. A worker sleeps, and a request
+ * is late, for any number of ticks; the rest takes no time.
+ *
+ * -DONLY_THE_NETWORK: nobody sleeps, dies or stops, and nothing is written but
+ * the ledger; so there is room for more FAULTS.
+ *
+ * Times are kept as what is left of them, so the clock has no end. ETags and
+ * pop receipts are kept as "is it still the present one", Epoch as "whose claim
+ * was the last". One ledger write and one data write of a worker are under way
+ * at a time. A second of the service's Date is two ticks. A request is in time
+ * until REQUEST and a tick after it was sent: so long before the next claim.
+ */
+
+#ifndef FAULTS
+#define FAULTS 2
+#endif
+#define WORKERS 2
+#define VISIBILITY 4
+#define REQUEST 2 /* what a request of the run may take */
+#define SECOND 2
+#define DUE (VISIBILITY - 2) /* renewed with so much left */
+
+#define DEAD WORKERS         /* DEAD + w: an attempt of w that died */
+#define NOBODY (2 * WORKERS) /* no Owner */
+
+#define ABSENT 0
+#define QUEUED 1
+#define RUNNING 2
+#define POISONED 3
+#define SUCCEEDED 4
+#define HAS_ENDED(what) (what >= POISONED)
+
+#define DONE 0
+#define CONFLICT 1
+#define UNKNOWN 2
+
+/* A request: to land at once, late with somebody waiting for the answer, late
+ * and given up, landed. */
+#define NONE 0
+#define SOON 1
+#define LATE 2
+#define GIVEN_UP 3
+#define LANDED 4
+
+/* The properties; an assertion names the one that is violated. */
+bool one_fence_is_open = 1, nothing_starts_after_the_fence = 1,
+    in_time_before_the_successor = 1, stale_changes_nothing = 1,
+    overtaken_writes_no_ledger = 1, ended_stays_ended = 1,
+    message_goes_last = 1, poisoned_has_a_copy = 1;
+#define CHECK(property, holds) property = (holds); assert(property)
+
+byte faults = FAULTS;
+bool asleep[WORKERS + 1]; /* by process: the workers are 1 and 2 */
+
+/* The queue, and the poison queue. */
+bool message = 1, copy, has_receipt[WORKERS];
+byte hidden_left;
+
+/* The ledger's entity; lease_left is one more than what is left of it. */
+byte state = ABSENT, owner = NOBODY, epoch_of = NOBODY, lease_left;
+bool half_second; /* ticks since the service's Date changed */
+bool has_etag[WORKERS];
+#define HELD (owner != NOBODY && lease_left + half_second > 1)
+
+/* The entity that is to be changed. */
+bool changed, has_data_etag[WORKERS];
+
+/* A ledger write under way. */
+byte sent[WORKERS], sent_by[WORKERS], sent_state[WORKERS], sent_lease[WORKERS];
+bool sent_claim[WORKERS], sent_etag[WORKERS], sent_stored[WORKERS];
+
+/* A data write under way. */
+byte data_sent[WORKERS], data_by[WORKERS], data_left[WORKERS];
+bool data_etag[WORKERS];
+
+/* What a worker knows. write_left: the deadline that the write brings. */
+bool works[WORKERS], reads[WORKERS], shut[WORKERS], has_message[WORKERS];
+byte ledger_left[WORKERS], message_left[WORKERS], write_left[WORKERS];
+
+#ifdef NO_REQUEST_TIME
+#define ROOM 1
+#else
+#define ROOM REQUEST
+#endif
+#define OPEN(w)                                                                \
+    (works[w] && !shut[w] && ledger_left[w] >= ROOM &&                         \
+        (!has_message[w] || message_left[w] >= ROOM))
+#define ONE_OPEN !(OPEN(0) && OPEN(1))
+
+/* ---- the store ---- */
+
+#ifdef NO_LEDGER_ETAG
+#define LEDGER_ETAG(w) 1
+#else
+#define LEDGER_ETAG(w) sent_etag[w]
+#endif
+#ifdef NO_DATA_ETAG
+#define DATA_ETAG(w) 1
+#else
+#define DATA_ETAG(w) data_etag[w]
+#endif
+
+inline etags_are_old()
+{
+    has_etag[0] = 0;
+    has_etag[1] = 0;
+    sent_etag[0] = 0;
+    sent_etag[1] = 0
+}
+
+inline data_etags_are_old()
+{
+    has_data_etag[0] = 0;
+    has_data_etag[1] = 0;
+    data_etag[0] = 0;
+    data_etag[1] = 0
+}
+
+inline land_ledger(w)
+{
+    sent_stored[w] = LEDGER_ETAG(w);
+    if
+    :: sent_stored[w] ->
+        CHECK(ended_stays_ended, !HAS_ENDED(state) || state == sent_state[w]);
+        CHECK(overtaken_writes_no_ledger,
+            sent_claim[w] || epoch_of == sent_by[w]);
+        state = sent_state[w];
+        owner = (state == RUNNING -> sent_by[w] : NOBODY);
+        lease_left = sent_lease[w];
+        epoch_of = (sent_claim[w] -> sent_by[w] : epoch_of);
+        etags_are_old()
+    :: else
+    fi;
+    sent_stored[w] = sent_stored[w] && sent[w] != GIVEN_UP;
+    sent[w] = (sent[w] == GIVEN_UP -> NONE : LANDED);
+    sent_by[w] = 0;
+    sent_etag[w] = 0;
+    sent_claim[w] = 0;
+    sent_state[w] = 0;
+    sent_lease[w] = 0
+}
+
+inline land_data(w)
+{
+    if
+    :: DATA_ETAG(w) ->
+        CHECK(stale_changes_nothing, data_etag[w]);
+        changed = 1;
+        data_etags_are_old()
+    :: else
+    fi;
+    CHECK(in_time_before_the_successor,
+        data_left[w] == 0 || epoch_of == data_by[w]);
+    data_sent[w] = NONE;
+    data_etag[w] = 0;
+    data_left[w] = 0;
+    data_by[w] = 0
+}
+
+/* ---- a worker ---- */
+
+/* Something may go wrong here. */
+#ifdef ONLY_THE_NETWORK
+#define SLEEPS skip
+#define DIES skip
+#else
+#define SLEEPS                                                                 \
+    if                                                                         \
+    :: faults > 0 ->                                                           \
+        faults--;                                                              \
+        asleep[self + 1] = 1;                                                  \
+        printf("worker %d falls asleep\n", self)                               \
+    :: skip                                                                    \
+    fi
+#define DIES                                                                   \
+    if                                                                         \
+    :: faults > 0 ->                                                           \
+        faults--;                                                              \
+        printf("worker %d dies\n", self);                                      \
+        goto gone                                                              \
+    :: skip                                                                    \
+    fi
+#endif
+
+/* How a request fares; its answer comes when it has landed. */
+#define FATE(of)                                                               \
+    if                                                                         \
+    :: of[self] = SOON                                                         \
+    :: faults > 0 -> faults--; of[self] = LATE                                 \
+    :: faults > 0 -> faults--; of[self] = GIVEN_UP                             \
+    fi;                                                                        \
+    printf("  its way: %d\n", of[self])
+
+inline send_ledger(what, lease, claims)
+{
+    sent_by[self] = self;
+    sent_state[self] = what;
+    sent_lease[self] = lease;
+    sent_claim[self] = claims;
+    sent_etag[self] = has_etag[self];
+    write_left[self] = VISIBILITY;
+    FATE(sent);
+    SLEEPS
+}
+
+/* There is an answer, or none any more. */
+#define ANSWERED (sent[self] != SOON && sent[self] != LATE)
+#define TAKE_ANSWER                                                            \
+    if                                                                         \
+    :: sent[self] != LANDED -> result = UNKNOWN                                \
+    :: sent[self] == LANDED ->                                                 \
+        result = (sent_stored[self] -> DONE : CONFLICT);                       \
+        sent[self] = NONE                                                      \
+    :: sent[self] == LANDED && faults > 0 ->                                   \
+        faults--;                                                              \
+        result = UNKNOWN;                                                      \
+        sent[self] = NONE;                                                     \
+        printf("  its answer is lost\n")                                       \
+    fi;                                                                        \
+    sent_stored[self] = 0
+
+#ifdef NO_DEADLINE_FROM_SENDING
+#define DEADLINE VISIBILITY
+#else
+#define DEADLINE write_left[self]
+#endif
+/* LeaseUntil - now of a write that is sent now; + 1: see lease_left. */
+#ifdef NO_SECOND_FOR_THE_DATE
+#define UNTIL (VISIBILITY - date_age + 1)
+#else
+#define UNTIL (VISIBILITY - date_age + SECOND + 1)
+#endif
+#ifdef NO_EPOCH
+#define OURS (owner == self || owner == NOBODY)
+#else
+#define OURS (epoch_of == self && (owner == self || owner == NOBODY))
+#endif
+#ifdef NO_FENCE_ASKED_AGAIN
+#define MAY_SEND true
+#else
+#define MAY_SEND OPEN(self)
+#endif
+#ifdef NO_ORPHANS
+#define ORPHAN false
+#else
+#define ORPHAN (!message && !HELD && (state == QUEUED || state == RUNNING))
+#endif
+#ifdef NO_LEASE
+#define IS_HELD false
+#else
+#define IS_HELD HELD
+#endif
+#ifdef NO_LOOK_WHETHER_ENDED
+#define IS_OVER false
+#else
+#define IS_OVER HAS_ENDED(state)
+#endif
+
+proctype Worker(byte self) provided (!asleep[_pid])
+{
+    byte slot, result, ending;
+    bool keeping, date_age;
+
+idle:
+    atomic {
+        (message && hidden_left == 0) || ORPHAN ->
+        if
+        :: message ->
+            printf("worker %d takes the message\n", self);
+            hidden_left = VISIBILITY;
+            has_receipt[0] = 0;
+            has_receipt[1] = 0;
+            has_receipt[self] = 1;
+            has_message[self] = 1;
+            message_left[self] = VISIBILITY
+        :: else -> printf("worker %d takes up the run\n", self)
+        fi;
+        SLEEPS
+    }
+
+look:
+    atomic {
+        has_etag[self] = 1;
+        date_age = half_second;
+        if
+        :: IS_OVER -> goto delete_message
+        :: !IS_OVER && IS_HELD -> goto hide
+        :: else
+        fi;
+        SLEEPS
+    }
+    atomic {
+        sent[self] == NONE ->
+        printf("worker %d claims\n", self);
+        send_ledger(RUNNING, UNTIL, 1)
+    }
+    atomic {
+        ANSWERED;
+        TAKE_ANSWER;
+#ifdef NO_LOOK_AFTER_UNKNOWN
+        result = (result == UNKNOWN -> DONE : result);
+#endif
+        SLEEPS
+    }
+    atomic {
+        has_etag[self] = owner == self && epoch_of == self;
+        result = (result == UNKNOWN && has_etag[self] -> DONE : result);
+        if
+        :: result != DONE -> goto gone /* comes again */
+        :: else
+        fi;
+        works[self] = 1;
+        ledger_left[self] = DEADLINE;
+        write_left[self] = 0;
+        printf("worker %d works, for %d\n", self, ledger_left[self]);
+        CHECK(one_fence_is_open, ONE_OPEN);
+        SLEEPS
+    }
+
+    do
+    /* the slot */
+    :: atomic {
+           slot == 0 && OPEN(self) ->
+           if
+#ifdef ONLY_THE_NETWORK
+           :: slot = 3; ending = SUCCEEDED
+#else
+           :: changed -> slot = 3; ending = SUCCEEDED
+           :: !changed -> slot = 1; has_data_etag[self] = 1
+#endif
+#ifndef LIVE
+           :: reads[self] = 1; slot = 4 /* for some ticks */
+#endif
+#ifndef ONLY_THE_NETWORK
+           :: faults > 0 -> faults--; slot = 3; ending = QUEUED
+           :: faults > 0 && has_message[self] ->
+               faults--;
+               slot = 3;
+               ending = POISONED
+#endif
+           fi;
+           printf("worker %d has read\n", self);
+           SLEEPS
+       }
+    :: atomic {
+           slot == 1 && data_sent[self] == NONE && MAY_SEND ->
+           printf("worker %d sends a data write\n", self);
+           CHECK(nothing_starts_after_the_fence, epoch_of == self);
+           CHECK(in_time_before_the_successor, lease_left > REQUEST + 1);
+           data_by[self] = self;
+           data_etag[self] = has_data_etag[self];
+           data_left[self] = REQUEST + 2;
+           FATE(data_sent);
+           slot = 2;
+           SLEEPS
+       }
+    :: atomic { slot == 4 && !reads[self] -> slot = 0 }
+    /* landed, or not waited for any longer: read again */
+    :: atomic {
+           slot == 2 && (data_sent[self] == NONE || data_left[self] == 0) ->
+           has_data_etag[self] = 0;
+           slot = 0
+       }
+    :: atomic { slot != 3 && !OPEN(self) && !keeping -> goto gone }
+
+    /* the keeper */
+    :: atomic {
+           has_message[self] && !keeping && message_left[self] <= DUE &&
+               ledger_left[self] > 0 ->
+           printf("worker %d renews its message\n", self);
+           if
+           :: has_receipt[self] ->
+               hidden_left = VISIBILITY;
+               message_left[self] = VISIBILITY
+           :: !has_receipt[self] -> has_message[self] = 0; message_left[self] = 0
+           fi;
+           SLEEPS
+       }
+    :: atomic {
+           !keeping && sent[self] == NONE && ledger_left[self] <= DUE &&
+               ledger_left[self] > 0 && !shut[self] ->
+           printf("worker %d renews\n", self);
+           send_ledger(RUNNING, UNTIL, 0);
+           keeping = 1
+       }
+    :: atomic {
+           keeping && ANSWERED ->
+           TAKE_ANSWER;
+           keeping = 0;
+#ifdef NO_EARLIER_DEADLINE
+           result = (result == UNKNOWN -> DONE : result);
+#endif
+           if
+           :: result == DONE ->
+               has_etag[self] = owner == self;
+               ledger_left[self] = DEADLINE;
+               printf("worker %d has renewed, for %d\n", self,
+                   ledger_left[self]);
+               CHECK(one_fence_is_open, ONE_OPEN)
+           :: result == CONFLICT ->
+               has_etag[self] = OURS;
+               shut[self] = !OURS
+           :: else
+           fi;
+           write_left[self] = 0;
+           result = 0;
+           SLEEPS
+       }
+
+    /* how it ends */
+    :: atomic { slot == 3 && !keeping -> break }
+    od;
+
+    atomic {
+        works[self] = 0;
+        ledger_left[self] = 0;
+        has_data_etag[self] = 0;
+        shut[self] = 0;
+        slot = 0;
+#ifdef NO_LEDGER_BEFORE_MESSAGE
+        if
+        :: ending != QUEUED && has_receipt[self] ->
+            printf("worker %d deletes the message\n", self);
+            CHECK(message_goes_last, HAS_ENDED(state));
+            message = 0
+        :: else
+        fi;
+#endif
+#ifndef NO_COPY_FIRST
+        copy = copy || ending == POISONED;
+#endif
+        DIES
+    }
+
+let_go:
+    atomic {
+        sent[self] == NONE ->
+        printf("worker %d lets go: %d\n", self, ending);
+        send_ledger(ending, 1, 0)
+    }
+    atomic {
+        ANSWERED;
+        TAKE_ANSWER;
+        write_left[self] = 0;
+#ifdef NO_LOOK_AFTER_UNKNOWN_END
+        result = (result == UNKNOWN -> DONE : result);
+#endif
+        SLEEPS
+    }
+    atomic {
+        DIES;
+        if
+        :: result == DONE
+        :: result != DONE && !OURS -> goto gone
+        :: result != DONE && OURS ->
+            has_etag[self] = 1;
+            if
+            :: owner != NOBODY || state != ending -> goto let_go
+            :: else
+            fi
+        fi;
+        if
+        :: ending != QUEUED -> goto delete_message
+        :: ending == QUEUED && has_receipt[self] -> hidden_left = 0
+        :: else
+        fi;
+        goto gone
+    }
+
+delete_message:
+    atomic {
+        DIES;
+#ifdef NO_COPY_FIRST
+        copy = copy || ending == POISONED;
+#endif
+        if
+        :: has_receipt[self] ->
+            printf("worker %d deletes the message\n", self);
+            CHECK(message_goes_last, HAS_ENDED(state));
+            CHECK(poisoned_has_a_copy, state != POISONED || copy);
+            message = 0
+        :: else
+        fi;
+        goto gone
+    }
+
+hide: /* until the lease is over */
+    atomic {
+        hidden_left = (has_receipt[self] -> lease_left : hidden_left);
+        goto gone
+    }
+
+gone: /* dead, or as good as dead: nothing more is touched */
+    atomic {
+        owner = (owner == self -> DEAD + self : owner);
+        epoch_of = (epoch_of == self -> DEAD + self : epoch_of);
+        if
+        :: sent[self] == LANDED -> sent[self] = NONE; sent_stored[self] = 0
+        :: sent[self] == SOON || sent[self] == LATE || sent[self] == GIVEN_UP ->
+            sent[self] = (sent[self] == SOON -> SOON : GIVEN_UP);
+            sent_by[self] = DEAD + self
+        :: else
+        fi;
+        data_by[self] = (data_sent[self] != NONE -> DEAD + self : 0);
+        has_etag[self] = 0;
+        has_data_etag[self] = 0;
+        has_receipt[self] = 0;
+        has_message[self] = 0;
+        works[self] = 0;
+        reads[self] = 0;
+        shut[self] = 0;
+        ledger_left[self] = 0;
+        message_left[self] = 0;
+        write_left[self] = 0;
+        slot = 0;
+        result = 0;
+        ending = 0;
+        keeping = 0;
+        date_age = 0;
+        goto idle
+    }
+}
+
+/* ---- around them ---- */
+
+proctype Net()
+{
+    do
+    :: atomic { sent[0] == SOON -> land_ledger(0); printf("lands 0\n") }
+    :: atomic { sent[1] == SOON -> land_ledger(1); printf("lands 1\n") }
+    :: atomic { data_sent[0] == SOON -> land_data(0); printf("data lands 0\n") }
+    :: atomic { data_sent[1] == SOON -> land_data(1); printf("data lands 1\n") }
+    od
+}
+
+inline pass_by(left)
+{
+    if
+    :: left > 0 -> left--
+    :: else
+    fi
+}
+
+/* What was late lands now, or is lost, or stays late. */
+inline late_ledger(w)
+{
+    if
+    :: sent[w] == LATE || sent[w] == GIVEN_UP ->
+        printf("late: the ledger write of %d lands\n", w);
+        land_ledger(w)
+    :: sent[w] == GIVEN_UP ->
+        sent[w] = NONE;
+        sent_by[w] = 0;
+        sent_etag[w] = 0;
+        sent_claim[w] = 0;
+        sent_state[w] = 0;
+        sent_lease[w] = 0
+    :: skip
+    fi
+}
+
+inline late_data(w)
+{
+    if
+    :: data_sent[w] == LATE || data_sent[w] == GIVEN_UP ->
+        printf("late: the data write of %d lands\n", w);
+        land_data(w)
+    :: data_sent[w] == GIVEN_UP ->
+        data_sent[w] = NONE;
+        data_etag[w] = 0;
+        data_left[w] = 0;
+        data_by[w] = 0
+    :: skip
+    fi
+}
+
+proctype Clock()
+{
+    byte w;
+
+    do
+    :: atomic {
+           timeout ->
+           printf("tick\n");
+           pass_by(hidden_left);
+           pass_by(lease_left);
+           half_second = 1 - half_second;
+           for (w : 0 .. WORKERS - 1) {
+               pass_by(ledger_left[w]);
+               pass_by(message_left[w]);
+               pass_by(write_left[w]);
+               pass_by(sent_lease[w]);
+               pass_by(data_left[w]);
+               if
+               :: asleep[w + 1] ->
+                   asleep[w + 1] = 0;
+                   printf("worker %d wakes\n", w)
+               :: skip
+               fi;
+               if
+               :: reads[w] -> reads[w] = 0
+               :: skip
+               fi
+           }
+           w = 0;
+           late_ledger(0);
+           late_ledger(1);
+           late_data(0);
+           late_data(1);
+           if /* what else may happen */
+           :: faults > 0 && message && state != ABSENT ->
+               faults--;
+               message = 0;
+               has_receipt[0] = 0;
+               has_receipt[1] = 0;
+               printf("the message is lost\n")
+#ifndef ONLY_THE_NETWORK
+           :: faults > 0 ->
+               faults--;
+               data_etags_are_old();
+               printf("the application changes the entity\n")
+#endif
+           :: skip
+           fi
+       }
+    od
+}
+
+init {
+    atomic {
+        if
+        :: half_second = 1
+        :: skip
+        fi;
+        run Worker(0);
+        run Worker(1);
+        run Net();
+        run Clock()
+    }
+}
+
+#ifdef LIVE
+/* Nothing is late, and nobody asleep, for ever. */
+#define ALL_IS_WELL                                                            \
+    (!asleep[1] && !asleep[2] && sent[0] != LATE && sent[1] != LATE && sent[0] != GIVEN_UP &&              \
+        sent[1] != GIVEN_UP && data_sent[0] != LATE && data_sent[1] != LATE && \
+        data_sent[0] != GIVEN_UP && data_sent[1] != GIVEN_UP)
+ltl the_run_ends { ([] <> ALL_IS_WELL) -> <> (HAS_ENDED(state) && !message) }
+#endif
