@@ -96,8 +96,9 @@ function check(bugs) {
     for (const bug of bugs) {
         if (!/^[a-z0-9-]+$/.test(bug.name)) fail(`${bug.name}: no good name`);
         if (names.has(bug.name)) fail(`${bug.name} is there twice`);
-        if (!CATCHERS.test(bug.caught))
-            fail(`${bug.name}: who is '${bug.caught}' to catch it?`);
+        for (const catcher of bug.caught.split(", "))
+            if (!CATCHERS.test(catcher))
+                fail(`${bug.name}: who is '${catcher}' to catch it?`);
         if (!bug.what || bug.changes.length === 0)
             fail(`${bug.name} does not say what it is, or changes nothing`);
         names.add(bug.name);

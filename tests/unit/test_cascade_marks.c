@@ -21,20 +21,20 @@
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 
-#define JOB                                                                    \
-    "job:\n"                                                                   \
-    "    kind: cascade-delete\n"                                               \
-    "    args: [channel]\n"                                                    \
-    "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
-    "\"\", tombstone: {Deleted: true}, created: CreatedOn}\n"                  \
-    "    settle: 50ms\n"                                                       \
-    "    children:\n"                                                          \
-    "      - {table: Blogs, partition_key: \"{channel}\"}\n"                   \
-    "      - {table: Things, partition_key: \"{channel}\"}\n"
+#define JOB(name, settle)                                                      \
+    name ":\n"                                                                 \
+         "    kind: cascade-delete\n"                                          \
+         "    args: [channel]\n"                                               \
+         "    parent: {table: Channels, partition_key: \"{channel}\", "        \
+         "row_key: \"\", tombstone: {Deleted: true}, created: CreatedOn}\n"    \
+         "    settle: " settle "\n"                                            \
+         "    children:\n"                                                     \
+         "      - {table: Blogs, partition_key: \"{channel}\"}\n"              \
+         "      - {table: Things, partition_key: \"{channel}\"}\n"
 
 static void set_up(struct hosted *h)
 {
-    hosted_init(h, JOB);
+    hosted_init(h, JOB("job", "50ms") JOB("patient", "[1h, 2h]"));
     hosted_table(h, "Channels");
     hosted_table(h, "Blogs");
     hosted_table(h, "Things");
@@ -112,6 +112,8 @@ static void an_absent_parent_is_held_until_nothing_can_land_late(void **state)
 
 /* ---- the look ---- */
 
+#define HOUR_TICKS (3600 * TICKS_PER_S)
+
 /* A run whose tombstone lies, in a look that began after_ms later and has met
  * nothing up to the blog `done`. */
 static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
@@ -140,6 +142,60 @@ static void a_look_began_when_its_first_attempt_did(void **state)
     assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
     assert_string_equal(hosted_dump(&h, "Blogs"), "");
     assert_string_equal(hosted_dump(&h, "Channels"), "");
+    hosted_done(&h);
+}
+
+static void sleep_ms(int64_t wait_ms)
+{
+    struct world_mutex mutex;
+    struct world_cond cond;
+    int64_t until_ms = world_boot_ms() + wait_ms;
+
+    world_mutex_init(&mutex);
+    world_cond_init(&cond);
+    world_lock(&mutex);
+    while (world_wait(&cond, &mutex, until_ms))
+        continue;
+    world_unlock(&mutex);
+    world_cond_done(&cond);
+    world_mutex_done(&mutex);
+}
+
+/* However often it is rung meanwhile, and however old the request is. */
+static void the_settle_counts_from_the_tombstone(void **state)
+{
+    int64_t began_ticks, due_ticks;
+    struct hosted h;
+
+    (void)state;
+    set_up(&h);
+    h.requested_ticks -= 10 * HOUR_TICKS;
+    hosted_put(&h, "Channels", "News", "", NULL);
+    began_ticks = world_wall_ticks();
+    assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
+    due_ticks = h.resumes_ticks;
+    assert_true(due_ticks >= began_ticks + HOUR_TICKS);
+    sleep_ms(2000); /* dates may have whole seconds */
+    assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
+    assert_true(h.resumes_ticks == due_ticks);
+    hosted_done(&h);
+}
+
+static void the_first_look_of_two_is_not_the_last(void **state)
+{
+    int64_t laid = world_wall_ticks() - HOUR_TICKS - HOUR_TICKS / 2;
+    struct hosted h;
+
+    (void)state;
+    set_up(&h);
+    hosted_put(&h, "Channels", "News", "",
+        "\"Deleted\":true,\"TablewardRun\":\"patient/r1\"");
+    h.checkpoint = mem_format("{\"version\":1,\"laid\":%lld,\"began\":%lld,"
+                              "\"not_before\":0}",
+        (long long)laid, (long long)laid);
+    assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
+    assert_true(h.resumes_ticks >= laid + 2 * HOUR_TICKS);
+    assert_true(hosted_has(&h, "Channels", "News", ""));
     hosted_done(&h);
 }
 
@@ -198,6 +254,8 @@ int main(void)
         cmocka_unit_test(a_newer_parent_is_left_once_nothing_can_land_late),
         cmocka_unit_test(an_absent_parent_is_held_until_nothing_can_land_late),
         cmocka_unit_test(a_look_began_when_its_first_attempt_did),
+        cmocka_unit_test(the_settle_counts_from_the_tombstone),
+        cmocka_unit_test(the_first_look_of_two_is_not_the_last),
         cmocka_unit_test(a_resumed_look_leaves_out_nothing),
         cmocka_unit_test(a_mark_says_what_is_confirmed_not_what_was_sent),
     };
