@@ -22,7 +22,10 @@
 //                  what the next attempt is about to do: delete with the ETag
 //                  that was read, or put the run's tombstone where no parent
 //                  is. These are counted apart, and the tables at the end say
-//                  whether it is true.
+//                  whether it is true. So are those that were past the fence
+//                  when their process was stopped, some 50 us before their
+//                  first byte, which then left as it woke: no client can
+//                  prevent that.
 //
 // Whoever lets go of the run (a write of the ledger without an Owner) is not
 // overtaken by the next claim, and may still hide or delete its message.
@@ -52,7 +55,7 @@ function claims_of(log) {
 // stalls: [{mode, worker, stopped_us, woken_us}].
 function judge(log, notes, stalls = []) {
   const claims = claims_of(log);
-  const late = {started: [], arrived: [], changed: [], same: [], unasked: []};
+  const late = {started: [], arrived: [], changed: [], same: [], asleep: [], unasked: []};
   const lanes = new Map(); // claim n -> {data, keeper}
   for (const entry of log) {
     if (notes && is_unasked(entry, notes)) {
@@ -64,9 +67,8 @@ function judge(log, notes, stalls = []) {
     late[fate.kind].push({...entry, ...fate});
     if (fate.kind === 'arrived') {
       if (entry.changed)
-        late[!is_keeper(entry) && stuck_at(entry, stalls) ?
-          'same' : 'changed'].push({...entry, ...fate,
-          mode: mode_at(entry, stalls)});
+        late[class_of(entry, fate, stalls)].push(
+            {...entry, ...fate, mode: mode_at(entry, stalls)});
       const used = lanes.get(fate.overtaken_n) ||
           {data: 0, keeper: 0, what: []};
       used[is_keeper(entry) ? 'keeper' : 'data']++;
@@ -90,6 +92,22 @@ function stuck_at(entry, stalls) {
   return stalls.some((stall) => stall.mode === 'stuck' &&
       stall.worker === entry.worker && stall.began_us < entry.effected_us &&
       entry.arrived_us < stall.woken_us);
+}
+
+// was_asleep: past its fence before the worker was stopped, its first byte
+// came as it woke.
+function was_asleep(entry, fate, stalls) {
+  return stalls.some((stall) => stall.worker === entry.worker &&
+      fate.started_us <= stall.stopped_us && stall.woken_us &&
+      entry.arrived_us > stall.stopped_us &&
+      entry.arrived_us < stall.woken_us + AWAKE_US);
+}
+
+// class_of: of what arrived late and changed something.
+function class_of(entry, fate, stalls) {
+  if (is_keeper(entry)) return 'changed';
+  if (stuck_at(entry, stalls)) return 'same';
+  return was_asleep(entry, fate, stalls) ? 'asleep' : 'changed';
 }
 
 // mode_at: how the worker was stalled last before that took effect.

@@ -252,7 +252,8 @@ function report(results) {
       `${requests}), ${sum((r) => r.late.changed.length)} of those changed ` +
       'anything');
   console.log(`zombies: ${sum((r) => r.late.same.length)} more had been stuck on ` +
-      'their way, and did what the next attempt was about to do');
+      `their way, and ${sum((r) => r.late.asleep.length)} past their fence ` +
+      'when they were stopped; these did what the next attempt was about to do');
   console.log('zombies: late is: after a claim of the run by another attempt ' +
       'took effect in the order of azsim\'s log; started is when the fence ' +
       'last read the clock, or with the program as installed the first byte ' +
