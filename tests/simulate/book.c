@@ -26,7 +26,7 @@ struct holder {
     char key[QUEUE_ID_MAX + 64];
     char owner[64];
     int32_t epoch;
-    bool claimed; /* the ledger has had this owner */
+    bool claimed; /* the ledger has this owner, or had it last */
 };
 
 struct message_note {
@@ -159,12 +159,18 @@ static void judge_change(struct book *book, const struct sim_run *run,
     judge_counts(book, run, was, is);
 }
 
+/* Who has claimed it, and who has let it go: that one may not know it yet,
+ * where the answer was lost or the write landed late, and says it again. */
 static void note_claimed(struct book *book, const struct sim_run *run)
 {
-    for (struct holder *holder = book->holders; holder; holder = holder->next)
-        if (strcmp(holder->key, run->key) == 0 &&
-            slice_is(run->now.owner, holder->owner))
+    for (struct holder *holder = book->holders; holder; holder = holder->next) {
+        if (strcmp(holder->key, run->key) != 0)
+            continue;
+        if (slice_is(run->now.owner, holder->owner))
             holder->claimed = true;
+        else if (run->now.owner.len == 0 && run->now.epoch == holder->epoch)
+            holder->claimed = false;
+    }
 }
 
 static void run_written(struct book *book, const struct entity *entity)
