@@ -263,11 +263,11 @@ unit: $(WANTED_TESTS)   ## unit tests alone (TESTS="a b": only those)
 
 # One function a target (tests/fuzz/fuzz.h): all of them in a unit test, each
 # of them alone with libFuzzer. What they would send goes to a double of
-# http_send().
+# http_send(), and to end by _exit() is a finding.
 FUZZ_TARGETS := $(sort $(patsubst tests/fuzz/target_%.c,%,$(wildcard \
     tests/fuzz/target_*.c)))
 FUZZ_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/fuzz/*.c)))
-FUZZ_FLAGS := -Wl,--wrap=http_send
+FUZZ_FLAGS := -Wl,--wrap=http_send,--wrap=_exit
 FUZZ_BUILD := CC=clang SANITIZER=fuzzer-no-link,address,undefined
 SECONDS ?= 60
 JOBS ?= 2
