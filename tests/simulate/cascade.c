@@ -275,10 +275,35 @@ static bool is_archived(
     return found;
 }
 
+/* Or in that of one which was cancelled, and has not heard of it yet: it still
+ * deletes, though another has taken its tombstone over. */
+static bool is_archived_by_cancelled(struct cascade_state *s, struct slice line)
+{
+    char *path = mem_format("%s/kept/%s", s->sim->folder, SIM_JOB);
+    DIR *folder = opendir(path);
+    struct dirent *entry;
+    bool found = false;
+
+    while (folder && !found && (entry = readdir(folder)) != NULL) {
+        char *key = mem_format("%s/%s", SIM_JOB, entry->d_name);
+        const struct sim_run *run = book_find(s->sim->book, slice_of(key));
+
+        found = run && run->now.state == LEDGER_CANCELLED &&
+                is_archived(s, run, line);
+        mem_free(key);
+    }
+    if (folder)
+        (void)closedir(folder);
+    mem_free(path);
+    return found;
+}
+
 static void judge_archive(struct cascade_state *s, const struct thing *thing,
     const struct sim_run *run)
 {
-    if (s->archives && run && !thing->bare && !is_archived(s, run, thing->line))
+    if (s->archives && run && !thing->bare &&
+        !is_archived(s, run, thing->line) &&
+        !is_archived_by_cancelled(s, thing->line))
         sim_complain(s->sim, "%s %.*s/%.*s is not in the archive of %s",
             thing->table, SLICE_ARG(thing->partition_key),
             SLICE_ARG(thing->row_key), run->key);
