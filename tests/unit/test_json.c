@@ -15,6 +15,7 @@
 
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
 
 #define WHOLE(text) ((struct slice){text, sizeof(text) - 1})
 
@@ -166,6 +167,46 @@ static void surrogates_in_any_order_are_decoded(void **state)
         assert_slice(json_raw(json), text);
         json_free(json);
     }
+}
+
+/* json-c took U+1D800 and others like it for half a pair; what it made of them
+ * had another length, and a message with one ended every worker. */
+static void every_pair_of_escapes_is_its_character(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0x10000; first < 0x110000; first += 0x1000) {
+        struct buf text, expected;
+        struct json *json;
+
+        buf_init(&text, 65536);
+        buf_init(&expected, 65536);
+        buf_add_char(&text, '"');
+        for (uint32_t c = first; c < first + 0x1000; c++) {
+            buf_add_format(&text, "\\u%04X\\u%04x",
+                0xd800 + ((c - 0x10000) >> 10), 0xdc00 + (c & 0x3ff));
+            text_encode(&expected, c);
+        }
+        buf_add_char(&text, '"');
+        assert_int_equal(json_parse(buf_slice(&text), 1, &json, NULL), TW_OK);
+        assert_true(slice_equal(json_string(json), buf_slice(&expected)));
+        json_free(json);
+        buf_done(&text);
+        buf_done(&expected);
+    }
+}
+
+static void an_escaped_backslash_begins_no_pair(void **state)
+{
+    struct json *json;
+
+    (void)state;
+    assert_int_equal(
+        json_parse(slice_of("[\"\\\\ud836\\udc00\",\"\\ud836\\\\udc00\"]"), 1,
+            &json, NULL),
+        TW_OK);
+    assert_true(slice_is(json_string(json_at(json, 0)), "\\ud836\xef\xbf\xbd"));
+    assert_true(slice_is(json_string(json_at(json, 1)), "\xef\xbf\xbd\\udc00"));
+    json_free(json);
 }
 
 static void a_surrogate_alone_becomes_the_replacement_character(void **state)
@@ -518,6 +559,8 @@ int main(void)
         cmocka_unit_test(numbers_that_no_double_holds_keep_their_text),
         cmocka_unit_test(strings_are_decoded),
         cmocka_unit_test(surrogates_in_any_order_are_decoded),
+        cmocka_unit_test(every_pair_of_escapes_is_its_character),
+        cmocka_unit_test(an_escaped_backslash_begins_no_pair),
         cmocka_unit_test(a_surrogate_alone_becomes_the_replacement_character),
         cmocka_unit_test(what_is_not_strict_json_is_refused_with_its_place),
         cmocka_unit_test(flat_objects_are_read_as_strictly),
