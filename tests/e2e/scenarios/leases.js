@@ -10,8 +10,8 @@ const {sleep, until} = require('../lib/wait');
 const {tail} = require('../lib/program');
 const {OPEN_STATES} = require('../lib/suite');
 
-const BLOGS = 3000;
-const VISIBILITY_S = 2;
+const BLOGS = 5000;
+const VISIBILITY_S = 4;
 
 // Goal: longer than three visibility timeouts, the run completes once: one
 // attempt, and every delete sent once.
@@ -24,7 +24,7 @@ async function outlast(suite, workers) {
   await store.insert('Channels', [jobs.channel('Slow')]);
   await store.insert('Blogs', jobs.blogs('Slow', BLOGS));
   store.proxy.before = async (request) => {
-    if (is_data(request)) await sleep(450);
+    if (is_data(request)) await sleep(600);
   };
   await suite.judge(`a run longer than three visibility timeouts, ${workers} ` +
       `worker${workers > 1 ? 's' : ''}`, async () => {
