@@ -261,6 +261,33 @@ static void check_string(struct slice text)
     buf_done(&written);
 }
 
+/* The same with nothing but escapes, as writers that keep to ASCII do. */
+static void check_escaped(struct slice text)
+{
+    struct slice rest = text;
+    struct json *json;
+    struct buf written;
+
+    buf_init(&written, 12 * text.len + 2);
+    buf_add_char(&written, '"');
+    while (rest.len > 0) {
+        size_t len;
+        uint32_t c = text_decode(rest, &len);
+
+        if (c >= 0x10000) {
+            buf_add_format(&written, "\\u%04x", 0xd800 + ((c - 0x10000) >> 10));
+            c = 0xdc00 + (c & 0x3ff);
+        }
+        buf_add_format(&written, "\\u%04X", c);
+        rest = (struct slice){rest.at + len, rest.len - len};
+    }
+    buf_add_char(&written, '"');
+    FUZZ_CHECK(json_parse(buf_slice(&written), 1, &json, NULL) == TW_OK);
+    FUZZ_SAME(json_string(json), text);
+    json_free(json);
+    buf_done(&written);
+}
+
 static void check_number(const struct json *json)
 {
     struct slice raw = json_raw(json);
@@ -349,6 +376,8 @@ FUZZ_TARGET(json)
     try_document(text, &arena);
     try_flat(text, &arena);
     check_string(fuzz_text(&in, 200));
+    in = (struct fuzz_source){at, len, &arena};
+    check_escaped(fuzz_text(&in, 200));
     arena_done(&arena);
     return 0;
 }
