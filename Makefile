@@ -96,12 +96,14 @@ zombies:   ## workers stopped past their leases and woken (STALLS=n)
 	@$(MAKE) --no-print-directory all zombies-build
 	@tests/zombies/run $(OUT) $(STALLS)
 
-e2e: $(PROGRAM) azsim-build   ## end-to-end tests alone (E2E="words": those suites)
-	@tests/deps test
+e2e:   ## end-to-end tests alone (E2E="words": those suites)
+	@CC='$(CC)' tests/deps build test
+	@$(MAKE) --no-print-directory all azsim-build
 	@TABLEWARD=$(PROGRAM) tests/run-e2e $(E2E)
 
-prove: $(PROGRAM) azsim-build   ## long proofs: a crash at every request, many kills
-	@tests/deps build test
+prove:   ## long proofs: a crash at every request, many kills
+	@CC='$(CC)' tests/deps build test
+	@$(MAKE) --no-print-directory all azsim-build
 	@TABLEWARD=$(PROGRAM) tests/run-e2e --long $(E2E)
 	$(if $(E2E),,@$(MAKE) --no-print-directory fuzz SECONDS=600)
 	$(if $(E2E),,@$(MAKE) --no-print-directory faults)
@@ -215,8 +217,11 @@ FAULTS_UNITS := archive azure_account azure_batch azure_odata azure_queue_xml \
     store_contract template
 
 # SHARE=k: every k-th, others each time.
-.PHONY: faults
-faults: $(FAULTS) $(FAULTS_UNITS:%=$(OUT)/tests/test_%)   ## allocations and file I/O fail, each in turn (SHARE=k: every k-th)
+.PHONY: faults faults-build
+faults-build: $(FAULTS) $(FAULTS_UNITS:%=$(OUT)/tests/test_%)
+faults:   ## allocations and file I/O fail, each in turn (SHARE=k: every k-th)
+	@CC='$(CC)' tests/deps build test
+	@$(MAKE) --no-print-directory faults-build
 	@$(OUT)/faults/allocations $(or $(SHARE),1)
 	@$(OUT)/faults/allocations $(or $(SHARE),1) \
 	    $(FAULTS_UNITS:%=$(OUT)/tests/test_%)
@@ -243,7 +248,7 @@ $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 # fresh one otherwise); SEED=S: that one twice, with a trace where it fails.
 SEEDS ?= 500
 $(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(LIBRARY) $(addprefix \
-    $(OBJ)/tests/support/,faulty.o interpose.o virtual_world.o)
+    $(OBJ)/tests/support/,cascade_key.o faulty.o interpose.o virtual_world.o)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 

@@ -16,6 +16,7 @@
 #include "jobs/cascade_rules.h"
 #include "tests/simulate/book.h"
 #include "tests/simulate/sim.h"
+#include "tests/support/cascade_key.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
@@ -562,30 +563,6 @@ static void run_moved(
             s->sim, "%s has succeeded, and its parent is there", run->key);
 }
 
-/* ---- front ends: keys ---- */
-
-static struct slice fill_in(struct cascade_state *s, const char *template,
-    const char *channel, struct slice above, unsigned number)
-{
-    struct buf text;
-    struct slice key;
-
-    buf_init(&text, 4096);
-    for (; *template; template ++) {
-        if (*template != '%')
-            buf_add_char(&text, *template);
-        else if (*++template == 'c')
-            buf_add_text(&text, channel);
-        else if (*template == 'a')
-            buf_add_slice(&text, above);
-        else
-            buf_add_format(&text, "%u", number);
-    }
-    key = arena_copy(&s->arena, buf_slice(&text));
-    buf_done(&text);
-    return key;
-}
-
 /* ---- front ends: writing ---- */
 
 /* The model hears of it in the moment in which the service takes it. */
@@ -659,9 +636,10 @@ static void insert_child(
         .kind = kind,
         .channel = channel,
         .above = above,
-        .partition_key =
-            fill_in(s, what->partition_key, name, row_key_above, number),
-        .row_key = fill_in(s, what->row_key, name, row_key_above, number)};
+        .partition_key = cascade_key(
+            &s->arena, what->partition_key, name, row_key_above, number),
+        .row_key =
+            cascade_key(&s->arena, what->row_key, name, row_key_above, number)};
 
     if (s->count == THINGS_MAX)
         return;

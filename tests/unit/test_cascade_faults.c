@@ -26,6 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/cascade_key.h"
 #include "tests/support/fast_world.h"
 #include "tests/support/faulty.h"
 #include "worker/base/log.h"
@@ -253,28 +254,6 @@ static bool write_thing(struct storm *s, struct thing *thing,
     return true;
 }
 
-static struct slice fill_in(struct storm *s, const char *template,
-    const char *channel, struct slice above, unsigned number)
-{
-    struct buf text;
-    struct slice key;
-
-    buf_init(&text, 4096);
-    for (; *template; template ++) {
-        if (*template != '%')
-            buf_add_char(&text, *template);
-        else if (*++template == 'c')
-            buf_add_text(&text, channel);
-        else if (*template == 'a')
-            buf_add_slice(&text, above);
-        else
-            buf_add_format(&text, "%u", number);
-    }
-    key = arena_copy(&s->arena, buf_slice(&text));
-    buf_done(&text);
-    return key;
-}
-
 static const char *channel_of(const struct storm *s, int above)
 {
     while (s->things[above].above >= 0)
@@ -297,9 +276,10 @@ static int add_child(struct storm *s, int kind, int above, enum fate fate)
         .kind = kind,
         .above = above,
         .fate = fate,
-        .partition_key =
-            fill_in(s, what->partition_key, channel, row_key_above, number),
-        .row_key = fill_in(s, what->row_key, channel, row_key_above, number)};
+        .partition_key = cascade_key(
+            &s->arena, what->partition_key, channel, row_key_above, number),
+        .row_key = cascade_key(
+            &s->arena, what->row_key, channel, row_key_above, number)};
     entity_init(&entity, &s->arena, thing->partition_key, thing->row_key);
     if (what->link)
         entity_set_string(&entity, &s->arena, what->link,
