@@ -5,7 +5,7 @@
 
 const {spawn} = require('child_process');
 const crypto = require('crypto');
-const http = require('http');
+const {ask} = require('./ask');
 const {within} = require('./wait');
 
 class Azsim {
@@ -29,19 +29,19 @@ class Azsim {
 
   // control: change settings (tests/azsim/console.h); returns all of them.
   async control(settings) {
-    return JSON.parse(await this.#ask(
+    return JSON.parse(await ask(this.table_port,
         'POST', '/azsim/control', JSON.stringify(settings)));
   }
 
   // log: its entries from number `since` on.
   async log(since = 0) {
-    const text = await this.#ask('GET', `/azsim/log?since=${since}`);
+    const text = await ask(this.table_port, 'GET', `/azsim/log?since=${since}`);
     return text.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line));
   }
 
   // waiting: how many requests of a worker are held at the gate.
   async waiting(worker) {
-    return Number(await this.#ask('GET', `/azsim/waiting?worker=${worker}`));
+    return Number(await ask(this.table_port, 'GET', `/azsim/waiting?worker=${worker}`));
   }
 
   async stop() {
@@ -49,23 +49,6 @@ class Azsim {
     const gone = new Promise((resolve) => this.child.once('exit', resolve));
     this.child.stdin.end();
     await within('azsim ends', gone, 30000);
-  }
-
-  #ask(method, path, body = '') {
-    return new Promise((resolve, reject) => {
-      const request = http.request({
-        host: '127.0.0.1', port: this.table_port, method, path, agent: false,
-        headers: {'Content-Length': Buffer.byteLength(body)},
-      }, (response) => {
-        let text = '';
-        response.setEncoding('utf8').on('data', (part) => (text += part));
-        response.on('end', () => response.statusCode === 200 ? resolve(text) :
-          reject(new Error(`${path}: ${response.statusCode} ${text}`)));
-        response.on('error', reject);
-      });
-      request.on('error', reject);
-      request.end(body);
-    });
   }
 }
 

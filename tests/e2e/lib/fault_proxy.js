@@ -4,7 +4,7 @@
 'use strict';
 
 const {spawn} = require('child_process');
-const http = require('http');
+const {ask} = require('./ask');
 const {within} = require('./wait');
 
 const FAULTS =
@@ -31,34 +31,17 @@ class FaultProxy {
   }
 
   async control(settings) {
-    return JSON.parse(await this.#ask(
+    return JSON.parse(await ask(this.table_port,
         'POST', '/azsim-proxy/control', JSON.stringify(settings)));
   }
 
   // counts: {requests, reset_before, ...} so far.
   async counts() {
-    return JSON.parse(await this.#ask('GET', '/azsim-proxy/counts'));
+    return JSON.parse(await ask(this.table_port, 'GET', '/azsim-proxy/counts'));
   }
 
   stop() {
     this.child.stdin.end();
-  }
-
-  #ask(method, path, body = '') {
-    return new Promise((resolve, reject) => {
-      const request = http.request({
-        host: '127.0.0.1', port: this.table_port, method, path, agent: false,
-        headers: {'Content-Length': Buffer.byteLength(body)},
-      }, (response) => {
-        let text = '';
-        response.setEncoding('utf8').on('data', (part) => (text += part));
-        response.on('end', () => response.statusCode === 200 ? resolve(text) :
-          reject(new Error(`${path}: ${response.statusCode} ${text}`)));
-        response.on('error', reject);
-      });
-      request.on('error', reject);
-      request.end(body);
-    });
   }
 }
 
