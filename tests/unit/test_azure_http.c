@@ -56,6 +56,7 @@ static enum tw_err send_fenced(struct bench *bench, const char *method,
 {
     const struct http_header headers[] = {
         {"Accept", "application/json"}, {"Content-Type", "text/x"}};
+    static const struct http_header echo = {"X-Id", "mine"};
     struct http_request request = {
         .method = method,
         .url = bench->url,
@@ -63,6 +64,7 @@ static enum tw_err send_fenced(struct bench *bench, const char *method,
         .no_proxy = true,
         .headers = headers,
         .header_count = body != NULL ? 2 : 1,
+        .echo = &echo,
         .body = slice_of(body),
         .max_answer_bytes = 1000,
     };
@@ -182,6 +184,30 @@ static void answer_is_read_whole(void **state)
         http_answer_field(&bench.answer, "x-ms-error-code").len, 0);
     assert_string_equal(buf_text(&bench.answer.body), "hello");
     bench_end(&bench, 2);
+    bench_done(&bench);
+}
+
+/* An answer came twice: the second copy is read where the next request's is
+ * due, and every answer after it would be one too late. */
+static void answer_to_another_request_is_none(void **state)
+{
+    static const char others[] = "HTTP/1.1 200 OK\r\nx-id: other\r\n"
+                                 "Content-Length: 5\r\n\r\nhello";
+    static const char mine[] = "HTTP/1.1 200 OK\r\nx-id: mine\r\n"
+                               "Content-Length: 5\r\n\r\nhello";
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench,
+        STEPS({SCRIPT_ANSWER, mine, 0}, {SCRIPT_ANSWER, others, 0},
+            {SCRIPT_ANSWER, mine, 0}),
+        3);
+    assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
+    assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
+    assert_non_null(strstr(bench.err.text, "the answer to another request"));
+    assert_int_equal(send_once(&bench, "POST", "b"), TW_OK);
+    bench_end(&bench, 3);
+    assert_int_equal(http_script_connections(bench.script), 2);
     bench_done(&bench);
 }
 
@@ -423,6 +449,7 @@ int main(void)
         cmocka_unit_test(request_leaves_as_it_is_described),
         cmocka_unit_test(large_body_is_sent_without_asking_first),
         cmocka_unit_test(answer_is_read_whole),
+        cmocka_unit_test(answer_to_another_request_is_none),
         cmocka_unit_test(redirect_is_an_answer_and_not_followed),
         cmocka_unit_test(reset_or_close_before_an_answer_is_unknown),
         cmocka_unit_test(answer_cut_off_anywhere_is_unknown),

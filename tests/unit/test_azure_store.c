@@ -449,6 +449,20 @@ static void answer_beyond_its_bound_is_too_large(void **state)
     HEAD(status) "Content-Length: " length "\r\n\r\n" text
 #define CODE(code) "{\"odata.error\":{\"code\":\"" code "\"}}\n"
 
+/* Of a duplicated answer: a page of another scan, a batch that another was. */
+static void answer_that_names_another_request_says_nothing(void **state)
+{
+    struct err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        assert_int_equal(answered(&all[i],
+                             HEAD("200 OK") "x-ms-client-request-id: other\r\n"
+                                            "Content-Length: 0\r\n\r\n",
+                             &err),
+            TW_UNKNOWN);
+}
+
 static void creating_what_exists_is_done(void **state)
 {
     struct err err;
@@ -702,6 +716,7 @@ int main(void)
         cmocka_unit_test(not_found_by_something_else_is_refused),
         cmocka_unit_test(nonsense_leaves_writes_unknown),
         cmocka_unit_test(answer_beyond_its_bound_is_too_large),
+        cmocka_unit_test(answer_that_names_another_request_says_nothing),
         cmocka_unit_test(creating_what_exists_is_done),
         cmocka_unit_test(lost_receipts_are_conflicts),
         cmocka_unit_test(renewed_receipt_and_count_come_from_header_fields),

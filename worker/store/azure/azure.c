@@ -138,6 +138,7 @@ static void add_server_timeout(struct call *call)
 struct headers {
     struct http_header list[12];
     size_t count;
+    size_t echo; /* the index of the one that every answer repeats */
     char date[TEXT_TIME_MAX];
     char request_id[37];
     struct buf authorization;
@@ -157,6 +158,7 @@ static void add_common_headers(const struct call *call, struct headers *headers)
     add_header(headers, "Accept", call->queue ? XML_TYPE : JSON_ACCEPT);
     add_header(headers, "x-ms-version", API_VERSION);
     add_header(headers, "x-ms-date", headers->date);
+    headers->echo = headers->count;
     add_header(headers, "x-ms-client-request-id", headers->request_id);
     if (!call->queue) {
         add_header(headers, "DataServiceVersion", "3.0;");
@@ -263,6 +265,7 @@ static enum tw_err transfer(
             .no_proxy = endpoint->loopback,
             .headers = headers->list,
             .header_count = headers->count,
+            .echo = &headers->list[headers->echo],
             .body = buf_slice(&call->body),
             .max_answer_bytes = call->max_answer_bytes,
         },

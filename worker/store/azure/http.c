@@ -39,11 +39,13 @@ struct http {
 /* One http_send() under way. */
 struct transfer {
     const struct fence *fence;
+    const struct http_header *echo;
     struct http_answer *answer;
     unsigned sendings; /* how often libcurl was about to send */
     bool stopped;      /* the fence was shut in the last moment */
     bool too_large;    /* the body was */
     bool head_ended;   /* the empty line behind the fields has come */
+    bool foreign;      /* the answer is to another request */
     size_t field_bytes;
     char error[CURL_ERROR_SIZE];
 };
@@ -208,6 +210,16 @@ static int before_sending(
     return CURL_PREREQFUNC_OK;
 }
 
+static bool is_foreign(const struct transfer *transfer)
+{
+    struct slice value;
+
+    if (transfer->echo == NULL)
+        return false;
+    value = http_answer_field(transfer->answer, transfer->echo->name);
+    return value.len > 0 && !slice_is(value, transfer->echo->value);
+}
+
 /* One line at a time; an empty line ends the head. */
 static size_t take_field(char *at, size_t size, size_t count, void *arg)
 {
@@ -222,7 +234,8 @@ static size_t take_field(char *at, size_t size, size_t count, void *arg)
     else if (at[0] == '\r' || at[0] == '\n')
         transfer->head_ended = true;
     http_answer_line(transfer->answer, line);
-    return line.len;
+    transfer->foreign = transfer->head_ended && is_foreign(transfer);
+    return transfer->foreign ? 0 : line.len;
 }
 
 static size_t take_body(char *at, size_t size, size_t count, void *arg)
@@ -351,6 +364,9 @@ static enum tw_err fail_unsent(CURL *handle, const struct transfer *transfer,
 static enum tw_err fail_sent(const struct transfer *transfer, const char *peer,
     CURLcode result, struct err *err)
 {
+    if (transfer->foreign)
+        return err_fail(err, TW_UNKNOWN,
+            "sent to %s, but what came is the answer to another request", peer);
     if (result == CURLE_OPERATION_TIMEDOUT)
         return err_fail(
             err, TW_UNKNOWN, "sent to %s, but no answer came in time", peer);
@@ -383,7 +399,8 @@ static enum tw_err outcome(CURL *handle, const struct transfer *transfer,
 enum tw_err http_send(struct http *http, const struct http_request *request,
     const struct fence *fence, struct http_answer *ret, struct err *err)
 {
-    struct transfer transfer = {.fence = fence, .answer = ret};
+    struct transfer transfer = {
+        .fence = fence, .echo = request->echo, .answer = ret};
     struct curl_slist *headers = make_headers(request);
     CURL *handle = take_handle(http);
     bool pipe;

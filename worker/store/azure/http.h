@@ -29,6 +29,7 @@ struct http_request {
     bool no_proxy;
     const struct http_header *headers;
     size_t header_count;
+    const struct http_header *echo; /* one of headers, or NULL: see below    */
     struct slice body;
     size_t max_answer_bytes;
 };
@@ -80,6 +81,10 @@ void http_free(struct http *http);
  * http_send: send request once, within fence_timeout_ms(fence). May be called
  * from several threads. The fence is asked in the last moment before bytes
  * leave. sent_ms of the answer is set on every return.
+ *
+ * An answer in which the field of echo's name has another value than echo was
+ * meant for another request, that came before over the same connection: it is
+ * none, and the connection is closed.
  *
  * TW_OK         a whole answer is there, whatever its status.
  * TW_BUSY       nothing was sent: no address, no connection, no TLS.
