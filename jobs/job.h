@@ -19,6 +19,7 @@
 #include "worker/base/slice.h"
 
 struct job;
+struct jobs;
 struct store;
 
 /* The stores a job may name. stores[i] is NULL where only loading is wanted. */
@@ -55,7 +56,9 @@ struct job_estimate {
     struct job_estimate_table *tables;
     size_t table_count;
     int64_t transactions;
-    const char *note; /* a sentence, or NULL: "the parent does not exist" */
+    const char *details; /* lines for people, printed after the tables; NULL:
+                            none */
+    const char *note;    /* a sentence, or NULL: "the parent does not exist" */
 };
 
 struct kind {
@@ -70,6 +73,14 @@ struct kind {
      * added to. Refers to stores by index.
      */
     void *(*load)(const struct yaml_node *node, struct job_loader *loader);
+
+    /*
+     * link (NULL: nothing): once all jobs are read: what a kind must know of
+     * the others, kept in its settings. jobs holds those that could be read;
+     * what is kept lives in arena.
+     */
+    void (*link)(const struct job *job, const struct jobs *jobs,
+        struct arena *arena, struct problems *problems);
 
     /*
      * accept (NULL: all): may a run have these arguments? Looks at nothing but

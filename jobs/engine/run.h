@@ -66,10 +66,21 @@ struct run_host {
     enum tw_err (*is_open)(struct run *run, struct slice job, struct slice id,
         bool *ret, struct err *err);
 
+    /*
+     * others: how stand the other runs of `job`? *ret_open: one has not ended.
+     * *ret_ended: one has ended since since_ticks.
+     */
+    enum tw_err (*others)(struct run *run, struct slice job,
+        int64_t since_ticks, bool *ret_open, bool *ret_ended, struct err *err);
+
     /* failed: count and log an entity that cannot succeed; the first ten are
      * kept for the ledger. */
     void (*failed)(struct run *run, const char *table,
         struct slice partition_key, struct slice row_key, const char *why);
+
+    /* forget_failed: what failed so far will be met, and told, again: its
+     * count becomes `count`, and where that is 0 the kept ones go. */
+    void (*forget_failed)(struct run *run, int64_t count);
 };
 
 struct run {

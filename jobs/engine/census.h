@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a table holds: per property the types met and how often, per version
+ * how many entities, the largest entity. Exact, in one pass, in memory that
+ * grows with the number of property names and of versions, not of entities.
+ */
+#ifndef TW_JOBS_ENGINE_CENSUS_H
+#define TW_JOBS_ENGINE_CENSUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/store/entity.h"
+
+/* Beyond these the table has no schema that could be counted. */
+#define CENSUS_MAX_PROPERTIES 100000
+#define CENSUS_MAX_VERSIONS 1000
+
+struct census;
+
+/* census_new: version is the property that holds an entity's version, copied;
+ * empty: none is asked for. Owned. */
+struct census *census_new(struct slice version);
+void census_free(struct census *census); /* NULL: nothing */
+
+/* census_add: TW_TOO_LARGE: more property names, or more versions, than the
+ * limits above; err says which. */
+TW_MUST_USE enum tw_err census_add(
+    struct census *census, const struct entity *entity, struct err *err);
+
+/* census_entities: how many were added. */
+int64_t census_entities(const struct census *census);
+
+/* census_add_versions: "1: 12000\n(absent): 3\n" ..., integers by value first,
+ * then texts, then other types, then the absent ones. */
+void census_add_versions(const struct census *census, struct buf *to);
+
+/* census_add_text, census_add_json: the whole, for people and for programs. */
+void census_add_text(const struct census *census, struct buf *to);
+void census_add_json(
+    const struct census *census, const char *table, struct buf *to);
+
+#endif
