@@ -6,6 +6,7 @@
 
 #include "config/settings.h"
 #include "jobs/job.h"
+#include "jobs/place.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/store.h"
@@ -90,63 +91,6 @@ static const struct setting RULE_KEYS[] = {
 };
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
-
-/* ---- what parent and rules share ---- */
-
-static bool load_store(struct slice name, struct mark mark,
-    const struct job_loader *loader, size_t *ret)
-{
-    const struct job_stores *stores = loader->stores;
-
-    if (name.len == 0 && stores->by_default < stores->count) {
-        *ret = stores->by_default;
-        return true;
-    }
-    if (name.len == 0) {
-        problems_add(loader->problems, mark,
-            "which store? there are several: name one as `store:` here, or "
-            "as default_store");
-        return false;
-    }
-    for (size_t i = 0; i < stores->count; i++)
-        if (slice_is(name, stores->names[i])) {
-            *ret = i;
-            return true;
-        }
-    settings_unknown(
-        loader->problems, mark, "store", name, stores->names, stores->count);
-    return false;
-}
-
-static bool load_table(struct slice name, struct mark mark,
-    const struct job_loader *loader, const char **ret)
-{
-    struct err err;
-
-    if (entity_check_table(name, &err) != TW_OK) {
-        problems_add(loader->problems, mark, "%s", err.text);
-        return false;
-    }
-    *ret = name.at; /* texts of settings end with a NUL */
-    return true;
-}
-
-/* The place of a key's value, for messages about it. */
-static struct mark mark_of(const struct yaml_node *map, const char *key)
-{
-    const struct yaml_node *node = yaml_get(map, key);
-
-    return node ? node->mark : map->mark;
-}
-
-static bool load_place(const struct yaml_node *map, struct slice store,
-    struct slice table, const struct job_loader *loader, size_t *ret_store,
-    const char **ret_table)
-{
-    bool good = load_store(store, mark_of(map, "store"), loader, ret_store);
-
-    return load_table(table, mark_of(map, "table"), loader, ret_table) && good;
-}
 
 /* ---- the parent ---- */
 
@@ -245,13 +189,14 @@ static bool load_parent(const struct yaml_node *node, struct job_loader *loader,
     struct cascade *cascade)
 {
     struct parent_map map = {.table.len = 0};
+    struct place place = {.table = NULL};
     bool good = settings_load(node, "parent", PARENT_KEYS, COUNT(PARENT_KEYS),
         loader->arena, &map, loader->problems);
 
     if (map.table.len > 0)
-        good = load_place(node, map.store, map.table, loader, &cascade->store,
-                   &cascade->table) &&
-               good;
+        good = place_load(node, map.store, map.table, loader, &place) && good;
+    cascade->store = place.store;
+    cascade->table = place.table;
     if (map.partition_key)
         cascade->partition_key = load_key(map.partition_key, loader);
     if (map.row_key)
@@ -310,13 +255,14 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
         .arg_count = loader->arg_count,
         .has_entity = depth > 0};
     struct rule_map map = {.table.len = 0};
+    struct place place = {.table = NULL};
     bool good = settings_load(node, "a child rule", RULE_KEYS, COUNT(RULE_KEYS),
         loader->arena, &map, loader->problems);
 
     if (map.table.len > 0)
-        good = load_place(node, map.store, map.table, loader, &rule->store,
-                   &rule->table) &&
-               good;
+        good = place_load(node, map.store, map.table, loader, &place) && good;
+    rule->store = place.store;
+    rule->table = place.table;
     good = selector_load(&map.nodes, &scope, loader->arena, &rule->selector,
                &loader->unset, loader->problems) &&
            good;

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* The store and the table that a job's map names, checked. */
+#include "jobs/place.h"
+
+#include <strings.h>
+
+#include "config/settings.h"
+#include "jobs/job.h"
+#include "worker/store/entity.h"
+
+static bool load_store(struct slice name, struct mark mark,
+    const struct job_loader *loader, size_t *ret)
+{
+    const struct job_stores *stores = loader->stores;
+
+    if (name.len == 0 && stores->by_default < stores->count) {
+        *ret = stores->by_default;
+        return true;
+    }
+    if (name.len == 0) {
+        problems_add(loader->problems, mark,
+            "which store? there are several: name one as `store:` here, or "
+            "as default_store");
+        return false;
+    }
+    for (size_t i = 0; i < stores->count; i++)
+        if (slice_is(name, stores->names[i])) {
+            *ret = i;
+            return true;
+        }
+    settings_unknown(
+        loader->problems, mark, "store", name, stores->names, stores->count);
+    return false;
+}
+
+static bool load_table(struct slice name, struct mark mark,
+    const struct job_loader *loader, const char **ret)
+{
+    struct err err;
+
+    if (entity_check_table(name, &err) != TW_OK) {
+        problems_add(loader->problems, mark, "%s", err.text);
+        return false;
+    }
+    *ret = name.at; /* texts of settings end with a NUL */
+    return true;
+}
+
+bool place_load(const struct yaml_node *map, struct slice store,
+    struct slice table, const struct job_loader *loader, struct place *ret)
+{
+    bool good =
+        load_store(store, place_mark(map, "store"), loader, &ret->store);
+
+    return load_table(table, place_mark(map, "table"), loader, &ret->table) &&
+           good;
+}
+
+bool place_same(const struct place *a, const struct place *b)
+{
+    return a->store == b->store && strcasecmp(a->table, b->table) == 0;
+}
+
+struct mark place_mark(const struct yaml_node *map, const char *key)
+{
+    const struct yaml_node *node = yaml_get(map, key);
+
+    return node ? node->mark : map->mark;
+}
