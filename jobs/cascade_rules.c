@@ -193,7 +193,7 @@ static bool load_parent(const struct yaml_node *node, struct job_loader *loader,
     bool good = settings_load(node, "parent", PARENT_KEYS, COUNT(PARENT_KEYS),
         loader->arena, &map, loader->problems);
 
-    if (map.table.len > 0)
+    if (map.table.at)
         good = place_load(node, map.store, map.table, loader, &place) && good;
     cascade->store = place.store;
     cascade->table = place.table;
@@ -259,7 +259,7 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
     bool good = settings_load(node, "a child rule", RULE_KEYS, COUNT(RULE_KEYS),
         loader->arena, &map, loader->problems);
 
-    if (map.table.len > 0)
+    if (map.table.at)
         good = place_load(node, map.store, map.table, loader, &place) && good;
     rule->store = place.store;
     rule->table = place.table;

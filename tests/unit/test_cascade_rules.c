@@ -82,6 +82,17 @@ static void a_table_has_a_name_that_the_service_takes(void **state)
         "my-table");
 }
 
+static void an_empty_table_name_is_refused(void **state)
+{
+    (void)state;
+    loading_refused(HEAD CHILDREN
+        "  parent: {table: '', partition_key: all, row_key: x, "
+        "tombstone: {Deleted: true}}\n",
+        "'' is no table name");
+    loading_refused(HEAD PARENT "  children: [{table: '', partition_key: x}]\n",
+        "'' is no table name");
+}
+
 static void a_store_is_one_of_the_configuration(void **state)
 {
     struct loading l;
@@ -380,6 +391,7 @@ int main(void)
         cmocka_unit_test(a_parent_and_its_children_are_wanted),
         cmocka_unit_test(a_parents_keys_are_templates),
         cmocka_unit_test(a_table_has_a_name_that_the_service_takes),
+        cmocka_unit_test(an_empty_table_name_is_refused),
         cmocka_unit_test(a_store_is_one_of_the_configuration),
         cmocka_unit_test(of_several_stores_one_must_be_named),
         cmocka_unit_test(a_tombstone_is_a_map_of_values),
