@@ -228,6 +228,15 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     return good && job->settings;
 }
 
+/* What the kinds must know of the other jobs. */
+static void link_jobs(
+    const struct jobs *jobs, struct arena *arena, struct problems *problems)
+{
+    for (size_t i = 0; i < jobs->count; i++)
+        if (jobs->list[i].kind->link)
+            jobs->list[i].kind->link(&jobs->list[i], jobs, arena, problems);
+}
+
 void jobs_load(const struct yaml_node *node, const struct job_stores *stores,
     struct arena *arena, struct jobs *ret, struct problems *problems)
 {
@@ -248,6 +257,7 @@ void jobs_load(const struct yaml_node *node, const struct job_stores *stores,
             ret->count++;
         else
             ret->broken[ret->broken_count++] = node->keys[i]->text.at;
+    link_jobs(ret, arena, problems);
 }
 
 const struct job *jobs_find(const struct jobs *jobs, struct slice name)

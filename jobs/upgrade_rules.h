@@ -74,6 +74,17 @@ struct upgrade_step {
     enum upgrade_on_error on_error;
 };
 
+/* What a step does in its upgrade's phase: the table above. */
+enum upgrade_effect {
+    UPGRADE_NOTHING,
+    UPGRADE_PUT,     /* add, set                                         */
+    UPGRADE_MOVE,    /* from property to `to`                            */
+    UPGRADE_COPY,    /* the same; the old one stays. A retype converts   */
+    UPGRADE_CONVERT, /* in place                                         */
+    UPGRADE_DROP,    /* property goes; where there is a `to`, only where
+                        that is there                                    */
+};
+
 /* A job of the same table that brings entities to this one's `from`, or to the
  * `from` of one that does. */
 struct upgrade_before {
@@ -122,6 +133,15 @@ void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
 
 /* upgrade_rules_explain: what it reads and writes, in order, a line each. */
 void upgrade_rules_explain(const struct upgrade *upgrade, struct buf *to);
+
+/* upgrade_rules_effect: step is one of upgrade's. */
+enum upgrade_effect upgrade_rules_effect(
+    const struct upgrade *upgrade, const struct upgrade_step *step);
+
+/* upgrade_rules_same_version: integers are equal by value, whichever of Int32,
+ * Int64 or a whole Double they are; texts by text. */
+bool upgrade_rules_same_version(
+    const struct property *a, const struct property *b);
 
 /* upgrade_step_name: "add", "rename", ... */
 const char *upgrade_step_name(enum upgrade_step_type type);
