@@ -25,6 +25,7 @@
 #include "jobs/engine/archive.h"
 #include "jobs/engine/call.h"
 #include "jobs/engine/flow.h"
+#include "jobs/engine/milestones.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/template.h"
 #include "jobs/job.h"
@@ -49,14 +50,6 @@
 #define LATE_WRITE_MS 30000
 
 #define PHASE_PARENT "parent"
-
-/* Places in the walk whose leaves are not all deleted yet. */
-#define MILESTONES 32
-
-struct milestone {
-    uint64_t ticket;  /* settled up to here: the place is reached */
-    char *checkpoint; /* owned */
-};
 
 /* What the operations of a page ask again when they meet something else. */
 struct held {
@@ -91,8 +84,7 @@ struct cascade_run {
     bool counted;    /* refuse_above has been asked */
     struct flow *flow;
     struct archive *archive;
-    struct milestone milestones[MILESTONES];
-    size_t milestone_count;
+    struct milestones milestones; /* leaves not all deleted yet */
     struct held *held, **held_end;
 };
 
@@ -565,29 +557,10 @@ static bool wait_for_look(struct cascade_run *c)
 
 /* ---- a pass ---- */
 
-static void drop_milestones(struct cascade_run *c, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        mem_free(c->milestones[i].checkpoint);
-    c->milestone_count -= count;
-    memmove(c->milestones, c->milestones + count,
-        c->milestone_count * sizeof(c->milestones[0]));
-}
-
 /* Hand over the last place before which everything is deleted. */
 static void save_reached(struct cascade_run *c)
 {
-    uint64_t low_water = flow_low_water(c->flow);
-    size_t reached = 0;
-
-    while (reached < c->milestone_count &&
-           c->milestones[reached].ticket <= low_water)
-        reached++;
-    if (reached == 0)
-        return;
-    c->run->host->save(
-        c->run, slice_of(c->milestones[reached - 1].checkpoint), true);
-    drop_milestones(c, reached);
+    milestones_save(&c->milestones, c->run, flow_low_water(c->flow));
 }
 
 static void release_held(struct cascade_run *c, uint64_t low_water)
@@ -621,18 +594,11 @@ static struct held *hold_match(struct cascade_run *c, struct match *match)
 static void reached(void *context, const struct walk_path *path)
 {
     struct cascade_run *c = context;
-    struct milestone *milestone;
 
     save_reached(c);
     release_held(c, flow_low_water(c->flow));
-    if (c->milestone_count == MILESTONES) {
-        milestone = &c->milestones[MILESTONES - 1];
-        mem_free(milestone->checkpoint);
-    } else {
-        milestone = &c->milestones[c->milestone_count++];
-    }
-    milestone->ticket = flow_ticket(c->flow);
-    milestone->checkpoint = write_checkpoint(c, path);
+    milestones_add(
+        &c->milestones, flow_ticket(c->flow), write_checkpoint(c, path));
 }
 
 /* On disk before the first of the deletes is sent. */
@@ -732,7 +698,7 @@ static void end_pass(struct cascade_run *c)
 {
     flow_settle(c->flow);
     save_reached(c);
-    drop_milestones(c, c->milestone_count);
+    milestones_drop(&c->milestones);
     release_held(c, UINT64_MAX);
     flow_free(c->flow);
     c->flow = NULL;
