@@ -362,6 +362,23 @@ static void quotes_literals_so_that_they_stay_texts(void **state)
     buf_done(&text);
 }
 
+static void tells_filters_that_no_two_stores_read_differently(void **state)
+{
+    static const char *const plain[] = {"", "A eq 'x'", "A eq true",
+        "A eq guid'debc44d5-04a9-42ea-ab2f-4e2cb49ff833'",
+        "A eq 'x' and (B eq 'y' or C eq false)"};
+    static const char *const other[] = {"A ne 'x'", "A eq 5", "A ge 'x'",
+        "A eq 5L", "A eq 1.5", "not (A eq 'x')", "A eq 'x' and B eq 5",
+        "A eq 5 or B eq 'y'", "A eq datetime'2012-11-10T03:04:05Z'",
+        "A eq X'00'"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+        assert_true(filter_is_plain(parse(plain[i])));
+    for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+        assert_false(filter_is_plain(parse(other[i])));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -383,6 +400,7 @@ int main(void)
         TEST(never_matches_a_value_that_is_none),
         TEST(orders_a_guid_that_is_too_short),
         TEST(takes_names_as_the_service_does),
+        TEST(tells_filters_that_no_two_stores_read_differently),
     };
 
     return cmocka_run_group_tests_name("filter", tests, NULL, NULL);

@@ -660,6 +660,21 @@ bool filter_matches(const struct filter *filter, const struct entity *entity)
            node_matches(filter->root, entity);
 }
 
+static bool is_plain(const struct node *node)
+{
+    enum edm_type type = node->constant.type;
+
+    if (node->type == NODE_AND || node->type == NODE_OR)
+        return is_plain(node->left) && is_plain(node->right);
+    return node->type == NODE_COMPARE && node->comparison == CMP_EQ &&
+           (type == EDM_STRING || type == EDM_BOOLEAN || type == EDM_GUID);
+}
+
+bool filter_is_plain(const struct filter *filter)
+{
+    return !filter->root || is_plain(filter->root);
+}
+
 const struct slice *filter_properties(
     const struct filter *filter, size_t *ret_count)
 {

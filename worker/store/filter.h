@@ -49,6 +49,12 @@ bool filter_matches(const struct filter *filter, const struct entity *entity);
 const struct slice *filter_properties(
     const struct filter *filter, size_t *ret_count);
 
+/*
+ * filter_is_plain: nothing but eq with texts, booleans and guids, joined by
+ * and and or: no two stores differ in what it matches.
+ */
+bool filter_is_plain(const struct filter *filter);
+
 /* filter_add_literal: 'text' with ' doubled. */
 void filter_add_literal(struct buf *to, struct slice text);
 
