@@ -43,6 +43,13 @@ struct run_counts {
     _Atomic int64_t read, written, deleted, skipped, failed;
 };
 
+/* The runs of a job, as the ledger has them. */
+struct run_others {
+    bool open;         /* one has not ended                           */
+    bool ended;        /* one has ended, since the time that was asked */
+    int64_t now_ticks; /* the service's clock                          */
+};
+
 struct run_host {
     /* stopping: should the attempt settle and end (RUN_STOPPED)? */
     bool (*stopping)(struct run *run);
@@ -67,11 +74,11 @@ struct run_host {
         bool *ret, struct err *err);
 
     /*
-     * others: how stand the other runs of `job`? *ret_open: one has not ended.
-     * *ret_ended: one has ended since since_ticks.
+     * others: how do the runs of `job` stand? ret->ended is asked of those
+     * that ended at since_ticks or later.
      */
     enum tw_err (*others)(struct run *run, struct slice job,
-        int64_t since_ticks, bool *ret_open, bool *ret_ended, struct err *err);
+        int64_t since_ticks, struct run_others *ret, struct err *err);
 
     /* failed: count and log an entity that cannot succeed; the first ten are
      * kept for the ledger. */

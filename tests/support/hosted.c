@@ -83,6 +83,28 @@ static enum tw_err host_is_open(struct run *run, struct slice job,
                : err_fail(err, h->open_outcome, "as the test wants");
 }
 
+static enum tw_err host_others(struct run *run, struct slice job,
+    int64_t since_ticks, struct run_others *ret, struct err *err)
+{
+    struct hosted *h = run->owner;
+
+    (void)job;
+    (void)since_ticks;
+    *ret = h->others;
+    ret->now_ticks = world_wall_ticks();
+    return h->open_outcome == TW_OK
+               ? TW_OK
+               : err_fail(err, h->open_outcome, "as the test wants");
+}
+
+static void host_forget_failed(struct run *run, int64_t count)
+{
+    struct hosted *h = run->owner;
+
+    run->counts.failed = count;
+    h->failed_why[0] = '\0';
+}
+
 static void host_failed(struct run *run, const char *table,
     struct slice partition_key, struct slice row_key, const char *why)
 {
@@ -98,7 +120,9 @@ static const struct run_host HOST = {
     .save = host_save,
     .phase = host_phase,
     .is_open = host_is_open,
+    .others = host_others,
     .failed = host_failed,
+    .forget_failed = host_forget_failed,
 };
 
 /* ---- set up ---- */
@@ -312,7 +336,9 @@ unsigned hosted_count(struct hosted *h, const char *table)
 static void keep_result(struct hosted *h, const struct run *run)
 {
     h->read = run->counts.read;
+    h->written += run->counts.written;
     h->deleted += run->counts.deleted;
+    h->skipped = run->counts.skipped;
     h->failed = run->counts.failed;
     h->passes += run->passes;
     h->resumes_ticks = run->resumes_ticks;
@@ -324,7 +350,8 @@ static struct run run_of(struct hosted *h, const struct job *job,
     assert_non_null(job);
     return (struct run){.job = job->name,
         .id = h->id,
-        .args = {1, &job->args[0].name, value},
+        .args = {job->arg_count,
+            job->arg_count > 0 ? &job->args[0].name : NULL, value},
         .requested_ticks = h->requested_ticks,
         .epoch = h->epoch,
         .took_over = h->took_over,

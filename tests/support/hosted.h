@@ -39,6 +39,7 @@ struct hosted {
     int64_t stop_after;       /* stopping() says yes at this call; -1: never */
     bool other_open;          /* what is_open() answers ... */
     enum tw_err open_outcome; /* ... with this outcome */
+    struct run_others others; /* what others() answers; now_ticks is set */
     bool took_over;
     void (*between)(struct hosted *h); /* called by every stopping() */
     void (*saved)(struct hosted *h);   /* called by every save() */
@@ -53,7 +54,7 @@ struct hosted {
     /* What came of the last attempt. */
     enum run_end end;
     struct err err;
-    int64_t read, deleted, failed, stopping_calls;
+    int64_t read, written, deleted, skipped, failed, stopping_calls;
     int32_t passes;
     int64_t resumes_ticks;
     char failed_why[1024];
@@ -89,7 +90,8 @@ bool hosted_has(struct hosted *h, const char *table, const char *partition_key,
 const char *hosted_dump(struct hosted *h, const char *table);
 unsigned hosted_count(struct hosted *h, const char *table);
 
-/* hosted_attempt: one attempt at a run of job with one argument. */
+/* hosted_attempt: one attempt at a run of job with its argument, if it has
+ * one. */
 enum run_end hosted_attempt(
     struct hosted *h, const char *job, const char *argument);
 

@@ -45,6 +45,7 @@ struct keeper {
     char *failed[FAILED_ENTITIES_KEPT];
     size_t failed_count; /* of these, to be taken over */
     size_t failed_total; /* handed over, or in the ledger before */
+    bool forget_failed;  /* those in the ledger go first */
 };
 
 /* ---- when ---- */
@@ -126,6 +127,9 @@ static void take_failed(struct keeper *keeper)
     struct ledger_run *run = &keeper->claim->run;
     struct buf list;
 
+    if (keeper->forget_failed)
+        run->failed_entities = slice_of("");
+    keeper->forget_failed = false;
     if (keeper->failed_count == 0)
         return;
     buf_init(&list, LEDGER_MAX_ERROR_BYTES);
@@ -380,6 +384,16 @@ void keeper_failed(struct keeper *keeper, const char *line)
         keeper->failed[keeper->failed_count++] = mem_text(line, strlen(line));
         keeper->failed_total++;
     }
+    world_unlock(&keeper->lock);
+}
+
+void keeper_forget_failed(struct keeper *keeper)
+{
+    world_lock(&keeper->lock);
+    while (keeper->failed_count > 0)
+        mem_free(keeper->failed[--keeper->failed_count]);
+    keeper->failed_total = 0;
+    keeper->forget_failed = true;
     world_unlock(&keeper->lock);
 }
 

@@ -50,6 +50,9 @@ TW_MUST_USE enum tw_err keeper_phase(struct keeper *keeper, const char *phase,
  * the run are kept in the ledger. */
 void keeper_failed(struct keeper *keeper, const char *line);
 
+/* keeper_forget_failed: give up the lines so far: they will be told again. */
+void keeper_forget_failed(struct keeper *keeper);
+
 /* keeper_word: CLAIM_MINE until something else is known. Any thread. */
 enum claim_word keeper_word(struct keeper *keeper);
 
