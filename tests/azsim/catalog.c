@@ -26,6 +26,7 @@ struct account {
     struct account *next;
     char *name;
     struct store *store;
+    bool shared;             /* the store is a file of others too */
     struct world_mutex lock; /* guards all below */
     struct place *places;
     struct note *notes;
@@ -33,6 +34,7 @@ struct account {
 };
 
 struct catalog {
+    const char *file; /* NULL: each account's store is in memory */
     struct world_mutex lock;
     struct account *accounts;
 };
@@ -50,10 +52,11 @@ static struct slice copy_of(struct slice slice)
 
 /* ---- accounts ---- */
 
-struct catalog *catalog_new(void)
+struct catalog *catalog_new(const char *file)
 {
     struct catalog *catalog = mem_alloc(sizeof(*catalog));
 
+    catalog->file = file;
     world_mutex_init(&catalog->lock);
     return catalog;
 }
@@ -88,14 +91,15 @@ void catalog_free(struct catalog *catalog)
     mem_free(catalog);
 }
 
-static struct account *make_account(struct slice name)
+static struct account *make_account(const char *file, struct slice name)
 {
     struct account *account = mem_alloc(sizeof(*account));
     struct err err;
 
     account->name = mem_text(name.at, name.len);
-    if (embedded_open(account->name, ":memory:", &account->store, &err) !=
-        TW_OK) {
+    account->shared = file != NULL;
+    if (embedded_open(account->name, account->shared ? file : ":memory:",
+            &account->store, &err) != TW_OK) {
         (void)fprintf(stderr, "azsim: %s\n", err.text);
         exit(1);
     }
@@ -122,7 +126,7 @@ struct account *catalog_account(struct catalog *catalog, struct slice name)
     while (account != NULL && !slice_is(name, account->name))
         account = account->next;
     if (account == NULL) {
-        account = make_account(name);
+        account = make_account(catalog->file, name);
         account->next = catalog->accounts;
         catalog->accounts = account;
     }
@@ -171,8 +175,12 @@ static void make_stored(struct account *account, struct place *place)
     bool queue = place->service == SERVICE_QUEUE;
     enum tw_err code;
 
-    (void)snprintf(place->stored, sizeof(place->stored), "%s%08u",
-        queue ? "queue" : "table", ++account->made);
+    if (account->shared)
+        (void)snprintf(place->stored, sizeof(place->stored), "%.*s",
+            SLICE_ARG(place->name));
+    else
+        (void)snprintf(place->stored, sizeof(place->stored), "%s%08u",
+            queue ? "queue" : "table", ++account->made);
     code = queue ? store_queue_create(account->store, &attempt, place->stored)
                  : store_create_table(account->store, &attempt, place->stored);
     if (code != TW_OK) {

@@ -4,6 +4,9 @@
  * does not know: names that are being deleted, a queue's metadata, a message's
  * end and changed text. A table or queue has a name of its own in the store,
  * so that a deleted one is gone at once and its name can come back empty.
+ *
+ * Or one embedded store in a file, for all accounts, that a worker has open
+ * too: its tables go by their own names, and creating one finds it.
  */
 #ifndef TW_AZSIM_CATALOG_H
 #define TW_AZSIM_CATALOG_H
@@ -23,7 +26,9 @@ struct catalog;
 struct account; /* lives as long as its catalog */
 struct store;
 
-struct catalog *catalog_new(void); /* owned */
+/* catalog_new: file: of the embedded store, kept by reference; NULL: in memory.
+ * Owned. */
+struct catalog *catalog_new(const char *file);
 void catalog_free(struct catalog *catalog);
 
 /* catalog_account: the one of that name, made when it is first asked for;

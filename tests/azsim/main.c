@@ -3,12 +3,14 @@
  * azsim: Azure's Table and Queue service on loopback ports, over embedded
  * stores in memory, for tests.
  *
- *   azsim [--key BASE64] [--workers N] [--clock FILE]
+ *   azsim [--key BASE64] [--workers N] [--clock FILE] [--file DB]
  *
  * Every account has the key (that of the emulators' well-known account unless
  * told otherwise). For each worker there is a pair of ports, which is how the
  * log tells them apart; all pairs serve the same accounts. --clock: a file as
- * tests/support/bent_world.h has it. Prints one line a worker,
+ * tests/support/bent_world.h has it. --file: an embedded store that others have
+ * open too, instead of stores in memory: a front end to it that speaks the
+ * service's protocol. Prints one line a worker,
  *
  *   worker 0: table 40001, queue 40002
  *
@@ -37,21 +39,23 @@
     "r/KBHBeksoGMGw=="
 
 struct options {
-    const char *key, *clock;
+    const char *key, *clock, *file;
     unsigned workers;
 };
 
 static void usage(void)
 {
-    (void)fprintf(
-        stderr, "usage: azsim [--key BASE64] [--workers N] [--clock FILE]\n");
+    (void)fprintf(stderr,
+        "usage: azsim [--key BASE64] [--workers N] [--clock FILE] "
+        "[--file DB]\n");
     exit(64);
 }
 
 static struct options read_options(int count, char **words)
 {
     static const struct option known[] = {{"key", 1, NULL, 'k'},
-        {"workers", 1, NULL, 'w'}, {"clock", 1, NULL, 'c'}, {0}};
+        {"workers", 1, NULL, 'w'}, {"clock", 1, NULL, 'c'},
+        {"file", 1, NULL, 'f'}, {0}};
     struct options options = {.key = DEFAULT_KEY, .workers = 1};
     int64_t workers = 1;
     int option;
@@ -61,6 +65,8 @@ static struct options read_options(int count, char **words)
             options.key = optarg;
         else if (option == 'c')
             options.clock = optarg;
+        else if (option == 'f')
+            options.file = optarg;
         else if (option != 'w' ||
                  !text_int64(slice_of(optarg), 1, KNOBS_MAX_WORKERS, &workers))
             usage();
@@ -104,7 +110,7 @@ int main(int count, char **words)
     struct options options = read_options(count, words);
     struct bend *bend = bent_world_use(options.clock);
     struct azsim azsim = {
-        .catalog = catalog_new(),
+        .catalog = catalog_new(options.file),
         .gates = gates_new(),
         .limits = limits_new(),
         .journal = journal_new(),

@@ -5,17 +5,20 @@
 
 const {spawn} = require('child_process');
 const crypto = require('crypto');
+const path = require('path');
 const {ask} = require('./ask');
 const {within} = require('./wait');
 
 class Azsim {
-  // start: a running one with so many pairs of ports; stop() ends it.
-  static async start(program, {workers = 1, clock} = {}) {
+  // start: a running one with so many pairs of ports, over stores in memory or
+  // over the embedded store in `file`; stop() ends it.
+  static async start(program, {workers = 1, clock, file} = {}) {
     const azsim = new Azsim();
     azsim.key = crypto.randomBytes(64).toString('base64');
     azsim.accounts_given = 0;
     azsim.child = spawn(program, ['--key', azsim.key, '--workers', workers,
-      ...(clock ? ['--clock', clock] : [])],
+      ...(clock ? ['--clock', clock] : []),
+      ...(file ? ['--file', file] : [])],
     {stdio: ['pipe', 'pipe', 'inherit']});
     azsim.ports = await within('azsim starts', ports_of(azsim.child), 30000);
     [{table: azsim.table_port, queue: azsim.queue_port}] = azsim.ports;
@@ -67,4 +70,8 @@ function ports_of(child) {
   });
 }
 
-module.exports = {Azsim};
+// beside: a program that was built beside the one under test.
+const beside = (program) =>
+    path.join(path.dirname(path.resolve(process.env.TABLEWARD)), program);
+
+module.exports = {Azsim, beside};

@@ -92,4 +92,14 @@ class Model {
   }
 }
 
-module.exports = {Model, key, canonical, parse_exactly, Written};
+// differ: up to three ways in which a table that was read is not made of these
+// entities, as a text.
+function differ(table, entities, found) {
+  const model = new Model();
+  model.table(table);
+  for (const entity of entities) model.put(table, entity);
+  return model.compare(table, found, new Map()).slice(0, 3)
+      .map((d) => `${d.key} ${d.what}`).join('\n');
+}
+
+module.exports = {Model, differ, key, canonical, parse_exactly, Written};

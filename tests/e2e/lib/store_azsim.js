@@ -6,17 +6,13 @@
 
 const crypto = require('crypto');
 const http = require('http');
-const path = require('path');
-const {Azsim} = require('./azsim');
+const {Azsim, beside} = require('./azsim');
 const {AzuriteStore} = require('./store_azurite');
 const {FaultProxy, FAULTS} = require('./fault_proxy');
 const {connection_string} = require('./azurite');
 
 // Of 1000 requests, by each kind of fault.
 const SHARE = Math.round(100 / FAULTS.length);
-
-const beside = (program) =>
-    path.join(path.dirname(path.resolve(process.env.TABLEWARD)), program);
 
 class AzsimStore extends AzuriteStore {
   static name = 'azsim';

@@ -45,13 +45,18 @@ class AzuriteStore {
     };
   }
 
+  // front: the store as a front end sees it through the SDKs: this one.
+  async front() {
+    return this;
+  }
+
   async create(table) {
-    await this.#table(table).createTable();
+    await this.client(table).createTable();
   }
 
   // insert: many entities by transactions, several at a time.
   async insert(table, entities) {
-    const client = this.#table(table);
+    const client = this.client(table);
     await each(transactions(entities), 4, async (batch) => {
       if (batch.length === 1)
         await client.createEntity(batch[0]);
@@ -63,7 +68,7 @@ class AzuriteStore {
   // try_insert: true when it was stored, false when one was there.
   async try_insert(table, entity) {
     try {
-      await this.#table(table).createEntity(for_sdk(entity));
+      await this.client(table).createEntity(for_sdk(entity));
       return true;
     } catch (error) {
       if (error.statusCode === 409) return false;
@@ -72,7 +77,7 @@ class AzuriteStore {
   }
 
   async overwrite(table, entity) {
-    await this.#table(table).upsertEntity(for_sdk(entity), 'Replace');
+    await this.client(table).upsertEntity(for_sdk(entity), 'Replace');
   }
 
   // read: all entities of a table, from the raw answers; [] without a table.
@@ -122,7 +127,7 @@ class AzuriteStore {
   async runs() {
     const runs = [];
     try {
-      for await (const run of this.#table(LEDGER).listEntities())
+      for await (const run of this.client(LEDGER).listEntities())
         if (!run.rowKey.startsWith('!'))
           runs.push({...numbers(run), Job: run.partitionKey, Id: run.rowKey});
     } catch (error) {
@@ -131,7 +136,8 @@ class AzuriteStore {
     return runs;
   }
 
-  #table(name) {
+  // client: the SDK's own, for one table.
+  client(name) {
     return new TableClient(
         `http://127.0.0.1:${this.azurite.table_port}/${this.account}`, name,
         new AzureNamedKeyCredential(this.account, this.azurite.key),
@@ -207,4 +213,4 @@ function transactions(entities) {
   return batches;
 }
 
-module.exports = {AzuriteStore};
+module.exports = {AzuriteStore, for_sdk};

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
-// The front end on the embedded store: nobody else can speak to it, so the
-// program's own import, export and enqueue stand for the front end, and what
-// they say is judged.
+// The front end on the embedded store: the program's own import, export and
+// enqueue stand for it, and what they say is judged; or, where a suite asks for
+// it, the SDKs, by an azsim that has the same file open.
 'use strict';
 
-const fs = require('fs');
+const http = require('http');
 const path = require('path');
+const {Azsim, beside} = require('./azsim');
+const {AzuriteStore} = require('./store_azurite');
 const {parse_exactly, Written} = require('./model');
 const {LEDGER} = require('./proxy');
+
+const FILE = 'tableward.db';
 
 class EmbeddedStore {
   static name = 'embedded';
@@ -16,7 +20,9 @@ class EmbeddedStore {
     return new EmbeddedStore();
   }
 
-  close() {}
+  close() {
+    if (this.azsim) this.azsim.stop();
+  }
 
   // attach: the program whose commands it uses, once it is configured.
   attach(program, options) {
@@ -25,11 +31,23 @@ class EmbeddedStore {
   }
 
   stores() {
-    return {main: {embedded: 'tableward.db'}};
+    return {main: {embedded: FILE}};
   }
 
   env() {
     return {};
+  }
+
+  // front: the store as a front end sees it through the SDKs, in a process of
+  // its own. Once; it knows these tables, which exist.
+  async front(tables) {
+    const front = new AzuriteStore();
+    this.azsim = front.azurite = await Azsim.start(
+        beside('azsim'), {file: path.join(this.program.folder, FILE)});
+    front.account = this.azsim.account();
+    front.agent = new http.Agent({keepAlive: false});
+    for (const table of tables) await front.create(table);
+    return front;
   }
 
   async create(table) {
