@@ -507,6 +507,22 @@ static void the_nearest_name_is_offered(void **state)
         text_nearest(slice_of("ab"), (const char *const[]){"x", "y"}, 2));
 }
 
+static void guids_have_their_hyphens_and_no_braces(void **state)
+{
+    static const struct slice bad[] = {WHOLE(""),
+        WHOLE("00112233445566778899aabbccddeeff"),
+        WHOLE("{00112233-4455-6677-8899-aabbccddeeff}"),
+        WHOLE("00112233-4455-6677-8899-aabbccddeefg"),
+        WHOLE("00112233-4455-6677-8899-aabbccddeef"),
+        WHOLE("001122334-455-6677-8899-aabbccddeeff"),
+        WHOLE("00112233-4455-6677-8899-aabbccddeef\0")};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(text_is_guid(bad[i]));
+    assert_true(text_is_guid(slice_of("00112233-4455-6677-8899-aabbCCddEEFF")));
+}
+
 static void run_ids_are_no_paths(void **state)
 {
     static const struct slice bad[] = {WHOLE(""), WHOLE("."), WHOLE(".."),
@@ -568,6 +584,7 @@ int main(void)
         cmocka_unit_test(quoted_texts_hide_nothing),
         cmocka_unit_test(quoted_texts_are_cut_between_characters),
         cmocka_unit_test(the_nearest_name_is_offered),
+        cmocka_unit_test(guids_have_their_hyphens_and_no_braces),
         cmocka_unit_test(run_ids_are_no_paths),
         cmocka_unit_test(random_ids_have_their_form_and_differ),
         cmocka_unit_test(a_time_with_any_other_character_is_none),

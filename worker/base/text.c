@@ -708,6 +708,18 @@ const char *text_nearest(
 
 /* Ids */
 
+bool text_is_guid(struct slice text)
+{
+    static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+    if (text.len != sizeof(shape) - 1)
+        return false;
+    for (size_t i = 0; i < text.len; i++)
+        if (shape[i] == '-' ? text.at[i] != '-' : hex_value(text.at[i]) < 0)
+            return false;
+    return true;
+}
+
 bool text_is_run_id(struct slice text)
 {
     if (text.len < 1 || text.len > 128 || text.at[0] == '.')

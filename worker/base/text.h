@@ -92,6 +92,9 @@ void text_quote(struct buf *to, struct slice text);
 const char *text_nearest(
     struct slice word, const char *const *names, size_t count);
 
+/* text_is_guid: 8-4-4-4-12 hex digits, of either case. */
+bool text_is_guid(struct slice text);
+
 /* text_is_run_id: 1 to 128 of A-Z a-z 0-9 . _ -, no dot first. */
 bool text_is_run_id(struct slice text);
 

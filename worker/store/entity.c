@@ -73,25 +73,9 @@ static bool is_datetime(const struct json_member *member)
            text_ticks(text, &ticks) && ticks >= TICKS_1601;
 }
 
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
-           (c >= 'A' && c <= 'F');
-}
-
 static bool is_guid(const struct json_member *member)
 {
-    static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-
-    if (!is_string(member) || member->text.len != sizeof(shape) - 1)
-        return false;
-    for (size_t i = 0; i < member->text.len; i++) {
-        char c = member->text.at[i];
-
-        if (shape[i] == '-' ? c != '-' : !is_hex(c))
-            return false;
-    }
-    return true;
+    return is_string(member) && text_is_guid(member->text);
 }
 
 static bool is_binary(const struct json_member *member)

@@ -163,18 +163,10 @@ static int hex_value(char c)
 static bool read_guid(
     struct parser *in, struct slice text, struct constant *ret)
 {
-    static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-
     (void)in;
     ret->type = EDM_GUID;
     ret->text = text;
-    if (text.len != sizeof(shape) - 1)
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        if (shape[i] == '-' ? text.at[i] != '-' : hex_value(text.at[i]) < 0)
-            return false;
-    }
-    return true;
+    return text_is_guid(text);
 }
 
 static bool read_binary(
