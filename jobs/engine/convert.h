@@ -3,9 +3,9 @@
  * From one Edm type to another. What each of the 64 ways does is one table in
  * convert.c, and the same table for people is jobs/conversions.md.
  *
- * Text to number is strict: the whole text, no spaces, no plus, no leading
- * zeros. Numbers to text are the shortest that read back the same. Times keep
- * their ticks.
+ * Text to number is strict: the whole text, no spaces, no plus; leading zeros
+ * are lost. Numbers to text are the shortest that read back the same, laid out
+ * as JavaScript does. Times keep their ticks.
  */
 #ifndef TW_JOBS_ENGINE_CONVERT_H
 #define TW_JOBS_ENGINE_CONVERT_H
@@ -17,7 +17,9 @@
 #define CONVERT_TYPES 8 /* of enum edm_type */
 
 enum convert_worth {
-    CONVERT_EXACT,      /* nothing is lost: converted back, it is the same  */
+    CONVERT_EXACT,      /* nothing is lost: converted back, it is the same;
+                           a text may come back in its usual spelling: true
+                           for True, 1000 for 1e3                           */
     CONVERT_LOSSY,      /* something is lost, with some values at least     */
     CONVERT_IMPOSSIBLE, /* there is no such value                           */
 };
@@ -50,7 +52,8 @@ enum convert_worth convert_property(const struct property *from,
 /*
  * convert_text: text as a property of that name and type: what the
  * configuration says or a template renders. As from an Edm.String, but a
- * lossy one is refused too. TW_INVALID: err says why, without the text.
+ * lossy one is refused too. The name is borrowed, the value lives in arena.
+ * TW_INVALID: err says why, without the text.
  */
 TW_MUST_USE enum tw_err convert_text(struct slice name, struct slice text,
     enum edm_type to, struct arena *arena, struct property *ret,

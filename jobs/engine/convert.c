@@ -1,0 +1,724 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From one Edm type to another: one table of the 64 ways, and functions that
+ * take a value along one of them. Such a function sees what is lost or why it
+ * cannot be, and puts the JSON text of what the value becomes.
+ */
+#include "jobs/engine/convert.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/crypto.h"
+#include "worker/base/json.h"
+#include "worker/base/text.h"
+
+/* One value on its way. */
+struct passage {
+    enum edm_type from, to;
+    int64_t whole;     /* of a Boolean 0 or 1, an integer, a DateTime's ticks */
+    double number;     /* of a Double */
+    struct slice text; /* of a String, Guid or Binary */
+    struct arena *arena;
+    struct slice json; /* what it becomes */
+    struct err *err;
+};
+
+/* ---- how a passage ends ---- */
+
+/* why goes on after the name of the type. */
+static enum convert_worth refuse(struct passage *on, const char *why)
+{
+    err_fail(on->err, TW_INVALID, "an %s %s", edm_type_name(on->from), why);
+    return CONVERT_IMPOSSIBLE;
+}
+
+static enum convert_worth refuse_range(struct passage *on)
+{
+    err_fail(on->err, TW_INVALID, "an %s beyond the range of an %s",
+        edm_type_name(on->from), edm_type_name(on->to));
+    return CONVERT_IMPOSSIBLE;
+}
+
+static enum convert_worth lose(struct passage *on, const char *what)
+{
+    err_fail(on->err, TW_INVALID, "%s", what);
+    return CONVERT_LOSSY;
+}
+
+/* ---- what it becomes ---- */
+
+static enum convert_worth put_plain(struct passage *on, const char *json)
+{
+    on->json = arena_copy(on->arena, slice_of(json));
+    return CONVERT_EXACT;
+}
+
+/* text has nothing in it that JSON escapes. */
+static enum convert_worth put_quoted(struct passage *on, struct slice text)
+{
+    char *json = arena_alloc(on->arena, text.len + 3);
+
+    json[0] = '"';
+    if (text.len > 0)
+        memcpy(json + 1, text.at, text.len);
+    json[text.len + 1] = '"';
+    on->json = (struct slice){json, text.len + 2};
+    return CONVERT_EXACT;
+}
+
+static enum convert_worth put_boolean(struct passage *on, bool value)
+{
+    return put_plain(on, value ? "true" : "false");
+}
+
+/* As an Int32, an Int64 or a String. */
+static enum convert_worth put_integer(struct passage *on, int64_t value)
+{
+    char digits[24];
+
+    if (on->to == EDM_INT32 && (value < INT32_MIN || value > INT32_MAX))
+        return refuse_range(on);
+    snprintf(digits, sizeof(digits), "%" PRId64, value);
+    if (on->to == EDM_INT32)
+        return put_plain(on, digits);
+    return put_quoted(on, slice_of(digits));
+}
+
+/* As a DateTime or a String. */
+static enum convert_worth put_time(struct passage *on, int64_t ticks)
+{
+    char time[TEXT_TIME_MAX];
+
+    return put_quoted(on, slice_of(text_from_ticks(ticks, time)));
+}
+
+/* ---- the digits of a Double ---- */
+
+#define DOUBLE_DIGITS 17 /* so many tell all values apart */
+#define DOUBLE_TEXT_MAX 40
+
+/* 0.DIGITS times ten to the power of point; no digits: 0. */
+struct digits {
+    char at[DOUBLE_DIGITS + 1];
+    int count, point;
+};
+
+static double value_of(const struct digits *digits)
+{
+    char text[DOUBLE_TEXT_MAX];
+
+    snprintf(text, sizeof(text), "0.%se%d", digits->at, digits->point);
+    return strtod(text, NULL);
+}
+
+/* The count digits that are nearest to value. */
+static void round_to(double value, int count, struct digits *ret)
+{
+    char text[DOUBLE_TEXT_MAX]; /* 1.2345e+06 */
+
+    snprintf(text, sizeof(text), "%.*e", count - 1, value);
+    ret->at[0] = text[0];
+    memcpy(ret->at + 1, text + 2, (size_t)(count - 1));
+    ret->at[count] = '\0';
+    ret->count = count;
+    ret->point = (int)strtol(strchr(text, 'e') + 1, NULL, 10) + 1;
+}
+
+/* Whether the next number of so many digits is value. A nine would become a
+ * zero: that is fewer digits. */
+static bool is_next(double value, struct digits *digits)
+{
+    char *last = &digits->at[digits->count - 1];
+
+    if (*last == '9')
+        return false;
+    ++*last;
+    return value_of(digits) == value;
+}
+
+/*
+ * The fewest digits that read back as value, which is finite and not negative.
+ * Above a power of two its neighbour is twice as far as below it: there the
+ * nearest digits may be another value's, and the next ones its own.
+ */
+static void shortest(double value, struct digits *ret)
+{
+    *ret = (struct digits){0};
+    for (int count = 1; value > 0 && count <= DOUBLE_DIGITS; count++) {
+        round_to(value, count, ret);
+        if (value_of(ret) == value || is_next(value, ret))
+            return;
+    }
+}
+
+/* As JavaScript writes them: with an exponent below 1e-6 and from 1e21 on. */
+static void lay_out(const struct digits *digits, char *to, size_t room)
+{
+    static const char zeros[] = "00000000000000000000";
+    int point = digits->point, count = digits->count;
+
+    if (point > 21 || point < -5)
+        snprintf(to, room, "%c%s%se%+d", digits->at[0], count > 1 ? "." : "",
+            digits->at + 1, point - 1);
+    else if (point <= 0)
+        snprintf(to, room, "0.%.*s%s", -point, zeros, digits->at);
+    else if (point >= count)
+        snprintf(to, room, "%s%.*s", digits->at, point - count, zeros);
+    else
+        snprintf(to, room, "%.*s.%s", point, digits->at, digits->at + point);
+}
+
+/* to holds DOUBLE_TEXT_MAX bytes. */
+static void write_double(double value, char *to)
+{
+    struct digits digits;
+    const char *sign = signbit(value) ? "-" : "";
+    char body[DOUBLE_TEXT_MAX - 1];
+
+    if (isnan(value)) {
+        snprintf(to, DOUBLE_TEXT_MAX, "NaN");
+    } else if (isinf(value)) {
+        snprintf(to, DOUBLE_TEXT_MAX, "%sInfinity", sign);
+    } else if (value == 0) {
+        snprintf(to, DOUBLE_TEXT_MAX, "%s0", sign);
+    } else {
+        shortest(fabs(value), &digits);
+        lay_out(&digits, body, sizeof(body));
+        snprintf(to, DOUBLE_TEXT_MAX, "%s%s", sign, body);
+    }
+}
+
+static enum convert_worth put_double(struct passage *on, double value)
+{
+    char text[DOUBLE_TEXT_MAX], json[DOUBLE_TEXT_MAX + 2];
+
+    write_double(value, text);
+    if (!isfinite(value))
+        return put_quoted(on, slice_of(text));
+    snprintf(json, sizeof(json), "%s%s", text,
+        strpbrk(text, ".e") == NULL ? ".0" : "");
+    return put_plain(on, json);
+}
+
+/* ---- from Boolean, Int32, Int64 ---- */
+
+static enum convert_worth boolean_to_text(struct passage *on)
+{
+    return put_quoted(on, slice_of(on->whole ? "true" : "false"));
+}
+
+static enum convert_worth integer_to_boolean(struct passage *on)
+{
+    if (on->whole != 0 && on->whole != 1)
+        return refuse(on, "that is neither 0 nor 1");
+    return put_boolean(on, on->whole == 1);
+}
+
+static enum convert_worth integer_to_integer(struct passage *on)
+{
+    return put_integer(on, on->whole);
+}
+
+static enum convert_worth integer_to_double(struct passage *on)
+{
+    double value = (double)on->whole;
+
+    put_double(on, value);
+    /* 2^63 has no Int64, but the largest ones are rounded to it. */
+    if (value >= 0x1p63 || (int64_t)value != on->whole)
+        return lose(on, "its last digits are lost");
+    return CONVERT_EXACT;
+}
+
+static enum convert_worth integer_to_time(struct passage *on)
+{
+    if (on->whole < TICKS_1601 || on->whole > TICKS_MAX)
+        return refuse_range(on);
+    return put_time(on, on->whole);
+}
+
+/* ---- from Double ---- */
+
+static bool is_minus_zero(double value)
+{
+    return value == 0 && signbit(value);
+}
+
+static enum convert_worth double_to_boolean(struct passage *on)
+{
+    if (on->number != 0 && on->number != 1)
+        return refuse(on, "that is neither 0 nor 1");
+    put_boolean(on, on->number == 1);
+    if (is_minus_zero(on->number))
+        return lose(on, "the sign of its zero is lost");
+    return CONVERT_EXACT;
+}
+
+static enum convert_worth double_to_integer(struct passage *on)
+{
+    double whole = trunc(on->number);
+
+    if (isnan(whole))
+        return refuse(on, "that is no number");
+    if (whole < -0x1p63 || whole >= 0x1p63)
+        return refuse_range(on);
+    if (put_integer(on, (int64_t)whole) == CONVERT_IMPOSSIBLE)
+        return CONVERT_IMPOSSIBLE;
+    if (whole != on->number)
+        return lose(on, "its fraction is lost");
+    if (is_minus_zero(whole))
+        return lose(on, "the sign of its zero is lost");
+    return CONVERT_EXACT;
+}
+
+static enum convert_worth double_to_text(struct passage *on)
+{
+    char text[DOUBLE_TEXT_MAX];
+
+    write_double(on->number, text);
+    return put_quoted(on, slice_of(text));
+}
+
+/* ---- from DateTime, Guid, Binary ---- */
+
+static enum convert_worth time_to_text(struct passage *on)
+{
+    return put_time(on, on->whole);
+}
+
+/* From a String as well. */
+static enum convert_worth text_to_guid(struct passage *on)
+{
+    char lower[36];
+
+    if (!text_is_guid(on->text))
+        return refuse(on, "that is no GUID (8-4-4-4-12 hexadecimal digits)");
+    for (size_t i = 0; i < sizeof(lower); i++)
+        lower[i] = (char)tolower((unsigned char)on->text.at[i]);
+    return put_quoted(on, (struct slice){lower, sizeof(lower)});
+}
+
+static enum convert_worth binary_to_text(struct passage *on)
+{
+    if (on->text.len * 2 > ENTITY_MAX_VALUE_BYTES)
+        return refuse(on, "whose base64 is longer than an Edm.String may be");
+    return put_quoted(on, on->text);
+}
+
+/* ---- from String ---- */
+
+static enum convert_worth text_to_binary(struct passage *on)
+{
+    struct buf bytes;
+    bool is_base64;
+
+    buf_init(&bytes, on->text.len);
+    is_base64 = crypto_unbase64(&bytes, on->text);
+    buf_done(&bytes);
+    if (!is_base64)
+        return refuse(on, "that is no base64");
+    return put_quoted(on, on->text);
+}
+
+/* .NET writes True and False. */
+static enum convert_worth text_to_boolean(struct passage *on)
+{
+    bool value = slice_is(on->text, "true") || slice_is(on->text, "True");
+
+    if (!value && !slice_is(on->text, "false") && !slice_is(on->text, "False"))
+        return refuse(on, "that is neither true nor false");
+    return put_boolean(on, value);
+}
+
+static bool ends_with(struct slice text, const char *end)
+{
+    size_t len = strlen(end);
+
+    return text.len >= len && memcmp(text.at + text.len - len, end, len) == 0;
+}
+
+static enum convert_worth text_to_time(struct passage *on)
+{
+    int64_t ticks;
+
+    if (!text_ticks(on->text, &ticks))
+        return refuse(on, "that is no time such as 2024-01-01T00:00:00Z");
+    if (ticks < TICKS_1601)
+        return refuse_range(on);
+    put_time(on, ticks);
+    if (!ends_with(on->text, "Z") && !ends_with(on->text, "+00:00"))
+        return lose(on, "its offset from UTC is lost");
+    return CONVERT_EXACT;
+}
+
+static struct slice without_minus(struct slice text)
+{
+    if (text.len > 0 && text.at[0] == '-')
+        return (struct slice){text.at + 1, text.len - 1};
+    return text;
+}
+
+static bool are_digits(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return false;
+    return text.len > 0;
+}
+
+static enum convert_worth text_to_integer(struct passage *on)
+{
+    struct slice digits = without_minus(on->text);
+    int64_t value;
+
+    if (!are_digits(digits))
+        return refuse(on, "that is no integer");
+    if (!text_int64(on->text, INT64_MIN, INT64_MAX, &value))
+        return refuse_range(on);
+    if (put_integer(on, value) == CONVERT_IMPOSSIBLE)
+        return CONVERT_IMPOSSIBLE;
+    if (digits.len > 1 && digits.at[0] == '0')
+        return lose(on, "its leading zeros are lost");
+    if (value == 0 && digits.len < on->text.len)
+        return lose(on, "the sign of its zero is lost");
+    return CONVERT_EXACT;
+}
+
+/* What follows the e of a JSON number; far beyond every Double where it does
+ * not fit. */
+static int exponent_of(struct slice text)
+{
+    int64_t exponent;
+
+    if (text.len > 0 && text.at[0] == '+')
+        text = (struct slice){text.at + 1, text.len - 1};
+    if (text.len == 0)
+        return 0;
+    if (!text_int64(text, -INT_MAX / 2, INT_MAX / 2, &exponent))
+        return INT_MAX / 2;
+    return (int)exponent;
+}
+
+/* One more digit; zeros at the end do not count. More than a Double has are
+ * not kept, but counted. */
+static void add_digit(struct digits *digits, int place, char digit)
+{
+    if (place < DOUBLE_DIGITS)
+        digits->at[place] = digit;
+    if (digit != '0')
+        digits->count = place < DOUBLE_DIGITS ? place + 1 : DOUBLE_DIGITS + 1;
+}
+
+/* The digits of a JSON number, without the zeros before and after them. */
+static void digits_of(struct slice text, struct digits *ret)
+{
+    bool in_fraction = false;
+    int place = 0;
+    size_t i = 0;
+
+    *ret = (struct digits){0};
+    for (; i < text.len && text.at[i] != 'e' && text.at[i] != 'E'; i++) {
+        char c = text.at[i];
+
+        if (c == '.')
+            in_fraction = true;
+        if (c < '0' || c > '9')
+            continue;
+        if (place > 0 || c != '0')
+            add_digit(ret, place++, c);
+        if (in_fraction)
+            ret->point -= place == 0;
+        else
+            ret->point += place > 0;
+    }
+    if (i < text.len)
+        ret->point +=
+            exponent_of((struct slice){text.at + i + 1, text.len - i - 1});
+}
+
+/* Whether a JSON number says value as the shortest digits do. */
+static bool says(struct slice text, double value)
+{
+    struct digits said, kept;
+
+    digits_of(text, &said);
+    shortest(fabs(value), &kept);
+    return said.count == kept.count &&
+           (said.count == 0 ||
+               (said.point == kept.point &&
+                   memcmp(said.at, kept.at, (size_t)kept.count) == 0));
+}
+
+static bool special_of(struct slice text, double *ret)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } specials[] = {
+        {"NaN", (double)NAN},
+        {"Infinity", (double)INFINITY},
+        {"-Infinity", -(double)INFINITY},
+    };
+
+    for (size_t i = 0; i < sizeof(specials) / sizeof(specials[0]); i++) {
+        if (slice_is(text, specials[i].text)) {
+            *ret = specials[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum convert_worth text_to_double(struct passage *on)
+{
+    double value;
+
+    if (special_of(on->text, &value))
+        return put_double(on, value);
+    if (!text_double(on->text, &value))
+        return refuse(on, "that is no number, or none an Edm.Double can hold");
+    put_double(on, value);
+    if (!says(on->text, value))
+        return lose(on, "some of its digits are lost");
+    return CONVERT_EXACT;
+}
+
+/* ---- the table ---- */
+
+#define ORDER "the order of the bytes is not said"
+#define ONE_OR_ZERO "0 is false and 1 is true; no other number"
+#define NUMBER_OF_BOOLEAN "false is 0 and true is 1"
+#define DECIMAL "its decimal digits"
+#define CUT "the fraction is cut off; NaN and what is out of range is refused"
+#define STRICT                                                                 \
+    "a minus and digits, nothing else; leading zeros and the minus of -0 are " \
+    "lost"
+
+/* [from][to]; the function of a way that is NULL has nothing to do: it is
+ * the same type, or there is no way. */
+static const struct {
+    struct convert_way way;
+    enum convert_worth (*go)(struct passage *on);
+} ways[CONVERT_TYPES][CONVERT_TYPES] = {
+#define SAME                                                                   \
+    {                                                                          \
+        {CONVERT_EXACT, "the same"}, NULL                                      \
+    }
+#define EXACT(how, go)                                                         \
+    {                                                                          \
+        {CONVERT_EXACT, how}, go                                               \
+    }
+#define LOSSY(how, go)                                                         \
+    {                                                                          \
+        {CONVERT_LOSSY, how}, go                                               \
+    }
+#define NEVER(why)                                                             \
+    {                                                                          \
+        {CONVERT_IMPOSSIBLE, why}, NULL                                        \
+    }
+    [EDM_BINARY] =
+        {
+            [EDM_BINARY] = SAME,
+            [EDM_BOOLEAN] = NEVER("bytes are not a truth value"),
+            [EDM_DATETIME] = NEVER("bytes are not a time"),
+            [EDM_DOUBLE] = NEVER(ORDER),
+            [EDM_GUID] = NEVER(ORDER),
+            [EDM_INT32] = NEVER(ORDER),
+            [EDM_INT64] = NEVER(ORDER),
+            [EDM_STRING] =
+                EXACT("its base64, of at most 24,576 bytes", binary_to_text),
+        },
+    [EDM_BOOLEAN] =
+        {
+            [EDM_BINARY] = NEVER("a truth value has no bytes"),
+            [EDM_BOOLEAN] = SAME,
+            [EDM_DATETIME] = NEVER("a truth value is not a time"),
+            [EDM_DOUBLE] = EXACT(NUMBER_OF_BOOLEAN, integer_to_double),
+            [EDM_GUID] = NEVER("a truth value is not an identifier"),
+            [EDM_INT32] = EXACT(NUMBER_OF_BOOLEAN, integer_to_integer),
+            [EDM_INT64] = EXACT(NUMBER_OF_BOOLEAN, integer_to_integer),
+            [EDM_STRING] = EXACT("true or false", boolean_to_text),
+        },
+    [EDM_DATETIME] =
+        {
+            [EDM_BINARY] = NEVER(ORDER),
+            [EDM_BOOLEAN] = NEVER("a time is not a truth value"),
+            [EDM_DATETIME] = SAME,
+            [EDM_DOUBLE] = NEVER("ticks have more digits than a Double"),
+            [EDM_GUID] = NEVER("a time is not an identifier"),
+            [EDM_INT32] = NEVER("ticks need 64 bits"),
+            [EDM_INT64] = EXACT(
+                "ticks since 0001-01-01, as .NET has them", integer_to_integer),
+            [EDM_STRING] =
+                EXACT("2024-01-01T00:00:00.0000000Z, always seven digits",
+                    time_to_text),
+        },
+    [EDM_DOUBLE] =
+        {
+            [EDM_BINARY] = NEVER(ORDER),
+            [EDM_BOOLEAN] =
+                LOSSY(ONE_OR_ZERO "; -0 loses its sign", double_to_boolean),
+            [EDM_DATETIME] = NEVER("ticks have more digits than a Double"),
+            [EDM_DOUBLE] = SAME,
+            [EDM_GUID] = NEVER("a number is not an identifier"),
+            [EDM_INT32] = LOSSY(CUT, double_to_integer),
+            [EDM_INT64] = LOSSY(CUT, double_to_integer),
+            [EDM_STRING] =
+                EXACT("the fewest digits that read back the same, or NaN, "
+                      "Infinity, -Infinity",
+                    double_to_text),
+        },
+    [EDM_GUID] =
+        {
+            [EDM_BINARY] = NEVER(ORDER),
+            [EDM_BOOLEAN] = NEVER("an identifier is not a truth value"),
+            [EDM_DATETIME] = NEVER("an identifier is not a time"),
+            [EDM_DOUBLE] = NEVER("an identifier is not a number"),
+            [EDM_GUID] = SAME,
+            [EDM_INT32] = NEVER("an identifier is not a number"),
+            [EDM_INT64] = NEVER("an identifier is not a number"),
+            [EDM_STRING] = EXACT(
+                "8-4-4-4-12 hexadecimal digits in lower case", text_to_guid),
+        },
+    [EDM_INT32] =
+        {
+            [EDM_BINARY] = NEVER(ORDER),
+            [EDM_BOOLEAN] = EXACT(ONE_OR_ZERO, integer_to_boolean),
+            [EDM_DATETIME] = NEVER("ticks need 64 bits"),
+            [EDM_DOUBLE] = EXACT("the same number", integer_to_double),
+            [EDM_GUID] = NEVER("a number is not an identifier"),
+            [EDM_INT32] = SAME,
+            [EDM_INT64] = EXACT("the same number", integer_to_integer),
+            [EDM_STRING] = EXACT(DECIMAL, integer_to_integer),
+        },
+    [EDM_INT64] =
+        {
+            [EDM_BINARY] = NEVER(ORDER),
+            [EDM_BOOLEAN] = EXACT(ONE_OR_ZERO, integer_to_boolean),
+            [EDM_DATETIME] =
+                EXACT("ticks since 0001-01-01, of the years 1601 to 9999",
+                    integer_to_time),
+            [EDM_DOUBLE] =
+                LOSSY("the nearest Double; beyond 2^53 not every number is one",
+                    integer_to_double),
+            [EDM_GUID] = NEVER("a number is not an identifier"),
+            [EDM_INT32] =
+                EXACT("the same number; what is out of range is refused",
+                    integer_to_integer),
+            [EDM_INT64] = SAME,
+            [EDM_STRING] = EXACT(DECIMAL, integer_to_integer),
+        },
+    [EDM_STRING] =
+        {
+            [EDM_BINARY] =
+                EXACT("strict base64, with its padding", text_to_binary),
+            [EDM_BOOLEAN] =
+                EXACT("true, false, True or False", text_to_boolean),
+            [EDM_DATETIME] =
+                LOSSY("2024-01-01T00:00:00Z with up to seven digits of a "
+                      "second; an offset instead of Z is lost",
+                    text_to_time),
+            [EDM_DOUBLE] =
+                LOSSY("a JSON number, NaN, Infinity or -Infinity; digits that "
+                      "a Double has no room for are lost",
+                    text_to_double),
+            [EDM_GUID] = EXACT(
+                "8-4-4-4-12 hexadecimal digits of either case", text_to_guid),
+            [EDM_INT32] = LOSSY(STRICT, text_to_integer),
+            [EDM_INT64] = LOSSY(STRICT, text_to_integer),
+            [EDM_STRING] = SAME,
+        },
+};
+
+const struct convert_way *convert_way(enum edm_type from, enum edm_type to)
+{
+    return &ways[from][to].way;
+}
+
+/* ---- a value along its way ---- */
+
+static enum convert_worth go(struct passage *on)
+{
+    const struct convert_way *way = convert_way(on->from, on->to);
+
+    if (ways[on->from][on->to].go != NULL)
+        return ways[on->from][on->to].go(on);
+    err_fail(on->err, TW_INVALID, "an %s cannot become an %s: %s",
+        edm_type_name(on->from), edm_type_name(on->to), way->how);
+    return CONVERT_IMPOSSIBLE;
+}
+
+static bool read_value(const struct property *from, struct passage *on)
+{
+    bool value;
+
+    switch (from->type) {
+    case EDM_BOOLEAN:
+        on->whole = property_boolean(from, &value) && value;
+        return true;
+    case EDM_INT32:
+    case EDM_INT64:
+        return property_integer(from, &on->whole);
+    case EDM_DATETIME:
+        return property_ticks(from, &on->whole);
+    case EDM_DOUBLE:
+        return property_double(from, &on->number);
+    case EDM_BINARY:
+    case EDM_GUID:
+    case EDM_STRING:
+        return property_peek_text(from, on->arena, &on->text);
+    }
+    return false;
+}
+
+enum convert_worth convert_property(const struct property *from,
+    enum edm_type to, struct arena *arena, struct property *ret,
+    struct err *err)
+{
+    struct passage on = {
+        .from = from->type, .to = to, .arena = arena, .err = err};
+    enum convert_worth worth;
+
+    if (from->type == to) {
+        *ret = *from;
+        return CONVERT_EXACT;
+    }
+    if (!read_value(from, &on))
+        return refuse(&on, "whose value cannot be read");
+    worth = go(&on);
+    if (worth != CONVERT_IMPOSSIBLE)
+        *ret = (struct property){from->name, to, on.json};
+    return worth;
+}
+
+static enum convert_worth text_to_text(struct passage *on)
+{
+    struct buf json;
+
+    if (!text_is_utf8(on->text))
+        return refuse(on, "that is not UTF-8");
+    buf_init(&json, on->text.len * 6 + 2);
+    json_add_string(&json, on->text);
+    on->json = arena_copy(on->arena, buf_slice(&json));
+    buf_done(&json);
+    return CONVERT_EXACT;
+}
+
+enum tw_err convert_text(struct slice name, struct slice text, enum edm_type to,
+    struct arena *arena, struct property *ret, struct err *err)
+{
+    struct passage on = {
+        .from = EDM_STRING, .to = to, .text = text, .arena = arena, .err = err};
+    enum convert_worth worth = to == EDM_STRING ? text_to_text(&on) : go(&on);
+
+    if (worth != CONVERT_EXACT)
+        return TW_INVALID;
+    *ret = (struct property){name, to, on.json};
+    return TW_OK;
+}

@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: MIT */
+/* From one Edm type to another: all 64 ways, the edges of each, and what is
+ * exact comes back the same. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/convert.h"
+#include "worker/base/buf.h"
+#include "worker/base/crypto.h"
+#include "worker/base/json.h"
+#include "worker/base/text.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+#define NAME "Name"
+
+static struct arena arena;
+
+static int set_up(void **state)
+{
+    (void)state;
+    arena_init(&arena);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    arena_done(&arena);
+    return 0;
+}
+
+static const enum edm_type all[CONVERT_TYPES] = {EDM_BINARY, EDM_BOOLEAN,
+    EDM_DATETIME, EDM_DOUBLE, EDM_GUID, EDM_INT32, EDM_INT64, EDM_STRING};
+
+static const char *const worths[] = {
+    [CONVERT_EXACT] = "exact",
+    [CONVERT_LOSSY] = "lossy",
+    [CONVERT_IMPOSSIBLE] = "impossible",
+};
+
+/* ---- single values ---- */
+
+/* expected: the JSON it becomes; of what is impossible the reason. loses: what
+ * a lossy one says. */
+struct value_case {
+    enum edm_type from;
+    const char *json;
+    enum edm_type to;
+    enum convert_worth worth;
+    const char *expected, *loses;
+};
+
+#define EXACT(from, json, to, expected)                                        \
+    {                                                                          \
+        EDM_##from, json, EDM_##to, CONVERT_EXACT, expected, NULL              \
+    }
+#define LOSSY(from, json, to, expected, loses)                                 \
+    {                                                                          \
+        EDM_##from, json, EDM_##to, CONVERT_LOSSY, expected, loses             \
+    }
+#define NEVER(from, json, to, why)                                             \
+    {                                                                          \
+        EDM_##from, json, EDM_##to, CONVERT_IMPOSSIBLE, why, NULL              \
+    }
+
+#define FRACTION "its fraction is lost"
+#define ZEROS "its leading zeros are lost"
+#define SIGN "the sign of its zero is lost"
+#define DIGITS "some of its digits are lost"
+#define NOT_01 "that is neither 0 nor 1"
+#define NO_INTEGER "an Edm.String that is no integer"
+#define NO_NUMBER                                                              \
+    "an Edm.String that is no number, or none an Edm.Double can hold"
+#define NO_TIME "an Edm.String that is no time such as 2024-01-01T00:00:00Z"
+#define NO_GUID "an Edm.String that is no GUID (8-4-4-4-12 hexadecimal digits)"
+#define BEYOND(from, to) "an Edm." from " beyond the range of an Edm." to
+
+static void check_case(const struct value_case *c)
+{
+    const struct property before = {slice_of("-"), EDM_BINARY, slice_of("-")};
+    struct property from = {slice_of(NAME), c->from, slice_of(c->json)};
+    struct property got = before;
+    struct err err = {{0}};
+    enum convert_worth worth =
+        convert_property(&from, c->to, &arena, &got, &err);
+
+    print_message(
+        "%s %s to %s\n", edm_type_name(c->from), c->json, edm_type_name(c->to));
+    assert_string_equal(worths[worth], worths[c->worth]);
+    if (worth == CONVERT_IMPOSSIBLE) {
+        assert_string_equal(err.text, c->expected);
+        assert_memory_equal(&got, &before, sizeof(got));
+        return;
+    }
+    assert_true(slice_is(got.name, NAME));
+    assert_int_equal(got.type, c->to);
+    assert_string_equal(arena_copy(&arena, got.json).at, c->expected);
+    assert_string_equal(err.text, worth == CONVERT_LOSSY ? c->loses : "");
+}
+
+#define CHECK_ALL(cases)                                                       \
+    do {                                                                       \
+        (void)state;                                                           \
+        for (size_t i = 0; i < COUNT(cases); i++)                              \
+            check_case(&(cases)[i]);                                           \
+    } while (0)
+
+static void boolean_is_0_or_1_or_a_word(void **state)
+{
+    static const struct value_case cases[] = {
+        EXACT(BOOLEAN, "true", INT32, "1"),
+        EXACT(BOOLEAN, "false", INT32, "0"),
+        EXACT(BOOLEAN, "true", INT64, "\"1\""),
+        EXACT(BOOLEAN, "false", INT64, "\"0\""),
+        EXACT(BOOLEAN, "true", DOUBLE, "1.0"),
+        EXACT(BOOLEAN, "false", DOUBLE, "0.0"),
+        EXACT(BOOLEAN, "true", STRING, "\"true\""),
+        EXACT(BOOLEAN, "false", STRING, "\"false\""),
+        EXACT(BOOLEAN, "false", BOOLEAN, "false"),
+    };
+
+    CHECK_ALL(cases);
+}
+
+static void integers_keep_every_digit_or_say_so(void **state)
+{
+    static const struct value_case cases[] = {
+        EXACT(INT32, "0", BOOLEAN, "false"),
+        EXACT(INT32, "1", BOOLEAN, "true"),
+        NEVER(INT32, "2", BOOLEAN, "an Edm.Int32 " NOT_01),
+        NEVER(INT32, "-1", BOOLEAN, "an Edm.Int32 " NOT_01),
+        EXACT(INT32, "-2147483648", INT64, "\"-2147483648\""),
+        EXACT(INT32, "2147483647", DOUBLE, "2147483647.0"),
+        EXACT(INT32, "-7", STRING, "\"-7\""),
+        EXACT(INT32, "-0", STRING, "\"0\""),
+        EXACT(INT32, "5", INT32, "5"),
+        EXACT(INT64, "\"1\"", BOOLEAN, "true"),
+        EXACT(INT64, "\"0\"", BOOLEAN, "false"),
+        NEVER(INT64, "\"256\"", BOOLEAN, "an Edm.Int64 " NOT_01),
+        NEVER(INT64, "\"4294967296\"", BOOLEAN, "an Edm.Int64 " NOT_01),
+        EXACT(INT64, "\"2147483647\"", INT32, "2147483647"),
+        EXACT(INT64, "\"-2147483648\"", INT32, "-2147483648"),
+        NEVER(INT64, "\"2147483648\"", INT32, BEYOND("Int64", "Int32")),
+        NEVER(INT64, "\"-2147483649\"", INT32, BEYOND("Int64", "Int32")),
+        NEVER(INT64, "\"4294967297\"", INT32, BEYOND("Int64", "Int32")),
+        EXACT(INT64, "\"-9223372036854775808\"", STRING,
+            "\"-9223372036854775808\""),
+        EXACT(INT64, "\"007\"", STRING, "\"7\""),
+        EXACT(
+            INT64, "\"9223372036854775807\"", INT64, "\"9223372036854775807\""),
+    };
+
+    CHECK_ALL(cases);
+}
+
+static void integers_beyond_a_double_are_lossy(void **state)
+{
+    static const char lost[] = "its last digits are lost";
+    static const struct value_case cases[] = {
+        EXACT(INT64, "\"9007199254740992\"", DOUBLE, "9007199254740992.0"),
+        LOSSY(
+            INT64, "\"9007199254740993\"", DOUBLE, "9007199254740992.0", lost),
+        EXACT(INT64, "\"9007199254740994\"", DOUBLE, "9007199254740994.0"),
+        LOSSY(INT64, "\"-9007199254740993\"", DOUBLE, "-9007199254740992.0",
+            lost),
+        EXACT(INT64, "\"-9223372036854775808\"", DOUBLE,
+            "-9223372036854776000.0"),
+        LOSSY(INT64, "\"-9223372036854775807\"", DOUBLE,
+            "-9223372036854776000.0", lost),
+        LOSSY(INT64, "\"9223372036854775807\"", DOUBLE, "9223372036854776000.0",
+            lost),
+        EXACT(
+            INT64, "\"9223372036854774784\"", DOUBLE, "9223372036854775000.0"),
+    };
+
+    CHECK_ALL(cases);
+}
+
+static void doubles_become_integers_where_they_are(void **state)
+{
+    static const struct value_case cases[] = {
+        EXACT(DOUBLE, "0.0", BOOLEAN, "false"),
+        EXACT(DOUBLE, "1.0", BOOLEAN, "true"),
+        LOSSY(DOUBLE, "-0.0", BOOLEAN, "false", SIGN),
+        NEVER(DOUBLE, "0.5", BOOLEAN, "an Edm.Double " NOT_01),
+        NEVER(DOUBLE, "\"NaN\"", BOOLEAN, "an Edm.Double " NOT_01),
+        EXACT(DOUBLE, "5.0", INT32, "5"),
+        EXACT(DOUBLE, "5", INT32, "5"),
+        EXACT(DOUBLE, "1e3", INT64, "\"1000\""),
+        LOSSY(DOUBLE, "4.9", INT32, "4", FRACTION),
+        LOSSY(DOUBLE, "-4.9", INT64, "\"-4\"", FRACTION),
+        LOSSY(DOUBLE, "-0.5", INT32, "0", FRACTION),
+        LOSSY(DOUBLE, "5e-324", INT64, "\"0\"", FRACTION),
+        LOSSY(DOUBLE, "-0.0", INT32, "0", SIGN),
+        LOSSY(DOUBLE, "-0.0", INT64, "\"0\"", SIGN),
+        EXACT(DOUBLE, "2147483647.0", INT32, "2147483647"),
+        LOSSY(DOUBLE, "2147483647.5", INT32, "2147483647", FRACTION),
+        LOSSY(DOUBLE, "-2147483648.5", INT32, "-2147483648", FRACTION),
+        NEVER(DOUBLE, "2147483648.0", INT32, BEYOND("Double", "Int32")),
+        NEVER(DOUBLE, "-2147483649.0", INT32, BEYOND("Double", "Int32")),
+        NEVER(DOUBLE, "1e300", INT32, BEYOND("Double", "Int32")),
+        EXACT(DOUBLE, "-9223372036854775808.0", INT64,
+            "\"-9223372036854775808\""),
+        NEVER(
+            DOUBLE, "9223372036854775808.0", INT64, BEYOND("Double", "Int64")),
+        EXACT(
+            DOUBLE, "9223372036854774784.0", INT64, "\"9223372036854774784\""),
+        NEVER(
+            DOUBLE, "-9223372036854777856.0", INT64, BEYOND("Double", "Int64")),
+        NEVER(DOUBLE, "\"NaN\"", INT32, "an Edm.Double that is no number"),
+        NEVER(DOUBLE, "\"NaN\"", INT64, "an Edm.Double that is no number"),
+        NEVER(DOUBLE, "\"Infinity\"", INT64, BEYOND("Double", "Int64")),
+        NEVER(DOUBLE, "\"-Infinity\"", INT32, BEYOND("Double", "Int32")),
+    };
+
+    CHECK_ALL(cases);
+}
+
+/* As JavaScript's String(value) but for -0. */
+static void doubles_are_written_in_the_fewest_digits(void **state)
+{
+    static const struct value_case cases[] = {
+        EXACT(DOUBLE, "0.1", STRING, "\"0.1\""),
+        EXACT(DOUBLE, "0.0", STRING, "\"0\""),
+        EXACT(DOUBLE, "-0.0", STRING, "\"-0\""),
+        EXACT(DOUBLE, "5.0", STRING, "\"5\""),
+        EXACT(DOUBLE, "-2.50", STRING, "\"-2.5\""),
+        EXACT(DOUBLE, "0.30000000000000004", STRING, "\"0.30000000000000004\""),
+        EXACT(DOUBLE, "123456.789", STRING, "\"123456.789\""),
+        EXACT(DOUBLE, "0.000001", STRING, "\"0.000001\""),
+        EXACT(DOUBLE, "0.0000001", STRING, "\"1e-7\""),
+        EXACT(DOUBLE, "-0.00000123", STRING, "\"-0.00000123\""),
+        EXACT(DOUBLE, "123456789012345680000.0", STRING,
+            "\"123456789012345680000\""),
+        EXACT(DOUBLE, "1e21", STRING, "\"1e+21\""),
+        EXACT(DOUBLE, "1.5e300", STRING, "\"1.5e+300\""),
+        EXACT(DOUBLE, "1e23", STRING, "\"1e+23\""),
+        EXACT(DOUBLE, "9.999999999999997e22", STRING,
+            "\"9.999999999999997e+22\""),
+        EXACT(DOUBLE, "5e-324", STRING, "\"5e-324\""),
+        EXACT(DOUBLE, "2.2250738585072014e-308", STRING,
+            "\"2.2250738585072014e-308\""),
+        EXACT(DOUBLE, "1.7976931348623157e308", STRING,
+            "\"1.7976931348623157e+308\""),
+        /* 2^-44, 2^89: the nearest digits would be one more. */
+        EXACT(DOUBLE, "5.684341886080801486968994140625e-14", STRING,
+            "\"5.684341886080802e-14\""),
+        EXACT(DOUBLE, "618970019642690137449562112", STRING,
+            "\"6.189700196426902e+26\""),
+        EXACT(DOUBLE, "\"NaN\"", STRING, "\"NaN\""),
+        EXACT(DOUBLE, "\"Infinity\"", STRING, "\"Infinity\""),
+        EXACT(DOUBLE, "\"-Infinity\"", STRING, "\"-Infinity\""),
+        EXACT(DOUBLE, "1.0", DOUBLE, "1.0"),
+    };
+
+    CHECK_ALL(cases);
+}
+
+static void times_keep_their_ticks(void **state)
+{
+    static const struct value_case cases[] = {
+        EXACT(DATETIME, "\"2024-02-29T12:34:56.1234567Z\"", STRING,
+            "\"2024-02-29T12:34:56.1234567Z\""),
+        EXACT(DATETIME, "\"2024-02-29T12:34:56Z\"", STRING,
+            "\"2024-02-29T12:34:56.0000000Z\""),
+        EXACT(DATETIME, "\"1970-01-01T00:00:00.0000001Z\"", INT64,
+            "\"621355968000000001\""),
+        EXACT(DATETIME, "\"1601-01-01T00:00:00Z\"", INT64,
+            "\"504911232000000000\""),
+        EXACT(DATETIME, "\"9999-12-31T23:59:59.9999999Z\"", INT64,
+            "\"3155378975999999999\""),
+        EXACT(DATETIME, "\"2024-01-01T00:00:00Z\"", DATETIME,
+            "\"2024-01-01T00:00:00Z\""),
+        EXACT(INT64, "\"621355968000000001\"", DATETIME,
+            "\"1970-01-01T00:00:00.0000001Z\""),
+        EXACT(INT64, "\"504911232000000000\"", DATETIME,
+            "\"1601-01-01T00:00:00.0000000Z\""),
+        NEVER(INT64, "\"504911231999999999\"", DATETIME,
+            BEYOND("Int64", "DateTime")),
+        EXACT(INT64, "\"3155378975999999999\"", DATETIME,
+            "\"9999-12-31T23:59:59.9999999Z\""),
+        NEVER(INT64, "\"3155378976000000000\"", DATETIME,
+            BEYOND("Int64", "DateTime")),
+        NEVER(INT64, "\"0\"", DATETIME, BEYOND("Int64", "DateTime")),
+        NEVER(INT64, "\"-1\"", DATETIME, BEYOND("Int64", "DateTime")),
+        EXACT(STRING, "\"2024-01-01T00:00:00Z\"", DATETIME,
+            "\"2024-01-01T00:00:00.0000000Z\""),
+        EXACT(STRING, "\"2024-01-01T00:00:00.5Z\"", DATETIME,
+            "\"2024-01-01T00:00:00.5000000Z\""),
+        EXACT(STRING, "\"2024-01-01T00:00:00+00:00\"", DATETIME,
+            "\"2024-01-01T00:00:00.0000000Z\""),
+        LOSSY(STRING, "\"2024-01-01T02:00:00.0000001+02:00\"", DATETIME,
+            "\"2024-01-01T00:00:00.0000001Z\"", "its offset from UTC is lost"),
+        NEVER(STRING, "\"1600-12-31T23:59:59.9999999Z\"", DATETIME,
+            BEYOND("String", "DateTime")),
+        NEVER(STRING, "\"2024-01-01T00:00:00.12345678Z\"", DATETIME, NO_TIME),
+        NEVER(STRING, "\"2023-02-29T00:00:00Z\"", DATETIME, NO_TIME),
+        NEVER(STRING, "\"2024-01-01\"", DATETIME, NO_TIME),
+        NEVER(STRING, "\"2024-01-01T00:00:00\"", DATETIME, NO_TIME),
+        NEVER(STRING, "\" 2024-01-01T00:00:00Z\"", DATETIME, NO_TIME),
+        NEVER(STRING, "\"1704067200\"", DATETIME, NO_TIME),
+        NEVER(STRING, "\"\"", DATETIME, NO_TIME),
+    };
+
+    CHECK_ALL(cases);
+}
+
+static void guids_are_lower_case(void **state)
+{
+    static const struct value_case cases[] = {
+        EXACT(GUID, "\"00112233-4455-6677-8899-AABBCCDDEEFF\"", STRING,
+            "\"00112233-4455-6677-8899-aabbccddeeff\""),
+        EXACT(GUID, "\"00112233-4455-6677-8899-AABBCCDDEEFF\"", GUID,
+            "\"00112233-4455-6677-8899-AABBCCDDEEFF\""),
+        EXACT(STRING, "\"00112233-4455-6677-8899-AabbccddeefF\"", GUID,
+            "\"00112233-4455-6677-8899-aabbccddeeff\""),
+        NEVER(STRING, "\"00112233445566778899aabbccddeeff\"", GUID, NO_GUID),
+        NEVER(STRING, "\"{00112233-4455-6677-8899-aabbccddeeff}\"", GUID,
+            NO_GUID),
+        NEVER(
+            STRING, "\"00112233-4455-6677-8899-aabbccddeefg\"", GUID, NO_GUID),
+        NEVER(
+            STRING, "\"00112233-4455-6677-8899-aabbccddeeff \"", GUID, NO_GUID),
+        NEVER(STRING, "\"\"", GUID, NO_GUID),
+    };
+
+    CHECK_ALL(cases);
+}
+
+static void binary_is_base64(void **state)
+{
+    static const char no_base64[] = "an Edm.String that is no base64";
+    static const struct value_case cases[] = {
+        EXACT(BINARY, "\"\"", STRING, "\"\""),
+        EXACT(BINARY, "\"AAH/\"", STRING, "\"AAH/\""),
+        EXACT(BINARY, "\"AAH\\/\"", STRING, "\"AAH/\""),
+        EXACT(BINARY, "\"AA==\"", BINARY, "\"AA==\""),
+        EXACT(STRING, "\"\"", BINARY, "\"\""),
+        EXACT(STRING, "\"AA==\"", BINARY, "\"AA==\""),
+        EXACT(STRING, "\"AAH\\/\"", BINARY, "\"AAH/\""),
+        NEVER(STRING, "\"AA\"", BINARY, no_base64),
+        NEVER(STRING, "\"AB==\"", BINARY, no_base64),
+        NEVER(STRING, "\"AA==\\n\"", BINARY, no_base64),
+        NEVER(STRING, "\"AA-_\"", BINARY, no_base64),
+        NEVER(STRING, "\"\\ud83d\\ude00\"", BINARY, no_base64),
+    };
+
+    CHECK_ALL(cases);
+}
+
+static void only_the_words_are_booleans(void **state)
+{
+    static const char neither[] =
+        "an Edm.String that is neither true nor false";
+    static const struct value_case cases[] = {
+        EXACT(STRING, "\"true\"", BOOLEAN, "true"),
+        EXACT(STRING, "\"false\"", BOOLEAN, "false"),
+        EXACT(STRING, "\"True\"", BOOLEAN, "true"),
+        EXACT(STRING, "\"False\"", BOOLEAN, "false"),
+        EXACT(STRING, "\"\\u0074rue\"", BOOLEAN, "true"),
+        NEVER(STRING, "\"TRUE\"", BOOLEAN, neither),
+        NEVER(STRING, "\"1\"", BOOLEAN, neither),
+        NEVER(STRING, "\"yes\"", BOOLEAN, neither),
+        NEVER(STRING, "\"true \"", BOOLEAN, neither),
+        NEVER(STRING, "\"true\\u0000\"", BOOLEAN, neither),
+        NEVER(STRING, "\"\"", BOOLEAN, neither),
+    };
+
+    CHECK_ALL(cases);
+}
+
+static void text_to_integer_is_strict(void **state)
+{
+    static const struct value_case cases[] = {
+        EXACT(STRING, "\"0\"", INT32, "0"),
+        EXACT(STRING, "\"-5\"", INT32, "-5"),
+        EXACT(STRING, "\"2147483647\"", INT32, "2147483647"),
+        EXACT(STRING, "\"-2147483648\"", INT32, "-2147483648"),
+        EXACT(STRING, "\"\\u0035\"", INT32, "5"),
+        NEVER(STRING, "\"2147483648\"", INT32, BEYOND("String", "Int32")),
+        NEVER(STRING, "\"-2147483649\"", INT32, BEYOND("String", "Int32")),
+        NEVER(STRING, "\"99999999999999999999\"", INT32,
+            BEYOND("String", "Int32")),
+        EXACT(STRING, "\"2147483648\"", INT64, "\"2147483648\""),
+        EXACT(STRING, "\"9223372036854775807\"", INT64,
+            "\"9223372036854775807\""),
+        EXACT(STRING, "\"-9223372036854775808\"", INT64,
+            "\"-9223372036854775808\""),
+        NEVER(STRING, "\"9223372036854775808\"", INT64,
+            BEYOND("String", "Int64")),
+        NEVER(STRING, "\"-9223372036854775809\"", INT64,
+            BEYOND("String", "Int64")),
+        LOSSY(STRING, "\"007\"", INT32, "7", ZEROS),
+        LOSSY(STRING, "\"-007\"", INT64, "\"-7\"", ZEROS),
+        LOSSY(STRING, "\"00\"", INT32, "0", ZEROS),
+        LOSSY(STRING, "\"-0\"", INT32, "0", SIGN),
+        LOSSY(STRING, "\"-0\"", INT64, "\"0\"", SIGN),
+        NEVER(STRING, "\"\"", INT32, NO_INTEGER),
+        NEVER(STRING, "\"-\"", INT64, NO_INTEGER),
+        NEVER(STRING, "\"--5\"", INT64, NO_INTEGER),
+        NEVER(STRING, "\"+5\"", INT32, NO_INTEGER),
+        NEVER(STRING, "\" 5\"", INT32, NO_INTEGER),
+        NEVER(STRING, "\"5 \"", INT64, NO_INTEGER),
+        NEVER(STRING, "\"5\\n\"", INT64, NO_INTEGER),
+        NEVER(STRING, "\"5\\u0000\"", INT32, NO_INTEGER),
+        NEVER(STRING, "\"5.0\"", INT32, NO_INTEGER),
+        NEVER(STRING, "\"1e3\"", INT32, NO_INTEGER),
+        NEVER(STRING, "\"0x10\"", INT32, NO_INTEGER),
+        NEVER(STRING, "\"1_000\"", INT64, NO_INTEGER),
+        NEVER(STRING, "\"1,000\"", INT64, NO_INTEGER),
+        NEVER(STRING, "\"\xd9\xa3\"", INT32, NO_INTEGER),
+        NEVER(STRING, "\"\xef\xbc\x95\"", INT64, NO_INTEGER),
+        NEVER(STRING, "\"\\ud83d\\ude00\"", INT32, NO_INTEGER),
+        NEVER(STRING, "\"five\"", INT32, NO_INTEGER),
+    };
+
+    CHECK_ALL(cases);
+}
+
+static void text_to_double_is_a_json_number(void **state)
+{
+    static const struct value_case cases[] = {
+        EXACT(STRING, "\"0\"", DOUBLE, "0.0"),
+        EXACT(STRING, "\"-0\"", DOUBLE, "-0.0"),
+        EXACT(STRING, "\"-0.0\"", DOUBLE, "-0.0"),
+        EXACT(STRING, "\"0e5\"", DOUBLE, "0.0"),
+        EXACT(STRING, "\"0.000e-99999999999999999999\"", DOUBLE, "0.0"),
+        EXACT(STRING, "\"5\"", DOUBLE, "5.0"),
+        EXACT(STRING, "\"4.50\"", DOUBLE, "4.5"),
+        EXACT(STRING, "\"1e3\"", DOUBLE, "1000.0"),
+        EXACT(STRING, "\"1E+3\"", DOUBLE, "1000.0"),
+        EXACT(STRING, "\"120e-2\"", DOUBLE, "1.2"),
+        EXACT(STRING, "\"0.05\"", DOUBLE, "0.05"),
+        EXACT(STRING, "\"0.1\"", DOUBLE, "0.1"),
+        EXACT(STRING, "\"1e23\"", DOUBLE, "1e+23"),
+        EXACT(STRING, "\"5e-324\"", DOUBLE, "5e-324"),
+        EXACT(STRING, "\"100000000000000000000000\"", DOUBLE, "1e+23"),
+        EXACT(STRING, "\"NaN\"", DOUBLE, "\"NaN\""),
+        EXACT(STRING, "\"Infinity\"", DOUBLE, "\"Infinity\""),
+        EXACT(STRING, "\"-Infinity\"", DOUBLE, "\"-Infinity\""),
+        LOSSY(STRING, "\"9007199254740993\"", DOUBLE, "9007199254740992.0",
+            DIGITS),
+        LOSSY(STRING, "\"0.10000000000000001\"", DOUBLE, "0.1", DIGITS),
+        LOSSY(STRING, "\"4.9e-324\"", DOUBLE, "5e-324", DIGITS),
+        LOSSY(STRING, "\"1e-400\"", DOUBLE, "0.0", DIGITS),
+        LOSSY(STRING, "\"-1e-99999999999999999999\"", DOUBLE, "-0.0", DIGITS),
+        LOSSY(STRING, "\"1.00000000000000000000000000001\"", DOUBLE, "1.0",
+            DIGITS),
+        NEVER(STRING, "\"1e400\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"-1e400\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"1e99999999999999999999\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"+5\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\" 5\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"5 \"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"5.\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\".5\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"007\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"0x10\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"1_000\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"1,5\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"1.5f\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"nan\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"inf\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"+Infinity\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"5\\u0000\"", DOUBLE, NO_NUMBER),
+        NEVER(STRING, "\"\xd9\xa3\"", DOUBLE, NO_NUMBER),
+        EXACT(STRING, "\"\\u0035.\\u0035\"", DOUBLE, "5.5"),
+        EXACT(STRING, "\"\\ud800\"", STRING, "\"\\ud800\""),
+    };
+
+    CHECK_ALL(cases);
+}
+
+/* A value of each type, by enum edm_type. */
+static const char *const samples[CONVERT_TYPES] = {
+    [EDM_BINARY] = "\"AAAA\"",
+    [EDM_BOOLEAN] = "true",
+    [EDM_DATETIME] = "\"2024-01-01T00:00:00Z\"",
+    [EDM_DOUBLE] = "1.0",
+    [EDM_GUID] = "\"00112233-4455-6677-8899-aabbccddeeff\"",
+    [EDM_INT32] = "1",
+    [EDM_INT64] = "\"1\"",
+    [EDM_STRING] = "\"1\"",
+};
+
+static void what_is_impossible_says_both_types_and_why(void **state)
+{
+    size_t count = 0;
+
+    (void)state;
+    for (size_t f = 0; f < CONVERT_TYPES; f++)
+        for (size_t t = 0; t < CONVERT_TYPES; t++) {
+            const struct convert_way *way = convert_way(all[f], all[t]);
+            struct property got,
+                from = {slice_of(NAME), all[f], slice_of(samples[all[f]])};
+            struct err err = {{0}};
+            char expected[256];
+
+            assert_true(way->how[0] != '\0');
+            if (way->worth != CONVERT_IMPOSSIBLE)
+                continue;
+            snprintf(expected, sizeof(expected),
+                "an %s cannot become an %s: %s", edm_type_name(all[f]),
+                edm_type_name(all[t]), way->how);
+            assert_int_equal(
+                convert_property(&from, all[t], &arena, &got, &err),
+                CONVERT_IMPOSSIBLE);
+            assert_string_equal(err.text, expected);
+            count++;
+        }
+    assert_int_equal(count, 28);
+}
+
+static void an_err_is_not_needed(void **state)
+{
+    struct property got, from = {slice_of(NAME), EDM_STRING, slice_of("\"x\"")};
+
+    (void)state;
+    assert_int_equal(convert_property(&from, EDM_INT32, &arena, &got, NULL),
+        CONVERT_IMPOSSIBLE);
+}
+
+/* No store gives such a property; whoever makes one is told. */
+static void a_malformed_property_is_refused(void **state)
+{
+    static const struct value_case cases[] = {
+        NEVER(INT32, "x", STRING, "an Edm.Int32 whose value cannot be read"),
+        NEVER(DOUBLE, "x", STRING, "an Edm.Double whose value cannot be read"),
+        NEVER(DATETIME, "\"now\"", STRING,
+            "an Edm.DateTime whose value cannot be read"),
+        NEVER(GUID, "\"7\"", STRING,
+            "an Edm.Guid that is no GUID (8-4-4-4-12 hexadecimal digits)"),
+    };
+
+    CHECK_ALL(cases);
+}
+
+/* ---- long ones ---- */
+
+static struct property string_of(char c, size_t len)
+{
+    char *json = arena_alloc(&arena, len + 3);
+
+    memset(json, c, len + 2);
+    json[0] = json[len + 1] = '"';
+    return (struct property){slice_of(NAME), EDM_STRING, {json, len + 2}};
+}
+
+static void long_texts_are_read_whole(void **state)
+{
+    struct property got, zeros = string_of('0', 64 * 1024),
+                         nines = string_of('9', 64 * 1024);
+    char *json = arena_alloc(&arena, 70000);
+    int64_t value;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        convert_property(&zeros, EDM_INT64, &arena, &got, &err), CONVERT_LOSSY);
+    assert_true(property_int64(&got, &value) && value == 0);
+    assert_int_equal(convert_property(&nines, EDM_INT64, &arena, &got, &err),
+        CONVERT_IMPOSSIBLE);
+    assert_int_equal(convert_property(&nines, EDM_DOUBLE, &arena, &got, &err),
+        CONVERT_IMPOSSIBLE);
+    snprintf(json, 70000, "\"0.%060000d15e60001\"", 0);
+    zeros.json = slice_of(json);
+    assert_int_equal(convert_property(&zeros, EDM_DOUBLE, &arena, &got, &err),
+        CONVERT_EXACT);
+    assert_string_equal(got.json.at, "1.5");
+}
+
+static void base64_longer_than_a_string_is_refused(void **state)
+{
+    struct property got, text = string_of('A', 32768), binary = text;
+    struct err err = {{0}};
+
+    (void)state;
+    binary.type = EDM_BINARY;
+    assert_int_equal(convert_property(&binary, EDM_STRING, &arena, &got, &err),
+        CONVERT_EXACT);
+    assert_int_equal(
+        convert_property(&text, EDM_BINARY, &arena, &got, &err), CONVERT_EXACT);
+    binary = string_of('A', 32772);
+    binary.type = EDM_BINARY;
+    assert_int_equal(convert_property(&binary, EDM_STRING, &arena, &got, &err),
+        CONVERT_IMPOSSIBLE);
+    assert_string_equal(err.text,
+        "an Edm.Binary whose base64 is longer than an Edm.String may be");
+}
+
+/* ---- texts of the configuration ---- */
+
+static void a_text_becomes_a_property(void **state)
+{
+    static const struct {
+        const char *text;
+        enum edm_type to;
+        const char *json; /* NULL: refused */
+        const char *said;
+    } cases[] = {
+        {"5", EDM_INT32, "5", NULL},
+        {"5", EDM_INT64, "\"5\"", NULL},
+        {"5", EDM_DOUBLE, "5.0", NULL},
+        {"5", EDM_STRING, "\"5\"", NULL},
+        {"", EDM_STRING, "\"\"", NULL},
+        {"a \"b\"\n", EDM_STRING, "\"a \\\"b\\\"\\n\"", NULL},
+        {"caf\xc3\xa9", EDM_STRING, "\"caf\xc3\xa9\"", NULL},
+        {"True", EDM_BOOLEAN, "true", NULL},
+        {"2024-01-01T00:00:00Z", EDM_DATETIME,
+            "\"2024-01-01T00:00:00.0000000Z\"", NULL},
+        {"AA==", EDM_BINARY, "\"AA==\"", NULL},
+        {"00112233-4455-6677-8899-AABBCCDDEEFF", EDM_GUID,
+            "\"00112233-4455-6677-8899-aabbccddeeff\"", NULL},
+        {"007", EDM_INT32, NULL, ZEROS},
+        {"9007199254740993", EDM_DOUBLE, NULL, DIGITS},
+        {"2024-01-01T00:00:00+01:00", EDM_DATETIME, NULL,
+            "its offset from UTC is lost"},
+        {"x", EDM_INT64, NULL, NO_INTEGER},
+        {"\xff", EDM_STRING, NULL, "an Edm.String that is not UTF-8"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct property got = {slice_of("old"), EDM_GUID, slice_of("old")};
+        struct err err = {{0}};
+        enum tw_err code = convert_text(slice_of(NAME), slice_of(cases[i].text),
+            cases[i].to, &arena, &got, &err);
+
+        print_message("%s\n", cases[i].text);
+        if (cases[i].json == NULL) {
+            assert_int_equal(code, TW_INVALID);
+            assert_string_equal(err.text, cases[i].said);
+            assert_true(slice_is(got.json, "old"));
+            continue;
+        }
+        assert_int_equal(code, TW_OK);
+        assert_true(slice_is(got.name, NAME));
+        assert_int_equal(got.type, cases[i].to);
+        assert_true(slice_is(got.json, cases[i].json));
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(boolean_is_0_or_1_or_a_word),
+        TEST(integers_keep_every_digit_or_say_so),
+        TEST(integers_beyond_a_double_are_lossy),
+        TEST(doubles_become_integers_where_they_are),
+        TEST(doubles_are_written_in_the_fewest_digits),
+        TEST(times_keep_their_ticks),
+        TEST(guids_are_lower_case),
+        TEST(binary_is_base64),
+        TEST(only_the_words_are_booleans),
+        TEST(text_to_integer_is_strict),
+        TEST(text_to_double_is_a_json_number),
+        TEST(what_is_impossible_says_both_types_and_why),
+        TEST(an_err_is_not_needed),
+        TEST(a_malformed_property_is_refused),
+        TEST(long_texts_are_read_whole),
+        TEST(base64_longer_than_a_string_is_refused),
+        TEST(a_text_becomes_a_property),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
