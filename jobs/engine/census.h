@@ -27,18 +27,32 @@ struct census *census_new(struct slice version);
 void census_free(struct census *census); /* NULL: nothing */
 
 /* census_add: TW_TOO_LARGE: more property names, or more versions, than the
- * limits above; err says which. */
+ * limits above; err says which, and the census is of no more use. */
 TW_MUST_USE enum tw_err census_add(
     struct census *census, const struct entity *entity, struct err *err);
 
 /* census_entities: how many were added. */
 int64_t census_entities(const struct census *census);
 
-/* census_add_versions: "1: 12000\n(absent): 3\n" ..., integers by value first,
+/* census_add_versions: "1: 12000\n'one': 5\n(Edm.Guid): 1\n(absent): 3\n",
+ * integers by value first (Int32, Int64 or a whole Double: the same version),
  * then texts, then other types, then the absent ones. */
 void census_add_versions(const struct census *census, struct buf *to);
 
-/* census_add_text, census_add_json: the whole, for people and for programs. */
+/*
+ * census_add_text, census_add_json: the whole, for people and for programs;
+ * properties by name, in the order of bytes. JSON is one object and a newline:
+ *
+ *   {"Table":"Blogs","Entities":3,
+ *    "Largest":{"PartitionKey":"a","RowKey":"b","Bytes":120},
+ *    "Properties":[{"Name":"Views","Edm.Int32":1,"Edm.Int64":2}],
+ *    "Versions":[{"Version":1,"Entities":1},{"Type":"Edm.Guid","Entities":1},
+ *     {"Version":null,"Entities":1}]}
+ *
+ * Largest is null in an empty table; Versions is there where they were asked
+ * for. A version is a number, a text, or null where the property is absent;
+ * one that is neither number nor text goes by its type.
+ */
 void census_add_text(const struct census *census, struct buf *to);
 void census_add_json(
     const struct census *census, const char *table, struct buf *to);

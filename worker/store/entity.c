@@ -700,6 +700,34 @@ static size_t value_bytes(const struct property *property, struct arena *arena)
     return text.len / 4 * 3 - padding;
 }
 
+/* The same for the property with its name; bytes: of its value. */
+static size_t property_bytes(const struct property *property, size_t bytes)
+{
+    return 8 + text_utf16_units(property->name) * 2 + bytes +
+           (types[property->type].bytes ? 0 : 4);
+}
+
+static size_t keys_bytes(const struct entity *entity)
+{
+    return 4 + 2 * (text_utf16_units(entity->partition_key) +
+                       text_utf16_units(entity->row_key));
+}
+
+size_t entity_service_bytes(const struct entity *entity)
+{
+    size_t bytes = keys_bytes(entity);
+    struct arena arena;
+
+    arena_init(&arena);
+    for (size_t i = 0; i < entity->property_count; i++) {
+        const struct property *property = &entity->properties[i];
+
+        bytes += property_bytes(property, value_bytes(property, &arena));
+    }
+    arena_done(&arena);
+    return bytes;
+}
+
 static enum tw_err check_property(const struct property *property,
     struct arena *arena, size_t *total_bytes, struct err *err)
 {
@@ -721,16 +749,14 @@ static enum tw_err check_property(const struct property *property,
         return err_fail(err, TW_TOO_LARGE,
             "property '%.*s' is larger than 64 KiB (%zu bytes)",
             SLICE_ARG(property->name), bytes);
-    *total_bytes += 8 + text_utf16_units(property->name) * 2 + bytes +
-                    (types[property->type].bytes ? 0 : 4);
+    *total_bytes += property_bytes(property, bytes);
     return TW_OK;
 }
 
 static enum tw_err check_properties(
     const struct entity *entity, struct err *err)
 {
-    size_t bytes = 4 + 2 * (text_utf16_units(entity->partition_key) +
-                               text_utf16_units(entity->row_key));
+    size_t bytes = keys_bytes(entity);
     enum tw_err result = TW_OK;
     struct arena arena;
 

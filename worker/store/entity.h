@@ -137,6 +137,9 @@ size_t entity_size(const struct entity *entity);
 /* entity_json_bytes: at least this much JSON is sent for it. Cheap. */
 size_t entity_json_bytes(const struct entity *entity);
 
+/* entity_service_bytes: what the service counts for it, of 1 MiB. */
+size_t entity_service_bytes(const struct entity *entity);
+
 /*
  * entity_check: refuse what no store takes: keys and names as below, a
  * property named as a key or Timestamp, more than 252 of them (TW_INVALID);

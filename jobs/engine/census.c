@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The census: two tables of counts, one by property name and one by version,
+ * and the largest entity so far. A version is a key that orders as versions
+ * do: a letter for what it is, then its value.
+ */
+#include "jobs/engine/census.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/json.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+#define TYPES (EDM_STRING + 1)
+#define FIRST_PLACES 64
+#define BUF_MAX ((size_t)1 << 40)
+
+/* The first byte of a version's key. */
+#define INTEGER 'a'
+#define TEXT 'b'
+#define OTHER 'c'
+#define INTEGER_BYTES 9
+
+#define ABSENT "(absent)"
+
+struct tally {
+    struct slice key;
+    uint64_t hash;
+    int64_t counts[TYPES];
+};
+
+struct table {
+    struct arena *arena; /* of the keys */
+    struct tally *tallies;
+    uint32_t *places; /* a tally's index and 1, by its hash; 0: free */
+    size_t count, place_count;
+};
+
+struct largest {
+    struct buf partition_key, row_key;
+    size_t bytes; /* 0: no entity yet */
+};
+
+struct census {
+    struct arena arena;
+    struct slice version;
+    struct table names, versions;
+    struct largest largest;
+    int64_t entities, absent;
+    struct arena scratch; /* of one entity */
+    struct buf key;
+};
+
+/* ---- tables of counts ---- */
+
+static void table_init(struct table *table, struct arena *arena)
+{
+    *table = (struct table){
+        .arena = arena,
+        .tallies = mem_array(FIRST_PLACES / 2, sizeof(struct tally)),
+        .places = mem_array(FIRST_PLACES, sizeof(uint32_t)),
+        .place_count = FIRST_PLACES,
+    };
+}
+
+static void table_done(struct table *table)
+{
+    mem_free(table->tallies);
+    mem_free(table->places);
+}
+
+static uint64_t hash_of(struct slice key)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+
+    for (size_t i = 0; i < key.len; i++)
+        hash = (hash ^ (unsigned char)key.at[i]) * UINT64_C(1099511628211);
+    return hash ^ hash >> 32;
+}
+
+/* Where the key is, or the free place where it belongs. */
+static uint32_t *place_of(
+    const struct table *table, struct slice key, uint64_t hash)
+{
+    size_t mask = table->place_count - 1, at = (size_t)hash & mask;
+
+    while (table->places[at] > 0) {
+        const struct tally *tally = &table->tallies[table->places[at] - 1];
+
+        if (tally->hash == hash && slice_equal(tally->key, key))
+            break;
+        at = (at + 1) & mask;
+    }
+    return &table->places[at];
+}
+
+/* Twice the places, half of which may be taken. */
+static void grow(struct table *table)
+{
+    mem_free(table->places);
+    table->place_count *= 2;
+    table->places = mem_array(table->place_count, sizeof(uint32_t));
+    table->tallies = mem_resize(
+        table->tallies, table->place_count / 2 * sizeof(struct tally));
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tally *tally = &table->tallies[i];
+
+        *place_of(table, tally->key, tally->hash) = (uint32_t)(i + 1);
+    }
+}
+
+/* The counts of key; NULL: it would be more than max of them. */
+static int64_t *counts_of(struct table *table, struct slice key, size_t max)
+{
+    uint64_t hash = hash_of(key);
+    uint32_t *place = place_of(table, key, hash);
+
+    if (*place > 0)
+        return table->tallies[*place - 1].counts;
+    if (table->count == max)
+        return NULL;
+    if (table->count == table->place_count / 2) {
+        grow(table);
+        place = place_of(table, key, hash);
+    }
+    table->tallies[table->count] = (struct tally){
+        .key = arena_copy(table->arena, key),
+        .hash = hash,
+    };
+    *place = (uint32_t)++table->count;
+    return table->tallies[table->count - 1].counts;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return slice_compare((*(const struct tally *const *)a)->key,
+        (*(const struct tally *const *)b)->key);
+}
+
+/* All, in the order of their keys. Owned. */
+static const struct tally **in_order(const struct table *table)
+{
+    const struct tally **list = mem_array(table->count + 1, sizeof(*list));
+
+    for (size_t i = 0; i < table->count; i++)
+        list[i] = &table->tallies[i];
+    qsort(list, table->count, sizeof(*list), compare_keys);
+    return list;
+}
+
+/* ---- versions ---- */
+
+static bool is_whole(double value)
+{
+    const double limit = 9223372036854775808.0; /* 2 to the 63rd */
+
+    return value >= -limit && value < limit && (double)(int64_t)value == value;
+}
+
+static bool whole_of(const struct property *property, int64_t *ret)
+{
+    double value;
+
+    if (property_integer(property, ret))
+        return true;
+    if (!property_double(property, &value) || !is_whole(value))
+        return false;
+    *ret = (int64_t)value;
+    return true;
+}
+
+/* So that bytes order as numbers do: big-endian, negative ones first. */
+static void add_integer(struct buf *key, int64_t value)
+{
+    uint64_t bits = (uint64_t)value ^ UINT64_C(1) << 63;
+
+    buf_add_char(key, INTEGER);
+    for (int shift = 56; shift >= 0; shift -= 8)
+        buf_add_char(key, (char)(bits >> shift & 0xFF));
+}
+
+static int64_t integer_of(struct slice key)
+{
+    uint64_t bits = 0;
+
+    for (size_t i = 1; i < INTEGER_BYTES; i++)
+        bits = bits << 8 | (unsigned char)key.at[i];
+    return (int64_t)(bits ^ UINT64_C(1) << 63);
+}
+
+static struct slice after_letter(struct slice key)
+{
+    return (struct slice){key.at + 1, key.len - 1};
+}
+
+static struct slice version_key(
+    struct census *census, const struct property *property)
+{
+    struct slice text;
+    int64_t value;
+
+    buf_clear(&census->key);
+    if (whole_of(property, &value)) {
+        add_integer(&census->key, value);
+    } else if (property->type == EDM_STRING &&
+               property_peek_text(property, &census->scratch, &text)) {
+        buf_add_char(&census->key, TEXT);
+        buf_add_slice(&census->key, text);
+    } else {
+        buf_add_char(&census->key, OTHER);
+        buf_add_text(&census->key, edm_type_name(property->type));
+    }
+    return buf_slice(&census->key);
+}
+
+static int64_t total_of(const struct tally *tally)
+{
+    int64_t total = 0;
+
+    for (int i = 0; i < TYPES; i++)
+        total += tally->counts[i];
+    return total;
+}
+
+static void add_version_name(struct buf *to, struct slice key)
+{
+    switch (key.at[0]) {
+    case INTEGER:
+        buf_add_format(to, "%" PRId64, integer_of(key));
+        break;
+    case TEXT:
+        text_quote(to, after_letter(key));
+        break;
+    default:
+        buf_add_format(to, "(%.*s)", SLICE_ARG(after_letter(key)));
+    }
+}
+
+/* ---- adding ---- */
+
+struct census *census_new(struct slice version)
+{
+    struct census *census = mem_alloc(sizeof(*census));
+
+    arena_init(&census->arena);
+    arena_init(&census->scratch);
+    census->version = arena_copy(&census->arena, version);
+    table_init(&census->names, &census->arena);
+    table_init(&census->versions, &census->arena);
+    buf_init(&census->largest.partition_key, BUF_MAX);
+    buf_init(&census->largest.row_key, BUF_MAX);
+    buf_init(&census->key, BUF_MAX);
+    return census;
+}
+
+void census_free(struct census *census)
+{
+    if (!census)
+        return;
+    table_done(&census->names);
+    table_done(&census->versions);
+    buf_done(&census->largest.partition_key);
+    buf_done(&census->largest.row_key);
+    buf_done(&census->key);
+    arena_done(&census->scratch);
+    arena_done(&census->arena);
+    mem_free(census);
+}
+
+static enum tw_err count_property(
+    struct census *census, const struct property *property, struct err *err)
+{
+    int64_t *counts =
+        counts_of(&census->names, property->name, CENSUS_MAX_PROPERTIES);
+
+    if (!counts)
+        return err_fail(err, TW_TOO_LARGE,
+            "there are more than %d names of properties: no schema is that "
+            "large",
+            CENSUS_MAX_PROPERTIES);
+    counts[property->type]++;
+    return TW_OK;
+}
+
+static enum tw_err count_version(
+    struct census *census, const struct entity *entity, struct err *err)
+{
+    const struct property *property = entity_find(entity, census->version);
+    int64_t *counts;
+
+    if (!property) {
+        census->absent++;
+        return TW_OK;
+    }
+    counts = counts_of(
+        &census->versions, version_key(census, property), CENSUS_MAX_VERSIONS);
+    if (!counts)
+        return err_fail(err, TW_TOO_LARGE,
+            "property '%.*s' has more than %d values: it holds no version",
+            SLICE_ARG(census->version), CENSUS_MAX_VERSIONS);
+    counts[property->type]++;
+    return TW_OK;
+}
+
+static void keep_largest(struct largest *largest, const struct entity *entity)
+{
+    size_t bytes = entity_service_bytes(entity);
+
+    if (bytes <= largest->bytes)
+        return;
+    largest->bytes = bytes;
+    buf_clear(&largest->partition_key);
+    buf_add_slice(&largest->partition_key, entity->partition_key);
+    buf_clear(&largest->row_key);
+    buf_add_slice(&largest->row_key, entity->row_key);
+}
+
+enum tw_err census_add(
+    struct census *census, const struct entity *entity, struct err *err)
+{
+    enum tw_err result = TW_OK;
+
+    for (size_t i = 0; i < entity->property_count && result == TW_OK; i++)
+        result = count_property(census, &entity->properties[i], err);
+    if (result == TW_OK && census->version.len > 0)
+        result = count_version(census, entity, err);
+    arena_clear(&census->scratch);
+    if (result != TW_OK)
+        return result;
+    keep_largest(&census->largest, entity);
+    census->entities++;
+    return TW_OK;
+}
+
+int64_t census_entities(const struct census *census)
+{
+    return census->entities;
+}
+
+void census_add_versions(const struct census *census, struct buf *to)
+{
+    const struct tally **list = in_order(&census->versions);
+
+    for (size_t i = 0; i < census->versions.count; i++) {
+        add_version_name(to, list[i]->key);
+        buf_add_format(to, ": %" PRId64 "\n", total_of(list[i]));
+    }
+    if (census->absent > 0)
+        buf_add_format(to, ABSENT ": %" PRId64 "\n", census->absent);
+    mem_free(list);
+}
+
+/* ---- for people ---- */
+
+#define PROPERTY "PROPERTY"
+#define VERSION "VERSION"
+#define TYPE_WIDTH 12
+#define NUMBER_WIDTH 12
+
+static void add_line(struct buf *to, size_t width, struct slice name,
+    const char *type, const char *number)
+{
+    size_t used = text_utf16_units(name);
+
+    buf_add_slice(to, name);
+    buf_add_format(to, "%*s", (int)(width > used ? width - used : 0), "");
+    if (type)
+        buf_add_format(to, "  %-*s", TYPE_WIDTH, type);
+    buf_add_format(to, "%*s\n", NUMBER_WIDTH, number);
+}
+
+static void add_count(struct buf *to, size_t width, struct slice name,
+    const char *type, int64_t count)
+{
+    char number[32];
+
+    snprintf(number, sizeof(number), "%" PRId64, count);
+    add_line(to, width, name, type, number);
+}
+
+/* The widest of the title and of all names, in UTF-16 units. */
+static size_t widest(const struct table *table,
+    void (*add_name)(struct buf *to, struct slice key), const char *title)
+{
+    size_t width = strlen(title);
+    struct buf name;
+
+    buf_init(&name, BUF_MAX);
+    for (size_t i = 0; i < table->count; i++) {
+        size_t units;
+
+        buf_clear(&name);
+        add_name(&name, table->tallies[i].key);
+        units = text_utf16_units(buf_slice(&name));
+        width = units > width ? units : width;
+    }
+    buf_done(&name);
+    return width;
+}
+
+static void add_types(
+    struct buf *to, size_t width, struct slice name, const struct tally *tally)
+{
+    for (int i = 0; i < TYPES; i++) {
+        if (tally->counts[i] > 0)
+            add_count(to, width, name, edm_type_name((enum edm_type)i),
+                tally->counts[i]);
+    }
+}
+
+static void add_properties_text(const struct table *names, struct buf *to)
+{
+    const struct tally **list = in_order(names);
+    size_t width = widest(names, text_visible, PROPERTY);
+    struct buf name;
+
+    buf_init(&name, BUF_MAX);
+    buf_add_char(to, '\n');
+    add_line(to, width, slice_of(PROPERTY), "TYPE", "ENTITIES");
+    for (size_t i = 0; i < names->count; i++) {
+        buf_clear(&name);
+        text_visible(&name, list[i]->key);
+        add_types(to, width, buf_slice(&name), list[i]);
+    }
+    buf_done(&name);
+    mem_free(list);
+}
+
+static void add_versions_text(const struct census *census, struct buf *to)
+{
+    const struct tally **list = in_order(&census->versions);
+    size_t width = widest(&census->versions, add_version_name, VERSION);
+    struct buf name;
+
+    if (census->absent > 0 && width < strlen(ABSENT))
+        width = strlen(ABSENT);
+    buf_init(&name, BUF_MAX);
+    buf_add_char(to, '\n');
+    add_line(to, width, slice_of(VERSION), NULL, "ENTITIES");
+    for (size_t i = 0; i < census->versions.count; i++) {
+        buf_clear(&name);
+        add_version_name(&name, list[i]->key);
+        add_count(to, width, buf_slice(&name), NULL, total_of(list[i]));
+    }
+    if (census->absent > 0)
+        add_count(to, width, slice_of(ABSENT), NULL, census->absent);
+    buf_done(&name);
+    mem_free(list);
+}
+
+/* Keys are shown whole, to look the entity up by. */
+static void add_largest_text(const struct largest *largest, struct buf *to)
+{
+    buf_add_format(to, "largest:  %zu bytes, PartitionKey '", largest->bytes);
+    text_visible(to, buf_slice(&largest->partition_key));
+    buf_add_text(to, "', RowKey '");
+    text_visible(to, buf_slice(&largest->row_key));
+    buf_add_text(to, "'\n");
+}
+
+void census_add_text(const struct census *census, struct buf *to)
+{
+    buf_add_format(to, "entities: %" PRId64 "\n", census->entities);
+    if (census->entities == 0)
+        return;
+    add_largest_text(&census->largest, to);
+    add_properties_text(&census->names, to);
+    if (census->version.len > 0)
+        add_versions_text(census, to);
+}
+
+/* ---- for programs ---- */
+
+static void add_largest_json(const struct census *census, struct buf *to)
+{
+    if (census->entities == 0) {
+        buf_add_text(to, "null");
+        return;
+    }
+    buf_add_text(to, "{\"PartitionKey\":");
+    json_add_string(to, buf_slice(&census->largest.partition_key));
+    buf_add_text(to, ",\"RowKey\":");
+    json_add_string(to, buf_slice(&census->largest.row_key));
+    buf_add_format(to, ",\"Bytes\":%zu}", census->largest.bytes);
+}
+
+static void add_property_json(const struct tally *tally, struct buf *to)
+{
+    buf_add_text(to, "{\"Name\":");
+    json_add_string(to, tally->key);
+    for (int i = 0; i < TYPES; i++) {
+        if (tally->counts[i] > 0)
+            buf_add_format(to, ",\"%s\":%" PRId64,
+                edm_type_name((enum edm_type)i), tally->counts[i]);
+    }
+    buf_add_char(to, '}');
+}
+
+static void add_version_json(const struct tally *tally, struct buf *to)
+{
+    buf_add_text(
+        to, tally->key.at[0] == OTHER ? "{\"Type\":" : "{\"Version\":");
+    if (tally->key.at[0] == INTEGER)
+        buf_add_format(to, "%" PRId64, integer_of(tally->key));
+    else
+        json_add_string(to, after_letter(tally->key));
+    buf_add_format(to, ",\"Entities\":%" PRId64 "}", total_of(tally));
+}
+
+static void add_list_json(const struct table *table,
+    void (*add)(const struct tally *tally, struct buf *to), struct buf *to)
+{
+    const struct tally **list = in_order(table);
+
+    for (size_t i = 0; i < table->count; i++) {
+        if (i > 0)
+            buf_add_text(to, ",\n  ");
+        add(list[i], to);
+    }
+    mem_free(list);
+}
+
+static void add_versions_json(const struct census *census, struct buf *to)
+{
+    buf_add_text(to, ",\n \"Versions\":[");
+    add_list_json(&census->versions, add_version_json, to);
+    if (census->absent > 0)
+        buf_add_format(to, "%s{\"Version\":null,\"Entities\":%" PRId64 "}",
+            census->versions.count > 0 ? ",\n  " : "", census->absent);
+    buf_add_char(to, ']');
+}
+
+void census_add_json(
+    const struct census *census, const char *table, struct buf *to)
+{
+    buf_add_text(to, "{\"Table\":");
+    json_add_string(to, slice_of(table));
+    buf_add_format(
+        to, ",\"Entities\":%" PRId64 ",\n \"Largest\":", census->entities);
+    add_largest_json(census, to);
+    buf_add_text(to, ",\n \"Properties\":[");
+    add_list_json(&census->names, add_property_json, to);
+    buf_add_char(to, ']');
+    if (census->version.len > 0)
+        add_versions_json(census, to);
+    buf_add_text(to, "}\n");
+}

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: MIT */
+/* The census: what is counted, how it is shown, and what memory it takes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/census.h"
+#include "worker/base/json.h"
+#include "worker/base/mem.h"
+
+#define VERSION "SchemaVersion"
+#define COUNT_OF(table) (sizeof(table) / sizeof((table)[0]))
+
+static struct arena arena;
+static struct census *census;
+static struct buf output;
+
+static int set_up(void **state)
+{
+    (void)state;
+    arena_init(&arena);
+    buf_init(&output, (size_t)1 << 30);
+    census = census_new(slice_of(VERSION));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    census_free(census);
+    buf_done(&output);
+    arena_done(&arena);
+    return 0;
+}
+
+/* properties: JSON members, or "". */
+static struct entity entity_of(
+    const char *partition_key, const char *row_key, const char *properties)
+{
+    struct slice text =
+        arena_format(&arena, "{\"PartitionKey\":\"%s\",\"RowKey\":\"%s\"%s%s}",
+            partition_key, row_key, properties[0] ? "," : "", properties);
+    struct entity entity;
+    struct err err;
+
+    if (entity_parse(text, true, &arena, &entity, NULL, &err) != TW_OK)
+        fail_msg("%s: %s", properties, err.text);
+    return entity;
+}
+
+static enum tw_err add(const char *properties)
+{
+    struct entity entity = entity_of("p", "r", properties);
+
+    return census_add(census, &entity, NULL);
+}
+
+static void assert_added(const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(add(list[i]), TW_OK);
+}
+
+static const char *versions(void)
+{
+    buf_clear(&output);
+    census_add_versions(census, &output);
+    return buf_text(&output);
+}
+
+static const char *text(void)
+{
+    buf_clear(&output);
+    census_add_text(census, &output);
+    return buf_text(&output);
+}
+
+/* The whole as a program reads it. Owned. */
+static struct json *json(void)
+{
+    struct json *read;
+    struct err err;
+
+    buf_clear(&output);
+    census_add_json(census, "Blogs", &output);
+    if (json_parse(buf_slice(&output), 4, &read, &err) != TW_OK)
+        fail_msg("%s: %s", err.text, buf_text(&output));
+    return read;
+}
+
+static int64_t number(const struct json *object, const char *name)
+{
+    const struct json *value = json_get(object, name);
+    int64_t ret = -1;
+
+    if (value)
+        assert_true(json_int64(value, &ret));
+    return ret;
+}
+
+/* ---- types ---- */
+
+#define ALL_TYPES                                                              \
+    "\"Bi@odata.type\":\"Edm.Binary\",\"Bi\":\"AAEC\",\"Bo\":true,"            \
+    "\"D@odata.type\":\"Edm.DateTime\",\"D\":\"2024-02-29T00:00:00Z\","        \
+    "\"F@odata.type\":\"Edm.Double\",\"F\":1.5,"                               \
+    "\"G@odata.type\":\"Edm.Guid\","                                           \
+    "\"G\":\"00000000-0000-0000-0000-000000000001\",\"I\":1,"                  \
+    "\"L@odata.type\":\"Edm.Int64\",\"L\":\"2\",\"S\":\"text\""
+
+static void every_type_is_counted(void **state)
+{
+    static const char *const names[][2] = {
+        {"Bi", "Edm.Binary"},
+        {"Bo", "Edm.Boolean"},
+        {"D", "Edm.DateTime"},
+        {"F", "Edm.Double"},
+        {"G", "Edm.Guid"},
+        {"I", "Edm.Int32"},
+        {"L", "Edm.Int64"},
+        {"S", "Edm.String"},
+    };
+    const struct json *list;
+    struct json *all;
+
+    (void)state;
+    assert_int_equal(add(ALL_TYPES), TW_OK);
+    all = json();
+    list = json_get(all, "Properties");
+    assert_int_equal(json_count(list), COUNT_OF(names));
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const struct json *property = json_at(list, i);
+
+        assert_int_equal(json_count(property), 2);
+        assert_true(
+            slice_is(json_string(json_get(property, "Name")), names[i][0]));
+        assert_int_equal(number(property, names[i][1]), 1);
+    }
+    json_free(all);
+}
+
+static void a_property_of_several_types_has_a_count_of_each(void **state)
+{
+    static const char *const list[] = {"\"X\":1", "\"X\":\"1\"", "\"X\":2",
+        "\"Y\":1", "\"X@odata.type\":\"Edm.Int64\",\"X\":\"1\"", ""};
+    const struct json *x;
+    struct json *all;
+
+    (void)state;
+    assert_added(list, COUNT_OF(list));
+    all = json();
+    x = json_at(json_get(all, "Properties"), 0);
+    assert_int_equal(number(x, "Edm.Int32"), 2);
+    assert_int_equal(number(x, "Edm.Int64"), 1);
+    assert_int_equal(number(x, "Edm.String"), 1);
+    assert_int_equal(json_count(x), 4);
+    assert_int_equal(number(all, "Entities"), COUNT_OF(list));
+    assert_int_equal(census_entities(census), COUNT_OF(list));
+    json_free(all);
+}
+
+/* ---- versions ---- */
+
+#define DOUBLE(value)                                                          \
+    "\"" VERSION "@odata.type\":\"Edm.Double\",\"" VERSION "\":" value
+#define INT64(value)                                                           \
+    "\"" VERSION "@odata.type\":\"Edm.Int64\",\"" VERSION "\":\"" value "\""
+#define PLAIN(value) "\"" VERSION "\":" value
+
+static void versions_stand_in_their_order(void **state)
+{
+    static const char *const list[] = {
+        PLAIN("\"two\""),
+        "",
+        PLAIN("10"),
+        PLAIN("true"),
+        PLAIN("9"),
+        PLAIN("-1"),
+        PLAIN("\"10\""),
+        "\"Other\":1",
+        PLAIN("10"),
+        "\"" VERSION "@odata.type\":\"Edm.Guid\",\"" VERSION
+        "\":\"00000000-0000-0000-0000-000000000001\"",
+        PLAIN("-300"),
+        PLAIN("0"),
+    };
+
+    (void)state;
+    assert_added(list, COUNT_OF(list));
+    assert_string_equal(versions(),
+        "-300: 1\n-1: 1\n0: 1\n9: 1\n10: 2\n'10': 1\n'two': 1\n"
+        "(Edm.Boolean): 1\n(Edm.Guid): 1\n(absent): 2\n");
+}
+
+static void one_number_is_one_version_whatever_its_type(void **state)
+{
+    static const char *const list[] = {PLAIN("2"), INT64("2"), DOUBLE("2.0"),
+        DOUBLE("2e0"), DOUBLE("-0.0"), PLAIN("0")};
+
+    (void)state;
+    assert_added(list, COUNT_OF(list));
+    assert_string_equal(versions(), "0: 2\n2: 4\n");
+}
+
+static void doubles_that_are_no_integer_go_by_their_type(void **state)
+{
+    static const char *const list[] = {DOUBLE("1.5"), DOUBLE("\"NaN\""),
+        DOUBLE("\"Infinity\""), DOUBLE("\"-Infinity\""), DOUBLE("1e300"),
+        DOUBLE("9223372036854775808.0"), DOUBLE("-9223372036854777856.0")};
+
+    (void)state;
+    assert_added(list, COUNT_OF(list));
+    assert_string_equal(versions(), "(Edm.Double): 7\n");
+}
+
+static void the_largest_integers_are_versions(void **state)
+{
+    static const char *const list[] = {INT64("9223372036854775807"),
+        DOUBLE("-9223372036854775808.0"), INT64("-9223372036854775808"),
+        DOUBLE("9223372036854774784.0")};
+
+    (void)state;
+    assert_added(list, COUNT_OF(list));
+    assert_string_equal(versions(),
+        "-9223372036854775808: 2\n9223372036854774784: 1\n"
+        "9223372036854775807: 1\n");
+}
+
+static void versions_in_json_keep_their_type(void **state)
+{
+    static const char *const list[] = {
+        PLAIN("7"), PLAIN("\"7\\u0000\\\"\""), PLAIN("false"), ""};
+    const struct json *versions;
+    struct json *all;
+
+    (void)state;
+    assert_added(list, COUNT_OF(list));
+    all = json();
+    versions = json_get(all, "Versions");
+    assert_int_equal(json_count(versions), 4);
+    assert_int_equal(number(json_at(versions, 0), "Version"), 7);
+    assert_true(
+        slice_equal(json_string(json_get(json_at(versions, 1), "Version")),
+            (struct slice){"7\0\"", 3}));
+    assert_null(json_get(json_at(versions, 2), "Version"));
+    assert_true(slice_is(
+        json_string(json_get(json_at(versions, 2), "Type")), "Edm.Boolean"));
+    assert_int_equal(
+        json_type(json_get(json_at(versions, 3), "Version")), JSON_NULL);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(number(json_at(versions, i), "Entities"), 1);
+    json_free(all);
+}
+
+static void without_a_version_none_is_counted(void **state)
+{
+    struct json *all;
+
+    (void)state;
+    census_free(census);
+    census = census_new((struct slice){NULL, 0});
+    assert_int_equal(add(PLAIN("1")), TW_OK);
+    assert_string_equal(versions(), "");
+    assert_null(strstr(text(), "(absent)"));
+    assert_null(strstr(text(), "\nVERSION"));
+    all = json();
+    assert_null(json_get(all, "Versions"));
+    json_free(all);
+}
+
+/* ---- the largest ---- */
+
+static void the_first_of_the_largest_is_named(void **state)
+{
+    struct entity list[] = {
+        entity_of("p", "1", "\"X\":1"),
+        entity_of("p", "2", "\"S\":\"12345678\""),
+        entity_of("q'", "3", "\"S\":\"\\u0041234567\xc3\xa4\""),
+        entity_of("p", "4", ""),
+    };
+    const struct json *largest;
+    struct json *all;
+
+    (void)state;
+    list[2].row_key = slice_of("");
+    for (size_t i = 0; i < COUNT_OF(list); i++)
+        assert_int_equal(census_add(census, &list[i], NULL), TW_OK);
+    all = json();
+    largest = json_get(all, "Largest");
+    assert_true(slice_is(json_string(json_get(largest, "PartitionKey")), "p"));
+    assert_true(slice_is(json_string(json_get(largest, "RowKey")), "2"));
+    /* 4 and 2 x 2 for keys; 8 and 2 for the name, 4 and 16 for the value. */
+    assert_int_equal(number(largest, "Bytes"), 38);
+    json_free(all);
+}
+
+/* The same sum that refuses an entity names the largest. */
+static void bytes_are_those_that_the_service_limits(void **state)
+{
+    struct entity entity;
+    char *value = mem_alloc(64 * 1024);
+    char name[24];
+    struct err err;
+
+    (void)state;
+    entity_init(&entity, &arena, slice_of("p"), slice_of("r"));
+    memset(value, 'x', 32 * 1024);
+    for (int i = 0; entity_service_bytes(&entity) <= ENTITY_MAX_BYTES; i++) {
+        assert_int_equal(entity_check(&entity, &err), TW_OK);
+        snprintf(name, sizeof(name), "P%d", i);
+        entity_set_string(&entity, &arena, name,
+            (struct slice){value, i < 15 ? 32 * 1024 : 4000});
+    }
+    assert_int_equal(entity_check(&entity, &err), TW_TOO_LARGE);
+    snprintf(name, sizeof(name), "%zu", entity_service_bytes(&entity));
+    assert_non_null(strstr(err.text, name));
+    mem_free(value);
+}
+
+/* ---- limits ---- */
+
+/* An entity of count properties from P<first> on. */
+static struct entity wide_entity(size_t first, size_t count)
+{
+    struct entity entity;
+
+    entity_init(&entity, &arena, slice_of("p"), slice_of("r"));
+    entity.properties = arena_alloc(&arena, count * sizeof(*entity.properties));
+    entity.property_count = count;
+    for (size_t i = 0; i < count; i++)
+        entity.properties[i] = (struct property){
+            .name = arena_format(&arena, "P%06zu", first + i),
+            .type = EDM_INT32,
+            .json = slice_of("1"),
+        };
+    return entity;
+}
+
+static void thousands_of_names_stay_apart(void **state)
+{
+    struct entity all = wide_entity(0, 20000), half = wide_entity(0, 10000);
+    const struct json *list;
+    struct json *read;
+    char name[16];
+
+    (void)state;
+    assert_int_equal(census_add(census, &half, NULL), TW_OK);
+    assert_int_equal(census_add(census, &all, NULL), TW_OK);
+    assert_int_equal(census_add(census, &half, NULL), TW_OK);
+    read = json();
+    list = json_get(read, "Properties");
+    assert_int_equal(json_count(list), 20000);
+    for (size_t i = 0; i < 20000; i++) {
+        const struct json *property = json_at(list, i);
+
+        snprintf(name, sizeof(name), "P%06zu", i);
+        assert_true(slice_is(json_string(json_get(property, "Name")), name));
+        assert_int_equal(number(property, "Edm.Int32"), i < 10000 ? 3 : 1);
+    }
+    json_free(read);
+}
+
+static void one_name_more_than_a_schema_has_is_refused(void **state)
+{
+    struct entity full = wide_entity(0, CENSUS_MAX_PROPERTIES);
+    struct entity more = wide_entity(CENSUS_MAX_PROPERTIES, 1);
+    struct err err;
+
+    (void)state;
+    assert_int_equal(census_add(census, &full, &err), TW_OK);
+    assert_int_equal(census_add(census, &full, &err), TW_OK);
+    assert_int_equal(census_add(census, &more, &err), TW_TOO_LARGE);
+    assert_non_null(strstr(err.text, "more than 100000 names"));
+    assert_int_equal(census_entities(census), 2);
+}
+
+static void one_version_more_than_there_can_be_is_refused(void **state)
+{
+    struct err err;
+
+    (void)state;
+    for (int i = 0; i < CENSUS_MAX_VERSIONS; i++) {
+        struct entity entity = entity_of("p", "r", "");
+
+        entity_set_int32(&entity, &arena, VERSION, i);
+        assert_int_equal(census_add(census, &entity, &err), TW_OK);
+    }
+    assert_int_equal(add(""), TW_OK);
+    assert_int_equal(add(PLAIN("999")), TW_OK);
+    {
+        struct entity entity = entity_of("p", "r", PLAIN("\"1\""));
+
+        assert_int_equal(census_add(census, &entity, &err), TW_TOO_LARGE);
+    }
+    assert_non_null(strstr(err.text, "'" VERSION "' has more than 1000"));
+    assert_int_equal(census_entities(census), CENSUS_MAX_VERSIONS + 2);
+}
+
+/* ---- memory ---- */
+
+/* Allocations while count entities of one shape are added. */
+static unsigned long allocations_of(size_t first, size_t count)
+{
+    const unsigned long most = 1000000;
+    unsigned long used = 0;
+
+    for (size_t i = first; i < first + count; i++) {
+        struct entity entity;
+        char key[16];
+
+        arena_clear(&arena);
+        snprintf(key, sizeof(key), "%08zu", i);
+        entity_init(&entity, &arena, slice_of(key), slice_of(key));
+        entity_set_int32(&entity, &arena, VERSION, (int32_t)(i % 5));
+        entity_set_string(&entity, &arena, "Title", slice_of(key));
+        entity_set_double(&entity, &arena, "Rating", (double)i);
+        (void)mem_fail_after(most);
+        assert_int_equal(census_add(census, &entity, NULL), TW_OK);
+        used += most - mem_fail_after(0);
+    }
+    return used;
+}
+
+static void memory_does_not_grow_with_entities(void **state)
+{
+    (void)state;
+    assert_true(allocations_of(0, 1000) > 0);
+    assert_int_equal(allocations_of(1000, 19000), 0);
+    assert_int_equal(census_entities(census), 20000);
+}
+
+/* ---- what is shown ---- */
+
+static void people_see_columns(void **state)
+{
+    static const char *const list[] = {
+        "\"Views\":1," PLAIN("1"),
+        "\"Views\":\"many\"," PLAIN("1"),
+        "\"b\":true," PLAIN("\"new\""),
+        "\"\303\234ber\342\200\256\":true",
+    };
+
+    (void)state;
+    assert_added(list, COUNT_OF(list));
+    assert_string_equal(text(),
+        "entities: 4\n"
+        "largest:  76 bytes, PartitionKey 'p', RowKey 'r'\n"
+        "\n"
+        "PROPERTY       TYPE            ENTITIES\n"
+        "SchemaVersion  Edm.Int32              2\n"
+        "SchemaVersion  Edm.String             1\n"
+        "Views          Edm.Int32              1\n"
+        "Views          Edm.String             1\n"
+        "b              Edm.Boolean            1\n"
+        "\303\234ber\\u202e     Edm.Boolean            1\n"
+        "\n"
+        "VERSION     ENTITIES\n"
+        "1                  2\n"
+        "'new'              1\n"
+        "(absent)           1\n");
+}
+
+static void an_empty_table_is_shown_too(void **state)
+{
+    struct json *all;
+
+    (void)state;
+    assert_string_equal(text(), "entities: 0\n");
+    assert_string_equal(versions(), "");
+    all = json();
+    assert_true(slice_is(json_string(json_get(all, "Table")), "Blogs"));
+    assert_int_equal(number(all, "Entities"), 0);
+    assert_int_equal(json_type(json_get(all, "Largest")), JSON_NULL);
+    assert_int_equal(json_count(json_get(all, "Properties")), 0);
+    assert_int_equal(json_count(json_get(all, "Versions")), 0);
+    json_free(all);
+    census_free(NULL);
+}
+
+/* Nothing of an entity moves the cursor of a terminal. */
+static void no_control_character_is_shown(void **state)
+{
+    struct entity entity = entity_of("p", "r", PLAIN("\"\\u001b[2J\""));
+
+    (void)state;
+    entity.partition_key = slice_of("p\x1b[2J");
+    entity.row_key = slice_of("r\x7f");
+    assert_int_equal(census_add(census, &entity, NULL), TW_OK);
+    assert_non_null(
+        strstr(text(), "PartitionKey 'p\\x1b[2J', RowKey 'r\\x7f'"));
+    assert_non_null(strstr(text(), "\n'\\x1b[2J' "));
+    assert_null(strchr(text(), '\x1b'));
+    assert_string_equal(versions(), "'\\x1b[2J': 1\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            every_type_is_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_property_of_several_types_has_a_count_of_each, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            versions_stand_in_their_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            one_number_is_one_version_whatever_its_type, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            doubles_that_are_no_integer_go_by_their_type, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_largest_integers_are_versions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            versions_in_json_keep_their_type, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            without_a_version_none_is_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_first_of_the_largest_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            bytes_are_those_that_the_service_limits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            thousands_of_names_stay_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            one_name_more_than_a_schema_has_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            one_version_more_than_there_can_be_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            memory_does_not_grow_with_entities, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(people_see_columns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            an_empty_table_is_shown_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            no_control_character_is_shown, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
