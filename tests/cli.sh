@@ -192,6 +192,63 @@ JSON
     cmp -s types.jsonl types2.jsonl || fail "types changed: $(cat types2.jsonl)"
 }
 
+a_census_is_exact() {
+    cat >mixed.jsonl <<'JSON'
+{"PartitionKey":"a","RowKey":"1","SchemaVersion":1,"Rating":"4"}
+{"PartitionKey":"a","RowKey":"2","SchemaVersion@odata.type":"Edm.Int64","SchemaVersion":"1","Rating":4}
+{"PartitionKey":"a","RowKey":"3","SchemaVersion":2,"Rating@odata.type":"Edm.Double","Rating":4.0}
+{"PartitionKey":"b","RowKey":"4","Title":"the longest text of all"}
+JSON
+    run 0 import Mixed mixed.jsonl
+    run 0 census Mixed --version-property SchemaVersion
+    prints '^entities: 4$'
+    prints "^largest:  76 bytes, PartitionKey 'b', RowKey '4'$"
+    prints '^Rating +Edm.Double +1$'
+    prints '^Rating +Edm.String +1$'
+    prints '^SchemaVersion +Edm.Int32 +2$'
+    prints '^1 +2$'
+    prints '^2 +1$'
+    prints '^\(absent\) +1$'
+    run 0 census Mixed
+    grep -Eq 'VERSION|absent' out && fail "census counts versions unasked"
+    run 0 census Mixed --json --version-property=SchemaVersion
+    tr -d '\n' <out >one
+    mv one out
+    prints '^\{"Table":"Mixed","Entities":4, "Largest":\{"PartitionKey":"b",'
+    prints '\{"Name":"Rating","Edm.Double":1,"Edm.Int32":1,"Edm.String":1\}'
+    prints '"Versions":\[\{"Version":1,"Entities":2\}, +\{"Version":2,'
+    prints '\{"Version":null,"Entities":1\}\]\}$'
+    run 0 census Mixed --filter 'SchemaVersion eq 2'
+    prints '^entities: 1$'
+    run 0 census Blogs
+    prints '^Views +Edm.Int64 +200$'
+}
+
+a_census_refuses_what_it_cannot_count() {
+    run 1 census Mixd
+    silent
+    says "did you mean 'Mixed'"
+    run 64 census
+    says 'wants TABLE'
+    run 64 census Mixed --version-property 'Schema-Version'
+    says "--version-property: 'Schema-Version' is no property name"
+    run 64 census Mixed --version-property RowKey
+    says 'RowKey cannot hold a version'
+    run 64 census Mixed --filter 'Rating eq'
+    says 'column'
+    run 64 census Mixed --version-propery V
+    says "did you mean '--version-property'"
+    i=0
+    while [ "$i" -le 1000 ]; do
+        echo "{\"PartitionKey\":\"a\",\"RowKey\":\"$i\",\"Title\":\"$i\"}"
+        i=$((i + 1))
+    done >titles.jsonl
+    run 0 import Titles titles.jsonl
+    run 1 census Titles --version-property Title
+    silent
+    last_says "'Title' has more than 1000 values"
+}
+
 import_says_which_line() {
     printf '%s\n' '{"PartitionKey":"a","RowKey":"1","X":1}' 'no' '' \
         '{"PartitionKey":"a/b","RowKey":"1"}' '{"PartitionKey":"a"}' \
@@ -401,6 +458,8 @@ YAML
     mv tableward.yaml kept.yaml
     run 69 export Blogs
     silent
+    run 69 census Blogs
+    silent
     run 78 status
     says 'no configuration'
     mv kept.yaml tableward.yaml
@@ -472,6 +531,8 @@ every_mistake_is_said_at_once
 an_unset_variable_counts_where_it_is_needed
 import_and_export_are_inverse
 every_type_comes_back_as_it_was
+a_census_is_exact
+a_census_refuses_what_it_cannot_count
 import_says_which_line
 import_meets_what_is_there
 import_with_an_id_happens_once

@@ -28,6 +28,7 @@ static const struct command *const COMMANDS[] = {
     &command_import,
     &command_export,
     &command_count,
+    &command_census,
     &command_version,
     &command_help_command,
 };
@@ -59,6 +60,7 @@ static const struct option_form {
     [OPTION_QUEUE] = {"queue", "Q"},
     [OPTION_SELECT] = {"select", "P,P"},
     [OPTION_STORE] = {"store", "S"},
+    [OPTION_VERSION_PROPERTY] = {"version-property", "P"},
     [OPTION_WATCH] = {"watch", NULL},
     [OPTION_YES] = {"yes", NULL},
 };

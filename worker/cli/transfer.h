@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What import, export and count share: a table of a store, and its options. */
+/* What import, export, count and census share: a table of a store, and its
+ * options. */
 #ifndef TW_CLI_TRANSFER_H
 #define TW_CLI_TRANSFER_H
 
