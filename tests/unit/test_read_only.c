@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: through a read-only store each read is the inner store's own, and no
+ * call changes anything in it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/table.h"
+#include "worker/store/read_only.h"
+
+#define TABLE "Blogs"
+#define QUEUE "work"
+
+struct scene {
+    struct store *inner, *store;
+    struct attempt attempt;
+    struct page page;
+    struct messages messages;
+};
+
+static int set_up(void **state)
+{
+    static const char *const tables[] = {TABLE, NULL};
+    static struct scene s;
+
+    memset(&s, 0, sizeof(s));
+    s.inner = table_memory(tables);
+    page_init(&s.page);
+    messages_init(&s.messages);
+    table_put(s.inner, TABLE, "p", "a", "one", 0);
+    table_put(s.inner, TABLE, "p", "b", "two", 0);
+    assert_int_equal(store_queue_create(s.inner, &s.attempt, QUEUE), TW_OK);
+    assert_int_equal(store_queue_put(s.inner, &s.attempt, QUEUE,
+                         slice_of("hello"), 0, &s.messages),
+        TW_OK);
+    s.store = read_only_new(s.inner);
+    *state = &s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *s = *state;
+
+    page_done(&s->page);
+    messages_done(&s->messages);
+    store_close(s->store);
+    store_close(s->inner);
+    return 0;
+}
+
+/* What set_up() made is there, visible, and nothing else. */
+static void assert_untouched(struct scene *s)
+{
+    int64_t count = 0;
+
+    assert_int_equal(table_count(s->inner, TABLE), 2);
+    assert_true(table_has(s->inner, TABLE, "p", "a", "one"));
+    assert_true(table_has(s->inner, TABLE, "p", "b", "two"));
+    assert_int_equal(store_list_tables(s->inner, &s->attempt,
+                         (struct continuation){.more = false}, &s->page),
+        TW_OK);
+    assert_int_equal(s->page.count, 1);
+    assert_int_equal(
+        store_queue_count(s->inner, &s->attempt, QUEUE, &count), TW_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(
+        store_queue_peek(s->inner, &s->attempt, QUEUE, 32, &s->messages),
+        TW_OK);
+    assert_int_equal(s->messages.count, 1);
+    assert_true(slice_is(s->messages.list[0].text, "hello"));
+    assert_int_equal(s->messages.list[0].dequeue_count, 0);
+    assert_int_equal(store_queue_count(s->inner, &s->attempt, "other", &count),
+        TW_NOT_FOUND);
+}
+
+/* Nothing was sent, and the sentence names the store. */
+static void assert_refused(struct scene *s, enum tw_err code, const char *what)
+{
+    assert_int_equal(code, TW_INVALID);
+    assert_non_null(strstr(s->attempt.err.text, "store 'test'"));
+    assert_non_null(strstr(s->attempt.err.text, "for reading only"));
+    assert_non_null(strstr(s->attempt.err.text, what));
+    assert_int_equal(s->attempt.sent_ms, 0);
+    assert_untouched(s);
+}
+
+/* ---- what goes through ---- */
+
+static void it_is_like_the_store_behind_it(void **state)
+{
+    struct scene *s = *state;
+
+    assert_string_equal(s->store->name, s->inner->name);
+    assert_string_equal(s->store->traits.kind, s->inner->traits.kind);
+    assert_int_equal(s->store->traits.ordered, s->inner->traits.ordered);
+    assert_int_equal(s->store->traits.has_queues, s->inner->traits.has_queues);
+    assert_int_equal(
+        s->store->traits.late_writes, s->inner->traits.late_writes);
+    assert_int_equal(
+        s->store->traits.batch_max_bytes, s->inner->traits.batch_max_bytes);
+}
+
+static void tables_are_listed(void **state)
+{
+    struct scene *s = *state;
+
+    assert_int_equal(store_list_tables(s->store, &s->attempt,
+                         (struct continuation){.more = false}, &s->page),
+        TW_OK);
+    assert_int_equal(s->page.count, 1);
+    assert_true(slice_is(s->page.entities[0].partition_key, TABLE));
+}
+
+static void pages_follow_one_another(void **state)
+{
+    struct scene *s = *state;
+    struct scan_request request = {.table = TABLE, .top = 1};
+
+    assert_int_equal(
+        store_scan(s->store, &s->attempt, &request, &s->page), TW_OK);
+    assert_int_equal(s->page.count, 1);
+    assert_true(slice_is(s->page.entities[0].row_key, "a"));
+    request.from = s->page.next;
+    assert_true(request.from.more);
+    assert_int_equal(
+        store_scan(s->store, &s->attempt, &request, &s->page), TW_OK);
+    assert_int_equal(s->page.count, 1);
+    assert_true(slice_is(s->page.entities[0].row_key, "b"));
+    request.table = "Nothing";
+    request.from.more = false;
+    assert_int_equal(
+        store_scan(s->store, &s->attempt, &request, &s->page), TW_NOT_FOUND);
+}
+
+static void an_entity_is_got(void **state)
+{
+    struct scene *s = *state;
+
+    assert_int_equal(store_get(s->store, &s->attempt, TABLE, slice_of("p"),
+                         slice_of("b"), &s->page),
+        TW_OK);
+    assert_non_null(entity_find(&s->page.entities[0], slice_of("Value")));
+    assert_true(s->page.entities[0].etag.len > 0);
+    assert_int_equal(store_get(s->store, &s->attempt, TABLE, slice_of("p"),
+                         slice_of("c"), &s->page),
+        TW_NOT_FOUND);
+}
+
+static void messages_are_peeked_and_counted(void **state)
+{
+    struct scene *s = *state;
+    int64_t count = 0;
+
+    assert_int_equal(
+        store_queue_peek(s->store, &s->attempt, QUEUE, 32, &s->messages),
+        TW_OK);
+    assert_int_equal(s->messages.count, 1);
+    assert_true(slice_is(s->messages.list[0].text, "hello"));
+    assert_int_equal(
+        store_queue_count(s->store, &s->attempt, QUEUE, &count), TW_OK);
+    assert_int_equal(count, 1);
+    assert_untouched(s);
+}
+
+static void a_shut_fence_holds(void **state)
+{
+    struct scene *s = *state;
+    struct fence fence;
+
+    fence_init(&fence, INT64_MAX, 1);
+    fence_shut(&fence);
+    s->attempt.fence = &fence;
+    assert_int_equal(store_get(s->store, &s->attempt, TABLE, slice_of("p"),
+                         slice_of("a"), &s->page),
+        TW_STOPPED);
+    s->attempt.fence = NULL;
+}
+
+/* ---- what is refused ---- */
+
+static void no_table_is_created(void **state)
+{
+    struct scene *s = *state;
+
+    assert_refused(s, store_create_table(s->store, &s->attempt, "Others"),
+        "no table is created");
+}
+
+/* One operation on an entity that is there. */
+static void try_operation(
+    struct scene *s, enum operation_type type, const char *row_key)
+{
+    struct operation operation = {.type = type};
+    struct batch batch = {TABLE, &operation, 1};
+    struct batch_result result = {.failed = 0};
+    struct arena arena;
+    struct slice key = slice_of(row_key);
+
+    arena_init(&arena);
+    entity_init(&operation.entity, &arena, slice_of("p"), key);
+    if (type != OPERATION_INSERT) {
+        assert_int_equal(store_get(s->inner, &s->attempt, TABLE, slice_of("p"),
+                             key, &s->page),
+            TW_OK);
+        operation.entity.etag = arena_copy(&arena, s->page.entities[0].etag);
+    }
+    assert_refused(s, store_batch(s->store, &s->attempt, &batch, &result),
+        "no entity is written");
+    assert_int_equal(result.failed, 1);
+    arena_done(&arena);
+}
+
+static void no_entity_is_written(void **state)
+{
+    struct scene *s = *state;
+
+    try_operation(s, OPERATION_INSERT, "c");
+    try_operation(s, OPERATION_REPLACE, "a");
+    try_operation(s, OPERATION_MERGE, "a");
+    try_operation(s, OPERATION_DELETE, "b");
+}
+
+static void no_queue_is_created(void **state)
+{
+    struct scene *s = *state;
+
+    assert_refused(s, store_queue_create(s->store, &s->attempt, "other"),
+        "no queue is created");
+}
+
+static void no_message_is_put_or_taken(void **state)
+{
+    struct scene *s = *state;
+
+    assert_refused(s,
+        store_queue_put(
+            s->store, &s->attempt, QUEUE, slice_of("more"), 0, &s->messages),
+        "no message is put");
+    assert_refused(s,
+        store_queue_get(s->store, &s->attempt, QUEUE, 1, 30, &s->messages),
+        "no message is taken");
+}
+
+/* A message that the inner store has given out stays as it is, and its
+ * receipt good. */
+static void no_message_is_renewed_or_deleted(void **state)
+{
+    struct scene *s = *state;
+    char receipt[QUEUE_RECEIPT_MAX] = {0}, before[QUEUE_RECEIPT_MAX];
+    struct messages taken;
+    struct slice id;
+
+    messages_init(&taken);
+    assert_int_equal(
+        store_queue_get(s->inner, &s->attempt, QUEUE, 1, 30, &taken), TW_OK);
+    id = taken.list[0].id;
+    memcpy(
+        receipt, taken.list[0].pop_receipt.at, taken.list[0].pop_receipt.len);
+    receipt[taken.list[0].pop_receipt.len] = '\0';
+    memcpy(before, receipt, sizeof(before));
+    assert_int_equal(
+        store_queue_renew(s->store, &s->attempt, QUEUE, id, receipt, 0),
+        TW_INVALID);
+    assert_non_null(strstr(s->attempt.err.text, "no message is hidden"));
+    assert_string_equal(receipt, before);
+    assert_int_equal(
+        store_queue_delete(s->store, &s->attempt, QUEUE, id, slice_of(receipt)),
+        TW_INVALID);
+    assert_non_null(strstr(s->attempt.err.text, "no message is deleted"));
+    assert_int_equal(
+        store_queue_peek(s->inner, &s->attempt, QUEUE, 1, &s->messages), TW_OK);
+    assert_int_equal(s->messages.count, 0);
+    assert_int_equal(
+        store_queue_delete(s->inner, &s->attempt, QUEUE, id, slice_of(receipt)),
+        TW_OK);
+    messages_done(&taken);
+}
+
+static void closing_it_leaves_the_inner_one_open(void **state)
+{
+    struct scene *s = *state;
+
+    store_close(s->store);
+    assert_untouched(s);
+    s->store = NULL;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(it_is_like_the_store_behind_it),
+        TEST(tables_are_listed),
+        TEST(pages_follow_one_another),
+        TEST(an_entity_is_got),
+        TEST(messages_are_peeked_and_counted),
+        TEST(a_shut_fence_holds),
+        TEST(no_table_is_created),
+        TEST(no_entity_is_written),
+        TEST(no_queue_is_created),
+        TEST(no_message_is_put_or_taken),
+        TEST(no_message_is_renewed_or_deleted),
+        TEST(closing_it_leaves_the_inner_one_open),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
