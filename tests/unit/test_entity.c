@@ -166,6 +166,32 @@ static void keeps_texts_of_values_byte_for_byte(void **state)
     }
 }
 
+static void reads_values_that_are_written_with_escapes(void **state)
+{
+    struct entity entity =
+        parse("{" KEYS ",\"A@odata.type\":\"Edm.Int64\",\"A\":\"1\\u0032\""
+              ",\"B@odata.type\":\"Edm.DateTime\""
+              ",\"B\":\"2024-01-01T00:00:00\\u005a\""
+              ",\"C@odata.type\":\"Edm.Double\",\"C\":\"Na\\u004e\""
+              ",\"D@odata.type\":\"Edm.Guid\""
+              ",\"D\":\"00112233-4455-6677-8899-aabbccddeef\\u0066\""
+              ",\"E@odata.type\":\"Edm.Binary\",\"E\":\"AAA\\/\"}");
+    struct property guid = {slice_of("D"), EDM_GUID,
+        slice_of("\"00112233-4455-6677-8899-AABBCCDDEEFF\"")};
+    int64_t value;
+    double number;
+
+    (void)state;
+    assert_true(property_int64(find(&entity, "A"), &value));
+    assert_int_equal(value, 12);
+    assert_true(property_ticks(find(&entity, "B"), &value));
+    assert_int_equal(value, INT64_C(638396640000000000));
+    assert_true(property_double(find(&entity, "C"), &number));
+    assert_true(isnan(number));
+    assert_true(property_equal(find(&entity, "D"), &guid));
+    assert_slice(find(&entity, "E")->json, "\"AAA/\"");
+}
+
 static void keeps_escapes_and_finds_the_decoded_text(void **state)
 {
     struct entity entity = parse("{\"PartitionKey\":\"a\\u0027b\","
@@ -625,6 +651,7 @@ int main(void)
         TEST(reads_every_type_that_the_service_sends),
         TEST(writes_back_the_exact_texts_with_their_types),
         TEST(keeps_texts_of_values_byte_for_byte),
+        TEST(reads_values_that_are_written_with_escapes),
         TEST(keeps_escapes_and_finds_the_decoded_text),
         TEST(tells_plain_numbers_by_their_point_or_exponent),
         TEST(takes_a_type_from_before_after_or_far_away),

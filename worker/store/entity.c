@@ -136,6 +136,7 @@ bool edm_type_named(struct slice name, enum edm_type *ret)
 struct reading {
     const struct json_member *members;
     size_t count;
+    struct arena *arena;
     struct err *err;
 };
 
@@ -213,6 +214,18 @@ static enum tw_err find_type(
     return TW_OK;
 }
 
+/* As it came; but a number, time, GUID or base64 that is written with escapes
+ * without them, for it is read where it stands. None of their characters needs
+ * one. */
+static struct slice value_of(const struct reading *in,
+    const struct json_member *member, enum edm_type type)
+{
+    if (type == EDM_STRING || member->type != JSON_STRING ||
+        memchr(member->raw.at, '\\', member->raw.len) == NULL)
+        return member->raw;
+    return arena_format(in->arena, "\"%.*s\"", SLICE_ARG(member->text));
+}
+
 static enum tw_err read_property(
     const struct reading *in, size_t index, struct entity *ret)
 {
@@ -229,7 +242,7 @@ static enum tw_err read_property(
         return fail_property(
             in, member->name, "the value must be ", types[type].wanted);
     ret->properties[ret->property_count++] =
-        (struct property){member->name, type, member->raw};
+        (struct property){member->name, type, value_of(in, member, type)};
     return TW_OK;
 }
 
@@ -290,8 +303,8 @@ enum tw_err entity_parse(struct slice text, bool need_keys, struct arena *arena,
         return result;
     entity.properties = arena_alloc(arena, count * sizeof(struct property));
     for (size_t i = 0; i < count && result == TW_OK; i++)
-        result =
-            read_member(&(struct reading){members, count, err}, i, &entity);
+        result = read_member(
+            &(struct reading){members, count, arena, err}, i, &entity);
     if (result == TW_OK && need_keys)
         result = check_has_keys(&entity, err);
     if (result != TW_OK)
