@@ -107,6 +107,8 @@ const struct scene SCENES[] = {
         .before = {BAD, "worker --drain"}},
     {READS("export", "export Blogs -"), .before = {FILL}},
     {READS("count", "count Blogs --filter Rating~ge~3"), .before = {FILL}},
+    {READS("census", "census Blogs --version-property Rating --json"),
+        .before = {FILL}},
     {READS("status", "status --all --json"), .before = {FILL, ENQUEUE}},
     {READS("dry run", "run delete-channel channel=Football --dry-run"),
         .before = {FILL}},

@@ -258,6 +258,21 @@ static void versions_in_json_keep_their_type(void **state)
     json_free(all);
 }
 
+static void entities_without_a_version_stand_alone(void **state)
+{
+    const struct json *versions;
+    struct json *all;
+
+    (void)state;
+    assert_int_equal(add("\"Other\":1"), TW_OK);
+    all = json();
+    versions = json_get(all, "Versions");
+    assert_int_equal(json_count(versions), 1);
+    assert_int_equal(number(json_at(versions, 0), "Entities"), 1);
+    assert_non_null(strstr(text(), "\n(absent)           1\n"));
+    json_free(all);
+}
+
 static void without_a_version_none_is_counted(void **state)
 {
     struct json *all;
@@ -369,7 +384,7 @@ static void thousands_of_names_stay_apart(void **state)
 static void one_name_more_than_a_schema_has_is_refused(void **state)
 {
     struct entity full = wide_entity(0, CENSUS_MAX_PROPERTIES);
-    struct entity more = wide_entity(CENSUS_MAX_PROPERTIES, 1);
+    struct entity more = wide_entity(CENSUS_MAX_PROPERTIES, 2);
     struct err err;
 
     (void)state;
@@ -516,6 +531,8 @@ int main(void)
             the_largest_integers_are_versions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             versions_in_json_keep_their_type, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            entities_without_a_version_stand_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             without_a_version_none_is_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
