@@ -6,6 +6,7 @@
 
 #include "config/settings.h"
 #include "jobs/cascade_delete.h"
+#include "jobs/schema_upgrade.h"
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -13,6 +14,7 @@
 /* A new kind is one line here. */
 static const struct kind *const KINDS[] = {
     &cascade_delete_kind,
+    &schema_upgrade_kind,
 };
 
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))

@@ -269,6 +269,42 @@ bool hosted_has(struct hosted *h, const char *table, const char *partition_key,
     return is;
 }
 
+const char *hosted_json(struct hosted *h, const char *table,
+    const char *partition_key, const char *row_key)
+{
+    const struct entity *entity;
+    const char *json = NULL;
+    struct page page;
+    struct buf text;
+
+    page_init(&page);
+    buf_init(&text, 4 * ENTITY_MAX_BYTES);
+    entity = get(h, table, partition_key, row_key, &page);
+    if (entity) {
+        entity_write_properties(entity, &text);
+        json = arena_copy(&h->arena, buf_slice(&text)).at;
+    }
+    buf_done(&text);
+    page_done(&page);
+    return json;
+}
+
+void hosted_replace(struct hosted *h, const char *table,
+    const char *partition_key, const char *row_key, const char *properties)
+{
+    struct operation operation = {
+        OPERATION_REPLACE, parse(h, partition_key, row_key, properties)};
+    const struct entity *entity;
+    struct page page;
+
+    page_init(&page);
+    entity = get(h, table, partition_key, row_key, &page);
+    assert_non_null(entity);
+    operation.entity.etag = entity->etag;
+    send(h, table, &operation, 1);
+    page_done(&page);
+}
+
 void hosted_remove(struct hosted *h, const char *table,
     const char *partition_key, const char *row_key)
 {
@@ -350,8 +386,8 @@ static struct run run_of(struct hosted *h, const struct job *job,
     assert_non_null(job);
     return (struct run){.job = job->name,
         .id = h->id,
-        .args = {job->arg_count,
-            job->arg_count > 0 ? &job->args[0].name : NULL, value},
+        .args = {job->arg_count, job->arg_count > 0 ? &job->args[0].name : NULL,
+            value},
         .requested_ticks = h->requested_ticks,
         .epoch = h->epoch,
         .took_over = h->took_over,

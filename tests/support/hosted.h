@@ -85,6 +85,15 @@ void hosted_remove(struct hosted *h, const char *table,
 bool hosted_has(struct hosted *h, const char *table, const char *partition_key,
     const char *row_key);
 
+/* hosted_json: its properties as service JSON, in h->arena; NULL: there is no
+ * such entity. */
+const char *hosted_json(struct hosted *h, const char *table,
+    const char *partition_key, const char *row_key);
+
+/* hosted_replace: as hosted_put, over the one that is there. */
+void hosted_replace(struct hosted *h, const char *table,
+    const char *partition_key, const char *row_key, const char *properties);
+
 /* hosted_dump: every entity of a table, "pk/rk pk/rk ", in order; lives in
  * h->arena. */
 const char *hosted_dump(struct hosted *h, const char *table);

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/* The kind schema-upgrade on a store in memory: passes, waiting, contraction,
+ * and attempts that end anywhere. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/hosted.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+static const char JOBS[] =
+    "v2:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Blogs\n"
+    "  version: {property: V, from: 1, to: 2}\n"
+    "  max_passes: 3\n"
+    "  steps:\n"
+    "    - rename: {property: Text, to: Body}\n"
+    "    - retype: {property: Rating, to: Edm.Double}\n"
+    "    - remove: {property: Legacy}\n"
+    "skips:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Posts\n"
+    "  version: {property: V, from: 1, to: 2}\n"
+    "  steps: [{retype: {property: Rating, to: Edm.Int32, on_error: skip}}]\n"
+    "v3:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Blogs\n"
+    "  version: {property: V, from: 2, to: 3}\n"
+    "  steps: [{add: {property: Language, type: Edm.String, value: en}}]\n"
+    "expand:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Notes\n"
+    "  version: {property: V, from: 1, to: 2}\n"
+    "  phase: expand\n"
+    "  steps: [{rename: {property: Text, to: Body}}]\n"
+    "contract:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Notes\n"
+    "  version: {property: V, from: 1, to: 2}\n"
+    "  phase: contract\n"
+    "  steps: [{rename: {property: Text, to: Body}}]\n"
+    "typed:\n"
+    "  kind: schema-upgrade\n"
+    "  args: [type]\n"
+    "  table: Mixed\n"
+    "  filter: \"Type eq '{type}' and Size ge 5\"\n"
+    "  version: {property: V, from: 1, to: 2}\n"
+    "  steps: [{set: {property: Seen, type: Edm.Boolean, value: true}}]\n";
+
+static struct hosted h;
+
+static int set_up(void **state)
+{
+    (void)state;
+    hosted_init(&h, JOBS);
+    hosted_table(&h, "Blogs");
+    hosted_table(&h, "Posts");
+    hosted_table(&h, "Notes");
+    hosted_table(&h, "Mixed");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hosted_done(&h);
+    return 0;
+}
+
+static void put_old(const char *partition_key, const char *row_key)
+{
+    hosted_put(&h, "Blogs", partition_key, row_key,
+        "\"Text\":\"t\",\"Rating\":3,\"Legacy\":true");
+}
+
+static const char NEW[] =
+    "{\"Body\":\"t\",\"Rating@odata.type\":\"Edm.Double\",\"Rating\":3.0,"
+    "\"V\":2}";
+
+static void check_blog(
+    const char *partition_key, const char *row_key, const char *json)
+{
+    const char *is = hosted_json(&h, "Blogs", partition_key, row_key);
+
+    assert_non_null(is);
+    assert_string_equal(is, json);
+}
+
+static void every_entity_comes_to_the_new_version(void **state)
+{
+    (void)state;
+    put_old("p", "1");
+    put_old("q", "1");
+    hosted_put(&h, "Blogs", "q", "2",
+        "\"Text\":\"t\",\"Rating@odata.type\":\"Edm.Double\",\"Rating\":3.0,"
+        "\"V\":1");
+    hosted_put(&h, "Blogs", "q", "3", "\"Text\":\"other\",\"V\":7");
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    check_blog("p", "1", NEW);
+    check_blog("q", "1", NEW);
+    check_blog("q", "2",
+        "{\"Body\":\"t\",\"Rating@odata.type\":\"Edm.Double\",\"Rating\":3.0,"
+        "\"V\":2}");
+    check_blog("q", "3", "{\"Text\":\"other\",\"V\":7}");
+    assert_int_equal(h.written, 3);
+    assert_int_equal(h.read, 8);
+    assert_int_equal(h.passes, 2);
+}
+
+static void second_run_writes_nothing(void **state)
+{
+    (void)state;
+    put_old("p", "1");
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    hosted_forget(&h, "r2");
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 1);
+    assert_int_equal(h.passes, 3);
+}
+
+static void only_what_the_filter_takes_is_upgraded(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Mixed", "p", "1", "\"Type\":\"Blog\",\"Size\":5");
+    hosted_put(&h, "Mixed", "p", "2", "\"Type\":\"Post\",\"Size\":5");
+    hosted_put(&h, "Mixed", "p", "3", "\"Type\":\"Blog\",\"Size\":4");
+    hosted_put(&h, "Mixed", "p", "4", "\"Size\":5");
+    assert_int_equal(hosted_attempt(&h, "typed", "Blog"), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 1);
+    assert_string_equal(hosted_json(&h, "Mixed", "p", "1"),
+        "{\"Type\":\"Blog\",\"Size\":5,\"Seen\":true,\"V\":2}");
+    assert_string_equal(
+        hosted_json(&h, "Mixed", "p", "2"), "{\"Type\":\"Post\",\"Size\":5}");
+}
+
+/* ---- others write meanwhile ---- */
+
+/* Once: when the first page has been read and not yet written. */
+static void change_all(struct hosted *hosted)
+{
+    hosted->between = NULL;
+    hosted_replace(hosted, "Blogs", "p", "1", "\"Text\":\"newer\",\"V\":1");
+    hosted_replace(hosted, "Blogs", "p", "2", "\"Body\":\"theirs\",\"V\":2");
+    hosted_remove(hosted, "Blogs", "p", "3");
+    hosted_replace(hosted, "Blogs", "p", "4", "\"Text\":\"kept\",\"V\":9");
+}
+
+static int stoppings;
+
+static void change_at_second(struct hosted *hosted)
+{
+    if (++stoppings == 2)
+        change_all(hosted);
+}
+
+static void what_changed_meanwhile_is_read_and_decided_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        put_old("p", (const char *[]){"1", "2", "3", "4", "5"}[i]);
+    stoppings = 0;
+    h.between = change_at_second;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    check_blog("p", "1", "{\"Body\":\"newer\",\"V\":2}");
+    check_blog("p", "2", "{\"Body\":\"theirs\",\"V\":2}");
+    assert_null(hosted_json(&h, "Blogs", "p", "3"));
+    check_blog("p", "4", "{\"Text\":\"kept\",\"V\":9}");
+    check_blog("p", "5", NEW);
+}
+
+static int added;
+
+static void add_another(struct hosted *hosted)
+{
+    char row_key[16];
+
+    snprintf(row_key, sizeof(row_key), "%06d", ++added);
+    hosted_put(hosted, "Blogs", "a", row_key, "\"Text\":\"t\"");
+}
+
+static void add_a_few(struct hosted *hosted)
+{
+    if (added < 3)
+        add_another(hosted);
+}
+
+static void what_was_added_behind_the_scan_is_met_by_the_next_pass(void **state)
+{
+    (void)state;
+    added = 0;
+    put_old("p", "1");
+    h.between = add_a_few;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 4);
+}
+
+static void writers_that_never_stop_fail_the_run_with_the_number_left(
+    void **state)
+{
+    (void)state;
+    added = 0;
+    put_old("p", "1");
+    h.between = add_another;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_FAILED);
+    assert_int_equal(h.passes, 3);
+    if (!strstr(h.err.text, "after 3 passes") ||
+        !strstr(h.err.text, "entities are still to be upgraded"))
+        fail_msg("%s", h.err.text);
+}
+
+/* ---- what cannot be upgraded ---- */
+
+static void what_cannot_be_converted_is_told_once_and_the_rest_is_done(
+    void **state)
+{
+    (void)state;
+    put_old("p", "1");
+    hosted_put(&h, "Blogs", "p", "2", "\"Rating\":\"five\",\"Text\":\"t\"");
+    put_old("q", "1");
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_FAILED);
+    assert_int_equal(h.failed, 1);
+    assert_int_equal(h.written, 2);
+    check_blog("p", "1", NEW);
+    check_blog("q", "1", NEW);
+    check_blog("p", "2", "{\"Rating\":\"five\",\"Text\":\"t\"}");
+    if (!strstr(h.failed_why, "Blogs p/2: step 2, retype Rating"))
+        fail_msg("%s", h.failed_why);
+    if (!strstr(h.err.text, "1 entities cannot be brought"))
+        fail_msg("%s", h.err.text);
+}
+
+static void what_is_to_be_skipped_is_counted_and_the_run_succeeds(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Posts", "p", "1", "\"Rating\":\"5\"");
+    hosted_put(&h, "Posts", "p", "2", "\"Rating\":\"five\"");
+    assert_int_equal(hosted_attempt(&h, "skips", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.skipped, 1);
+    assert_int_equal(h.failed, 0);
+    assert_string_equal(
+        hosted_json(&h, "Posts", "p", "1"), "{\"Rating\":5,\"V\":2}");
+    assert_string_equal(
+        hosted_json(&h, "Posts", "p", "2"), "{\"Rating\":\"five\"}");
+}
+
+static void missing_table_fails_the_run(void **state)
+{
+    (void)state;
+    hosted_done(&h);
+    hosted_init(&h, JOBS);
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_FAILED);
+    if (!strstr(h.err.text, "Blogs"))
+        fail_msg("%s", h.err.text);
+}
+
+/* ---- chains ---- */
+
+static void later_version_waits_for_the_earlier_one(void **state)
+{
+    (void)state;
+    put_old("p", "1");
+    hosted_put(&h, "Blogs", "p", "2", "\"V\":2");
+    h.others.open = true;
+    assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_WAITING);
+    assert_true(h.resumes_ticks > world_wall_ticks());
+    check_blog("p", "2", "{\"V\":3,\"Language\":\"en\"}");
+    assert_string_equal(hosted_json(&h, "Blogs", "p", "1"),
+        "{\"Text\":\"t\",\"Rating\":3,\"Legacy\":true}");
+    h.read = 0;
+    assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_WAITING);
+    assert_int_equal(h.read, 0); /* while it is open there is nothing to see */
+    {
+        char *kept = mem_text(h.checkpoint, strlen(h.checkpoint));
+
+        hosted_forget(&h, "other");
+        assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+        hosted_forget(&h, "r1");
+        h.checkpoint = kept;
+    }
+    h.others = (struct run_others){.ended = true};
+    assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_SUCCEEDED);
+    check_blog("p", "1",
+        "{\"Body\":\"t\",\"Rating@odata.type\":\"Edm.Double\",\"Rating\":3.0,"
+        "\"V\":3,\"Language\":\"en\"}");
+}
+
+static void job_that_nobody_has_asked_for_is_waited_for_too(void **state)
+{
+    (void)state;
+    put_old("p", "1");
+    assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_WAITING);
+    h.read = 0;
+    assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_WAITING);
+    assert_true(h.read > 0); /* somebody else may have upgraded it */
+}
+
+static void what_an_earlier_job_left_behind_is_left_alone(void **state)
+{
+    (void)state;
+    put_old("p", "1");
+    h.others.ended = true;
+    assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_SUCCEEDED);
+    assert_string_equal(hosted_json(&h, "Blogs", "p", "1"),
+        "{\"Text\":\"t\",\"Rating\":3,\"Legacy\":true}");
+}
+
+static void outage_while_others_are_asked_for_ends_the_attempt(void **state)
+{
+    (void)state;
+    put_old("p", "1");
+    h.open_outcome = TW_BUSY;
+    assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_OUTAGE);
+}
+
+/* ---- expand and contract ---- */
+
+static void contract_refuses_while_anything_is_below(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Notes", "p", "1", "\"Text\":\"t\",\"Body\":\"t\",\"V\":2");
+    hosted_put(&h, "Notes", "p", "2", "\"Text\":\"t\"");
+    assert_int_equal(hosted_attempt(&h, "contract", ""), RUN_FAILED);
+    assert_int_equal(h.written, 0);
+    assert_int_equal(h.failed, 1);
+    if (!strstr(h.err.text, "1 entities are below") ||
+        !strstr(h.failed_why, "Notes p/2: "))
+        fail_msg("%s; %s", h.err.text, h.failed_why);
+    assert_string_equal(hosted_json(&h, "Notes", "p", "1"),
+        "{\"Text\":\"t\",\"Body\":\"t\",\"V\":2}");
+}
+
+static void expand_keeps_and_contract_takes_the_old_property(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Notes", "p", "1", "\"Text\":\"t\"");
+    assert_int_equal(hosted_attempt(&h, "expand", ""), RUN_SUCCEEDED);
+    assert_string_equal(hosted_json(&h, "Notes", "p", "1"),
+        "{\"Text\":\"t\",\"Body\":\"t\",\"V\":2}");
+    hosted_forget(&h, "r2");
+    assert_int_equal(hosted_attempt(&h, "contract", ""), RUN_SUCCEEDED);
+    assert_string_equal(
+        hosted_json(&h, "Notes", "p", "1"), "{\"Body\":\"t\",\"V\":2}");
+    hosted_forget(&h, "r3");
+    assert_int_equal(hosted_attempt(&h, "contract", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 2);
+}
+
+static void add_old_note(struct hosted *hosted)
+{
+    if (++stoppings == 4)
+        hosted_put(hosted, "Notes", "a", "1", "\"Text\":\"t\"");
+}
+
+static void what_comes_below_while_it_contracts_fails_the_run(void **state)
+{
+    (void)state;
+    stoppings = 0;
+    for (int i = 0; i < 3; i++)
+        hosted_put(&h, "Notes", "p", (const char *[]){"1", "2", "3"}[i],
+            "\"Text\":\"t\",\"Body\":\"t\",\"V\":2");
+    h.between = add_old_note;
+    assert_int_equal(hosted_attempt(&h, "contract", ""), RUN_FAILED);
+    assert_string_equal(hosted_json(&h, "Notes", "a", "1"), "{\"Text\":\"t\"}");
+    assert_string_equal(
+        hosted_json(&h, "Notes", "p", "3"), "{\"Body\":\"t\",\"V\":2}");
+}
+
+/* ---- attempts that end anywhere ---- */
+
+/* Three pages and more, two of them with an entity that fails. */
+static void fill(void)
+{
+    char row_key[16];
+
+    for (int i = 0; i < 2500; i++) {
+        snprintf(row_key, sizeof(row_key), "%06d", i);
+        hosted_put(&h, "Blogs", i < 1000 ? "p" : "q", row_key,
+            i % 1000 == 500 ? "\"Rating\":\"x\"" : "\"Rating\":1");
+    }
+}
+
+static void attempt_stopped_anywhere_goes_on_where_it_was(void **state)
+{
+    int attempts = 0;
+
+    (void)state;
+    fill();
+    do {
+        h.stopping_calls = 0;
+        h.stop_after = 1 + attempts % 4;
+        attempts++;
+        hosted_attempt(&h, "v2", "");
+    } while (h.end == RUN_STOPPED && attempts < 200);
+    assert_int_equal(h.end, RUN_FAILED);
+    assert_int_equal(h.failed, 3);
+    assert_int_equal(h.written, 2497);
+    assert_true(attempts > 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_entity_comes_to_the_new_version),
+        TEST(second_run_writes_nothing),
+        TEST(only_what_the_filter_takes_is_upgraded),
+        TEST(what_changed_meanwhile_is_read_and_decided_again),
+        TEST(what_was_added_behind_the_scan_is_met_by_the_next_pass),
+        TEST(writers_that_never_stop_fail_the_run_with_the_number_left),
+        TEST(what_cannot_be_converted_is_told_once_and_the_rest_is_done),
+        TEST(what_is_to_be_skipped_is_counted_and_the_run_succeeds),
+        TEST(missing_table_fails_the_run),
+        TEST(later_version_waits_for_the_earlier_one),
+        TEST(job_that_nobody_has_asked_for_is_waited_for_too),
+        TEST(what_an_earlier_job_left_behind_is_left_alone),
+        TEST(outage_while_others_are_asked_for_ends_the_attempt),
+        TEST(contract_refuses_while_anything_is_below),
+        TEST(expand_keeps_and_contract_takes_the_old_property),
+        TEST(what_comes_below_while_it_contracts_fails_the_run),
+        TEST(attempt_stopped_anywhere_goes_on_where_it_was),
+    };
+
+    return cmocka_run_group_tests_name("schema upgrade", tests, NULL, NULL);
+}
