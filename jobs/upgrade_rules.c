@@ -661,8 +661,8 @@ static void check_way(struct order *order, size_t i)
             edm_type_name(from), edm_type_name(step->edm), way->how);
     else
         problems_add(order->problems, step->mark,
-            "no %s can become %s: remove it and add another",
-            edm_type_name(from), edm_type_name(step->edm));
+            "no %s can become %s (%s): remove it and add another",
+            edm_type_name(from), edm_type_name(step->edm), way->how);
 }
 
 static bool check_order(const struct upgrade *upgrade,
