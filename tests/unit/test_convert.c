@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -649,6 +650,370 @@ static void a_text_becomes_a_property(void **state)
     }
 }
 
+/* ---- any value ---- */
+
+#define ROUNDS 20000
+
+static uint64_t seed;
+
+/* Marsaglia's xorshift64. */
+static uint64_t draw(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+static uint64_t below(uint64_t n)
+{
+    return draw() % n;
+}
+
+/* Of any length in bits, and near the powers of two. */
+static int64_t draw_integer(unsigned bits)
+{
+    uint64_t value = draw() >> (64 - 1 - below(bits));
+
+    if (below(4) == 0)
+        value = (UINT64_C(1) << below(bits)) + below(5) - 2;
+    return (int64_t)(below(2) ? value : -value);
+}
+
+/* Any bits, or few digits, or a whole number, or a power of two. */
+static double draw_double(void)
+{
+    uint64_t bits = draw();
+    double value;
+
+    switch (below(4)) {
+    case 0:
+        return (double)draw_integer(63);
+    case 1:
+        return (double)draw_integer(20) / pow(10, (double)below(8));
+    case 2:
+        return ldexp(1, (int)below(2098) - 1074);
+    default:
+        memcpy(&value, &bits, sizeof(value));
+        return value;
+    }
+}
+
+static struct slice draw_base64(void)
+{
+    char bytes[64];
+    struct slice some = {bytes, (size_t)below(sizeof(bytes))}, text;
+    struct buf to;
+
+    for (size_t i = 0; i < some.len; i++)
+        bytes[i] = (char)draw();
+    buf_init(&to, 128);
+    crypto_base64(&to, some);
+    text = arena_copy(&arena, buf_slice(&to));
+    buf_done(&to);
+    return text;
+}
+
+static struct slice draw_guid(void)
+{
+    uint64_t high = draw(), low = draw();
+
+    return arena_format(&arena, "%08x-%04x-%04x-%04X-%012llx",
+        (unsigned)(high >> 32), (unsigned)(high >> 16 & 0xffff),
+        (unsigned)(high & 0xffff), (unsigned)(low >> 48),
+        (unsigned long long)(low & 0xffffffffffff));
+}
+
+static int64_t draw_ticks(void)
+{
+    return TICKS_1601 + (int64_t)below((uint64_t)(TICKS_MAX - TICKS_1601) + 1);
+}
+
+static struct property draw_property(enum edm_type type);
+
+/* The text of a value of another type, or one that is nearly so. */
+static struct slice draw_text(void)
+{
+    static const char odd[] = "0123456789+-. eExXTZ:_aftrue";
+    struct property other = draw_property(all[below(CONVERT_TYPES - 1)]);
+    struct slice text = other.json;
+    char *changed;
+
+    if (text.len > 1 && text.at[0] == '"')
+        text = (struct slice){text.at + 1, text.len - 2};
+    text = arena_copy(&arena, text);
+    if (text.len == 0 || below(2) == 0)
+        return text;
+    changed = arena_alloc(&arena, text.len + 1);
+    memcpy(changed, text.at, text.len);
+    changed[below(text.len)] = odd[below(sizeof(odd) - 1)];
+    return (struct slice){changed, text.len};
+}
+
+static struct property draw_property(enum edm_type type)
+{
+    struct entity entity;
+
+    entity_init(&entity, &arena, slice_of("p"), slice_of("r"));
+    switch (type) {
+    case EDM_BOOLEAN:
+        entity_set_boolean(&entity, &arena, NAME, below(2));
+        break;
+    case EDM_DATETIME:
+        entity_set_datetime(&entity, &arena, NAME, draw_ticks());
+        break;
+    case EDM_DOUBLE:
+        entity_set_double(&entity, &arena, NAME, draw_double());
+        break;
+    case EDM_INT32:
+        entity_set_int32(&entity, &arena, NAME, (int32_t)draw_integer(31));
+        break;
+    case EDM_INT64:
+        entity_set_int64(
+            &entity, &arena, NAME, below(2) ? draw_integer(63) : draw_ticks());
+        break;
+    case EDM_BINARY:
+    case EDM_GUID:
+    case EDM_STRING:
+        entity_set_string(&entity, &arena, NAME,
+            type == EDM_STRING ? draw_text()
+            : type == EDM_GUID ? draw_guid()
+                               : draw_base64());
+        entity.properties[0].type = type;
+        break;
+    }
+    return entity.properties[0];
+}
+
+/* What the store would make of it, from its own JSON. */
+static void assert_stored(const struct property *property)
+{
+    struct entity entity = {.property_count = 1}, read;
+    struct property copy = *property;
+    struct buf json;
+    struct err err;
+
+    entity.properties = &copy;
+    buf_init(&json, 100000);
+    entity_write_properties(&entity, &json);
+    if (entity_parse(buf_slice(&json), false, &arena, &read, NULL, &err) !=
+        TW_OK)
+        fail_msg("%s: %s", buf_text(&json), err.text);
+    assert_int_equal(read.property_count, 1);
+    assert_true(property_equal(&read.properties[0], property));
+    buf_done(&json);
+}
+
+/* A text may come back in another spelling, but that one means the same. */
+static void assert_comes_back(
+    const struct property *from, const struct property *there)
+{
+    struct property back, again;
+    struct err err;
+
+    assert_int_equal(convert_property(there, from->type, &arena, &back, &err),
+        CONVERT_EXACT);
+    if (from->type == EDM_STRING) {
+        assert_int_equal(
+            convert_property(&back, there->type, &arena, &again, &err),
+            CONVERT_EXACT);
+        assert_true(property_equal(there, &again));
+    } else {
+        assert_true(property_equal(from, &back));
+    }
+}
+
+/* Of a lossy one, another value comes back. */
+static void assert_is_lost(
+    const struct property *from, const struct property *there)
+{
+    struct property back;
+    struct err err;
+
+    if (convert_property(there, from->type, &arena, &back, &err) ==
+        CONVERT_EXACT)
+        assert_false(property_equal(from, &back));
+}
+
+/* *ret: what the way did to it. */
+static enum convert_worth go_there_and_back(
+    const struct property *from, enum edm_type to)
+{
+    struct property there;
+    struct err err = {{0}};
+    enum convert_worth worth = convert_property(from, to, &arena, &there, &err);
+
+    assert_int_equal(worth == CONVERT_EXACT, err.text[0] == '\0');
+    if (worth == CONVERT_IMPOSSIBLE)
+        return worth;
+    assert_int_equal(there.type, to);
+    assert_stored(&there);
+    if (worth == CONVERT_EXACT)
+        assert_comes_back(from, &there);
+    else
+        assert_is_lost(from, &there);
+    return worth;
+}
+
+/* And each way is worth what its values are: an exact one loses nothing, a
+ * lossy one loses something of some. */
+static void what_is_exact_comes_back_the_same(void **state)
+{
+    const char *wanted = getenv("CONVERT_SEED");
+    size_t seen[CONVERT_TYPES][CONVERT_TYPES][3] = {0};
+
+    (void)state;
+    seed = wanted ? strtoull(wanted, NULL, 10) : (uint64_t)time(NULL);
+    print_message("CONVERT_SEED=%llu\n", (unsigned long long)seed);
+    seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    for (size_t round = 0; round < ROUNDS; round++) {
+        enum edm_type f = all[round % CONVERT_TYPES];
+        struct property from = draw_property(f);
+
+        for (size_t t = 0; t < CONVERT_TYPES; t++)
+            seen[f][t][go_there_and_back(&from, all[t])]++;
+        arena_clear(&arena);
+    }
+    for (size_t f = 0; f < CONVERT_TYPES; f++)
+        for (size_t t = 0; t < CONVERT_TYPES; t++) {
+            enum convert_worth worth = convert_way(all[f], all[t])->worth;
+
+            assert_int_equal(
+                seen[f][t][CONVERT_EXACT] > 0, worth != CONVERT_IMPOSSIBLE);
+            if (worth != CONVERT_LOSSY)
+                assert_int_equal(seen[f][t][CONVERT_LOSSY], 0);
+        }
+}
+
+/* How many digits there are between the zeros before and after them. */
+static int significant_digits(struct slice text)
+{
+    int count = 0, last = 0;
+
+    for (size_t i = 0; i < text.len && text.at[i] != 'e'; i++) {
+        char c = text.at[i];
+
+        if (c < '0' || c > '9' || (count == 0 && c == '0'))
+            continue;
+        count++;
+        if (c != '0')
+            last = count;
+    }
+    return last;
+}
+
+static void no_double_has_a_digit_too_many(void **state)
+{
+    (void)state;
+    seed = 20;
+    for (size_t round = 0; round < ROUNDS; round++) {
+        struct property got, from = draw_property(EDM_DOUBLE);
+        struct err err;
+        char fewer[40];
+        double value;
+        int digits;
+
+        assert_true(property_double(&from, &value));
+        assert_int_equal(
+            convert_property(&from, EDM_STRING, &arena, &got, &err),
+            CONVERT_EXACT);
+        digits = significant_digits(got.json);
+        if (isfinite(value) && digits > 1) {
+            snprintf(fewer, sizeof(fewer), "%.*e", digits - 2, value);
+            assert_true(strtod(fewer, NULL) != value);
+        }
+        arena_clear(&arena);
+    }
+}
+
+/* ---- the table for people ---- */
+
+/* jobs/conversions.md, in arena. */
+static const char *read_document(void)
+{
+    const char *source = getenv("TABLEWARD_SOURCE");
+    char *text = arena_alloc(&arena, 64 * 1024);
+    struct slice path =
+        arena_format(&arena, "%s/jobs/conversions.md", source ? source : ".");
+    FILE *file = fopen(path.at, "re");
+    size_t len;
+
+    if (file == NULL)
+        fail_msg("%s cannot be read", path.at);
+    len = fread(text, 1, 64 * 1024 - 1, file);
+    assert_true(len > 0 && len < 64 * 1024 - 1);
+    fclose(file);
+    return text;
+}
+
+/* "Int64" of "Edm.Int64". */
+static const char *short_name(enum edm_type type)
+{
+    return edm_type_name(type) + strlen("Edm.");
+}
+
+static size_t count_of(const char *text, const char *what)
+{
+    size_t count = 0;
+
+    for (; (text = strstr(text, what)) != NULL; text += strlen(what))
+        count++;
+    return count;
+}
+
+/* Each row and its cells, in the order of the types. */
+static void the_document_has_the_table_of_the_code(void **state)
+{
+    const char *document = read_document();
+    struct buf table;
+
+    (void)state;
+    buf_init(&table, 4096);
+    buf_add_text(&table, "\n| from \\ to |");
+    for (size_t t = 0; t < CONVERT_TYPES; t++)
+        buf_add_format(&table, " %s |", short_name(all[t]));
+    buf_add_text(&table, "\n|---|---|---|---|---|---|---|---|---|\n");
+    for (size_t f = 0; f < CONVERT_TYPES; f++) {
+        buf_add_format(&table, "| %s |", short_name(all[f]));
+        for (size_t t = 0; t < CONVERT_TYPES; t++)
+            buf_add_format(
+                &table, " %s |", worths[convert_way(all[f], all[t])->worth]);
+        buf_add_char(&table, '\n');
+    }
+    if (strstr(document, buf_text(&table)) == NULL)
+        fail_msg(
+            "jobs/conversions.md must have this table:%s", buf_text(&table));
+    buf_done(&table);
+}
+
+/* Under the heading for its worth, and nowhere else. */
+static void the_document_says_of_every_way_how_or_why_not(void **state)
+{
+    const char *document = read_document();
+    const char *never = strstr(document, "\n## The ways there are not\n");
+
+    (void)state;
+    assert_non_null(never);
+    for (size_t f = 0; f < CONVERT_TYPES; f++)
+        for (size_t t = 0; t < CONVERT_TYPES; t++) {
+            const struct convert_way *way = convert_way(all[f], all[t]);
+            struct slice begin = arena_format(&arena, "\n| %s | %s | ",
+                             short_name(all[f]), short_name(all[t])),
+                         line = arena_format(
+                             &arena, "%s%s |\n", begin.at, way->how);
+            const char *at = strstr(document, line.at);
+
+            if (f == t) {
+                assert_int_equal(count_of(document, begin.at), 0);
+                continue;
+            }
+            if (at == NULL)
+                fail_msg("jobs/conversions.md must say:%s", line.at);
+            assert_int_equal(count_of(document, begin.at), 1);
+            assert_int_equal(at > never, way->worth == CONVERT_IMPOSSIBLE);
+        }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -671,6 +1036,10 @@ int main(void)
         TEST(long_texts_are_read_whole),
         TEST(base64_longer_than_a_string_is_refused),
         TEST(a_text_becomes_a_property),
+        TEST(what_is_exact_comes_back_the_same),
+        TEST(no_double_has_a_digit_too_many),
+        TEST(the_document_has_the_table_of_the_code),
+        TEST(the_document_says_of_every_way_how_or_why_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
