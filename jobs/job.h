@@ -56,6 +56,7 @@ struct job_estimate {
     struct job_estimate_table *tables;
     size_t table_count;
     int64_t transactions;
+    int64_t read; /* entities read whole on the way; for the time it takes */
     const char *details; /* lines for people, printed after the tables; NULL:
                             none */
     const char *note;    /* a sentence, or NULL: "the parent does not exist" */

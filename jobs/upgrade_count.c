@@ -29,7 +29,7 @@ struct count {
     struct upgrade_tally steps;
     struct arena scratch; /* of one entity */
     struct buf failed;    /* lines about the first ones */
-    int64_t matching, below, other, held, skipped, failed_count;
+    int64_t read, below, other, held, skipped, failed_count;
 };
 
 /* ---- counting ---- */
@@ -98,13 +98,13 @@ static enum tw_err count_page(
 {
     enum tw_err outcome = TW_OK;
 
+    count->read += (int64_t)page->count;
     atomic_fetch_add(&count->run->counts.read, (int64_t)page->count);
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
         const struct entity *entity = &page->entities[i];
 
         if (!selection_matches(&count->selection, entity))
             continue;
-        count->matching++;
         count_entity(count, entity);
         arena_clear(&count->scratch);
         outcome = census_add(count->census, entity, err);
@@ -170,9 +170,13 @@ static void add_details(const struct count *count, struct buf *to)
 }
 
 /* Reading it once more is what shows that nothing is left. */
-static int64_t transactions(const struct job_estimate_table *shown)
+static void set_sums(struct count *count)
 {
-    return shown->pages * (shown->batches > 0 ? 2 : 1) + shown->batches;
+    const struct job_estimate_table *shown = count->tally.shown;
+    int64_t passes = shown->batches > 0 ? 2 : 1;
+
+    count->estimate->transactions = shown->pages * passes + shown->batches;
+    count->estimate->read = count->read * passes;
 }
 
 static void finish(struct count *count)
@@ -185,7 +189,7 @@ static void finish(struct count *count)
     if (details.len > 0 && buf_text(&details)[details.len - 1] == '\n')
         details.len--;
     estimate->details = arena_copy(&estimate->arena, buf_slice(&details)).at;
-    estimate->transactions = transactions(count->tally.shown);
+    set_sums(count);
     buf_done(&details);
 }
 

@@ -13,6 +13,8 @@
 #include "worker/cli/progress.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
+#include "worker/store/read_only.h"
+#include "worker/store/store.h"
 
 /* The service's published targets, entities a second. */
 #define ACCOUNT_PER_S 20000
@@ -69,7 +71,7 @@ static void add_seconds(struct buf *to, int64_t entities, int64_t per_s)
 static void print_sums(
     const struct job_estimate *estimate, double price_per_10k, struct buf *line)
 {
-    int64_t entities = 0;
+    int64_t entities = estimate->read;
 
     for (size_t i = 0; i < estimate->table_count; i++)
         entities += estimate->tables[i].entities;
@@ -94,6 +96,8 @@ static void print_estimate(
     buf_init(&line, LINE_MAX_BYTES);
     for (size_t i = 0; i < estimate->table_count; i++)
         print_table(&estimate->tables[i], &line);
+    if (estimate->details)
+        printf("%s\n", estimate->details);
     print_sums(estimate, price_per_10k, &line);
     if (estimate->note)
         printf("%s\n", estimate->note);
@@ -111,15 +115,41 @@ static void look(void *context, struct progress_state *ret)
     ret->share = atomic_load(&run->share);
 }
 
+/* The stores, behind a door through which nothing can be written. */
+struct looked_at {
+    struct job_stores stores;
+    struct store **list;
+};
+
+static void look_at(struct looked_at *at, const struct job_stores *stores)
+{
+    at->stores = *stores;
+    at->list = mem_array(stores->count, sizeof(struct store *));
+    at->stores.stores = at->list;
+    for (size_t i = 0; i < stores->count; i++)
+        if (stores->stores[i])
+            at->list[i] = read_only_new(stores->stores[i]);
+}
+
+static void look_away(struct looked_at *at)
+{
+    for (size_t i = 0; i < at->stores.count; i++)
+        store_close(at->list[i]);
+    mem_free(at->list);
+}
+
 static int estimate(struct session *session, const struct job *job,
     struct run *run, struct job_estimate *ret)
 {
     struct progress *progress =
         progress_start(run->object, "counted", look, run);
+    struct looked_at at;
     struct err err;
-    enum tw_err code =
-        job->kind->estimate(job, &session->load->stores, run, ret, &err);
+    enum tw_err code;
 
+    look_at(&at, &session->load->stores);
+    code = job->kind->estimate(job, &at.stores, run, ret, &err);
+    look_away(&at);
     progress_end(progress);
     if (atomic_load(&session->stopped))
         return session_stopped();
