@@ -788,6 +788,13 @@ bool upgrade_rules_same_version(
     return property_equal(a, b);
 }
 
+bool upgrade_rules_is_below(const struct property *a, const struct property *b)
+{
+    int64_t x, y;
+
+    return whole_number(a, &x) && whole_number(b, &y) && x < y;
+}
+
 /* 2, or 'two' */
 static void add_version(const struct property *version, struct buf *to)
 {

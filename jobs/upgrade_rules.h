@@ -143,6 +143,9 @@ enum upgrade_effect upgrade_rules_effect(
 bool upgrade_rules_same_version(
     const struct property *a, const struct property *b);
 
+/* upgrade_rules_is_below: both are whole numbers, and a is the lesser. */
+bool upgrade_rules_is_below(const struct property *a, const struct property *b);
+
 /* upgrade_step_name: "add", "rename", ... */
 const char *upgrade_step_name(enum upgrade_step_type type);
 

@@ -33,7 +33,10 @@ enum upgrade_version upgrade_version(const struct upgrade *upgrade,
            !upgrade_rules_same_version(is, upgrade->befores[before].from))
         before++;
     if (is && before == upgrade->before_count)
-        return UPGRADE_OTHER;
+        return upgrade->phase == UPGRADE_CONTRACT &&
+                       upgrade_rules_is_below(is, &upgrade->to)
+                   ? UPGRADE_BEFORE
+                   : UPGRADE_OTHER;
     if (ret_before)
         *ret_before = before;
     return UPGRADE_BEFORE;

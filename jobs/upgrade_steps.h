@@ -20,7 +20,8 @@
 enum upgrade_version {
     UPGRADE_AT_FROM,
     UPGRADE_AT_TO,
-    UPGRADE_BEFORE, /* another job brings it to `from`               */
+    UPGRADE_BEFORE, /* another job brings it to `from`; contract: any
+                       number below `to` that is not `from`          */
     UPGRADE_OTHER,  /* left alone and counted                        */
 };
 

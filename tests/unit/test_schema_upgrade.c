@@ -337,6 +337,21 @@ static void contract_refuses_while_anything_is_below(void **state)
         "{\"Text\":\"t\",\"Body\":\"t\",\"V\":2}");
 }
 
+/* Whatever brought them there: an old writer may still know them. */
+static void contract_refuses_whatever_number_is_below(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Notes", "p", "1", "\"Text\":\"t\",\"V\":0");
+    hosted_put(&h, "Notes", "p", "2", "\"Text\":\"t\",\"V\":3");
+    hosted_put(&h, "Notes", "p", "3", "\"Text\":\"t\",\"V\":\"new\"");
+    assert_int_equal(hosted_attempt(&h, "contract", ""), RUN_FAILED);
+    assert_int_equal(h.failed, 1);
+    hosted_remove(&h, "Notes", "p", "1");
+    hosted_forget(&h, "r2");
+    assert_int_equal(hosted_attempt(&h, "contract", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 0);
+}
+
 static void expand_keeps_and_contract_takes_the_old_property(void **state)
 {
     (void)state;
@@ -424,6 +439,7 @@ int main(void)
         TEST(what_an_earlier_job_left_behind_is_left_alone),
         TEST(outage_while_others_are_asked_for_ends_the_attempt),
         TEST(contract_refuses_while_anything_is_below),
+        TEST(contract_refuses_whatever_number_is_below),
         TEST(expand_keeps_and_contract_takes_the_old_property),
         TEST(what_comes_below_while_it_contracts_fails_the_run),
         TEST(attempt_stopped_anywhere_goes_on_where_it_was),
