@@ -5,15 +5,15 @@
 #include <strings.h>
 
 #include "jobs/cascade_rules.h"
+#include "jobs/counting.h"
 #include "jobs/engine/run.h"
-#include "jobs/tally.h"
 #include "worker/base/mem.h"
 #include "worker/store/store.h"
 
 /* One table of the estimate while it is counted. */
 struct counted {
     size_t store;
-    struct tally tally;
+    struct counting counting;
 };
 
 struct count {
@@ -35,7 +35,8 @@ static struct counted *counted_of(struct count *count, const struct rule *rule)
 {
     for (size_t i = 0; i < count->estimate->table_count; i++)
         if (count->tables[i].store == rule->store &&
-            strcasecmp(count->tables[i].tally.shown->table, rule->table) == 0)
+            strcasecmp(count->tables[i].counting.shown->table, rule->table) ==
+                0)
             return &count->tables[i];
     return NULL; /* every rule has one */
 }
@@ -43,7 +44,7 @@ static struct counted *counted_of(struct count *count, const struct rule *rule)
 static struct job_estimate_table *shown_of(
     struct count *count, const struct rule *rule)
 {
-    return counted_of(count, rule)->tally.shown;
+    return counted_of(count, rule)->counting.shown;
 }
 
 /* A table is scanned whole where nothing says in which partitions to look. */
@@ -60,7 +61,7 @@ static void add_table(struct count *count, const struct rule *rule)
 
     count->tables[at].store = rule->store;
     estimate->tables[at].table = rule->table;
-    tally_init(&count->tables[at].tally, &estimate->tables[at],
+    counting_begin(&count->tables[at].counting, &estimate->tables[at],
         &estimate->arena, BATCH_MAX_BYTES);
 }
 
@@ -79,7 +80,7 @@ static void add_tables(
 static void count_entity(
     struct count *count, const struct rule *rule, const struct entity *entity)
 {
-    tally_add(&counted_of(count, rule)->tally, entity, 0);
+    counting_add(&counted_of(count, rule)->counting, entity, 0);
     count->total++;
 }
 

@@ -2,11 +2,11 @@
 /* A pass that only looks: what the steps would do to each entity. */
 #include "jobs/upgrade_count.h"
 
+#include "jobs/counting.h"
 #include "jobs/engine/census.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "jobs/engine/selector.h"
-#include "jobs/tally.h"
 #include "jobs/upgrade_steps.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -25,7 +25,7 @@ struct count {
     struct job_estimate *estimate;
     struct selection selection;
     struct census *census;
-    struct tally tally;
+    struct counting counting;
     struct upgrade_tally steps;
     struct arena scratch; /* of one entity */
     struct buf failed;    /* lines about the first ones */
@@ -54,7 +54,7 @@ static void count_due(struct count *count, const struct entity *entity)
     switch (upgrade_apply(count->upgrade, &count->run->args, entity,
         &count->scratch, &changed, &count->steps, &why)) {
     case UPGRADE_CHANGED:
-        tally_add(&count->tally, &changed,
+        counting_add(&count->counting, &changed,
             entity_json_bytes(&changed) + OPERATION_BYTES);
         break;
     case UPGRADE_UNCHANGED:
@@ -126,7 +126,7 @@ static enum tw_err count_all(struct count *count, struct err *err)
         if (outcome == TW_OK && page)
             outcome = count_page(count, page, err);
     } while (outcome == TW_OK && page);
-    count->tally.shown->pages = (int64_t)scan_pages(scan);
+    count->counting.shown->pages = (int64_t)scan_pages(scan);
     scan_close(scan);
     return outcome;
 }
@@ -172,7 +172,7 @@ static void add_details(const struct count *count, struct buf *to)
 /* Reading it once more is what shows that nothing is left. */
 static void set_sums(struct count *count)
 {
-    const struct job_estimate_table *shown = count->tally.shown;
+    const struct job_estimate_table *shown = count->counting.shown;
     int64_t passes = shown->batches > 0 ? 2 : 1;
 
     count->estimate->transactions = shown->pages * passes + shown->batches;
@@ -208,8 +208,8 @@ enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
     ret->tables = arena_alloc(&ret->arena, sizeof(*ret->tables));
     ret->tables[0].table = upgrade->place.table;
     ret->tables[0].table_scan = true;
-    tally_init(
-        &count.tally, ret->tables, &ret->arena, store->traits.batch_max_bytes);
+    counting_begin(&count.counting, ret->tables, &ret->arena,
+        store->traits.batch_max_bytes);
     outcome = selection_bind(&upgrade->selector, &run->args, NULL, &ret->arena,
         &count.selection, err);
     if (outcome == TW_OK)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One table of an estimate while its entities are counted, in key order and in
  * constant memory. */
-#ifndef TW_JOBS_TALLY_H
-#define TW_JOBS_TALLY_H
+#ifndef TW_JOBS_COUNTING_H
+#define TW_JOBS_COUNTING_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,24 +13,25 @@
 #include "worker/store/entity.h"
 
 /* 512 UTF-16 units in UTF-8, and what Cosmos DB allows beyond that. */
-#define TALLY_KEY_MAX 2048
+#define COUNTING_KEY_MAX 2048
 
-struct tally {
+struct counting {
     struct job_estimate_table *shown; /* borrowed */
     struct arena *arena;              /* for the first keys; borrowed */
     size_t batch_max_bytes;
     int64_t in_batch; /* operations of the batch that is filled now */
     size_t bytes;     /* ... and what they take */
     struct slice partition_key;
-    char partition_key_room[TALLY_KEY_MAX];
+    char partition_key_room[COUNTING_KEY_MAX];
 };
 
-/* tally_init: batch_max_bytes as in struct store_traits. */
-void tally_init(struct tally *tally, struct job_estimate_table *shown,
+/* counting_begin: batch_max_bytes as in struct store_traits. */
+void counting_begin(struct counting *counting, struct job_estimate_table *shown,
     struct arena *arena, size_t batch_max_bytes);
 
-/* tally_add: one more operation, on that entity, with so many bytes of it in
+/* counting_add: one more operation, on that entity, with so many bytes of it in
  * the batch (0: its keys alone). */
-void tally_add(struct tally *tally, const struct entity *entity, size_t bytes);
+void counting_add(
+    struct counting *counting, const struct entity *entity, size_t bytes);
 
 #endif
