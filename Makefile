@@ -239,7 +239,7 @@ $(OUT)/measure: $(OBJ)/tests/bench/measure.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $<
 
 SWEEP_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/sweep/*.c))) \
-    $(OBJ)/tests/support/virtual_world.o
+    $(OBJ)/tests/support/upgrade_model.o $(OBJ)/tests/support/virtual_world.o
 $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -248,14 +248,16 @@ $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 # fresh one otherwise); SEED=S: that one twice, with a trace where it fails.
 SEEDS ?= 500
 $(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(LIBRARY) $(addprefix \
-    $(OBJ)/tests/support/,cascade_key.o faulty.o interpose.o virtual_world.o)
+    $(OBJ)/tests/support/,cascade_key.o faulty.o interpose.o upgrade_model.o \
+    virtual_world.o)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
-simulate:   ## worlds of workers and faults (SEEDS=N, or SEED=S)
+simulate:   ## worlds of workers and faults (SEEDS=N, or SEED=S; KIND=upgrade)
 	@CC='$(CC)' tests/deps build
 	@$(MAKE) --no-print-directory -s $(SIMULATE)
-	@$(SIMULATE) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) \
+	@$(SIMULATE) $(if $(KIND),--kind $(KIND)) \
+	    $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) \
 	    $(if $(FROM),--from $(FROM)) $(if $(VERBOSE),--verbose)
 	@$(if $(SEED),,$(SIMULATE) --measure)
 

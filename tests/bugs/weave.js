@@ -19,7 +19,7 @@ const path = require("path");
 
 const FOLDERS = ["worker", "jobs", "config"];
 const SWITCH = "worker/base/bug";
-const CATCHERS = /^(simulate|crash-sweep [a-z-]+|unit [a-z0-9_]+)$/;
+const CATCHERS = /^(simulate( [a-z]+)?|crash-sweep [a-z-]+|unit [a-z0-9_]+)$/;
 
 function fail(sentence) {
     console.error(`weave: ${sentence}`);

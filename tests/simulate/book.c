@@ -258,10 +258,20 @@ const struct sim_run *book_some_run(struct book *book)
     return found;
 }
 
+bool book_any(struct book *book,
+    bool (*test)(void *ctx, const struct sim_run *run), void *ctx)
+{
+    for (const struct sim_run *run = book->runs; run; run = run->next)
+        if (test(ctx, run))
+            return true;
+    return false;
+}
+
 void book_put(struct book *book, const char *queue, struct slice text)
 {
     (void)text;
-    if (strcmp(queue, SIM_QUEUE "-poison") != 0)
+    if (strcmp(queue, SIM_QUEUE "-poison") != 0 &&
+        strcmp(queue, SIM_BOUND "-poison") != 0)
         sim_complain(book->sim, "a worker puts into queue %s", queue);
     book->poisoned++;
 }

@@ -45,6 +45,10 @@ struct sim_run *book_find(struct book *book, struct slice key);
 /* book_some_run: any that the ledger has; NULL: it has none. */
 const struct sim_run *book_some_run(struct book *book);
 
+/* book_any: is there a run of which test says yes? */
+bool book_any(struct book *book,
+    bool (*test)(void *ctx, const struct sim_run *run), void *ctx);
+
 /* book_dump: notes what is open. */
 void book_dump(struct book *book);
 

@@ -2,12 +2,14 @@
 /*
  * simulate: worlds by seed, many at a time.
  *
- *   simulate [--seeds N] [--from S] [--jobs J] [--stop-at-first]
- *   simulate --seed S [--verbose]
+ *   simulate [--kind K] [--seeds N] [--from S] [--jobs J] [--stop-at-first]
+ *   simulate [--kind K] --seed S [--verbose]
  *   simulate --measure
  *
- * Each seed that fails is a line "seed S failed: why", and the command that
- * plays it again. Exit code: 0 nothing failed, 1 something did, 64 wrong usage.
+ * A seed is a world of one kind of jobs, by turns; or of the kind that is
+ * asked for. Each seed that fails is a line "seed S failed: why", and the
+ * command that plays it again. Exit code: 0 nothing failed, 1 something did, 64
+ * wrong usage.
  *
  * Seeds are played in children, some in each: what a crashed worker held in
  * memory is never freed, and a child that dies takes one seed along.
@@ -33,8 +35,17 @@
 #define SEED_MAX_S 120
 #define USAGE 64
 
+/* A seed's kind is that at its number, modulo their count. */
+static const struct {
+    const char *name;
+    const struct sim_kind *kind;
+} KINDS[] = {{"upgrade", &sim_upgrade}, {"cascade", &sim_cascade}};
+
+#define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
+
 struct options {
     uint64_t seeds, from;
+    size_t kind; /* of all; KIND_COUNT: each seed has its own */
     unsigned jobs;
     bool one, verbose, stop_at_first, measure;
 };
@@ -53,6 +64,8 @@ struct child {
 };
 
 struct tally {
+    size_t kind; /* as in the options */
+    uint64_t of_kind[KIND_COUNT];
     uint64_t played, failed, requests, faults, runs, crashes, stalls, steps,
         late_landed, late_taken, zombie_sent, zombie_taken;
     int64_t virtual_ms;
@@ -61,10 +74,24 @@ struct tally {
 
 /* ---- one seed ---- */
 
-static void play(uint64_t seed, bool trace, struct sim_result *ret)
+static size_t kind_of(uint64_t seed, size_t kind)
+{
+    return kind < KIND_COUNT ? kind : seed % KIND_COUNT;
+}
+
+static size_t kind_named(const char *name)
+{
+    size_t at = 0;
+
+    while (at < KIND_COUNT && (!name || strcmp(KINDS[at].name, name) != 0))
+        at++;
+    return at;
+}
+
+static void play(uint64_t seed, size_t kind, bool trace, struct sim_result *ret)
 {
     const struct sim_options options = {
-        .seed = seed, .kind = &sim_cascade, .trace = trace};
+        .seed = seed, .kind = KINDS[kind_of(seed, kind)].kind, .trace = trace};
 
     sim_play(&options, ret);
 }
@@ -79,11 +106,12 @@ static void say_result(const struct sim_result *result)
         result->virtual_ms / 1000);
 }
 
-static void say_failed(uint64_t seed, const char *why)
+static void say_failed(uint64_t seed, size_t kind, const char *why)
 {
     printf("seed %" PRIu64 " failed: %s\n"
-           "    make simulate SEED=%" PRIu64 "\n",
-        seed, why, seed);
+           "    make simulate SEED=%" PRIu64 "%s%s\n",
+        seed, why, seed, kind < KIND_COUNT ? " KIND=" : "",
+        kind < KIND_COUNT ? KINDS[kind].name : "");
     (void)fflush(stdout);
 }
 
@@ -114,7 +142,7 @@ static void write_all(int fd, const void *what, size_t len)
 }
 
 static void __attribute__((noreturn))
-be_child(int pipe, uint64_t from, uint64_t count)
+be_child(int pipe, size_t kind, uint64_t from, uint64_t count)
 {
     quieten();
     for (uint64_t seed = from; seed < from + count; seed++) {
@@ -123,14 +151,15 @@ be_child(int pipe, uint64_t from, uint64_t count)
         write_all(pipe, &word, sizeof(word));
         (void)alarm(SEED_MAX_S);
         word.begins = false;
-        play(seed, false, &word.result);
+        play(seed, kind, false, &word.result);
         (void)alarm(0);
         write_all(pipe, &word, sizeof(word));
     }
     _exit(0);
 }
 
-static void start_child(struct child *child, uint64_t from, uint64_t count)
+static void start_child(
+    struct child *child, size_t kind, uint64_t from, uint64_t count)
 {
     int ends[2];
 
@@ -146,7 +175,7 @@ static void start_child(struct child *child, uint64_t from, uint64_t count)
     }
     if (child->pid == 0) {
         (void)close(ends[0]);
-        be_child(ends[1], from, count);
+        be_child(ends[1], kind, from, count);
     }
     (void)close(ends[1]);
     child->pipe = ends[0];
@@ -156,6 +185,7 @@ static void start_child(struct child *child, uint64_t from, uint64_t count)
 static void count_result(struct tally *tally, const struct sim_result *result)
 {
     tally->played++;
+    tally->of_kind[kind_of(result->seed, tally->kind)]++;
     tally->requests += result->requests;
     tally->faults += result->faults;
     tally->runs += result->runs;
@@ -169,7 +199,7 @@ static void count_result(struct tally *tally, const struct sim_result *result)
     tally->virtual_ms += result->virtual_ms;
     if (result->complaint[0]) {
         tally->failed++;
-        say_failed(result->seed, result->complaint);
+        say_failed(result->seed, tally->kind, result->complaint);
     }
 }
 
@@ -206,8 +236,9 @@ static void child_died(struct child *child, struct tally *tally)
         WIFSIGNALED(status) ? "signal" : "exit code",
         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     tally->played++;
+    tally->of_kind[kind_of(child->at, tally->kind)]++;
     tally->failed++;
-    say_failed(child->at, why);
+    say_failed(child->at, tally->kind, why);
 }
 
 static void hear(struct child *child, struct tally *tally, bool verbose)
@@ -245,7 +276,7 @@ static void feed(
 
     if (count > SEEDS_A_CHILD)
         count = SEEDS_A_CHILD;
-    start_child(child, *next, count);
+    start_child(child, options->kind, *next, count);
     *next += count;
 }
 
@@ -290,7 +321,8 @@ static void play_all(const struct options *options, struct tally *tally)
             struct child *child = &children[i];
 
             if (!child->pid && child->busy && child->at + 1 < share_end[i]) {
-                start_child(child, child->at + 1, share_end[i] - child->at - 1);
+                start_child(child, options->kind, child->at + 1,
+                    share_end[i] - child->at - 1);
             } else if (!child->pid && next < end) {
                 feed(child, options, &next);
                 share_end[i] = next;
@@ -322,7 +354,11 @@ static void say_tally(const struct options *options, const struct tally *tally)
            ", of the overtaken and taken: %" PRIu64 "\n",
         tally->late_landed, tally->late_taken, tally->zombie_sent,
         tally->zombie_taken);
-    printf("simulate: %" PRIu64 " seeds from %" PRIu64 ", %" PRIu64
+    printf("seeds of a kind:");
+    for (size_t i = 0; i < KIND_COUNT; i++)
+        printf("%s %" PRIu64 " %s", i > 0 ? "," : "", tally->of_kind[i],
+            KINDS[i].kind->name);
+    printf("\nsimulate: %" PRIu64 " seeds from %" PRIu64 ", %" PRIu64
            " failed, %.0f seeds a minute\n",
         tally->played, options->from, tally->failed,
         (double)tally->played * 60 / (tally->seconds > 0 ? tally->seconds : 1));
@@ -330,7 +366,7 @@ static void say_tally(const struct options *options, const struct tally *tally)
 
 static int play_many(const struct options *options)
 {
-    struct tally tally = {0};
+    struct tally tally = {.kind = options->kind};
     double begun_s = now_s();
 
     printf("seeds %" PRIu64 " to %" PRIu64 "\n", options->from,
@@ -349,9 +385,9 @@ static int play_one(const struct options *options)
 
     for (int i = 0; i < 2; i++) {
         struct child child;
-        struct tally tally = {0};
+        struct tally tally = {.kind = options->kind};
 
-        start_child(&child, options->from, 1);
+        start_child(&child, options->kind, options->from, 1);
         while (child.pid) {
             if (read_word(child.pipe, &words[i]))
                 child.busy = words[i].begins;
@@ -366,7 +402,7 @@ static int play_one(const struct options *options)
         words[0].result.hash == words[1].result.hash ? "equal" : "NOT EQUAL");
     (void)fflush(stdout);
     if (options->verbose || words[0].result.complaint[0] || words[0].begins) {
-        play(options->from, true, &words[0].result);
+        play(options->from, options->kind, true, &words[0].result);
     }
     if (words[0].result.complaint[0])
         printf("seed %" PRIu64 " failed: %s\n", options->from,
@@ -405,6 +441,10 @@ static void read_options(int argc, char **argv, struct options *ret)
         } else if (strcmp(option, "--seed") == 0) {
             ret->from = number(argv[++i]);
             ret->one = true;
+        } else if (strcmp(option, "--kind") == 0) {
+            ret->kind = kind_named(argv[++i]);
+            if (ret->kind == KIND_COUNT)
+                exit(USAGE);
         } else if (strcmp(option, "--jobs") == 0) {
             ret->jobs = (unsigned)number(argv[++i]);
         } else if (strcmp(option, "--stop-at-first") == 0) {
@@ -415,8 +455,9 @@ static void read_options(int argc, char **argv, struct options *ret)
             ret->verbose = true;
         } else {
             (void)fprintf(stderr,
-                "usage: simulate [--seeds N] [--from S] [--jobs J] "
-                "[--stop-at-first]\n       simulate --seed S [--verbose]\n"
+                "usage: simulate [--kind K] [--seeds N] [--from S] [--jobs J] "
+                "[--stop-at-first]\n"
+                "       simulate [--kind K] --seed S [--verbose]\n"
                 "       simulate --measure\n");
             exit(USAGE);
         }
@@ -425,7 +466,7 @@ static void read_options(int argc, char **argv, struct options *ret)
 
 int main(int argc, char **argv)
 {
-    struct options options = {.seeds = 200, .jobs = 2};
+    struct options options = {.seeds = 200, .jobs = 2, .kind = KIND_COUNT};
     uint32_t fresh;
 
     if (getrandom(&fresh, sizeof(fresh), 0) != sizeof(fresh))

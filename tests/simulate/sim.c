@@ -183,9 +183,15 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
 
 void sim_control_enqueue(struct sim *sim, const char *what, const char *id)
 {
+    sim_control_enqueue_job(sim, 0, what, id);
+}
+
+void sim_control_enqueue_job(
+    struct sim *sim, size_t index, const char *what, const char *id)
+{
     const struct setup_queue queue = {
         .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
-    const struct job *job = &sim->jobs[0].list[0];
+    const struct job *job = &sim->jobs[0].list[index];
     struct slice value = slice_of(what);
     const struct control_enqueue order = {.queue = &queue,
         .job = job,
@@ -195,7 +201,7 @@ void sim_control_enqueue(struct sim *sim, const char *what, const char *id)
     struct err err;
     enum tw_err code;
 
-    (void)snprintf(run, sizeof(run), SIM_JOB "/%s", id);
+    (void)snprintf(run, sizeof(run), "%s/%s", job->name, id);
     virtual_mask();
     sim->by_worker = false;
     sim->put_run = run;
@@ -342,7 +348,8 @@ static int64_t count_messages(struct sim *sim, const char *queue)
 
 static bool all_is_done(struct sim *sim)
 {
-    return book_all_ended(sim->book) && count_messages(sim, SIM_QUEUE) == 0 &&
+    return sim->front_ends == 0 && book_all_ended(sim->book) &&
+           count_messages(sim, SIM_QUEUE) == 0 &&
            count_messages(sim, SIM_BOUND) == 0;
 }
 

@@ -61,7 +61,8 @@ struct sim_kind {
     /* begin: draw what this world is like, make tables, fill them. */
     void *(*begin)(struct sim *sim);
 
-    /* job: YAML of definition n, the map below `jobs:`. Owned (mem_free). */
+    /* job: YAML of definition n, the map below `jobs:`: SIM_JOB first. Owned
+     * (mem_free). */
     char *(*job)(void *state, unsigned n);
 
     /* front_ends: start their processes; each stops by itself in the end. */
@@ -79,6 +80,7 @@ struct sim_kind {
 };
 
 extern const struct sim_kind sim_cascade;
+extern const struct sim_kind sim_upgrade;
 
 /* A world that is told how to be, to measure by. One worker, with the settings
  * a user begins with. */
@@ -175,9 +177,12 @@ enum tw_err sim_write(struct sim *sim, const char *table,
 void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     int64_t at_ticks);
 
-/* sim_control_enqueue: the same as `tableward enqueue` does it. sim_cancel:
- * some run, as `tableward cancel` does. */
+/* sim_control_enqueue: the same as `tableward enqueue` does it.
+ * sim_control_enqueue_job: for another of the kind's jobs. sim_cancel: some
+ * run, as `tableward cancel` does. */
 void sim_control_enqueue(struct sim *sim, const char *what, const char *id);
+void sim_control_enqueue_job(
+    struct sim *sim, size_t job, const char *what, const char *id);
 void sim_cancel(struct sim *sim);
 
 /* sim_enqueue_garbage: a message that nobody can understand. */
