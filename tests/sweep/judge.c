@@ -15,8 +15,6 @@
 
 #define LINE_MAX_BYTES ((size_t)8 * 1024 * 1024)
 
-#define wrong(err, ...) (err_fail((err), TW_INVALID, __VA_ARGS__), false)
-
 /* ---- the stage, in order ---- */
 
 static int compare(const char *table, const struct entity *entity,
@@ -68,8 +66,7 @@ static void sort_stage(struct stage *stage)
     stage->room = count;
 }
 
-/* Where the entity is in the stage; its count: nowhere. */
-static size_t find(
+size_t judge_find(
     const struct stage *stage, const char *table, const struct entity *entity)
 {
     size_t from = 0, below = stage->count;
@@ -90,8 +87,7 @@ static size_t find(
 
 /* ---- tables ---- */
 
-/* The entity as one text: ETag, Timestamp, keys and properties. Owned. */
-static char *text_of(const struct entity *entity)
+char *judge_text(const struct entity *entity)
 {
     struct buf text;
 
@@ -104,17 +100,8 @@ static char *text_of(const struct entity *entity)
     return buf_take(&text);
 }
 
-/* What is done with each entity. */
-struct visitor {
-    bool (*visit)(struct visitor *visitor, const char *table,
-        const struct entity *entity, struct err *err);
-    struct stage *stage;
-    const struct scene *scene;
-    bool *seen; /* by index into the stage */
-};
-
 static bool visit_table(struct store *store, const char *table,
-    struct visitor *visitor, struct err *err)
+    struct judge_visitor *visitor, struct err *err)
 {
     struct scan_request request = {.table = table};
     struct attempt attempt = {0};
@@ -124,7 +111,7 @@ static bool visit_table(struct store *store, const char *table,
     page_init(&page);
     do {
         if (store_scan(store, &attempt, &request, &page) != TW_OK)
-            good = wrong(err, "%s: %s", table, attempt.err.text);
+            good = judge_wrong(err, "%s: %s", table, attempt.err.text);
         for (size_t i = 0; good && i < page.count; i++)
             good = visitor->visit(visitor, table, &page.entities[i], err);
         request.from = page.next;
@@ -133,9 +120,8 @@ static bool visit_table(struct store *store, const char *table,
     return good;
 }
 
-/* Every entity but the ledger's. */
-static bool visit_all(
-    struct store *store, struct visitor *visitor, struct err *err)
+bool judge_visit(
+    struct store *store, struct judge_visitor *visitor, struct err *err)
 {
     struct attempt attempt = {0};
     struct page tables;
@@ -144,7 +130,7 @@ static bool visit_all(
     page_init(&tables);
     if (store_list_tables(store, &attempt, (struct continuation){0}, &tables) !=
         TW_OK)
-        good = wrong(err, "%s", attempt.err.text);
+        good = judge_wrong(err, "%s", attempt.err.text);
     for (size_t i = 0; good && i < tables.count; i++) {
         char *table = mem_text(tables.entities[i].partition_key.at,
             tables.entities[i].partition_key.len);
@@ -157,30 +143,31 @@ static bool visit_all(
     return good;
 }
 
-static bool remember(struct visitor *visitor, const char *table,
+static bool remember(struct judge_visitor *visitor, const char *table,
     const struct entity *entity, struct err *err)
 {
-    size_t at = find(visitor->stage, table, entity);
+    size_t at = judge_find(visitor->stage, table, entity);
 
     if (at == visitor->stage->count)
-        return wrong(err, "%s has an entity that nobody put there", table);
-    visitor->stage->list[at].was = text_of(entity);
+        return judge_wrong(
+            err, "%s has an entity that nobody put there", table);
+    visitor->stage->list[at].was = judge_text(entity);
     return true;
 }
 
 void judge_remember(struct stage *stage, struct store *store)
 {
-    struct visitor visitor = {.visit = remember, .stage = stage};
+    struct judge_visitor visitor = {.visit = remember, .stage = stage};
     struct err err = {0};
 
     sort_stage(stage);
-    if (!visit_all(store, &visitor, &err)) {
+    if (!judge_visit(store, &visitor, &err)) {
         (void)fprintf(stderr, "sweep: %s\n", err.text);
         exit(1);
     }
     for (size_t i = 0; i < stage->count; i++) {
         if (stage->list[i].later)
-            stage->list[i].was = text_of(&stage->list[i].entity);
+            stage->list[i].was = judge_text(&stage->list[i].entity);
         else if (!stage->list[i].was)
             abort();
     }
@@ -209,24 +196,25 @@ static bool is_as_it_may_be(const struct scene *scene,
            (known->doomed && known->parent == NO_PARENT);
 }
 
-static bool look(struct visitor *visitor, const char *table,
+static bool look(struct judge_visitor *visitor, const char *table,
     const struct entity *entity, struct err *err)
 {
     const struct scene *scene = visitor->scene;
-    size_t at = find(scene->stage, table, entity);
+    size_t at = judge_find(scene->stage, table, entity);
     const struct sweep_entity *known = &scene->stage->list[at];
     char *text;
     bool good;
 
     if (at == scene->stage->count)
-        return wrong(err, "%s has %.*s/%.*s, which nobody put there", table,
-            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+        return judge_wrong(err, "%s has %.*s/%.*s, which nobody put there",
+            table, SLICE_ARG(entity->partition_key),
+            SLICE_ARG(entity->row_key));
     visitor->seen[at] = true;
-    text = text_of(entity);
+    text = judge_text(entity);
     good = is_as_it_may_be(scene, known, text);
     mem_free(text);
     return good ||
-           wrong(err, "%s: %.*s/%.*s was changed", table,
+           judge_wrong(err, "%s: %.*s/%.*s was changed", table,
                SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
 }
 
@@ -248,7 +236,7 @@ static bool judge_one(const struct scene *scene, const bool *seen, size_t at,
         what = "is still there, and its parent is gone";
     if (!what)
         return true;
-    return wrong(err, "%s: %.*s/%.*s %s", each->table,
+    return judge_wrong(err, "%s: %.*s/%.*s %s", each->table,
         SLICE_ARG(each->entity.partition_key), SLICE_ARG(each->entity.row_key),
         what);
 }
@@ -266,8 +254,10 @@ static bool read_line(const struct scene *scene, char **last, const char *table,
     arena_init(&arena);
     if (entity_parse(slice_of(line), true, &arena, &entity, NULL, err) != TW_OK)
         good = false;
-    else if ((at = find(scene->stage, table, &entity)) == scene->stage->count)
-        good = wrong(err, "the archive of %s has an unknown entity", table);
+    else if ((at = judge_find(scene->stage, table, &entity)) ==
+             scene->stage->count)
+        good =
+            judge_wrong(err, "the archive of %s has an unknown entity", table);
     else {
         mem_free(last[at]);
         last[at] = mem_text(line, strlen(line));
@@ -293,7 +283,7 @@ static bool read_file(const struct scene *scene, char **last,
     if (strlen(table) > strlen(".jsonl"))
         table[strlen(table) - strlen(".jsonl")] = '\0';
     if (!file)
-        good = wrong(err, "%s: %s", path, strerror(errno));
+        good = judge_wrong(err, "%s: %s", path, strerror(errno));
     while (good && (len = getline(&line, &room, file)) > 0) {
         if (line[len - 1] != '\n')
             break;
@@ -347,9 +337,10 @@ static bool judge_archive(
         if (seen[i] || is_spared(scene, each) || (each->later && !scene->acted))
             continue;
         if (!last[i] || strcmp(last[i], properties_of(each->was)) != 0)
-            good = wrong(err, "%s: %.*s/%.*s is gone and %s in the archive",
-                each->table, SLICE_ARG(each->entity.partition_key),
-                SLICE_ARG(each->entity.row_key), last[i] ? "other" : "not");
+            good =
+                judge_wrong(err, "%s: %.*s/%.*s is gone and %s in the archive",
+                    each->table, SLICE_ARG(each->entity.partition_key),
+                    SLICE_ARG(each->entity.row_key), last[i] ? "other" : "not");
     }
     for (size_t i = 0; i < count; i++)
         mem_free(last[i]);
@@ -361,8 +352,9 @@ static bool judge_archive(
 static bool judge_tables(const struct scene *scene, bool over, struct err *err)
 {
     bool *seen = mem_alloc(scene->stage->count * sizeof(*seen));
-    struct visitor visitor = {.visit = look, .scene = scene, .seen = seen};
-    bool good = visit_all(scene->store, &visitor, err);
+    struct judge_visitor visitor = {
+        .visit = look, .scene = scene, .seen = seen};
+    bool good = judge_visit(scene->store, &visitor, err);
 
     for (size_t i = 0; good && i < scene->stage->count; i++)
         good = judge_one(scene, seen, i, over, err);
@@ -374,8 +366,7 @@ static bool judge_tables(const struct scene *scene, bool over, struct err *err)
 
 /* ---- ledger and queues ---- */
 
-/* Messages of a queue, hidden or not; -1: no such queue. */
-static int64_t count_of(struct store *store, const char *queue)
+int64_t judge_messages(struct store *store, const char *queue)
 {
     struct attempt attempt = {0};
     int64_t count = 0;
@@ -403,25 +394,26 @@ static bool judge_counts(
 
     /* After a kill they are lower bounds. */
     if (run->failed > 0)
-        return wrong(err, "%lld entities failed", (long long)run->failed);
+        return judge_wrong(err, "%lld entities failed", (long long)run->failed);
     if (run->deleted > doomed || (scene->killed == 0 && run->deleted != doomed))
-        return wrong(err, "the ledger counts %lld deleted of %lld",
+        return judge_wrong(err, "the ledger counts %lld deleted of %lld",
             (long long)run->deleted, (long long)doomed);
     return true;
 }
 
-static bool judge_markers(const struct scene *scene, struct err *err)
+bool judge_no_marker(
+    const struct scene *scene, const char *job, struct err *err)
 {
     struct attempt attempt = {0};
     struct page page;
     bool good = true;
 
     page_init(&page);
-    if (ledger_scan_open(scene->store, &attempt, slice_of(SWEEP_JOB),
+    if (ledger_scan_open(scene->store, &attempt, slice_of(job),
             (struct continuation){0}, &page) != TW_OK)
-        good = wrong(err, "%s", attempt.err.text);
+        good = judge_wrong(err, "%s", attempt.err.text);
     else if (page.count > 0 || page.next.more)
-        good = wrong(err, "a marker is left of a run that has ended");
+        good = judge_wrong(err, "a marker is left of a run that has ended");
     page_done(&page);
     return good;
 }
@@ -430,23 +422,26 @@ static bool judge_end(
     const struct scene *scene, const struct ledger_run *run, struct err *err)
 {
     enum ledger_state end = scene->scenario->end;
-    int64_t poison = count_of(scene->store, SWEEP_QUEUE SETUP_POISON_SUFFIX);
+    int64_t poison =
+        judge_messages(scene->store, SWEEP_QUEUE SETUP_POISON_SUFFIX);
     int64_t copies = end != LEDGER_SUCCEEDED;
 
     if (run->state != end)
-        return wrong(err, "the run is %s, not %s: %.*s",
+        return judge_wrong(err, "the run is %s, not %s: %.*s",
             ledger_state_name(run->state), ledger_state_name(end),
             SLICE_ARG(run->error));
     if (run->owner.len > 0)
-        return wrong(err, "the run that has ended has an owner");
-    if (count_of(scene->store, SWEEP_QUEUE) != 0)
-        return wrong(err, "the queue still holds a message");
+        return judge_wrong(err, "the run that has ended has an owner");
+    if (judge_messages(scene->store, SWEEP_QUEUE) != 0)
+        return judge_wrong(err, "the queue still holds a message");
     /* One that was killed before it knew of its copy: the next makes another.
      */
     if (poison < copies || poison > copies + copies * scene->killed)
-        return wrong(err, "the poison queue holds %lld messages, not %lld",
-            (long long)poison, (long long)copies);
-    return judge_counts(scene, run, err) && judge_markers(scene, err);
+        return judge_wrong(err,
+            "the poison queue holds %lld messages, not %lld", (long long)poison,
+            (long long)copies);
+    return judge_counts(scene, run, err) &&
+           judge_no_marker(scene, SWEEP_JOB, err);
 }
 
 bool judge_cascade(const struct scene *scene, struct err *err)
@@ -460,10 +455,10 @@ bool judge_cascade(const struct scene *scene, struct err *err)
     code = ledger_get(
         scene->store, &attempt, slice_of(SWEEP_JOB), slice_of(SWEEP_ID), &run);
     if (code != TW_OK && code != TW_NOT_FOUND)
-        good = wrong(err, "%s", attempt.err.text);
+        good = judge_wrong(err, "%s", attempt.err.text);
     else if (!ledger_state_ended(run.state) &&
-             count_of(scene->store, SWEEP_QUEUE) < 1)
-        good = wrong(err, "the message is gone, and the run is %s",
+             judge_messages(scene->store, SWEEP_QUEUE) < 1)
+        good = judge_wrong(err, "the message is gone, and the run is %s",
             code == TW_OK ? ledger_state_name(run.state) : "unknown");
     if (good)
         good = judge_tables(scene, run.state == LEDGER_SUCCEEDED, err);

@@ -25,4 +25,48 @@ void judge_remember(struct stage *stage, struct store *store);
  */
 bool judge_cascade(const struct scene *scene, struct err *err);
 
+/*
+ * judge_upgrade: the judge of scenarios with upgrades.
+ *
+ * At any moment: each entity is as it was, to the ETag, or as the upgrade makes
+ * it, or as the contract does after that; none is contracted while one is below
+ * the version; a run that has ended has left nothing undone.
+ * At the end: besides, the counts are right; no marker, no message; the poison
+ * queue holds what failed and nothing else.
+ */
+bool judge_upgrade(const struct scene *scene, struct err *err);
+
+/* ---- for judges ---- */
+
+#define judge_wrong(err, ...) (err_fail((err), TW_INVALID, __VA_ARGS__), false)
+
+/* judge_find: where the entity is in the stage; its count: nowhere. */
+size_t judge_find(
+    const struct stage *stage, const char *table, const struct entity *entity);
+
+/* judge_text: the entity as one text: ETag, Timestamp, keys and properties.
+ * Owned. */
+char *judge_text(const struct entity *entity);
+
+/* What is done with each entity. */
+struct judge_visitor {
+    bool (*visit)(struct judge_visitor *visitor, const char *table,
+        const struct entity *entity, struct err *err);
+    struct stage *stage;
+    const struct scene *scene;
+    bool *seen; /* by index into the stage */
+    void *ctx;
+};
+
+/* judge_visit: every entity but the ledger's. */
+bool judge_visit(
+    struct store *store, struct judge_visitor *visitor, struct err *err);
+
+/* judge_messages: of a queue, hidden or not; -1: no such queue. */
+int64_t judge_messages(struct store *store, const char *queue);
+
+/* judge_no_marker: no run of the job is marked as open. */
+bool judge_no_marker(
+    const struct scene *scene, const char *job, struct err *err);
+
 #endif

@@ -19,6 +19,8 @@
 #define SWEEP_STORE "main"
 #define SWEEP_QUEUE "work"
 #define SWEEP_JOB "delete-channel"
+#define SWEEP_UPGRADE "upgrade"
+#define SWEEP_CONTRACT "contract"
 #define SWEEP_ID "r1"
 #define SWEEP_VISIBILITY_TIMEOUT_S 60
 
@@ -35,6 +37,8 @@ struct sweep_entity {
                       properties alone */
 };
 #define NO_PARENT SIZE_MAX
+
+struct model_upgrade;
 
 struct stage {
     struct arena arena;
@@ -67,9 +71,11 @@ struct scenario {
     /* acts: is it now, after a kill, that the front end puts what comes later,
      * and again? Once. NULL: never. */
     bool (*acts)(const struct scene *scene);
-    enum ledger_state end; /* how its run ends */
-    bool archived;         /* what is deleted is in the archive */
-    bool pairs;            /* small enough to be killed twice */
+    enum ledger_state end;                /* how its run ends */
+    const struct model_upgrade *upgrade;  /* SWEEP_UPGRADE, where it has one */
+    const struct model_upgrade *contract; /* SWEEP_CONTRACT; or NULL */
+    bool archived; /* what is deleted is in the archive */
+    bool pairs;    /* small enough to be killed twice */
 };
 
 /* scenarios: all there are. Static. */

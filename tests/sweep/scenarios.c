@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "tests/support/upgrade_model.h"
 #include "tests/sweep/judge.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -206,13 +207,129 @@ static bool channel_settles(const struct scene *scene)
     return is;
 }
 
+/* ---- stages of upgrades ---- */
+
+static void ask_for(struct stage *stage, const char *job)
+{
+    stage->messages[stage->message_count++] = arena_format(
+        &stage->arena, "{\"job\":\"%s\",\"id\":\"" SWEEP_ID "\"}", job)
+                                                  .at;
+}
+
+/* In one of two partitions. */
+static void add_post(struct stage *stage, unsigned number, const char *kind,
+    const char *version, const char *properties)
+{
+    struct arena *arena = &stage->arena;
+
+    (void)add(stage, "Posts", arena_format(arena, "p%u", number % 2),
+        arena_format(arena, "e%05u", number),
+        arena_format(arena,
+            "\"EntityType\":\"%s\",\"Title\":\"Number %u\"%s%s%s%s", kind,
+            number, *version ? ",\"SchemaVersion\":" : "", version,
+            *properties ? "," : "", properties),
+        NO_PARENT, false);
+}
+
+#define OLD_POST                                                               \
+    "\"Text\":\"caf\\u00e9\",\"Rating\":\"4.5\",\"Legacy\":true,"              \
+    "\"Size@odata.type\":\"Edm.Int64\",\"Size\":\"9007199254740993\","         \
+    "\"When@odata.type\":\"Edm.DateTime\","                                    \
+    "\"When\":\"2024-02-29T12:34:56.1234567Z\""
+#define NEW_POST                                                               \
+    "\"Body\":\"new\",\"Rating\":1.5,\"Language\":\"cy\",\"SizeText\":\"1\""
+
+/* Of all versions, and of two kinds. */
+static void add_posts(struct stage *stage)
+{
+    add_post(stage, 0, "Blog", "", OLD_POST);
+    add_post(stage, 1, "Blog", "1", OLD_POST);
+    add_post(stage, 2, "Blog", "2", NEW_POST);
+    add_post(stage, 3, "Blog", "7", OLD_POST);
+    add_post(stage, 4, "Blog", "1.0", "");
+    add_post(stage, 5, "Page", "1", OLD_POST);
+    add_post(stage, 6, "Blog", "1", OLD_POST);
+}
+
+static void fill_posts(struct stage *stage)
+{
+    add_posts(stage);
+    ask_for(stage, SWEEP_UPGRADE);
+}
+
+/* Some of them cannot be upgraded. */
+static void fill_failing_posts(struct stage *stage)
+{
+    add_posts(stage);
+    add_post(stage, 7, "Blog", "1", "\"Text\":\"one\",\"Body\":\"two\"");
+    add_post(stage, 8, "Blog", "", "\"Rating\":\"04\"");
+    add_post(stage, 9, "Blog", "1", "\"Rating\":\"none\"");
+    add_post(stage, 10, "Page", "1", "\"Rating\":\"none\"");
+    ask_for(stage, SWEEP_UPGRADE);
+}
+
+static void fill_many_posts(struct stage *stage)
+{
+    for (unsigned i = 0; i < 2300; i++)
+        add_post(stage, i, i % 7 ? "Blog" : "Page", i % 3 ? "1" : "",
+            i % 5 ? OLD_POST : "");
+    ask_for(stage, SWEEP_UPGRADE);
+}
+
+static void fill_both_phases(struct stage *stage)
+{
+    add_posts(stage);
+    ask_for(stage, SWEEP_UPGRADE);
+    ask_for(stage, SWEEP_CONTRACT);
+}
+
+/* ---- upgrades, as the judge knows them ---- */
+
+#define POSTS                                                                  \
+    .filter_property = "EntityType", .filter_value = "Blog",                   \
+    .version = "SchemaVersion", .from = 1, .to = 2, .absent_is_at = true
+#define MODEL_STEPS(error)                                                     \
+    .steps = {{.type = MODEL_ADD,                                              \
+                  .property = "Language",                                      \
+                  .edm = EDM_STRING,                                           \
+                  .value = "\"en\""},                                          \
+        {.type = MODEL_RENAME, .property = "Text", .to = "Body"},              \
+        {.type = MODEL_RETYPE,                                                 \
+            .property = "Rating",                                              \
+            .edm = EDM_DOUBLE,                                                 \
+            .on_error = error},                                                \
+        {.type = MODEL_RETYPE,                                                 \
+            .property = "Size",                                                \
+            .to = "SizeText",                                                  \
+            .edm = EDM_STRING,                                                 \
+            .on_error = "fail"},                                               \
+        {.type = MODEL_REMOVE, .property = "Legacy"}},                         \
+    .count = 5
+#define MODEL_STEPS_KEPT                                                       \
+    .steps = {{.type = MODEL_RENAME, .property = "Text", .to = "Body"},        \
+        {.type = MODEL_RETYPE,                                                 \
+            .property = "Size",                                                \
+            .to = "SizeText",                                                  \
+            .edm = EDM_STRING,                                                 \
+            .on_error = "fail"},                                               \
+        {.type = MODEL_REMOVE, .property = "Legacy"}},                         \
+    .count = 3
+
+static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
+                                  SKIPPING = {POSTS, MODEL_STEPS("skip")},
+                                  EXPAND = {POSTS, MODEL_STEPS_KEPT,
+                                      .phase = MODEL_EXPAND},
+                                  CONTRACT = {POSTS, MODEL_STEPS_KEPT,
+                                      .phase = MODEL_CONTRACT};
+
 /* ---- configurations ---- */
 
-#define WORKER                                                                 \
+#define WORKER WORKER_OF("2")
+#define WORKER_OF(slots)                                                       \
     "worker:\n"                                                                \
     "  queues:\n"                                                              \
     "    - name: " SWEEP_QUEUE "\n"                                            \
-    "  slots: 2\n"                                                             \
+    "  slots: " slots "\n"                                                     \
     "  lanes: 4\n"                                                             \
     "  visibility_timeout: 60s\n"                                              \
     "  poll: {min: 100ms, max: 5s}\n"                                          \
@@ -249,6 +366,35 @@ static bool channel_settles(const struct scene *scene)
     "      - table: BlogsByMonth\n"                                            \
     "        partition_key_prefix: \"{channel}_\"\n"                           \
     "        filter: \"Channel eq '{channel}'\"\n"
+
+#define POSTS_JOB                                                              \
+    "    kind: schema-upgrade\n"                                               \
+    "    table: Posts\n"                                                       \
+    "    filter: \"EntityType eq 'Blog'\"\n"                                   \
+    "    version: {property: SchemaVersion, from: 1, to: 2}\n"
+
+#define UPGRADE_JOB(error)                                                     \
+    "jobs:\n"                                                                  \
+    "  " SWEEP_UPGRADE ":\n" POSTS_JOB "    steps:\n"                          \
+    "      - add: {property: Language, type: Edm.String, value: en}\n"         \
+    "      - rename: {property: Text, to: Body}\n"                             \
+    "      - retype: {property: Rating, to: Edm.Double, on_error: " error      \
+    "}\n"                                                                      \
+    "      - retype: {property: Size, to: Edm.String, to_property: "           \
+    "SizeText}\n"                                                              \
+    "      - remove: {property: Legacy}\n"
+
+#define KEPT                                                                   \
+    "    steps:\n"                                                             \
+    "      - rename: {property: Text, to: Body}\n"                             \
+    "      - retype: {property: Size, to: Edm.String, to_property: "           \
+    "SizeText}\n"                                                              \
+    "      - remove: {property: Legacy}\n"
+
+#define BOTH_PHASES                                                            \
+    "jobs:\n"                                                                  \
+    "  " SWEEP_UPGRADE ":\n" POSTS_JOB "    phase: expand\n" KEPT              \
+    "  " SWEEP_CONTRACT ":\n" POSTS_JOB "    phase: contract\n" KEPT
 
 #define AT_ONCE "    settle: 0s\n"
 /* LAST_LOOK_S says the same. */
@@ -335,6 +481,43 @@ static const struct scenario SCENARIOS[] = {
         .judge = judge_cascade,
         .way_max_ms = SLOW_MS,
         .end = LEDGER_SUCCEEDED},
+    {.name = "upgrade",
+        .configuration = WORKER UPGRADE_JOB("fail"),
+        .fill = fill_posts,
+        .judge = judge_upgrade,
+        .way_max_ms = FAST_MS,
+        .end = LEDGER_SUCCEEDED,
+        .upgrade = &UPGRADE,
+        .pairs = true},
+    {.name = "upgrade-failing",
+        .configuration = WORKER UPGRADE_JOB("fail"),
+        .fill = fill_failing_posts,
+        .judge = judge_upgrade,
+        .way_max_ms = SLOW_MS,
+        .end = LEDGER_FAILED,
+        .upgrade = &UPGRADE},
+    {.name = "upgrade-skipping",
+        .configuration = WORKER UPGRADE_JOB("skip"),
+        .fill = fill_failing_posts,
+        .judge = judge_upgrade,
+        .way_max_ms = FAST_MS,
+        .end = LEDGER_FAILED,
+        .upgrade = &SKIPPING},
+    {.name = "upgrade-large",
+        .configuration = WORKER UPGRADE_JOB("fail"),
+        .fill = fill_many_posts,
+        .judge = judge_upgrade,
+        .way_max_ms = SLOW_MS,
+        .end = LEDGER_SUCCEEDED,
+        .upgrade = &UPGRADE},
+    {.name = "expand-contract",
+        .configuration = WORKER_OF("1") BOTH_PHASES,
+        .fill = fill_both_phases,
+        .judge = judge_upgrade,
+        .way_max_ms = FAST_MS,
+        .end = LEDGER_SUCCEEDED,
+        .upgrade = &EXPAND,
+        .contract = &CONTRACT},
 };
 
 const struct scenario *scenarios(size_t *ret_count)

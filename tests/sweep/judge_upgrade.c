@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* The judge of upgrades: see judge.h. */
+#include "tests/sweep/judge.h"
+
+#include <string.h>
+
+#include "tests/support/upgrade_model.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/run/setup.h"
+
+/* What may become of an entity. */
+struct future {
+    enum model_end end; /* of the upgrade */
+    bool has_upgraded, has_contracted;
+    struct entity upgraded, contracted;
+};
+
+struct judgement {
+    const struct scene *scene;
+    struct arena arena;
+    struct future *futures; /* by index into the stage */
+    bool *seen, *below, *contracted;
+    struct ledger_run upgrade, contract;
+};
+
+/* ---- what may be ---- */
+
+static void foresee(struct judgement *j, size_t at)
+{
+    const struct scenario *scenario = j->scene->scenario;
+    const struct entity *entity = &j->scene->stage->list[at].entity;
+    struct future *future = &j->futures[at];
+
+    future->end =
+        model_apply(scenario->upgrade, entity, &j->arena, &future->upgraded);
+    future->has_upgraded = future->end == MODEL_CHANGED;
+    if (scenario->contract)
+        future->has_contracted =
+            model_apply(scenario->contract,
+                future->has_upgraded ? &future->upgraded : entity, &j->arena,
+                &future->contracted) == MODEL_CHANGED;
+}
+
+static bool look(struct judge_visitor *visitor, const char *table,
+    const struct entity *entity, struct err *err)
+{
+    struct judgement *j = visitor->ctx;
+    const struct stage *stage = j->scene->stage;
+    size_t at = judge_find(stage, table, entity);
+    const struct future *future = &j->futures[at];
+    char *text;
+    bool untouched;
+
+    if (at == stage->count)
+        return judge_wrong(err, "%s has %.*s/%.*s, which nobody put there",
+            table, SLICE_ARG(entity->partition_key),
+            SLICE_ARG(entity->row_key));
+    text = judge_text(entity);
+    untouched = strcmp(text, stage->list[at].was) == 0;
+    mem_free(text);
+    j->seen[at] = true;
+    j->below[at] = untouched && future->end != MODEL_NOT_ITS;
+    j->contracted[at] = !untouched && future->has_contracted &&
+                        model_same(entity, &future->contracted);
+    if (untouched || j->contracted[at] ||
+        (future->has_upgraded && model_same(entity, &future->upgraded)))
+        return true;
+    return judge_wrong(err, "%.*s/%.*s is between the versions",
+        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+}
+
+/* Has the run ended, with nothing left to do for it? */
+static bool has_worked(const struct ledger_run *run)
+{
+    return run->state == LEDGER_SUCCEEDED || run->state == LEDGER_FAILED;
+}
+
+static bool judge_one(
+    const struct judgement *j, size_t at, bool any_below, struct err *err)
+{
+    const struct sweep_entity *each = &j->scene->stage->list[at];
+    const struct future *future = &j->futures[at];
+    const char *what = NULL;
+
+    if (!j->seen[at])
+        what = "is gone";
+    else if (j->below[at] && future->has_upgraded && has_worked(&j->upgrade))
+        what = "is as it was, and the run has ended";
+    else if (j->contracted[at] && any_below)
+        what = "is contracted, and others are below";
+    else if (j->contracted[at] && j->contract.state == LEDGER_FAILED)
+        what = "is contracted, and the contract was refused";
+    else if (j->contract.state == LEDGER_SUCCEEDED && !j->contracted[at] &&
+             future->has_contracted)
+        what = "is not contracted, and the contract has succeeded";
+    return !what || judge_wrong(err, "%.*s/%.*s %s",
+                        SLICE_ARG(each->entity.partition_key),
+                        SLICE_ARG(each->entity.row_key), what);
+}
+
+static bool judge_tables(struct judgement *j, struct err *err)
+{
+    struct judge_visitor visitor = {.visit = look, .scene = j->scene, .ctx = j};
+    size_t count = j->scene->stage->count;
+    bool good = judge_visit(j->scene->store, &visitor, err);
+    bool any_below = false;
+
+    for (size_t i = 0; i < count; i++)
+        any_below = any_below || j->below[i];
+    for (size_t i = 0; good && i < count; i++)
+        good = judge_one(j, i, any_below, err);
+    return good;
+}
+
+/* ---- ledger and queues ---- */
+
+/* Not known yet: an empty one, which is queued. */
+static bool read_run(const struct scene *scene, const char *job,
+    struct ledger_run *ret, struct err *err)
+{
+    struct attempt attempt = {0};
+    enum tw_err code = ledger_get(
+        scene->store, &attempt, slice_of(job), slice_of(SWEEP_ID), ret);
+
+    return code == TW_OK || code == TW_NOT_FOUND ||
+           judge_wrong(err, "%s", attempt.err.text);
+}
+
+static bool judge_messages_left(const struct judgement *j, struct err *err)
+{
+    int64_t open = !ledger_state_ended(j->upgrade.state);
+
+    if (j->scene->scenario->contract)
+        open += !ledger_state_ended(j->contract.state);
+    return judge_messages(j->scene->store, SWEEP_QUEUE) >= open ||
+           judge_wrong(err, "the message of a run that is open is gone");
+}
+
+static int64_t count_ends(const struct judgement *j, enum model_end end)
+{
+    int64_t count = 0;
+
+    for (size_t i = 0; i < j->scene->stage->count; i++)
+        count += j->futures[i].end == end;
+    return count;
+}
+
+/* After a kill, what was written is a lower bound; what cannot be upgraded is
+ * met by the last pass, whoever makes it. */
+static bool judge_counts(const struct judgement *j, struct err *err)
+{
+    const struct ledger_run *run = &j->upgrade;
+    int64_t changed = count_ends(j, MODEL_CHANGED);
+    int64_t failed = count_ends(j, MODEL_FAILED);
+    int64_t skipped = count_ends(j, MODEL_SKIPPED);
+
+    if (run->written > changed ||
+        (j->scene->killed == 0 && run->written != changed))
+        return judge_wrong(err, "the ledger counts %lld written of %lld",
+            (long long)run->written, (long long)changed);
+    if (run->failed != failed)
+        return judge_wrong(err, "the ledger counts %lld failed, not %lld",
+            (long long)run->failed, (long long)failed);
+    if (run->skipped != skipped)
+        return judge_wrong(err, "the ledger counts %lld skipped, not %lld",
+            (long long)run->skipped, (long long)skipped);
+    if (j->scene->killed == 0 && run->passes != 2)
+        return judge_wrong(
+            err, "%d passes, where two are enough", (int)run->passes);
+    return true;
+}
+
+/* A contract is refused where it comes too early. */
+static bool judge_states(const struct judgement *j, struct err *err)
+{
+    const struct scenario *scenario = j->scene->scenario;
+
+    if (j->upgrade.state != scenario->end)
+        return judge_wrong(err, "the run is %s, not %s: %.*s",
+            ledger_state_name(j->upgrade.state),
+            ledger_state_name(scenario->end), SLICE_ARG(j->upgrade.error));
+    if (j->upgrade.owner.len > 0 || j->contract.owner.len > 0)
+        return judge_wrong(err, "a run that has ended has an owner");
+    if (scenario->contract && j->contract.state != LEDGER_SUCCEEDED &&
+        (j->contract.state != LEDGER_FAILED || j->scene->killed == 0))
+        return judge_wrong(err, "the contract is %s: %.*s",
+            ledger_state_name(j->contract.state), SLICE_ARG(j->contract.error));
+    return true;
+}
+
+static bool judge_queues(const struct judgement *j, struct err *err)
+{
+    int64_t poison =
+        judge_messages(j->scene->store, SWEEP_QUEUE SETUP_POISON_SUFFIX);
+    int64_t copies = (j->upgrade.state == LEDGER_FAILED) +
+                     (j->contract.state == LEDGER_FAILED);
+
+    if (judge_messages(j->scene->store, SWEEP_QUEUE) != 0)
+        return judge_wrong(err, "the queue still holds a message");
+    /* One that was killed before it knew of its copy: the next makes another.
+     */
+    if (poison < copies || poison > copies + copies * j->scene->killed)
+        return judge_wrong(err,
+            "the poison queue holds %lld messages, not %lld", (long long)poison,
+            (long long)copies);
+    return true;
+}
+
+static bool judge_end(const struct judgement *j, struct err *err)
+{
+    return judge_states(j, err) && judge_queues(j, err) &&
+           judge_counts(j, err) &&
+           judge_no_marker(j->scene, SWEEP_UPGRADE, err) &&
+           (!j->scene->scenario->contract ||
+               judge_no_marker(j->scene, SWEEP_CONTRACT, err));
+}
+
+/* ---- the whole ---- */
+
+static void begin(struct judgement *j, const struct scene *scene)
+{
+    size_t count = scene->stage->count;
+
+    *j = (struct judgement){.scene = scene,
+        .futures = mem_alloc(count * sizeof(*j->futures)),
+        .seen = mem_alloc(count),
+        .below = mem_alloc(count),
+        .contracted = mem_alloc(count)};
+    arena_init(&j->arena);
+    ledger_run_init(&j->upgrade);
+    ledger_run_init(&j->contract);
+    for (size_t i = 0; i < count; i++)
+        foresee(j, i);
+}
+
+static void done(struct judgement *j)
+{
+    ledger_run_done(&j->upgrade);
+    ledger_run_done(&j->contract);
+    arena_done(&j->arena);
+    mem_free(j->futures);
+    mem_free(j->seen);
+    mem_free(j->below);
+    mem_free(j->contracted);
+}
+
+bool judge_upgrade(const struct scene *scene, struct err *err)
+{
+    struct judgement judgement;
+    bool good;
+
+    begin(&judgement, scene);
+    good = read_run(scene, SWEEP_UPGRADE, &judgement.upgrade, err) &&
+           (!scene->scenario->contract ||
+               read_run(scene, SWEEP_CONTRACT, &judgement.contract, err)) &&
+           judge_messages_left(&judgement, err) &&
+           judge_tables(&judgement, err) &&
+           (!scene->ended || judge_end(&judgement, err));
+    done(&judgement);
+    return good;
+}
