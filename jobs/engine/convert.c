@@ -206,6 +206,9 @@ static enum convert_worth put_double(struct passage *on, double value)
     return put_plain(on, json);
 }
 
+/* The first Double beyond Int64. */
+#define INT64_END 9223372036854775808.0
+
 /* ---- from Boolean, Int32, Int64 ---- */
 
 static enum convert_worth boolean_to_text(struct passage *on)
@@ -230,8 +233,8 @@ static enum convert_worth integer_to_double(struct passage *on)
     double value = (double)on->whole;
 
     put_double(on, value);
-    /* 2^63 has no Int64, but the largest ones are rounded to it. */
-    if (value >= 0x1p63 || (int64_t)value != on->whole)
+    /* The largest ones are rounded up to it. */
+    if (value >= INT64_END || (int64_t)value != on->whole)
         return lose(on, "its last digits are lost");
     return CONVERT_EXACT;
 }
@@ -266,7 +269,7 @@ static enum convert_worth double_to_integer(struct passage *on)
 
     if (isnan(whole))
         return refuse(on, "that is no number");
-    if (whole < -0x1p63 || whole >= 0x1p63)
+    if (whole < -INT64_END || whole >= INT64_END)
         return refuse_range(on);
     if (put_integer(on, (int64_t)whole) == CONVERT_IMPOSSIBLE)
         return CONVERT_IMPOSSIBLE;
