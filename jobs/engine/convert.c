@@ -399,10 +399,8 @@ static int exponent_of(struct slice text)
 {
     int64_t exponent;
 
-    if (text.len > 0 && text.at[0] == '+')
+    if (text.at[0] == '+')
         text = (struct slice){text.at + 1, text.len - 1};
-    if (text.len == 0)
-        return 0;
     if (!text_int64(text, -INT_MAX / 2, INT_MAX / 2, &exponent))
         return INT_MAX / 2;
     return (int)exponent;
@@ -431,7 +429,7 @@ static void digits_of(struct slice text, struct digits *ret)
 
         if (c == '.')
             in_fraction = true;
-        if (c < '0' || c > '9')
+        if (c == '.' || c == '-')
             continue;
         if (place > 0 || c != '0')
             add_digit(ret, place++, c);
