@@ -365,7 +365,8 @@ static bool step_holds(
         return is->type != step->edm &&
                !named_later(upgrade, i, step->property);
     case UPGRADE_COPY:
-        return !named_later(upgrade, i, step->to) &&
+        return !named_later(upgrade, i, step->property) &&
+               !named_later(upgrade, i, step->to) &&
                lacks_copy(upgrade, step, entity, is);
     }
     return false;

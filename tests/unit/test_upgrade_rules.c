@@ -247,6 +247,7 @@ static void a_version_is_an_integer_or_a_text(void **state)
         {"'7'", EDM_STRING, "\"7\""},
         {"\"seven\"", EDM_STRING, "\"seven\""},
         {"seven", EDM_STRING, "\"seven\""},
+        {"Seven", EDM_STRING, "\"Seven\""},
         {"''", EDM_STRING, "\"\""},
     };
 

@@ -775,6 +775,10 @@ static void where_the_old_one_stays_the_new_one_is_missed(void **state)
     holds("expand", TO_PROPERTY_OR("null"), "\"V\":2,\"R\":\"five\"", -1);
     holds("all", TO_PROPERTY, "\"V\":2,\"R\":\"5\"", 0);
     holds("all", TO_PROPERTY, "\"V\":2,\"R\":\"5\",\"Q\":5", -1);
+    /* the old one may be new itself */
+    holds("all",
+        TO_PROPERTY "- add: {property: R, type: Edm.Int32, value: 1}\n",
+        "\"V\":2,\"R\":1", -1);
     holds("all", TO_PROPERTY "- rename: {property: Q, to: Q2}\n",
         "\"V\":2,\"R\":\"5\",\"Q2\":5", -1);
 }
