@@ -78,6 +78,7 @@ static struct sim_run *run_of(
     ledger_run_init(&run->now);
     memcpy(run->key, key, sizeof(key));
     run->next = book->runs;
+    run->opened_ms = virtual_ms();
     book->runs = run;
     book->sim->result->runs++;
     return run;
@@ -259,7 +260,7 @@ const struct sim_run *book_some_run(struct book *book)
 }
 
 bool book_any(struct book *book,
-    bool (*test)(void *ctx, const struct sim_run *run), void *ctx)
+    bool (*test)(const void *ctx, const struct sim_run *run), const void *ctx)
 {
     for (const struct sim_run *run = book->runs; run; run = run->next)
         if (test(ctx, run))
@@ -409,6 +410,31 @@ static const char *overdue(struct book *book, const struct holder *holder)
     return NULL;
 }
 
+/* A scan from the beginning leaves: what stands there now, it will meet. */
+static void note_look(struct book *book, const struct holder *holder,
+    const struct store_request *request)
+{
+    struct sim_run *run = book_find(book, slice_of(holder->key));
+
+    if (!run || request->call != CALL_SCAN || request->scan->from.more ||
+        request->scan->partition_key.has_from ||
+        strcmp(request->name, LEDGER_TABLE) == 0)
+        return;
+    run->looked_ms = virtual_ms();
+    run->looked_epoch = holder->epoch;
+}
+
+static void note_write(struct book *book, const struct holder *holder,
+    const struct store_request *request)
+{
+    struct sim_run *run = book_find(book, slice_of(holder->key));
+
+    if (!run || strcmp(request->name, LEDGER_TABLE) == 0)
+        return;
+    run->wrote_ms = virtual_ms();
+    run->wrote_epoch = holder->epoch;
+}
+
 void book_sent(struct book *book, const void *wire, const struct fence *fence,
     const struct store_request *request)
 {
@@ -424,6 +450,8 @@ void book_sent(struct book *book, const void *wire, const struct fence *fence,
     holder = holder_of(book, wire, fence, &own);
     if (!holder || (own && !stake))
         return;
+    if (!own)
+        note_look(book, holder, request);
     why = own ? overdue(book, holder) : overtaken(book, holder);
     if (!why)
         return;
@@ -443,8 +471,12 @@ void book_taken(struct book *book, const void *wire, const struct fence *fence,
     if (!fence || request->call != CALL_BATCH)
         return;
     holder = holder_of(book, wire, fence, &own);
-    if (holder && !own && overtaken(book, holder))
+    if (!holder || own)
+        return;
+    if (overtaken(book, holder))
         book->sim->result->zombie_taken++;
+    else
+        note_write(book, holder, request);
 }
 
 /* ---- the end ---- */

@@ -47,7 +47,7 @@ const struct sim_run *book_some_run(struct book *book);
 
 /* book_any: is there a run of which test says yes? */
 bool book_any(struct book *book,
-    bool (*test)(void *ctx, const struct sim_run *run), void *ctx);
+    bool (*test)(const void *ctx, const struct sim_run *run), const void *ctx);
 
 /* book_dump: notes what is open. */
 void book_dump(struct book *book);

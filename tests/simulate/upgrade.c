@@ -221,7 +221,7 @@ struct search {
 };
 
 /* One whose job the write may have been. */
-static bool may_have_written(void *ctx, const struct sim_run *run)
+static bool may_have_written(const void *ctx, const struct sim_run *run)
 {
     const struct search *search = ctx;
 
@@ -305,7 +305,13 @@ static void committed(void *state, const struct sim_commit *commit)
 
 /* ---- how a run may end ---- */
 
-/* What stood so from before the run was claimed, all the time. */
+/* What stood so from then on, the run's last pass has met: it began later. */
+static int64_t last_look_ms(const struct sim_run *run)
+{
+    return run->looked_ms > run->claimed_ms ? run->looked_ms : run->claimed_ms;
+}
+
+/* What stood so from before the last look, all the time. */
 static int standing_since(const struct upgrade_state *s,
     const struct sim_run *run, enum model_end end, const struct thing **first)
 {
@@ -316,7 +322,7 @@ static int standing_since(const struct upgrade_state *s,
         const struct standing *standing = &thing->standings[job_of(run)];
 
         if (!means(s, run, thing) || standing->end != end ||
-            standing->end_since_ms >= run->claimed_ms)
+            standing->end_since_ms >= last_look_ms(run))
             continue;
         if (count++ == 0 && first)
             *first = thing;
@@ -354,6 +360,15 @@ static bool ever_below(const struct upgrade_state *s, const struct sim_run *run)
     return false;
 }
 
+/* Another job's run, from before the first attempt of that one until now. */
+static bool was_open_before(const void *ctx, const struct sim_run *run)
+{
+    const struct sim_run *other = ctx;
+
+    return job_of(run) == 0 && !run->ended && run->now.etag.len > 0 &&
+           run->opened_ms < other->claimed_ms;
+}
+
 static void judge_success(struct upgrade_state *s, const struct sim_run *run)
 {
     const struct thing *thing = NULL;
@@ -369,9 +384,18 @@ static void judge_success(struct upgrade_state *s, const struct sim_run *run)
             "%s has succeeded, and %.*s/%.*s cannot be upgraded", run->key,
             WHERE(thing));
     else if (is_contract(s, job_of(run)) &&
-             (thing = below_since(s, run, run->claimed_ms)) != NULL)
+             (thing = below_since(s, run, last_look_ms(run))) != NULL)
         sim_complain(s->sim, "%s has succeeded, and %.*s/%.*s is below",
             run->key, WHERE(thing));
+    else if (run->wrote_epoch == run->looked_epoch &&
+             run->wrote_ms > run->looked_ms)
+        sim_complain(
+            s->sim, "%s has succeeded after a pass that wrote", run->key);
+    else if (job_of(run) == 1 && !is_contract(s, 1) &&
+             below_since(s, run, last_look_ms(run)) &&
+             book_any(s->sim->book, was_open_before, run))
+        sim_complain(s->sim,
+            "%s has succeeded, and has not waited for the other job", run->key);
 }
 
 /* Users have written since it began: passes may find something for ever. */

@@ -268,11 +268,15 @@ static void fill_failing_posts(struct stage *stage)
     ask_for(stage, SWEEP_UPGRADE);
 }
 
+/* Now and then one that cannot be upgraded: what an attempt has counted when
+ * it is killed, the next one must not count again. */
 static void fill_many_posts(struct stage *stage)
 {
     for (unsigned i = 0; i < 2300; i++)
         add_post(stage, i, i % 7 ? "Blog" : "Page", i % 3 ? "1" : "",
-            i % 5 ? OLD_POST : "");
+            i % 100 == 50 ? "\"Rating\":\"none\""
+            : i % 5       ? OLD_POST
+                          : "");
     ask_for(stage, SWEEP_UPGRADE);
 }
 
@@ -508,7 +512,7 @@ static const struct scenario SCENARIOS[] = {
         .fill = fill_many_posts,
         .judge = judge_upgrade,
         .way_max_ms = SLOW_MS,
-        .end = LEDGER_SUCCEEDED,
+        .end = LEDGER_FAILED,
         .upgrade = &UPGRADE},
     {.name = "expand-contract",
         .configuration = WORKER_OF("1") BOTH_PHASES,
