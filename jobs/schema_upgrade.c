@@ -57,6 +57,7 @@ struct upgrade_run {
     struct arena arena; /* the selection, keys of the checkpoint */
     struct selection selection;
     struct upgrade_checkpoint at; /* this pass, as far as it has been read */
+    bool begun;        /* it was, by another attempt, and has no place yet */
     bool *awaited;     /* by upgrade->befores: its entities are waited for */
     bool others_open;  /* one of them is being worked on */
     int64_t now_ticks; /* the service's clock when that was asked */
@@ -479,8 +480,11 @@ static bool begin_pass(struct upgrade_run *u)
         return true;
     if (u->at.waits > 0 && u->others_open)
         return wait_for_others(u);
-    u->at.pass++;
-    u->run->passes += may_write(u);
+    if (!u->begun) {
+        u->at.pass++;
+        u->run->passes += may_write(u);
+    }
+    u->begun = false;
     begin_counts(u);
     save(u, false);
     return true;
@@ -508,6 +512,7 @@ static bool set_up(struct upgrade_run *u)
     u->awaited = mem_array(u->upgrade->before_count + 1, sizeof(bool));
     u->writes = true;
     upgrade_checkpoint_read(u->run->checkpoint, &u->arena, &u->at);
+    u->begun = u->at.pass > 0 && !u->at.in_pass;
     if (selection_bind(&u->upgrade->selector, &u->run->args, NULL, &u->arena,
             &u->selection, u->err) != TW_OK)
         return ends(u, RUN_FAILED);

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/support/hosted.h"
 #include "worker/base/mem.h"
@@ -25,6 +26,12 @@ static const char JOBS[] =
     "    - rename: {property: Text, to: Body}\n"
     "    - retype: {property: Rating, to: Edm.Double}\n"
     "    - remove: {property: Legacy}\n"
+    "once:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Numbers\n"
+    "  version: {property: V, from: 1, to: 2}\n"
+    "  max_passes: 1\n"
+    "  steps: [{retype: {property: Rating, to: Edm.Double}}]\n"
     "skips:\n"
     "  kind: schema-upgrade\n"
     "  table: Posts\n"
@@ -65,6 +72,7 @@ static int set_up(void **state)
     hosted_table(&h, "Posts");
     hosted_table(&h, "Notes");
     hosted_table(&h, "Mixed");
+    hosted_table(&h, "Numbers");
     return 0;
 }
 
@@ -174,6 +182,7 @@ static void what_changed_meanwhile_is_read_and_decided_again(void **state)
     assert_null(hosted_json(&h, "Blogs", "p", "3"));
     check_blog("p", "4", "{\"Text\":\"kept\",\"V\":9}");
     check_blog("p", "5", NEW);
+    assert_int_equal(h.passes, 2); /* nothing was left to another one */
 }
 
 static int added;
@@ -290,6 +299,28 @@ static void later_version_waits_for_the_earlier_one(void **state)
     check_blog("p", "1",
         "{\"Body\":\"t\",\"Rating@odata.type\":\"Edm.Double\",\"Rating\":3.0,"
         "\"V\":3,\"Language\":\"en\"}");
+}
+
+/* The earlier job's last write, and its end, behind the scan. */
+static void end_other_at_second(struct hosted *hosted)
+{
+    if (++stoppings != 2)
+        return;
+    hosted_replace(hosted, "Blogs", "p", "1", "\"Body\":\"t\",\"V\":2");
+    hosted->others = (struct run_others){.ended = true};
+}
+
+static void what_an_earlier_job_does_during_the_last_pass_is_not_lost(
+    void **state)
+{
+    (void)state;
+    put_old("p", "1");
+    stoppings = 0;
+    h.others.open = true;
+    h.between = end_other_at_second;
+    assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_WAITING);
+    assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_SUCCEEDED);
+    check_blog("p", "1", "{\"Body\":\"t\",\"V\":3,\"Language\":\"en\"}");
 }
 
 static void job_that_nobody_has_asked_for_is_waited_for_too(void **state)
@@ -420,6 +451,76 @@ static void attempt_stopped_anywhere_goes_on_where_it_was(void **state)
     assert_true(attempts > 1);
 }
 
+/* Pages that are of no concern, behind partition a. */
+static void fill_numbers(int count)
+{
+    char row_key[16];
+
+    for (int i = 0; i < count; i++) {
+        snprintf(row_key, sizeof(row_key), "%06d", i);
+        hosted_put(&h, "Numbers", "b", row_key, "\"V\":7");
+    }
+}
+
+static void what_is_not_written_yet_is_read_again_by_the_next_attempt(
+    void **state)
+{
+    (void)state;
+    hosted_put(&h, "Numbers", "a", "1", "\"Rating\":1");
+    fill_numbers(500); /* the batch of one waits for more */
+    h.stop_after = 2;
+    assert_int_equal(hosted_attempt(&h, "once", ""), RUN_STOPPED);
+    assert_int_equal(h.written, 0);
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "once", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 1);
+    assert_int_equal(h.passes, 1);
+}
+
+static void what_failed_before_a_stop_is_still_failed(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Numbers", "a", "1", "\"Rating\":\"x\"");
+    fill_numbers(500);
+    h.stop_after = 2;
+    assert_int_equal(hosted_attempt(&h, "once", ""), RUN_STOPPED);
+    h.read = 0;
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "once", ""), RUN_FAILED);
+    assert_int_equal(h.failed, 1);
+    assert_true(h.read < 501);
+}
+
+/* The whole batch of the first page is written before the second is read. */
+static void wait_for_batch_at_second(struct hosted *hosted)
+{
+    if (++stoppings != 2)
+        return;
+    while (!strstr(hosted_json(hosted, "Blogs", "p", "000099"), "\"V\":2"))
+        (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
+static void what_a_pass_found_before_a_stop_asks_for_another_pass(void **state)
+{
+    char row_key[16];
+
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        snprintf(row_key, sizeof(row_key), "%06d", i);
+        hosted_put(
+            &h, "Blogs", "p", row_key, i < 100 ? "\"Rating\":1" : "\"V\":7");
+    }
+    stoppings = 0;
+    h.between = wait_for_batch_at_second;
+    h.stop_after = 2;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_STOPPED);
+    assert_int_equal(h.written, 100);
+    hosted_put(&h, "Blogs", "a", "1", "\"Rating\":1");
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 101);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -435,6 +536,7 @@ int main(void)
         TEST(what_is_to_be_skipped_is_counted_and_the_run_succeeds),
         TEST(missing_table_fails_the_run),
         TEST(later_version_waits_for_the_earlier_one),
+        TEST(what_an_earlier_job_does_during_the_last_pass_is_not_lost),
         TEST(job_that_nobody_has_asked_for_is_waited_for_too),
         TEST(what_an_earlier_job_left_behind_is_left_alone),
         TEST(outage_while_others_are_asked_for_ends_the_attempt),
@@ -443,6 +545,9 @@ int main(void)
         TEST(expand_keeps_and_contract_takes_the_old_property),
         TEST(what_comes_below_while_it_contracts_fails_the_run),
         TEST(attempt_stopped_anywhere_goes_on_where_it_was),
+        TEST(what_is_not_written_yet_is_read_again_by_the_next_attempt),
+        TEST(what_failed_before_a_stop_is_still_failed),
+        TEST(what_a_pass_found_before_a_stop_asks_for_another_pass),
     };
 
     return cmocka_run_group_tests_name("schema upgrade", tests, NULL, NULL);
