@@ -7,6 +7,7 @@
 
 #include "config/settings.h"
 #include "jobs/engine/convert.h"
+#include "jobs/engine/expression.h"
 #include "jobs/job.h"
 #include "jobs/jobs.h"
 #include "worker/base/mem.h"
@@ -516,6 +517,8 @@ static bool takes_at_last(const struct upgrade_step *step, struct slice name)
                names(step->property, name));
 }
 
+#define GONE "%.*s is no longer there: the %s in line %u takes it away"
+
 /* The step before step i that took name away, if none has made it since. */
 static const struct upgrade_step *taken_before(
     const struct upgrade *upgrade, size_t i, struct slice name)
@@ -531,32 +534,80 @@ static const struct upgrade_step *taken_before(
     return NULL;
 }
 
-static void check_read(
-    struct order *order, size_t i, struct slice name, struct mark mark)
+static bool is_name_byte(char c)
 {
-    const struct upgrade_step *taker = taken_before(order->upgrade, i, name);
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_' ||
+           (unsigned char)c >= 0x80;
+}
 
-    if (!taker)
-        return;
-    problems_add(order->problems, mark,
-        "%.*s is no longer there: the %s in line %u takes it away",
-        SLICE_ARG(name), upgrade_step_name(taker->type), taker->mark.line);
-    order->good = false;
+static bool is_word_at(struct slice text, size_t at, struct slice word)
+{
+    size_t end = at + word.len;
+
+    return end <= text.len && memcmp(text.at + at, word.at, word.len) == 0 &&
+           (at == 0 || !is_name_byte(text.at[at - 1])) &&
+           (end == text.len || !is_name_byte(text.at[end]));
+}
+
+/* Where a template first reads name: within braces, and not in quotes. */
+static size_t read_at(struct slice template, struct slice name)
+{
+    bool inside = false, quoted = false;
+
+    for (size_t i = 0; i < template.len; i++) {
+        struct slice rest = {template.at + i, template.len - i};
+
+        if (!inside && *rest.at == '{') {
+            inside = !slice_begins(rest, slice_of("{{"));
+            i += !inside;
+        } else if (inside && *rest.at == '\'') {
+            quoted = !quoted;
+        } else if (inside && !quoted && *rest.at == '}') {
+            inside = false;
+        } else if (inside && !quoted && is_word_at(template, i, name)) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+static void check_template(
+    struct order *order, size_t i, const struct template *template)
+{
+    struct expression_reader place = {.text = template_source(template),
+        .mark = order->marks[i].value,
+        .problems = order->problems};
+    size_t count;
+    const struct slice *read = template_properties(template, &count);
+
+    for (size_t k = 0; k < count; k++) {
+        const struct upgrade_step *taker =
+            taken_before(order->upgrade, i, read[k]);
+
+        if (!taker)
+            continue;
+        expression_problem(&place, read_at(place.text, read[k]), GONE,
+            SLICE_ARG(read[k]), upgrade_step_name(taker->type),
+            taker->mark.line);
+        order->good = false;
+    }
 }
 
 static void check_reads(struct order *order, size_t i)
 {
-    const struct upgrade_step *step = &order->upgrade->steps[i];
-    const struct slice *read;
-    size_t count;
+    const struct upgrade_step *step = &order->upgrade->steps[i], *taker;
 
-    if (step->type != UPGRADE_ADD && step->type != UPGRADE_SET)
-        check_read(order, i, step->property, order->marks[i].property);
-    if (!step->value)
+    if (step->value)
+        check_template(order, i, step->value);
+    if (step->type == UPGRADE_ADD || step->type == UPGRADE_SET)
         return;
-    read = template_properties(step->value, &count);
-    for (size_t k = 0; k < count; k++)
-        check_read(order, i, read[k], order->marks[i].value);
+    taker = taken_before(order->upgrade, i, step->property);
+    if (!taker)
+        return;
+    problems_add(order->problems, order->marks[i].property, GONE,
+        SLICE_ARG(step->property), upgrade_step_name(taker->type),
+        taker->mark.line);
+    order->good = false;
 }
 
 /* A rename or a to_property onto what another step gives. */

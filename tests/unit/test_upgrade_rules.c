@@ -680,12 +680,16 @@ static void all_that_is_wrong_is_told_at_once(void **state)
 static void what_is_taken_away_cannot_be_read(void **state)
 {
     static const struct refusal BAD[] = {
-        {HEAD STEP SET("A", "\"{Old}\""), 7, 52,
+        {HEAD STEP SET("A", "\"{Old}\""), 7, 53,
             "Old is no longer there: the remove in line 6 takes it away"},
-        {HEAD STEP SET("A", "\"x{New}{upper(Old)}\""), 7, 52,
+        {HEAD STEP SET("A", "\"x{New}{upper(Old)}\""), 7, 65,
             "Old is no longer there"},
         {HEAD "    - rename: {property: Old, to: New}\n" SET("A", "\"{Old}\""),
-            7, 52, "Old is no longer there: the rename in line 6"},
+            7, 53, "Old is no longer there: the rename in line 6"},
+        {HEAD STEP SET("A", "\"Old{{Old}} {'Old'}{Older}{lower( Old )}\""), 7,
+            85, "Old is no longer there"},
+        {HEAD STEP SET("A", "\"{if(\303\244Old == Old, Old_, 'x')}\""), 7, 64,
+            "Old is no longer there"},
         {HEAD STEP "    - rename: {property: Old, to: New}\n", 7, 26,
             "Old is no longer there"},
         {HEAD STEP "    - retype: {property: Old, to: Edm.Int32}\n", 7, 26,
@@ -698,7 +702,7 @@ static void what_is_taken_away_cannot_be_read(void **state)
               "    - remove: {property: New}\n"
               "    - remove: {property: New}\n",
             9, 26, "the remove in line 8"},
-        {HEAD STEP SET("A", "\"{Old}\"") "  phase: contract\n", 7, 52,
+        {HEAD STEP SET("A", "\"{Old}\"") "  phase: contract\n", 7, 53,
             "Old is no longer there"},
     };
     static const char *const GOOD[] = {
