@@ -409,6 +409,8 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
 /* The lease is renewed every 20 s, and the checkpoint stored then. */
 #define FAST_MS 5
 #define SLOW_MS 3000
+/* The lease is renewed, and a checkpoint stored, in the middle of a pass. */
+#define SLOWEST_MS 9000
 
 static const struct scenario SCENARIOS[] = {
     {.name = "tiny",
@@ -511,7 +513,7 @@ static const struct scenario SCENARIOS[] = {
         .configuration = WORKER UPGRADE_JOB("fail"),
         .fill = fill_many_posts,
         .judge = judge_upgrade,
-        .way_max_ms = SLOW_MS,
+        .way_max_ms = SLOWEST_MS,
         .end = LEDGER_FAILED,
         .upgrade = &UPGRADE},
     {.name = "expand-contract",
