@@ -17,6 +17,17 @@ const {each} = require('./wait');
 
 const BATCH_BYTES = 3 * 1024 * 1024;
 
+// A connection for each request: on one that the service has just closed for
+// being idle, the SDK's request would end in an error.
+const CONNECTIONS = {
+  position: 'perCall', policy: {
+    name: 'connections', sendRequest(request, next) {
+      request.disableKeepAlive = true;
+      return next(request);
+    },
+  },
+};
+
 class AzuriteStore {
   static name = 'azurite';
 
@@ -80,12 +91,14 @@ class AzuriteStore {
     await this.client(table).upsertEntity(for_sdk(entity), 'Replace');
   }
 
-  // read: all entities of a table, from the raw answers; [] without a table.
-  async read(table) {
+  // read: all entities of a table, or those that a filter lets through, from
+  // the raw answers; [] without a table.
+  async read(table, filter) {
     const entities = [];
+    const chosen = filter ? `&$filter=${encodeURIComponent(filter)}` : '';
     let next = '';
     do {
-      const {status, headers, body} = await this.#get(table, next);
+      const {status, headers, body} = await this.#get(table, chosen + next);
       if (status === 404) return [];
       if (status !== 200) throw new Error(`GET ${table}: ${status} ${body}`);
       entities.push(...parse_exactly(body).value);
@@ -141,7 +154,7 @@ class AzuriteStore {
     return new TableClient(
         `http://127.0.0.1:${this.azurite.table_port}/${this.account}`, name,
         new AzureNamedKeyCredential(this.account, this.azurite.key),
-        {allowInsecureConnection: true});
+        {allowInsecureConnection: true, additionalPolicies: [CONNECTIONS]});
   }
 
   #queue(name) {
@@ -150,7 +163,7 @@ class AzuriteStore {
         new StorageSharedKeyCredential(this.account, this.azurite.key));
   }
 
-  #get(table, next) {
+  #get(table, options) {
     const path = `/${this.account}/${table}()`;
     const date = new Date().toUTCString();
     const signature = crypto
@@ -160,7 +173,7 @@ class AzuriteStore {
     return new Promise((resolve, reject) => {
       http.get({
         host: '127.0.0.1', port: this.azurite.table_port,
-        path: `${path}?$top=1000${next}`, agent: this.agent,
+        path: `${path}?$top=1000${options}`, agent: this.agent,
         headers: {
           'Accept': 'application/json;odata=minimalmetadata',
           'x-ms-version': '2019-02-02', 'x-ms-date': date,

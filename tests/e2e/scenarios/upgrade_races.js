@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: MIT
+// Upgrades of a table that old and new releases go on writing to, and upgrades
+// whose worker is killed, under the eyes of a reader.
+'use strict';
+
+const assert = require('assert');
+const upgrades = require('../lib/upgrades');
+const {WAYS, counts, live, to_the_end} = require('../lib/kills');
+const {canonical, differ, key} = require('../lib/model');
+const {is_data} = require('../lib/proxy');
+const {random, sleep, until} = require('../lib/wait');
+const {tail} = require('../lib/program');
+const {for_sdk} = require('../lib/store_azurite');
+const {upgrade, to_2, blog, with_version} = upgrades;
+
+const seed_of_run = () => Number(process.env.E2E_SEED || Date.now() % 1e6);
+
+// ---- writers ----
+
+// W0 to W3: how often each writer has counted an entity up.
+const counted = (n, counters) => ({...blog(n), ...counters});
+const zeros = {W0: 0, W1: 0, W2: 0, W3: 0};
+
+// What an acknowledged write left behind: by key, {n, counters}; a key that
+// is not there was deleted.
+class Writers {
+  constructor(client, draw, count) {
+    Object.assign(this, {client, draw, count, next: count, over: false});
+    this.stored = new Map(Array.from(
+        {length: count}, (_, n) => [n, {...zeros}]));
+    this.done = {update: 0, replace: 0, insert: 0, delete: 0, refused: 0};
+  }
+
+  // write: writer i goes on until told to end.
+  async write(i) {
+    const ways = ['update', 'update', 'replace', 'replace', 'insert', 'delete'];
+    while (!this.over) {
+      const way = ways[this.draw(ways.length)];
+      try {
+        if (await this[way](i)) this.done[way]++;
+      } catch (error) {
+        // Somebody was faster, or it is gone: not acknowledged.
+        if (![404, 412].includes(error.statusCode)) throw error;
+        this.done.refused++;
+      }
+    }
+  }
+
+  // of: a key; everybody's, or writer i's own.
+  of(i, own) {
+    const n = this.draw(Math.floor(this.count / 8)) * 8;
+    return own ? n + 4 + i : n + this.draw(4);
+  }
+
+  // update: what all count up, each its own counter: with the ETag, merged
+  // into the entity whatever its version is.
+  async update(i) {
+    const n = this.of(i, false), at = upgrades.keys(n);
+    const {etag, ...read} =
+        await this.client.getEntity(at.PartitionKey, at.RowKey);
+    const up = {partitionKey: read.partitionKey, rowKey: read.rowKey,
+      [`W${i}`]: read[`W${i}`] + 1};
+    await this.client.updateEntity(up, 'Merge', {etag});
+    this.stored.get(n)[`W${i}`]++;
+    return true;
+  }
+
+  // replace: as a whole. What all share: with the ETag, by an old release, or
+  // a new one, which know all counters; what is its own: without an ETag.
+  async replace(i) {
+    const own = this.draw(2) === 0, n = this.of(i, own), at = upgrades.keys(n);
+    let counters = this.stored.get(n), etag = '*';
+    if (own) {
+      if (counters === undefined) return false;
+      counters = {...counters, [`W${i}`]: counters[`W${i}`] + 1};
+    } else {
+      const read = await this.client.getEntity(at.PartitionKey, at.RowKey);
+      counters = {W0: read.W0, W1: read.W1, W2: read.W2, W3: read.W3};
+      counters[`W${i}`]++;
+      etag = read.etag;
+    }
+    const old = counted(n, counters);
+    const entity = this.draw(2) ? old : to_2(old);
+    await this.insisting(() => this.client.updateEntity(
+        for_sdk(entity), 'Replace', {etag}), own);
+    if (own) this.stored.set(n, counters);
+    else this.stored.get(n)[`W${i}`]++;
+    return true;
+  }
+
+  // insert: old-version entities, new ones and such as it has deleted.
+  async insert(i) {
+    const n = this.of(i, true);
+    const back = !this.stored.has(n) ? n : this.next++;
+    const old = with_version(counted(back, zeros), 1);
+    await this.client.createEntity(for_sdk(old));
+    this.stored.set(back, {...zeros});
+    return true;
+  }
+
+  // delete: its own, whatever has become of it; and one that all share, which
+  // nobody brings back.
+  async delete(i) {
+    const own = this.draw(4) !== 0, n = this.of(i, own), at = upgrades.keys(n);
+    if (!this.stored.has(n)) return false;
+    let etag = '*';
+    if (!own)
+      ({etag} = await this.client.getEntity(at.PartitionKey, at.RowKey));
+    await this.insisting(() => this.client.deleteEntity(
+        at.PartitionKey, at.RowKey, {etag}), own);
+    this.stored.delete(n);
+    return true;
+  }
+
+  // insisting: what is its own is there, and needs no ETag: an upgrade that
+  // comes between is no reason to give up, and nothing else may.
+  async insisting(write, own) {
+    for (;;)
+      try {
+        return await write();
+      } catch (error) {
+        if (!own) throw error;
+        if (error.statusCode === 412) continue;
+        throw new Error(`a writer's own entity: ${error.message}`);
+      }
+  }
+
+  // survivors: what must stand there once all is upgraded.
+  survivors() {
+    return [...this.stored].map(
+        ([n, counters]) => to_2(counted(n, counters)));
+  }
+}
+
+const at_2 = (entity) => entity.SchemaVersion &&
+    entity.SchemaVersion.text === '2';
+
+// Goal: four writers update, replace, insert and delete as fast as they can
+// while the upgrade runs: nothing that was acknowledged is lost, nothing that
+// was deleted is back, all that is there is at the new version.
+async function writers(suite, count, seconds) {
+  await suite.open({
+    jobs: {'blogs-v2': upgrade('Blogs', 1, 2, {max_passes: 1000})},
+    tables: ['Blogs'],
+  });
+  const {store} = suite;
+  const seed = seed_of_run();
+  await store.insert('Blogs',
+      Array.from({length: count}, (_, n) => counted(n, zeros)));
+  const front = await store.front(['Blogs']);
+  const all = new Writers(front.client('Blogs'), random(seed), count);
+  const behind = async () =>
+    (await front.read('Blogs')).filter((e) => !at_2(e)).length;
+
+  await suite.judge('four writers while an upgrade runs', async () => {
+    let stopped = false, passes = 0, runs = 0;
+    const writing = Promise.all([0, 1, 2, 3].map((i) => all.write(i)))
+        .finally(() => (stopped = true));
+    writing.catch(() => {});
+    setTimeout(() => (all.over = true), seconds * 1000);
+    // A run that a moment of rest let end is followed by another, until one
+    // began after the writers had stopped.
+    for (let last = false; !last;) {
+      last = stopped;
+      const id = `run-${++runs}`;
+      const ended = await suite.command(['run', 'blogs-v2', '--yes', '--id', id]);
+      assert.strictEqual(ended.code, 0, `seed ${seed}: ${tail(ended.log)}`);
+      const run = await suite.ended(id, 'succeeded');
+      assert.ok(run.Passes >= (run.EntitiesWritten > 0 ? 2 : 1),
+          `${run.EntitiesWritten} written in ${run.Passes} passes`);
+      passes += run.Passes;
+      // What the writers did last may be behind a pass that found nothing.
+      if (stopped) assert.ok(await behind() <= (last ? 0 : 4), `seed ${seed}`);
+    }
+    await writing;
+    console.log(`    (seed ${seed}: ${JSON.stringify(all.done)} in ` +
+        `${passes} passes of ${runs} runs)`);
+    for (const way of ['update', 'replace', 'insert', 'delete'])
+      assert.ok(all.done[way] > 0, `nobody has done ${way}`);
+    assert.ok(passes > 2, `${passes} passes: nobody was in the way`);
+  });
+  await suite.judge('nothing is lost, and nothing is back', async () =>
+    assert.strictEqual(differ('Blogs', all.survivors(),
+        await front.read('Blogs')), '', `seed ${seed}`));
+}
+
+// ---- one who steps in between ----
+
+// Goal: an entity that is changed between read and write costs a read of that
+// one and a second batch, and nobody's change. Where somebody always does,
+// max_passes ends the run, which says so; a quiet one then ends well.
+async function between(suite) {
+  await suite.open({
+    jobs: {
+      'blogs-v2': upgrade('Blogs', 1, 2),
+      'restless-v2': upgrade('Restless', 1, 2, {max_passes: 3}),
+    },
+    tables: ['Blogs', 'Restless'],
+  });
+  const {store} = suite, {proxy} = store;
+  const of = (n) => ({...blog(n), PartitionKey: 'p'});
+  const entities = Array.from({length: 100}, (_, n) => of(n));
+  await store.insert('Blogs', entities);
+  const run = async (job, id, code) => {
+    const first = proxy.requests.length;
+    const ended = await suite.command(['run', job, '--yes', '--id', id]);
+    proxy.before = async () => {};
+    assert.strictEqual(ended.code, code, tail(ended.log));
+    return {
+      ...ended, ledger: await suite.run_of(id),
+      made: proxy.requests.slice(first).filter(is_data),
+    };
+  };
+
+  await suite.judge('an entity that is changed under way', async () => {
+    let done = false;
+    proxy.before = async (request) => {
+      if (request.kind !== 'batch' || request.table !== 'Blogs' || done) return;
+      done = true;
+      await store.client('Blogs').updateEntity(
+          {partitionKey: 'p', rowKey: of(42).RowKey, W0: 1}, 'Merge');
+      await store.client('Blogs').deleteEntity('p', of(43).RowKey);
+    };
+    const {made, ledger} = await run('blogs-v2', 'between', 0);
+    assert.ok(done, 'no batch was seen');
+    entities[42] = {...entities[42], W0: 1};
+    entities.splice(43, 1);
+    assert.strictEqual(differ('Blogs', entities.map(to_2),
+        await store.read('Blogs')), '');
+    assert.strictEqual(ledger.EntitiesWritten, 99);
+    // Two pages, the refused batch, a read of each that was in its way, and
+    // what is left of the batch, which may be refused for the second of them.
+    const kinds = made.map((r) => r.kind).join(' ');
+    assert.ok(made.length <= 8, kinds);
+  });
+  await suite.judge('somebody who never rests, and max_passes', async () => {
+    let n = 0;
+    proxy.before = async (request) => {
+      if (request.kind === 'page' && request.table === 'Restless')
+        await store.insert('Restless', [of(n++)]);
+    };
+    const {ledger, log} = await run('restless-v2', 'restless', 1);
+    assert.strictEqual(ledger.State, 'failed');
+    assert.strictEqual(ledger.Passes, 3);
+    assert.match(ledger.Error, /3 passes|max_passes/);
+    assert.ok(log.trim().split('\n').at(-1).includes('pass'), tail(log));
+    const quiet = await run('restless-v2', 'quiet', 0);
+    assert.strictEqual(quiet.ledger.State, 'succeeded');
+    assert.strictEqual(differ('Restless',
+        Array.from({length: n}, (_, i) => to_2(of(i))),
+        await store.read('Restless')), '');
+  });
+}
+
+// ---- kills ----
+
+// A reader that goes on reading, a partition at a time: each entity must be as
+// it was, or as it will be, whenever it looks.
+class Reader {
+  constructor(front, table, entities, draw) {
+    Object.assign(this, {front, table, draw, over: false, looks: 0, wrong: []});
+    this.shapes = new Map(entities.map(
+        (e) => [key(e), [canonical(e), canonical(to_2(e))]]));
+    this.size = new Map();
+    for (const {PartitionKey: p} of entities)
+      this.size.set(p, (this.size.get(p) || 0) + 1);
+  }
+
+  async read() {
+    while (!this.over) {
+      const partition = upgrades.partition(this.draw(1000));
+      const found = await this.front.read(
+          this.table, `PartitionKey eq '${partition}'`);
+      if (found.length !== this.size.get(partition))
+        this.wrong.push(`${partition}: ${found.length} entities`);
+      for (const entity of found) {
+        const shapes = this.shapes.get(key(entity)) || [];
+        if (!shapes.includes(canonical(entity)))
+          this.wrong.push(`${key(entity)} ${canonical(entity)}`);
+      }
+      this.looks++;
+      await sleep(10);
+    }
+  }
+}
+
+// two_tables: a clean one and one whose upgrade is killed time and again.
+async function two_tables(suite, count) {
+  await suite.open({
+    jobs: {
+      'clean-v2': upgrade('Clean', 1, 2), 'swept-v2': upgrade('Swept', 1, 2),
+    },
+    tables: ['Clean', 'Swept'], worker: {visibility_timeout: '2s', lanes: 4},
+  });
+  const entities = Array.from({length: count}, (_, n) =>
+      n % 2 ? blog(n) : with_version(blog(n), 1));
+  for (const table of ['Clean', 'Swept'])
+    await suite.store.insert(table, entities);
+  const front = await suite.store.front(['Clean', 'Swept']);
+  return {entities, front};
+}
+
+// watched: what happens to Swept while a reader looks on, and how it ends.
+async function watched(suite, {entities, front}, seed, work) {
+  const reader = new Reader(front, 'Swept', entities, random(seed + 1));
+  const reading = reader.read();
+  reading.catch(() => {});
+  const id = await suite.store.enqueue('swept-v2', {});
+  try {
+    await work();
+  } finally {
+    reader.over = true;
+    await reading;
+  }
+  const run = await suite.ended(id, 'succeeded');
+  assert.deepStrictEqual(reader.wrong.slice(0, 3), [], `seed ${seed}`);
+  assert.ok(reader.looks > 1);
+  assert.strictEqual(differ('Swept', entities.map(to_2),
+      await front.read('Swept')), '', `seed ${seed}`);
+  return {run, looks: reader.looks};
+}
+
+const operations = (requests) => requests
+    .filter((r) => is_data(r) && !['page', 'get'].includes(r.kind))
+    .reduce((sum, r) => sum + r.operations, 0);
+
+// Goal: killed at requests drawn from the clean count, the table ends as after
+// one undisturbed run, no reader ever saw an entity between versions, and no
+// entity is written twice but those whose answer a killed worker missed.
+async function kills(suite, count, times) {
+  const tables = await two_tables(suite, count);
+  const {store} = suite, {proxy} = store;
+  const data = (requests) => requests.filter(is_data);
+
+  let clean, overhead;
+  await suite.judge(`a clean upgrade of ${count} entities`, async () => {
+    const first = proxy.requests.length;
+    await store.enqueue('clean-v2', {});
+    await to_the_end(suite);
+    clean = proxy.requests.slice(first)
+        .filter((r) => counts(r) && r.life > 0);
+    overhead = clean.findIndex((r) => operations([r]) > 0) + 1;
+    assert.ok(overhead > 0, 'no write was seen');
+    assert.strictEqual(operations(clean), count);
+  });
+  if (!overhead) return;
+
+  await suite.judge(`${times} kills in an upgrade of ${count} entities`,
+      async () => {
+        const seed = seed_of_run(), draw = random(seed);
+        const first = proxy.requests.length;
+        const made = () => proxy.requests.slice(first);
+        const {run, looks} = await watched(suite, tables, seed, async () => {
+          for (let i = 0; i < times; i++) {
+            const left = data(clean).length -
+                data(made()).filter((r) => r.done).length;
+            const writes = 1 + Math.max(0, Math.floor(left / (times - i + 1)));
+            // Anywhere, or in the midst of its work.
+            const k = i % 2 ? 1 + draw(overhead + writes - 1) :
+              overhead + draw(writes);
+            const end = await live(suite, k, WAYS[i % 3]);
+            assert.strictEqual(end.signal, 'SIGKILL', `seed ${seed}, kill ` +
+                `${i + 1}: the worker ended by itself\n${tail(end.log)}`);
+          }
+          await to_the_end(suite);
+        });
+        const again = operations(made()) - count;
+        const bound = operations(made().filter((r) => !r.done));
+        console.log(`    (seed ${seed}: clean ${clean.length} requests, swept ` +
+            `${made().filter(counts).length}; ${again} writes sent again of ` +
+            `${bound} unconfirmed; ${run.Attempt} attempts, ${looks} looks)`);
+        assert.ok(again <= bound,
+            `seed ${seed}: ${again} sent again, ${bound} unconfirmed`);
+      });
+}
+
+// claimed: once the worker is at work, or has ended.
+const claimed = (worker) => until('a worker claims its run',
+    async () => worker.over || worker.log.includes(': claimed, attempt'));
+
+// Goal: the same, where no request can be seen: killed after a part, drawn, of
+// the time that a clean upgrade takes.
+async function timed_kills(suite, count, times) {
+  const tables = await two_tables(suite, count);
+  const drain = async (worker) => {
+    const end = await suite.program.end(worker);
+    assert.strictEqual(end.code, 0, tail(worker.log));
+  };
+  let took;
+  await suite.judge(`a clean upgrade of ${count} entities`, async () => {
+    await suite.store.enqueue('clean-v2', {});
+    const worker = suite.worker();
+    await claimed(worker);
+    const began = Date.now();
+    await drain(worker);
+    took = Date.now() - began;
+  });
+  if (!took) return;
+  await suite.judge(`${times} kills in an upgrade of ${count} entities`,
+      async () => {
+        const seed = seed_of_run(), draw = random(seed);
+        let killed = 0;
+        const {run, looks} = await watched(suite, tables, seed, async () => {
+          for (let i = 0; i < times; i++) {
+            const worker = suite.worker();
+            await claimed(worker);
+            setTimeout(() => worker.kill('SIGKILL'),
+                draw(Math.ceil(took / times)));
+            const end = await suite.program.end(worker);
+            if (end.signal === 'SIGKILL') killed++;
+            else assert.strictEqual(end.code, 0, tail(worker.log));
+          }
+          await drain(suite.worker());
+        });
+        console.log(`    (seed ${seed}: ${killed} kills in ${took} ms; ` +
+            `${run.Attempt} attempts, ${looks} looks)`);
+        assert.ok(killed > times / 2, `seed ${seed}: ${killed} kills`);
+      });
+}
+
+const BOTH = ['azurite', 'embedded'];
+module.exports = [
+  {
+    name: 'upgrade writers', stores: BOTH, phase: 2, seconds: 15,
+    body: (suite) => writers(suite, 1600, 4),
+  },
+  {
+    name: 'upgrade writers for a minute', stores: BOTH, phase: 2, long: true,
+    seconds: 80, body: (suite) => writers(suite, 8000, 60),
+  },
+  {
+    name: 'upgrade between', stores: ['azurite'], phase: 2, seconds: 5,
+    body: between,
+  },
+  {
+    name: 'upgrade kills', stores: ['azurite'], phase: 3, seconds: 20,
+    body: (suite) => kills(suite, 1500, 3),
+  },
+  {
+    name: 'upgrade kills', stores: ['embedded'], phase: 3, seconds: 20,
+    body: (suite) => timed_kills(suite, 8000, 3),
+  },
+  {
+    name: 'upgrade 30 kills', stores: ['azurite'], phase: 3, long: true,
+    seconds: 150, body: (suite) => kills(suite, 12000, 30),
+  },
+  {
+    name: 'upgrade 30 kills', stores: ['embedded'], phase: 3, long: true,
+    seconds: 100, body: (suite) => timed_kills(suite, 50000, 30),
+  },
+];
