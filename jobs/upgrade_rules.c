@@ -823,7 +823,7 @@ static bool whole_number(const struct property *property, int64_t *ret)
     if (property_integer(property, ret))
         return true;
     if (!property_double(property, &number) || trunc(number) != number ||
-        number < -0x1p63 || number >= 0x1p63)
+        number < (double)INT64_MIN || number >= -(double)INT64_MIN)
         return false;
     *ret = (int64_t)number;
     return true;
