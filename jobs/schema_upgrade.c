@@ -505,6 +505,14 @@ static bool pass(struct upgrade_run *u)
     return u->writes || fail_by_passes(u);
 }
 
+/* One that did not let go may have written behind the place that it kept:
+ * then the pass has found something, whatever is left of it to find. */
+static void take_over(struct upgrade_run *u)
+{
+    if (u->run->took_over && u->at.in_pass && may_write(u))
+        u->at.found++;
+}
+
 static bool set_up(struct upgrade_run *u)
 {
     arena_init(&u->arena);
@@ -513,6 +521,7 @@ static bool set_up(struct upgrade_run *u)
     u->writes = true;
     upgrade_checkpoint_read(u->run->checkpoint, &u->arena, &u->at);
     u->begun = u->at.pass > 0 && !u->at.in_pass;
+    take_over(u);
     if (selection_bind(&u->upgrade->selector, &u->run->args, NULL, &u->arena,
             &u->selection, u->err) != TW_OK)
         return ends(u, RUN_FAILED);

@@ -521,6 +521,44 @@ static void what_a_pass_found_before_a_stop_asks_for_another_pass(void **state)
     assert_int_equal(h.written, 101);
 }
 
+/* The run is to stop as soon as the last of the table is written. */
+static void stop_once_last_is_written(struct hosted *hosted)
+{
+    const char *last = hosted_json(hosted, "Blogs", "z", "1");
+
+    if (strstr(last, "\"V\":2"))
+        hosted->stop_after = hosted->stopping_calls;
+}
+
+static void what_a_killed_attempt_has_found_asks_for_another_pass(void **state)
+{
+    char row_key[16], *kept;
+
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        snprintf(row_key, sizeof(row_key), "%06d", i);
+        hosted_put(&h, "Blogs", "p", row_key, "\"V\":7");
+    }
+    put_old("z", "1");
+    h.stop_after = 2;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_STOPPED);
+    assert_int_equal(h.written, 0);
+    kept = mem_text(h.checkpoint, strlen(h.checkpoint));
+    h.between = stop_once_last_is_written;
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_STOPPED);
+    assert_int_equal(h.written, 1);
+    /* It was killed, and nobody knows of more than its first place. */
+    mem_free(h.checkpoint);
+    h.checkpoint = kept;
+    h.took_over = true;
+    h.between = NULL;
+    h.stop_after = -1;
+    put_old("a", "1");
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    check_blog("a", "1", NEW);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -548,6 +586,7 @@ int main(void)
         TEST(what_is_not_written_yet_is_read_again_by_the_next_attempt),
         TEST(what_failed_before_a_stop_is_still_failed),
         TEST(what_a_pass_found_before_a_stop_asks_for_another_pass),
+        TEST(what_a_killed_attempt_has_found_asks_for_another_pass),
     };
 
     return cmocka_run_group_tests_name("schema upgrade", tests, NULL, NULL);
