@@ -421,7 +421,6 @@ static void note_look(struct book *book, const struct holder *holder,
         strcmp(request->name, LEDGER_TABLE) == 0)
         return;
     run->looked_ms = virtual_ms();
-    run->looked_epoch = holder->epoch;
 }
 
 static void note_write(struct book *book, const struct holder *holder,
@@ -432,7 +431,6 @@ static void note_write(struct book *book, const struct holder *holder,
     if (!run || strcmp(request->name, LEDGER_TABLE) == 0)
         return;
     run->wrote_ms = virtual_ms();
-    run->wrote_epoch = holder->epoch;
 }
 
 void book_sent(struct book *book, const void *wire, const struct fence *fence,

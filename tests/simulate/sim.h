@@ -54,10 +54,9 @@ struct sim_run {
     int64_t claimed_ms; /* when it was claimed first; 0: not yet */
     int64_t opened_ms;  /* when it came into the ledger */
 
-    /* Of its own tables, and the attempts that did so: when it began to read
-     * one from the beginning, and when it last wrote. 0: never. */
+    /* Of its own tables: when it last began to read one from the beginning,
+     * and when it last wrote. 0: never. */
     int64_t looked_ms, wrote_ms;
-    int32_t looked_epoch, wrote_epoch;
 };
 
 /* What a kind of jobs brings along. */
