@@ -60,6 +60,12 @@ static const char JOBS[] =
     "  table: Mixed\n"
     "  filter: \"Type eq '{type}' and Size ge 5\"\n"
     "  version: {property: V, from: 1, to: 2}\n"
+    "  steps: [{set: {property: Seen, type: Edm.Boolean, value: true}}]\n"
+    "named:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Mixed\n"
+    "  filter: \"Type eq 'Blog'\"\n"
+    "  version: {property: W, from: 1, to: 2}\n"
     "  steps: [{set: {property: Seen, type: Edm.Boolean, value: true}}]\n";
 
 static struct hosted h;
@@ -147,6 +153,36 @@ static void only_what_the_filter_takes_is_upgraded(void **state)
         "{\"Type\":\"Blog\",\"Size\":5,\"Seen\":true,\"V\":2}");
     assert_string_equal(
         hosted_json(&h, "Mixed", "p", "2"), "{\"Type\":\"Post\",\"Size\":5}");
+}
+
+static const struct store_ops *real_ops;
+static char filter_sent[128];
+
+static enum tw_err scan_and_note(struct store *store, struct attempt *attempt,
+    const struct scan_request *request, struct page *ret)
+{
+    snprintf(
+        filter_sent, sizeof(filter_sent), "%.*s", SLICE_ARG(request->filter));
+    return real_ops->scan(store, attempt, request, ret);
+}
+
+static void filter_that_stores_may_differ_on_is_not_sent(void **state)
+{
+    struct store_ops noting;
+
+    (void)state;
+    real_ops = h.store->ops;
+    noting = *real_ops;
+    noting.scan = scan_and_note;
+    h.store->ops = &noting;
+    hosted_put(&h, "Mixed", "p", "1", "\"Type\":\"Blog\",\"Size\":5");
+    assert_int_equal(hosted_attempt(&h, "named", ""), RUN_SUCCEEDED);
+    assert_string_equal(filter_sent, "Type eq 'Blog'");
+    hosted_forget(&h, "r2");
+    assert_int_equal(hosted_attempt(&h, "typed", "Blog"), RUN_SUCCEEDED);
+    assert_string_equal(filter_sent, "");
+    h.store->ops = real_ops;
+    assert_int_equal(h.written, 2);
 }
 
 /* ---- others write meanwhile ---- */
@@ -567,6 +603,7 @@ int main(void)
         TEST(every_entity_comes_to_the_new_version),
         TEST(second_run_writes_nothing),
         TEST(only_what_the_filter_takes_is_upgraded),
+        TEST(filter_that_stores_may_differ_on_is_not_sent),
         TEST(what_changed_meanwhile_is_read_and_decided_again),
         TEST(what_was_added_behind_the_scan_is_met_by_the_next_pass),
         TEST(writers_that_never_stop_fail_the_run_with_the_number_left),
