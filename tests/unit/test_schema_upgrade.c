@@ -12,8 +12,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
 #include "worker/base/world.h"
 
 static const char JOBS[] =
@@ -54,6 +56,13 @@ static const char JOBS[] =
     "  version: {property: V, from: 1, to: 2}\n"
     "  phase: contract\n"
     "  steps: [{rename: {property: Text, to: Body}}]\n"
+    "sized:\n"
+    "  kind: schema-upgrade\n"
+    "  args: [least]\n"
+    "  table: Mixed\n"
+    "  filter: \"Size ge {least}\"\n"
+    "  version: {property: V, from: 1, to: 2}\n"
+    "  steps: [{remove: {property: Old}}]\n"
     "typed:\n"
     "  kind: schema-upgrade\n"
     "  args: [type]\n"
@@ -187,39 +196,153 @@ static void filter_that_stores_may_differ_on_is_not_sent(void **state)
 
 /* ---- others write meanwhile ---- */
 
-/* Once: when the first page has been read and not yet written. */
-static void change_all(struct hosted *hosted)
+static struct faulty faulty;
+static int batches;
+static void (*meddle)(void); /* what somebody does before the first batch */
+
+/* Between what was read and what is written. */
+static void before_batch(void *ctx, const struct batch *batch)
 {
-    hosted->between = NULL;
-    hosted_replace(hosted, "Blogs", "p", "1", "\"Text\":\"newer\",\"V\":1");
-    hosted_replace(hosted, "Blogs", "p", "2", "\"Body\":\"theirs\",\"V\":2");
-    hosted_remove(hosted, "Blogs", "p", "3");
-    hosted_replace(hosted, "Blogs", "p", "4", "\"Text\":\"kept\",\"V\":9");
+    void (*once)(void) = meddle;
+
+    (void)ctx;
+    (void)batch;
+    meddle = NULL;
+    batches++;
+    if (once)
+        once();
 }
 
-static int stoppings;
-
-static void change_at_second(struct hosted *hosted)
+static void stand_between(void (*what)(void))
 {
-    if (++stoppings == 2)
-        change_all(hosted);
+    faulty_init(&faulty, h.store);
+    h.store = &faulty.outer.store;
+    faulty.before = before_batch;
+    batches = 0;
+    meddle = what;
+}
+
+static void change_all(void)
+{
+    hosted_replace(&h, "Blogs", "p", "1", "\"Text\":\"newer\",\"V\":1");
+    hosted_replace(&h, "Blogs", "p", "2", "\"Body\":\"theirs\",\"V\":2");
+    hosted_remove(&h, "Blogs", "p", "3");
+    hosted_replace(&h, "Blogs", "p", "4", "\"Text\":\"kept\",\"V\":9");
+}
+
+static void put_five(void)
+{
+    static const char *const row_keys[] = {"1", "2", "3", "4", "5"};
+
+    for (int i = 0; i < 5; i++)
+        put_old("p", row_keys[i]);
 }
 
 static void what_changed_meanwhile_is_read_and_decided_again(void **state)
 {
     (void)state;
-    for (int i = 0; i < 5; i++)
-        put_old("p", (const char *[]){"1", "2", "3", "4", "5"}[i]);
-    stoppings = 0;
-    h.between = change_at_second;
+    put_five();
+    stand_between(change_all);
     assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
     check_blog("p", "1", "{\"Body\":\"newer\",\"V\":2}");
     check_blog("p", "2", "{\"Body\":\"theirs\",\"V\":2}");
     assert_null(hosted_json(&h, "Blogs", "p", "3"));
     check_blog("p", "4", "{\"Text\":\"kept\",\"V\":9}");
     check_blog("p", "5", NEW);
+    assert_int_equal(h.written, 2);
     assert_int_equal(h.passes, 2); /* nothing was left to another one */
+    faulty_done(&faulty);
 }
+
+static void spoil_one(void)
+{
+    hosted_replace(&h, "Blogs", "p", "2", "\"Rating\":\"x\"");
+}
+
+static void what_became_unconvertible_meanwhile_is_told(void **state)
+{
+    (void)state;
+    put_five();
+    stand_between(spoil_one);
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_FAILED);
+    assert_int_equal(h.failed, 1);
+    assert_int_equal(h.written, 4);
+    check_blog("p", "2", "{\"Rating\":\"x\"}");
+    faulty_done(&faulty);
+}
+
+static void spoil_post(void)
+{
+    hosted_replace(&h, "Posts", "p", "1", "\"Rating\":\"x\"");
+}
+
+static void what_became_one_to_be_skipped_meanwhile_stays(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Posts", "p", "1", "\"Rating\":\"5\"");
+    stand_between(spoil_post);
+    assert_int_equal(hosted_attempt(&h, "skips", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.skipped, 1);
+    assert_string_equal(
+        hosted_json(&h, "Posts", "p", "1"), "{\"Rating\":\"x\"}");
+    faulty_done(&faulty);
+}
+
+static void contract_note(void)
+{
+    hosted_replace(&h, "Notes", "p", "1", "\"Body\":\"mine\",\"V\":2");
+}
+
+static void what_was_contracted_meanwhile_stays(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Notes", "p", "1", "\"Text\":\"t\",\"Body\":\"t\",\"V\":2");
+    stand_between(contract_note);
+    assert_int_equal(hosted_attempt(&h, "contract", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 0);
+    assert_string_equal(
+        hosted_json(&h, "Notes", "p", "1"), "{\"Body\":\"mine\",\"V\":2}");
+    faulty_done(&faulty);
+}
+
+static enum fault lose_first_answer(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    return call == CALL_BATCH && n == 0 ? FAULT_LOSE_ANSWER : FAULT_NONE;
+}
+
+static void lost_answer_is_recognised_by_what_stands_there(void **state)
+{
+    (void)state;
+    put_five();
+    stand_between(NULL);
+    faulty.choose = lose_first_answer;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    assert_int_equal(batches, 1);
+    assert_int_equal(h.written, 5);
+    check_blog("p", "3", NEW);
+    faulty_done(&faulty);
+}
+
+static enum fault refuse_scans(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    (void)n;
+    return call == CALL_SCAN ? FAULT_REFUSED : FAULT_NONE;
+}
+
+static void store_that_refuses_is_an_outage(void **state)
+{
+    (void)state;
+    put_five();
+    stand_between(NULL);
+    faulty.choose = refuse_scans;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_OUTAGE);
+    assert_int_equal(hosted_attempt(&h, "contract", ""), RUN_OUTAGE);
+    faulty_done(&faulty);
+}
+
+static int stoppings;
 
 static int added;
 
@@ -296,6 +419,34 @@ static void what_is_to_be_skipped_is_counted_and_the_run_succeeds(void **state)
         hosted_json(&h, "Posts", "p", "2"), "{\"Rating\":\"five\"}");
 }
 
+/* Written in the old shape and named new: nobody knows which one is right. */
+static void what_a_new_version_still_holds_is_reported_and_not_touched(
+    void **state)
+{
+    (void)state;
+    hosted_put(&h, "Blogs", "p", "1", "\"Text\":\"t\",\"V\":2");
+    hosted_put(&h, "Blogs", "p", "2", "\"Legacy\":1,\"V\":2");
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 0);
+    check_blog("p", "1", "{\"Text\":\"t\",\"V\":2}");
+    assert_non_null(strstr(h.checkpoint, "\"held\":2"));
+}
+
+static void argument_that_makes_no_filter_fails_the_run(void **state)
+{
+    const struct job *job = jobs_find(&h.jobs, slice_of("sized"));
+    const struct slice name = slice_of("least"), five = slice_of("5"),
+                       none = slice_of("five");
+    struct run_args args = {1, &name, &five};
+    struct err err;
+
+    (void)state;
+    assert_int_equal(job->kind->accept(job, &args, &err), TW_OK);
+    args.values = &none;
+    assert_int_equal(job->kind->accept(job, &args, &err), TW_INVALID);
+    assert_int_equal(hosted_attempt(&h, "sized", "five"), RUN_FAILED);
+}
+
 static void missing_table_fails_the_run(void **state)
 {
     (void)state;
@@ -367,6 +518,20 @@ static void job_that_nobody_has_asked_for_is_waited_for_too(void **state)
     h.read = 0;
     assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_WAITING);
     assert_true(h.read > 0); /* somebody else may have upgraded it */
+}
+
+static void it_is_asked_ever_more_seldom_up_to_a_bound(void **state)
+{
+    int64_t longest_s = 0;
+
+    (void)state;
+    put_old("p", "1");
+    h.others.open = true;
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(hosted_attempt(&h, "v3", ""), RUN_WAITING);
+        longest_s = (h.resumes_ticks - world_wall_ticks()) / TICKS_PER_S;
+    }
+    assert_in_range(longest_s, 50, 61);
 }
 
 static void what_an_earlier_job_left_behind_is_left_alone(void **state)
@@ -605,14 +770,22 @@ int main(void)
         TEST(only_what_the_filter_takes_is_upgraded),
         TEST(filter_that_stores_may_differ_on_is_not_sent),
         TEST(what_changed_meanwhile_is_read_and_decided_again),
+        TEST(what_became_unconvertible_meanwhile_is_told),
+        TEST(what_became_one_to_be_skipped_meanwhile_stays),
+        TEST(what_was_contracted_meanwhile_stays),
+        TEST(lost_answer_is_recognised_by_what_stands_there),
+        TEST(store_that_refuses_is_an_outage),
         TEST(what_was_added_behind_the_scan_is_met_by_the_next_pass),
         TEST(writers_that_never_stop_fail_the_run_with_the_number_left),
         TEST(what_cannot_be_converted_is_told_once_and_the_rest_is_done),
         TEST(what_is_to_be_skipped_is_counted_and_the_run_succeeds),
+        TEST(what_a_new_version_still_holds_is_reported_and_not_touched),
+        TEST(argument_that_makes_no_filter_fails_the_run),
         TEST(missing_table_fails_the_run),
         TEST(later_version_waits_for_the_earlier_one),
         TEST(what_an_earlier_job_does_during_the_last_pass_is_not_lost),
         TEST(job_that_nobody_has_asked_for_is_waited_for_too),
+        TEST(it_is_asked_ever_more_seldom_up_to_a_bound),
         TEST(what_an_earlier_job_left_behind_is_left_alone),
         TEST(outage_while_others_are_asked_for_ends_the_attempt),
         TEST(contract_refuses_while_anything_is_below),
