@@ -520,6 +520,8 @@ static bool set_up(struct upgrade_run *u)
     u->awaited = mem_array(u->upgrade->before_count + 1, sizeof(bool));
     u->writes = true;
     upgrade_checkpoint_read(u->run->checkpoint, &u->arena, &u->at);
+    /* A scan that is in no order goes on at no place: it starts over. */
+    u->at.in_pass = u->at.in_pass && u->store->traits.ordered;
     u->begun = u->at.pass > 0 && !u->at.in_pass;
     take_over(u);
     if (selection_bind(&u->upgrade->selector, &u->run->args, NULL, &u->arena,

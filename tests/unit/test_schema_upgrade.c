@@ -692,6 +692,21 @@ static void what_failed_before_a_stop_is_still_failed(void **state)
     assert_true(h.read < 501);
 }
 
+static void what_is_read_anew_in_no_order_is_counted_anew(void **state)
+{
+    (void)state;
+    h.store->traits.ordered = false;
+    hosted_put(&h, "Numbers", "a", "1", "\"Rating\":\"x\"");
+    fill_numbers(500);
+    h.stop_after = 2;
+    assert_int_equal(hosted_attempt(&h, "once", ""), RUN_STOPPED);
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "once", ""), RUN_FAILED);
+    assert_int_equal(h.failed, 1);
+    assert_int_equal(h.read, 501);
+    assert_int_equal(h.passes, 1);
+}
+
 /* The whole batch of the first page is written before the second is read. */
 static void wait_for_batch_at_second(struct hosted *hosted)
 {
@@ -795,6 +810,7 @@ int main(void)
         TEST(attempt_stopped_anywhere_goes_on_where_it_was),
         TEST(what_is_not_written_yet_is_read_again_by_the_next_attempt),
         TEST(what_failed_before_a_stop_is_still_failed),
+        TEST(what_is_read_anew_in_no_order_is_counted_anew),
         TEST(what_a_pass_found_before_a_stop_asks_for_another_pass),
         TEST(what_a_killed_attempt_has_found_asks_for_another_pass),
     };
