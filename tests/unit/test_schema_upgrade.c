@@ -177,7 +177,7 @@ static enum tw_err scan_and_note(struct store *store, struct attempt *attempt,
 
 static void filter_that_stores_may_differ_on_is_not_sent(void **state)
 {
-    struct store_ops noting;
+    static struct store_ops noting;
 
     (void)state;
     real_ops = h.store->ops;
