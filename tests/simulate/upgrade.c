@@ -27,9 +27,6 @@
 #define MOST_ALIVE 40
 #define FRONT_ENDS_MAX 3
 
-/* How long a request may still be under way when its run has ended. */
-#define LATE_MS 30000
-
 static const char *const KINDS[] = {"Blog", "Post"};
 #define KIND_COUNT 2
 
@@ -48,7 +45,6 @@ struct standing {
 struct thing {
     struct slice partition_key, row_key;
     bool alive;
-    bool by_worker; /* what is stored was */
     struct entity now;
     struct slice etag;
     const char *what; /* the argument of runs that mean it; NULL: none does */
@@ -296,10 +292,8 @@ static void committed(void *state, const struct sim_commit *commit)
             judge_worker(s, batch, operation);
         else
             s->last_user_ms = virtual_ms();
-        if (!thing)
-            continue;
-        store(s, thing, operation, commit->result->etags[i]);
-        thing->by_worker = !s->writing;
+        if (thing)
+            store(s, thing, operation, commit->result->etags[i]);
     }
 }
 
