@@ -12,15 +12,16 @@ const WAYS = ['before', 'after', 'answered'];
 // A Get that brought nothing is waiting, not work.
 const counts = (request) => !(request.kind === 'take' && request.empty);
 
-// kill_at: lets `worker` be killed at its k-th request that passes `counts`
+// kill_at: lets `worker` be killed at its k-th request that passes `which`
 // (known of a take only once it is answered, so those are counted then).
-function kill_at(suite, worker, k, way) {
+function kill_at(suite, worker, k, way, which) {
   const {proxy} = suite.store;
   const {life} = proxy;
   let seen = 0;
   const kill = () => worker.kill('SIGKILL');
   const reached = (request) => {
-    if (request.life === life && ++seen === k) request.hit = true;
+    if (request.life === life && which(request) && ++seen === k)
+      request.hit = true;
   };
   proxy.before = async (request) => {
     if (request.kind === 'take') return;
@@ -30,7 +31,7 @@ function kill_at(suite, worker, k, way) {
     return 'lose';
   };
   proxy.after = async (request) => {
-    if (request.kind === 'take' && counts(request)) reached(request);
+    if (request.kind === 'take') reached(request);
     if (!request.hit || way === 'answered') return;
     kill(); // also for a take `before`: what it would bring is not known then
     return 'lose';
@@ -46,12 +47,13 @@ function let_pass({proxy}) {
   proxy.answered = () => {};
 }
 
-// live: one worker, killed at its k-th request or, k = 0, left to end.
-async function live(suite, k, way) {
+// live: one worker, killed at its k-th request (of those that pass `which`) or,
+// k = 0, left to end.
+async function live(suite, k, way, which = counts) {
   suite.store.proxy.life++;
   let_pass(suite.store);
   const worker = suite.worker();
-  if (k > 0) kill_at(suite, worker, k, way);
+  if (k > 0) kill_at(suite, worker, k, way, which);
   return {...await suite.program.end(worker, 120000), log: worker.log};
 }
 

@@ -290,7 +290,10 @@ async function two_tables(suite, count) {
     jobs: {
       'clean-v2': upgrade('Clean', 1, 2), 'swept-v2': upgrade('Swept', 1, 2),
     },
-    tables: ['Clean', 'Swept'], worker: {visibility_timeout: '2s', lanes: 4},
+    tables: ['Clean', 'Swept'], worker: {
+      visibility_timeout: '2s', lanes: 4,
+      max_attempts: 100, // after which those that were killed are spaced
+    },
   });
   const entities = Array.from({length: count}, (_, n) =>
       n % 2 ? blog(n) : with_version(blog(n), 1));
@@ -354,11 +357,11 @@ async function kills(suite, count, times) {
           for (let i = 0; i < times; i++) {
             const left = data(clean).length -
                 data(made()).filter((r) => r.done).length;
-            const writes = 1 + Math.max(0, Math.floor(left / (times - i + 1)));
-            // Anywhere, or in the midst of its work.
-            const k = i % 2 ? 1 + draw(overhead + writes - 1) :
-              overhead + draw(writes);
-            const end = await live(suite, k, WAYS[i % 3]);
+            const work = 1 + Math.max(0, Math.floor(left / (times - i + 1)));
+            // On its way to its work, or in the midst of it.
+            const end = i % 2 ?
+              await live(suite, 1 + draw(overhead), WAYS[i % 3]) :
+              await live(suite, 1 + draw(work), WAYS[i % 3], is_data);
             assert.strictEqual(end.signal, 'SIGKILL', `seed ${seed}, kill ` +
                 `${i + 1}: the worker ended by itself\n${tail(end.log)}`);
           }
@@ -442,10 +445,10 @@ module.exports = [
   },
   {
     name: 'upgrade 30 kills', stores: ['azurite'], phase: 3, long: true,
-    seconds: 150, body: (suite) => kills(suite, 12000, 30),
+    seconds: 150, body: (suite) => kills(suite, 6000, 30),
   },
   {
     name: 'upgrade 30 kills', stores: ['embedded'], phase: 3, long: true,
-    seconds: 100, body: (suite) => timed_kills(suite, 50000, 30),
+    seconds: 100, body: (suite) => timed_kills(suite, 16000, 30),
   },
 ];
