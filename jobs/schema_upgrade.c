@@ -335,18 +335,41 @@ static enum tw_err read_all(struct upgrade_run *u)
     return outcome;
 }
 
+static void begin_walk(struct upgrade_run *u)
+{
+    if (!u->at.in_pass) {
+        begin_counts(u);
+        return;
+    }
+    resume_counts(u);
+    u->milestones.saved =
+        mem_text(u->run->checkpoint.at, u->run->checkpoint.len);
+}
+
+/* What lies behind the place that is kept may have been written all the same,
+ * and will not be found again: the pass has found it. */
+static void keep_found(struct upgrade_run *u)
+{
+    int64_t found = u->at.found;
+
+    if (!u->writes || found == 0 || !u->milestones.saved)
+        return;
+    upgrade_checkpoint_read(slice_of(u->milestones.saved), &u->arena, &u->at);
+    u->at.found = found;
+    save(u, false);
+}
+
 /* What was in flight is settled and saved, however the pass ended. */
 static bool walk(struct upgrade_run *u)
 {
     enum tw_err outcome;
 
-    if (u->at.in_pass)
-        resume_counts(u);
-    else
-        begin_counts(u);
+    begin_walk(u);
     u->flow = flow_new(u->run, BATCHES_IN_FLIGHT);
     outcome = read_all(u);
     milestones_save(&u->milestones, u->run, flow_low_water(u->flow));
+    if (outcome != TW_OK)
+        keep_found(u);
     milestones_drop(&u->milestones);
     flow_free(u->flow);
     u->flow = NULL;
@@ -415,6 +438,15 @@ static void say_left(const struct upgrade_run *u)
             (long long)u->at.held, u->held_key);
 }
 
+/* Somebody may mend what is wrong and have the run tried again: then all is
+ * looked at again. */
+static bool fails(struct upgrade_run *u)
+{
+    u->at = (struct upgrade_checkpoint){.pass = 0};
+    save(u, false);
+    return ends(u, RUN_FAILED);
+}
+
 /* A whole pass has found nothing to do. */
 static bool succeed(struct upgrade_run *u)
 {
@@ -427,7 +459,7 @@ static bool succeed(struct upgrade_run *u)
         "%lld entities cannot be brought to the new version; the first of them "
         "are listed, and all others are done",
         (long long)failed);
-    return ends(u, RUN_FAILED);
+    return fails(u);
 }
 
 static bool fail_by_passes(struct upgrade_run *u)
@@ -436,7 +468,7 @@ static bool fail_by_passes(struct upgrade_run *u)
         "after %lld passes %lld entities are still to be upgraded: something "
         "writes them in the old shape as fast as they are upgraded",
         (long long)u->upgrade->max_passes, (long long)u->at.found);
-    return ends(u, RUN_FAILED);
+    return fails(u);
 }
 
 /* ---- the attempt ---- */
@@ -449,7 +481,7 @@ static bool refuses_contract(struct upgrade_run *u)
         "%lld entities are below the version whose old properties are to go; "
         "the first of them are listed: run the job that brings them there",
         (long long)u->at.below);
-    return ends(u, RUN_FAILED);
+    return fails(u);
 }
 
 /* Nothing is written before a look that found nothing below `to`. */

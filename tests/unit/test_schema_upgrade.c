@@ -34,6 +34,11 @@ static const char JOBS[] =
     "  version: {property: V, from: 1, to: 2}\n"
     "  max_passes: 1\n"
     "  steps: [{retype: {property: Rating, to: Edm.Double}}]\n"
+    "twice:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Numbers\n"
+    "  version: {property: V, from: 1, to: 2}\n"
+    "  steps: [{retype: {property: Rating, to: Edm.Double}}]\n"
     "skips:\n"
     "  kind: schema-upgrade\n"
     "  table: Posts\n"
@@ -775,6 +780,79 @@ static void what_a_killed_attempt_has_found_asks_for_another_pass(void **state)
     check_blog("a", "1", NEW);
 }
 
+static bool lost; /* a batch was carried out, and its answer was lost */
+
+static enum fault cut_off_once_written(
+    void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    (void)n;
+    if (lost)
+        return FAULT_REFUSED;
+    lost = call == CALL_BATCH;
+    return lost ? FAULT_LOSE_ANSWER : FAULT_NONE;
+}
+
+static void what_an_outage_left_unknown_asks_for_another_pass(void **state)
+{
+    (void)state;
+    fill_numbers(500);
+    hosted_put(&h, "Numbers", "z", "1", "\"Rating\":1");
+    h.stop_after = 2;
+    assert_int_equal(hosted_attempt(&h, "twice", ""), RUN_STOPPED);
+    lost = false;
+    stand_between(NULL);
+    faulty.choose = cut_off_once_written;
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "twice", ""), RUN_OUTAGE);
+    assert_true(lost);
+    faulty.choose = NULL;
+    hosted_put(&h, "Numbers", "a", "1", "\"Rating\":1");
+    assert_int_equal(hosted_attempt(&h, "twice", ""), RUN_SUCCEEDED);
+    assert_non_null(strstr(hosted_json(&h, "Numbers", "z", "1"), "\"V\":2"));
+    assert_non_null(strstr(hosted_json(&h, "Numbers", "a", "1"), "\"V\":2"));
+    faulty_done(&faulty);
+}
+
+/* ---- tried again after it failed ---- */
+
+static void what_was_mended_after_a_failure_is_upgraded_by_a_retry(void **state)
+{
+    (void)state;
+    put_old("p", "1");
+    hosted_put(&h, "Blogs", "p", "2", "\"Rating\":\"five\"");
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_FAILED);
+    hosted_replace(&h, "Blogs", "p", "2", "\"Text\":\"t\",\"Rating\":\"3\"");
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    check_blog("p", "2", NEW);
+    assert_int_equal(h.failed, 0);
+}
+
+static void retry_after_too_many_passes_has_all_its_passes_again(void **state)
+{
+    (void)state;
+    added = 0;
+    put_old("p", "1");
+    h.between = add_another;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_FAILED);
+    h.between = NULL;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+}
+
+static void contract_that_failed_looks_again_when_it_is_retried(void **state)
+{
+    (void)state;
+    stoppings = 0;
+    hosted_put(&h, "Notes", "p", "1", "\"Text\":\"t\",\"Body\":\"t\",\"V\":2");
+    h.between = add_old_note;
+    assert_int_equal(hosted_attempt(&h, "contract", ""), RUN_FAILED);
+    hosted_replace(
+        &h, "Notes", "a", "1", "\"Text\":\"t\",\"Body\":\"t\",\"V\":2");
+    assert_int_equal(hosted_attempt(&h, "contract", ""), RUN_SUCCEEDED);
+    assert_string_equal(
+        hosted_json(&h, "Notes", "a", "1"), "{\"Body\":\"t\",\"V\":2}");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -813,6 +891,10 @@ int main(void)
         TEST(what_is_read_anew_in_no_order_is_counted_anew),
         TEST(what_a_pass_found_before_a_stop_asks_for_another_pass),
         TEST(what_a_killed_attempt_has_found_asks_for_another_pass),
+        TEST(what_an_outage_left_unknown_asks_for_another_pass),
+        TEST(what_was_mended_after_a_failure_is_upgraded_by_a_retry),
+        TEST(retry_after_too_many_passes_has_all_its_passes_again),
+        TEST(contract_that_failed_looks_again_when_it_is_retried),
     };
 
     return cmocka_run_group_tests_name("schema upgrade", tests, NULL, NULL);
