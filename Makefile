@@ -124,11 +124,11 @@ demo:   ## channels deleted, a worker killed half way; installs what it needs
 	@$(MAKE) --no-print-directory -s all
 	@TABLEWARD=$(PROGRAM) tests/demo/run
 
-# Azurite takes part where node is there already.
-bench:   ## entities a second, CPU, requests and memory of a cascade
+# Azurite and azsim take part where node is there already.
+bench:   ## entities a second, CPU, requests and memory of the kinds of job
 	@CC='$(CC)' tests/deps build $$(! command -v node >/dev/null || echo test)
-	@$(MAKE) --no-print-directory -s all $(OUT)/measure
-	@tests/bench/run $(PROGRAM) $(OUT)/measure
+	@$(MAKE) --no-print-directory -s all $(OUT)/measure $(OUT)/azsim
+	@AZSIM=$(OUT)/azsim tests/bench/run $(PROGRAM) $(OUT)/measure
 
 coverage:   ## branches taken and error returns executed by the tests
 	@CC=clang tests/deps build test coverage
