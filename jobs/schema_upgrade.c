@@ -60,12 +60,13 @@ struct upgrade_run {
     bool begun;        /* it was, by another attempt, and has no place yet */
     bool *awaited;     /* by upgrade->befores: its entities are waited for */
     bool others_open;  /* one of them is being worked on */
+    size_t waits_for;  /* which of befores is told to people */
     int64_t now_ticks; /* the service's clock when that was asked */
     bool writes;       /* this pass may; else it only looks */
     struct flow *flow;
     struct milestones milestones;
     struct arena scratch; /* of one page */
-    char held_key[256];   /* the first of at.held, for people */
+    char held_key[256];   /* one of at.held, for people, or empty */
 };
 
 /* ---- ends ---- */
@@ -147,7 +148,8 @@ static void note_held(
 {
     struct buf key;
 
-    if (u->at.held++ > 0)
+    u->at.held++;
+    if (u->held_key[0])
         return;
     buf_init(&key, sizeof(u->held_key) - 1);
     text_quote(&key, entity->partition_key);
@@ -156,6 +158,16 @@ static void note_held(
     buf_add_format(&key, ", step %d", step + 1);
     (void)snprintf(u->held_key, sizeof(u->held_key), "%s", buf_text(&key));
     buf_done(&key);
+}
+
+static void note_before(struct upgrade_run *u, size_t before)
+{
+    if (!u->awaited[before]) {
+        u->at.other++;
+        return;
+    }
+    if (u->at.awaited++ == 0)
+        u->waits_for = before;
 }
 
 /* Is this one for the steps? Counts what is not. */
@@ -180,10 +192,8 @@ static bool is_due(struct upgrade_run *u, const struct entity *entity)
     case UPGRADE_BEFORE:
         if (contracts)
             note_below(u, entity);
-        else if (u->awaited[before])
-            u->at.awaited++;
         else
-            u->at.other++;
+            note_before(u, before);
         return false;
     case UPGRADE_OTHER:
         u->at.other++;
@@ -394,6 +404,8 @@ static bool ask_others(struct upgrade_run *u)
         if (outcome != TW_OK)
             return ends(u, run_end_of(u->run, outcome));
         u->awaited[i] = others.open || !others.ended;
+        if (others.open || (u->awaited[i] && !u->others_open))
+            u->waits_for = i;
         u->others_open |= others.open;
         u->now_ticks = others.now_ticks;
     }
@@ -414,8 +426,9 @@ static int64_t wait_ms(const struct upgrade_run *u)
 static bool wait_for_others(struct upgrade_run *u)
 {
     log_info(run_object(u->run),
-        "waits: entities are at a version that job %s brings further",
-        u->upgrade->befores[u->upgrade->before_count - 1].job);
+        "waits: entities are at a version that job %s brings further%s",
+        u->upgrade->befores[u->waits_for].job,
+        u->others_open ? "" : "; no run of it is open: enqueue one");
     u->run->resumes_ticks = u->now_ticks + wait_ms(u) * TICKS_PER_MS;
     u->at.waits++;
     u->at.pass = 0;
@@ -434,8 +447,9 @@ static void say_left(const struct upgrade_run *u)
     if (u->at.held > 0)
         log_warn(run_object(u->run),
             "%lld entities carry the new version and yet what a step takes "
-            "away, and were left alone; the first: %s",
-            (long long)u->at.held, u->held_key);
+            "away, and were left alone%s%s",
+            (long long)u->at.held, u->held_key[0] ? "; one of them: " : "",
+            u->held_key);
 }
 
 /* Somebody may mend what is wrong and have the run tried again: then all is
