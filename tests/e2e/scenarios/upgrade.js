@@ -24,6 +24,14 @@ async function run(suite, job, code = 0) {
   return {...ended, ledger: await suite.run_of(id)};
 }
 
+// again: the same by a worker, which bears more than the command: a service
+// that cannot be reached at its start.
+async function again(suite, job) {
+  const id = await suite.store.enqueue(job, {});
+  await drain(suite);
+  return {ledger: await suite.ended(id, 'succeeded')};
+}
+
 // drain: a worker until there is nothing left to do.
 async function drain(suite, worker = suite.worker(), code = 0) {
   const end = await suite.program.end(worker, 400000);
@@ -89,7 +97,7 @@ async function chain(suite, count) {
   await suite.judge('a second run writes nothing', async () => {
     for (const job of ['blogs-v2', 'blogs-v3']) {
       const first = store.proxy && store.proxy.requests.length;
-      const {ledger} = await run(suite, job);
+      const {ledger} = await (store.faulty ? again : run)(suite, job);
       assert.strictEqual(ledger.EntitiesWritten, 0);
       assert.strictEqual(ledger.Passes, 1);
       if (!store.proxy) continue;
