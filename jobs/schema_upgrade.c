@@ -551,11 +551,12 @@ static bool pass(struct upgrade_run *u)
     return u->writes || fail_by_passes(u);
 }
 
-/* One that did not let go may have written behind the place that it kept:
- * then the pass has found something, whatever is left of it to find. */
-static void take_over(struct upgrade_run *u)
+/* The attempt before may have written behind the place that it kept: so the
+ * pass has found something, whatever is left of it to find. Only a pass that
+ * one attempt made whole can be the one that found nothing. */
+static void go_on(struct upgrade_run *u)
 {
-    if (u->run->took_over && u->at.in_pass && may_write(u))
+    if (u->at.in_pass && may_write(u))
         u->at.found++;
 }
 
@@ -569,7 +570,7 @@ static bool set_up(struct upgrade_run *u)
     /* A scan that is in no order goes on at no place: it starts over. */
     u->at.in_pass = u->at.in_pass && u->store->traits.ordered;
     u->begun = u->at.pass > 0 && !u->at.in_pass;
-    take_over(u);
+    go_on(u);
     if (selection_bind(&u->upgrade->selector, &u->run->args, NULL, &u->arena,
             &u->selection, u->err) != TW_OK)
         return ends(u, RUN_FAILED);

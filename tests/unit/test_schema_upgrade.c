@@ -694,7 +694,7 @@ static void what_failed_before_a_stop_is_still_failed(void **state)
     h.stop_after = -1;
     assert_int_equal(hosted_attempt(&h, "once", ""), RUN_FAILED);
     assert_int_equal(h.failed, 1);
-    assert_true(h.read < 501);
+    assert_in_range(h.read, 501 + 1, 2 * 501 - 1); /* the rest, and a look */
 }
 
 static void what_is_read_anew_in_no_order_is_counted_anew(void **state)
@@ -772,7 +772,6 @@ static void what_a_killed_attempt_has_found_asks_for_another_pass(void **state)
     /* It was killed, and nobody knows of more than its first place. */
     mem_free(h.checkpoint);
     h.checkpoint = kept;
-    h.took_over = true;
     h.between = NULL;
     h.stop_after = -1;
     put_old("a", "1");
