@@ -687,14 +687,14 @@ static void what_failed_before_a_stop_is_still_failed(void **state)
 {
     (void)state;
     hosted_put(&h, "Numbers", "a", "1", "\"Rating\":\"x\"");
-    fill_numbers(500);
+    fill_numbers(2000);
     h.stop_after = 2;
     assert_int_equal(hosted_attempt(&h, "once", ""), RUN_STOPPED);
     h.read = 0;
     h.stop_after = -1;
     assert_int_equal(hosted_attempt(&h, "once", ""), RUN_FAILED);
     assert_int_equal(h.failed, 1);
-    assert_in_range(h.read, 501 + 1, 2 * 501 - 1); /* the rest, and a look */
+    assert_in_range(h.read, 2001 + 1, 2 * 2001 - 1); /* the rest, and a look */
 }
 
 static void what_is_read_anew_in_no_order_is_counted_anew(void **state)
