@@ -78,14 +78,6 @@ static bool ends(struct upgrade_run *u, enum run_end end)
     return false;
 }
 
-static bool ends_by(struct upgrade_run *u, enum tw_err outcome)
-{
-    if (outcome == TW_INVALID || outcome == TW_NOT_FOUND ||
-        outcome == TW_TOO_LARGE)
-        return ends(u, RUN_FAILED);
-    return ends(u, run_end_of(u->run, outcome));
-}
-
 /* ---- the checkpoint ---- */
 
 static void save(struct upgrade_run *u, bool progress)
@@ -94,6 +86,23 @@ static void save(struct upgrade_run *u, bool progress)
 
     u->run->host->save(u->run, slice_of(text), progress);
     mem_free(text);
+}
+
+/* Somebody may mend what is wrong and have the run tried again: then all is
+ * looked at again. */
+static bool fails(struct upgrade_run *u)
+{
+    u->at = (struct upgrade_checkpoint){.pass = 0};
+    save(u, false);
+    return ends(u, RUN_FAILED);
+}
+
+static bool ends_by(struct upgrade_run *u, enum tw_err outcome)
+{
+    if (outcome == TW_INVALID || outcome == TW_NOT_FOUND ||
+        outcome == TW_TOO_LARGE)
+        return fails(u);
+    return ends(u, run_end_of(u->run, outcome));
 }
 
 /* What a pass counts is counted anew in the next one. */
@@ -345,41 +354,18 @@ static enum tw_err read_all(struct upgrade_run *u)
     return outcome;
 }
 
-static void begin_walk(struct upgrade_run *u)
-{
-    if (!u->at.in_pass) {
-        begin_counts(u);
-        return;
-    }
-    resume_counts(u);
-    u->milestones.saved =
-        mem_text(u->run->checkpoint.at, u->run->checkpoint.len);
-}
-
-/* What lies behind the place that is kept may have been written all the same,
- * and will not be found again: the pass has found it. */
-static void keep_found(struct upgrade_run *u)
-{
-    int64_t found = u->at.found;
-
-    if (!u->writes || found == 0 || !u->milestones.saved)
-        return;
-    upgrade_checkpoint_read(slice_of(u->milestones.saved), &u->arena, &u->at);
-    u->at.found = found;
-    save(u, false);
-}
-
 /* What was in flight is settled and saved, however the pass ended. */
 static bool walk(struct upgrade_run *u)
 {
     enum tw_err outcome;
 
-    begin_walk(u);
+    if (u->at.in_pass)
+        resume_counts(u);
+    else
+        begin_counts(u);
     u->flow = flow_new(u->run, BATCHES_IN_FLIGHT);
     outcome = read_all(u);
     milestones_save(&u->milestones, u->run, flow_low_water(u->flow));
-    if (outcome != TW_OK)
-        keep_found(u);
     milestones_drop(&u->milestones);
     flow_free(u->flow);
     u->flow = NULL;
@@ -450,15 +436,6 @@ static void say_left(const struct upgrade_run *u)
             "away, and were left alone%s%s",
             (long long)u->at.held, u->held_key[0] ? "; one of them: " : "",
             u->held_key);
-}
-
-/* Somebody may mend what is wrong and have the run tried again: then all is
- * looked at again. */
-static bool fails(struct upgrade_run *u)
-{
-    u->at = (struct upgrade_checkpoint){.pass = 0};
-    save(u, false);
-    return ends(u, RUN_FAILED);
 }
 
 /* A whole pass has found nothing to do. */

@@ -41,16 +41,12 @@ void milestones_save(
         reached++;
     if (reached == 0)
         return;
-    mem_free(milestones->saved);
-    milestones->saved = milestones->list[reached - 1].checkpoint;
-    milestones->list[reached - 1].checkpoint = NULL;
-    run->host->save(run, slice_of(milestones->saved), true);
+    run->host->save(
+        run, slice_of(milestones->list[reached - 1].checkpoint), true);
     drop_first(milestones, reached);
 }
 
 void milestones_drop(struct milestones *milestones)
 {
     drop_first(milestones, milestones->count);
-    mem_free(milestones->saved);
-    milestones->saved = NULL;
 }

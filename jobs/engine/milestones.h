@@ -22,7 +22,6 @@ struct milestone {
 struct milestones {
     struct milestone list[MILESTONES_MAX];
     size_t count;
-    char *saved; /* the last one that was handed over; owned, or NULL */
 };
 
 /* milestones_add: the newest one; where there is no room it takes the place of
@@ -35,7 +34,7 @@ void milestones_add(
 void milestones_save(
     struct milestones *milestones, struct run *run, uint64_t low_water);
 
-/* milestones_drop: all of them, and what was handed over. */
+/* milestones_drop: all of them. */
 void milestones_drop(struct milestones *milestones);
 
 #endif

@@ -39,6 +39,11 @@ static const char JOBS[] =
     "  table: Numbers\n"
     "  version: {property: V, from: 1, to: 2}\n"
     "  steps: [{retype: {property: Rating, to: Edm.Double}}]\n"
+    "lost:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Lost\n"
+    "  version: {property: V, from: 1, to: 2}\n"
+    "  steps: [{remove: {property: Old}}]\n"
     "skips:\n"
     "  kind: schema-upgrade\n"
     "  table: Posts\n"
@@ -838,6 +843,22 @@ static void retry_after_too_many_passes_has_all_its_passes_again(void **state)
     assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
 }
 
+static void table_that_was_missing_is_read_from_its_beginning(void **state)
+{
+    static const char kept[] =
+        "{\"version\":1,\"pass\":2,\"waits\":0,\"surveyed\":false,"
+        "\"done\":[\"p\",\"1\"],\"found\":0,\"awaited\":0,\"other\":0,"
+        "\"held\":0,\"below\":0,\"failed\":0,\"skipped\":0}";
+
+    (void)state;
+    h.checkpoint = mem_text(kept, strlen(kept));
+    assert_int_equal(hosted_attempt(&h, "lost", ""), RUN_FAILED);
+    hosted_table(&h, "Lost");
+    hosted_put(&h, "Lost", "a", "1", "\"Old\":1");
+    assert_int_equal(hosted_attempt(&h, "lost", ""), RUN_SUCCEEDED);
+    assert_string_equal(hosted_json(&h, "Lost", "a", "1"), "{\"V\":2}");
+}
+
 static void contract_that_failed_looks_again_when_it_is_retried(void **state)
 {
     (void)state;
@@ -893,6 +914,7 @@ int main(void)
         TEST(what_an_outage_left_unknown_asks_for_another_pass),
         TEST(what_was_mended_after_a_failure_is_upgraded_by_a_retry),
         TEST(retry_after_too_many_passes_has_all_its_passes_again),
+        TEST(table_that_was_missing_is_read_from_its_beginning),
         TEST(contract_that_failed_looks_again_when_it_is_retried),
     };
 
