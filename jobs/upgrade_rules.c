@@ -981,6 +981,37 @@ static void check_cycle(const struct chain *chain, struct problems *problems)
         }
 }
 
+/* A job that begins a chain where another one ends, but for its filter. */
+static void check_filters(const struct chain *chain, struct problems *problems)
+{
+    const struct upgrade *self = chain->self->settings;
+    struct buf from;
+
+    if (chain->count > 1 || self->phase == UPGRADE_CONTRACT)
+        return;
+    buf_init(&from, SENTENCE_MAX);
+    add_version(&self->from, &from);
+    for (size_t i = 0; i < chain->jobs->count; i++) {
+        const struct job *job = &chain->jobs->list[i];
+        const struct upgrade *other = job->settings;
+
+        if (job->kind != chain->self->kind ||
+            other->phase == UPGRADE_CONTRACT ||
+            !place_same(&other->place, &self->place) ||
+            !slice_equal(other->version, self->version) ||
+            !upgrade_rules_same_version(&other->to, &self->from))
+            continue;
+        problems_warn(problems, chain->self->mark,
+            "%s leads to %s under another filter, so nothing is waited for, "
+            "and an entity without %.*s counts as %s: where they are one "
+            "chain, give both the same filter",
+            job->name, buf_text(&from), SLICE_ARG(self->version),
+            buf_text(&from));
+        break;
+    }
+    buf_done(&from);
+}
+
 void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems)
 {
@@ -992,6 +1023,7 @@ void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
         link_before(&chain, at);
     keep_befores(&chain, job->settings, arena);
     check_cycle(&chain, problems);
+    check_filters(&chain, problems);
     mem_free(chain.links);
 }
 

@@ -126,7 +126,7 @@ struct upgrade *upgrade_rules_load(
  * upgrade_rules_link: see struct kind, link: the chain of versions. Jobs
  * belong to one chain when table and version property are the same, and their
  * filters are or one has none; contract jobs belong to none. A cycle is a
- * problem.
+ * problem; a chain that nothing but its filters part is a warning.
  */
 void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems);

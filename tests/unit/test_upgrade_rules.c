@@ -975,6 +975,34 @@ static void only_one_table_one_property_and_one_kind_are_a_chain(void **state)
     }
 }
 
+/* Else an entity without a version would skip a version unseen. */
+static void chain_that_only_its_filters_part_is_warned_of(void **state)
+{
+    static const char *const QUIET[] = {
+        PLAIN("b", "2", "3") PLAIN("a", "1", "2"),
+        PLAIN("b", "2", "3") JOB("a", "Other", "", "1", "2"),
+        PLAIN("b", "2", "3") PLAIN("a", "1", "3"),
+        JOB("b", "Blogs", "phase: contract, filter: \"K eq 'a'\", ", "2", "3")
+            JOB("a", "Blogs", "filter: \"K eq 'b'\", ", "1", "2"),
+        JOB("b", "Blogs", "filter: \"K eq 'a'\", ", "2", "3") JOB(
+            "a", "Blogs", "phase: contract, filter: \"K eq 'b'\", ", "1", "2"),
+    };
+    struct rules r;
+
+    (void)state;
+    good(&r, JOB("b", "Blogs", "filter: \"K eq 'a'\", ", "2", "3")
+                 JOB("a", "Blogs", "filter: \"K eq 'a' \", ", "1", "2"));
+    assert_int_equal(r.problems.warnings, 1);
+    assert_non_null(
+        strstr(r.problems.list[0].text, "a leads to 2 under another filter"));
+    done(&r);
+    for (size_t i = 0; i < COUNT(QUIET); i++) {
+        good(&r, QUIET[i]);
+        assert_int_equal(r.problems.warnings, 0);
+        done(&r);
+    }
+}
+
 static void filters_part_chains_further_back_too(void **state)
 {
     struct rules r;
@@ -1165,6 +1193,7 @@ int main(void)
         cmocka_unit_test(a_chain_is_known_whole_whatever_the_order_of_the_file),
         cmocka_unit_test(a_chain_may_have_two_beginnings),
         cmocka_unit_test(only_one_table_one_property_and_one_kind_are_a_chain),
+        cmocka_unit_test(chain_that_only_its_filters_part_is_warned_of),
         cmocka_unit_test(filters_part_chains_further_back_too),
         cmocka_unit_test(a_cycle_is_told_once_at_its_first_job),
         cmocka_unit_test(two_cycles_are_told_each),
