@@ -64,6 +64,7 @@ struct upgrade_run {
     int64_t now_ticks; /* the service's clock when that was asked */
     bool writes;       /* this pass may; else it only looks */
     struct flow *flow;
+    int64_t refused; /* of this pass, by the service */
     struct milestones milestones;
     struct arena scratch; /* of one page */
     char held_key[256];   /* one of at.held, for people, or empty */
@@ -350,6 +351,7 @@ static enum tw_err read_all(struct upgrade_run *u)
     if (outcome == TW_OK)
         outcome = flow_drain(u->flow, u->err);
     flow_settle(u->flow);
+    u->refused = flow_failed(u->flow);
     scan_close(scan);
     return outcome;
 }
@@ -438,8 +440,8 @@ static void say_left(const struct upgrade_run *u)
             u->held_key);
 }
 
-/* A whole pass has found nothing to do. */
-static bool succeed(struct upgrade_run *u)
+/* A whole pass has found nothing that can be done. */
+static bool end_of_passes(struct upgrade_run *u)
 {
     int64_t failed = atomic_load(&u->run->counts.failed);
 
@@ -513,6 +515,13 @@ static bool begin_pass(struct upgrade_run *u)
     return true;
 }
 
+/* What the service itself will not store is found by every pass. A second one
+ * is made all the same: it may have been the outcome that was not known. */
+static bool finds_only_refused(const struct upgrade_run *u)
+{
+    return u->at.pass > 1 && u->at.found == u->refused;
+}
+
 /* True: another pass. */
 static bool pass(struct upgrade_run *u)
 {
@@ -523,8 +532,8 @@ static bool pass(struct upgrade_run *u)
         return false;
     if (u->at.awaited > 0)
         return wait_for_others(u);
-    if (u->at.found == 0)
-        return succeed(u);
+    if (u->at.found == 0 || finds_only_refused(u))
+        return end_of_passes(u);
     return u->writes || fail_by_passes(u);
 }
 

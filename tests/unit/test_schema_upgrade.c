@@ -341,6 +341,21 @@ static enum fault refuse_scans(void *ctx, enum store_call call, unsigned n)
     return call == CALL_SCAN ? FAULT_REFUSED : FAULT_NONE;
 }
 
+static void what_the_service_will_not_store_is_told_once(void **state)
+{
+    (void)state;
+    put_five();
+    stand_between(NULL);
+    faulty.refused_key = "2";
+    faulty.refusal = TW_INVALID;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_FAILED);
+    assert_int_equal(h.failed, 1);
+    assert_int_equal(h.written, 4);
+    assert_int_equal(h.passes, 2);
+    assert_non_null(strstr(h.err.text, "1 entities cannot be brought"));
+    faulty_done(&faulty);
+}
+
 static void store_that_refuses_is_an_outage(void **state)
 {
     (void)state;
@@ -887,6 +902,7 @@ int main(void)
         TEST(what_became_one_to_be_skipped_meanwhile_stays),
         TEST(what_was_contracted_meanwhile_stays),
         TEST(lost_answer_is_recognised_by_what_stands_there),
+        TEST(what_the_service_will_not_store_is_told_once),
         TEST(store_that_refuses_is_an_outage),
         TEST(what_was_added_behind_the_scan_is_met_by_the_next_pass),
         TEST(writers_that_never_stop_fail_the_run_with_the_number_left),
