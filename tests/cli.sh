@@ -523,6 +523,48 @@ an_archive_that_cannot_be_written_is_75() {
     prints '^succeeded'
 }
 
+# What is wrong with one entity is told before and after, with its keys; once
+# it is mended, the run that failed goes on.
+an_upgrade_is_shown_done_and_mended() {
+    cat >upgrade.yaml <<'END'
+stores: {main: {embedded: upgrade.db}}
+worker: {queues: [{name: work}]}
+jobs:
+  v2:
+    kind: schema-upgrade
+    table: Ratings
+    version: {property: V, from: 1, to: 2}
+    steps: [{retype: {property: Rating, to: Edm.Double}}]
+END
+    printf '{"PartitionKey":"p","RowKey":"%s","Rating":%s}\n' 1 5 2 '"5"' \
+        x '"five"' y '"six"' >ratings.jsonl
+    run 0 --config upgrade.yaml import Ratings ratings.jsonl
+    run 0 --config upgrade.yaml export Ratings before.jsonl
+    run 0 --config upgrade.yaml run v2 --dry-run
+    prints '^Ratings: 2 entities, 1 batch'
+    prints '^step 1, retype Rating: changes 2$'
+    prints '^would fail: 2$'
+    prints "^  'p' / 'x': step 1, retype Rating: .* no number"
+    run 0 --config upgrade.yaml export Ratings after.jsonl
+    cmp -s before.jsonl after.jsonl || fail "a dry run changes the table"
+    run 64 --config upgrade.yaml run v2
+    run 1 --config upgrade.yaml run v2 --yes --id up
+    last_says '2 entities cannot be brought to the new version'
+    run 0 --config upgrade.yaml status up
+    prints "^ +Ratings 'p' / 'x': "
+    prints "^ +Ratings 'p' / 'y': "
+    prints '^passes +2$'
+    echo '{"PartitionKey":"p","RowKey":"x","Rating":7}' >mended.jsonl
+    echo '{"PartitionKey":"p","RowKey":"y","Rating":8}' >>mended.jsonl
+    run 0 --config upgrade.yaml import Ratings mended.jsonl \
+        --on-conflict replace
+    run 0 --config upgrade.yaml poison retry up
+    run 0 --config upgrade.yaml run v2 --yes --id up
+    run 0 --config upgrade.yaml census Ratings --version-property V --json
+    prints '"Versions":\[\{"Version":2,"Entities":4\}\]'
+    prints '"Edm.Double":4'
+}
+
 usage_is_64_and_names_the_nearest
 help_is_everywhere
 no_configuration_is_78
@@ -547,6 +589,7 @@ a_poisoned_message_is_told_and_dropped
 a_store_that_is_not_there_is_69
 signals_stop_and_reload_the_worker
 a_stopped_run_is_75_and_goes_on
+an_upgrade_is_shown_done_and_mended
 an_archive_that_cannot_be_written_is_75
 echo "cli: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

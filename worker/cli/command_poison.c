@@ -16,6 +16,8 @@
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
+/* Of the names of a run's fields. */
+#define NAME_WIDTH 10
 #define LINE_MAX_BYTES ((size_t)1 << 30)
 
 struct poison {
@@ -33,15 +35,6 @@ struct action {
 };
 
 /* ---- what is done with one ---- */
-
-static void add_visible(struct buf *line, const char *name, struct slice text)
-{
-    if (text.len == 0)
-        return;
-    buf_add_format(line, "%-10s ", name);
-    text_visible(line, text);
-    buf_add_char(line, '\n');
-}
 
 static int list_one(struct poison *poison, const struct ledger_run *run)
 {
@@ -69,16 +62,17 @@ static int show_one(struct poison *poison, const struct ledger_run *run)
 
     (void)poison;
     buf_init(&line, LINE_MAX_BYTES);
-    add_visible(&line, "job", run->job);
-    add_visible(&line, "id", run->id);
-    add_visible(&line, "state", slice_of(ledger_state_name(run->state)));
-    add_visible(&line, "arguments", run->args);
-    add_visible(&line, "queue", run->queue);
-    add_visible(
-        &line, "requested", slice_of(say_time(run->requested_ticks, time)));
-    add_visible(
-        &line, "finished", slice_of(say_time(run->finished_ticks, time)));
-    add_visible(&line, "error", run->error);
+    say_field(&line, NAME_WIDTH, "job", run->job);
+    say_field(&line, NAME_WIDTH, "id", run->id);
+    say_field(
+        &line, NAME_WIDTH, "state", slice_of(ledger_state_name(run->state)));
+    say_field(&line, NAME_WIDTH, "arguments", run->args);
+    say_field(&line, NAME_WIDTH, "queue", run->queue);
+    say_field(&line, NAME_WIDTH, "requested",
+        slice_of(say_time(run->requested_ticks, time)));
+    say_field(&line, NAME_WIDTH, "finished",
+        slice_of(say_time(run->finished_ticks, time)));
+    say_field(&line, NAME_WIDTH, "error", run->error);
     fputs(buf_text(&line), stdout);
     buf_done(&line);
     return EXIT_DONE;

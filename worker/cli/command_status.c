@@ -23,6 +23,8 @@
 #define ERROR_SHOWN 60
 #define COLUMNS 7
 #define OUTPUT_MAX ((size_t)1 << 40)
+/* Of the names of a run's fields. */
+#define NAME_WIDTH 14
 
 struct query {
     const struct invocation *invocation;
@@ -36,14 +38,12 @@ struct query {
 
 static void print_text(const char *name, struct slice text)
 {
-    struct buf line;
+    struct buf lines;
 
-    if (text.len == 0)
-        return;
-    buf_init(&line, OUTPUT_MAX);
-    text_visible(&line, text);
-    printf("%-14s %s\n", name, buf_text(&line));
-    buf_done(&line);
+    buf_init(&lines, OUTPUT_MAX);
+    say_field(&lines, NAME_WIDTH, name, text);
+    fputs(buf_text(&lines), stdout);
+    buf_done(&lines);
 }
 
 static void print_number(const char *name, int64_t number)
@@ -52,7 +52,7 @@ static void print_number(const char *name, int64_t number)
 
     buf_init(&line, 64);
     say_count(&line, number);
-    printf("%-14s %s\n", name, buf_text(&line));
+    printf("%-*s %s\n", NAME_WIDTH, name, buf_text(&line));
     buf_done(&line);
 }
 
@@ -61,7 +61,7 @@ static void print_moment(const char *name, int64_t ticks)
     char time[TEXT_TIME_MAX];
 
     if (ticks > 0)
-        printf("%-14s %s\n", name, say_time(ticks, time));
+        printf("%-*s %s\n", NAME_WIDTH, name, say_time(ticks, time));
 }
 
 static void print_run(const struct ledger_run *run)
@@ -76,6 +76,7 @@ static void print_run(const struct ledger_run *run)
     print_text("worker", run->worker);
     print_number("attempts", run->attempt);
     print_number("failures", run->failures);
+    print_number("passes", run->passes);
     print_number("read", run->read);
     print_number("written", run->written);
     print_number("deleted", run->deleted);

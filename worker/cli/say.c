@@ -122,6 +122,22 @@ void say_count(struct buf *to, int64_t number)
     }
 }
 
+void say_field(struct buf *to, int width, const char *name, struct slice text)
+{
+    while (text.len > 0) {
+        const char *end = memchr(text.at, '\n', text.len);
+        size_t len = end ? (size_t)(end - text.at) : text.len;
+
+        buf_add_format(to, "%-*s ", width, name);
+        text_visible(to, (struct slice){text.at, len});
+        buf_add_char(to, '\n');
+        name = "";
+        len += end != NULL;
+        text.at += len;
+        text.len -= len;
+    }
+}
+
 const char *say_time(int64_t ticks, char *to)
 {
     struct text_date date;

@@ -42,6 +42,10 @@ int say_output_end(int exit_code);
 /* say_count: add a number with commas: 12,000. */
 void say_count(struct buf *to, int64_t number);
 
+/* say_field: add "name  text" and a line end, the name width wide; further
+ * lines of text stand below the first. Nothing for an empty text. */
+void say_field(struct buf *to, int width, const char *name, struct slice text);
+
 /* say_time: a moment as status shows it, 2026-11-21 12:00:00Z; "-" for 0. to
  * holds TEXT_TIME_MAX bytes; returns to. */
 const char *say_time(int64_t ticks, char *to);
