@@ -14,6 +14,8 @@
 /* A template is a line that a person wrote; these bound the stack. */
 #define MAX_DEPTH 64
 #define MAX_NODES 1000
+/* Of an expression in a message, which is cut anyway. */
+#define VISIBLE_MAX_BYTES (64 * 1024)
 
 /* What an evaluation works on. */
 struct scene {
@@ -32,7 +34,8 @@ struct expression {
         struct scene *scene, struct value *ret);
     enum value_kind kind;
     size_t offset;       /* in the template, for problems at its place */
-    struct slice source; /* for messages */
+    struct slice text;   /* of it */
+    struct slice source; /* the same for messages: all of it is seen */
     const struct expression *operands[3];
     const struct function *function;
     const struct comparison *comparison;
@@ -159,7 +162,7 @@ static enum tw_err evaluate_property(
     const struct expression *expression, struct scene *scene, struct value *ret)
 {
     const struct property *property =
-        entity_find(scene->entity, expression->source);
+        entity_find(scene->entity, expression->text);
 
     if (property == NULL)
         return err_fail(scene->err, TW_INVALID, "property %.*s is missing",
@@ -566,11 +569,17 @@ static const struct expression *finish(
     const struct expression_reader *in, struct expression *node)
 {
     size_t end = in->at;
+    struct buf visible;
 
     while (strchr(" \t\n", in->text.at[end - 1]) != NULL)
         end--;
-    node->source =
-        (struct slice){in->text.at + node->offset, end - node->offset};
+    node->text = (struct slice){in->text.at + node->offset, end - node->offset};
+    buf_init(&visible, VISIBLE_MAX_BYTES);
+    text_visible(&visible, node->text);
+    node->source = slice_equal(buf_slice(&visible), node->text)
+                       ? node->text
+                       : arena_copy(in->arena, buf_slice(&visible));
+    buf_done(&visible);
     return node;
 }
 

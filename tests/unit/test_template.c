@@ -609,6 +609,23 @@ static void no_expression_is_longer_than_a_thousand_parts(void **state)
     }
 }
 
+/* A message goes into logs and onto terminals. */
+static void shows_every_character_of_an_expression_that_fails(void **state)
+{
+    const struct template *template =
+        compile("A eq {if(Yes, '\x1b[2J', 5)}", true);
+    struct err err = {{0}};
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 4096);
+    assert_int_equal(
+        template_render(template, &args, &entity, &text, &err), TW_INVALID);
+    assert_null(strchr(err.text, '\x1b'));
+    assert_non_null(strstr(err.text, "\\x1b[2J"));
+    buf_done(&text);
+}
+
 static void marks_where_the_text_of_a_scalar_begins(void **state)
 {
     struct yaml_node *map = yaml_read("f.yaml",
@@ -684,6 +701,7 @@ int main(void)
         TEST(tells_every_mistake_of_a_template),
         TEST(says_that_a_job_has_no_arguments),
         TEST(bounds_what_it_reads),
+        TEST(shows_every_character_of_an_expression_that_fails),
         TEST(marks_where_the_text_of_a_scalar_begins),
         TEST(names_the_properties_it_reads),
         TEST(knows_constants_and_lone_arguments),
