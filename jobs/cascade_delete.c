@@ -844,7 +844,7 @@ static bool render_key(struct cascade_run *c, const struct template *template,
     struct buf text;
     enum tw_err outcome;
 
-    buf_init(&text, WALK_KEY_MAX);
+    buf_init(&text, ENTITY_MAX_KEY_BYTES);
     outcome = template_render(template, &c->run->args, NULL, &text, c->err);
     if (outcome == TW_OK)
         outcome = entity_check_key(which, buf_slice(&text), c->err);

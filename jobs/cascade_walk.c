@@ -88,8 +88,8 @@ static struct slice key_row(const struct walk_key *key)
 static void key_set(
     struct walk_key *key, struct slice partition_key, struct slice row_key)
 {
-    key->is_set =
-        partition_key.len <= WALK_KEY_MAX && row_key.len <= WALK_KEY_MAX;
+    key->is_set = partition_key.len <= ENTITY_MAX_KEY_BYTES &&
+                  row_key.len <= ENTITY_MAX_KEY_BYTES;
     if (!key->is_set)
         return;
     key->partition_key_len = partition_key.len;

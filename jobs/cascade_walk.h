@@ -22,13 +22,10 @@ struct job_stores;
 struct match;
 struct run;
 
-/* 512 UTF-16 units in UTF-8, and what Cosmos DB allows beyond that. */
-#define WALK_KEY_MAX 2048
-
 struct walk_key {
     bool is_set;
     size_t partition_key_len, row_key_len;
-    char partition_key[WALK_KEY_MAX], row_key[WALK_KEY_MAX];
+    char partition_key[ENTITY_MAX_KEY_BYTES], row_key[ENTITY_MAX_KEY_BYTES];
 };
 
 /* Where a walk is at one level of the tree. */

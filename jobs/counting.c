@@ -24,7 +24,7 @@ static void keep_partition(
     struct counting *counting, struct slice partition_key)
 {
     counting->partition_key.len = 0;
-    if (partition_key.len == 0 || partition_key.len > COUNTING_KEY_MAX)
+    if (partition_key.len == 0 || partition_key.len > ENTITY_MAX_KEY_BYTES)
         return;
     memcpy(counting->partition_key_room, partition_key.at, partition_key.len);
     counting->partition_key.len = partition_key.len;

@@ -12,9 +12,6 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* 512 UTF-16 units in UTF-8, and what Cosmos DB allows beyond that. */
-#define COUNTING_KEY_MAX 2048
-
 struct counting {
     struct job_estimate_table *shown; /* borrowed */
     struct arena *arena;              /* for the first keys; borrowed */
@@ -22,7 +19,7 @@ struct counting {
     int64_t in_batch; /* operations of the batch that is filled now */
     size_t bytes;     /* ... and what they take */
     struct slice partition_key;
-    char partition_key_room[COUNTING_KEY_MAX];
+    char partition_key_room[ENTITY_MAX_KEY_BYTES];
 };
 
 /* counting_begin: batch_max_bytes as in struct store_traits. */

@@ -162,9 +162,7 @@ static void note_held(
     if (u->held_key[0])
         return;
     buf_init(&key, sizeof(u->held_key) - 1);
-    text_quote(&key, entity->partition_key);
-    buf_add_text(&key, " / ");
-    text_quote(&key, entity->row_key);
+    entity_add_keys(&key, entity->partition_key, entity->row_key);
     buf_add_format(&key, ", step %d", step + 1);
     (void)snprintf(u->held_key, sizeof(u->held_key), "%s", buf_text(&key));
     buf_done(&key);
@@ -551,7 +549,6 @@ static bool set_up(struct upgrade_run *u)
     arena_init(&u->arena);
     arena_init(&u->scratch);
     u->awaited = mem_array(u->upgrade->before_count + 1, sizeof(bool));
-    u->writes = true;
     upgrade_checkpoint_read(u->run->checkpoint, &u->arena, &u->at);
     /* A scan that is in no order goes on at no place: it starts over. */
     u->at.in_pass = u->at.in_pass && u->store->traits.ordered;

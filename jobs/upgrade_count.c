@@ -9,7 +9,6 @@
 #include "jobs/engine/selector.h"
 #include "jobs/upgrade_steps.h"
 #include "worker/base/mem.h"
-#include "worker/base/text.h"
 #include "worker/store/store.h"
 
 #define FIRST_FAILED 10
@@ -29,7 +28,7 @@ struct count {
     struct upgrade_tally steps;
     struct arena scratch; /* of one entity */
     struct buf failed;    /* lines about the first ones */
-    int64_t read, below, other, held, skipped, failed_count;
+    int64_t below, other, held, skipped, failed_count;
 };
 
 /* ---- counting ---- */
@@ -40,9 +39,7 @@ static void note_failed(
     if (count->failed_count++ >= FIRST_FAILED)
         return;
     buf_add_text(&count->failed, "  ");
-    text_quote(&count->failed, entity->partition_key);
-    buf_add_text(&count->failed, " / ");
-    text_quote(&count->failed, entity->row_key);
+    entity_add_keys(&count->failed, entity->partition_key, entity->row_key);
     buf_add_format(&count->failed, ": %s\n", why);
 }
 
@@ -98,7 +95,6 @@ static enum tw_err count_page(
 {
     enum tw_err outcome = TW_OK;
 
-    count->read += (int64_t)page->count;
     atomic_fetch_add(&count->run->counts.read, (int64_t)page->count);
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
         const struct entity *entity = &page->entities[i];
@@ -176,7 +172,7 @@ static void set_sums(struct count *count)
     int64_t passes = shown->batches > 0 ? 2 : 1;
 
     count->estimate->transactions = shown->pages * passes + shown->batches;
-    count->estimate->read = count->read * passes;
+    count->estimate->read = atomic_load(&count->run->counts.read) * passes;
 }
 
 static void finish(struct count *count)

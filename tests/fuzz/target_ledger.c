@@ -233,7 +233,7 @@ static size_t repeat(struct slice text, char *to)
 
     if (text.len == 0)
         text = slice_of("key");
-    while (len + text.len <= WALK_KEY_MAX) {
+    while (len + text.len <= ENTITY_MAX_KEY_BYTES) {
         memcpy(to + len, text.at, text.len);
         len += text.len;
     }

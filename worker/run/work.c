@@ -169,9 +169,7 @@ static void host_failed(struct run *run, const char *table,
     atomic_fetch_add(&run->counts.failed, 1);
     buf_init(&line, 4096);
     buf_add_format(&line, "%s ", table);
-    text_quote(&line, partition_key);
-    buf_add_text(&line, " / ");
-    text_quote(&line, row_key);
+    entity_add_keys(&line, partition_key, row_key);
     buf_add_format(&line, ": %.200s", why);
     log_warn(run_object(run), "%s", buf_text(&line));
     keeper_failed(work_of(run)->keeper, buf_text(&line));

@@ -688,6 +688,14 @@ size_t entity_json_bytes(const struct entity *entity)
     return bytes;
 }
 
+void entity_add_keys(
+    struct buf *to, struct slice partition_key, struct slice row_key)
+{
+    text_quote(to, partition_key);
+    buf_add_text(to, " / ");
+    text_quote(to, row_key);
+}
+
 size_t entity_size(const struct entity *entity)
 {
     return sizeof(*entity) + entity_json_bytes(entity) + entity->etag.len +

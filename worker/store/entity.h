@@ -38,6 +38,8 @@ bool edm_type_named(struct slice name, enum edm_type *ret);
 #define ENTITY_MAX_PROPERTIES 252
 #define ENTITY_MAX_VALUE_BYTES (64 * 1024) /* of one String or Binary */
 #define ENTITY_MAX_KEY_UNITS 512           /* UTF-16 */
+/* 512 UTF-16 units in UTF-8, and what Cosmos DB allows beyond that. */
+#define ENTITY_MAX_KEY_BYTES 2048
 
 struct property {
     struct slice name;
@@ -130,6 +132,10 @@ void entity_set(struct entity *entity, struct arena *arena,
 /* entity_copy: a deep copy into arena. */
 void entity_copy(
     struct entity *to, struct arena *arena, const struct entity *from);
+
+/* entity_add_keys: add 'PartitionKey' / 'RowKey' for people, quoted. */
+void entity_add_keys(
+    struct buf *to, struct slice partition_key, struct slice row_key);
 
 /* entity_size: bytes it holds in memory, roughly; for budgets. */
 size_t entity_size(const struct entity *entity);
