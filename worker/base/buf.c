@@ -97,6 +97,17 @@ void buf_add_format(struct buf *buf, const char *format, ...)
     buf->len += (size_t)len;
 }
 
+bool buf_keep(struct buf *buf, size_t before, size_t more)
+{
+    if (!buf->overflow && more <= buf->max - buf->len)
+        return true;
+    buf->overflow = false;
+    buf->len = before;
+    if (buf->at)
+        buf->at[before] = '\0';
+    return false;
+}
+
 struct slice buf_slice(const struct buf *buf)
 {
     return (struct slice){buf->at, buf->len};

@@ -33,6 +33,13 @@ void buf_add_text(struct buf *buf, const char *text);
 void buf_add_char(struct buf *buf, char c);
 void buf_add_format(struct buf *buf, const char *format, ...) TW_PRINTF(2, 3);
 
+/*
+ * buf_keep: all or nothing. false: what was added since buf->len was `before`
+ * did not fit, or left no room for `more` bytes behind it, and is taken off
+ * again, as if nothing had been added. There was no overflow before.
+ */
+bool buf_keep(struct buf *buf, size_t before, size_t more);
+
 /* buf_slice: what is in buf; borrowed until the next change of buf. */
 struct slice buf_slice(const struct buf *buf);
 

@@ -2,7 +2,6 @@
 /* Outcomes and their sentences. */
 #include "worker/base/err.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -44,22 +43,27 @@ static void show_cut(struct err *err)
     memcpy(err->text + end, "...", sizeof("..."));
 }
 
-enum tw_err err_fail(struct err *err, enum tw_err code, const char *format, ...)
+void err_put(struct err *err, const char *format, va_list args)
 {
     struct err made; /* an argument may be err's own text */
-    va_list args;
-    int len;
+    int len = vsnprintf(made.text, sizeof(made.text), format, args);
 
-    if (!err)
-        return code;
-    va_start(args, format);
-    len = vsnprintf(made.text, sizeof(made.text), format, args);
-    va_end(args);
     if (len < 0)
         made.text[0] = '\0';
     else if ((size_t)len >= sizeof(made.text))
         show_cut(&made);
     memcpy(err->text, made.text, strlen(made.text) + 1);
+}
+
+enum tw_err err_fail(struct err *err, enum tw_err code, const char *format, ...)
+{
+    va_list args;
+
+    if (!err)
+        return code;
+    va_start(args, format);
+    err_put(err, format, args);
+    va_end(args);
     return code;
 }
 

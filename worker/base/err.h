@@ -3,6 +3,8 @@
 #ifndef TW_BASE_ERR_H
 #define TW_BASE_ERR_H
 
+#include <stdarg.h>
+
 #define TW_MUST_USE __attribute__((warn_unused_result))
 #define TW_PRINTF(at, first) __attribute__((format(printf, at, first)))
 
@@ -44,6 +46,9 @@ struct err {
  */
 enum tw_err err_fail(struct err *err, enum tw_err code, const char *format, ...)
     TW_PRINTF(3, 4);
+
+/* err_put: the same sentence for who has the arguments as a list. */
+void err_put(struct err *err, const char *format, va_list args) TW_PRINTF(2, 0);
 
 /* err_prefix: put "prefix: " before what err (may be NULL) says already. */
 void err_prefix(struct err *err, const char *format, ...) TW_PRINTF(2, 3);

@@ -702,30 +702,27 @@ void json_free(struct json *json)
     mem_free(document);
 }
 
-enum tw_err json_flat_object(struct slice text, struct arena *arena,
-    struct json_member **ret, size_t *ret_count, size_t *ret_end,
-    struct err *err)
+enum tw_err json_flat_object(struct slice text, struct arena *scratch,
+    struct arena *arena, struct json_member **ret, size_t *ret_count,
+    size_t *ret_end, struct err *err)
 {
-    struct arena slices;
     struct json value = {0};
     struct json_member *members;
     size_t end = 0;
     enum tw_err code;
 
-    arena_init(&slices);
-    code = read_value(text, 1, &slices, arena, &value, &end, err);
+    code = read_value(text, 1, scratch, arena, &value, &end, err);
     if (code == TW_OK && value.member.type != JSON_OBJECT)
         code = err_fail(
             err, TW_INVALID, "not valid JSON at byte 0: no object is here");
     if (code == TW_OK) {
-        members = arena_alloc(arena, value.count * sizeof(*members));
+        members = arena_alloc(scratch, value.count * sizeof(*members));
         for (size_t i = 0; i < value.count; i++)
             members[i] = value.children[i].member;
         *ret = members;
         *ret_count = value.count;
         *ret_end = end;
     }
-    arena_done(&slices);
     return code;
 }
 

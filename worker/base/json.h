@@ -56,12 +56,12 @@ void json_free(struct json *json);
 /*
  * json_flat_object: the members of the one object at the start of text, in
  * their order, without a tree: what entities are read with. Nested values are
- * refused. *ret_end: bytes used. Members and decoded texts live in arena;
- * raw points into text.
+ * refused. *ret_end: bytes used. Members live in scratch, with what it takes to
+ * read them; decoded texts live in arena; raw points into text.
  */
-TW_MUST_USE enum tw_err json_flat_object(struct slice text, struct arena *arena,
-    struct json_member **ret, size_t *ret_count, size_t *ret_end,
-    struct err *err);
+TW_MUST_USE enum tw_err json_flat_object(struct slice text,
+    struct arena *scratch, struct arena *arena, struct json_member **ret,
+    size_t *ret_count, size_t *ret_end, struct err *err);
 
 enum json_type json_type(const struct json *json);
 struct slice json_raw(const struct json *json);    /* its exact text */

@@ -41,6 +41,13 @@ void mem_keep_little(void)
 #endif
 }
 
+void mem_give_back(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
 /* Whether it is this allocation's turn to fail. */
 static bool must_fail(void)
 {

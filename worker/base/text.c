@@ -708,6 +708,17 @@ const char *text_nearest(
 
 /* Ids */
 
+void text_hex(char *to, const unsigned char *bytes, size_t count)
+{
+    static const char DIGITS[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < count; i++) {
+        to[2 * i] = DIGITS[bytes[i] >> 4];
+        to[2 * i + 1] = DIGITS[bytes[i] & 0xf];
+    }
+    to[2 * count] = '\0';
+}
+
 bool text_is_guid(struct slice text)
 {
     static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
@@ -746,8 +757,7 @@ void text_random_id(char *to)
     unsigned char uuid[16];
 
     random_uuid(uuid);
-    for (size_t i = 0; i < sizeof(uuid); i++)
-        snprintf(to + 2 * i, 3, "%02x", uuid[i]);
+    text_hex(to, uuid, sizeof(uuid));
 }
 
 void text_random_uuid(char *to)

@@ -92,6 +92,10 @@ void text_quote(struct buf *to, struct slice text);
 const char *text_nearest(
     struct slice word, const char *const *names, size_t count);
 
+/* text_hex: count bytes as two lower-case hex digits each. to holds
+ * 2 * count + 1 bytes. */
+void text_hex(char *to, const unsigned char *bytes, size_t count);
+
 /* text_is_guid: 8-4-4-4-12 hex digits, of either case. */
 bool text_is_guid(struct slice text);
 

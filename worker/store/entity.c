@@ -290,29 +290,61 @@ static enum tw_err check_has_keys(const struct entity *entity, struct err *err)
     return TW_OK;
 }
 
-enum tw_err entity_parse(struct slice text, bool need_keys, struct arena *arena,
-    struct entity *ret, size_t *ret_end, struct err *err)
+/* Only what stays goes into arena: a page holds a thousand, and what it takes
+ * to read one is more than what is read. */
+static enum tw_err read_members(struct slice text, struct arena *scratch,
+    struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err)
 {
+    struct reading in = {.arena = arena, .err = err};
     struct json_member *members;
     struct entity entity = {0};
-    size_t count, end;
-    enum tw_err result =
-        json_flat_object(text, arena, &members, &count, &end, err);
+    enum tw_err result = json_flat_object(
+        text, scratch, arena, &members, &in.count, ret_end, err);
 
     if (result != TW_OK)
         return result;
-    entity.properties = arena_alloc(arena, count * sizeof(struct property));
-    for (size_t i = 0; i < count && result == TW_OK; i++)
-        result = read_member(
-            &(struct reading){members, count, arena, err}, i, &entity);
+    in.members = members;
+    entity.properties =
+        arena_alloc(scratch, in.count * sizeof(struct property));
+    for (size_t i = 0; i < in.count && result == TW_OK; i++)
+        result = read_member(&in, i, &entity);
+    if (result == TW_OK)
+        *ret = entity;
+    return result;
+}
+
+static void keep_properties(struct entity *entity, struct arena *arena)
+{
+    size_t bytes = entity->property_count * sizeof(struct property);
+    struct property *kept = NULL;
+
+    if (bytes > 0) {
+        kept = arena_alloc(arena, bytes);
+        memcpy(kept, entity->properties, bytes);
+    }
+    entity->properties = kept;
+}
+
+enum tw_err entity_parse(struct slice text, bool need_keys, struct arena *arena,
+    struct entity *ret, size_t *ret_end, struct err *err)
+{
+    struct entity entity;
+    struct arena scratch;
+    enum tw_err result;
+    size_t end;
+
+    arena_init(&scratch);
+    result = read_members(text, &scratch, arena, &entity, &end, err);
     if (result == TW_OK && need_keys)
         result = check_has_keys(&entity, err);
-    if (result != TW_OK)
-        return result;
-    *ret = entity;
-    if (ret_end != NULL)
-        *ret_end = end;
-    return TW_OK;
+    if (result == TW_OK) {
+        keep_properties(&entity, arena);
+        *ret = entity;
+        if (ret_end != NULL)
+            *ret_end = end;
+    }
+    arena_done(&scratch);
+    return result;
 }
 
 /* ---- writing ---- */
@@ -323,22 +355,25 @@ static void separate(struct buf *to)
         buf_add_char(to, ',');
 }
 
+static void write_name(struct slice name, const char *suffix, struct buf *to)
+{
+    separate(to);
+    json_add_string(to, name);
+    if (!to->overflow)
+        to->len--; /* the quote, which comes behind the suffix */
+    buf_add_text(to, suffix);
+    buf_add_text(to, "\":");
+}
+
 static void write_property(const struct property *property, struct buf *to)
 {
     if (types[property->type].annotated) {
-        struct buf name;
-
-        buf_init(&name, property->name.len + sizeof(TYPE_SUFFIX));
-        buf_add_slice(&name, property->name);
-        buf_add_text(&name, TYPE_SUFFIX);
-        separate(to);
-        json_add_string(to, buf_slice(&name));
-        buf_add_format(to, ":\"%s\"", types[property->type].name);
-        buf_done(&name);
+        write_name(property->name, TYPE_SUFFIX, to);
+        buf_add_char(to, '"');
+        buf_add_text(to, types[property->type].name);
+        buf_add_char(to, '"');
     }
-    separate(to);
-    json_add_string(to, property->name);
-    buf_add_char(to, ':');
+    write_name(property->name, "", to);
     buf_add_slice(to, property->json);
 }
 
@@ -526,6 +561,32 @@ bool property_equal(const struct property *a, const struct property *b)
         return false;
     }
     return false;
+}
+
+bool entity_has_all(const struct entity *entity, const struct entity *wanted)
+{
+    for (size_t i = 0; i < wanted->property_count; i++) {
+        const struct property *property = &wanted->properties[i];
+        const struct property *is = entity_find(entity, property->name);
+
+        if (!is || !property_equal(is, property))
+            return false;
+    }
+    return true;
+}
+
+struct entity entity_without(
+    const struct entity *entity, struct slice name, struct arena *arena)
+{
+    struct entity bare = *entity;
+
+    bare.properties = arena_alloc(
+        arena, (entity->property_count + 1) * sizeof(*bare.properties));
+    bare.property_count = 0;
+    for (size_t i = 0; i < entity->property_count; i++)
+        if (!slice_equal(entity->properties[i].name, name))
+            bare.properties[bare.property_count++] = entity->properties[i];
+    return bare;
 }
 
 /* ---- building ---- */
@@ -833,7 +894,7 @@ static enum tw_err fail_key(
     return TW_INVALID;
 }
 
-enum tw_err entity_check_key(
+enum tw_err entity_check_key_prefix(
     const char *which, struct slice key, struct err *err)
 {
     struct slice rest = key;
@@ -842,9 +903,6 @@ enum tw_err entity_check_key(
 
     if (!text_is_utf8(key))
         return fail_key(which, key, "is not valid UTF-8", err);
-    if (text_utf16_units(key) > ENTITY_MAX_KEY_UNITS)
-        return fail_key(which, key,
-            "is longer than 512 UTF-16 units, which the service refuses", err);
     for (; rest.len > 0; rest.at += len, rest.len -= len) {
         const char *found = forbidden_in_key(
             text_decode(rest, &len), character, sizeof(character));
@@ -856,6 +914,15 @@ enum tw_err entity_check_key(
         return fail_key(which, key, what, err);
     }
     return TW_OK;
+}
+
+enum tw_err entity_check_key(
+    const char *which, struct slice key, struct err *err)
+{
+    if (text_is_utf8(key) && text_utf16_units(key) > ENTITY_MAX_KEY_UNITS)
+        return fail_key(which, key,
+            "is longer than 512 UTF-16 units, which the service refuses", err);
+    return entity_check_key_prefix(which, key, err);
 }
 
 static bool is_letter(char c)

@@ -108,6 +108,15 @@ bool property_peek_text(
  * case, Binary and String by bytes, Double by bits, NaN equals NaN). */
 bool property_equal(const struct property *a, const struct property *b);
 
+/* entity_has_all: has it all the properties of wanted, with the same values?
+ * Keys do not count, nor what it has beside. */
+bool entity_has_all(const struct entity *entity, const struct entity *wanted);
+
+/* entity_without: entity, but without the property `name`. Its list of
+ * properties is a new one in arena; all else is borrowed from entity. */
+struct entity entity_without(
+    const struct entity *entity, struct slice name, struct arena *arena);
+
 /*
  * Building: properties are added or replaced by name; names and values are
  * copied into arena. entity_init starts one with copied keys.
@@ -162,6 +171,11 @@ TW_MUST_USE enum tw_err entity_check(
  */
 TW_MUST_USE enum tw_err entity_check_key(
     const char *which, struct slice key, struct err *err);
+
+/* entity_check_key_prefix: the same of how a key is to begin, at any length:
+ * what is longer than a key begins none. */
+TW_MUST_USE enum tw_err entity_check_key_prefix(
+    const char *which, struct slice prefix, struct err *err);
 
 /* entity_check_name: a property name the service takes. */
 TW_MUST_USE enum tw_err entity_check_name(struct slice name, struct err *err);

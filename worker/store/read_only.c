@@ -3,11 +3,14 @@
  * changes anything ends here. */
 #include "worker/store/read_only.h"
 
+#include <stdatomic.h>
+
 #include "worker/base/mem.h"
 
 struct read_only {
     struct store store; /* first: what callers see */
     struct store *inner;
+    _Atomic bool failed; /* the last request, whichever thread's */
 };
 
 static struct store *inner_of(struct store *store)
@@ -20,7 +23,14 @@ static struct store *inner_of(struct store *store)
 /* The door was passed at the outer store (store.c): the inner one's functions
  * are asked directly. */
 #define PASS(store, call, ...)                                                 \
-    inner_of(store)->ops->call(inner_of(store), __VA_ARGS__)
+    noted(store, inner_of(store)->ops->call(inner_of(store), __VA_ARGS__))
+
+static enum tw_err noted(struct store *store, enum tw_err outcome)
+{
+    atomic_store(&((struct read_only *)store)->failed,
+        outcome == TW_BUSY || outcome == TW_UNKNOWN || outcome == TW_REFUSED);
+    return outcome;
+}
 
 static enum tw_err list_tables(struct store *store, struct attempt *attempt,
     struct continuation from, struct page *ret)
@@ -112,6 +122,11 @@ static enum tw_err queue_delete(struct store *store, struct attempt *attempt,
 {
     (void)queue, (void)id, (void)pop_receipt;
     return refuse(store, attempt, "no message is deleted");
+}
+
+bool read_only_failed(const struct store *store)
+{
+    return atomic_load(&((const struct read_only *)store)->failed);
 }
 
 static void close_outer(struct store *store)

@@ -6,12 +6,22 @@
  */
 #include "worker/store/store.h"
 
+#include <strings.h>
+
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 
 #define SCAN_MAX_BYTES (32 * 1024 * 1024)
 #define SELECT_MAX 255
 #define QUEUE_MAX_HIDE_S 604800
+
+bool store_same(const struct store *a, const struct store *b)
+{
+    if (a == b)
+        return true;
+    return a->traits.place && b->traits.place &&
+           strcasecmp(a->traits.place, b->traits.place) == 0;
+}
 
 /* ---- pages, messages ---- */
 
@@ -123,6 +133,42 @@ struct key_range key_range_prefix(struct slice prefix, struct arena *arena)
     range.has_from = true;
     range.from = prefix;
     range.has_below = bound_above(prefix, arena, &range.below);
+    return range;
+}
+
+/*
+ * What comes before the first code point whose place differs between the two
+ * orders (U+E000 and more; surrogates are no code points). Two texts that
+ * differ before its end differ in the same direction in both.
+ */
+static struct slice agreed(struct slice text)
+{
+    static const unsigned char first_lead = 0xee; /* of U+E000 */
+    struct slice kept = {text.at, 0};
+
+    while (kept.len < text.len && (unsigned char)text.at[kept.len] < first_lead)
+        kept.len++;
+    return kept;
+}
+
+struct key_range key_range_between(
+    const struct slice *from, const struct slice *below, struct arena *arena)
+{
+    struct key_range range = {0};
+
+    if (from && from->len > 0) {
+        range.from = agreed(*from);
+        range.has_from = range.from.len > 0;
+    }
+    if (below) {
+        struct slice bound = agreed(*below);
+
+        range.has_below = true;
+        range.below = *below;
+        if (bound.len < below->len)
+            range.has_below =
+                bound.len > 0 && bound_above(bound, arena, &range.below);
+    }
     return range;
 }
 

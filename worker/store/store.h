@@ -47,6 +47,9 @@ struct store_traits {
     bool has_queues;  /* not on Cosmos DB                               */
     bool late_writes; /* a request given up may still land later        */
     size_t batch_max_bytes;
+    const char *place; /* of two stores with the same one (in any case of
+                          letters) the tables are the same; NULL: nobody
+                          else's. Lives as long as the store */
 };
 
 /* ---- tables ---- */
@@ -64,6 +67,11 @@ struct key_range {
  * caller's. An upper bound that must be made lives in arena. */
 struct key_range key_range_exact(struct slice key);
 struct key_range key_range_prefix(struct slice prefix, struct arena *arena);
+/* key_range_between: a superset of the keys from <= key < below in UTF-16
+ * order, the service's, whichever of the two orders a store keeps; the exact
+ * test is the caller's. NULL: no bound. */
+struct key_range key_range_between(
+    const struct slice *from, const struct slice *below, struct arena *arena);
 /* key_range_has: the test that the embedded store makes (code points). */
 bool key_range_has(const struct key_range *range, struct slice key);
 
@@ -155,6 +163,9 @@ struct store {
     struct reach reach; /* while nobody is there, an attempt that is no probe
                            ends with TW_BUSY and a hint; nothing is sent */
 };
+
+/* store_same: do both names lead to the same tables? */
+bool store_same(const struct store *a, const struct store *b);
 
 struct store_ops {
     enum tw_err (*create_table)(

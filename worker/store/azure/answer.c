@@ -65,9 +65,14 @@ static const struct rule {
     {412, 0, NULL, TW_CONFLICT, TW_CONFLICT, NULL},
     {413, 0, NULL, TW_TOO_LARGE, TW_TOO_LARGE, NULL},
     {429, 0, NULL, TW_BUSY, TW_BUSY, NULL},
+    {414, 0, NULL, TW_INVALID, TW_INVALID, "the filter is too long"},
+    /* Every refusal of the service has a code: this is another's. */
+    {400, 499, "", TW_BUSY, TW_INVALID, NULL},
     {400, 499, NULL, TW_INVALID, TW_INVALID, NULL},
     {501, 0, NULL, TW_INVALID, TW_INVALID, "check the endpoint"},
-    {503, 0, NULL, TW_BUSY, TW_BUSY, NULL},
+    /* Only the service's own word says that nothing was done: a proxy answers
+     * 503 also where the request had been passed on. */
+    {503, 0, "ServerBusy", TW_BUSY, TW_BUSY, NULL},
     {505, 0, NULL, TW_INVALID, TW_INVALID, "check the endpoint"},
     {500, 599, NULL, TW_BUSY, TW_UNKNOWN, NULL},
     /* What is no answer of a service at all. */

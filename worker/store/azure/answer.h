@@ -33,8 +33,9 @@ void answer_body_error(struct slice body, struct answer_error *ret);
 
 /*
  * answer_outcome: what status and code mean. write: the request changes
- * something, so a server error leaves its outcome unknown; for a read it is
- * TW_BUSY. Statuses 2xx are TW_OK.
+ * something, so a server error leaves its outcome unknown (but 503 ServerBusy:
+ * nothing was done); for a read it is TW_BUSY, and so is a 4xx without a code
+ * that says no more. Statuses 2xx are TW_OK.
  */
 enum tw_err answer_outcome(int status, const char *code, bool write);
 

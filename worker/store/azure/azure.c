@@ -50,6 +50,7 @@ struct azure {
     struct account *account;
     struct http *http;
     char *log_name; /* "store main" */
+    char *place;    /* where its tables are */
 };
 
 /* One request and its answer, from call_init() to call_done(). */
@@ -310,6 +311,13 @@ static void add_request_id(const struct call *call, struct buf *sentence)
     buf_add_char(sentence, ')');
 }
 
+/* An address that it quotes may hold a SAS. */
+static bool quotes_signature(const char *message)
+{
+    return strcasestr(message, "sig=") != NULL ||
+           strcasestr(message, "sig%3d") != NULL;
+}
+
 /* "403 AuthenticationFailed: check the account key ... (request id ...)". What
  * the other side wrote is made visible: it goes into logs and the ledger. */
 static enum tw_err refuse(struct call *call, int status, const char *code,
@@ -323,7 +331,7 @@ static enum tw_err refuse(struct call *call, int status, const char *code,
         &sentence, "%d%s%s", status, code[0] != '\0' ? " " : "", code);
     if (advice != NULL) {
         buf_add_format(&sentence, ": %s", advice);
-    } else if (message[0] != '\0') {
+    } else if (message[0] != '\0' && !quotes_signature(message)) {
         buf_add_text(&sentence, ": ");
         text_visible(&sentence, slice_of(message));
     }
@@ -372,13 +380,25 @@ static enum tw_err judge_status(struct call *call)
         shows_message(call) ? call->error.message : "", code);
 }
 
-/* Every read is answered with 200, and no change is: that is how a portal is
- * told from the service where no body has to make sense. */
-static enum tw_err check_status(struct call *call)
+/*
+ * Every read is answered with 200, and no change is: that is how a portal is
+ * told from the service where no body has to make sense. Azure and Azurite put
+ * x-ms-version into every success (Cosmos DB does not): where it is missing,
+ * the continuation of a page may be missing too, and a scan would end early.
+ */
+static enum tw_err check_success(struct call *call)
 {
-    if ((call->answer.status == 200) != call->write)
+    struct err *err = &call->attempt->err;
+
+    if ((call->answer.status == 200) == call->write)
+        err_fail(err, TW_UNKNOWN, "another status was expected");
+    else if (!call->azure->account->cosmos &&
+             http_answer_field(&call->answer, "x-ms-version").len == 0)
+        err_fail(err, TW_UNKNOWN,
+            "it has no x-ms-version: something on the way has taken header "
+            "fields off, or it is no Azure Storage");
+    else
         return TW_OK;
-    err_fail(&call->attempt->err, TW_UNKNOWN, "another status was expected");
     return garbled(call);
 }
 
@@ -402,7 +422,7 @@ static enum tw_err call_send(struct call *call)
     buf_done(&url);
     if (code != TW_OK)
         return call_named(call, code);
-    return check_status(call);
+    return check_success(call);
 }
 
 static bool call_met(const struct call *call, const char *code)
@@ -521,6 +541,21 @@ static enum tw_err azure_scan(struct store *store, struct attempt *attempt,
     return code;
 }
 
+/* The one entity that was asked for, and no other. */
+static enum tw_err read_asked(struct call *call, struct slice partition_key,
+    struct slice row_key, struct page *page)
+{
+    struct err *err = &call->attempt->err;
+    enum tw_err code = odata_entity(keep_body(call, page), true, page, err);
+    const struct entity *entity = page->entities;
+
+    if (code == TW_OK && !(slice_equal(entity->partition_key, partition_key) &&
+                             slice_equal(entity->row_key, row_key)))
+        code =
+            err_fail(err, TW_UNKNOWN, "an entity came that was not asked for");
+    return judge_page(call, page, code);
+}
+
 static enum tw_err azure_get(struct store *store, struct attempt *attempt,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
@@ -534,8 +569,7 @@ static enum tw_err azure_get(struct store *store, struct attempt *attempt,
     odata_add_entity_path(&call.path, table, partition_key, row_key);
     code = call_send(&call);
     if (code == TW_OK)
-        code = judge_page(&call, ret,
-            odata_entity(keep_body(&call, ret), true, ret, &attempt->err));
+        code = read_asked(&call, partition_key, row_key, ret);
     call_done(&call);
     return code;
 }
@@ -595,7 +629,7 @@ static enum tw_err keep_etags(struct call *call, const struct batch_part *parts,
     return TW_OK;
 }
 
-/* A part's own 5xx or 429 says that nothing was applied: not unknown. */
+/* A part that ran out of time leaves its batch as open as an answer would. */
 static enum tw_err judge_parts(
     struct call *call, const struct batch *batch, struct batch_result *ret)
 {
@@ -615,7 +649,7 @@ static enum tw_err judge_parts(
     }
     ret->failed = answer.failed;
     code = refuse(call, answer.status, answer.code, answer.message,
-        answer_outcome(answer.status, answer.code, false));
+        answer_outcome(answer.status, answer.code, true));
     if (answer.failed < batch->count)
         err_prefix(&call->attempt->err, "operation %zu of %zu",
             answer.failed + 1, batch->count);
@@ -861,6 +895,7 @@ static void azure_close(struct store *store)
 
     http_free(azure->http);
     account_free(azure->account);
+    mem_free(azure->place);
     mem_free(azure->log_name);
     mem_free(azure);
 }
@@ -896,6 +931,8 @@ enum tw_err azure_open(const char *name, struct slice connection_string,
     azure->account = account;
     azure->http = http_new();
     azure->log_name = mem_format("store %s", name);
+    azure->place =
+        mem_format("%s%s", account->table.origin, account->table.path);
     azure->store = (struct store){
         .ops = &azure_ops,
         .name = name,
@@ -908,6 +945,7 @@ enum tw_err azure_open(const char *name, struct slice connection_string,
                 .batch_max_bytes = (account->cosmos ? COSMOS_BATCH_MAX_BYTES
                                                     : BATCH_MAX_BYTES) -
                                    BATCH_FRAME_BYTES,
+                .place = azure->place,
             },
     };
     *ret = &azure->store;

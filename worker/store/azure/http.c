@@ -41,11 +41,12 @@ struct transfer {
     const struct fence *fence;
     const struct http_header *echo;
     struct http_answer *answer;
-    unsigned sendings; /* how often libcurl was about to send */
-    bool stopped;      /* the fence was shut in the last moment */
-    bool too_large;    /* the body was */
-    bool head_ended;   /* the empty line behind the fields has come */
-    bool foreign;      /* the answer is to another request */
+    unsigned sendings;  /* how often libcurl was about to send */
+    bool stopped;       /* the fence was shut in the last moment */
+    bool too_large;     /* the body was */
+    bool head_ended;    /* the empty line behind the fields has come */
+    bool foreign;       /* the answer is to another request */
+    const char *spoilt; /* what is wrong with the head, NULL: nothing */
     size_t field_bytes;
     char error[CURL_ERROR_SIZE];
 };
@@ -220,6 +221,26 @@ static bool is_foreign(const struct transfer *transfer)
     return value.len > 0 && !slice_is(value, transfer->echo->value);
 }
 
+static bool is_end_of_head(struct slice line)
+{
+    return line.len > 0 && (line.at[0] == '\r' || line.at[0] == '\n');
+}
+
+/* A field that is not kept whole may be the one that says that a page is not
+ * the last: then the answer is none. */
+static const char *judge_line(
+    const struct transfer *transfer, struct slice line)
+{
+    if (transfer->field_bytes > HTTP_MAX_FIELD_BYTES)
+        return "its header fields take more than 64 KiB";
+    if (line.len > 0 && (line.at[0] == ' ' || line.at[0] == '\t'))
+        return "a header field of it goes on in the next line";
+    if (transfer->answer->field_count == HTTP_MAX_FIELDS &&
+        !is_status_line(line) && !is_end_of_head(line))
+        return "it has more than 64 header fields";
+    return NULL;
+}
+
 /* One line at a time; an empty line ends the head. */
 static size_t take_field(char *at, size_t size, size_t count, void *arg)
 {
@@ -227,11 +248,12 @@ static size_t take_field(char *at, size_t size, size_t count, void *arg)
     struct slice line = {at, size * count};
 
     transfer->field_bytes += line.len;
-    if (transfer->field_bytes > HTTP_MAX_FIELD_BYTES)
+    transfer->spoilt = judge_line(transfer, line);
+    if (transfer->spoilt != NULL)
         return 0;
     if (is_status_line(line))
         transfer->head_ended = false;
-    else if (at[0] == '\r' || at[0] == '\n')
+    else if (is_end_of_head(line))
         transfer->head_ended = true;
     http_answer_line(transfer->answer, line);
     transfer->foreign = transfer->head_ended && is_foreign(transfer);
@@ -334,9 +356,18 @@ static void set_callbacks(CURL *handle, struct transfer *transfer)
     curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, transfer->error);
 }
 
+/* "Unsupported proxy syntax in 'http://user:password@...'" */
+static bool quotes_proxy(const char *message)
+{
+    return strcasestr(message, "proxy") != NULL &&
+           strpbrk(message, "'@") != NULL;
+}
+
 /* What libcurl knows in its own words; its message may be empty. */
 static const char *reason(const struct transfer *transfer, CURLcode result)
 {
+    if (quotes_proxy(transfer->error))
+        return "the address of the proxy in the environment cannot be used";
     return transfer->error[0] != '\0' ? transfer->error
                                       : curl_easy_strerror(result);
 }
@@ -367,6 +398,10 @@ static enum tw_err fail_sent(const struct transfer *transfer, const char *peer,
     if (transfer->foreign)
         return err_fail(err, TW_UNKNOWN,
             "sent to %s, but what came is the answer to another request", peer);
+    if (transfer->spoilt != NULL)
+        return err_fail(err, TW_UNKNOWN,
+            "sent to %s, but the answer cannot be used: %s (check any proxy)",
+            peer, transfer->spoilt);
     if (result == CURLE_OPERATION_TIMEDOUT)
         return err_fail(
             err, TW_UNKNOWN, "sent to %s, but no answer came in time", peer);

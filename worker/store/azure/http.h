@@ -84,7 +84,8 @@ void http_free(struct http *http);
  *
  * An answer in which the field of echo's name has another value than echo was
  * meant for another request, that came before over the same connection: it is
- * none, and the connection is closed.
+ * none, and the connection is closed. Nor is one whose fields cannot all be
+ * kept: more than HTTP_MAX_FIELDS or HTTP_MAX_FIELD_BYTES, or folded lines.
  *
  * TW_OK         a whole answer is there, whatever its status.
  * TW_BUSY       nothing was sent: no address, no connection, no TLS.

@@ -105,13 +105,14 @@ static void add_select(struct buf *to, const struct scan_request *request)
     }
 }
 
-/* Only what came goes back. */
+/* Only what came goes back. Azurite's token of an empty PartitionKey is empty,
+ * and for a RowKey alone it has no entities, as if the scan were over. */
 static void add_continuation(struct buf *to, const struct continuation *from,
     const char *first, const char *second)
 {
     if (!from->more)
         return;
-    if (from->partition_key.len > 0)
+    if (from->partition_key.len > 0 || from->row_key.len > 0)
         add_parameter(to, first, from->partition_key);
     if (second != NULL && from->row_key.len > 0)
         add_parameter(to, second, from->row_key);
@@ -260,6 +261,40 @@ static struct entity *next_entity(struct page *page)
     return &page->entities[page->count];
 }
 
+/* Cuts "name": value off; false: there is no whole one. */
+static bool take_member(
+    struct walk *walk, struct slice *ret_name, struct slice *ret_value)
+{
+    skip_blanks(walk);
+    if (walk->at == walk->end || *walk->at != '"')
+        return false;
+    *ret_name = take_value(walk);
+    if (ret_name->at == NULL || !pass(walk, ':'))
+        return false;
+    *ret_value = take_value(walk);
+    return ret_value->at != NULL;
+}
+
+/* An entity has both keys, whatever else is in it: what has not is an answer
+ * of something else. */
+static bool is_entity(struct slice object)
+{
+    struct walk walk = {object.at, object.at + object.len};
+    bool partition_key = false, row_key = false;
+
+    if (!pass(&walk, '{'))
+        return false;
+    do {
+        struct slice name, value;
+
+        if (!take_member(&walk, &name, &value))
+            return false;
+        partition_key |= slice_is(name, "\"PartitionKey\"");
+        row_key |= slice_is(name, "\"RowKey\"");
+    } while (pass(&walk, ','));
+    return partition_key && row_key;
+}
+
 static enum tw_err read_entity(
     struct slice text, bool need_keys, struct page *page, struct err *err)
 {
@@ -269,7 +304,7 @@ static enum tw_err read_entity(
         entity_parse(text, need_keys, &page->arena, entity, &end, err);
 
     if (code != TW_OK)
-        return TW_INVALID;
+        return need_keys && !is_entity(text) ? TW_UNKNOWN : TW_INVALID;
     page->count++;
     return TW_OK;
 }
@@ -281,9 +316,9 @@ static enum tw_err read_table(
     size_t count, end;
 
     (void)need_keys;
-    if (json_flat_object(text, &page->arena, &members, &count, &end, err) !=
-        TW_OK)
-        return TW_INVALID;
+    if (json_flat_object(text, &page->arena, &page->arena, &members, &count,
+            &end, err) != TW_OK)
+        return TW_UNKNOWN;
     for (size_t i = 0; i < count; i++) {
         if (!slice_is(members[i].name, "TableName") ||
             members[i].type != JSON_STRING)
@@ -292,7 +327,7 @@ static enum tw_err read_table(
         page->count++;
         return TW_OK;
     }
-    return err_fail(err, TW_INVALID, "a table in the list has no TableName");
+    return err_fail(err, TW_UNKNOWN, "a table in the list has no TableName");
 }
 
 static enum tw_err fail_page(
@@ -324,20 +359,6 @@ static enum tw_err read_elements(struct slice array, read_element *read,
     if (code == TW_OK && !pass(&walk, ']'))
         code = fail_page(&walk, array.at, err);
     return code;
-}
-
-/* Cuts "name": value off; false: there is no whole one. */
-static bool take_member(
-    struct walk *walk, struct slice *ret_name, struct slice *ret_value)
-{
-    skip_blanks(walk);
-    if (walk->at == walk->end || *walk->at != '"')
-        return false;
-    *ret_name = take_value(walk);
-    if (ret_name->at == NULL || !pass(walk, ':'))
-        return false;
-    *ret_value = take_value(walk);
-    return ret_value->at != NULL;
 }
 
 /* *ret_array: the value of "value"; at stays NULL where there is none. */

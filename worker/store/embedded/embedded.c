@@ -2,6 +2,9 @@
 /* The embedded store: opening, closing, and its table of functions. */
 #include "worker/store/embedded/embedded.h"
 
+#include <stdint.h>
+#include <sys/stat.h>
+
 #include "worker/base/mem.h"
 #include "worker/store/embedded/pool.h"
 #include "worker/store/embedded/queues.h"
@@ -11,6 +14,7 @@
 struct embedded {
     struct store store; /* first, so that one is the other */
     struct pool *pool;
+    char *place; /* owned; NULL: in memory */
 };
 
 static struct pool *pool_of(struct store *store)
@@ -98,6 +102,7 @@ static enum tw_err queue_count(struct store *store, struct attempt *attempt,
 static void close_store(struct store *store)
 {
     pool_close(pool_of(store));
+    mem_free(((struct embedded *)store)->place);
     mem_free(store);
 }
 
@@ -117,6 +122,17 @@ static const struct store_ops OPS = {
     .close = close_store,
 };
 
+/* A file has many names. */
+static char *place_of(const char *path)
+{
+    struct stat stat_of;
+
+    if (stat(path, &stat_of) != 0)
+        return NULL;
+    return mem_format("file %ju on %ju", (uintmax_t)stat_of.st_ino,
+        (uintmax_t)stat_of.st_dev);
+}
+
 enum tw_err embedded_open(
     const char *name, const char *path, struct store **ret, struct err *err)
 {
@@ -128,6 +144,7 @@ enum tw_err embedded_open(
         return code;
     embedded = mem_alloc(sizeof(*embedded));
     embedded->pool = pool;
+    embedded->place = place_of(path);
     embedded->store = (struct store){
         .ops = &OPS,
         .name = name,
@@ -138,6 +155,7 @@ enum tw_err embedded_open(
                 .has_queues = true,
                 .late_writes = false,
                 .batch_max_bytes = BATCH_MAX_BYTES,
+                .place = embedded->place,
             },
     };
     *ret = &embedded->store;

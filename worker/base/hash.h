@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hashes for tables and buckets in memory: fast, and no secret. What is stored,
+ * or must not be guessed, wants crypto.h.
+ *
+ * FNV-1a of 64 bits; source: "The FNV Non-Cryptographic Hash Algorithm".
+ */
+#ifndef TW_BASE_HASH_H
+#define TW_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/slice.h"
+
+#define HASH_BEGIN UINT64_C(14695981039346656037)
+
+/* hash_bytes, hash_slice: hash, gone on with these bytes. */
+uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len);
+uint64_t hash_slice(uint64_t hash, struct slice text);
+
+/* hash_mix: every bit of the result takes part of all: the last step of
+ * SplitMix64. */
+uint64_t hash_mix(uint64_t hash);
+
+#endif
