@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "worker/base/arena.h"
+#include "worker/base/hash.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -75,10 +76,8 @@ static void table_done(struct table *table)
 
 static uint64_t hash_of(struct slice key)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    uint64_t hash = hash_slice(HASH_BEGIN, key);
 
-    for (size_t i = 0; i < key.len; i++)
-        hash = (hash ^ (unsigned char)key.at[i]) * UINT64_C(1099511628211);
     return hash ^ hash >> 32;
 }
 

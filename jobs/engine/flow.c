@@ -59,6 +59,7 @@ struct flow {
     unsigned char settled[TICKETS_MAX / 8]; /* a ring of bits, beyond it */
 
     int64_t done, failed;
+    bool unsure;   /* an outcome was unknown */
     bool settling; /* nothing is sent any more */
     enum tw_err broken;
     struct err why;
@@ -169,13 +170,35 @@ static void report_failed(struct flow *flow, const struct pack_entry *entry)
         entity->row_key, entry->why);
 }
 
+static void tell(const struct pack_entry *entry)
+{
+    static const enum flow_end ends[] = {
+        [PACK_DONE] = FLOW_ENDED_DONE,
+        [PACK_KEPT] = FLOW_ENDED_KEPT,
+        [PACK_GONE] = FLOW_ENDED_GONE,
+        [PACK_SPARED] = FLOW_ENDED_SPARED,
+        [PACK_FAILED] = FLOW_ENDED_FAILED,
+    };
+    const struct flow_item *item = &entry->item;
+
+    if (item->settled)
+        item->settled(item->context, &(struct flow_settled){
+                                         .end = ends[entry->fate],
+                                         .unsure = entry->unsure,
+                                         .etag = entry->etag,
+                                     });
+}
+
 static void settle_entry(struct flow *flow, const struct pack_entry *entry)
 {
     switch (entry->fate) {
     case PACK_SEND:
         return;
     case PACK_DONE:
+    case PACK_GONE:
         count_done(flow, &entry->item.operation);
+        break;
+    case PACK_KEPT:
         break;
     case PACK_SPARED:
         atomic_fetch_add(&flow->run->counts.skipped, 1);
@@ -184,6 +207,7 @@ static void settle_entry(struct flow *flow, const struct pack_entry *entry)
         report_failed(flow, entry);
         break;
     }
+    tell(entry);
     settle_ticket(flow, entry->ticket);
 }
 
@@ -225,8 +249,10 @@ static void settle_pack(struct flow *flow, struct pack *pack)
 
 static void on_ok(struct flow *flow, struct pack *pack)
 {
-    for (size_t i = 0; i < pack->count; i++)
+    for (size_t i = 0; i < pack->count; i++) {
         pack->entries[i].fate = PACK_DONE;
+        pack->entries[i].etag = slice_of(pack->result->etags[i]);
+    }
     settle_pack(flow, pack);
 }
 
@@ -320,9 +346,13 @@ static void on_answer(struct flow *flow, struct pack *pack)
     case TW_OK:
         on_ok(flow, pack);
         break;
+    case TW_UNKNOWN:
+        flow->unsure = true;
+        pack_doubt(pack);
+        on_met(flow, pack);
+        break;
     case TW_CONFLICT:
     case TW_NOT_FOUND:
-    case TW_UNKNOWN:
         on_met(flow, pack);
         break;
     case TW_TOO_LARGE:
@@ -567,6 +597,11 @@ int64_t flow_failed(const struct flow *flow)
 int64_t flow_done(const struct flow *flow)
 {
     return flow->done;
+}
+
+bool flow_unsure(const struct flow *flow)
+{
+    return flow->unsure;
 }
 
 void flow_free(struct flow *flow)

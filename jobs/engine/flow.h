@@ -31,8 +31,29 @@ struct run;
 enum flow_verdict {
     FLOW_SEND,  /* *ret is what to send now, with the ETag just read */
     FLOW_DONE,  /* what was wanted is so: counted as done             */
+    FLOW_KEEP,  /* what was wanted was so before: counted as nothing  */
     FLOW_SPARE, /* it no longer concerns the run: counted as skipped  */
     FLOW_FAIL,  /* it can never succeed: err says why                 */
+};
+
+/* How an operation ended. */
+enum flow_end {
+    FLOW_ENDED_DONE,   /* carried out, or what was wanted is so (FLOW_DONE) */
+    FLOW_ENDED_KEPT,   /* FLOW_KEEP */
+    FLOW_ENDED_GONE,   /* a delete of what was not there any more */
+    FLOW_ENDED_SPARED, /* FLOW_SPARE */
+    FLOW_ENDED_FAILED, /* FLOW_FAIL, or the service will not take it */
+};
+
+struct flow_settled {
+    enum flow_end end;
+    bool unsure; /* the outcome of a request that carried it was unknown: it
+                    may have been this very operation that was met, and
+                    a late one may still land */
+    struct slice etag; /* of what is stored now, where it is known: after an
+                          insert, a replace or a merge that was carried out,
+                          and of what was met at FLOW_DONE and FLOW_KEEP;
+                          else empty. Lives until the callback returns */
 };
 
 struct flow_item {
@@ -51,6 +72,14 @@ struct flow_item {
         const struct entity *now, struct arena *arena, struct operation *ret,
         struct err *err);
     void *context; /* borrowed until the item is settled */
+
+    /*
+     * settled (NULL: nobody asks): the operation has ended. Called once, on
+     * the run's thread, within a function of the flow; it may not call this
+     * flow, but may add to another. What flow_settle() or a broken flow drops
+     * is never told.
+     */
+    void (*settled)(void *context, const struct flow_settled *how);
 };
 
 /*
@@ -91,6 +120,10 @@ int64_t flow_failed(const struct flow *flow);
 
 /* flow_done: operations that were carried out, of this flow. */
 int64_t flow_done(const struct flow *flow);
+
+/* flow_unsure: has the outcome of any request been unknown? What it carried may
+ * still land, also where the flow has dropped it. */
+bool flow_unsure(const struct flow *flow);
 
 /* flow_free: flow_settle first. NULL: nothing. */
 void flow_free(struct flow *flow);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "worker/base/hash.h"
 #include "worker/base/mem.h"
 
 /*
@@ -136,6 +137,19 @@ void pack_change(struct pack *pack, struct pack_entry *entry,
     entry->fate = PACK_SEND;
 }
 
+void pack_store(struct pack *pack, struct pack_entry *entry,
+    enum pack_fate fate, struct slice etag)
+{
+    entry->fate = fate;
+    entry->etag = arena_copy(&pack->arena, etag);
+}
+
+void pack_doubt(struct pack *pack)
+{
+    for (size_t i = 0; i < pack->count; i++)
+        pack->entries[i].unsure = true;
+}
+
 void pack_fail(struct pack *pack, struct pack_entry *entry, const char *why)
 {
     entry->why = arena_copy(&pack->arena, slice_of(why)).at;
@@ -209,20 +223,11 @@ void pack_submit(struct pack *pack, struct lanes_client *lanes)
     lanes_submit_at(lanes, &pack->task, pack->not_before_ms);
 }
 
-/* FNV-1a. */
-static uint64_t hash_more(uint64_t hash, struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        hash = (hash ^ (unsigned char)text.at[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
 uint64_t pack_partition(const struct pack *pack)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = hash_slice(HASH_BEGIN, slice_of(pack->table));
 
-    hash = hash_more(hash, slice_of(pack->table));
-    hash = hash_more(hash, (struct slice){"/", 1});
-    hash = hash_more(hash, pack->partition_key);
+    hash = hash_slice(hash, slice_of("/"));
+    hash = hash_slice(hash, pack->partition_key);
     return hash | 1; /* 0 stands for none */
 }

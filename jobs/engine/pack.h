@@ -19,6 +19,8 @@
 enum pack_fate {
     PACK_SEND,   /* to be sent, again perhaps */
     PACK_DONE,   /* what was wanted is so */
+    PACK_KEPT,   /* it was so before */
+    PACK_GONE,   /* what was to be deleted was not there any more */
     PACK_SPARED, /* it no longer concerns the run */
     PACK_FAILED, /* it can never succeed: entry->why */
 };
@@ -28,6 +30,8 @@ struct pack_entry {
     uint64_t ticket;
     enum pack_fate fate;
     const char *why;
+    struct slice etag; /* of what is stored now, once that is known */
+    bool unsure; /* the outcome of a request that carried it was unknown */
 };
 
 struct pack {
@@ -73,6 +77,13 @@ struct pack_entry *pack_find(const struct pack *pack, struct slice row_key);
 /* pack_change: send operation instead; copied. */
 void pack_change(struct pack *pack, struct pack_entry *entry,
     const struct operation *operation);
+
+/* pack_store: entry ends with fate, and this ETag (copied) is stored now. */
+void pack_store(struct pack *pack, struct pack_entry *entry,
+    enum pack_fate fate, struct slice etag);
+
+/* pack_doubt: nobody knows what became of the operations just sent. */
+void pack_doubt(struct pack *pack);
 
 /* pack_fail: entry can never succeed. */
 void pack_fail(struct pack *pack, struct pack_entry *entry, const char *why);

@@ -39,6 +39,11 @@ struct resolving {
 
 /* ---- decisions ---- */
 
+static struct slice etag_of(const struct entity *now)
+{
+    return now ? now->etag : (struct slice){0};
+}
+
 static void ask_kind(
     struct resolving *r, struct pack_entry *entry, const struct entity *now)
 {
@@ -54,7 +59,10 @@ static void ask_kind(
         pack_change(r->pack, entry, &again);
         break;
     case FLOW_DONE:
-        entry->fate = PACK_DONE;
+        pack_store(r->pack, entry, PACK_DONE, etag_of(now));
+        break;
+    case FLOW_KEEP:
+        pack_store(r->pack, entry, PACK_KEPT, etag_of(now));
         break;
     case FLOW_SPARE:
         entry->fate = PACK_SPARED;
@@ -79,7 +87,7 @@ static void meet(
     const struct operation *sent = &entry->item.operation;
 
     if (!now && sent->type == OPERATION_DELETE)
-        entry->fate = PACK_DONE;
+        entry->fate = PACK_GONE;
     else if (!now && sent->type == OPERATION_INSERT)
         entry->fate = PACK_SEND;
     else if (now && is_unchanged(sent, now))
@@ -97,7 +105,7 @@ static enum tw_err meet_no_table(struct resolving *r, struct err *err)
         if (pack->entries[i].item.operation.type != OPERATION_DELETE)
             return err_fail(
                 err, TW_NOT_FOUND, "table %s does not exist", pack->table);
-        pack->entries[i].fate = PACK_DONE;
+        pack->entries[i].fate = PACK_GONE;
     }
     return TW_OK;
 }
@@ -312,14 +320,16 @@ static enum tw_err read_range(
 
 /* ---- the pack ---- */
 
+/* Of several, the index may have been told wrong: done is what was looked for
+ * and not found. */
 static enum tw_err resolve_named(
     struct resolving *r, size_t named, enum tw_err outcome, struct err *err)
 {
     struct pack_entry *entry = &r->pack->entries[named];
 
-    if (outcome == TW_NOT_FOUND &&
+    if (outcome == TW_NOT_FOUND && r->pack->count == 1 &&
         entry->item.operation.type == OPERATION_DELETE) {
-        entry->fate = PACK_DONE;
+        entry->fate = PACK_GONE;
         return TW_OK;
     }
     return read_one(r, entry, err);

@@ -150,12 +150,40 @@ static void plan_steps(struct scan *scan, const struct place *place)
 
 /* ---- requests ---- */
 
+static bool same_or_before(struct slice a, struct slice b)
+{
+    return slice_equal(a, b) || is_before(a, b);
+}
+
+/* The page does not go on where the last one ended. */
+static bool goes_back(const struct scan *scan, const struct page *page)
+{
+    const struct entity *first = page->entities;
+    const struct place *last = &scan->last;
+
+    if (!scan->spec.store->traits.ordered || !last->known || page->count == 0)
+        return false;
+    if (!slice_equal(first->partition_key, last->partition_key))
+        return is_before(first->partition_key, last->partition_key);
+    return same_or_before(first->row_key, last->row_key);
+}
+
+/* A page that came again, token and all, would be read for ever. */
 static enum tw_err attempt_page(
     struct lanes_task *task, struct attempt *attempt)
 {
     struct scan *scan = (struct scan *)task;
+    enum tw_err code =
+        store_scan(scan->spec.store, attempt, &scan->request, scan->next);
 
-    return store_scan(scan->spec.store, attempt, &scan->request, scan->next);
+    if (code != TW_OK || !goes_back(scan, scan->next))
+        return code;
+    scan->next->count = 0;
+    scan->next->next = (struct continuation){.more = false};
+    return err_fail(&attempt->err, TW_BUSY,
+        "scan %s: the page that came does not go on where the last one ended "
+        "(check any proxy)",
+        scan->request.table);
 }
 
 /* What a page may hold while it comes, for the lanes' budget. */
@@ -282,6 +310,9 @@ static enum tw_err fail(struct scan *scan, enum tw_err outcome, struct err *err)
         return err_fail(err, outcome,
             "table %s: one entity alone is more than %d bytes",
             scan->spec.table, ANSWER_MAX_BYTES);
+    if (outcome == TW_NOT_FOUND)
+        return err_fail(err, outcome, "table %s does not exist in store %s",
+            scan->spec.table, scan->spec.store->name);
     return err_fail(err, outcome, "table %s: %s", scan->spec.table,
         scan->task.last.err.text);
 }

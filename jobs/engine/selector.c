@@ -3,6 +3,7 @@
 #include "jobs/engine/selector.h"
 
 #include "config/settings.h"
+#include "worker/base/text.h"
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
@@ -11,30 +12,76 @@
 /* 512 UTF-16 units are at most 1536 bytes; longer is refused by the check. */
 #define KEY_MAX_BYTES 4096
 
+/* What a text says of a key, by its place behind SELECTOR_..._KEY. */
+enum relation { EXACT, PREFIX, FROM, BELOW, RELATIONS };
+
+static const char *const RELATION_WORDS[RELATIONS] = {
+    [EXACT] = "is",
+    [PREFIX] = "begins with",
+    [FROM] = "is not before",
+    [BELOW] = "is before",
+};
+
 static const struct {
     const char *key;  /* in the configuration */
     const char *name; /* the service's */
-    bool is_prefix;
+    enum relation relation;
 } KEYS[SELECTOR_KEYS] = {
-    [SELECTOR_PARTITION_KEY] = {"partition_key", "PartitionKey", false},
+    [SELECTOR_PARTITION_KEY] = {"partition_key", "PartitionKey", EXACT},
     [SELECTOR_PARTITION_KEY_PREFIX] = {"partition_key_prefix", "PartitionKey",
-        true},
-    [SELECTOR_ROW_KEY] = {"row_key", "RowKey", false},
-    [SELECTOR_ROW_KEY_PREFIX] = {"row_key_prefix", "RowKey", true},
+        PREFIX},
+    [SELECTOR_PARTITION_KEY_FROM] = {"partition_key_from", "PartitionKey",
+        FROM},
+    [SELECTOR_PARTITION_KEY_BELOW] = {"partition_key_below", "PartitionKey",
+        BELOW},
+    [SELECTOR_ROW_KEY] = {"row_key", "RowKey", EXACT},
+    [SELECTOR_ROW_KEY_PREFIX] = {"row_key_prefix", "RowKey", PREFIX},
+    [SELECTOR_ROW_KEY_FROM] = {"row_key_from", "RowKey", FROM},
+    [SELECTOR_ROW_KEY_BELOW] = {"row_key_below", "RowKey", BELOW},
 };
 
-static const struct template *load_template(const struct yaml_node *node,
-    bool is_filter, const struct template_scope *scope, struct arena *arena,
-    const char **unset, struct problems *problems)
+/* To a filter these are blanks; one of nothing else matches everything. */
+static bool is_blank(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] != ' ' && text.at[i] != '\t' && text.at[i] != '\r' &&
+            text.at[i] != '\n')
+            return false;
+    return true;
+}
+
+static const struct template *load_key(const struct yaml_node *node,
+    const struct template_scope *scope, struct arena *arena, const char **unset,
+    struct problems *problems)
 {
     struct slice text;
 
     if (!settings_text(node, true, arena, &text, unset, problems))
         return NULL;
-    return is_filter ? template_compile_filter(
-                           text, template_mark(node), scope, arena, problems)
-                     : template_compile(
-                           text, template_mark(node), scope, arena, problems);
+    return template_compile(text, template_mark(node), scope, arena, problems);
+}
+
+/* An empty filter may be a variable that holds nothing. What one that is not
+ * set would make of it is not known yet. */
+static const struct template *load_filter(const struct yaml_node *node,
+    const struct template_scope *scope, struct arena *arena, const char **unset,
+    struct problems *problems)
+{
+    const char *own = NULL;
+    struct slice text;
+
+    if (!settings_text(node, true, arena, &text, &own, problems))
+        return NULL;
+    if (own && !*unset)
+        *unset = own;
+    if (!own && is_blank(text)) {
+        problems_add(problems, node->mark,
+            "this filter is empty and would select everything: leave it out, "
+            "or say which");
+        return NULL;
+    }
+    return template_compile_filter(
+        text, template_mark(node), scope, arena, problems);
 }
 
 static void warn_of_lone_prefix(
@@ -43,7 +90,7 @@ static void warn_of_lone_prefix(
     if (nodes->filter)
         return;
     for (int i = 0; i < SELECTOR_KEYS; i++)
-        if (KEYS[i].is_prefix && nodes->keys[i])
+        if (KEYS[i].relation == PREFIX && nodes->keys[i])
             problems_warn(problems, nodes->keys[i]->mark,
                 "%s stands without a filter: keys of others that begin the "
                 "same way are selected too (Foot_ also begins Foot_ball_1); a "
@@ -62,12 +109,12 @@ bool selector_load(const struct selector_nodes *nodes,
         if (!nodes->keys[i])
             continue;
         selector.keys[i] =
-            load_template(nodes->keys[i], false, scope, arena, unset, problems);
+            load_key(nodes->keys[i], scope, arena, unset, problems);
         good = good && selector.keys[i];
     }
     if (nodes->filter) {
         selector.filter =
-            load_template(nodes->filter, true, scope, arena, unset, problems);
+            load_filter(nodes->filter, scope, arena, unset, problems);
         good = good && selector.filter;
     }
     warn_of_lone_prefix(nodes, problems);
@@ -84,6 +131,29 @@ bool selector_is_empty(const struct selector *selector)
     return !selector->filter;
 }
 
+static bool same_text(const struct template *a, const struct template *b)
+{
+    if (!a || !b)
+        return a == b;
+    return slice_equal(template_source(a), template_source(b));
+}
+
+bool selector_equal(const struct selector *a, const struct selector *b)
+{
+    for (int i = 0; i < SELECTOR_KEYS; i++)
+        if (!same_text(a->keys[i], b->keys[i]))
+            return false;
+    return same_text(a->filter, b->filter);
+}
+
+bool selector_scans_table(const struct selector *selector)
+{
+    for (int i = 0; i < RELATIONS; i++)
+        if (selector->keys[SELECTOR_PARTITION_KEY + i])
+            return false;
+    return true;
+}
+
 void selector_explain(const struct selector *selector, struct buf *to)
 {
     const char *join = "";
@@ -92,7 +162,7 @@ void selector_explain(const struct selector *selector, struct buf *to)
         if (!selector->keys[i])
             continue;
         buf_add_format(to, "%s%s %s \"%.*s\"", join, KEYS[i].name,
-            KEYS[i].is_prefix ? "begins with" : "is",
+            RELATION_WORDS[KEYS[i].relation],
             SLICE_ARG(template_source(selector->keys[i])));
         join = " and ";
     }
@@ -146,7 +216,9 @@ static enum tw_err bind_key(enum selector_key key,
     enum tw_err outcome = render(
         template, KEY_MAX_BYTES, args, entity, arena, &to->keys[key], err);
 
-    if (outcome == TW_OK)
+    if (outcome == TW_OK && KEYS[key].relation == PREFIX)
+        outcome = entity_check_key_prefix(KEYS[key].name, to->keys[key], err);
+    else if (outcome == TW_OK)
         outcome = entity_check_key(KEYS[key].name, to->keys[key], err);
     if (outcome != TW_OK) {
         err_prefix(err, "%s \"%.*s\"", KEYS[key].key,
@@ -154,7 +226,8 @@ static enum tw_err bind_key(enum selector_key key,
         return outcome;
     }
     to->has[key] = true;
-    if (KEYS[key].is_prefix && to->keys[key].len == 0)
+    if (to->keys[key].len == 0 &&
+        (KEYS[key].relation == PREFIX || KEYS[key].relation == FROM))
         to->empty_prefix = KEYS[key].key;
     return TW_OK;
 }
@@ -171,6 +244,8 @@ static enum tw_err bind_filter(const struct template *template,
     if (outcome != TW_OK)
         err_prefix(
             err, "filter \"%.*s\"", SLICE_ARG(template_source(template)));
+    else if (is_blank(to->filter_text))
+        to->empty_prefix = "filter";
     return outcome;
 }
 
@@ -193,33 +268,104 @@ enum tw_err selection_bind(const struct selector *selector,
     return outcome;
 }
 
-static bool key_matches(const struct selection *selection,
-    enum selector_key exact, enum selector_key prefix, struct slice key)
+enum tw_err selection_check(const struct selection *selection, struct err *err)
 {
-    if (selection->has[exact] && !slice_equal(selection->keys[exact], key))
-        return false;
-    return !selection->has[prefix] ||
-           slice_begins(key, selection->keys[prefix]);
+    if (!selection->empty_prefix)
+        return TW_OK;
+    return err_fail(err, TW_INVALID,
+        "%s is empty here: it would select everything",
+        selection->empty_prefix);
+}
+
+static bool is_so(enum relation relation, struct slice key, struct slice text)
+{
+    switch (relation) {
+    case EXACT:
+        return slice_equal(key, text);
+    case PREFIX:
+        return slice_begins(key, text);
+    case FROM:
+        return text_utf16_compare(key, text) >= 0;
+    case BELOW:
+        return text_utf16_compare(key, text) < 0;
+    case RELATIONS:
+        break;
+    }
+    return false;
+}
+
+/* first: of the four that speak of this key. */
+static bool key_matches(const struct selection *selection,
+    enum selector_key first, struct slice key)
+{
+    for (int i = 0; i < RELATIONS; i++)
+        if (selection->has[first + i] &&
+            !is_so((enum relation)i, key, selection->keys[first + i]))
+            return false;
+    return true;
 }
 
 bool selection_matches(
     const struct selection *selection, const struct entity *entity)
 {
-    return key_matches(selection, SELECTOR_PARTITION_KEY,
-               SELECTOR_PARTITION_KEY_PREFIX, entity->partition_key) &&
-           key_matches(selection, SELECTOR_ROW_KEY, SELECTOR_ROW_KEY_PREFIX,
-               entity->row_key) &&
+    return key_matches(
+               selection, SELECTOR_PARTITION_KEY, entity->partition_key) &&
+           key_matches(selection, SELECTOR_ROW_KEY, entity->row_key) &&
            filter_matches(selection->filter, entity);
 }
 
-static struct key_range range(const struct selection *selection,
-    enum selector_key exact, enum selector_key prefix, struct arena *arena)
+static const struct slice *text_of(
+    const struct selection *selection, enum selector_key key)
 {
-    if (selection->has[exact])
-        return key_range_exact(selection->keys[exact]);
-    if (selection->has[prefix])
-        return key_range_prefix(selection->keys[prefix], arena);
-    return (struct key_range){.exact = false};
+    return selection->has[key] ? &selection->keys[key] : NULL;
+}
+
+/* Each bound alone leaves out nothing that matches, so either will do: the one
+ * that leaves less. */
+static struct key_range narrower(struct key_range a, struct key_range b)
+{
+    if (!a.has_from || (b.has_from && text_utf16_compare(b.from, a.from) > 0)) {
+        a.has_from = b.has_from;
+        a.from = b.from;
+    }
+    if (!a.has_below ||
+        (b.has_below && text_utf16_compare(b.below, a.below) < 0)) {
+        a.has_below = b.has_below;
+        a.below = b.below;
+    }
+    return a;
+}
+
+/* What the service can be asked for: a prefix that is longer than any key, as
+ * one made of the key above may be, begins none, which the exact test tells. */
+static struct slice as_long_as_a_key(struct slice prefix)
+{
+    struct slice rest = prefix;
+    size_t units = 0, len;
+
+    for (; rest.len > 0; rest.at += len, rest.len -= len) {
+        units += text_decode(rest, &len) > 0xffff ? 2 : 1;
+        if (units > ENTITY_MAX_KEY_UNITS)
+            break;
+    }
+    return (struct slice){prefix.at, prefix.len - rest.len};
+}
+
+static struct key_range range(const struct selection *selection,
+    enum selector_key first, struct arena *arena)
+{
+    struct key_range between;
+
+    if (selection->has[first + EXACT])
+        return key_range_exact(selection->keys[first + EXACT]);
+    between = key_range_between(text_of(selection, first + FROM),
+        text_of(selection, first + BELOW), arena);
+    if (!selection->has[first + PREFIX])
+        return between;
+    return narrower(
+        key_range_prefix(
+            as_long_as_a_key(selection->keys[first + PREFIX]), arena),
+        between);
 }
 
 static void add_name(struct slice *names, size_t *count, struct slice name)
@@ -255,13 +401,19 @@ void selection_spec(const struct selection *selection, bool whole,
     const struct slice *extra, size_t extra_count, struct arena *arena,
     struct scan_spec *spec)
 {
-    spec->partition_key = range(selection, SELECTOR_PARTITION_KEY,
-        SELECTOR_PARTITION_KEY_PREFIX, arena);
-    spec->row_key =
-        range(selection, SELECTOR_ROW_KEY, SELECTOR_ROW_KEY_PREFIX, arena);
+    spec->partition_key = range(selection, SELECTOR_PARTITION_KEY, arena);
+    spec->row_key = range(selection, SELECTOR_ROW_KEY, arena);
     spec->filter = selection->filter_text;
     spec->select = NULL;
     spec->select_count = 0;
     if (!whole)
         spec_select(selection, extra, extra_count, arena, spec);
+}
+
+void selection_spec_sure(const struct selection *selection, struct arena *arena,
+    struct scan_spec *spec)
+{
+    selection_spec(selection, true, NULL, 0, arena, spec);
+    if (selection->filter && !filter_is_plain(selection->filter))
+        spec->filter = slice_of("");
 }

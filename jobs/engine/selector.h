@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A selector says which entities of a table are meant: by PartitionKey, RowKey,
- * a prefix of either, a filter, or any of them together. Bound to arguments
+ * a prefix or a range of either, a filter, or any of them together. Bound to
+ * arguments
  * (and, for a child, to its parent) it is a selection: what to ask the server
  * for, which is a superset, and the exact test made on each entity.
  */
@@ -23,12 +24,17 @@
 
 struct filter;
 
-/* The four ways to name keys. */
+/* The ways to name keys. A range is from <= key < below, in the service's order
+ * (UTF-16 ordinal) whichever the store. */
 enum selector_key {
     SELECTOR_PARTITION_KEY,
     SELECTOR_PARTITION_KEY_PREFIX,
+    SELECTOR_PARTITION_KEY_FROM,
+    SELECTOR_PARTITION_KEY_BELOW,
     SELECTOR_ROW_KEY,
     SELECTOR_ROW_KEY_PREFIX,
+    SELECTOR_ROW_KEY_FROM,
+    SELECTOR_ROW_KEY_BELOW,
     SELECTOR_KEYS,
 };
 
@@ -45,11 +51,39 @@ struct selector_nodes {
     const struct yaml_node *filter;
 };
 
+/* The entries of a key table (config/settings.h) for all of them: `field` of
+ * `type` is a struct selector_nodes. */
+/* clang-format off */
+#define SELECTOR_SETTING(name, type, member, text) \
+    {name, SETTING_NODE, SETTING_FIELD(type, member), .help = (text)}
+
+#define SELECTOR_SETTINGS(type, field) \
+    SELECTOR_SETTING("partition_key", type, field.keys[SELECTOR_PARTITION_KEY], \
+        "template of their PartitionKey"), \
+    SELECTOR_SETTING("partition_key_prefix", type, field.keys[SELECTOR_PARTITION_KEY_PREFIX], \
+        "template of how their PartitionKey begins"), \
+    SELECTOR_SETTING("partition_key_from", type, field.keys[SELECTOR_PARTITION_KEY_FROM], \
+        "template of the first PartitionKey"), \
+    SELECTOR_SETTING("partition_key_below", type, field.keys[SELECTOR_PARTITION_KEY_BELOW], \
+        "template of the PartitionKey they end before"), \
+    SELECTOR_SETTING("row_key", type, field.keys[SELECTOR_ROW_KEY], \
+        "template of their RowKey"), \
+    SELECTOR_SETTING("row_key_prefix", type, field.keys[SELECTOR_ROW_KEY_PREFIX], \
+        "template of how their RowKey begins"), \
+    SELECTOR_SETTING("row_key_from", type, field.keys[SELECTOR_ROW_KEY_FROM], \
+        "template of the first RowKey"), \
+    SELECTOR_SETTING("row_key_below", type, field.keys[SELECTOR_ROW_KEY_BELOW], \
+        "template of the RowKey they end before"), \
+    SELECTOR_SETTING("filter", type, field.filter, \
+        "OData filter that they match")
+/* clang-format on */
+
 /*
  * selector_load: compile the templates of nodes in scope. False: problems has
  * been added to. *unset becomes the name of an environment variable that is
- * needed and not set. Warns where a prefix stands without a filter: what
- * begins like it is selected too.
+ * needed and not set. A filter that is empty with all variables set is a
+ * problem: whoever means everything writes none. Warns where a prefix stands
+ * without a filter: what begins like it is selected too.
  */
 bool selector_load(const struct selector_nodes *nodes,
     const struct template_scope *scope, struct arena *arena,
@@ -57,6 +91,9 @@ bool selector_load(const struct selector_nodes *nodes,
 
 /* selector_is_empty: it names nothing: every entity of the table. */
 bool selector_is_empty(const struct selector *selector);
+
+/* selector_equal: the same texts: bound to the same, they find the same. */
+bool selector_equal(const struct selector *a, const struct selector *b);
 
 /* selector_explain: add "PartitionKey = ..., filter ..." for people. */
 void selector_explain(const struct selector *selector, struct buf *to);
@@ -72,8 +109,9 @@ struct selection {
     struct slice keys[SELECTOR_KEYS];
     struct slice filter_text;
     const struct filter *filter;
-    const char *empty_prefix; /* the key of a prefix that rendered empty, so
-                                 that it would select everything; or NULL */
+    const char *empty_prefix; /* the key of a prefix, of a range's `from` or of
+                                 a filter that rendered empty, so that it
+                                 would select everything; or NULL */
 };
 
 /*
@@ -84,10 +122,18 @@ TW_MUST_USE enum tw_err selection_bind(const struct selector *selector,
     const struct run_args *args, const struct entity *entity,
     struct arena *arena, struct selection *ret, struct err *err);
 
+/* selection_check: TW_INVALID: a prefix, the beginning of a range or a filter
+ * rendered empty, and would select everything. */
+TW_MUST_USE enum tw_err selection_check(
+    const struct selection *selection, struct err *err);
+
 /* selection_matches: the exact test. entity has at least the properties that
  * the filter reads. */
 bool selection_matches(
     const struct selection *selection, const struct entity *entity);
+
+/* selector_scans_table: nothing says in which partitions to look. */
+bool selector_scans_table(const struct selector *selector);
 
 /*
  * selection_spec: fill the ranges and the filter of spec; and, unless whole,
@@ -95,6 +141,14 @@ bool selection_matches(
  */
 void selection_spec(const struct selection *selection, bool whole,
     const struct slice *extra, size_t extra_count, struct arena *arena,
+    struct scan_spec *spec);
+
+/*
+ * selection_spec_sure: the same, whole, and with a filter only that every store
+ * reads alike (filter_is_plain): nothing that selection_matches() takes is left
+ * out.
+ */
+void selection_spec_sure(const struct selection *selection, struct arena *arena,
     struct scan_spec *spec);
 
 #endif

@@ -586,6 +586,27 @@ enum tw_err template_render(const struct template *template,
     return result;
 }
 
+enum tw_err template_render_key(const struct template *template,
+    const struct run_args *args, const char *which, struct arena *arena,
+    struct slice *ret, struct err *err)
+{
+    struct buf text;
+    enum tw_err outcome;
+
+    buf_init(&text, ENTITY_MAX_KEY_BYTES);
+    outcome = template_render(template, args, NULL, &text, err);
+    if (outcome == TW_OK && text.overflow)
+        outcome = err_fail(err, TW_INVALID,
+            "%s is longer than %d bytes, which the service refuses", which,
+            ENTITY_MAX_KEY_BYTES);
+    if (outcome == TW_OK)
+        outcome = entity_check_key(which, buf_slice(&text), err);
+    if (outcome == TW_OK)
+        *ret = arena_copy(arena, buf_slice(&text));
+    buf_done(&text);
+    return outcome;
+}
+
 /* ---- what is known of a template ---- */
 
 struct mark template_mark(const struct yaml_node *scalar)

@@ -74,6 +74,15 @@ TW_MUST_USE enum tw_err template_render(const struct template *template,
     const struct run_args *args, const struct entity *entity, struct buf *to,
     struct err *err);
 
+/*
+ * template_render_key: the same of arguments alone, as a key, which lives in
+ * arena. TW_INVALID also: the service refuses such a key, or it is longer than
+ * any; which: "PartitionKey", ..., for err.
+ */
+TW_MUST_USE enum tw_err template_render_key(const struct template *template,
+    const struct run_args *args, const char *which, struct arena *arena,
+    struct slice *ret, struct err *err);
+
 /* template_properties: the properties it reads, without PartitionKey and
  * RowKey, each once; borrowed. */
 const struct slice *template_properties(

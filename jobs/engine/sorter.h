@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A sorter gathers operations before they go into a flow, and hands them over
+ * by table, PartitionKey and RowKey: what a scan meets scattered over many
+ * partitions makes full batches all the same. It is bounded in entities and in
+ * bytes, so that memory does not grow with the work.
+ */
+#ifndef TW_JOBS_ENGINE_SORTER_H
+#define TW_JOBS_ENGINE_SORTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "jobs/engine/flow.h"
+#include "worker/base/err.h"
+
+/* A batch per started hundred of each PartitionKey among so many operations. */
+#define SORTER_MAX_OPERATIONS 8192
+#define SORTER_MAX_BYTES (5 * 512 * 1024)
+
+struct sorter;
+
+/* sorter_new: owned. sorter_free: what it holds is dropped; NULL: nothing. */
+struct sorter *sorter_new(void);
+void sorter_free(struct sorter *sorter);
+
+/* sorter_add: the operation is copied, its context and table are borrowed until
+ * it is settled by the flow, or dropped. */
+void sorter_add(struct sorter *sorter, const struct flow_item *item);
+
+/* sorter_is_full: pour it before more is added. */
+bool sorter_is_full(const struct sorter *sorter);
+size_t sorter_count(const struct sorter *sorter);
+
+/*
+ * sorter_pour: everything goes into flow, sorted (of one key, in the order in
+ * which it came), and the sorter is empty, also where the flow takes no more:
+ * then the outcome is the flow's, and what was left is dropped.
+ */
+TW_MUST_USE enum tw_err sorter_pour(
+    struct sorter *sorter, struct flow *flow, struct err *err);
+
+#endif

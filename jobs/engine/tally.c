@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sums of digests in buckets.
+ *
+ * What is digested of an entity, numbers least byte first:
+ *
+ *   PartitionKey, RowKey      as pieces
+ *   each property, by name    its name as a piece; one byte for its type, one
+ *                             for the form of its value; its value as a piece
+ *   a piece                   its length in four bytes, then its bytes
+ *
+ * A value is what property_equal() compares: a number, ticks or bits in eight
+ * bytes, a text decoded; in form 'r' it is the raw text of one that is none of
+ * its type. Digests lie in stored entities, so all this may never change.
+ */
+#include "jobs/engine/tally.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/crypto.h"
+#include "worker/base/hash.h"
+#include "worker/base/mem.h"
+
+struct bucket {
+    struct digest sum;
+    int64_t count;
+};
+
+struct tally {
+    struct bucket buckets[TALLY_SIDES][TALLY_BUCKETS];
+};
+
+/* ---- the digest of an entity ---- */
+
+static const char type_letters[] = {
+    [EDM_BINARY] = 'y',
+    [EDM_BOOLEAN] = 'b',
+    [EDM_DATETIME] = 't',
+    [EDM_DOUBLE] = 'd',
+    [EDM_GUID] = 'g',
+    [EDM_INT32] = 'i',
+    [EDM_INT64] = 'l',
+    [EDM_STRING] = 's',
+};
+
+/* What one piece, and one property with nothing in it, take at most. */
+#define PIECE_BYTES 4
+#define PROPERTY_BYTES (PIECE_BYTES + 2 + PIECE_BYTES + 8)
+
+/* No text is longer decoded than it is as JSON. */
+static size_t most_bytes(const struct entity *entity)
+{
+    size_t bytes =
+        2 * PIECE_BYTES + entity->partition_key.len + entity->row_key.len;
+
+    for (size_t i = 0; i < entity->property_count; i++)
+        bytes += PROPERTY_BYTES + entity->properties[i].name.len +
+                 entity->properties[i].json.len;
+    return bytes;
+}
+
+/* Each of these writes at `to` and returns where it has ended. */
+
+static char *put_number(char *to, uint64_t number, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        *to++ = (char)(number >> (8 * i) & 0xff);
+    return to;
+}
+
+static char *put_piece(char *to, struct slice piece)
+{
+    to = put_number(to, piece.len, PIECE_BYTES);
+    if (piece.len > 0)
+        memcpy(to, piece.at, piece.len);
+    return to + piece.len;
+}
+
+static char *put_value(char *to, uint64_t number)
+{
+    *to++ = 'v';
+    to = put_number(to, 8, PIECE_BYTES);
+    return put_number(to, number, 8);
+}
+
+static char *put_text(char *to, char form, struct slice text)
+{
+    *to++ = form;
+    return put_piece(to, text);
+}
+
+static char *put_lower(char *to, struct slice text)
+{
+    char *end = put_text(to, 'v', text);
+
+    for (char *at = end - text.len; at < end; at++)
+        if (*at >= 'A' && *at <= 'Z')
+            *at += 'a' - 'A';
+    return end;
+}
+
+static uint64_t bits_of(double value)
+{
+    uint64_t bits;
+
+    if (isnan(value))
+        return UINT64_C(0x7ff8000000000000);
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static char *put_property(
+    char *to, const struct property *property, struct arena *arena)
+{
+    struct slice text;
+    int64_t number;
+    double value;
+
+    to = put_piece(to, property->name);
+    *to++ = type_letters[property->type];
+    if (property_integer(property, &number) ||
+        property_ticks(property, &number))
+        return put_value(to, (uint64_t)number);
+    if (property_double(property, &value))
+        return put_value(to, bits_of(value));
+    if (property->type == EDM_GUID)
+        return put_lower(to, property->json);
+    if (property->type != EDM_DATETIME &&
+        property_peek_text(property, arena, &text))
+        return put_text(to, 'v', text);
+    return put_text(to, 'r', property->json);
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct property *a = *(const struct property *const *)left;
+    const struct property *b = *(const struct property *const *)right;
+
+    return slice_compare(a->name, b->name);
+}
+
+/* The properties but one, by name. */
+static const struct property **sort_properties(const struct entity *entity,
+    struct slice but, struct arena *arena, size_t *ret_count)
+{
+    const struct property **sorted =
+        arena_alloc(arena, entity->property_count * sizeof(*sorted));
+    size_t count = 0;
+
+    for (size_t i = 0; i < entity->property_count; i++)
+        if (but.len == 0 || !slice_equal(entity->properties[i].name, but))
+            sorted[count++] = &entity->properties[i];
+    qsort(sorted, count, sizeof *sorted, compare_names);
+    *ret_count = count;
+    return sorted;
+}
+
+static uint64_t big_endian(const unsigned char *at)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < 8; i++)
+        number = number << 8 | at[i];
+    return number;
+}
+
+static struct digest digest_of(struct slice bytes)
+{
+    unsigned char sha256[CRYPTO_SHA256_BYTES];
+
+    crypto_sha256(bytes, sha256);
+    return (struct digest){
+        .high = big_endian(sha256), .low = big_endian(sha256 + 8)};
+}
+
+struct digest entity_digest(const struct entity *entity, struct slice but)
+{
+    const struct property **sorted;
+    struct digest digest;
+    struct arena arena;
+    char *bytes, *at;
+    size_t count;
+
+    arena_init(&arena);
+    bytes = arena_alloc(&arena, most_bytes(entity));
+    sorted = sort_properties(entity, but, &arena, &count);
+    at = put_piece(bytes, entity->partition_key);
+    at = put_piece(at, entity->row_key);
+    for (size_t i = 0; i < count; i++)
+        at = put_property(at, sorted[i], &arena);
+    digest = digest_of((struct slice){bytes, (size_t)(at - bytes)});
+    arena_done(&arena);
+    return digest;
+}
+
+void digest_text(const struct digest *digest, char to[2 * DIGEST_BYTES + 1])
+{
+    (void)snprintf(to, 2 * DIGEST_BYTES + 1, "%016llx%016llx",
+        (unsigned long long)digest->high, (unsigned long long)digest->low);
+}
+
+bool digest_parse(struct slice text, struct digest *ret)
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    uint64_t halves[2] = {0, 0};
+
+    if (text.len != (size_t)2 * DIGEST_BYTES)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        const char *digit = memchr(DIGITS, text.at[i], 16);
+
+        if (!digit)
+            return false;
+        halves[i / 16] = halves[i / 16] << 4 | (uint64_t)(digit - DIGITS);
+    }
+    *ret = (struct digest){.high = halves[0], .low = halves[1]};
+    return true;
+}
+
+void digest_add(struct digest *sum, struct digest more)
+{
+    sum->low += more.low;
+    sum->high += more.high + (sum->low < more.low);
+}
+
+/* ---- buckets ---- */
+
+static size_t bucket_of(
+    size_t table, struct slice partition_key, struct slice row_key)
+{
+    uint64_t hash = hash_slice(HASH_BEGIN + table, partition_key);
+
+    hash = hash_slice(hash, slice_of("/"));
+    hash = hash_slice(hash, row_key);
+    return (size_t)(hash_mix(hash) % TALLY_BUCKETS);
+}
+
+static void add_bucket(struct bucket *sum, const struct bucket *bucket)
+{
+    digest_add(&sum->sum, bucket->sum);
+    sum->count += bucket->count;
+}
+
+static bool is_same(const struct bucket *a, const struct bucket *b)
+{
+    return a->count == b->count && a->sum.low == b->sum.low &&
+           a->sum.high == b->sum.high;
+}
+
+/* What stands there for copies: ours, or all where only that agrees. */
+static struct bucket there(const struct tally *tally, size_t at)
+{
+    const struct bucket *expected = &tally->buckets[TALLY_EXPECTED][at];
+    struct bucket all = tally->buckets[TALLY_OURS][at];
+
+    if (!is_same(expected, &all))
+        add_bucket(&all, &tally->buckets[TALLY_ELSE][at]);
+    return is_same(expected, &all) ? all : tally->buckets[TALLY_OURS][at];
+}
+
+static bool agrees(const struct tally *tally, size_t at)
+{
+    struct bucket is = there(tally, at);
+
+    return is_same(&tally->buckets[TALLY_EXPECTED][at], &is);
+}
+
+static struct bucket sum_of(const struct tally *tally, enum tally_side side)
+{
+    struct bucket sum = {{0}, 0};
+
+    for (size_t i = 0; i < TALLY_BUCKETS; i++)
+        add_bucket(&sum, &tally->buckets[side][i]);
+    return sum;
+}
+
+/* ---- the tally ---- */
+
+struct tally *tally_new(void)
+{
+    return mem_alloc(sizeof(struct tally));
+}
+
+void tally_free(struct tally *tally)
+{
+    mem_free(tally);
+}
+
+void tally_clear(struct tally *tally)
+{
+    memset(tally, 0, sizeof *tally);
+}
+
+/* Of another table it is another digest: two copies of one source that have
+ * changed their places do not cancel out. */
+static struct digest digest_in(
+    size_t table, const struct entity *entity, struct slice but)
+{
+    struct digest digest = entity_digest(entity, but);
+
+    if (table > 0) {
+        digest.low = hash_mix(digest.low + table);
+        digest.high = hash_mix(digest.high + table);
+    }
+    return digest;
+}
+
+void tally_add(struct tally *tally, enum tally_side side, size_t table,
+    const struct entity *entity, struct slice but)
+{
+    size_t at = bucket_of(table, entity->partition_key, entity->row_key);
+    struct bucket *bucket = &tally->buckets[side][at];
+
+    digest_add(&bucket->sum, digest_in(table, entity, but));
+    bucket->count++;
+}
+
+bool tally_agrees(const struct tally *tally)
+{
+    for (size_t i = 0; i < TALLY_BUCKETS; i++)
+        if (!agrees(tally, i))
+            return false;
+    return true;
+}
+
+bool tally_agrees_at(const struct tally *tally, size_t table,
+    struct slice partition_key, struct slice row_key)
+{
+    return agrees(tally, bucket_of(table, partition_key, row_key));
+}
+
+struct digest tally_sum(const struct tally *tally, enum tally_side side)
+{
+    return sum_of(tally, side).sum;
+}
+
+int64_t tally_count(const struct tally *tally, enum tally_side side)
+{
+    return sum_of(tally, side).count;
+}
+
+struct digest tally_there(const struct tally *tally, int64_t *ret_count)
+{
+    struct bucket sum = {{0}, 0};
+
+    for (size_t i = 0; i < TALLY_BUCKETS; i++) {
+        struct bucket is = there(tally, i);
+
+        add_bucket(&sum, &is);
+    }
+    *ret_count = sum.count;
+    return sum.sum;
+}
