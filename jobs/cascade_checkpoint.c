@@ -30,11 +30,8 @@ char *cascade_checkpoint_write(
 
         buf_add_text(&text, ",\"path\":");
         walk_path_write(path, &text);
-        if (text.overflow || text.len + 1 > text.max) {
-            /* Keys too long to keep: the pass begins anew, as it may. */
-            text.len = before;
-            text.overflow = false;
-        }
+        /* Keys too long to keep: the pass begins anew, as it may. */
+        (void)buf_keep(&text, before, sizeof("}") - 1);
     }
     buf_add_char(&text, '}');
     return buf_take(&text);

@@ -2,8 +2,6 @@
 /* Counting what a cascade would delete, in constant memory. */
 #include "jobs/cascade_count.h"
 
-#include <strings.h>
-
 #include "jobs/cascade_rules.h"
 #include "jobs/counting.h"
 #include "jobs/engine/run.h"
@@ -34,9 +32,9 @@ static size_t count_rules(const struct rule *rules, size_t count)
 static struct counted *counted_of(struct count *count, const struct rule *rule)
 {
     for (size_t i = 0; i < count->estimate->table_count; i++)
-        if (count->tables[i].store == rule->store &&
-            strcasecmp(count->tables[i].counting.shown->table, rule->table) ==
-                0)
+        if (cascade_same_table(count->tables[i].store,
+                count->tables[i].counting.shown->table, rule->store,
+                rule->table))
             return &count->tables[i];
     return NULL; /* every rule has one */
 }
@@ -45,13 +43,6 @@ static struct job_estimate_table *shown_of(
     struct count *count, const struct rule *rule)
 {
     return counted_of(count, rule)->counting.shown;
-}
-
-/* A table is scanned whole where nothing says in which partitions to look. */
-static bool scans_table(const struct rule *rule)
-{
-    return !rule->selector.keys[SELECTOR_PARTITION_KEY] &&
-           !rule->selector.keys[SELECTOR_PARTITION_KEY_PREFIX];
 }
 
 static void add_table(struct count *count, const struct rule *rule)
@@ -71,7 +62,7 @@ static void add_tables(
     for (size_t i = 0; i < rule_count; i++) {
         if (!counted_of(count, &rules[i]))
             add_table(count, &rules[i]);
-        if (scans_table(&rules[i]))
+        if (selector_scans_table(&rules[i].selector))
             shown_of(count, &rules[i])->table_scan = true;
         add_tables(count, rules[i].children, rules[i].child_count);
     }
@@ -84,24 +75,32 @@ static void count_entity(
     count->total++;
 }
 
+static enum tw_err check_limit(const struct count *count, struct err *err)
+{
+    if (count->limit < 0 || count->total <= count->limit)
+        return TW_OK;
+    return err_fail(err, TW_TOO_LARGE,
+        "there are more than %lld entities to delete (refuse_above); "
+        "nothing was deleted: raise refuse_above, or check the arguments",
+        (long long)count->limit);
+}
+
 static enum tw_err count_page(void *context, struct match *match,
     const struct entity *const *entities, size_t entity_count, struct err *err)
 {
     struct count *count = context;
     const struct rule *rule = match_rule(match);
+    enum tw_err outcome;
 
     for (size_t i = 0; i < entity_count; i++)
         count_entity(count, rule, entities[i]);
-    if (count->limit >= 0 && count->total > count->limit) {
+    outcome = check_limit(count, err);
+    if (outcome != TW_OK)
         shown_of(count, rule)->incomplete = true;
-        return err_fail(err, TW_TOO_LARGE,
-            "there are more than %lld entities to delete (refuse_above); "
-            "nothing was deleted: raise refuse_above, or check the arguments",
-            (long long)count->limit);
-    }
-    return TW_OK;
+    return outcome;
 }
 
+/* Whether it is too many is seen with the next page, or at the end. */
 static void count_one(
     void *context, struct match *match, const struct entity *entity)
 {
@@ -151,6 +150,8 @@ enum tw_err cascade_count(const struct walk_plan *plan, int64_t limit,
     count.tables = mem_array(rules, sizeof(*count.tables));
     add_tables(&count, cascade->rules, cascade->rule_count);
     outcome = walk_run(plan, &visitor, &result, err);
+    if (outcome == TW_OK)
+        outcome = check_limit(&count, err);
     ret->transactions = transactions(cascade, ret);
     mem_free(count.tables);
     return outcome;

@@ -49,6 +49,10 @@
  * never will. */
 #define LATE_WRITE_MS 30000
 
+/* So many whole last looks in a row that met something and could take none of
+ * it: no children that come and go, but a circle. */
+#define STUCK_LOOKS 3
+
 #define PHASE_PARENT "parent"
 
 /* What the operations of a page ask again when they meet something else. */
@@ -86,6 +90,8 @@ struct cascade_run {
     struct archive *archive;
     struct milestones milestones; /* leaves not all deleted yet */
     struct held *held, **held_end;
+    unsigned stuck;  /* looks in a row, see STUCK_LOOKS */
+    char left[1024]; /* the first that this pass left for what is under it */
 };
 
 /* ---- ends ---- */
@@ -163,31 +169,26 @@ static const struct entity *parent_of(const struct cascade_run *c)
     return c->parent.count > 0 ? &c->parent.entities[0] : NULL;
 }
 
-static bool carries_tombstone(
-    const struct cascade_run *c, const struct entity *parent)
+/* Whose name the parent carries, whatever else is in it. */
+static bool parent_owner(struct cascade_run *c, struct slice *ret)
 {
-    const struct entity *tombstone = c->cascade->tombstone;
+    const struct entity *parent = parent_of(c);
+    const struct property *owner =
+        parent ? entity_find(parent, slice_of(CASCADE_OWNER)) : NULL;
 
-    for (size_t i = 0; i < tombstone->property_count; i++) {
-        const struct property *wanted = &tombstone->properties[i];
-        const struct property *is = entity_find(parent, wanted->name);
+    return owner && property_text(owner, &c->parent.arena, ret);
+}
 
-        if (!is || !property_equal(is, wanted))
-            return false;
-    }
-    return true;
+static bool has_tombstone(const struct cascade_run *c)
+{
+    return entity_has_all(parent_of(c), c->cascade->tombstone);
 }
 
 static enum holder holder_of(struct cascade_run *c, struct slice *ret_owner)
 {
-    const struct entity *parent = parent_of(c);
-    const struct property *owner;
-
-    if (!parent)
+    if (!parent_of(c))
         return HOLDER_NONE;
-    owner = entity_find(parent, slice_of(CASCADE_OWNER));
-    if (!owner || !carries_tombstone(c, parent) ||
-        !property_text(owner, &c->parent.arena, ret_owner))
+    if (!has_tombstone(c) || !parent_owner(c, ret_owner))
         return HOLDER_FREE;
     return slice_is(*ret_owner, c->owner) ? HOLDER_US : HOLDER_OTHER;
 }
@@ -326,14 +327,35 @@ static enum tw_err of_archive(struct cascade_run *c, enum tw_err outcome)
     return outcome;
 }
 
-/* The parent as it was, before the tombstone changes it. */
+/* Nothing but what a run that has ended had inserted. Where that run had marked
+ * a parent, its archive alone has it as it was. */
+static bool is_nothing_but_other_s(struct cascade_run *c)
+{
+    struct slice owner;
+
+    if (holder_of(c, &owner) != HOLDER_OTHER)
+        return false;
+    if (is_bare(c))
+        return true;
+    log_warn(run_object(c->run),
+        "the parent in %s is archived with the tombstone of run %.*s: as it "
+        "was before it is in that run's archive",
+        c->cascade->table, SLICE_ARG(owner));
+    return false;
+}
+
+/* The parent as it was, before the tombstone changes it, and without the name
+ * of whoever is deleting it: put back from an archive it is nobody's. */
 static bool archive_parent(struct cascade_run *c)
 {
+    struct entity parent;
     enum tw_err outcome;
 
-    if (!c->archive || !is_here(c))
+    if (!c->archive || !is_here(c) || is_nothing_but_other_s(c))
         return true;
-    outcome = archive_add(c->archive, c->cascade->table, parent_of(c), c->err);
+    parent =
+        entity_without(parent_of(c), slice_of(CASCADE_OWNER), &c->parent.arena);
+    outcome = archive_add(c->archive, c->cascade->table, &parent, c->err);
     if (outcome == TW_OK)
         outcome = archive_sync(c->archive, c->err);
     return goes_on(c, of_archive(c, outcome));
@@ -426,18 +448,30 @@ static bool leave_to_other(
     return ends(c, RUN_WAITING);
 }
 
-/* Nobody's parent, met before this run has laid its tombstone. */
+/*
+ * Nobody's parent, met before this run has laid its tombstone, as far as the
+ * checkpoint knows. A pass begins only once it is laid: where there was one the
+ * checkpoint was dropped, as one of another definition is.
+ */
 static bool may_take(struct cascade_run *c)
 {
     bool newer;
 
     if (is_newer(c, &newer) != TW_OK)
         return ends(c, RUN_FAILED);
-    if (!newer)
+    if (newer) {
+        log_info(run_object(c->run),
+            "nothing to do: the parent was created after the request");
+        return ends(c, RUN_SUCCEEDED);
+    }
+    if (c->run->passes == 0)
         return true;
-    log_info(run_object(c->run),
-        "nothing to do: the parent was created after the request");
-    return ends(c, RUN_SUCCEEDED);
+    err_fail(c->err, TW_INVALID,
+        "this run laid its tombstone before the job's definition changed, and "
+        "the parent in %s no longer carries it: whether it was made anew "
+        "cannot be told; ask for it again if it is to go",
+        c->cascade->table);
+    return ends(c, RUN_FAILED);
 }
 
 static bool gives_way(struct cascade_run *c)
@@ -693,6 +727,21 @@ static enum tw_err delete_emptied(void *context, struct match *match,
     return delete_page(c, match, entities, count, false, err);
 }
 
+static void note_left(
+    void *context, struct match *match, const struct entity *entity)
+{
+    struct cascade_run *c = context;
+    struct buf keys;
+
+    if (c->left[0])
+        return;
+    buf_init(&keys, sizeof(c->left) - 1);
+    entity_add_keys(&keys, entity->partition_key, entity->row_key);
+    buf_add_format(&keys, " of %s", match_rule(match)->table);
+    memcpy(c->left, buf_text(&keys), keys.len + 1);
+    buf_done(&keys);
+}
+
 /* What was in flight is settled and saved, however the pass ended. */
 static void end_pass(struct cascade_run *c)
 {
@@ -716,6 +765,21 @@ static bool failed_entities(struct cascade_run *c, int64_t failed)
     return ends(c, RUN_FAILED);
 }
 
+/* Every entity that is left waits for another one. stuck: so it was in this
+ * look. */
+static bool in_no_circle(struct cascade_run *c, bool stuck)
+{
+    c->stuck = stuck ? c->stuck + 1 : 0;
+    if (c->stuck < STUCK_LOOKS)
+        return true;
+    err_fail(c->err, TW_INVALID,
+        "by the job's rules what is left is under one another in a circle, so "
+        "none of it can go first: %s, for one. The parent stays, with its "
+        "tombstone: delete one of the circle yourself, then retry",
+        c->left);
+    return ends(c, RUN_FAILED);
+}
+
 static bool pass_ended(struct cascade_run *c, enum tw_err outcome)
 {
     if (outcome == TW_OK)
@@ -736,15 +800,18 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
     const struct walk_visitor visitor = {
         .leaves = delete_leaves,
         .emptied = delete_emptied,
+        .met = note_left,
         .reached = reached,
         .context = c,
     };
     struct walk_plan plan = walk_plan(c, c->archive != NULL);
     struct walk_result result = {.failed = 0};
+    bool whole = c->from->depth == 0, stuck;
     int64_t failed, deleted;
     enum tw_err outcome;
 
     plan.from = c->from;
+    c->left[0] = '\0';
     c->run->passes++;
     c->flow = flow_new(c->run, BATCHES_IN_FLIGHT);
     outcome = walk_run(&plan, &visitor, &result, c->err);
@@ -752,9 +819,11 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
         outcome = flow_drain(c->flow, c->err);
     failed = result.failed + flow_failed(c->flow);
     deleted = flow_done(c->flow);
+    stuck = c->last_look && whole && result.found && flow_ticket(c->flow) == 0;
     end_pass(c);
     *ret_found = c->last_look ? result.found : deleted > 0;
-    return pass_ended(c, outcome) && failed_entities(c, failed);
+    return pass_ended(c, outcome) && failed_entities(c, failed) &&
+           in_no_circle(c, stuck);
 }
 
 /*
@@ -772,12 +841,35 @@ static bool pass(struct cascade_run *c, bool *ret_found)
         c->began_ticks = began_ticks;
     }
     c->last_look = is_last_look(c);
-    if (c->from->depth == 0)
+    if (c->from->depth == 0) {
+        c->run->host->forget_failed(c->run, 0); /* it meets them again */
         save(c, NULL, false);
+    }
     return walk_once(c, ret_found);
 }
 
 /* ---- the parent, last of all ---- */
+
+/* This run's by its name, but not by the tombstone that the job has now. */
+static bool is_marked_otherwise(struct cascade_run *c)
+{
+    struct slice owner;
+
+    return parent_owner(c, &owner) && slice_is(owner, c->owner) &&
+           !has_tombstone(c);
+}
+
+/* Who made the parent anew has not written this run's name into it: it would
+ * stay, marked, for good. */
+static bool says_marked_otherwise(struct cascade_run *c)
+{
+    err_fail(c->err, TW_INVALID,
+        "the parent in %s was marked by this run, but not with the tombstone "
+        "that the job has now: put the old one back into the job and retry, or "
+        "delete the parent yourself",
+        c->cascade->table);
+    return ends(c, RUN_FAILED);
+}
 
 /* *ret_again: it was changed in between, or the outcome is not known. */
 static bool delete_once(struct cascade_run *c, bool *ret_again)
@@ -788,6 +880,8 @@ static bool delete_once(struct cascade_run *c, bool *ret_again)
     *ret_again = false;
     if (outcome != TW_OK)
         return ends_by(c, outcome);
+    if (is_marked_otherwise(c))
+        return says_marked_otherwise(c);
     if (holder_of(c, &owner) != HOLDER_US)
         return true; /* gone, or in new use */
     outcome = write_parent(c, OPERATION_DELETE, parent_of(c), &(int64_t){0});
@@ -841,21 +935,11 @@ static bool enter_last_phase(struct cascade_run *c)
 static bool render_key(struct cascade_run *c, const struct template *template,
     const char *which, struct slice *ret)
 {
-    struct buf text;
-    enum tw_err outcome;
-
-    buf_init(&text, ENTITY_MAX_KEY_BYTES);
-    outcome = template_render(template, &c->run->args, NULL, &text, c->err);
-    if (outcome == TW_OK)
-        outcome = entity_check_key(which, buf_slice(&text), c->err);
-    if (outcome == TW_OK)
-        *ret = arena_copy(&c->arena, buf_slice(&text));
-    else
-        err_prefix(c->err, "parent");
-    buf_done(&text);
-    if (outcome != TW_OK)
-        return ends(c, RUN_FAILED);
-    return true;
+    if (template_render_key(
+            template, &c->run->args, which, &c->arena, ret, c->err) == TW_OK)
+        return true;
+    err_prefix(c->err, "parent");
+    return ends(c, RUN_FAILED);
 }
 
 static bool open_archive(struct cascade_run *c)
@@ -1010,7 +1094,8 @@ static enum tw_err cascade_delete_estimate(const struct job *job,
         if (outcome != TW_OK)
             arena_done(&ret->arena);
         else if (!is_here(&c))
-            ret->note = "the parent does not exist";
+            ret->note = "the parent does not exist: a run inserts it as a "
+                        "tombstone, and takes it away at the end";
     }
     page_done(&c.parent);
     arena_done(&c.arena);

@@ -3,8 +3,11 @@
 #include "jobs/cascade_rules.h"
 
 #include <stdint.h>
+#include <string.h>
+#include <strings.h>
 
 #include "config/settings.h"
+#include "jobs/cascade_overlap.h"
 #include "jobs/job.h"
 #include "jobs/place.h"
 #include "worker/base/mem.h"
@@ -108,16 +111,52 @@ static const struct template *load_key(
         text, node->mark, &scope, loader->arena, loader->problems);
 }
 
-/* A plain scalar is what it looks like; one in quotes is a text. */
-static bool tombstone_value(const struct yaml_node *node, const char *name,
-    struct arena *arena, struct entity *to)
+static bool tombstone_text(const struct yaml_node *node, const char *name,
+    struct job_loader *loader, struct entity *to)
 {
+    struct slice text;
+
+    if (!settings_text(node, false, loader->arena, &text, &loader->unset,
+            loader->problems))
+        return false;
+    entity_set_string(to, loader->arena, name, text);
+    return true;
+}
+
+/* A boolean to some readers of YAML, and never meant as a text. */
+static bool is_like_a_boolean(struct slice text)
+{
+    static const char *const WORDS[] = {
+        "true", "false", "yes", "no", "on", "off"};
+
+    for (size_t i = 0; i < COUNT(WORDS); i++)
+        if (text.len == strlen(WORDS[i]) &&
+            strncasecmp(text.at, WORDS[i], text.len) == 0)
+            return true;
+    return false;
+}
+
+static bool wrong_boolean(const struct yaml_node *node, const char *name,
+    const struct job_loader *loader)
+{
+    problems_add(loader->problems, node->mark,
+        "tombstone property %s: %s wants true or false, or quotes for a text",
+        name, node->text.at);
+    return false;
+}
+
+/* A plain scalar is what it looks like; one in quotes is a text, and so is what
+ * a variable holds. False: problems has been added to. */
+static bool tombstone_value(const struct yaml_node *node, const char *name,
+    struct job_loader *loader, struct entity *to)
+{
+    struct arena *arena = loader->arena;
     int64_t integer;
     double number;
 
     if (node->quoted)
-        entity_set_string(to, arena, name, node->text);
-    else if (slice_is(node->text, "true") || slice_is(node->text, "false"))
+        return tombstone_text(node, name, loader, to);
+    if (slice_is(node->text, "true") || slice_is(node->text, "false"))
         entity_set_boolean(to, arena, name, slice_is(node->text, "true"));
     else if (text_int64(node->text, INT32_MIN, INT32_MAX, &integer))
         entity_set_int32(to, arena, name, (int32_t)integer);
@@ -125,11 +164,10 @@ static bool tombstone_value(const struct yaml_node *node, const char *name,
         entity_set_int64(to, arena, name, integer);
     else if (text_double(node->text, &number))
         entity_set_double(to, arena, name, number);
-    else if (node->text.len == 0 || slice_is(node->text, "null") ||
-             slice_is(node->text, "~"))
-        return false;
+    else if (is_like_a_boolean(node->text))
+        return wrong_boolean(node, name, loader);
     else
-        entity_set_string(to, arena, name, node->text);
+        return tombstone_text(node, name, loader, to);
     return true;
 }
 
@@ -155,14 +193,13 @@ static bool load_tombstone_property(const struct yaml_node *key,
         problems_add(loader->problems, key->mark, "%s", err.text);
         return false;
     }
-    if (value->type != YAML_SCALAR ||
-        !tombstone_value(value, key->text.at, loader->arena, to)) {
+    if (value->type != YAML_SCALAR || settings_is_null(value)) {
         problems_add(loader->problems, value->mark,
             "tombstone property %s wants a value: true, a number or a text",
             key->text.at);
         return false;
     }
-    return true;
+    return tombstone_value(value, key->text.at, loader, to);
 }
 
 static const struct entity *load_tombstone(
@@ -185,6 +222,40 @@ static const struct entity *load_tombstone(
     return good ? tombstone : NULL;
 }
 
+/* What says when the parent was created, not when it was written last, and not
+ * when it was marked. */
+static enum tw_err check_created(
+    struct slice name, const struct entity *tombstone, struct err *err)
+{
+    if (entity_check_name(name, err) != TW_OK)
+        return TW_INVALID;
+    if (is_reserved(name))
+        return err_fail(err, TW_INVALID,
+            "%.*s is none that the application sets when it creates a parent",
+            SLICE_ARG(name));
+    if (tombstone && entity_find(tombstone, name))
+        return err_fail(
+            err, TW_INVALID, "%.*s is set by the tombstone", SLICE_ARG(name));
+    return TW_OK;
+}
+
+/* Empty where the key is absent. */
+static bool load_created(struct slice name, const struct yaml_node *map,
+    const struct job_loader *loader, struct cascade *cascade)
+{
+    struct err err;
+
+    if (!name.at)
+        return true;
+    if (check_created(name, cascade->tombstone, &err) != TW_OK) {
+        problems_add(loader->problems, place_mark(map, "created"),
+            "created names a property: %s", err.text);
+        return false;
+    }
+    cascade->created = name;
+    return true;
+}
+
 static bool load_parent(const struct yaml_node *node, struct job_loader *loader,
     struct cascade *cascade)
 {
@@ -203,12 +274,18 @@ static bool load_parent(const struct yaml_node *node, struct job_loader *loader,
         cascade->row_key = load_key(map.row_key, loader);
     if (map.tombstone)
         cascade->tombstone = load_tombstone(map.tombstone, loader);
-    cascade->created = map.created;
+    good = load_created(map.created, node, loader, cascade) && good;
     return good && cascade->partition_key && cascade->row_key &&
            cascade->tombstone;
 }
 
 /* ---- the rules ---- */
+
+bool cascade_same_table(
+    size_t store_a, const char *table_a, size_t store_b, const char *table_b)
+{
+    return store_a == store_b && strcasecmp(table_a, table_b) == 0;
+}
 
 struct names {
     struct slice *list;
@@ -263,6 +340,7 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
         good = place_load(node, map.store, map.table, loader, &place) && good;
     rule->store = place.store;
     rule->table = place.table;
+    rule->mark = node->mark;
     good = selector_load(&map.nodes, &scope, loader->arena, &rule->selector,
                &loader->unset, loader->problems) &&
            good;
@@ -312,36 +390,112 @@ static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
 
 /* ---- settle and the whole ---- */
 
-static bool load_settle(const struct yaml_node *node, struct job_loader *loader,
-    struct cascade *cascade)
+static bool wrong_settle(
+    const struct yaml_node *node, struct problems *problems)
 {
-    int64_t ms;
-
-    if (node->type == YAML_MAP)
-        goto wrong;
-    if (node->type == YAML_SCALAR) {
-        if (!text_duration_ms(node->text, &ms) || ms > SETTLE_MAX_MS)
-            goto wrong;
-        cascade->settle_ms[cascade->settle_count++] = ms;
-        return true;
-    }
-    if (node->count == 0 || node->count > CASCADE_MAX_SETTLES)
-        goto wrong;
-    for (size_t i = 0; i < node->count; i++) {
-        const struct yaml_node *item = node->items[i];
-
-        if (item->type != YAML_SCALAR || !text_duration_ms(item->text, &ms) ||
-            ms > SETTLE_MAX_MS || (i > 0 && ms <= cascade->settle_ms[i - 1]))
-            goto wrong;
-        cascade->settle_ms[cascade->settle_count++] = ms;
-    }
-    return true;
-wrong:
-    problems_add(loader->problems, node->mark,
+    problems_add(problems, node->mark,
         "settle wants a duration of at most 7 days (168h), such as 5s, or a "
         "rising list of up to %d, such as [5s, 20m]",
         CASCADE_MAX_SETTLES);
     return false;
+}
+
+/* node: the whole of it; item: one duration of its list, or node itself. */
+static bool add_settle(const struct yaml_node *node,
+    const struct yaml_node *item, struct job_loader *loader,
+    struct cascade *cascade)
+{
+    size_t count = cascade->settle_count;
+    struct slice text;
+    int64_t ms;
+
+    if (item->type != YAML_SCALAR || settings_is_null(item))
+        return wrong_settle(node, loader->problems);
+    if (!settings_text(
+            item, false, loader->arena, &text, NULL, loader->problems))
+        return false;
+    if (!text_duration_ms(text, &ms) || ms > SETTLE_MAX_MS ||
+        (count > 0 && ms <= cascade->settle_ms[count - 1]))
+        return wrong_settle(node, loader->problems);
+    cascade->settle_ms[cascade->settle_count++] = ms;
+    return true;
+}
+
+static bool load_settle(const struct yaml_node *node, struct job_loader *loader,
+    struct cascade *cascade)
+{
+    if (node->type != YAML_LIST)
+        return add_settle(node, node, loader, cascade);
+    if (node->count == 0 || node->count > CASCADE_MAX_SETTLES)
+        return wrong_settle(node, loader->problems);
+    for (size_t i = 0; i < node->count; i++)
+        if (!add_settle(node, node->items[i], loader, cascade))
+            return false;
+    return true;
+}
+
+/* A rule for a table of this name in another store, or NULL. */
+static const struct rule *namesake(
+    const struct rule *rules, size_t count, size_t store, const char *table)
+{
+    const struct rule *found = NULL;
+
+    for (size_t i = 0; i < count && !found; i++)
+        if (rules[i].store != store && strcasecmp(rules[i].table, table) == 0)
+            found = &rules[i];
+        else
+            found =
+                namesake(rules[i].children, rules[i].child_count, store, table);
+    return found;
+}
+
+/* The same for any of these rules, or below them. */
+static const struct rule *any_namesake(
+    const struct cascade *cascade, const struct rule *rules, size_t count)
+{
+    const struct rule *found = NULL;
+
+    for (size_t i = 0; i < count && !found; i++) {
+        found = namesake(cascade->rules, cascade->rule_count, rules[i].store,
+            rules[i].table);
+        if (!found)
+            found =
+                any_namesake(cascade, rules[i].children, rules[i].child_count);
+    }
+    return found;
+}
+
+/* An archive knows a table by its name alone. */
+static bool check_archived(
+    const struct cascade *cascade, struct problems *problems)
+{
+    const struct rule *same;
+
+    if (!cascade->archive)
+        return true;
+    same = namesake(
+        cascade->rules, cascade->rule_count, cascade->store, cascade->table);
+    if (!same)
+        same = any_namesake(cascade, cascade->rules, cascade->rule_count);
+    if (!same)
+        return true;
+    problems_add(problems, same->mark,
+        "%s is a table of two stores here, and archive would keep both in one "
+        "file: leave archive out, or make a job of its own for one of them",
+        same->table);
+    return false;
+}
+
+static bool load_archive(struct slice folder, const struct yaml_node *map,
+    const struct job_loader *loader, struct cascade *cascade)
+{
+    if (folder.at && folder.len == 0) {
+        problems_add(loader->problems, place_mark(map, "archive"),
+            "archive is empty: name a folder, or leave it out");
+        return false;
+    }
+    cascade->archive = folder.at;
+    return true;
 }
 
 struct cascade *cascade_rules_load(
@@ -358,15 +512,17 @@ struct cascade *cascade_rules_load(
     if (map.children) {
         cascade->rules =
             load_rules(map.children, 0, loader, &cascade->rule_count);
-        good = good && cascade->rules;
+        good = cascade->rules &&
+               cascade_overlap_check(cascade, loader->problems) && good;
     }
     if (map.settle)
         good = load_settle(map.settle, loader, cascade) && good;
     else
         cascade->settle_ms[cascade->settle_count++] = 5000;
     cascade->refuse_above = map.refuse_above;
-    cascade->archive = map.archive.len > 0 ? map.archive.at : NULL;
+    good = load_archive(map.archive, node, loader, cascade) && good;
     mem_free(what);
+    good = good && check_archived(cascade, loader->problems);
     return good ? cascade : NULL;
 }
 

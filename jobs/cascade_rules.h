@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/problems.h"
 #include "config/yaml.h"
 #include "jobs/engine/selector.h"
 #include "jobs/engine/template.h"
@@ -31,6 +32,7 @@ struct job_loader;
 struct rule {
     size_t store; /* index into struct job_stores */
     const char *table;
+    struct mark mark; /* where it stands */
     struct selector selector;
     struct rule *children;     /* of each entity it finds; deleted before it */
     size_t child_count;        /* 0: a leaf */
@@ -51,6 +53,10 @@ struct cascade {
     int64_t refuse_above; /* -1: never */
     const char *archive;  /* folder, or NULL */
 };
+
+/* cascade_same_table: names are compared without case, as the service does. */
+bool cascade_same_table(
+    size_t store_a, const char *table_a, size_t store_b, const char *table_b);
 
 /* cascade_rules_load: see struct kind, load. */
 struct cascade *cascade_rules_load(

@@ -9,8 +9,8 @@
 #include "jobs/cascade_walk.h"
 
 #include <string.h>
-#include <strings.h>
 
+#include "jobs/engine/keys.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "jobs/engine/selector.h"
@@ -112,11 +112,8 @@ static void key_write(
 {
     if (!key->is_set)
         return;
-    buf_add_format(to, ",\"%s\":[", name);
-    json_add_string(to, key_partition(key));
-    buf_add_char(to, ',');
-    json_add_string(to, key_row(key));
-    buf_add_char(to, ']');
+    buf_add_format(to, ",\"%s\":", name);
+    keys_write(to, key_partition(key), key_row(key));
 }
 
 void walk_path_write(const struct walk_path *path, struct buf *to)
@@ -136,14 +133,14 @@ void walk_path_write(const struct walk_path *path, struct buf *to)
 
 static bool key_read(const struct json *json, struct walk_key *key)
 {
+    struct slice partition_key, row_key;
+
     key->is_set = false;
     if (!json)
         return true;
-    if (json_type(json) != JSON_ARRAY || json_count(json) != 2 ||
-        json_type(json_at(json, 0)) != JSON_STRING ||
-        json_type(json_at(json, 1)) != JSON_STRING)
+    if (!keys_read(json, &partition_key, &row_key))
         return false;
-    key_set(key, json_string(json_at(json, 0)), json_string(json_at(json, 1)));
+    key_set(key, partition_key, row_key);
     return key->is_set;
 }
 
@@ -200,18 +197,12 @@ void match_release(struct match *match)
     }
 }
 
-static bool same_place(
-    size_t store_a, const char *table_a, size_t store_b, const char *table_b)
-{
-    return store_a == store_b && strcasecmp(table_a, table_b) == 0;
-}
-
 /* Is entity, met by rule, one of those that match is under? */
 static bool is_above(const struct match *match, const struct rule *rule,
     const struct entity *entity)
 {
     for (const struct match *m = match; m; m = m->above)
-        if (same_place(rule->store, rule->table, m->store, m->table) &&
+        if (cascade_same_table(rule->store, rule->table, m->store, m->table) &&
             slice_equal(m->partition_key, entity->partition_key) &&
             slice_equal(m->row_key, entity->row_key))
             return true;
@@ -261,7 +252,7 @@ static enum tw_err match_new(const struct walk_plan *plan,
 static bool may_claim(const struct match *other, const struct match *match)
 {
     return other->rule->child_count > 0 &&
-           same_place(other->rule->store, other->rule->table,
+           cascade_same_table(other->rule->store, other->rule->table,
                match->rule->store, match->rule->table);
 }
 
@@ -367,14 +358,24 @@ static void visit_close(struct visit *visit)
     *visit = (struct visit){.rule_count = 0};
 }
 
-/* A prefix that renders empty would take everything: that ends the run. */
-static enum tw_err check_prefix(const struct match *match, struct err *err)
+/* A prefix or a filter that renders empty would take everything: that ends the
+ * run. */
+static enum tw_err check_empty(const struct match *match, struct err *err)
 {
+    struct buf keys;
+
     if (!match->selection.empty_prefix)
         return TW_OK;
-    return err_fail(err, TW_INVALID,
+    err_fail(err, TW_INVALID,
         "the %s of the rule for %s is empty here: it would select everything",
         match->selection.empty_prefix, match->rule->table);
+    if (match->above) {
+        buf_init(&keys, sizeof(err->text));
+        entity_add_keys(&keys, match->partition_key, match->row_key);
+        err_prefix(err, "under %s of %s", buf_text(&keys), match->table);
+        buf_done(&keys);
+    }
+    return TW_INVALID;
 }
 
 /*
@@ -395,7 +396,7 @@ static enum tw_err visit_bind(struct walk *walk, struct visit *visit,
             return TW_OK;
         }
         if (outcome == TW_OK)
-            outcome = check_prefix(visit->matches[i], walk->err);
+            outcome = check_empty(visit->matches[i], walk->err);
         if (outcome != TW_OK)
             return outcome;
     }

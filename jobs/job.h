@@ -86,7 +86,8 @@ struct kind {
     /*
      * accept (NULL: all): may a run have these arguments? Looks at nothing but
      * them, sends nothing. Not TW_OK: a run could never succeed (a forbidden
-     * key); err says why. Asked before a run is put into the ledger.
+     * key); err says why. Asked before a run is put into the ledger; not where
+     * the job has a variable unset.
      */
     enum tw_err (*accept)(
         const struct job *job, const struct run_args *args, struct err *err);

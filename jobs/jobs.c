@@ -2,10 +2,11 @@
 /* The table of kinds, and the jobs of a configuration. */
 #include "jobs/jobs.h"
 
-#include <stdio.h>
-
 #include "config/settings.h"
 #include "jobs/cascade_delete.h"
+#include "jobs/delete.h"
+#include "jobs/migrate.h"
+#include "jobs/reindex.h"
 #include "jobs/schema_upgrade.h"
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
@@ -15,6 +16,9 @@
 static const struct kind *const KINDS[] = {
     &cascade_delete_kind,
     &schema_upgrade_kind,
+    &migrate_kind,
+    &delete_kind,
+    &reindex_kind,
 };
 
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
@@ -163,8 +167,7 @@ static void hash_definition(const struct yaml_node *node, char to[17])
     buf_init(&text, SIZE_MAX / 2);
     canonical(node, &text);
     crypto_sha256(buf_slice(&text), digest);
-    for (int i = 0; i < 8; i++)
-        snprintf(to + 2 * i, 3, "%02x", digest[i]);
+    text_hex(to, digest, 8);
     buf_done(&text);
 }
 

@@ -8,19 +8,32 @@
 #include "jobs/job.h"
 #include "worker/store/entity.h"
 
+static bool load_default_store(
+    struct mark mark, const struct job_loader *loader, size_t *ret)
+{
+    const struct job_stores *stores = loader->stores;
+
+    if (stores->by_default < stores->count) {
+        *ret = stores->by_default;
+        return true;
+    }
+    problems_add(loader->problems, mark,
+        "which store? there are several: name one as `store:` here, or "
+        "as default_store");
+    return false;
+}
+
+/* An empty name may be a variable that holds nothing: it is no default. */
 static bool load_store(struct slice name, struct mark mark,
     const struct job_loader *loader, size_t *ret)
 {
     const struct job_stores *stores = loader->stores;
 
-    if (name.len == 0 && stores->by_default < stores->count) {
-        *ret = stores->by_default;
-        return true;
-    }
+    if (!name.at)
+        return load_default_store(mark, loader, ret);
     if (name.len == 0) {
         problems_add(loader->problems, mark,
-            "which store? there are several: name one as `store:` here, or "
-            "as default_store");
+            "store is empty: name one of stores, or leave it out");
         return false;
     }
     for (size_t i = 0; i < stores->count; i++)
@@ -58,7 +71,11 @@ bool place_load(const struct yaml_node *map, struct slice store,
 
 bool place_same(const struct place *a, const struct place *b)
 {
-    return a->store == b->store && strcasecmp(a->table, b->table) == 0;
+    if (a->store != b->store)
+        return false;
+    if (!a->table || !b->table)
+        return a->table == b->table;
+    return strcasecmp(a->table, b->table) == 0;
 }
 
 struct mark place_mark(const struct yaml_node *map, const char *key)

@@ -30,7 +30,6 @@
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/store/filter.h"
 #include "worker/store/store.h"
 
 /* Batches of one run under way at once. */
@@ -213,16 +212,8 @@ static bool is_due(struct upgrade_run *u, const struct entity *entity)
 /* Does what stands there say all that was sent? */
 static bool says_the_same(const struct entity *now, const struct entity *sent)
 {
-    if (now->property_count != sent->property_count)
-        return false;
-    for (size_t i = 0; i < sent->property_count; i++) {
-        const struct property *wanted = &sent->properties[i];
-        const struct property *is = entity_find(now, wanted->name);
-
-        if (!is || !property_equal(is, wanted))
-            return false;
-    }
-    return true;
+    return now->property_count == sent->property_count &&
+           entity_has_all(now, sent);
 }
 
 /*
@@ -321,9 +312,7 @@ static struct scan *open_scan(struct upgrade_run *u)
     struct arena arena;
 
     arena_init(&arena);
-    selection_spec(&u->selection, true, NULL, 0, &arena, &spec);
-    if (u->selection.filter && !filter_is_plain(u->selection.filter))
-        spec.filter = slice_of("");
+    selection_spec_sure(&u->selection, &arena, &spec);
     if (u->at.in_pass) {
         spec.resumed = true;
         spec.after_partition_key = u->at.partition_key;
@@ -554,7 +543,7 @@ static bool set_up(struct upgrade_run *u)
     u->at.in_pass = u->at.in_pass && u->store->traits.ordered;
     u->begun = u->at.pass > 0 && !u->at.in_pass;
     go_on(u);
-    if (selection_bind(&u->upgrade->selector, &u->run->args, NULL, &u->arena,
+    if (upgrade_rules_select(u->upgrade, &u->run->args, &u->arena,
             &u->selection, u->err) != TW_OK)
         return ends(u, RUN_FAILED);
     return true;
@@ -615,8 +604,7 @@ static enum tw_err schema_upgrade_accept(
     enum tw_err outcome;
 
     arena_init(&arena);
-    outcome =
-        selection_bind(&upgrade->selector, args, NULL, &arena, &selection, err);
+    outcome = upgrade_rules_select(upgrade, args, &arena, &selection, err);
     arena_done(&arena);
     return outcome;
 }

@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 
+#include "jobs/engine/keys.h"
 #include "worker/base/buf.h"
 #include "worker/base/json.h"
 
@@ -44,11 +45,8 @@ static void add_place(
 {
     struct upgrade_checkpoint counts = *checkpoint;
 
-    buf_add_text(to, ",\"done\":[");
-    json_add_string(to, checkpoint->partition_key);
-    buf_add_char(to, ',');
-    json_add_string(to, checkpoint->row_key);
-    buf_add_char(to, ']');
+    buf_add_text(to, ",\"done\":");
+    keys_write(to, checkpoint->partition_key, checkpoint->row_key);
     for (size_t i = 0; i < COUNT_OF_COUNTS; i++)
         buf_add_format(to, ",\"%s\":%lld", COUNTS[i].name,
             (long long)*count_of(&counts, i));
@@ -67,10 +65,7 @@ char *upgrade_checkpoint_write(const struct upgrade_checkpoint *checkpoint)
         size_t before = text.len;
 
         add_place(checkpoint, &text);
-        if (text.overflow || text.len + 1 > text.max) {
-            text.len = before;
-            text.overflow = false;
-        }
+        (void)buf_keep(&text, before, sizeof("}") - 1);
     }
     buf_add_char(&text, '}');
     return buf_take(&text);
@@ -86,18 +81,15 @@ static bool read_count(const struct json *json, const char *name, int64_t *ret)
 static bool read_place(const struct json *json, struct arena *arena,
     struct upgrade_checkpoint *checkpoint)
 {
-    const struct json *done = json_get(json, "done");
+    struct slice partition_key, row_key;
 
-    if (!done || json_type(done) != JSON_ARRAY || json_count(done) != 2 ||
-        json_type(json_at(done, 0)) != JSON_STRING ||
-        json_type(json_at(done, 1)) != JSON_STRING)
+    if (!keys_read(json_get(json, "done"), &partition_key, &row_key))
         return false;
     for (size_t i = 0; i < COUNT_OF_COUNTS; i++)
         if (!read_count(json, COUNTS[i].name, count_of(checkpoint, i)))
             return false;
-    checkpoint->partition_key =
-        arena_copy(arena, json_string(json_at(done, 0)));
-    checkpoint->row_key = arena_copy(arena, json_string(json_at(done, 1)));
+    checkpoint->partition_key = arena_copy(arena, partition_key);
+    checkpoint->row_key = arena_copy(arena, row_key);
     checkpoint->in_pass = true;
     return true;
 }

@@ -110,13 +110,15 @@ static enum tw_err count_page(
 
 static enum tw_err count_all(struct count *count, struct err *err)
 {
-    const struct scan_spec spec = {.store = count->store,
+    struct scan_spec spec = {.store = count->store,
         .table = count->upgrade->place.table,
         .run = count->run};
-    struct scan *scan = scan_open(count->run->lanes, &spec);
     const struct page *page;
+    struct scan *scan;
     enum tw_err outcome;
 
+    selection_spec_sure(&count->selection, &count->estimate->arena, &spec);
+    scan = scan_open(count->run->lanes, &spec);
     do {
         outcome = scan_next(scan, &page, err);
         if (outcome == TW_OK && page)
@@ -206,8 +208,8 @@ enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
     ret->tables[0].table_scan = true;
     counting_begin(&count.counting, ret->tables, &ret->arena,
         store->traits.batch_max_bytes);
-    outcome = selection_bind(&upgrade->selector, &run->args, NULL, &ret->arena,
-        &count.selection, err);
+    outcome = upgrade_rules_select(
+        upgrade, &run->args, &ret->arena, &count.selection, err);
     if (outcome == TW_OK)
         outcome = count_all(&count, err);
     if (outcome == TW_OK)

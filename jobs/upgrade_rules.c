@@ -796,6 +796,16 @@ struct upgrade *upgrade_rules_load(
     return good ? upgrade : NULL;
 }
 
+enum tw_err upgrade_rules_select(const struct upgrade *upgrade,
+    const struct run_args *args, struct arena *arena, struct selection *ret,
+    struct err *err)
+{
+    enum tw_err outcome =
+        selection_bind(&upgrade->selector, args, NULL, arena, ret, err);
+
+    return outcome == TW_OK ? selection_check(ret, err) : outcome;
+}
+
 enum upgrade_effect upgrade_rules_effect(
     const struct upgrade *upgrade, const struct upgrade_step *step)
 {
@@ -1045,9 +1055,25 @@ static void explain_errors(const struct upgrade_step *step, struct buf *to)
         [UPGRADE_NULL] = "loses it",
     };
 
-    buf_add_format(to, " as %s%s; an entity whose value cannot be %s",
-        edm_type_name(step->edm), step->lossy ? ", with losses" : "",
-        ENDS[step->on_error]);
+    buf_add_format(to, " as %s%s; an entity whose value cannot be ",
+        edm_type_name(step->edm), step->lossy ? ", with losses" : "");
+    if (step->on_error == UPGRADE_NULL && step->to.len > 0)
+        buf_add_format(to, "has no %.*s, and keeps %.*s", SLICE_ARG(step->to),
+            SLICE_ARG(step->property));
+    else
+        buf_add_text(to, ENDS[step->on_error]);
+}
+
+static void explain_drop(const struct upgrade_step *step, struct buf *to)
+{
+    buf_add_format(to, "remove %.*s", SLICE_ARG(step->property));
+    if (step->type == UPGRADE_RETYPE && step->on_error == UPGRADE_NULL)
+        buf_add_format(to,
+            ", also where it could not become %.*s: that value is lost",
+            SLICE_ARG(step->to));
+    else if (step->to.len > 0)
+        buf_add_format(
+            to, "; an entity without %.*s fails", SLICE_ARG(step->to));
 }
 
 static void explain_step(const struct upgrade *upgrade,
@@ -1076,9 +1102,7 @@ static void explain_step(const struct upgrade *upgrade,
         explain_errors(step, to);
         break;
     case UPGRADE_DROP:
-        buf_add_format(to, "remove %.*s", SLICE_ARG(step->property));
-        if (step->to.len > 0)
-            buf_add_format(to, " where %.*s is there", SLICE_ARG(step->to));
+        explain_drop(step, to);
         break;
     }
     buf_add_char(to, '\n');

@@ -134,6 +134,14 @@ void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
 /* upgrade_rules_explain: what it reads and writes, in order, a line each. */
 void upgrade_rules_explain(const struct upgrade *upgrade, struct buf *to);
 
+/*
+ * upgrade_rules_select: the filter with a run's arguments; ret lives in arena.
+ * TW_INVALID: they make no filter, or one that would take everything.
+ */
+TW_MUST_USE enum tw_err upgrade_rules_select(const struct upgrade *upgrade,
+    const struct run_args *args, struct arena *arena, struct selection *ret,
+    struct err *err);
+
 /* upgrade_rules_effect: step is one of upgrade's. */
 enum upgrade_effect upgrade_rules_effect(
     const struct upgrade *upgrade, const struct upgrade_step *step);

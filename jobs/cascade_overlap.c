@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* Two rules that may find the same entity, one of them blind to what the other
+ * sees under it: that one would delete it too early. */
+#include "jobs/cascade_overlap.h"
+
+#include <stddef.h>
+
+#include "config/problems.h"
+#include "jobs/cascade_rules.h"
+#include "jobs/engine/selector.h"
+#include "worker/base/buf.h"
+
+/* A selector for people is cut here. */
+#define SAID_MAX_BYTES 512
+
+/* Rules side by side, and those around the rule above them. */
+struct family {
+    const struct rule *rules;
+    size_t count;
+    const struct family *above; /* NULL at the root */
+};
+
+static bool same_table(const struct rule *a, const struct rule *b)
+{
+    return cascade_same_table(a->store, a->table, b->store, b->table);
+}
+
+/*
+ * What b looks into under an entity and a does not: a rule below b, or NULL.
+ * Where a has the like of a child of b, its own children count, too.
+ */
+static const struct rule *unseen(const struct rule *a, const struct rule *b);
+
+static const struct rule *unseen_child(
+    const struct rule *a, const struct rule *child)
+{
+    const struct rule *missing = child;
+
+    for (size_t i = 0; i < a->child_count && missing; i++)
+        if (same_table(&a->children[i], child) &&
+            selector_equal(&a->children[i].selector, &child->selector))
+            missing = unseen(&a->children[i], child);
+    return missing;
+}
+
+static const struct rule *unseen(const struct rule *a, const struct rule *b)
+{
+    const struct rule *missing = NULL;
+
+    for (size_t i = 0; i < b->child_count && !missing; i++)
+        missing = unseen_child(a, &b->children[i]);
+    return missing;
+}
+
+/* Is other bound wherever a rule of family is at work? */
+static bool is_asked(const struct family *family, const struct rule *other)
+{
+    for (; family; family = family->above)
+        for (size_t i = 0; i < family->count; i++)
+            if (&family->rules[i] == other)
+                return true;
+    return false;
+}
+
+static void say(const struct rule *rule, const struct rule *other,
+    const struct rule *missing, struct problems *problems)
+{
+    struct buf where;
+
+    buf_init(&where, SAID_MAX_BYTES);
+    selector_explain(&missing->selector, &where);
+    problems_add(problems, rule->mark,
+        "this rule and the one at line %u both look into %s, and only that one "
+        "then looks into %s where %s: of an entity that both find, this one "
+        "would leave that behind. Give this rule the same children",
+        other->mark.line, rule->table, missing->table, buf_text(&where));
+    buf_done(&where);
+}
+
+/* One rule of family against others and all that is below them. */
+static bool check_against(const struct family *family, const struct rule *rule,
+    const struct rule *others, size_t count, struct problems *problems)
+{
+    bool good = true;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct rule *other = &others[i];
+        const struct rule *missing = NULL;
+
+        if (same_table(rule, other) && !is_asked(family, other))
+            missing = unseen(rule, other);
+        if (missing)
+            say(rule, other, missing, problems);
+        good = check_against(family, rule, other->children, other->child_count,
+                   problems) &&
+               good && !missing;
+    }
+    return good;
+}
+
+static bool check_family(const struct cascade *cascade,
+    const struct family *family, struct problems *problems)
+{
+    bool good = true;
+
+    for (size_t i = 0; i < family->count; i++) {
+        const struct rule *rule = &family->rules[i];
+        const struct family below = {
+            .rules = rule->children,
+            .count = rule->child_count,
+            .above = family,
+        };
+
+        good = check_against(family, rule, cascade->rules, cascade->rule_count,
+                   problems) &&
+               good;
+        good = check_family(cascade, &below, problems) && good;
+    }
+    return good;
+}
+
+bool cascade_overlap_check(
+    const struct cascade *cascade, struct problems *problems)
+{
+    const struct family root = {
+        .rules = cascade->rules, .count = cascade->rule_count};
+
+    return check_family(cascade, &root, problems);
+}

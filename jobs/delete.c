@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * delete: what a selection of one table holds goes.
+ *
+ * One pass over the selection: each entity goes with the ETag it was read
+ * with. One that somebody has changed meanwhile is read again, and goes only
+ * where it is still selected. What is written behind the scan stays: a
+ * selection is what was there when the scan came by.
+ *
+ * The checkpoint, {"version":1,"done":["pk","rk"]}, only saves the reading of
+ * keys that are gone. No place is kept behind an entity that could not be
+ * deleted, so whoever goes on meets it again, and tells it.
+ */
+#include "jobs/delete.h"
+
+#include "config/settings.h"
+#include "jobs/counting.h"
+#include "jobs/engine/flow.h"
+#include "jobs/engine/keys.h"
+#include "jobs/engine/milestones.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/scan.h"
+#include "jobs/engine/selector.h"
+#include "jobs/place.h"
+#include "worker/base/json.h"
+#include "worker/base/mem.h"
+#include "worker/store/store.h"
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+/* Batches of one run under way at once. */
+#define BATCHES_IN_FLIGHT 16
+
+#define CHECKPOINT_VERSION 1
+#define CHECKPOINT_MAX_BYTES (30 * 1024)
+#define CHECKPOINT_DEPTH 3
+
+/* What a delete job says in the configuration. */
+struct deletion {
+    struct place place;
+    struct selector selector; /* empty: all of it, as the job says itself */
+};
+
+/* ---- the configuration ---- */
+
+/* The map of the job; `kind` and `args` have been read already. */
+struct job_map {
+    struct yaml_node *kind, *args;
+    struct slice store, table;
+    struct selector_nodes nodes;
+    bool all;
+};
+
+static const struct setting JOB_KEYS[] = {
+    {"kind", SETTING_NODE, SETTING_FIELD(struct job_map, kind),
+        .help = "delete"},
+    {"args", SETTING_NODE, SETTING_FIELD(struct job_map, args),
+        .help = "the arguments of a run"},
+    {"store", SETTING_TEXT, SETTING_FIELD(struct job_map, store),
+        .help = "one of stores; default: default_store"},
+    {"table", SETTING_TEXT, SETTING_FIELD(struct job_map, table),
+        .required = true, .help = "the table"},
+    SELECTOR_SETTINGS(struct job_map, nodes),
+    {"all", SETTING_BOOL, SETTING_FIELD(struct job_map, all),
+        .fallback = "false", .help = "every entity of the table is meant"},
+};
+
+/* That nothing was said may be a mistake, and is the dearest one of all. */
+static bool says_which(const struct yaml_node *node, const struct job_map *map,
+    const struct selector *selector, struct problems *problems)
+{
+    bool is_empty = selector_is_empty(selector);
+
+    if (is_empty && !map->all)
+        problems_add(problems, node->mark,
+            "this job would delete every entity of its table: say which, by "
+            "partition_key, row_key, a prefix, a range or a filter; or all: "
+            "true");
+    if (!is_empty && map->all)
+        problems_add(problems, place_mark(node, "all"),
+            "all: true, and yet some are chosen: which of the two is meant?");
+    return is_empty == map->all;
+}
+
+static void *delete_load(
+    const struct yaml_node *node, struct job_loader *loader)
+{
+    const struct template_scope scope = {
+        .args = loader->args, .arg_count = loader->arg_count};
+    struct deletion *deletion = arena_alloc(loader->arena, sizeof(*deletion));
+    struct job_map map = {.table.len = 0};
+    bool good = settings_load(node, "a delete job", JOB_KEYS, COUNT(JOB_KEYS),
+        loader->arena, &map, loader->problems);
+
+    if (map.table.at)
+        good =
+            place_load(node, map.store, map.table, loader, &deletion->place) &&
+            good;
+    good = selector_load(&map.nodes, &scope, loader->arena, &deletion->selector,
+               &loader->unset, loader->problems) &&
+           good;
+    good =
+        good && says_which(node, &map, &deletion->selector, loader->problems);
+    return good ? deletion : NULL;
+}
+
+static void delete_explain(const struct job *job, struct buf *to)
+{
+    const struct deletion *deletion = job->settings;
+
+    buf_add_format(to, "delete %s%s%s",
+        selector_is_empty(&deletion->selector) ? "every entity of " : "from ",
+        deletion->place.table,
+        selector_is_empty(&deletion->selector) ? "" : " where ");
+    selector_explain(&deletion->selector, to);
+    buf_add_text(to, ", each with the ETag it was read with\n");
+}
+
+static void delete_tables(const struct job *job,
+    void (*each)(void *ctx, size_t store, const char *table), void *ctx)
+{
+    const struct deletion *deletion = job->settings;
+
+    each(ctx, deletion->place.store, deletion->place.table);
+}
+
+static enum tw_err bind(const struct deletion *deletion,
+    const struct run_args *args, struct arena *arena, struct selection *ret,
+    struct err *err)
+{
+    enum tw_err outcome =
+        selection_bind(&deletion->selector, args, NULL, arena, ret, err);
+
+    return outcome == TW_OK ? selection_check(ret, err) : outcome;
+}
+
+static enum tw_err delete_accept(
+    const struct job *job, const struct run_args *args, struct err *err)
+{
+    struct selection selection;
+    struct arena arena;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    outcome = bind(job->settings, args, &arena, &selection, err);
+    arena_done(&arena);
+    return outcome;
+}
+
+/* ---- reading ---- */
+
+/* What was chosen, with no more of each than is needed to know it. after: go
+ * on behind that one; NULL: from the beginning. */
+static struct scan *open_scan(const struct deletion *deletion,
+    const struct selection *selection, struct store *store,
+    const struct entity *after, struct run *run)
+{
+    struct scan_spec spec = {
+        .store = store, .table = deletion->place.table, .run = run};
+    struct arena arena;
+    struct scan *scan;
+
+    arena_init(&arena);
+    selection_spec(selection, false, NULL, 0, &arena, &spec);
+    if (after) {
+        spec.resumed = true;
+        spec.after_partition_key = after->partition_key;
+        spec.after_row_key = after->row_key;
+    }
+    scan = scan_open(run->lanes, &spec);
+    arena_done(&arena);
+    return scan;
+}
+
+/* ---- the estimate ---- */
+
+static enum tw_err count_all(struct scan *scan,
+    const struct selection *selection, struct run *run,
+    struct counting *counting, struct err *err)
+{
+    const struct page *page;
+    enum tw_err outcome;
+
+    do {
+        outcome = scan_next(scan, &page, err);
+        if (outcome != TW_OK || !page)
+            break;
+        atomic_fetch_add(&run->counts.read, (int64_t)page->count);
+        for (size_t i = 0; i < page->count; i++)
+            if (selection_matches(selection, &page->entities[i]))
+                counting_add(counting, &page->entities[i], 0);
+    } while (true);
+    return outcome;
+}
+
+static enum tw_err delete_estimate(const struct job *job,
+    const struct job_stores *stores, struct run *run, struct job_estimate *ret,
+    struct err *err)
+{
+    const struct deletion *deletion = job->settings;
+    struct counting counting;
+    struct selection selection;
+    struct scan *scan;
+    enum tw_err outcome;
+
+    *ret = (struct job_estimate){.table_count = 1};
+    arena_init(&ret->arena);
+    ret->tables = arena_alloc(&ret->arena, sizeof(*ret->tables));
+    ret->tables[0].table = deletion->place.table;
+    ret->tables[0].table_scan = selector_scans_table(&deletion->selector);
+    outcome = bind(deletion, &run->args, &ret->arena, &selection, err);
+    if (outcome != TW_OK)
+        return outcome;
+    counting_begin(&counting, ret->tables, &ret->arena, BATCH_MAX_BYTES);
+    scan = open_scan(
+        deletion, &selection, stores->stores[deletion->place.store], NULL, run);
+    outcome = count_all(scan, &selection, run, &counting, err);
+    ret->tables[0].pages = (int64_t)scan_pages(scan);
+    ret->transactions = ret->tables[0].pages + ret->tables[0].batches;
+    scan_close(scan);
+    return outcome;
+}
+
+/* ---- the checkpoint ---- */
+
+static char *write_checkpoint(const struct entity *last)
+{
+    struct buf text;
+
+    buf_init(&text, CHECKPOINT_MAX_BYTES);
+    buf_add_format(&text, "{\"version\":%d", CHECKPOINT_VERSION);
+    if (last) {
+        buf_add_text(&text, ",\"done\":");
+        keys_write(&text, last->partition_key, last->row_key);
+    }
+    buf_add_char(&text, '}');
+    return buf_take(&text);
+}
+
+/* False: there is no place to go on at. */
+static bool read_checkpoint(
+    struct slice text, struct arena *arena, struct entity *ret)
+{
+    struct slice partition_key = slice_of(""), row_key = slice_of("");
+    const struct json *version;
+    struct json *json;
+    int64_t number;
+    bool good = false;
+
+    if (text.len == 0 ||
+        json_parse(text, CHECKPOINT_DEPTH, &json, NULL) != TW_OK)
+        return false;
+    if (json_type(json) == JSON_OBJECT) {
+        version = json_get(json, "version");
+        good = version && json_int64(version, &number) &&
+               number == CHECKPOINT_VERSION &&
+               keys_read(json_get(json, "done"), &partition_key, &row_key);
+    }
+    if (good)
+        entity_init(ret, arena, partition_key, row_key);
+    json_free(json);
+    return good;
+}
+
+/* ---- one attempt ---- */
+
+struct delete_run {
+    const struct deletion *deletion;
+    struct store *store;
+    struct run *run;
+    struct err *err;
+    struct arena arena; /* the selection, keys of the checkpoint */
+    struct selection selection;
+    bool resumes; /* behind this one: */
+    struct entity place;
+    struct flow *flow;
+    struct milestones milestones;
+};
+
+static void save_nothing(struct delete_run *d)
+{
+    char *text = write_checkpoint(NULL);
+
+    d->run->host->save(d->run, slice_of(text), false);
+    mem_free(text);
+}
+
+/* How far is it? Asking the flow comes first: it may hear of failures. */
+static void save(struct delete_run *d)
+{
+    uint64_t low_water = flow_low_water(d->flow);
+
+    if (flow_failed(d->flow) == 0)
+        milestones_save(&d->milestones, d->run, low_water);
+}
+
+/* Everything up to here has been handed to the flow. */
+static void reached(struct delete_run *d, const struct entity *last)
+{
+    save(d);
+    milestones_add(
+        &d->milestones, flow_ticket(d->flow), write_checkpoint(last));
+}
+
+/* Somebody has changed it since: does the job still mean it? */
+static enum flow_verdict decide(void *context, const struct operation *sent,
+    const struct entity *now, struct arena *arena, struct operation *ret,
+    struct err *err)
+{
+    const struct delete_run *d = context;
+
+    (void)sent, (void)arena, (void)err;
+    if (!selection_matches(&d->selection, now))
+        return FLOW_SPARE;
+    *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
+    return FLOW_SEND;
+}
+
+static enum tw_err delete_page(
+    struct delete_run *d, const struct page *page, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+    struct flow_item item = {
+        .store = d->store,
+        .table = d->deletion->place.table,
+        .operation = {.type = OPERATION_DELETE},
+        .decide = decide,
+        .context = d,
+    };
+
+    atomic_fetch_add(&d->run->counts.read, (int64_t)page->count);
+    for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
+        item.operation.entity = page->entities[i];
+        if (selection_matches(&d->selection, &page->entities[i]))
+            outcome = flow_add(d->flow, &item, err);
+    }
+    if (outcome == TW_OK)
+        reached(d, &page->entities[page->count - 1]);
+    return outcome;
+}
+
+static enum tw_err delete_pages(struct delete_run *d, struct scan *scan)
+{
+    const struct page *page;
+    enum tw_err outcome;
+
+    do {
+        outcome = run_stopping(d->run) ? err_fail(d->err, TW_STOPPED, "stopped")
+                                       : scan_next(scan, &page, d->err);
+        if (outcome == TW_OK && page)
+            outcome = delete_page(d, page, d->err);
+    } while (outcome == TW_OK && page);
+    return outcome == TW_OK ? flow_drain(d->flow, d->err) : outcome;
+}
+
+/* What was in flight is settled and saved, however it ended. */
+static enum tw_err delete_all(struct delete_run *d)
+{
+    struct scan *scan;
+    enum tw_err outcome;
+
+    d->flow = flow_new(d->run, BATCHES_IN_FLIGHT);
+    scan = open_scan(d->deletion, &d->selection, d->store,
+        d->resumes ? &d->place : NULL, d->run);
+    outcome = delete_pages(d, scan);
+    flow_settle(d->flow);
+    save(d);
+    scan_close(scan);
+    milestones_drop(&d->milestones);
+    flow_free(d->flow);
+    return outcome;
+}
+
+/* Somebody may mend what is wrong and have the run tried again: then all is
+ * looked at again. */
+static enum run_end fails(struct delete_run *d)
+{
+    save_nothing(d);
+    return RUN_FAILED;
+}
+
+static enum run_end end_of(struct delete_run *d, enum tw_err outcome)
+{
+    int64_t failed = atomic_load(&d->run->counts.failed);
+
+    if (outcome == TW_NOT_FOUND || outcome == TW_INVALID ||
+        outcome == TW_TOO_LARGE)
+        return fails(d);
+    if (outcome != TW_OK)
+        return run_end_of(d->run, outcome);
+    if (failed == 0)
+        return RUN_SUCCEEDED;
+    err_fail(d->err, TW_INVALID,
+        "%lld entities could not be deleted; the first of them are listed, and "
+        "all others are gone",
+        (long long)failed);
+    return fails(d);
+}
+
+static void begin(struct delete_run *d)
+{
+    /* A scan that is in no order goes on at no place: it starts over. */
+    d->resumes = d->store->traits.ordered &&
+                 read_checkpoint(d->run->checkpoint, &d->arena, &d->place);
+    d->run->host->forget_failed(d->run, 0);
+    if (d->resumes)
+        return;
+    d->run->passes++;
+    atomic_store(&d->run->counts.skipped, 0);
+    save_nothing(d);
+}
+
+static enum run_end delete_run(const struct job *job,
+    const struct job_stores *stores, struct run *run, struct err *err)
+{
+    const struct deletion *deletion = job->settings;
+    struct delete_run d = {.deletion = deletion,
+        .store = stores->stores[deletion->place.store],
+        .run = run,
+        .err = err};
+    enum tw_err outcome;
+
+    arena_init(&d.arena);
+    outcome = bind(deletion, &run->args, &d.arena, &d.selection, err);
+    if (outcome == TW_OK) {
+        begin(&d);
+        outcome = delete_all(&d);
+    }
+    arena_done(&d.arena);
+    return end_of(&d, outcome);
+}
+
+const struct kind delete_kind = {
+    .name = "delete",
+    .summary = "deletes what a selection of a table holds",
+    .destructive = true,
+    .load = delete_load,
+    .explain = delete_explain,
+    .accept = delete_accept,
+    .tables = delete_tables,
+    .estimate = delete_estimate,
+    .run = delete_run,
+};
