@@ -2,12 +2,18 @@
 /* Collects what is wrong with a configuration and prints it in file order. */
 #include "config/problems.h"
 
-#include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+/* A path and a sentence, of which every byte may take six. */
+#define LINE_MAX_BYTES (6 * ((size_t)PATH_MAX + sizeof(struct err)))
 
 void problems_init(struct problems *problems)
 {
@@ -43,13 +49,11 @@ static void keep(
 }
 
 /* One sentence; cut where a struct err would cut it, too. */
-static char *sentence(const char *format, va_list arguments)
-    __attribute__((format(printf, 1, 0)));
-static char *sentence(const char *format, va_list arguments)
+TW_PRINTF(1, 0) static char *sentence(const char *format, va_list arguments)
 {
     struct err err;
 
-    vsnprintf(err.text, sizeof(err.text), format, arguments);
+    err_put(&err, format, arguments);
     return mem_text(err.text, strlen(err.text));
 }
 
@@ -99,16 +103,32 @@ static int compare(const void *a, const void *b)
     return *left < *right ? -1 : *left > *right;
 }
 
-static void print_one(const struct problem *problem, FILE *to)
+static void add_line(struct buf *line, const struct problem *problem)
 {
     const struct mark *mark = &problem->mark;
 
-    if (mark->file != NULL)
-        fprintf(to, "%s:", mark->file);
+    if (mark->file != NULL) {
+        text_visible(line, slice_of(mark->file));
+        buf_add_char(line, ':');
+    }
     if (mark->line != 0)
-        fprintf(to, "%u:%u:", mark->line, mark->column);
-    fprintf(to, "%s%s%s\n", mark->file != NULL || mark->line != 0 ? " " : "",
-        problem->warning ? "warning: " : "", problem->text);
+        buf_add_format(line, "%u:%u:", mark->line, mark->column);
+    if (mark->file != NULL || mark->line != 0)
+        buf_add_char(line, ' ');
+    if (problem->warning)
+        buf_add_text(line, "warning: ");
+    text_visible(line, slice_of(problem->text));
+    buf_add_char(line, '\n');
+}
+
+static void print_one(const struct problem *problem, FILE *to)
+{
+    struct buf line;
+
+    buf_init(&line, LINE_MAX_BYTES);
+    add_line(&line, problem);
+    fputs(buf_text(&line), to);
+    buf_done(&line);
 }
 
 void problems_print(const struct problems *problems, FILE *to)

@@ -10,29 +10,48 @@
 #include "worker/cli/say.h"
 #include "worker/run/message.h"
 
-static int say_unknown_argument(const struct job *job, struct slice name)
+/* NAME=VALUE words. */
+struct words {
+    const char *const *list;
+    size_t count;
+};
+
+static bool is_given(struct slice name, const struct words *words)
+{
+    for (size_t i = 0; i < words->count; i++)
+        if (strncmp(words->list[i], name.at, name.len) == 0 &&
+            words->list[i][name.len] == '=')
+            return true;
+    return false;
+}
+
+/* What is given already was not meant. */
+static int say_unknown_argument(
+    const struct job *job, struct slice name, const struct words *words)
 {
     const char **names = mem_array(job->arg_count + 1, sizeof(*names));
     char *word = mem_text(name.at, name.len);
+    size_t count = 0;
     int code;
 
     /* A job's names end in NUL: they are texts of its configuration. */
     for (size_t i = 0; i < job->arg_count; i++)
-        names[i] = job->args[i].name.at;
+        if (!is_given(job->args[i].name, words))
+            names[count++] = job->args[i].name.at;
     if (job->arg_count == 0)
         code = say_usage(
             "job %s takes no arguments, but there is '%s'", job->name, word);
     else
-        code = say_unknown(
-            "argument", word, text_nearest(name, names, job->arg_count));
+        code = say_unknown("argument", word, text_nearest(name, names, count));
     mem_free(word);
     mem_free(names);
     return code;
 }
 
-static int split(const struct job *job, const char *word, struct slice *name,
-    struct slice *value)
+static int split(const struct job *job, const struct words *words, size_t at,
+    struct slice *name, struct slice *value)
 {
+    const char *word = words->list[at];
     const char *equals = strchr(word, '=');
 
     if (!equals)
@@ -45,7 +64,7 @@ static int split(const struct job *job, const char *word, struct slice *name,
     *name = (struct slice){word, (size_t)(equals - word)};
     *value = slice_of(equals + 1);
     if (job_arg_index(job, *name) == job->arg_count)
-        return say_unknown_argument(job, *name);
+        return say_unknown_argument(job, *name, words);
     return EXIT_DONE;
 }
 
@@ -54,11 +73,12 @@ int args_read(const struct job *job, const char *const *words, size_t count,
 {
     struct slice *names = arena_alloc(arena, (count + 1) * sizeof(*names));
     struct slice *values = arena_alloc(arena, (count + 1) * sizeof(*values));
+    const struct words all = {words, count};
     struct err err;
     int code;
 
     for (size_t i = 0; i < count; i++) {
-        code = split(job, words[i], &names[i], &values[i]);
+        code = split(job, &all, i, &names[i], &values[i]);
         if (code != EXIT_DONE)
             return code;
     }

@@ -2,11 +2,14 @@
 /* Reads the command line, finds the command, and prints help from the table. */
 #include "worker/cli/command.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
@@ -51,6 +54,7 @@ static const struct option_form {
     [OPTION_DRAIN] = {"drain", NULL},
     [OPTION_DRY_RUN] = {"dry-run", NULL},
     [OPTION_FILTER] = {"filter", "F"},
+    [OPTION_FORMAT] = {"format", "FORMAT"},
     [OPTION_ID] = {"id", "ID"},
     [OPTION_JOB] = {"job", "JOB"},
     [OPTION_JSON] = {"json", NULL},
@@ -58,6 +62,7 @@ static const struct option_form {
     [OPTION_ON_ERROR] = {"on-error", "WHAT"},
     [OPTION_ONLINE] = {"online", NULL},
     [OPTION_QUEUE] = {"queue", "Q"},
+    [OPTION_REJECTED] = {"rejected", "FILE"},
     [OPTION_SELECT] = {"select", "P,P"},
     [OPTION_STORE] = {"store", "S"},
     [OPTION_VERSION_PROPERTY] = {"version-property", "P"},
@@ -116,8 +121,8 @@ static void print_options(
 
 static void print_program_help(void)
 {
-    printf("tableward keeps tables in agreement: it finishes cascading deletes "
-           "on Azure Tables.\n\nUsage: tableward [OPTIONS] COMMAND ...\n\n"
+    printf("tableward keeps tables in agreement: it finishes long work on "
+           "Azure Tables.\n\nUsage: tableward [OPTIONS] COMMAND ...\n\n"
            "Commands:\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-10s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
@@ -336,6 +341,16 @@ static int dispatch(const struct line *line)
     return run_command(line, command);
 }
 
+/* What is opened later must not get the number of a standard stream that is
+ * closed: messages would go into it. To read from it, or to write to it, still
+ * fails. */
+static void fill_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 /* Keys are in memory: none of it may end in a core file. A pipe that is closed
  * is an error of a write, not a signal. */
 static void harden(void)
@@ -352,6 +367,7 @@ int command_main(int argc, char **argv)
     struct line line = {.word_count = 0};
     int code;
 
+    fill_standard_streams();
     harden();
     mem_keep_little();
     line.words = mem_array((size_t)argc + 1, sizeof(*line.words));

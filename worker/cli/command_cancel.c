@@ -39,18 +39,16 @@ static int end_conflict(const struct ledger_run *was, const struct err *err)
     return EXIT_FAILED;
 }
 
-static int cancel(struct session *session, struct store *store, const char *id)
+static int cancel_one(const struct session *session, struct store *store,
+    const struct ledger_run *run)
 {
-    struct ledger_run found, was;
+    struct ledger_run was;
     struct err err;
     enum tw_err code;
     int exit_code = EXIT_DONE;
 
-    ledger_run_init(&found);
     ledger_run_init(&was);
-    code = runs_find(session, store, id, &found, &err);
-    if (code == TW_OK)
-        code = control_cancel(store, found.job, found.id, &was, &err);
+    code = control_cancel(store, run->job, run->id, &was, &err);
     if (code == TW_OK)
         say_cancelled(session, &was);
     else if (code == TW_CONFLICT)
@@ -58,7 +56,28 @@ static int cancel(struct session *session, struct store *store, const char *id)
     else
         exit_code = say_failed(code, &err);
     ledger_run_done(&was);
-    ledger_run_done(&found);
+    return exit_code;
+}
+
+static bool is_open(const struct ledger_run *run)
+{
+    return !ledger_state_ended(run->state) && !slice_is(run->job, RUNS_IMPORT);
+}
+
+static int cancel(struct session *session, struct store *store, const char *id)
+{
+    struct runs runs = {.list = NULL};
+    const struct ledger_run *run;
+    struct err err;
+    enum tw_err code;
+    int exit_code;
+
+    code = runs_find(session, store, slice_of(""), id, &runs, &err);
+    if (code == TW_OK)
+        code = runs_pick(&runs, is_open, &run, &err);
+    exit_code = code == TW_OK ? cancel_one(session, store, run)
+                              : say_failed(code, &err);
+    runs_done(&runs);
     return exit_code;
 }
 
@@ -87,7 +106,8 @@ const struct command command_cancel = {
     .arguments = "ID",
     .summary = "stops a run for good",
     .details = "Within a third of the visibility timeout. What it has done "
-               "stays done, and a\ntombstone stays.\n",
+               "stays done, and a\ntombstone stays. Where several jobs have an "
+               "open run of that ID, JOB/ID names one.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

@@ -30,7 +30,7 @@ static enum tw_err add_page(
 static enum tw_err add_all(struct transfer *transfer, struct census *census,
     _Atomic int64_t *total, struct err *err)
 {
-    struct scan *scan = transfer_scan(transfer);
+    struct scan *scan = transfer_scan(transfer, NULL);
     const struct page *page;
     enum tw_err code;
 

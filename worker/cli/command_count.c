@@ -17,7 +17,7 @@ static void look(void *context, struct progress_state *ret)
 static enum tw_err count_all(
     struct transfer *transfer, _Atomic int64_t *ret, struct err *err)
 {
-    struct scan *scan = transfer_scan(transfer);
+    struct scan *scan = transfer_scan(transfer, NULL);
     const struct page *page;
     enum tw_err code;
 

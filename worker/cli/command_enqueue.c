@@ -134,6 +134,21 @@ static int look_at_known(struct session *session, struct store *store,
     return code;
 }
 
+/* A file that is made is named: a shell that lacks the service's
+ * $STATE_DIRECTORY makes another one than the worker reads. */
+static int open_ledger(struct session *session, struct store **ret)
+{
+    const struct load *load = session->load;
+    size_t store = load->setup.store;
+    bool is_new = store < load->stores.count && load_is_new(load, store);
+    int code = session_ledger(session, true, ret);
+
+    if (code == EXIT_DONE && is_new)
+        say("store %s: %s is new", load->stores.names[store],
+            load->configs[store]->path.at);
+    return code;
+}
+
 static int enqueue(struct session *session, struct store *store,
     const struct control_enqueue *what)
 {
@@ -164,7 +179,7 @@ static int run(const struct invocation *invocation)
     if (code == EXIT_DONE)
         code = read_request(&session, invocation, &arena, &what);
     if (code == EXIT_DONE)
-        code = session_ledger(&session, true, &store);
+        code = open_ledger(&session, &store);
     if (code == EXIT_DONE) {
         session_lanes(&session);
         code = enqueue(&session, store, &what);

@@ -1,220 +1,220 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `tableward export TABLE [FILE]`: entities as JSON Lines. A file is complete
- * or not there: it is written beside its place under another name, made
- * durable, and renamed.
+ * `tableward export TABLE [FILE]`: entities as JSON Lines, in one spelling, so
+ * that two tables which hold the same give the same file.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "jobs/engine/scan.h"
 #include "worker/base/buf.h"
-#include "worker/base/mem.h"
-#include "worker/base/text.h"
+#include "worker/cli/args.h"
 #include "worker/cli/commands.h"
+#include "worker/cli/entity_line.h"
+#include "worker/cli/export_file.h"
 #include "worker/cli/lines.h"
 #include "worker/cli/progress.h"
 #include "worker/cli/say.h"
 #include "worker/cli/transfer.h"
+#include "worker/store/canonical.h"
 #include "worker/store/store.h"
 
-struct output {
-    const char *path; /* borrowed; NULL: standard output */
-    char *part;       /* the file that is renamed to path; NULL: there is none
-                         to rename */
-    FILE *file;
+/* What is gathered before it is written. */
+#define WRITE_BYTES ((size_t)256 * 1024)
+
+struct export
+{
+    struct transfer transfer;
+    struct export_file file;
+    struct entity last; /* that an earlier process has written; its keys */
+    bool goes_on;       /* after last */
+    _Atomic int64_t total;
+
+    struct arena arena; /* of the entity that is being written */
+    struct buf text;
 };
-
-/* ---- where it goes ---- */
-
-static int cannot_write(const char *path, int cause)
-{
-    say("%s cannot be written: %s", path, strerror(cause));
-    return cause == ENOSPC || cause == EDQUOT ? EXIT_STOPPED : EXIT_FAILED;
-}
-
-/* A pipe or a device is written as it is: nothing can be renamed to it. */
-static bool is_special(const char *path)
-{
-    struct stat is;
-
-    return stat(path, &is) == 0 && !S_ISREG(is.st_mode);
-}
-
-static int open_file(struct output *output)
-{
-    char id[40];
-    int flags = O_WRONLY | O_CLOEXEC, fd;
-
-    if (!is_special(output->path)) {
-        text_random_id(id);
-        output->part = mem_format("%s.%.8s.part", output->path, id);
-        flags |= O_CREAT | O_EXCL;
-    }
-    fd = open(output->part ? output->part : output->path, flags, 0666);
-    if (fd < 0) {
-        int cause = errno;
-
-        mem_free(output->part);
-        output->part = NULL;
-        return cannot_write(output->path, cause);
-    }
-    output->file = fdopen(fd, "w");
-    if (!output->file)
-        mem_exhausted();
-    return EXIT_DONE;
-}
-
-static int open_output(struct output *output, const char *path)
-{
-    *output = (struct output){.file = stdout};
-    if (!path || strcmp(path, "-") == 0)
-        return EXIT_DONE;
-    output->path = path;
-    return open_file(output);
-}
-
-/* The name of the file, too, must outlive a power cut. */
-static void sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder =
-        slash ? mem_text(path, (size_t)(slash - path) + 1) : mem_text(".", 1);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-    mem_free(folder);
-}
-
-/* The whole is there: put it in its place. */
-static int keep_output(struct output *output)
-{
-    int cause = 0;
-
-    if (!output->path)
-        return EXIT_DONE; /* standard output is looked at last of all */
-    if (fflush(output->file) != 0 ||
-        (output->part && fsync(fileno(output->file)) != 0))
-        cause = errno;
-    if (fclose(output->file) != 0 && cause == 0)
-        cause = errno;
-    output->file = NULL;
-    if (cause == 0 && output->part && rename(output->part, output->path) != 0)
-        cause = errno;
-    if (cause != 0)
-        return cannot_write(output->path, cause);
-    if (output->part)
-        sync_folder(output->path);
-    mem_free(output->part);
-    output->part = NULL;
-    return EXIT_DONE;
-}
-
-/* What is not complete does not stay. */
-static void drop_output(struct output *output)
-{
-    if (output->path && output->file)
-        fclose(output->file);
-    if (output->part)
-        (void)unlink(output->part);
-    mem_free(output->part);
-}
 
 /* ---- what goes there ---- */
 
-static void look(void *context, struct progress_state *ret)
+static int write_text(struct export *export)
 {
-    ret->done = atomic_load((_Atomic int64_t *)context);
+    int code = export_file_write(&export->file, buf_slice(&export->text));
+
+    buf_clear(&export->text);
+    return code;
 }
 
-static int write_page(
-    struct output *output, const struct page *page, struct buf *line)
+static int write_page(struct export *export, const struct page *page)
 {
-    for (size_t i = 0; i < page->count; i++) {
-        buf_clear(line);
-        entity_write(&page->entities[i], line);
-        if (fwrite(line->at, 1, line->len, output->file) != line->len ||
-            putc('\n', output->file) == EOF)
-            return cannot_write(
-                output->path ? output->path : "standard output", errno);
+    int code = EXIT_DONE;
+
+    for (size_t i = 0; i < page->count && code == EXIT_DONE; i++) {
+        struct entity entity;
+
+        arena_clear(&export->arena);
+        canonical_entity(&page->entities[i], &export->arena, &entity);
+        entity_write(&entity, &export->text);
+        buf_add_char(&export->text, '\n');
+        if (export->text.len >= WRITE_BYTES)
+            code = write_text(export);
     }
-    return EXIT_DONE;
+    return code == EXIT_DONE ? write_text(export) : code;
 }
 
-static int copy(struct transfer *transfer, struct output *output,
-    _Atomic int64_t *total, enum tw_err *ret_code, struct err *err)
+static int copy(struct export *export, enum tw_err *ret_code, struct err *err)
 {
-    struct scan *scan = transfer_scan(transfer);
+    struct scan *scan = transfer_scan(
+        &export->transfer, export->goes_on ? &export->last : NULL);
     const struct page *page = NULL;
     int exit_code = EXIT_DONE;
-    struct buf line;
 
-    buf_init(&line, (size_t)LINES_MAX_BYTES);
     do {
         *ret_code = scan_next(scan, &page, err);
         if (*ret_code != TW_OK || !page)
             break;
-        exit_code = write_page(output, page, &line);
-        atomic_fetch_add(total, (int64_t)page->count);
+        exit_code = write_page(export, page);
+        atomic_fetch_add(&export->total, (int64_t)page->count);
     } while (exit_code == EXIT_DONE);
-    buf_done(&line);
     scan_close(scan);
     return exit_code;
 }
 
-static void say_total(int64_t total, const struct output *output)
+static void look(void *context, struct progress_state *ret)
+{
+    struct export *export = context;
+
+    ret->done = atomic_load(&export->total);
+}
+
+static void say_total(struct export *export)
 {
     struct buf line;
 
+    if (!export->file.path)
+        return;
     buf_init(&line, 64);
-    say_count(&line, total);
-    if (output->path)
-        say("%s entities are in %s", buf_text(&line), output->path);
+    say_number(&line, atomic_load(&export->total), "entity is", "entities are");
+    say("%s in %s", buf_text(&line), export->file.path);
     buf_done(&line);
 }
 
-static int export_to(struct transfer *transfer, struct output *output)
+static int carry(struct export *export)
 {
-    _Atomic int64_t total = 0;
     struct progress *progress =
-        progress_start("export", "exported", look, &total);
+        progress_start("export", "exported", look, export);
     struct err err;
     enum tw_err code;
-    int exit_code = copy(transfer, output, &total, &code, &err);
+    int exit_code = copy(export, &code, &err);
 
     progress_end(progress);
     if (exit_code == EXIT_DONE && code == TW_NOT_FOUND)
-        exit_code = transfer_no_table(transfer);
+        exit_code = transfer_no_table(&export->transfer);
     else if (exit_code == EXIT_DONE && code != TW_OK)
-        exit_code = transfer_failed(transfer, code, &err);
+        exit_code = transfer_failed(&export->transfer, code, &err);
     if (exit_code == EXIT_DONE)
-        exit_code = keep_output(output);
+        exit_code = export_file_keep(&export->file);
     if (exit_code == EXIT_DONE)
-        say_total(atomic_load(&total), output);
+        say_total(export);
     return exit_code;
 }
 
+/* ---- going on ---- */
+
+/* What one id stands for, in one text. */
+static void add_what(struct export *export, struct buf *to)
+{
+    const struct transfer *transfer = &export->transfer;
+
+    buf_add_format(to, "%s\n%s\n", transfer->store->name, transfer->table);
+    buf_add_slice(to, transfer->filter);
+    for (size_t i = 0; i < transfer->select_count; i++) {
+        buf_add_char(to, '\n');
+        buf_add_slice(to, transfer->select[i]);
+    }
+}
+
+static void say_going_on(struct export *export)
+{
+    struct buf line;
+
+    buf_init(&line, 4096);
+    buf_add_text(&line, "going on after ");
+    entity_add_keys(&line, export->last.partition_key, export->last.row_key);
+    buf_add_text(&line, "; entities there: ");
+    say_count(&line, export->file.lines);
+    say("%s", buf_text(&line));
+    buf_done(&line);
+}
+
+static int read_last(struct export *export)
+{
+    struct slice line = buf_slice(&export->file.last);
+    bool blank = false;
+    struct err err;
+
+    if (export->file.lines == 0)
+        return EXIT_DONE;
+    if (entity_line(line, false, &export->transfer.arena, &export->last, &blank,
+            &err) != TW_OK ||
+        blank) {
+        say("%s is no part of an export, its last line is no entity: remove it",
+            export->file.part);
+        return EXIT_FAILED;
+    }
+    export->goes_on = true;
+    atomic_store(&export->total, export->file.lines);
+    say_going_on(export);
+    return EXIT_DONE;
+}
+
+static int open_file(struct export *export)
+{
+    const struct invocation *invocation = export->transfer.invocation;
+    const char *path = invocation->arg_count > 1 ? invocation->args[1] : NULL;
+    const char *id = invocation->values[OPTION_ID];
+    struct slice checked;
+    struct buf what;
+    int code = path && strcmp(path, "-") != 0
+                   ? transfer_check_file(&export->transfer, path)
+                   : EXIT_DONE;
+
+    if (code != EXIT_DONE)
+        return code;
+    if (!id)
+        return export_file_open(&export->file, path, NULL);
+    code = args_read_id(id, &checked);
+    if (code != EXIT_DONE)
+        return code;
+    buf_init(&what, (size_t)256 * 1024);
+    add_what(export, &what);
+    code = export_file_open(&export->file, path,
+        &(struct export_id){
+            .id = id,
+            .what = buf_slice(&what),
+            .goes_on = export->transfer.store->traits.ordered,
+        });
+    buf_done(&what);
+    return code == EXIT_DONE ? read_last(export) : code;
+}
+
+/* ---- the command ---- */
+
 static int run(const struct invocation *invocation)
 {
-    struct output output = {.file = NULL};
-    struct transfer transfer;
-    int code = transfer_open(&transfer, invocation, false);
+    struct export export = {.goes_on = false};
+    int code = transfer_open(&export.transfer, invocation, false);
 
+    arena_init(&export.arena);
+    buf_init(&export.text, WRITE_BYTES + LINES_MAX_BYTES);
     if (code == EXIT_DONE)
-        code = open_output(
-            &output, invocation->arg_count > 1 ? invocation->args[1] : NULL);
+        code = open_file(&export);
     if (code == EXIT_DONE)
-        code = export_to(&transfer, &output);
-    drop_output(&output);
-    transfer_close(&transfer);
+        code = carry(&export);
+    export_file_close(&export.file);
+    buf_done(&export.text);
+    arena_done(&export.arena);
+    transfer_close(&export.transfer);
     return code;
 }
 
@@ -223,6 +223,7 @@ static const char *const REQUIRED[] = {"TABLE", NULL};
 static const struct command_option OPTIONS[] = {
     {OPTION_FILTER, "only entities that match, in OData: \"Rating ge 4\""},
     {OPTION_SELECT, "only these properties, besides the keys"},
+    {OPTION_ID, "keep what is written when interrupted; the same id goes on"},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},
 };
@@ -231,9 +232,14 @@ const struct command command_export = {
     .name = "export",
     .arguments = "TABLE [FILE]",
     .summary = "writes the entities of a table as JSON Lines",
-    .details = "To FILE, which is there only once it is complete, or to "
-               "standard output (also: -).\nOne entity a line, ordered by key, "
-               "in the service's own JSON; `import` reads it.\n",
+    .details =
+        "To FILE, which is there only once it is complete, or to "
+        "standard output (also: -).\nOne entity a line, ordered by key, in the "
+        "service's own JSON; `import` reads it.\nProperties are ordered by "
+        "name and every value has one spelling, so that tables\nwhich hold the "
+        "same give the same file. With --id what is written lies in\n"
+        "FILE.ID-....part until FILE is complete, and the same id goes on "
+        "behind it.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

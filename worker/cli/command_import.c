@@ -1,83 +1,93 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `tableward import TABLE FILE`: JSON Lines into a table.
+ * `tableward import TABLE FILE`: JSON Lines or CSV into a table.
  *
  * Every entity is inserted first. Where one is there already, an equal one is
  * fine, and a different one goes by --on-conflict with the ETag that was read;
- * so lines may be sent again after a crash or a lost answer. The engine's flow
- * makes batches of them, by PartitionKey.
+ * so records may be sent again after a crash or a lost answer. A sorter brings
+ * them together by PartitionKey, and the engine's flow makes batches of them.
  *
- * Lines of the same key must keep their order, which batches in flight do not:
- * the keys of a stretch of lines are remembered, and everything is settled
- * before one of them comes again, or the stretch is full.
+ * Records of the same key must keep their order, which batches in flight do
+ * not: the keys of a stretch of records are remembered, and everything is
+ * settled before one of them comes again, or the stretch is full.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "jobs/copying.h"
 #include "jobs/engine/flow.h"
+#include "jobs/engine/sorter.h"
 #include "worker/base/arena.h"
 #include "worker/base/buf.h"
+#include "worker/base/hash.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 #include "worker/cli/args.h"
 #include "worker/cli/commands.h"
-#include "worker/cli/entity_line.h"
 #include "worker/cli/import_ledger.h"
-#include "worker/cli/lines.h"
 #include "worker/cli/progress.h"
+#include "worker/cli/records.h"
+#include "worker/cli/rejects.h"
 #include "worker/cli/say.h"
+#include "worker/cli/stretch.h"
 #include "worker/cli/transfer.h"
 #include "worker/store/store.h"
 
-/* Entities of a stretch, and places for their hashes; a power of two. */
-#define STRETCH_MAX 32768
-#define PLACES (2 * STRETCH_MAX)
-
-/* With --id: how often the ledger is told. */
+/* With --id: how often the ledger is told. And for how long at most what comes
+ * slowly waits for more of its PartitionKey. */
 #define SAVE_MS 1000
+#define POUR_MS 1000
 
-enum on_conflict {
-    CONFLICT_FAIL,
-    CONFLICT_SKIP,
-    CONFLICT_REPLACE,
-    CONFLICT_MERGE
-};
-
-static const char *const ON_CONFLICT[] = {
-    "fail", "skip", "replace", "merge", NULL};
 static const char *const ON_ERROR[] = {"fail", "skip", NULL};
+/* By enum records_format. */
+static const char *const FORMAT[] = {"json", "csv", NULL};
+
+/* A record that is on its way to the store. */
+struct sent {
+    struct import *import;
+    struct sent *next, *previous;
+    uint64_t number; /* its line */
+    size_t len;      /* of the record; 0 where nobody wants it back */
+    char raw[];
+};
 
 struct import {
     struct transfer transfer;
-    const char *path;
-    int on_conflict; /* enum on_conflict */
-    int skip_errors; /* index into ON_ERROR */
+    const char *path, *rejected; /* rejected: NULL: nobody keeps them */
+    int on_conflict;             /* enum on_conflict */
+    int skip_errors;             /* index into ON_ERROR */
+    int format;                  /* enum records_format */
 
-    struct lines *lines;
-    uint64_t skip_lines; /* stored by an earlier process */
-    struct arena arena;  /* of the line that is worked on */
+    struct records *records;
+    int64_t digest;          /* of all before the record that is worked on */
+    struct rejects *rejects; /* NULL: nobody keeps them */
+    struct arena arena;      /* of the record that is worked on */
 
     struct local_run local;
+    struct sorter *sorter;
     struct flow *flow;
-    uint64_t first_ticket; /* of this stretch */
-    size_t count;          /* entities of this stretch */
-    uint64_t hashes[STRETCH_MAX], numbers[STRETCH_MAX];
-    uint64_t places[PLACES]; /* hashes, scattered; 0: free */
+    struct sent *sent;      /* all that are on their way */
+    struct stretch stretch; /* their keys */
+    int64_t pour_ms;        /* when the sorter is poured at the latest */
+    struct err why;         /* of the record that is failing */
 
     struct import_ledger ledger;
     bool with_ledger;
     int64_t save_ms; /* when it is told next */
 
-    uint64_t line;         /* settled, with all before it, at the last drain */
-    int64_t wrong;         /* lines that could not be taken */
-    bool failed;           /* one of them ends the import */
-    struct err last_error; /* for the ledger */
+    struct import_place place; /* settled up to there, at the last drain */
+    int64_t wrong;             /* records that could not be taken */
+    bool failed;               /* one of them ends the import */
+    struct err last_error;     /* for the ledger */
 };
 
-/* ---- lines that are wrong ---- */
+/* ---- records that are wrong ---- */
 
 /* The one that ends the import is said last of all. */
 static void wrong(struct import *import, uint64_t number, const char *what)
@@ -94,59 +104,72 @@ static void wrong(struct import *import, uint64_t number, const char *what)
     import->wrong++;
 }
 
-static uint64_t hash_keys(struct slice partition_key, struct slice row_key)
-{
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-
-    for (size_t i = 0; i < partition_key.len; i++)
-        hash = (hash ^ (unsigned char)partition_key.at[i]) *
-               UINT64_C(1099511628211);
-    hash = (hash ^ 0) * UINT64_C(1099511628211);
-    for (size_t i = 0; i < row_key.len; i++)
-        hash = (hash ^ (unsigned char)row_key.at[i]) * UINT64_C(1099511628211);
-    return hash ? hash : 1;
-}
-
-/* The flow's word on an entity: which line was it? */
+/* The flow's word on an entity; on_settled() knows its line. */
 static void on_failed(void *context, const char *table,
     struct slice partition_key, struct slice row_key, const char *why)
 {
     struct import *import = context;
-    uint64_t hash = hash_keys(partition_key, row_key), number = 0;
     struct buf text;
 
     (void)table;
-    for (size_t i = 0; i < import->count; i++)
-        if (import->hashes[i] == hash)
-            number = import->numbers[i];
-    buf_init(&text, sizeof(import->last_error.text));
+    buf_init(&text, sizeof(import->why.text));
     buf_add_text(&text, "entity ");
     text_quote(&text, partition_key);
     buf_add_char(&text, ' ');
     text_quote(&text, row_key);
     buf_add_format(&text, ": %s", why);
-    wrong(import, number, buf_text(&text));
+    err_fail(&import->why, TW_INVALID, "%s", buf_text(&text));
     buf_done(&text);
+}
+
+static struct sent *keep_sent(
+    struct import *import, const struct record *record)
+{
+    size_t len = import->rejects ? record->raw.len : 0;
+    struct sent *sent = mem_alloc(sizeof(*sent) + len);
+
+    sent->import = import;
+    sent->number = record->first;
+    sent->len = len;
+    if (len > 0)
+        memcpy(sent->raw, record->raw.at, len);
+    sent->next = import->sent;
+    if (sent->next)
+        sent->next->previous = sent;
+    import->sent = sent;
+    return sent;
+}
+
+static void forget_sent(struct sent *sent)
+{
+    if (sent->next)
+        sent->next->previous = sent->previous;
+    if (sent->previous)
+        sent->previous->next = sent->next;
+    else
+        sent->import->sent = sent->next;
+    mem_free(sent);
+}
+
+static void on_settled(void *context, const struct flow_settled *how)
+{
+    struct sent *sent = context;
+    struct import *import = sent->import;
+
+    if (how->end == FLOW_ENDED_FAILED) {
+        wrong(import, sent->number, import->why.text);
+        if (import->rejects)
+            rejects_add(import->rejects, (struct slice){sent->raw, sent->len});
+    }
+    forget_sent(sent);
 }
 
 /* ---- an entity that is there already ---- */
 
-static bool has_all(const struct entity *entity, const struct entity *of)
-{
-    for (size_t i = 0; i < of->property_count; i++) {
-        const struct property *property =
-            entity_find(entity, of->properties[i].name);
-
-        if (!property || !property_equal(property, &of->properties[i]))
-            return false;
-    }
-    return true;
-}
-
 static bool is_stored(const struct import *import, const struct entity *sent,
     const struct entity *now)
 {
-    return has_all(now, sent) &&
+    return entity_has_all(now, sent) &&
            (import->on_conflict == CONFLICT_MERGE ||
                now->property_count == sent->property_count);
 }
@@ -155,7 +178,7 @@ static enum flow_verdict decide(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
-    const struct import *import = context;
+    const struct import *import = ((const struct sent *)context)->import;
 
     (void)arena;
     *ret = *sent;
@@ -187,29 +210,40 @@ static enum flow_verdict decide(void *context, const struct operation *sent,
 
 /* ---- stretches ---- */
 
-static bool is_known(const struct import *import, uint64_t hash, size_t *ret_at)
+static enum tw_err pour(struct import *import, struct err *err)
 {
-    size_t at = hash % PLACES;
+    import->pour_ms = world_boot_ms() + POUR_MS;
+    return sorter_pour(import->sorter, import->flow, err);
+}
 
-    while (import->places[at] && import->places[at] != hash)
-        at = (at + 1) % PLACES;
-    *ret_at = at;
-    return import->places[at] == hash;
+/* What was passed over is on disk before the ledger says so. */
+static enum tw_err sync_rejects(struct import *import, struct err *err)
+{
+    if (!import->rejects)
+        return TW_OK;
+    return rejects_sync(import->rejects, &import->place.rejected_bytes, err);
 }
 
 /* Everything up to line is stored, or was passed over. */
 static enum tw_err end_stretch(
     struct import *import, uint64_t line, struct err *err)
 {
-    enum tw_err code = flow_drain(import->flow, err);
+    enum tw_err code = pour(import, err);
 
+    if (code == TW_OK)
+        code = flow_drain(import->flow, err);
     if (code != TW_OK)
         return code;
-    import->count = 0;
-    memset(import->places, 0, sizeof(import->places));
-    if (!import->failed)
-        import->line = line;
-    return TW_OK;
+    stretch_clear(&import->stretch);
+    if (import->failed)
+        return TW_OK;
+    if (import->with_ledger)
+        code = sync_rejects(import, err);
+    if (code == TW_OK) {
+        import->place.line = line;
+        import->place.digest = import->digest;
+    }
+    return code;
 }
 
 static void fill_counts(struct import *import, struct import_counts *ret)
@@ -217,7 +251,7 @@ static void fill_counts(struct import *import, struct import_counts *ret)
     struct run_counts *counts = &import->local.run.counts;
 
     *ret = (struct import_counts){
-        .line = import->line,
+        .place = import->place,
         .read = atomic_load(&counts->read),
         .written = atomic_load(&counts->written),
         .skipped = atomic_load(&counts->skipped),
@@ -236,88 +270,78 @@ static enum tw_err save(struct import *import, uint64_t line, struct err *err)
     if (code != TW_OK || import->failed)
         return code;
     fill_counts(import, &counts);
+    code = import_ledger_save(&import->ledger, &counts, err);
     import->save_ms = world_boot_ms() + SAVE_MS;
-    return import_ledger_save(&import->ledger, &counts, err);
+    return code;
 }
 
-static enum tw_err add(struct import *import, const struct entity *entity,
-    uint64_t number, struct err *err)
+static enum tw_err add(
+    struct import *import, const struct record *record, struct err *err)
 {
-    const struct flow_item item = {
-        .store = import->transfer.store,
-        .table = import->transfer.table,
-        .operation = {.type = OPERATION_INSERT, .entity = *entity},
-        .decide = decide,
-        .context = import,
-    };
-    uint64_t hash = hash_keys(entity->partition_key, entity->row_key);
-    enum tw_err code = TW_OK;
-    size_t at;
+    const struct entity *entity = &record->entity;
 
-    if (is_known(import, hash, &at) || import->count == STRETCH_MAX) {
-        code = end_stretch(import, number - 1, err);
-        (void)is_known(import, hash, &at);
+    if (!stretch_add(&import->stretch, entity)) {
+        enum tw_err code = end_stretch(import, record->first - 1, err);
+
+        if (code != TW_OK)
+            return code;
+        (void)stretch_add(&import->stretch, entity);
     }
-    if (code != TW_OK)
-        return code;
-    import->places[at] = hash;
-    import->hashes[import->count] = hash;
-    import->numbers[import->count++] = number;
-    return flow_add(import->flow, &item, err);
+    sorter_add(import->sorter,
+        &(struct flow_item){
+            .store = import->transfer.store,
+            .table = import->transfer.table,
+            .operation = {.type = OPERATION_INSERT, .entity = *entity},
+            .decide = decide,
+            .context = keep_sent(import, record),
+            .settled = on_settled,
+        });
+    if (!sorter_is_full(import->sorter) && world_boot_ms() < import->pour_ms)
+        return TW_OK;
+    return pour(import, err);
 }
 
-/* ---- lines ---- */
+/* ---- records ---- */
 
-static enum tw_err take_line(
-    struct import *import, struct slice line, uint64_t number, struct err *err)
+static enum tw_err take(
+    struct import *import, const struct record *record, struct err *err)
 {
-    struct entity entity;
-    bool blank;
-    struct err why;
-
-    arena_clear(&import->arena);
-    if (entity_line(line, number == 1, &import->arena, &entity, &blank, &why) !=
-        TW_OK) {
-        wrong(import, number, why.text);
+    if (record->wrong) {
+        wrong(import, record->first, record->why.text);
+        if (import->rejects && !record->spilled)
+            rejects_add(import->rejects, record->raw);
         return TW_OK;
     }
-    if (blank)
+    if (record->blank)
         return TW_OK;
     atomic_fetch_add(&import->local.run.counts.read, 1);
-    return add(import, &entity, number, err);
+    return add(import, record, err);
 }
 
-static enum tw_err take_lines(struct import *import, struct err *err)
+static enum tw_err take_all(struct import *import, struct err *err)
 {
+    uint64_t line = import->place.line;
     enum tw_err code = TW_OK;
-    struct slice line;
+    struct record record;
     bool end = false;
 
     while (code == TW_OK && !import->failed) {
-        uint64_t number;
-
         if (atomic_load(&import->transfer.session.stopped))
             return err_fail(err, TW_STOPPED, "stopped before the end");
-        code = lines_next(import->lines, &line, &end, err);
-        if (code == TW_OK && end)
+        arena_clear(&import->arena);
+        code =
+            records_next(import->records, &import->arena, &record, &end, err);
+        if (code != TW_OK || end)
             break;
-        number = lines_number(import->lines);
-        if (number <= import->skip_lines) {
-            code = code == TW_TOO_LARGE ? TW_OK : code;
-            continue;
-        }
-        if (code == TW_TOO_LARGE) {
-            wrong(import, number, err->text);
-            code = TW_OK;
-        } else if (code == TW_OK) {
-            code = take_line(import, line, number, err);
-        }
+        line = record.last;
+        code = take(import, &record, err);
+        import->digest = records_digest(import->records);
         if (code == TW_OK && !import->failed)
-            code = save(import, number, err);
+            code = save(import, line, err);
     }
     if (code == TW_OK)
-        code = end_stretch(import, lines_number(import->lines), err);
-    return code;
+        code = end_stretch(import, line, err);
+    return code == TW_OK && !import->failed ? sync_rejects(import, err) : code;
 }
 
 /* ---- the table ---- */
@@ -377,10 +401,8 @@ static enum tw_err open_ledger(
     buf_add_char(&args, '}');
     import->with_ledger = true;
     import->save_ms = world_boot_ms() + SAVE_MS;
-    code =
-        import_ledger_open(&import->ledger, &transfer->session, transfer->store,
-            id, buf_slice(&args), &import->skip_lines, ret_done, err);
-    import->line = import->skip_lines;
+    code = import_ledger_open(&import->ledger, &transfer->session,
+        transfer->store, id, buf_slice(&args), &import->place, ret_done, err);
     buf_done(&args);
     return code;
 }
@@ -417,26 +439,31 @@ static void look(void *context, struct progress_state *ret)
     struct run_counts *counts = &import->local.run.counts;
 
     ret->done = atomic_load(&counts->written) + atomic_load(&counts->skipped);
-    ret->share = lines_share(import->lines);
+    ret->share = records_share(import->records);
 }
 
 static void say_sums(struct import *import)
 {
     struct run_counts *counts = &import->local.run.counts;
+    int64_t skipped = atomic_load(&counts->skipped);
     struct buf line;
 
     buf_init(&line, 512);
-    say_count(&line, atomic_load(&counts->written));
-    buf_add_format(&line, " entities are stored in %s", import->transfer.table);
-    if (atomic_load(&counts->skipped) > 0) {
+    say_number(
+        &line, atomic_load(&counts->written), "entity is", "entities are");
+    buf_add_format(&line, " stored in %s", import->transfer.table);
+    if (skipped > 0) {
         buf_add_text(&line, ", ");
-        say_count(&line, atomic_load(&counts->skipped));
-        buf_add_text(&line, " were there and stay as they are");
+        say_number(&line, skipped, "was there and stays as it is",
+            "were there and stay as they are");
     }
     if (import->wrong > 0) {
         buf_add_text(&line, ", ");
-        say_count(&line, import->wrong);
-        buf_add_text(&line, " lines were passed over");
+        say_number(&line, import->wrong, "line was passed over",
+            "lines were passed over");
+        if (import->rejects)
+            buf_add_format(&line, " and %s in %s",
+                import->wrong == 1 ? "is" : "are", import->rejected);
     }
     say("%s", buf_text(&line));
     buf_done(&line);
@@ -448,6 +475,19 @@ static int end_failed(struct import *import)
         "cannot be taken)");
     say("%s", import->last_error.text);
     return EXIT_FAILED;
+}
+
+static int end_early(struct import *import, enum tw_err code, struct err *err)
+{
+    bool stopped = atomic_load(&import->transfer.session.stopped);
+
+    /* A file, not the store. */
+    if (code == TW_INVALID || (code == TW_STOPPED && !stopped)) {
+        import->last_error = *err;
+        say("%s", err->text);
+        return code == TW_INVALID ? EXIT_FAILED : EXIT_STOPPED;
+    }
+    return transfer_failed(&import->transfer, code, err);
 }
 
 static int carry(struct import *import)
@@ -462,21 +502,17 @@ static int carry(struct import *import)
     import->local.context = import;
     import->flow = flow_new(&import->local.run,
         (unsigned)import->transfer.session.load->setup.lanes);
+    import->sorter = sorter_new();
     progress = progress_start("import", "imported", look, import);
-    code = take_lines(import, &err);
+    code = take_all(import, &err);
     flow_settle(import->flow);
     progress_end(progress);
     if (import->failed)
         return end_failed(import);
-    if (code == TW_OK)
-        say_sums(import);
-    if (code == TW_INVALID) { /* the file */
-        import->last_error = err;
-        say("%s", err.text);
-        return EXIT_FAILED;
-    }
-    return code == TW_OK ? EXIT_DONE
-                         : transfer_failed(&import->transfer, code, &err);
+    if (code != TW_OK)
+        return end_early(import, code, &err);
+    say_sums(import);
+    return EXIT_DONE;
 }
 
 /* What the id knows, and the table. *ret_done: nothing is left to do. */
@@ -494,26 +530,87 @@ static int prepare(struct import *import, bool *ret_done)
         return say_failed(code, &err);
     if (*ret_done)
         say("import %s succeeded before: nothing is left to do", id);
-    else if (import->skip_lines > 0)
-        say("going on after line %" PRIu64, import->skip_lines);
+    return EXIT_DONE;
+}
+
+/* What an earlier process has stored is passed over: of the same file. */
+static enum tw_err skip_stored(struct import *import, struct err *err)
+{
+    const struct import_place *place = &import->place;
+    enum tw_err code = records_skip(import->records, place->line, err);
+
+    import->digest = records_digest(import->records);
+    if (code != TW_OK || place->line == 0)
+        return code;
+    if (place->digest != 0 && place->digest != import->digest)
+        return err_fail(err, TW_INVALID,
+            "%s: its first %" PRIu64
+            " lines, which this id has stored, are others now: import it "
+            "under another id",
+            import->path, place->line);
+    say("going on after line %" PRIu64, place->line);
+    return TW_OK;
+}
+
+static int64_t name_of(const char *path)
+{
+    uint64_t hash = hash_slice(HASH_BEGIN, slice_of(path));
+
+    return (int64_t)(hash_mix(hash) >> 1 | 1);
+}
+
+/* The ledger is told of the file before anything is in it: a process that goes
+ * on after a kill knows then whose the file is. */
+static enum tw_err open_rejects(struct import *import, struct err *err)
+{
+    struct import_place *place = &import->place;
+    int64_t name = name_of(import->rejected);
+    bool ours =
+        place->kept == name || (place->kept == 0 && place->rejected_bytes > 0);
+    enum tw_err code =
+        rejects_open(import->rejected, records_header(import->records),
+            ours ? place->rejected_bytes : REJECTS_NEW, &import->rejects, err);
+    struct import_counts counts;
+
+    if (code != TW_OK || !import->with_ledger || place->kept == name)
+        return code;
+    place->kept = name;
+    place->rejected_bytes = ours ? place->rejected_bytes : 0;
+    fill_counts(import, &counts);
+    return import_ledger_save(&import->ledger, &counts, err);
+}
+
+/* The files, where an earlier process has left them. */
+static int place_files(struct import *import)
+{
+    struct err err;
+    enum tw_err code = skip_stored(import, &err);
+
+    if (code == TW_OK && import->rejected)
+        code = open_rejects(import, &err);
+    if (code != TW_OK)
+        return end_early(import, code, &err);
+    if (import->rejects)
+        records_spill(import->records, rejects_spill(import->rejects));
     return EXIT_DONE;
 }
 
 static int perform(struct import *import)
 {
     struct err err;
+    enum tw_err opened =
+        records_open(import->path, (enum records_format)import->format,
+            &import->transfer.session.stopped, &import->records, &err);
     bool done = false;
     int code;
 
-    if (lines_open(import->path, &import->transfer.session.stopped,
-            &import->lines, &err) != TW_OK) {
-        say("%s", err.text);
-        return EXIT_FAILED;
-    }
+    if (opened != TW_OK)
+        return end_early(import, opened, &err);
     code = prepare(import, &done);
     if (code != EXIT_DONE || done)
         return code;
-    return end_ledger(import, carry(import));
+    code = place_files(import);
+    return end_ledger(import, code == EXIT_DONE ? carry(import) : code);
 }
 
 /* ---- the command ---- */
@@ -534,6 +631,58 @@ static int read_choice(const struct invocation *invocation, enum option option,
                 : EXIT_DONE;
 }
 
+/* The regular file that is imported, which may be standard input. */
+static bool look_at_input(const struct import *import, struct stat *ret)
+{
+    int failed = strcmp(import->path, "-") == 0 ? fstat(STDIN_FILENO, ret)
+                                                : stat(import->path, ret);
+
+    return failed == 0 && S_ISREG(ret->st_mode);
+}
+
+static bool is_input(const struct import *import, const char *path)
+{
+    struct stat one, other;
+
+    return look_at_input(import, &one) && stat(path, &other) == 0 &&
+           one.st_ino == other.st_ino && one.st_dev == other.st_dev;
+}
+
+/* Beside a pipe, a device or standard input no file belongs. */
+static bool has_place_beside(const struct import *import)
+{
+    struct stat is;
+
+    return strcmp(import->path, "-") != 0 && look_at_input(import, &is);
+}
+
+/* Where the records go that are passed over. */
+static int read_rejected(struct import *import)
+{
+    const char *given = import->transfer.invocation->values[OPTION_REJECTED];
+
+    if (given && !import->skip_errors)
+        return say_usage("--rejected wants --on-error skip");
+    if (given && is_input(import, given))
+        return say_usage("--rejected names the file that is imported");
+    if (given || !import->skip_errors || !has_place_beside(import))
+        import->rejected = given;
+    else
+        import->rejected =
+            arena_format(&import->transfer.arena, "%s.rejected", import->path)
+                .at;
+    return EXIT_DONE;
+}
+
+static enum records_format format_of(const char *path)
+{
+    size_t len = strlen(path);
+
+    return len >= 4 && strcasecmp(path + len - 4, ".csv") == 0
+               ? RECORDS_CSV
+               : RECORDS_JSON_LINES;
+}
+
 static int read_options(struct import *import)
 {
     const struct invocation *invocation = import->transfer.invocation;
@@ -542,14 +691,29 @@ static int read_options(struct import *import)
     int code = id ? args_read_id(id, &checked) : EXIT_DONE;
 
     import->path = invocation->args[1];
-    if (code != EXIT_DONE)
-        return code;
-    code = read_choice(invocation, OPTION_ON_CONFLICT, "--on-conflict",
-        ON_CONFLICT, &import->on_conflict);
+    import->format = (int)format_of(import->path);
+    if (code == EXIT_DONE)
+        code = read_choice(invocation, OPTION_ON_CONFLICT, "--on-conflict",
+            CONFLICT_NAMES, &import->on_conflict);
     if (code == EXIT_DONE)
         code = read_choice(invocation, OPTION_ON_ERROR, "--on-error", ON_ERROR,
             &import->skip_errors);
+    if (code == EXIT_DONE)
+        code = read_choice(
+            invocation, OPTION_FORMAT, "--format", FORMAT, &import->format);
+    if (code == EXIT_DONE)
+        code = read_rejected(import);
+    if (code == EXIT_DONE)
+        code = transfer_check_file(&import->transfer, import->path);
+    if (code == EXIT_DONE && import->rejected)
+        code = transfer_check_file(&import->transfer, import->rejected);
     return code;
+}
+
+static void drop_sent(struct import *import)
+{
+    while (import->sent)
+        forget_sent(import->sent);
 }
 
 static int run(const struct invocation *invocation)
@@ -562,10 +726,13 @@ static int run(const struct invocation *invocation)
         code = read_options(import);
     if (code == EXIT_DONE)
         code = perform(import);
+    sorter_free(import->sorter);
     flow_free(import->flow);
+    drop_sent(import);
     if (import->with_ledger)
         import_ledger_done(&import->ledger);
-    lines_close(import->lines);
+    rejects_close(import->rejects);
+    records_close(import->records);
     arena_done(&import->arena);
     transfer_close(&import->transfer);
     mem_free(import);
@@ -579,6 +746,8 @@ static const struct command_option OPTIONS[] = {
                          "default), skip, replace or merge"},
     {OPTION_ON_ERROR,
         "a line that cannot be taken: fail (the default) or skip"},
+    {OPTION_REJECTED, "where skip keeps such lines; default: FILE.rejected"},
+    {OPTION_FORMAT, "json or csv; default: csv for a FILE that ends in .csv"},
     {OPTION_ID, "keep in the ledger how far it is; the same id again goes on"},
     {OPTION_STORE, "the store; default: the default store"},
     {OPTION_COUNT, NULL},
@@ -587,14 +756,22 @@ static const struct command_option OPTIONS[] = {
 const struct command command_import = {
     .name = "import",
     .arguments = "TABLE FILE",
-    .summary = "stores entities from JSON Lines, as export writes them",
+    .summary = "stores entities from JSON Lines, as export writes them, or CSV",
     .details =
         "FILE may be - for standard input. A missing table is created. An "
         "entity that is\nthere and equal is fine, so an import may be "
         "repeated. "
         "Timestamp and odata.* are\npassed over. With --id the ledger of the "
         "same store keeps the last line that is\nstored with all before it "
-        "(job -import in `status`).\n",
+        "(job -import in `status`).\n\n"
+        "CSV is what Storage Explorer writes: a header with PartitionKey and "
+        "RowKey, cells\nquoted where they need it, the type of a property in "
+        "the column PROPERTY@type (String\nwithout one). An empty cell "
+        "without a type is a property that is not there.\n\n"
+        "With --on-error skip the lines that cannot be taken are told by their "
+        "number and\nkept as they came, so that they can be mended and "
+        "imported; of a pipe only with\n--rejected. "
+        "What is in such a file already is never written over.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

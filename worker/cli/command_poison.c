@@ -113,35 +113,44 @@ static const struct action ACTIONS[] = {
 
 /* ---- which ---- */
 
+/* What was imported is no run to be queued again. */
 static bool is_poisoned(const struct ledger_run *run)
 {
-    return run->state == LEDGER_FAILED || run->state == LEDGER_POISONED;
+    return (run->state == LEDGER_FAILED || run->state == LEDGER_POISONED) &&
+           !slice_is(run->job, RUNS_IMPORT);
+}
+
+static int act_on_found(
+    struct poison *poison, const struct ledger_run *run, const char *id)
+{
+    if (slice_is(run->job, RUNS_IMPORT)) {
+        say("%s is an import, not a job: `tableward import ... --id %.*s` goes "
+            "on with it",
+            id, SLICE_ARG(run->id));
+        return EXIT_FAILED;
+    }
+    if (!is_poisoned(run)) {
+        say("run %s is neither failed nor poisoned: it is %s", id,
+            ledger_state_name(run->state));
+        return EXIT_FAILED;
+    }
+    return poison->action->act(poison, run);
 }
 
 static int act_on_one(struct poison *poison, const char *id)
 {
-    struct ledger_run run;
+    struct runs runs = {.list = NULL};
+    const struct ledger_run *run;
     struct err err;
-    enum tw_err code;
+    enum tw_err code = runs_find(
+        &poison->session, poison->store, slice_of(""), id, &runs, &err);
     int exit_code;
 
-    ledger_run_init(&run);
-    code = runs_find(&poison->session, poison->store, id, &run, &err);
-    if (code != TW_OK) {
-        exit_code = say_failed(code, &err);
-    } else if (slice_is(run.job, RUNS_IMPORT)) {
-        say("%s is an import, not a job: `tableward import ... --id %s` goes "
-            "on with it",
-            id, id);
-        exit_code = EXIT_FAILED;
-    } else if (!is_poisoned(&run)) {
-        say("run %s is neither failed nor poisoned: it is %s", id,
-            ledger_state_name(run.state));
-        exit_code = EXIT_FAILED;
-    } else {
-        exit_code = poison->action->act(poison, &run);
-    }
-    ledger_run_done(&run);
+    if (code == TW_OK)
+        code = runs_pick(&runs, is_poisoned, &run, &err);
+    exit_code =
+        code == TW_OK ? act_on_found(poison, run, id) : say_failed(code, &err);
+    runs_done(&runs);
     return exit_code;
 }
 
@@ -249,9 +258,11 @@ const struct command command_poison = {
     .name = "poison",
     .arguments = "list | show ID | retry ID | drop ID",
     .summary = "shows failed and poisoned runs, queues them again, gives up",
-    .details = "retry keeps the checkpoint and the time of the request. drop "
-               "takes the copy from the\npoison queue; the ledger keeps why it "
-               "failed.\n",
+    .details =
+        "retry keeps the checkpoint and the time of the request. drop "
+        "takes the copy from the\npoison queue, and the run is cancelled "
+        "for good; the ledger keeps why it failed.\nJOB/ID where several jobs "
+        "have a run of that ID.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

@@ -69,13 +69,18 @@ static void show_plan(const struct request *request)
     buf_done(&plan);
 }
 
+/* A signal is an answer, too. */
 static bool is_yes(void)
 {
     char answer[16];
+    const char *line;
     size_t len;
 
     fputs("Go on? [y/N] ", stderr);
-    if (!fgets(answer, sizeof(answer), stdin))
+    signals_unblock();
+    line = fgets(answer, sizeof(answer), stdin);
+    signals_block();
+    if (!line)
         return false;
     len = strcspn(answer, "\n");
     answer[len] = '\0';
@@ -177,6 +182,10 @@ static int end_as(struct single *single, const struct request *request,
             request->job->name, SLICE_ARG(request->id));
         return EXIT_STOPPED;
     }
+    if (result->unreadable) {
+        say("%s", result->err.text);
+        return EXIT_FAILED;
+    }
     if (result->state == LEDGER_SUCCEEDED)
         return end_succeeded(single, request, result);
     say("run %.*s is %s%s%s", SLICE_ARG(request->id),
@@ -255,6 +264,7 @@ static int run(const struct invocation *invocation)
     struct arena arena;
     int code;
 
+    signals_block();
     arena_init(&arena);
     code = session_open(&session, invocation, SESSION_SOME);
     if (code == EXIT_DONE)

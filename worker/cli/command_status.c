@@ -88,7 +88,18 @@ static void print_run(const struct ledger_run *run)
     print_moment("updated", run->updated_ticks);
     print_moment("resumes", run->resumes_ticks);
     print_moment("finished", run->finished_ticks);
+    print_text("verification", run->verification);
     print_text("error", run->error);
+}
+
+/* One id may be several jobs' run. */
+static void print_each(const struct runs *runs)
+{
+    for (size_t i = 0; i < runs->count; i++) {
+        if (i > 0)
+            putchar('\n');
+        print_run(&runs->list[i]);
+    }
 }
 
 /* ---- many, as a table ---- */
@@ -201,8 +212,8 @@ static void print_runs(const struct query *query, const struct runs *runs)
 {
     if (query->invocation->values[OPTION_JSON])
         print_json(runs);
-    else if (query->id && runs->count == 1)
-        print_run(&runs->list[0]);
+    else if (query->id)
+        print_each(runs);
     else if (runs->count == 0)
         printf("no runs\n");
     else
@@ -228,16 +239,6 @@ static void add_filter(const struct query *query, struct buf *to)
         text_from_ticks(world_wall_ticks() - RECENT_TICKS, time));
 }
 
-static enum tw_err read_one(
-    const struct query *query, struct runs *ret, struct err *err)
-{
-    struct ledger_run *run = mem_array(1, sizeof(*run));
-
-    *ret = (struct runs){.list = run, .count = 1, .room = 1};
-    ledger_run_init(run);
-    return runs_find(query->session, query->store, query->id, run, err);
-}
-
 static enum tw_err read_many(
     const struct query *query, struct runs *ret, struct err *err)
 {
@@ -260,22 +261,33 @@ static enum tw_err read_runs(
             err, TW_NOT_FOUND, "the ledger has no run '%s'", query->id);
     if (!query->store)
         return TW_OK;
-    return query->id ? read_one(query, ret, err) : read_many(query, ret, err);
+    if (!query->id)
+        return read_many(query, ret, err);
+    return runs_find(
+        query->session, query->store, query->job, query->id, ret, err);
 }
 
-static int show_once(const struct query *query)
+static int show_once(struct query *query)
 {
     struct runs runs = {.list = NULL};
     struct err err;
-    enum tw_err code = read_runs(query, &runs, &err);
+    enum tw_err code;
 
+    /* What is watched may be made while it is watched. */
+    if (!query->store) {
+        int opened = session_ledger(query->session, false, &query->store);
+
+        if (opened != EXIT_DONE)
+            return opened;
+    }
+    code = read_runs(query, &runs, &err);
     if (code == TW_OK)
         print_runs(query, &runs);
     runs_done(&runs);
     return code == TW_OK ? EXIT_DONE : say_failed(code, &err);
 }
 
-static int watch(const struct query *query)
+static int watch(struct query *query)
 {
     bool terminal = isatty(STDOUT_FILENO) == 1;
     int code;
@@ -323,8 +335,6 @@ static int run(const struct invocation *invocation)
 
     if (code == EXIT_DONE)
         code = read_query(&query);
-    if (code == EXIT_DONE)
-        code = session_ledger(&session, false, &query.store);
     if (code == EXIT_DONE)
         code = show(&query);
     session_close(&session);

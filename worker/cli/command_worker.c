@@ -265,8 +265,10 @@ static int run(const struct invocation *invocation)
 {
     struct service service = {.config = NULL};
     bool stopped = false;
-    int code = read_configuration(&service, invocation);
+    int code;
 
+    signals_block();
+    code = read_configuration(&service, invocation);
     if (code != EXIT_DONE)
         goto done;
     open_notify(&service);
@@ -282,8 +284,8 @@ done:
 }
 
 static const struct command_option OPTIONS[] = {
-    {OPTION_DRAIN, "end once every served queue is empty and no run is under "
-                   "way; exit 1 if one failed"},
+    {OPTION_DRAIN, "end once every served queue is empty, of hidden messages "
+                   "too, and no run is under way; exit 1 if one failed"},
     {OPTION_COUNT, NULL},
 };
 

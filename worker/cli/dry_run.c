@@ -25,13 +25,6 @@
 
 /* ---- what is printed ---- */
 
-static void add_plural(
-    struct buf *to, int64_t count, const char *one, const char *several)
-{
-    say_count(to, count);
-    buf_add_format(to, " %s", count == 1 ? one : several);
-}
-
 static void print_line(struct buf *line)
 {
     printf("%s\n", buf_text(line));
@@ -43,11 +36,11 @@ static void print_table(
 {
     buf_add_format(
         line, "%s: %s", table->table, table->incomplete ? "at least " : "");
-    add_plural(line, table->entities, "entity", "entities");
+    say_number(line, table->entities, "entity", "entities");
     buf_add_text(line, ", ");
-    add_plural(line, table->batches, "batch", "batches");
+    say_number(line, table->batches, "batch", "batches");
     buf_add_text(line, ", ");
-    add_plural(line, table->pages, "page", "pages");
+    say_number(line, table->pages, "page", "pages");
     if (table->table_scan)
         buf_add_text(line, " (table scan: the whole table is read)");
     print_line(line);
@@ -131,6 +124,19 @@ static void look_at(struct looked_at *at, const struct job_stores *stores)
             at->list[i] = read_only_new(stores->stores[i]);
 }
 
+/* A kind does not say which of its stores did not answer: its door knows. */
+static void explain(
+    const struct looked_at *at, enum tw_err code, struct err *err)
+{
+    bool unreached = say_exit(code) == EXIT_UNREACHABLE;
+
+    for (size_t i = 0; i < at->stores.count && unreached; i++)
+        if (at->list[i] && read_only_failed(at->list[i])) {
+            session_explain(at->list[i], code, err);
+            return;
+        }
+}
+
 static void look_away(struct looked_at *at)
 {
     for (size_t i = 0; i < at->stores.count; i++)
@@ -149,6 +155,8 @@ static int estimate(struct session *session, const struct job *job,
 
     look_at(&at, &session->load->stores);
     code = job->kind->estimate(job, &at.stores, run, ret, &err);
+    if (code != TW_OK)
+        explain(&at, code, &err);
     look_away(&at);
     progress_end(progress);
     if (atomic_load(&session->stopped))

@@ -4,12 +4,57 @@
 
 #include <stddef.h>
 
+#include "worker/base/buf.h"
+#include "worker/base/json.h"
+#include "worker/base/text.h"
+
+/* A quoted name: room for text_quote()'s longest. */
+#define NAME_MAX_BYTES 1024
+
 static bool is_blank(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (!strchr(" \t\r\n", text.at[i]) || text.at[i] == '\0')
             return false;
     return true;
+}
+
+static bool is_nested(const struct json *value)
+{
+    return json_type(value) == JSON_ARRAY || json_type(value) == JSON_OBJECT;
+}
+
+static enum tw_err refuse_nested(
+    struct slice name, const struct json *value, struct err *err)
+{
+    struct buf quoted;
+
+    buf_init(&quoted, NAME_MAX_BYTES);
+    text_quote(&quoted, name);
+    (void)err_fail(err, TW_INVALID, "property %s: %s is no value of a property",
+        buf_text(&quoted),
+        json_type(value) == JSON_ARRAY ? "a list" : "an object");
+    buf_done(&quoted);
+    return TW_INVALID;
+}
+
+/* JSON nests, an entity does not. Who reads entities gives up at the bracket;
+ * here, where it is too late anyway, the property is found. */
+static enum tw_err say_nested(
+    struct slice line, enum tw_err code, struct err *err)
+{
+    struct json *json;
+
+    if (json_parse(line, JSON_DEPTH_LIMIT, &json, NULL) != TW_OK)
+        return code;
+    for (size_t i = 0; json_type(json) == JSON_OBJECT && i < json_count(json);
+         i++)
+        if (is_nested(json_value(json, i))) {
+            code = refuse_nested(json_name(json, i), json_value(json, i), err);
+            break;
+        }
+    json_free(json);
+    return code;
 }
 
 static enum tw_err parse(
@@ -20,7 +65,7 @@ static enum tw_err parse(
     enum tw_err code = entity_parse(line, true, arena, &entity, &end, err);
 
     if (code != TW_OK)
-        return code;
+        return say_nested(line, code, err);
     if (!is_blank((struct slice){line.at + end, line.len - end}))
         return err_fail(err, TW_INVALID,
             "something follows the entity: one JSON object a line is wanted");

@@ -18,6 +18,9 @@
 /* How often a write whose outcome is unknown is sent. */
 #define WRITE_TRIES 3
 
+/* How often the entity is taken where others write it at the same time. */
+#define TAKE_TRIES 5
+
 /* ---- requests ---- */
 
 static enum tw_err create(void *context, struct attempt *attempt)
@@ -84,10 +87,11 @@ static enum tw_err resolve(
     if (code == TW_OK && stored.state == LEDGER_CANCELLED)
         code = err_fail(
             err, TW_CONFLICT, "import %.*s was cancelled", SLICE_ARG(run->id));
-    else if (code == TW_OK && !slice_equal(stored.owner, run->owner))
+    else if (code == TW_OK && !slice_equal(stored.owner, run->owner)) {
+        ledger->passed = true;
         code = err_fail(err, TW_CONFLICT,
             "another process has taken import %.*s over", SLICE_ARG(run->id));
-    else if (code == TW_OK) {
+    } else if (code == TW_OK) {
         run->etag = ledger_text(run, stored.etag);
         if (stored.updated_ticks != run->updated_ticks)
             code = err_fail(err, TW_UNKNOWN,
@@ -145,23 +149,34 @@ static enum tw_err begin(struct import_ledger *ledger, struct slice id,
     return code == TW_OK ? TW_OK : resolve(ledger, code, err);
 }
 
-uint64_t import_ledger_line(struct slice checkpoint)
+/* Whole numbers from 0 on; what is none is 0. */
+static int64_t number_of(const struct json *object, const char *name)
 {
-    struct json *json = NULL;
-    const struct json *line;
+    const struct json *member = json_get(object, name);
     int64_t number = 0;
 
+    return member && json_int64(member, &number) && number > 0 ? number : 0;
+}
+
+struct import_place import_ledger_place(struct slice checkpoint)
+{
+    struct import_place place = {0};
+    struct json *json = NULL;
+
     if (json_parse(checkpoint, 1, &json, NULL) != TW_OK)
-        return 0;
-    line = json_type(json) == JSON_OBJECT ? json_get(json, "line") : NULL;
-    if (!line || !json_int64(line, &number) || number < 0)
-        number = 0;
+        return place;
+    if (json_type(json) == JSON_OBJECT) {
+        place.line = (uint64_t)number_of(json, "line");
+        place.rejected_bytes = number_of(json, "rejected");
+        place.digest = number_of(json, "digest");
+        place.kept = number_of(json, "kept");
+    }
     json_free(json);
-    return (uint64_t)number;
+    return place;
 }
 
 static enum tw_err take_up(
-    struct import_ledger *ledger, uint64_t *ret_line, struct err *err)
+    struct import_ledger *ledger, struct import_place *ret, struct err *err)
 {
     struct ledger_run *run = &ledger->run;
     bool ended = ledger_state_ended(run->state);
@@ -169,7 +184,7 @@ static enum tw_err take_up(
     if (run->state == LEDGER_CANCELLED)
         return err_fail(
             err, TW_CONFLICT, "import %.*s was cancelled", SLICE_ARG(run->id));
-    *ret_line = import_ledger_line(run->checkpoint);
+    *ret = import_ledger_place(run->checkpoint);
     if (ended)
         ledger_move(run, LEDGER_QUEUED);
     ledger_move(run, LEDGER_RUNNING);
@@ -180,16 +195,15 @@ static enum tw_err take_up(
         ledger, ended ? LEDGER_MARKER_ADD : LEDGER_MARKER_KEEP, err);
 }
 
-enum tw_err import_ledger_open(struct import_ledger *ledger,
-    struct session *session, struct store *store, const char *id,
-    struct slice args, uint64_t *ret_line, bool *ret_done, struct err *err)
+static enum tw_err take(struct import_ledger *ledger, const char *id,
+    struct slice args, struct import_place *ret, bool *ret_done,
+    struct err *err)
 {
     struct reading reading = {ledger, slice_of(id), &ledger->run};
     enum tw_err code;
 
-    ledger->session = session;
-    ledger->store = store;
     ledger_run_init(&ledger->run);
+    ledger->passed = false;
     code = call(ledger, get, &reading, true, err);
     if (code == TW_NOT_FOUND)
         code = begin(ledger, reading.id, args, err);
@@ -200,7 +214,24 @@ enum tw_err import_ledger_open(struct import_ledger *ledger,
     else if (code == TW_OK && ledger->run.state == LEDGER_SUCCEEDED)
         *ret_done = true;
     else if (code == TW_OK)
-        code = take_up(ledger, ret_line, err);
+        code = take_up(ledger, ret, err);
+    return code;
+}
+
+enum tw_err import_ledger_open(struct import_ledger *ledger,
+    struct session *session, struct store *store, const char *id,
+    struct slice args, struct import_place *ret, bool *ret_done,
+    struct err *err)
+{
+    enum tw_err code;
+
+    ledger->session = session;
+    ledger->store = store;
+    code = take(ledger, id, args, ret, ret_done, err);
+    for (int i = 1; i < TAKE_TRIES && ledger->passed; i++) {
+        ledger_run_done(&ledger->run);
+        code = take(ledger, id, args, ret, ret_done, err);
+    }
     ledger->stored = code == TW_OK;
     return code;
 }
@@ -212,10 +243,13 @@ static void set_counts(
     struct import_ledger *ledger, const struct import_counts *counts)
 {
     struct ledger_run fresh;
-    char checkpoint[64];
+    char checkpoint[160];
 
-    snprintf(
-        checkpoint, sizeof(checkpoint), "{\"line\":%" PRIu64 "}", counts->line);
+    snprintf(checkpoint, sizeof(checkpoint),
+        "{\"line\":%" PRIu64 ",\"rejected\":%" PRId64 ",\"digest\":%" PRId64
+        ",\"kept\":%" PRId64 "}",
+        counts->place.line, counts->place.rejected_bytes, counts->place.digest,
+        counts->place.kept);
     ledger_run_init(&fresh);
     ledger_copy(&fresh, &ledger->run);
     ledger_run_done(&ledger->run);

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How far an import with --id has come: an entity of the ledger, PartitionKey
- * "-import", whose Checkpoint is {"line": N}: all lines up to N are stored. It
- * lies in the store that is imported into. There is no lease: of two that
- * import under one id, the one that finds the entity changed ends.
+ * "-import", whose Checkpoint is {"line":N,"rejected":M,"digest":D,"kept":K}:
+ * all lines up to N are stored, or in the first M bytes of the file of those
+ * that were passed over, D is their digest, and K names that file.
+ * It lies in the store that is imported into. There is no lease: of two that
+ * import under one id, the one that finds the entity changed ends. Who begins
+ * tries a few times: what it meets may be the last word of a process that is
+ * dead, which was still on its way.
  */
 #ifndef TW_CLI_IMPORT_LEDGER_H
 #define TW_CLI_IMPORT_LEDGER_H
@@ -23,23 +27,33 @@ struct import_ledger {
     struct store *store;
     struct ledger_run run;
     bool stored; /* there is an entity, and it is ours */
+    bool passed; /* another owner wrote it when this one wanted to */
+};
+
+struct import_place {
+    uint64_t line;
+    int64_t rejected_bytes;
+    int64_t digest; /* records_digest() there; 0: nobody knows */
+    int64_t kept;   /* a hash of the path of the file that this id has made
+                     * for what is passed over; 0: nobody knows */
 };
 
 /*
  * import_ledger_open: take the entity of id, or make it. args is what is
- * imported, as JSON. *ret_line: lines that are stored already. *ret_done: it
+ * imported, as JSON. *ret: how far it is already. *ret_done: it
  * succeeded before. TW_CONFLICT: the id is known with other args, or another
  * process took it just now. import_ledger_done() in any case.
  */
 TW_MUST_USE enum tw_err import_ledger_open(struct import_ledger *ledger,
     struct session *session, struct store *store, const char *id,
-    struct slice args, uint64_t *ret_line, bool *ret_done, struct err *err);
+    struct slice args, struct import_place *ret, bool *ret_done,
+    struct err *err);
 
-/* import_ledger_line: the line that a Checkpoint names; 0: it names none. */
-uint64_t import_ledger_line(struct slice checkpoint);
+/* import_ledger_place: what a Checkpoint names; all 0: nothing. */
+struct import_place import_ledger_place(struct slice checkpoint);
 
 struct import_counts {
-    uint64_t line; /* all up to it are stored */
+    struct import_place place;
     int64_t read, written, skipped, failed;
 };
 

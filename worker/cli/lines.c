@@ -29,6 +29,7 @@ struct lines {
     size_t begin, end; /* what is read and not yet given */
     size_t looked;     /* from begin: there is no newline in these */
     bool at_end;       /* of the file */
+    FILE *spill;       /* for what is too long; NULL: nowhere */
     uint64_t number;
 };
 
@@ -65,6 +66,11 @@ void lines_close(struct lines *lines)
     close(lines->fd);
     mem_free(lines->buffer);
     mem_free(lines);
+}
+
+void lines_spill(struct lines *lines, FILE *to)
+{
+    lines->spill = to;
 }
 
 uint64_t lines_number(const struct lines *lines)
@@ -128,6 +134,13 @@ static enum tw_err read_more(struct lines *lines, struct err *err)
     return TW_OK;
 }
 
+/* The next len bytes are of a line that nobody gets. */
+static void spill(const struct lines *lines, size_t len)
+{
+    if (lines->spill)
+        (void)fwrite(lines->buffer + lines->begin, 1, len, lines->spill);
+}
+
 /* Look for the next newline, reading as much as that takes. What is beyond
  * the largest line is thrown away, all but its end. */
 static enum tw_err find_newline(
@@ -150,6 +163,7 @@ static enum tw_err find_newline(
         if (len > LINES_MAX_BYTES) {
             *ret_too_long = true;
             atomic_fetch_add(&lines->taken, (int64_t)len);
+            spill(lines, len);
             lines->begin = lines->end;
             lines->looked = 0;
         }
@@ -157,6 +171,13 @@ static enum tw_err find_newline(
         if (code != TW_OK)
             return code;
     }
+}
+
+/* What some spreadsheets save; neither byte is one that UTF-8 has. */
+static bool begins_utf16(struct slice text)
+{
+    return slice_begins(text, slice_of("\xFF\xFE")) ||
+           slice_begins(text, slice_of("\xFE\xFF"));
 }
 
 enum tw_err lines_next(
@@ -171,13 +192,21 @@ enum tw_err lines_next(
     *ret_end = lines->at_end && lines->begin == lines->end && !too_long;
     if (*ret_end)
         return TW_OK;
+    if (lines->number == 0 &&
+        begins_utf16((struct slice){lines->buffer + lines->begin, len}))
+        return err_fail(err, TW_INVALID,
+            "%s is UTF-16: save it as UTF-8, or convert it with iconv -f "
+            "UTF-16 -t UTF-8",
+            lines->path);
     used = lines->begin + len < lines->end ? len + 1 : len;
     lines->number++;
-    if (too_long || len > LINES_MAX_BYTES)
+    if (too_long || len > LINES_MAX_BYTES) {
         code = err_fail(err, TW_TOO_LARGE, "the line is longer than %d bytes",
             LINES_MAX_BYTES);
-    else
+        spill(lines, used);
+    } else {
         *ret = (struct slice){lines->buffer + lines->begin, len};
+    }
     lines->begin += used;
     lines->looked = 0;
     atomic_fetch_add(&lines->taken, (int64_t)used);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
@@ -26,10 +27,15 @@ void lines_close(struct lines *lines); /* NULL: nothing */
  * lines_next: the next line, without its newline; borrowed until the next
  * call. *ret_end (then *ret is not set): there is none. TW_TOO_LARGE: longer
  * than LINES_MAX_BYTES; the next call gives the line after it. TW_INVALID:
- * it cannot be read. TW_STOPPED: *stopped, while it waited.
+ * it cannot be read, or its first bytes are the mark of UTF-16. TW_STOPPED:
+ * *stopped, while it waited.
  */
 TW_MUST_USE enum tw_err lines_next(
     struct lines *lines, struct slice *ret, bool *ret_end, struct err *err);
+
+/* lines_spill: from now on, what is longer than LINES_MAX_BYTES goes there, as
+ * it came. Borrowed; NULL: nowhere. Who owns it looks for its errors. */
+void lines_spill(struct lines *lines, FILE *to);
 
 /* lines_number: of the line that lines_next() gave last, from 1. */
 uint64_t lines_number(const struct lines *lines);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/settings.h"
@@ -222,6 +223,48 @@ const char *load_store_nearest(const struct load *load, const char *name)
     return text_nearest(slice_of(name), load->stores.names, load->stores.count);
 }
 
+/* ---- files that are not for anything else ---- */
+
+static bool is_file(const struct stat *is, const char *path)
+{
+    struct stat other;
+
+    return stat(path, &other) == 0 && other.st_ino == is->st_ino &&
+           other.st_dev == is->st_dev;
+}
+
+/* The file of an embedded store, and what SQLite keeps beside it. */
+static bool is_of_store(const struct stat *is, const char *path)
+{
+    static const char *const ENDS[] = {"", "-wal", "-shm", "-journal"};
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]) && !found; i++) {
+        char *file = mem_format("%s%s", path, ENDS[i]);
+
+        found = is_file(is, file);
+        mem_free(file);
+    }
+    return found;
+}
+
+bool load_keeps(const struct load *load, const char *path)
+{
+    bool standard = strcmp(path, "-") == 0;
+    bool found = false;
+    struct stat is;
+
+    if ((standard ? fstat(STDIN_FILENO, &is) : stat(path, &is)) != 0 ||
+        !S_ISREG(is.st_mode))
+        return false;
+    if (load->file && is_file(&is, load->file))
+        return true;
+    for (size_t i = 0; i < load->stores.count && !found; i++)
+        found = load->configs[i] && !load->configs[i]->is_azure &&
+                is_of_store(&is, load->configs[i]->path.at);
+    return found;
+}
+
 /* ---- the whole ---- */
 
 static void load_tree(
@@ -387,6 +430,14 @@ void load_want_job(
     for_each_store(&each);
 }
 
+bool load_is_new(const struct load *load, size_t store)
+{
+    const struct store_config *config = load->configs[store];
+
+    return config && !config->is_azure && access(config->path.at, F_OK) != 0 &&
+           errno == ENOENT;
+}
+
 enum tw_err load_store(
     struct load *load, size_t store, bool may_create, struct err *err)
 {
@@ -394,8 +445,7 @@ enum tw_err load_store(
 
     if (load->open[store])
         return TW_OK;
-    if (!may_create && !config->is_azure &&
-        access(config->path.at, F_OK) != 0 && errno == ENOENT)
+    if (!may_create && load_is_new(load, store))
         return err_fail(err, TW_NOT_FOUND,
             "store %s: %s is not there yet: nothing has been stored",
             config->name, config->path.at);

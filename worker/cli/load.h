@@ -75,10 +75,17 @@ void load_want_job(
 TW_MUST_USE enum tw_err load_store(
     struct load *load, size_t store, bool may_create, struct err *err);
 
+/* load_is_new: the store is embedded, and its file is not there yet. */
+bool load_is_new(const struct load *load, size_t store);
+
 /* load_job_stores: load_store() for all that the job names. *ret_store is the
  * one that failed. */
 TW_MUST_USE enum tw_err load_job_stores(struct load *load,
     const struct job *job, size_t *ret_store, struct err *err);
+
+/* load_keeps: path is the configuration's file, or one of an embedded store:
+ * nothing else may be written there. "-": standard input. */
+bool load_keeps(const struct load *load, const char *path);
 
 /* load_store_named: stores.count when there is none of that name. */
 size_t load_store_named(const struct load *load, const char *name);

@@ -3,6 +3,7 @@
 #include "worker/cli/runs.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "worker/base/buf.h"
 #include "worker/base/log.h"
@@ -31,10 +32,10 @@ static enum tw_err read_page(void *context, struct attempt *attempt)
         reading->from, &reading->page);
 }
 
-static void add_run(struct runs *runs, const struct entity *entity)
+/* Room for one more, an empty one; it counts once runs->count is raised. */
+static struct ledger_run *next_run(struct runs *runs)
 {
     struct ledger_run *run;
-    struct err err;
 
     if (runs->count == runs->room) {
         runs->room = runs->room ? 2 * runs->room : 64;
@@ -42,6 +43,14 @@ static void add_run(struct runs *runs, const struct entity *entity)
     }
     run = &runs->list[runs->count];
     ledger_run_init(run);
+    return run;
+}
+
+static void add_run(struct runs *runs, const struct entity *entity)
+{
+    struct ledger_run *run = next_run(runs);
+    struct err err;
+
     if (ledger_parse(entity, run, &err) == TW_OK) {
         runs->count++;
         return;
@@ -89,13 +98,11 @@ void runs_done(struct runs *runs)
     *runs = (struct runs){.list = NULL};
 }
 
-/* ---- one by its id ---- */
+/* ---- by an id ---- */
 
 struct finding {
     struct store *store;
-    struct slice *jobs;
-    size_t job_count;
-    struct slice id;
+    struct slice job, id;
     struct ledger_run *run;
 };
 
@@ -103,15 +110,45 @@ static enum tw_err find(void *context, struct attempt *attempt)
 {
     struct finding *finding = context;
 
-    return ledger_find(finding->store, attempt, finding->jobs,
-        finding->job_count, finding->id, finding->run);
+    return ledger_get(
+        finding->store, attempt, finding->job, finding->id, finding->run);
+}
+
+/* TW_OK also where the job has none. */
+static enum tw_err find_in(struct session *session, struct store *store,
+    struct slice job, struct slice id, struct runs *ret, struct err *err)
+{
+    struct finding finding = {
+        .store = store, .job = job, .id = id, .run = next_run(ret)};
+    enum tw_err code = session_call(session, store, find, &finding, true, err);
+
+    if (code == TW_OK)
+        ret->count++;
+    else
+        ledger_run_done(finding.run);
+    return code == TW_NOT_FOUND ? TW_OK : code;
+}
+
+/* In every job: one id may be two jobs' run. */
+static enum tw_err find_in_all(struct session *session, struct store *store,
+    struct slice id, struct runs *ret, struct err *err)
+{
+    static const char *const others[] = {LEDGER_UNREADABLE, RUNS_IMPORT};
+    const struct jobs *jobs = &session->load->jobs;
+    enum tw_err code = TW_OK;
+
+    for (size_t i = 0; i < jobs->count && code == TW_OK; i++)
+        code =
+            find_in(session, store, slice_of(jobs->list[i].name), id, ret, err);
+    for (size_t i = 0; i < 2 && code == TW_OK; i++)
+        code = find_in(session, store, slice_of(others[i]), id, ret, err);
+    return code;
 }
 
 /* Of a job that the configuration no longer has: the whole ledger is read. */
 static enum tw_err find_anywhere(struct session *session, struct store *store,
-    struct slice id, struct ledger_run *ret, struct err *err)
+    struct slice id, struct runs *ret, struct err *err)
 {
-    struct runs runs = {.list = NULL};
     struct buf filter;
     enum tw_err code;
 
@@ -119,34 +156,69 @@ static enum tw_err find_anywhere(struct session *session, struct store *store,
     buf_add_text(&filter, "RowKey eq ");
     filter_add_literal(&filter, id);
     code =
-        runs_read(session, store, slice_of(""), buf_slice(&filter), &runs, err);
-    if (code == TW_OK && runs.count == 0)
-        code = err_fail(
-            err, TW_NOT_FOUND, "the ledger has no run '%.*s'", SLICE_ARG(id));
-    else if (code == TW_OK)
-        ledger_copy(ret, &runs.list[0]);
-    runs_done(&runs);
+        runs_read(session, store, slice_of(""), buf_slice(&filter), ret, err);
     buf_done(&filter);
     return code;
 }
 
 enum tw_err runs_find(struct session *session, struct store *store,
-    const char *id, struct ledger_run *ret, struct err *err)
+    struct slice job, const char *id, struct runs *ret, struct err *err)
 {
-    const struct jobs *jobs = &session->load->jobs;
-    struct finding finding = {.store = store, .id = slice_of(id), .run = ret};
+    const char *slash = strrchr(id, '/');
+    struct slice run_id = slice_of(slash ? slash + 1 : id);
     enum tw_err code;
 
-    if (!text_is_run_id(finding.id))
+    if (slash)
+        job = (struct slice){id, (size_t)(slash - id)};
+    if (!text_is_run_id(run_id))
         return err_fail(err, TW_NOT_FOUND, "'%s' is no run id", id);
-    finding.jobs = mem_array(jobs->count + 2, sizeof(*finding.jobs));
-    for (size_t i = 0; i < jobs->count; i++)
-        finding.jobs[finding.job_count++] = slice_of(jobs->list[i].name);
-    finding.jobs[finding.job_count++] = slice_of(LEDGER_UNREADABLE);
-    finding.jobs[finding.job_count++] = slice_of(RUNS_IMPORT);
-    code = session_call(session, store, find, &finding, true, err);
-    mem_free(finding.jobs);
-    return code == TW_NOT_FOUND
-               ? find_anywhere(session, store, finding.id, ret, err)
-               : code;
+    code = job.len > 0 ? find_in(session, store, job, run_id, ret, err)
+                       : find_in_all(session, store, run_id, ret, err);
+    if (code == TW_OK && ret->count == 0 && job.len == 0)
+        code = find_anywhere(session, store, run_id, ret, err);
+    if (code == TW_OK && ret->count == 0)
+        code = err_fail(err, TW_NOT_FOUND, "the ledger has no run '%s'", id);
+    return code;
+}
+
+static enum tw_err name_them(const struct runs *runs,
+    bool (*wanted)(const struct ledger_run *run), struct err *err)
+{
+    bool hyphen = false;
+    struct buf names;
+
+    buf_init(&names, sizeof(err->text));
+    for (size_t i = 0; i < runs->count; i++) {
+        const struct ledger_run *run = &runs->list[i];
+
+        if (!wanted(run))
+            continue;
+        hyphen = hyphen || (run->job.len > 0 && run->job.at[0] == '-');
+        buf_add_text(&names, names.len > 0 ? ", " : "");
+        text_visible(&names, run->job);
+        buf_add_format(&names, "/%.*s", SLICE_ARG(run->id));
+    }
+    (void)err_fail(err, TW_CONFLICT,
+        "several jobs have a run of this id, name one of them: %s%s",
+        buf_text(&names),
+        hyphen ? " (one that begins with a hyphen after --)" : "");
+    buf_done(&names);
+    return TW_CONFLICT;
+}
+
+enum tw_err runs_pick(const struct runs *runs,
+    bool (*wanted)(const struct ledger_run *run), const struct ledger_run **ret,
+    struct err *err)
+{
+    const struct ledger_run *picked = NULL;
+
+    for (size_t i = 0; i < runs->count; i++) {
+        if (!wanted(&runs->list[i]))
+            continue;
+        if (picked)
+            return name_them(runs, wanted, err);
+        picked = &runs->list[i];
+    }
+    *ret = picked ? picked : &runs->list[0];
+    return TW_OK;
 }

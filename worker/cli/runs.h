@@ -3,6 +3,7 @@
 #ifndef TW_CLI_RUNS_H
 #define TW_CLI_RUNS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "worker/base/err.h"
@@ -31,10 +32,20 @@ TW_MUST_USE enum tw_err runs_read(struct session *session, struct store *store,
 void runs_done(struct runs *runs);
 
 /*
- * runs_find: the run of that id, in whichever job of the configuration or,
- * after those, of the ledger it is. TW_NOT_FOUND: err says so.
+ * runs_find: the runs of that id, of every job of the configuration or, where
+ * these have none, of the ledger; job not empty, or id "JOB/ID": of that job
+ * alone. ret is zeroed before; runs_done() always. TW_NOT_FOUND: there is none,
+ * err says so.
  */
 TW_MUST_USE enum tw_err runs_find(struct session *session, struct store *store,
-    const char *id, struct ledger_run *ret, struct err *err);
+    struct slice job, const char *id, struct runs *ret, struct err *err);
+
+/*
+ * runs_pick: which of runs (at least one) is meant: the one that is wanted(),
+ * the first where none is. Borrowed. TW_CONFLICT: several are; err names them.
+ */
+TW_MUST_USE enum tw_err runs_pick(const struct runs *runs,
+    bool (*wanted)(const struct ledger_run *run), const struct ledger_run **ret,
+    struct err *err);
 
 #endif

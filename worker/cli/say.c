@@ -122,6 +122,13 @@ void say_count(struct buf *to, int64_t number)
     }
 }
 
+void say_number(
+    struct buf *to, int64_t number, const char *one, const char *several)
+{
+    say_count(to, number);
+    buf_add_format(to, " %s", number == 1 ? one : several);
+}
+
 void say_field(struct buf *to, int width, const char *name, struct slice text)
 {
     while (text.len > 0) {

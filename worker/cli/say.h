@@ -42,6 +42,10 @@ int say_output_end(int exit_code);
 /* say_count: add a number with commas: 12,000. */
 void say_count(struct buf *to, int64_t number);
 
+/* say_number: the same, and what it counts: 1 line, 12,000 lines. */
+void say_number(
+    struct buf *to, int64_t number, const char *one, const char *several);
+
 /* say_field: add "name  text" and a line end, the name width wide; further
  * lines of text stand below the first. Nothing for an empty text. */
 void say_field(struct buf *to, int width, const char *name, struct slice text);

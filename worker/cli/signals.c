@@ -44,6 +44,32 @@ static void wait_for_signals(void *arg)
     }
 }
 
+static sigset_t those_meant(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);
+    return set;
+}
+
+void signals_block(void)
+{
+    const sigset_t set = those_meant();
+
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void signals_unblock(void)
+{
+    const sigset_t set = those_meant();
+
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 struct signals *signals_start(
     void (*on)(void *context, int number), void *context)
 {
@@ -51,12 +77,8 @@ struct signals *signals_start(
 
     signals->on = on;
     signals->context = context;
-    sigemptyset(&signals->set);
-    sigaddset(&signals->set, SIGINT);
-    sigaddset(&signals->set, SIGTERM);
-    sigaddset(&signals->set, SIGHUP);
-    sigaddset(&signals->set, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &signals->set, NULL);
+    signals->set = those_meant();
+    signals_block();
     world_start(&signals->thread, "signals", wait_for_signals, signals);
     return signals;
 }

@@ -12,6 +12,15 @@
 struct signals;
 
 /*
+ * signals_block: from now on they wait for signals_start(), so that one that
+ * comes early is not lost, nor the end of the process. signals_unblock: they
+ * end it again, as where a person is asked. By the main thread alone, before
+ * signals_start().
+ */
+void signals_block(void);
+void signals_unblock(void);
+
+/*
  * signals_start: from now on call on(context, number) for each signal. To be
  * called by the main thread before it starts any other. Owned.
  */

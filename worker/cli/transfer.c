@@ -105,9 +105,19 @@ void transfer_close(struct transfer *transfer)
     arena_done(&transfer->arena);
 }
 
-struct scan *transfer_scan(struct transfer *transfer)
+int transfer_check_file(const struct transfer *transfer, const char *path)
 {
-    const struct scan_spec spec = {
+    if (!load_keeps(transfer->session.load, path))
+        return EXIT_DONE;
+    return say_usage("%s is the configuration, or belongs to one of its "
+                     "stores: name another file",
+        strcmp(path, "-") == 0 ? "standard input" : path);
+}
+
+struct scan *transfer_scan(
+    struct transfer *transfer, const struct entity *after)
+{
+    struct scan_spec spec = {
         .store = transfer->store,
         .table = transfer->table,
         .filter = transfer->filter,
@@ -115,6 +125,11 @@ struct scan *transfer_scan(struct transfer *transfer)
         .select_count = transfer->select_count,
     };
 
+    if (after) {
+        spec.resumed = true;
+        spec.after_partition_key = after->partition_key;
+        spec.after_row_key = after->row_key;
+    }
     return scan_open(transfer->session.client, &spec);
 }
 

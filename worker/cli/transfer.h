@@ -12,6 +12,7 @@
 #include "worker/cli/local_run.h"
 #include "worker/cli/session.h"
 
+struct entity;
 struct scan;
 struct store;
 
@@ -33,8 +34,14 @@ int transfer_open(struct transfer *transfer,
     const struct invocation *invocation, bool may_create);
 void transfer_close(struct transfer *transfer);
 
-/* transfer_scan: the entities that filter matches, with what select names. */
-struct scan *transfer_scan(struct transfer *transfer);
+/* transfer_check_file: refuse a file of a store, or the configuration. "-":
+ * standard input. An exit code. */
+int transfer_check_file(const struct transfer *transfer, const char *path);
+
+/* transfer_scan: the entities that filter matches, with what select names;
+ * those after the keys of after, where it is not NULL. */
+struct scan *transfer_scan(
+    struct transfer *transfer, const struct entity *after);
 
 /* transfer_failed: say why a request came to nothing; an exit code. */
 int transfer_failed(

@@ -363,11 +363,14 @@ enum claim_outcome claim_take(struct claim *claim,
 
     for (int round = 0; round < CLAIM_ROUNDS; round++) {
         outcome = look(claim, wish, &there, err);
-        if (outcome == TW_INVALID)
+        if (outcome == TW_INVALID) {
+            *ret_outcome = outcome;
             return CLAIM_REFUSED;
+        }
         if (outcome != TW_OK)
             break;
         verdict = judge(claim, wish, there, err);
+        *ret_outcome = TW_CONFLICT;
         if (verdict != CLAIM_TAKEN)
             return verdict;
         if (!there)
@@ -457,7 +460,7 @@ enum claim_word claim_resolve(
     else if (stored.state == LEDGER_CANCELLED)
         word = CLAIM_CANCELLED;
     if (word == CLAIM_MINE)
-        claim->run.etag = ledger_text(&claim->run, stored.etag);
+        ledger_take_others(&claim->run, &stored);
     if (outcome == TW_OK && ret_stored)
         ledger_copy(ret_stored, &stored);
     ledger_run_done(&stored);

@@ -101,7 +101,8 @@ void claim_done(struct claim *claim);
 /*
  * claim_take: conditional write of the ledger entity: Epoch + 1, a random
  * Owner, LeaseUntil. Two requests where nothing stands in the way.
- * *ret_outcome is the store's, for CLAIM_OUTAGE.
+ * *ret_outcome is the store's, for CLAIM_OUTAGE; for CLAIM_REFUSED it is
+ * TW_INVALID where the ledger's entity cannot be read, TW_CONFLICT else.
  */
 enum claim_outcome claim_take(struct claim *claim,
     const struct claim_wish *wish, enum tw_err *ret_outcome, struct err *err);

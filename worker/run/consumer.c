@@ -332,10 +332,27 @@ static void take_definition(
     log_info(OBJECT, "has read its configuration again");
 }
 
+/* Could a worker of that configuration ever work? */
+static enum tw_err check_store(
+    const struct definition *definition, struct err *err)
+{
+    const struct store *store = definition_store(definition);
+
+    if (store == NULL)
+        return err_fail(err, TW_INVALID,
+            "the worker has no store: name one with `store:` in `worker:`");
+    if (!store->traits.has_queues)
+        return err_fail(err, TW_INVALID,
+            "store '%s' has no queues: the worker needs another one",
+            store->name);
+    return TW_OK;
+}
+
 static void reload(struct consumer *consumer)
 {
     const struct consumer_options *options = &consumer->options;
     struct definition *definition;
+    struct err err;
 
     world_lock(&consumer->lock);
     consumer->reloading = false;
@@ -344,9 +361,11 @@ static void reload(struct consumer *consumer)
         return;
     notify_reloading(options->notify);
     definition = options->reload(options->context);
-    if (definition && definition_store(definition) == NULL) {
-        log_error(OBJECT, "the new configuration names no store for the "
-                          "worker: the old one stays");
+    if (definition && check_store(definition, &err) != TW_OK) {
+        log_error(OBJECT,
+            "the new configuration is refused, the old one "
+            "stays: %s",
+            err.text);
         definition_drop(definition);
         definition = NULL;
     }
@@ -690,17 +709,10 @@ void consumer_free(struct consumer *consumer)
 /* Before anything else: would this ever work? */
 static enum tw_err begin(struct consumer *consumer, struct err *err)
 {
-    struct store *store = definition_store(consumer->definition);
-    enum tw_err outcome;
+    enum tw_err outcome = check_store(consumer->definition, err);
 
-    if (store == NULL)
-        return err_fail(err, TW_INVALID,
-            "the worker has no store: name one with `store:` in `worker:`");
-    if (!store->traits.has_queues)
-        return err_fail(err, TW_INVALID,
-            "store '%s' has no queues: the worker needs another one",
-            store->name);
-    outcome = prepare(consumer, err);
+    if (outcome == TW_OK)
+        outcome = prepare(consumer, err);
     if (outcome == TW_REFUSED || outcome == TW_INVALID)
         return outcome;
     if (outcome != TW_OK)

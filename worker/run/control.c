@@ -126,30 +126,83 @@ static enum tw_err check_known(
     return outcome;
 }
 
+/* TW_TOO_LARGE: said before anything is stored. */
+static enum tw_err compose(
+    const struct ledger_run *run, struct buf *to, struct err *err)
+{
+    buf_clear(to);
+    message_compose(run->job, run->args, run->id, run->requested_ticks,
+        run->traceparent, to);
+    if (!to->overflow && to->len <= QUEUE_MAX_MESSAGE_BYTES)
+        return TW_OK;
+    return err_fail(err, TW_TOO_LARGE,
+        "the message has %zu bytes; a queue takes at most 64 KiB", to->len);
+}
+
+/* The run's entity, or the one that is there: *ret_new: it was not. */
+static enum tw_err enter_run(
+    struct store *store, struct ledger_run *run, bool *ret_new, struct err *err)
+{
+    enum tw_err outcome = insert_run(store, run, err);
+
+    *ret_new = outcome == TW_OK;
+    if (outcome == TW_CONFLICT || outcome == TW_UNKNOWN)
+        outcome = check_known(store, run, err);
+    return outcome;
+}
+
+/* Refused: its message is not on the queue, so nobody is to find the entity
+ * and do what was told not to have been asked for. */
+static void withdraw(
+    struct store *store, struct ledger_run *run, struct err *err)
+{
+    struct attempt attempt = {0};
+    const struct err why = *err;
+
+    if (ledger_withdraw(store, &attempt, run) == TW_OK)
+        return;
+    (void)err_fail(err, TW_BUSY,
+        "%s; and run %.*s/%.*s stays in the ledger, so it may be done all the "
+        "same: cancel it, or enqueue it again",
+        why.text, SLICE_ARG(run->job), SLICE_ARG(run->id));
+}
+
+static enum tw_err put_new(struct store *store,
+    const struct control_enqueue *what, struct ledger_run *run,
+    struct buf *text, struct err *err)
+{
+    struct messages put;
+    bool is_new;
+    enum tw_err outcome = enter_run(store, run, &is_new, err);
+
+    if (outcome == TW_OK)
+        outcome = compose(run, text, err);
+    if (outcome != TW_OK)
+        return outcome;
+    messages_init(&put);
+    outcome = put_message(
+        store, what->queue->name, buf_slice(text), what->delay_s, &put, err);
+    if (is_new && outcome != TW_OK && outcome != TW_UNKNOWN)
+        withdraw(store, run, err);
+    messages_done(&put);
+    return outcome;
+}
+
 /* Ledger first, so that whoever takes the message finds the request's time. */
 static enum tw_err enqueue_json(struct store *store,
     const struct control_enqueue *what, struct slice id, struct err *err)
 {
     struct ledger_run run;
-    struct messages put;
     struct buf text;
     enum tw_err outcome;
 
     ledger_run_init(&run);
-    messages_init(&put);
     buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
     set_queued(&run, what, id, service_now(store));
-    outcome = insert_run(store, &run, err);
-    if (outcome == TW_CONFLICT || outcome == TW_UNKNOWN)
-        outcome = check_known(store, &run, err);
-    if (outcome == TW_OK) {
-        message_compose(run.job, run.args, run.id, run.requested_ticks,
-            run.traceparent, &text);
-        outcome = put_message(store, what->queue->name, buf_slice(&text),
-            what->delay_s, &put, err);
-    }
+    outcome = compose(&run, &text, err);
+    if (outcome == TW_OK)
+        outcome = put_new(store, what, &run, &text, err);
     buf_done(&text);
-    messages_done(&put);
     ledger_run_done(&run);
     return outcome;
 }
@@ -349,6 +402,7 @@ static enum tw_err set_queued_again(
     (void)ledger_move(run, LEDGER_QUEUED);
     run->failures = run->silent = 0;
     run->error = run->failed_entities = (struct slice){0};
+    run->verification = (struct slice){0};
     run->owner = run->poison_id = run->poison_receipt = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;
     run->updated_ticks = run->lease_until_ticks = now_ticks;
@@ -411,26 +465,43 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
         SETUP_POISON_SUFFIX);
 }
 
-/* It gets a new message's id, so its own entity has nothing more to say. */
+/*
+ * The copy's text, with the time of its request and, where nothing but the
+ * reason stands under its id, with that id: it was the run's. The entity of a
+ * job's own message has taken its id, so there the run gets a new one.
+ */
+static void retell(
+    const struct ledger_run *run, struct slice copy, struct buf *to)
+{
+    bool is_free = slice_is(run->job, LEDGER_UNREADABLE);
+
+    message_retell(
+        copy, is_free ? run->id : (struct slice){0}, run->requested_ticks, to);
+}
+
+/* Its own entity has nothing more to say. */
 static enum tw_err retry_unreadable(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
     struct messages copies, put;
+    struct buf text;
     char *queue;
     size_t index = 0;
     enum tw_err outcome;
 
     messages_init(&copies);
     messages_init(&put);
+    buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
     outcome = find_copy(store, run, &copies, &index, err);
     if (outcome == TW_OK) {
+        retell(run, copies.list[index].text, &text);
         queue = mem_format("%.*s", SLICE_ARG(run->queue));
-        outcome =
-            put_message(store, queue, copies.list[index].text, 0, &put, err);
+        outcome = put_message(store, queue, buf_slice(&text), 0, &put, err);
         mem_free(queue);
     }
     if (outcome == TW_OK)
         outcome = control_drop(store, run->job, run->id, err);
+    buf_done(&text);
     messages_done(&put);
     messages_done(&copies);
     return outcome;
@@ -460,9 +531,7 @@ static enum tw_err set_dropped(
         return refuse_state(run, err);
     run->poison_id = run->poison_receipt = (struct slice){0};
     run->updated_ticks = now_ticks;
-    /* Of an unreadable message nothing is left to be retried. */
-    if (is_unreadable(run))
-        (void)ledger_move(run, LEDGER_CANCELLED);
+    (void)ledger_move(run, LEDGER_CANCELLED);
     return TW_OK;
 }
 

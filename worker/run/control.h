@@ -35,7 +35,9 @@ struct control_enqueue {
  * TW_OK        it is on the queue. An id that is known with the same arguments
  *              and open is rung again.
  * TW_CONFLICT  the id is known with other arguments, or has ended; err says.
- * others       as the store said; nothing is on the queue but for TW_UNKNOWN.
+ * others       as the store said; nothing is on the queue but for TW_UNKNOWN,
+ *              nor in the ledger, unless err says so. TW_TOO_LARGE: the message
+ *              is over 64 KiB.
  */
 TW_MUST_USE enum tw_err control_enqueue(struct store *store,
     const struct control_enqueue *what, char *ret_id, struct err *err);
@@ -52,9 +54,12 @@ TW_MUST_USE enum tw_err control_cancel(struct store *store, struct slice job,
  * control_retry: a failed or poisoned run is queued again: checkpoint and
  * RequestedAt are kept, Failures and Error go; then its bell is put on its
  * queue, then the copy leaves the poison queue. An entity of an unreadable
- * message has no run to retry: its copy is put back as it is (found among the
- * first 32 of the poison queue) and its entity becomes `cancelled`; TW_INVALID
- * when the copy is not to be found.
+ * message has no run to retry: its copy (found among the first 32 of the
+ * poison queue) is put back and its entity becomes `cancelled`; TW_INVALID
+ * when the copy is not to be found. A JSON body that lacks them gets the time
+ * of its request and, where the entity is under LEDGER_UNREADABLE, the id of
+ * its message, so that it stays the same request; other bodies go back as they
+ * are, as requests of now.
  * TW_CONFLICT: the run is neither failed nor poisoned.
  */
 TW_MUST_USE enum tw_err control_retry(
@@ -62,8 +67,8 @@ TW_MUST_USE enum tw_err control_retry(
 
 /*
  * control_drop: give up a failed or poisoned run for good: its copy leaves the
- * poison queue; the ledger entity stays as it is, without the copy.
- * TW_CONFLICT: the run is neither failed nor poisoned.
+ * poison queue, and the run is `cancelled`, with its Error and FinishedAt.
+ * TW_CONFLICT: the run is neither failed nor poisoned; so it is once dropped.
  */
 TW_MUST_USE enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err);

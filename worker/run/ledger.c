@@ -34,7 +34,7 @@ static const unsigned state_moves[] = {
     [LEDGER_WAITING] =
         TO(LEDGER_RUNNING) | TO(LEDGER_POISONED) | TO(LEDGER_CANCELLED),
     [LEDGER_SUCCEEDED] = 0,
-    [LEDGER_FAILED] = TO(LEDGER_QUEUED),
+    [LEDGER_FAILED] = TO(LEDGER_QUEUED) | TO(LEDGER_CANCELLED),
     [LEDGER_POISONED] = TO(LEDGER_QUEUED) | TO(LEDGER_CANCELLED),
     [LEDGER_CANCELLED] = 0,
 };
@@ -101,6 +101,7 @@ static const struct field fields[] = {
     FIELD("Checkpoint", FIELD_STRING, checkpoint),
     FIELD("Error", FIELD_STRING, error),
     FIELD("FailedEntities", FIELD_SPARSE, failed_entities),
+    FIELD("Verification", FIELD_SPARSE, verification),
     FIELD("Definition", FIELD_SPARSE, definition),
     FIELD("Traceparent", FIELD_SPARSE, traceparent),
     FIELD("PoisonId", FIELD_SPARSE, poison_id),
@@ -206,6 +207,16 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from)
     *to = copy;
 }
 
+void ledger_take_others(struct ledger_run *to, const struct ledger_run *from)
+{
+    to->etag = ledger_text(to, from->etag);
+    to->other_count = from->other_count;
+    to->others =
+        arena_alloc(&to->arena, (from->other_count + 1) * sizeof(*to->others));
+    for (size_t i = 0; i < from->other_count; i++)
+        copy_property(&to->arena, &to->others[i], &from->others[i]);
+}
+
 void ledger_compact(struct ledger_run *run)
 {
     struct arena old = run->arena;
@@ -264,6 +275,24 @@ static bool take_state(struct ledger_run *run, const struct property *property)
            ledger_state_named(name, &run->state);
 }
 
+/* Its keys are others' texts: they are shown, not repeated. */
+static enum tw_err cannot_read(const struct entity *entity,
+    const struct property *property, struct err *err)
+{
+    struct buf keys;
+
+    buf_init(&keys, sizeof(err->text));
+    entity_add_keys(&keys, entity->partition_key, entity->row_key);
+    if (property)
+        err_fail(err, TW_INVALID, "the ledger's %.*s of run %s cannot be read",
+            SLICE_ARG(property->name), buf_text(&keys));
+    else
+        err_fail(err, TW_INVALID, "the ledger's entity %s has no State",
+            buf_text(&keys));
+    buf_done(&keys);
+    return TW_INVALID;
+}
+
 static enum tw_err take_properties(
     const struct entity *entity, struct ledger_run *run, struct err *err)
 {
@@ -278,20 +307,13 @@ static enum tw_err take_properties(
 
         if (is_state ? !take_state(run, property)
                      : field && !take_field(run, field, property))
-            return err_fail(err, TW_INVALID,
-                "the ledger's %.*s of run %.*s/%.*s cannot be read",
-                SLICE_ARG(property->name), SLICE_ARG(entity->partition_key),
-                SLICE_ARG(entity->row_key));
+            return cannot_read(entity, property, err);
         has_state = has_state || is_state;
         if (!is_state && !field)
             copy_property(
                 &run->arena, &run->others[run->other_count++], property);
     }
-    if (!has_state)
-        return err_fail(err, TW_INVALID,
-            "the ledger's entity %.*s/%.*s has no State",
-            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
-    return TW_OK;
+    return has_state ? TW_OK : cannot_read(entity, NULL, err);
 }
 
 enum tw_err ledger_parse(
@@ -449,12 +471,12 @@ static enum tw_err write_run(struct store *store, struct attempt *attempt,
     operations[0].type = type;
     ledger_entity(run, &arena, &operations[0].entity);
     if (marker != LEDGER_MARKER_KEEP) {
-        operations[1].type =
-            marker == LEDGER_MARKER_ADD ? OPERATION_INSERT : OPERATION_DELETE;
+        operations[1].type = marker == LEDGER_MARKER_REMOVE ? OPERATION_DELETE
+                             : run->marker_etag.len > 0     ? OPERATION_MERGE
+                                                            : OPERATION_INSERT;
         entity_init(&operations[1].entity, &arena, run->job,
             marker_key(&arena, run->id));
-        if (marker == LEDGER_MARKER_REMOVE)
-            operations[1].entity.etag = run->marker_etag;
+        operations[1].entity.etag = run->marker_etag;
         batch.count = 2;
     }
     outcome = store_batch(store, attempt, &batch, &result);
@@ -466,16 +488,6 @@ static enum tw_err write_run(struct store *store, struct attempt *attempt,
     }
     arena_done(&arena);
     return outcome;
-}
-
-enum tw_err ledger_insert(
-    struct store *store, struct attempt *attempt, struct ledger_run *run)
-{
-    bool open = !ledger_state_ended(run->state);
-    size_t failed;
-
-    return write_run(store, attempt, run, OPERATION_INSERT,
-        open ? LEDGER_MARKER_ADD : LEDGER_MARKER_KEEP, &failed);
 }
 
 /* Read the marker: its ETag, or nothing when there is none. */
@@ -498,6 +510,30 @@ static enum tw_err read_marker(
     arena_done(&arena);
     page_done(&page);
     return outcome;
+}
+
+/*
+ * A marker that is there without its run, as one that was left when somebody
+ * deleted the run, is written again in the same batch, so that it is there
+ * whoever takes it away meanwhile.
+ */
+enum tw_err ledger_insert(
+    struct store *store, struct attempt *attempt, struct ledger_run *run)
+{
+    enum ledger_marker marker =
+        ledger_state_ended(run->state) ? LEDGER_MARKER_KEEP : LEDGER_MARKER_ADD;
+    enum tw_err outcome;
+    size_t failed;
+
+    run->marker_etag = (struct slice){0};
+    outcome = write_run(store, attempt, run, OPERATION_INSERT, marker, &failed);
+    if (outcome != TW_CONFLICT || failed != 1)
+        return outcome;
+    outcome = read_marker(store, attempt, run);
+    if (outcome != TW_OK)
+        return outcome;
+    outcome = write_run(store, attempt, run, OPERATION_INSERT, marker, &failed);
+    return outcome == TW_NOT_FOUND && failed == 1 ? TW_CONFLICT : outcome;
 }
 
 /* What is left to do with a marker whose ETag has just been read. */
@@ -535,6 +571,16 @@ enum tw_err ledger_update(struct store *store, struct attempt *attempt,
         return outcome;
     return write_run(store, attempt, run, OPERATION_REPLACE,
         marker_left(run, marker), &failed);
+}
+
+enum tw_err ledger_withdraw(
+    struct store *store, struct attempt *attempt, struct ledger_run *run)
+{
+    enum ledger_marker marker =
+        run->marker_etag.len > 0 ? LEDGER_MARKER_REMOVE : LEDGER_MARKER_KEEP;
+    size_t failed;
+
+    return write_run(store, attempt, run, OPERATION_DELETE, marker, &failed);
 }
 
 /* ---- many runs ---- */
@@ -591,15 +637,4 @@ struct slice ledger_marker_id(struct slice row_key)
 {
     assert(row_key.len > 0 && row_key.at[0] == LEDGER_MARKER);
     return (struct slice){row_key.at + 1, row_key.len - 1};
-}
-
-enum tw_err ledger_find(struct store *store, struct attempt *attempt,
-    const struct slice *jobs, size_t job_count, struct slice id,
-    struct ledger_run *ret)
-{
-    enum tw_err outcome = TW_NOT_FOUND;
-
-    for (size_t i = 0; i < job_count && outcome == TW_NOT_FOUND; i++)
-        outcome = ledger_get(store, attempt, jobs[i], id, ret);
-    return outcome;
 }

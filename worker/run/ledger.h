@@ -7,8 +7,9 @@
  * that of its last, so that open runs are found cheaply.
  *
  * Every write carries the ETag last seen. Functions make one request, but for
- * what is said at ledger_update(); an unknown outcome is the caller's to
- * resolve by ledger_get(): Owner and Epoch say whose write is stored.
+ * what is said at ledger_insert() and ledger_update(); an unknown outcome is
+ * the caller's to resolve by ledger_get(): Owner and Epoch say whose write is
+ * stored.
  */
 #ifndef TW_RUN_LEDGER_H
 #define TW_RUN_LEDGER_H
@@ -67,6 +68,7 @@ struct ledger_run {
     struct slice definition; /* hash of the job the checkpoint was made under */
     struct slice error;
     struct slice failed_entities; /* the first ten that failed, a line each */
+    struct slice verification;    /* what a comparison found, JSON */
     struct slice traceparent;
     struct slice poison_id,
         poison_receipt; /* of the copy in the poison queue */
@@ -94,6 +96,10 @@ struct slice ledger_text(struct ledger_run *run, struct slice text);
 /* ledger_copy: to (init'ed) becomes a deep copy of from, another one. */
 void ledger_copy(struct ledger_run *to, const struct ledger_run *from);
 
+/* ledger_take_others: from is to's entity after somebody else has written it:
+ * its ETag and the properties that are not ours become to's. */
+void ledger_take_others(struct ledger_run *to, const struct ledger_run *from);
+
 /* ledger_compact: give up what earlier changes have left in the arena. */
 void ledger_compact(struct ledger_run *run);
 
@@ -102,8 +108,8 @@ void ledger_set_error(struct ledger_run *run, const char *error);
 
 /*
  * ledger_move: change the state. False, and nothing changed: no run goes from
- * that state to this one. An ended run moves only failed -> queued and
- * poisoned -> queued (retry).
+ * that state to this one. An ended run moves only from failed or poisoned, to
+ * queued (retry) or cancelled (drop).
  */
 bool ledger_move(struct ledger_run *run, enum ledger_state to);
 
@@ -141,7 +147,8 @@ enum ledger_marker {
 /*
  * ledger_insert: the entity's first write; with a marker unless the run has
  * ended. TW_OK: run->etag is set. TW_CONFLICT: the run exists. TW_NOT_FOUND:
- * no table.
+ * no table. Two more requests where only a marker is there already, as one that
+ * was left when somebody deleted the run.
  */
 TW_MUST_USE enum tw_err ledger_insert(
     struct store *store, struct attempt *attempt, struct ledger_run *run);
@@ -155,6 +162,13 @@ TW_MUST_USE enum tw_err ledger_insert(
  */
 TW_MUST_USE enum tw_err ledger_update(struct store *store,
     struct attempt *attempt, struct ledger_run *run, enum ledger_marker marker);
+
+/*
+ * ledger_withdraw: take back what ledger_insert() made, marker and all, where
+ * its ETag is still run->etag. TW_CONFLICT, TW_NOT_FOUND: it is not, and stays.
+ */
+TW_MUST_USE enum tw_err ledger_withdraw(
+    struct store *store, struct attempt *attempt, struct ledger_run *run);
 
 /*
  * ledger_scan: one page of runs, without their markers. job empty: of all
@@ -176,11 +190,5 @@ TW_MUST_USE enum tw_err ledger_scan_open(struct store *store,
 
 /* ledger_marker_id: the run id in a marker's RowKey. */
 struct slice ledger_marker_id(struct slice row_key);
-
-/* ledger_find: the run `id`, in whichever of the jobs it is (jobs are asked
- * one after the other). TW_NOT_FOUND: in none. */
-TW_MUST_USE enum tw_err ledger_find(struct store *store,
-    struct attempt *attempt, const struct slice *jobs, size_t job_count,
-    struct slice id, struct ledger_run *ret);
 
 #endif

@@ -42,20 +42,27 @@ static enum tw_err check_value(
     return TW_OK;
 }
 
-/* Put one named value into its place. */
+/* What a name that is none may have meant: the only argument, where it is not
+ * there itself. */
+static const char *meant(
+    const struct job *job, const struct slice *names, size_t count)
+{
+    if (job->arg_count != 1)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (slice_equal(names[i], job->args[0].name))
+            return NULL;
+    return job->args[0].name.at;
+}
+
+/* Put the value of one of the job's arguments into its place. */
 static enum tw_err place_value(const struct job *job, struct slice name,
     struct slice value, struct arena *arena, struct slice *values, bool *given,
     struct err *err)
 {
     size_t index = job_arg_index(job, name);
-    const char *near = NULL;
     enum tw_err outcome;
 
-    if (index == job->arg_count) {
-        if (job->arg_count == 1)
-            near = job->args[0].name.at;
-        return refuse(err, "superfluous argument", name, near);
-    }
     if (given[index])
         return refuse(err, "argument given twice:", name, NULL);
     outcome = check_value(&job->args[index], value, err);
@@ -66,7 +73,11 @@ static enum tw_err place_value(const struct job *job, struct slice name,
     return TW_OK;
 }
 
-/* What cannot be said of one argument alone. */
+/*
+ * What cannot be said of one argument alone. The kind is asked where it knows
+ * the whole job only: whoever enqueues may lack a variable that the worker has,
+ * and who is to run the job is told of it first.
+ */
 static enum tw_err check_args(
     const struct job *job, const struct run_args *args, struct err *err)
 {
@@ -80,7 +91,7 @@ static enum tw_err check_args(
         outcome = err_fail(err, TW_INVALID,
             "the arguments are too long for the ledger (over %d characters)",
             LEDGER_MAX_TEXT_UNITS);
-    else if (job->kind->accept)
+    else if (job->kind->accept && !job->unset)
         outcome = job->kind->accept(job, args, err);
     buf_done(&json);
     return outcome == TW_OK ? TW_OK : TW_INVALID;
@@ -98,6 +109,9 @@ enum tw_err message_args(const struct job *job, const struct slice *names,
     enum tw_err outcome;
 
     for (size_t i = 0; i < count; i++) {
+        if (job_arg_index(job, names[i]) == job->arg_count)
+            return refuse(err, "superfluous argument", names[i],
+                meant(job, names, count));
         outcome = place_value(
             job, names[i], values[i], arena, own_values, given, err);
         if (outcome != TW_OK)
@@ -537,4 +551,62 @@ void message_compose(struct slice job, struct slice args, struct slice id,
     add_member(to, "at", slice_of(time));
     add_member(to, "traceparent", traceparent);
     buf_add_char(to, '}');
+}
+
+/* Is a member to be told that is absent, or null, which counts as absent? */
+static bool is_new(
+    const struct json *message, const char *name, struct slice text)
+{
+    const struct json *value = json_get(message, name);
+
+    return text.len > 0 && (value == NULL || json_type(value) == JSON_NULL);
+}
+
+/* A message with a "job": its members as they came, then the new ones. */
+static void retell_members(const struct json *message, struct slice id,
+    struct slice at, struct buf *to)
+{
+    bool new_id = is_new(message, "id", id), new_at = is_new(message, "at", at);
+    const char *separator = "{";
+
+    for (size_t i = 0; i < json_count(message); i++) {
+        struct slice name = json_name(message, i);
+
+        if ((new_id && slice_is(name, "id")) ||
+            (new_at && slice_is(name, "at")))
+            continue;
+        buf_add_text(to, separator);
+        json_add_string(to, name);
+        buf_add_char(to, ':');
+        buf_add_slice(to, json_raw(json_value(message, i)));
+        separator = ",";
+    }
+    if (new_id)
+        add_member(to, "id", id);
+    if (new_at)
+        add_member(to, "at", at);
+    buf_add_char(to, '}');
+}
+
+void message_retell(
+    struct slice body, struct slice id, int64_t at_ticks, struct buf *to)
+{
+    char time[TEXT_TIME_MAX] = "";
+    struct json *message = NULL;
+    struct arena arena;
+    struct slice text;
+
+    arena_init(&arena);
+    if (at_ticks != 0)
+        (void)text_from_ticks(at_ticks, time);
+    if (json_of_body(body, &arena, &text, NULL) == TW_OK &&
+        json_parse(text, MESSAGE_MAX_DEPTH, &message, NULL) == TW_OK &&
+        json_get(message, "job"))
+        retell_members(message, id, slice_of(time), to);
+    if (to->len == 0 || to->len > QUEUE_MAX_MESSAGE_BYTES) {
+        buf_clear(to);
+        buf_add_slice(to, body);
+    }
+    json_free(message);
+    arena_done(&arena);
 }

@@ -55,7 +55,8 @@ TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
 /*
  * message_args: put named values into the job's order and check them: each
  * declared argument once, none else, valid UTF-8, empty only where the job
- * allows it, no key made of them that the service forbids, short enough for
+ * allows it, no key made of them that the service forbids (where no variable
+ * that the job needs is unset: else keys cannot be made yet), short enough for
  * the ledger. The command line's NAME=VALUE come through here too. Lives in
  * arena; values are copied.
  */
@@ -82,5 +83,14 @@ bool message_args_same(struct slice a, struct slice b);
  */
 void message_compose(struct slice job, struct slice args_json, struct slice id,
     int64_t at_ticks, struct slice traceparent, struct buf *to);
+
+/*
+ * message_retell: add body, so that as a new message it is still the old
+ * request: a JSON object, plain or base64, that names a "job" gets id and the
+ * time at_ticks where it has none (id empty, at_ticks 0: none); anything else,
+ * and what would be too long for a queue then, is added as it is. to is empty.
+ */
+void message_retell(
+    struct slice body, struct slice id, int64_t at_ticks, struct buf *to);
 
 #endif

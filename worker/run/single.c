@@ -149,6 +149,18 @@ static void set_ended(const struct work_result *work, struct single_result *ret)
     ret->err = work->err;
 }
 
+static void set_refused(const struct work_result *work,
+    struct single_result *ret, enum tw_err *ret_outcome, struct err *err)
+{
+    ret->unreadable = work->outcome == TW_INVALID;
+    if (ret->unreadable) {
+        ret->err = work->err;
+        return;
+    }
+    *err = work->err;
+    *ret_outcome = TW_CONFLICT;
+}
+
 /* True: another attempt. False: *ret_outcome and ret say how it ended. */
 static bool go_on(struct single *single, const struct work_result *work,
     struct single_result *ret, enum tw_err *ret_outcome, struct err *err)
@@ -174,14 +186,14 @@ static bool go_on(struct single *single, const struct work_result *work,
         ret->stopped = work->archive_full || !sit_out(single, work);
         return !ret->stopped;
     case WORK_OVERTAKEN:
-        ret->overtaken = true;
-        return false;
+        ret->stopped = work->lapsed && is_stopping(single);
+        ret->overtaken = !work->lapsed;
+        return work->lapsed && !ret->stopped;
     case WORK_MISSING:
     case WORK_REFUSED:
-        break;
+        set_refused(work, ret, ret_outcome, err);
+        return false;
     }
-    *err = work->err;
-    *ret_outcome = TW_CONFLICT;
     return false;
 }
 

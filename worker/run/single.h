@@ -28,14 +28,16 @@ struct single_options {
 };
 
 struct single_result {
-    enum ledger_state state; /* how the run ended; while `stopped` or
-                                `overtaken`: queued */
+    enum ledger_state state; /* how the run ended; while `stopped`,
+                                `overtaken` or `unreadable`: queued */
     bool already;            /* it had ended before: nothing was done */
     bool stopped;            /* by single_stop(), or by the archive's disk */
     bool overtaken;          /* another process has it now */
+    bool unreadable;         /* its entity in the ledger cannot be read */
     int64_t finished_ticks;  /* FinishedAt */
-    struct err err;          /* why, for failed and poisoned; and stopped by
-                                the archive's disk, else empty then */
+    struct err err;          /* why, for failed, poisoned and unreadable; and
+                                stopped by the archive's disk, else empty
+                                then */
 };
 
 /* For a progress line; any thread may look. */

@@ -183,6 +183,11 @@ static void host_forget_failed(struct run *run, int64_t count)
         keeper_forget_failed(work_of(run)->keeper);
 }
 
+static void host_verified(struct run *run, struct slice json)
+{
+    keeper_verified(work_of(run)->keeper, json);
+}
+
 static const struct run_host host = {
     .stopping = host_stopping,
     .save = host_save,
@@ -191,6 +196,7 @@ static const struct run_host host = {
     .others = host_others,
     .failed = host_failed,
     .forget_failed = host_forget_failed,
+    .verified = host_verified,
 };
 
 static void set_counts(struct run *run, const struct ledger_run *from)
@@ -452,6 +458,7 @@ static void end_overtaken(struct work *work)
         return;
     }
     work->result->end = WORK_OVERTAKEN;
+    work->result->lapsed = world_boot_ms() >= work->claim.ledger_deadline_ms;
     log_warn(work->object, "its time has run out: nothing more is touched");
 }
 

@@ -44,8 +44,9 @@ enum work_end {
                        far as that was possible                            */
     WORK_OVERTAKEN, /* another owner has it: nothing was touched             */
     WORK_MISSING,   /* must_exist, and there is no such run                  */
-    WORK_REFUSED,   /* the id is known with other arguments, or cannot be
-                       read in the ledger; nothing touched                 */
+    WORK_REFUSED,   /* nothing touched: the id is known with other arguments,
+                       or (`outcome` TW_INVALID) its entity in the ledger
+                       cannot be read                                      */
 };
 
 struct work_result {
@@ -53,6 +54,8 @@ struct work_result {
     enum ledger_state state;
     bool already;
     bool held;         /* WORK_LATER: by another owner, or not its time  */
+    bool lapsed;       /* WORK_OVERTAKEN: its lease is over; who has it now,
+                          if anybody, is not known */
     bool archive_full; /* WORK_OUTAGE: the archive's disk is why */
     int64_t until_ms;  /* on world_boot_ms() */
     int64_t finished_ticks;

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/* Lines, and records of CSV put together from them. */
+#include "worker/cli/records.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/hash.h"
+#include "worker/base/mem.h"
+#include "worker/cli/csv.h"
+#include "worker/cli/entity_line.h"
+#include "worker/cli/lines.h"
+
+#define MARK "\xEF\xBB\xBF" /* a byte order mark, before the first line */
+
+struct records {
+    struct lines *lines;
+    enum records_format format;
+
+    /* CSV: lines that were read to see where a record ends. Those before
+     * `from` are done with; `number` is that of the line at it. */
+    struct buf held;
+    size_t from;
+    uint64_t number;
+    bool at_end;
+    bool too_long; /* a line that nobody holds follows them */
+    struct err too_long_why;
+
+    uint64_t hash; /* of the lines that were given, each with its newline */
+
+    struct arena arena; /* of the header */
+    struct csv_header header;
+    struct slice header_text;
+};
+
+void records_close(struct records *records)
+{
+    if (!records)
+        return;
+    lines_close(records->lines);
+    buf_done(&records->held);
+    arena_done(&records->arena);
+    mem_free(records);
+}
+
+struct slice records_header(const struct records *records)
+{
+    return records->header_text;
+}
+
+void records_spill(struct records *records, FILE *to)
+{
+    lines_spill(records->lines, to);
+}
+
+/* A line, or some: raw is without the last newline. Of one that is too long
+ * nothing counts but that it is there. */
+static void note(struct records *records, struct slice raw)
+{
+    records->hash = hash_slice(records->hash, raw);
+    records->hash = hash_bytes(records->hash, "\n", 1);
+}
+
+int64_t records_digest(const struct records *records)
+{
+    return (int64_t)(hash_mix(records->hash) >> 1 | 1);
+}
+
+int records_share(const struct records *records)
+{
+    return lines_share(records->lines);
+}
+
+static bool is_blank(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!strchr(" \t\r\n", text.at[i]) || text.at[i] == '\0')
+            return false;
+    return true;
+}
+
+/* ---- JSON Lines ---- */
+
+static enum tw_err next_line(struct records *records, struct arena *arena,
+    struct record *ret, bool *ret_end, struct err *err)
+{
+    struct record record = {.first = 0};
+    enum tw_err code =
+        lines_next(records->lines, &record.raw, ret_end, &record.why);
+
+    if (code == TW_OK && *ret_end)
+        return TW_OK;
+    record.first = record.last = lines_number(records->lines);
+    record.wrong = record.spilled = code == TW_TOO_LARGE;
+    if (code == TW_OK)
+        record.wrong = entity_line(record.raw, record.first == 1, arena,
+                           &record.entity, &record.blank, &record.why) != TW_OK;
+    else if (code != TW_TOO_LARGE) {
+        *err = record.why;
+        return code;
+    }
+    *ret = record;
+    return TW_OK;
+}
+
+/* ---- CSV: lines that are held ---- */
+
+static size_t held_bytes(const struct records *records)
+{
+    return records->held.len - records->from;
+}
+
+/* What is done with is given up once it is the greater part. */
+static void give_up_done(struct records *records)
+{
+    struct buf *held = &records->held;
+
+    if (records->from < held->len / 2 + 1)
+        return;
+    memmove(held->at, held->at + records->from, held_bytes(records));
+    held->len -= records->from;
+    held->at[held->len] = '\0';
+    records->from = 0;
+}
+
+static bool may_hold_more(const struct records *records)
+{
+    return !records->at_end && !records->too_long &&
+           held_bytes(records) <= RECORDS_MAX_BYTES;
+}
+
+static enum tw_err hold_line(struct records *records, struct err *err)
+{
+    struct slice line;
+    enum tw_err code = lines_next(records->lines, &line, &records->at_end, err);
+
+    if (code == TW_TOO_LARGE) {
+        records->too_long = true;
+        records->too_long_why = *err;
+        return TW_OK;
+    }
+    if (code != TW_OK || records->at_end)
+        return code;
+    if (lines_number(records->lines) == 1 && slice_begins(line, slice_of(MARK)))
+        line = (struct slice){line.at + 3, line.len - 3};
+    buf_add_slice(&records->held, line);
+    buf_add_char(&records->held, '\n');
+    return TW_OK;
+}
+
+/* The held line that begins at `at`, without its newline. */
+static struct slice held_line(const struct records *records, size_t at)
+{
+    const char *from = records->held.at + at;
+    const char *newline = memchr(from, '\n', records->held.len - at);
+
+    return (struct slice){from, (size_t)(newline - from)};
+}
+
+/* ---- CSV: records ---- */
+
+/* A record, as far as quotes tell. */
+struct span {
+    size_t len; /* without its last newline */
+    uint64_t lines;
+    bool wrong;
+};
+
+/* Of a record that is wrong, only the first line. */
+static struct span first_line(const struct records *records, struct err *why)
+{
+    err_fail(why, TW_INVALID,
+        "a quote within a cell that is not quoted, text behind a quote, or a "
+        "quote that is never closed");
+    return (struct span){
+        .len = held_line(records, records->from).len,
+        .lines = 1,
+        .wrong = true,
+    };
+}
+
+/* Something is held. */
+static enum tw_err find_record(
+    struct records *records, struct span *ret, struct err *why, struct err *err)
+{
+    struct csv_look look = {0};
+    enum csv_verdict verdict = CSV_OPEN;
+    size_t at = records->from;
+    uint64_t lines = 0;
+
+    while (verdict == CSV_OPEN) {
+        struct slice line;
+
+        while (at == records->held.len && may_hold_more(records)) {
+            enum tw_err code = hold_line(records, err);
+
+            if (code != TW_OK)
+                return code;
+        }
+        if (at == records->held.len)
+            break;
+        line = held_line(records, at);
+        verdict = csv_line(&look, line);
+        at += line.len + 1;
+        lines++;
+    }
+    *ret = verdict == CSV_WHOLE
+               ? (struct span){at - 1 - records->from, lines, false}
+               : first_line(records, why);
+    return TW_OK;
+}
+
+/* The next record of whatever is in it. Nothing: ret->first is 0. */
+static enum tw_err next_span(
+    struct records *records, struct record *ret, struct err *err)
+{
+    struct span span;
+    enum tw_err code = TW_OK;
+
+    *ret = (struct record){.first = 0};
+    give_up_done(records);
+    if (held_bytes(records) == 0 && may_hold_more(records))
+        code = hold_line(records, err);
+    if (code != TW_OK)
+        return code;
+    if (held_bytes(records) == 0 && !records->too_long)
+        return TW_OK;
+    ret->first = ret->last = records->number + 1;
+    if (held_bytes(records) == 0) {
+        records->too_long = false;
+        records->number++;
+        ret->wrong = ret->spilled = true;
+        ret->why = records->too_long_why;
+        return TW_OK;
+    }
+    code = find_record(records, &span, &ret->why, err);
+    if (code != TW_OK)
+        return code;
+    ret->raw = (struct slice){records->held.at + records->from, span.len};
+    ret->wrong = span.wrong;
+    records->number += span.lines;
+    records->from += span.len + 1;
+    ret->last = records->number;
+    return TW_OK;
+}
+
+static enum tw_err next_record(struct records *records, struct arena *arena,
+    struct record *ret, bool *ret_end, struct err *err)
+{
+    const struct slice *fields;
+    struct record record;
+    enum tw_err code = next_span(records, &record, err);
+    size_t count;
+
+    if (code != TW_OK)
+        return code;
+    *ret_end = record.first == 0;
+    if (*ret_end)
+        return TW_OK;
+    record.blank = !record.wrong && is_blank(record.raw);
+    if (!record.wrong && !record.blank) {
+        fields = csv_split(record.raw, arena, &count);
+        record.wrong = csv_entity(&records->header, fields, count, arena,
+                           &record.entity, &record.why) != TW_OK;
+    }
+    *ret = record;
+    return TW_OK;
+}
+
+static enum tw_err fail_header(
+    const char *path, uint64_t line, const struct err *why, struct err *err)
+{
+    struct err copy = *why;
+
+    return err_fail(
+        err, TW_INVALID, "%s:%" PRIu64 ": %s", path, line, copy.text);
+}
+
+static enum tw_err read_header(
+    struct records *records, const char *path, struct err *err)
+{
+    struct arena *arena = &records->arena;
+    const struct slice *fields;
+    struct record record;
+    struct slice text;
+    enum tw_err code = next_span(records, &record, err);
+    size_t count;
+
+    if (code != TW_OK)
+        return code;
+    if (record.first == 0)
+        return err_fail(err, TW_INVALID,
+            "%s has no header: a CSV file begins "
+            "with the names of its columns",
+            path);
+    if (record.wrong)
+        return fail_header(path, record.first, &record.why, err);
+    note(records, record.raw);
+    /* With its newline, which every line that is held has. */
+    records->header_text =
+        arena_copy(arena, (struct slice){record.raw.at, record.raw.len + 1});
+    text = arena_copy(arena, record.raw);
+    fields = csv_split(text, arena, &count);
+    if (csv_header(fields, count, arena, &records->header, &record.why) !=
+        TW_OK)
+        return fail_header(path, record.first, &record.why, err);
+    return TW_OK;
+}
+
+/* ---- either ---- */
+
+enum tw_err records_open(const char *path, enum records_format format,
+    const _Atomic bool *stopped, struct records **ret, struct err *err)
+{
+    struct records *records = mem_alloc(sizeof(*records));
+    enum tw_err code;
+
+    records->format = format;
+    records->hash = HASH_BEGIN;
+    buf_init(&records->held, 2 * (RECORDS_MAX_BYTES + LINES_MAX_BYTES) + 16);
+    arena_init(&records->arena);
+    code = lines_open(path, stopped, &records->lines, err);
+    if (code == TW_OK && format == RECORDS_CSV)
+        code = read_header(records, path, err);
+    if (code == TW_OK)
+        *ret = records;
+    else
+        records_close(records);
+    return code;
+}
+
+enum tw_err records_skip(
+    struct records *records, uint64_t line, struct err *err)
+{
+    struct slice text;
+    bool end = false;
+
+    while (!end && lines_number(records->lines) < line) {
+        enum tw_err code = lines_next(records->lines, &text, &end, err);
+
+        if (code != TW_OK && code != TW_TOO_LARGE)
+            return code;
+        if (!end)
+            note(records, code == TW_OK ? text : slice_of(""));
+    }
+    records->number = lines_number(records->lines);
+    return TW_OK;
+}
+
+enum tw_err records_next(struct records *records, struct arena *arena,
+    struct record *ret, bool *ret_end, struct err *err)
+{
+    enum tw_err code = records->format == RECORDS_CSV
+                           ? next_record(records, arena, ret, ret_end, err)
+                           : next_line(records, arena, ret, ret_end, err);
+
+    if (code == TW_OK && !*ret_end)
+        note(records, ret->raw);
+    return code;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* A file that only grows, and that is cut off where its ledger says. */
+#include "worker/cli/rejects.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker/base/mem.h"
+
+struct rejects {
+    const char *path;
+    struct slice header;
+    FILE *file;
+    bool regular; /* what is none cannot be cut off, synced or removed */
+    bool ours;    /* this import has made it */
+};
+
+static enum tw_err cannot_write(
+    const struct rejects *rejects, int cause, struct err *err)
+{
+    bool full = cause == ENOSPC || cause == EDQUOT;
+
+    return err_fail(err, full ? TW_STOPPED : TW_INVALID,
+        "%s cannot be written: %s", rejects->path, strerror(cause));
+}
+
+/* To what an earlier process has written; nothing of it: the header again. */
+static int cut(struct rejects *rejects, int64_t bytes)
+{
+    struct stat is;
+    int fd = fileno(rejects->file);
+
+    if (fstat(fd, &is) != 0)
+        return -1;
+    rejects->regular = S_ISREG(is.st_mode);
+    if (rejects->regular && is.st_size > bytes && ftruncate(fd, bytes) != 0)
+        return -1;
+    if ((bytes > 0 && is.st_size > 0) || rejects->header.len == 0)
+        return 0;
+    return fwrite(rejects->header.at, 1, rejects->header.len, rejects->file) ==
+                   rejects->header.len
+               ? 0
+               : -1;
+}
+
+/* -1: errno. */
+static int open_file(struct rejects *rejects)
+{
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+    int fd = open(rejects->path, flags | O_EXCL, 0666);
+
+    rejects->ours = fd >= 0;
+    if (fd < 0 && errno == EEXIST)
+        fd = open(rejects->path, flags, 0666);
+    rejects->file = fd >= 0 ? fdopen(fd, "a") : NULL;
+    if (fd >= 0 && !rejects->file)
+        mem_exhausted();
+    return fd;
+}
+
+static bool is_taken(const struct rejects *rejects)
+{
+    struct stat is;
+
+    return !rejects->ours && fstat(fileno(rejects->file), &is) == 0 &&
+           S_ISREG(is.st_mode) && is.st_size > 0;
+}
+
+static enum tw_err begin(
+    struct rejects *rejects, int64_t goes_on_bytes, struct err *err)
+{
+    bool fresh = goes_on_bytes == REJECTS_NEW;
+
+    if (open_file(rejects) < 0)
+        return cannot_write(rejects, errno, err);
+    if (fresh && is_taken(rejects))
+        return err_fail(err, TW_INVALID,
+            "%s is there already: import what is mended in it, or remove it "
+            "first",
+            rejects->path);
+    rejects->ours = rejects->ours || !fresh;
+    return cut(rejects, fresh ? 0 : goes_on_bytes) == 0
+               ? TW_OK
+               : cannot_write(rejects, errno, err);
+}
+
+enum tw_err rejects_open(const char *path, struct slice header,
+    int64_t goes_on_bytes, struct rejects **ret, struct err *err)
+{
+    struct rejects *rejects = mem_alloc(sizeof(*rejects));
+    enum tw_err code;
+
+    rejects->path = path;
+    rejects->header = header;
+    code = begin(rejects, goes_on_bytes, err);
+    if (code == TW_OK) {
+        *ret = rejects;
+        return TW_OK;
+    }
+    if (rejects->file)
+        (void)fclose(rejects->file);
+    mem_free(rejects);
+    return code;
+}
+
+void rejects_add(struct rejects *rejects, struct slice raw)
+{
+    (void)fwrite(raw.at, 1, raw.len, rejects->file);
+    (void)putc('\n', rejects->file);
+}
+
+FILE *rejects_spill(struct rejects *rejects)
+{
+    return rejects->file;
+}
+
+enum tw_err rejects_sync(
+    struct rejects *rejects, int64_t *ret_bytes, struct err *err)
+{
+    int fd = fileno(rejects->file);
+    struct stat is;
+
+    errno = 0;
+    if (fflush(rejects->file) != 0 || ferror(rejects->file) ||
+        (rejects->regular && (fdatasync(fd) != 0 || fstat(fd, &is) != 0)))
+        return cannot_write(rejects, errno ? errno : EIO, err);
+    *ret_bytes = rejects->regular ? (int64_t)is.st_size : 0;
+    return TW_OK;
+}
+
+/* Nothing but what it began with. */
+static bool is_empty(const struct rejects *rejects)
+{
+    struct stat is;
+
+    return rejects->regular && fstat(fileno(rejects->file), &is) == 0 &&
+           is.st_size <= (off_t)rejects->header.len;
+}
+
+void rejects_close(struct rejects *rejects)
+{
+    if (!rejects)
+        return;
+    (void)fflush(rejects->file);
+    if (rejects->ours && is_empty(rejects))
+        (void)unlink(rejects->path);
+    (void)fclose(rejects->file);
+    mem_free(rejects);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lines that an import passes over, as they came, in a file of their own:
+ * mended, it can be imported in its turn. It is there from the beginning, so
+ * that one which cannot be written is known at once, and is gone at the end
+ * where nothing was passed over. What somebody else has put there, or mends in
+ * its place, is never written over.
+ */
+#ifndef TW_CLI_REJECTS_H
+#define TW_CLI_REJECTS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+struct rejects;
+
+/* The file is of no earlier process of the same import. */
+#define REJECTS_NEW (-1)
+
+/*
+ * rejects_open: goes_on_bytes: what an earlier process wrote and knew to be
+ * written; beyond it the file is cut off. 0: it begins anew, with header, which
+ * may be empty; REJECTS_NEW: the same, and nothing may be in it yet. path and
+ * header are borrowed. TW_INVALID: it cannot be written, or something is in it.
+ * Owned.
+ */
+TW_MUST_USE enum tw_err rejects_open(const char *path, struct slice header,
+    int64_t goes_on_bytes, struct rejects **ret, struct err *err);
+
+/* rejects_add: a record, to which a newline is added. An error is told by
+ * rejects_sync(). */
+void rejects_add(struct rejects *rejects, struct slice raw);
+
+/* rejects_spill: for lines_spill(). */
+FILE *rejects_spill(struct rejects *rejects);
+
+/* rejects_sync: all of it is on disk, *ret_bytes of it. TW_INVALID, or
+ * TW_STOPPED where the disk is full: something is not. */
+TW_MUST_USE enum tw_err rejects_sync(
+    struct rejects *rejects, int64_t *ret_bytes, struct err *err);
+
+/* rejects_close: the file is removed where nothing was passed over, unless it
+ * was there before. NULL: nothing. */
+void rejects_close(struct rejects *rejects);
+
+#endif
