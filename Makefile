@@ -144,6 +144,7 @@ lint:   ## layout, analysers, includes, shell
 
 valgrind: $(PROGRAM)   ## a cascade on each store under valgrind
 	@tests/deps build test valgrind
+	@$(MAKE) --no-print-directory azsim-build
 	@TABLEWARD=$(PROGRAM) tests/valgrind
 
 bug-bank:   ## known mistakes, each caught (BUGS="a b": only those)
@@ -239,7 +240,8 @@ $(OUT)/measure: $(OBJ)/tests/bench/measure.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $<
 
 SWEEP_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/sweep/*.c))) \
-    $(OBJ)/tests/support/upgrade_model.o $(OBJ)/tests/support/virtual_world.o
+    $(addprefix $(OBJ)/tests/support/,copy_model.o upgrade_model.o \
+    virtual_world.o)
 $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -248,12 +250,12 @@ $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 # fresh one otherwise); SEED=S: that one twice, with a trace where it fails.
 SEEDS ?= 500
 $(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(LIBRARY) $(addprefix \
-    $(OBJ)/tests/support/,cascade_key.o faulty.o interpose.o upgrade_model.o \
-    virtual_world.o)
+    $(OBJ)/tests/support/,cascade_key.o copy_model.o faulty.o interpose.o \
+    upgrade_model.o virtual_world.o)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
-simulate:   ## worlds of workers and faults (SEEDS=N, or SEED=S; KIND=upgrade)
+simulate:   ## worlds of workers and faults (SEEDS=N, or SEED=S; KIND=migrate)
 	@CC='$(CC)' tests/deps build
 	@$(MAKE) --no-print-directory -s $(SIMULATE)
 	@$(SIMULATE) $(if $(KIND),--kind $(KIND)) \

@@ -158,6 +158,43 @@ YAML
     says "did you mean 'cloud'"
 }
 
+a_variable_that_holds_nothing_selects_nothing() {
+    cat >nothing.yaml <<'YAML'
+stores:
+  main: {embedded: nothing.db}
+jobs:
+  purge:
+    kind: delete
+    table: Blogs
+    filter: "${WHICH_GO}"
+YAML
+    export WHICH_GO=' '
+    run 78 check --config nothing.yaml
+    says '^nothing.yaml:7:[0-9]+: this filter is empty'
+    run 78 run purge --yes --config nothing.yaml
+    says '^nothing.yaml:7:[0-9]+: this filter is empty'
+    unset WHICH_GO
+    run 78 run purge --yes --config nothing.yaml
+    says 'job purge needs the environment variable WHICH_GO'
+    run 0 enqueue purge --config nothing.yaml
+}
+
+# Another folder is another store: a shell that has not the service's puts its
+# messages where no worker looks.
+enqueue_names_the_file_that_it_makes() {
+    mkdir elsewhere
+    run 0 enqueue delete-channel channel=z --queue tableward
+    says "^tableward: store main: $dir/tableward\.db is new$"
+    run 0 enqueue delete-channel channel=y --queue tableward
+    [ ! -s err ] || fail "a file that is there is called new"
+    STATE_DIRECTORY=$dir/elsewhere
+    export STATE_DIRECTORY
+    run 0 enqueue delete-channel channel=z --queue tableward
+    says "store main: $dir/elsewhere/tableward\.db is new$"
+    unset STATE_DIRECTORY
+    rm -f tableward.db*
+}
+
 import_and_export_are_inverse() {
     { blogs a 150 && blogs b 50; } >blogs.jsonl
     run 0 import Blogs blogs.jsonl
@@ -185,11 +222,117 @@ import_and_export_are_inverse() {
 
 every_type_comes_back_as_it_was() {
     cat >types.jsonl <<'JSON'
-{"PartitionKey":"a'b","RowKey":"","B@odata.type":"Edm.Binary","B":"AAEC","T":true,"D@odata.type":"Edm.DateTime","D":"2024-02-29T23:59:59.1234567Z","F@odata.type":"Edm.Double","F":1.0,"N@odata.type":"Edm.Double","N":"NaN","G@odata.type":"Edm.Guid","G":"00000000-0000-0000-0000-000000000001","I":-5,"L@odata.type":"Edm.Int64","L":"-9223372036854775808","S":"","U":"😀\u0001"}
+{"PartitionKey":"a'b","RowKey":"","B@odata.type":"Edm.Binary","B":"AAEC","D@odata.type":"Edm.DateTime","D":"2024-02-29T23:59:59.1234567Z","F@odata.type":"Edm.Double","F":1.0,"G@odata.type":"Edm.Guid","G":"00000000-0000-0000-0000-000000000001","I":-5,"L@odata.type":"Edm.Int64","L":"-9223372036854775808","N@odata.type":"Edm.Double","N":"NaN","S":"","T":true,"U":"😀\u0001"}
 JSON
     run 0 import Types types.jsonl
     run 0 export Types types2.jsonl
     cmp -s types.jsonl types2.jsonl || fail "types changed: $(cat types2.jsonl)"
+}
+
+one_content_gives_one_file() {
+    cat >spelled.jsonl <<'JSON'
+{"RowKey":"","U":"\uD83D\uDE00\u0001","T":true,"S":"","N@odata.type":"Edm.Double","N":"NaN","L":"-9223372036854775808","L@odata.type":"Edm.Int64","I":-5,"G@odata.type":"Edm.Guid","G":"00000000-0000-0000-0000-000000000001","F@odata.type":"Edm.Double","F":1e0,"D@odata.type":"Edm.DateTime","D":"2024-02-29T23:59:59.1234567Z","B@odata.type":"Edm.Binary","B":"AAEC","PartitionKey":"a'b"}
+JSON
+    run 0 import Spelled spelled.jsonl
+    run 0 export Spelled types2.jsonl
+    cmp -s types.jsonl types2.jsonl || fail "spelled: $(cat types2.jsonl)"
+}
+
+# A limit for files ends the export by a signal, in the midst of a line.
+an_export_with_an_id_goes_on() {
+    run 0 import Long titles.jsonl
+    run 0 export Long whole.jsonl
+    run 64 export Long --id e1
+    says 'wants a FILE'
+    run 64 export Long cut.jsonl --id ../e1
+    (
+        ulimit -f 80
+        "$program" export Long cut.jsonl --id e1 >out 2>err </dev/null
+        true # so that the shell which says what happened is this one
+    ) 2>/dev/null
+    [ ! -e cut.jsonl ] || fail "an export that was killed is there"
+    part=$(find . -name 'cut.jsonl.e1-*.part')
+    [ -s "$part" ] || fail "an export that was killed leaves no part"
+    run 64 export Long cut.jsonl --id e1 --filter "Title eq '1'"
+    says 'e1 is known'
+    run 0 export Long cut.jsonl --id e1
+    says 'going on after .a. / '
+    says '1,001 entities are in cut.jsonl'
+    cmp -s whole.jsonl cut.jsonl || fail "an export that goes on is another"
+    [ ! -e "$part" ] || fail "the part of an export that ended is there"
+    # What a power cut has taken reads as NULs.
+    { head -n 10 whole.jsonl && head -c 512 /dev/zero && echo; } >"$part"
+    run 0 export Long cut.jsonl --id e1
+    says 'entities there: 10$'
+    cmp -s whole.jsonl cut.jsonl || fail "an export after a power cut is another"
+    echo 'mine' >"$part"
+    run 1 export Long cut.jsonl --id e1
+    says 'is no part of an export'
+}
+
+# A pipe tells one record after the other, until the ledger knows of some.
+# In whatever way it is named, and also where another store is meant.
+a_file_of_a_store_is_no_file_to_write() {
+    ln -s tableward.db alias.db
+    : >nothing.db
+    sed 's/^stores:/&\n  other: {embedded: nothing.db}/' tableward.yaml >two.yaml
+    cksum tableward.db two.yaml >before
+    for file in tableward.db ./alias.db tableward.db-wal two.yaml nothing.db; do
+        run 64 export Blogs "$file" --config two.yaml
+        says "$file is the configuration, or belongs to one of its stores"
+        run 64 export Blogs "$file" --id x --config two.yaml
+        run 64 import Blogs blogs.jsonl --on-error skip --rejected "$file" \
+            --config two.yaml
+        says "$file is the configuration, or belongs to one of its stores"
+        run 64 import Blogs "$file" --config two.yaml
+    done
+    cksum tableward.db two.yaml | cmp -s - before ||
+        fail "a file of a store is written over"
+    [ -e nothing.db ] || fail "a file of a store is removed"
+}
+
+# Also before the header of CSV has come.
+an_import_that_waits_for_a_pipe_is_stopped() {
+    mkfifo slow
+    exec 3<>slow
+    "$program" import Slow - --format csv >out 2>err <slow &
+    import=$!
+    sleep 1
+    kill -TERM "$import"
+    wait "$import"
+    [ $? -eq 75 ] || fail "an import that waits does not end with 75"
+    exec 3>&-
+}
+
+an_import_goes_on_with_the_same_file_alone() {
+    mkfifo pipe
+    "$program" import Piped pipe --id i1 >out 2>err </dev/null &
+    import=$!
+    exec 3>pipe
+    number=100
+    while [ "$number" -lt 200 ] &&
+        ! "$program" status i1 --json 2>/dev/null | grep -q 'line[^0-9]*[1-9]'
+    do
+        number=$((number + 1))
+        echo "{\"PartitionKey\":\"a\",\"RowKey\":\"$number\"}" |
+            tee -a piped.jsonl >&3
+        sleep 0.2
+    done
+    kill -TERM "$import"
+    wait "$import"
+    [ $? -eq 75 ] || fail "an import that is stopped does not end with 75"
+    exec 3>&-
+    sed 's/101/100/' piped.jsonl >pipe &
+    run 1 import Piped pipe --id i1
+    last_says 'pipe: its first [0-9]+ lines.* are others now.*another id'
+    head -n 1 piped.jsonl >pipe &
+    run 1 import Piped pipe --id i1
+    last_says 'are others now'
+    { cat piped.jsonl && echo '{"PartitionKey":"b","RowKey":""}'; } >pipe &
+    run 0 import Piped pipe --id i1
+    says 'going on after line [1-9]'
+    run 0 count Piped
+    prints "^$((number - 99))\$"
 }
 
 a_census_is_exact() {
@@ -262,9 +405,99 @@ import_says_which_line() {
     says '3 lines were passed over'
     run 0 count Bad
     prints '^2$'
+    [ "$(wc -l <bad.jsonl.rejected)" -eq 3 ] || fail "not 3 lines are rejected"
+    grep -qvxFf bad.jsonl bad.jsonl.rejected && fail "a line is not as it came"
+    # They are being mended, perhaps: nothing is written over.
+    cp bad.jsonl.rejected kept
+    run 1 import Bad bad.jsonl --on-error skip
+    last_says 'bad.jsonl.rejected is there already: import what is mended'
+    run 1 import Bad bad.jsonl --on-error skip --id kept
+    run 1 import Bad bad.jsonl --on-error skip --id kept
+    last_says 'bad.jsonl.rejected is there already: import what is mended'
+    cmp -s kept bad.jsonl.rejected || fail "what was kept is written over"
+    : >bad.jsonl.rejected
+    run 0 import Bad bad.jsonl --on-error skip --id kept
+    cmp -s kept bad.jsonl.rejected || fail "an empty file is not used"
+    echo '{"PartitionKey":"a","RowKey":"1","L@odata.type":"x","L":[1]}' >list.jsonl
+    run 1 import Bad list.jsonl
+    last_says "list.jsonl:1: property 'L': a list is no value of a property"
+    echo '{"PartitionKey":"a","RowKey":"1","X":1}' >one.jsonl
+    run 0 import One one.jsonl
+    says ' 1 entity is stored in One$'
+    run 0 export One one.jsonl
+    says ' 1 entity is in one.jsonl$'
     run 1 import Bad nowhere.jsonl
     says 'nowhere.jsonl cannot be read'
     run 64 import Bad bad.jsonl --on-conflict ovewrite
+}
+
+lines_that_are_passed_over_can_be_mended() {
+    echo '{"PartitionKey":"p","RowKey":"r","A":1}' >there.jsonl
+    run 0 import Mend there.jsonl
+    # What the store refuses goes there too, as it came, also from a pipe.
+    printf '%s\n' '{"RowKey":"r", "PartitionKey":"p","A":2}' 'no' \
+        '{"PartitionKey":"p","RowKey":"s"}' >both.jsonl
+    "$program" import Mend - --on-error skip --rejected kept.jsonl \
+        >out 2>err <both.jsonl || fail "an import of a pipe"
+    says '^tableward: -:1: .*different'
+    says '2 lines were passed over and are in kept.jsonl'
+    sort kept.jsonl >out
+    head -n 2 both.jsonl | LC_ALL=C sort | cmp -s - out ||
+        fail "not the lines that were passed over"
+    # Beside a pipe no file belongs.
+    cat both.jsonl | "$program" import Mend /dev/stdin --on-error skip \
+        >out 2>err || fail "an import of a pipe without --rejected"
+    says '2 lines were passed over$'
+    sed -i '/no/d' kept.jsonl
+    run 0 import Mend kept.jsonl --on-error skip --on-conflict replace
+    [ ! -e kept.jsonl.rejected ] || fail "no line was passed over"
+    run 0 export Mend
+    prints '"RowKey":"r","A":2'
+    run 64 import Mend both.jsonl --rejected kept.jsonl
+    says 'wants --on-error skip'
+    run 64 import Mend both.jsonl --on-error skip --rejected ./both.jsonl
+    says 'the file that is imported'
+    cp both.jsonl same.jsonl
+    ln same.jsonl link.jsonl
+    "$program" import Mend - --on-error skip --rejected link.jsonl \
+        >out 2>err <same.jsonl
+    [ $? -eq 64 ] || fail "standard input is its own --rejected"
+    cmp -s both.jsonl same.jsonl || fail "what is imported is written over"
+    run 1 import Mend both.jsonl --on-error skip --rejected nowhere/kept
+    last_says 'nowhere/kept cannot be written'
+    run 75 import Mend both.jsonl --on-error skip --rejected /dev/full
+    last_says '/dev/full cannot be written'
+}
+
+csv_is_read_as_storage_explorer_writes_it() {
+    printf '%s\r\n' \
+        'PartitionKey,RowKey,Timestamp,Title,Title@type,Views,Views@type' \
+        'p,a,2024-01-01T00:00:00Z,"one, ""two""",String,5,Int64' \
+        'p,b,2024-01-01T00:00:00Z,"two' 'lines",String,,' \
+        'p,"c,2024-01-01T00:00:00Z,,,,' \
+        'p,d,2024-01-01T00:00:00Z,,,x,Int32' \
+        'p,e,2024-01-01T00:00:00Z,,String,7,Edm.Int32' >table.csv
+    run 1 import Csv table.csv
+    last_says '^tableward: table.csv:5: '
+    run 0 import Csv table.csv --on-error skip
+    says "table.csv:6: property 'Views'"
+    says '2 lines were passed over'
+    run 0 export Csv
+    cat >wanted <<'JSON'
+{"PartitionKey":"p","RowKey":"a","Title":"one, \"two\"","Views@odata.type":"Edm.Int64","Views":"5"}
+{"PartitionKey":"p","RowKey":"b","Title":"two\r\nlines"}
+{"PartitionKey":"p","RowKey":"e","Title":"","Views":7}
+JSON
+    cmp -s out wanted || fail "CSV is read as something else"
+    sed -i 's/"c,/c,/; s/,x,/,8,/' table.csv.rejected
+    mv table.csv.rejected mended
+    run 0 import Csv mended --format csv
+    run 0 count Csv
+    prints '^5$'
+    run 1 import Csv both.jsonl --format csv
+    last_says 'both.jsonl:1: '
+    run 64 import Csv mended --format cvs
+    says "did you mean 'csv'"
 }
 
 import_meets_what_is_there() {
@@ -274,7 +507,7 @@ import_meets_what_is_there() {
     run 1 import Meet two.jsonl
     last_says '^tableward: two.jsonl:1: .*different'
     run 0 import Meet two.jsonl --on-conflict skip
-    says '1 were there'
+    says '1 was there and stays as it is'
     run 0 import Meet two.jsonl --on-conflict merge
     run 0 export Meet
     prints '"A":1,"B":2'
@@ -315,6 +548,24 @@ what_cannot_be_written_is_noticed() {
     run 1 export Blogs nowhere/blogs.jsonl
 }
 
+# Nothing that is opened, a store least of all, takes the place of a stream.
+a_closed_stream_is_nobody_elses() {
+    echo '{"PartitionKey":"p","RowKey":"r"}' >closed.jsonl
+    for again in '' ' again'; do
+        "$program" import Closed closed.jsonl <&- >&- 2>&- ||
+            fail "an import without standard streams$again"
+    done
+    : >out
+    "$program" import Closed - <&- >out 2>err
+    [ $? -eq 1 ] || fail "a closed standard input is imported"
+    says '^tableward: - cannot be read: Bad file descriptor'
+    "$program" export Closed <&- >&- 2>err
+    [ $? -eq 1 ] || fail "a closed standard output is not noticed"
+    says 'Bad file descriptor'
+    run 0 export Closed
+    prints '^\{"PartitionKey":"p","RowKey":"r"\}$'
+}
+
 tables_of_the_job() {
     : >none.jsonl
     for table in Blogs Comments BlogsByMonth Subscriptions; do
@@ -335,6 +586,8 @@ arguments_are_checked() {
     says 'channel'
     run 64 enqueue delete-channel chanel=a
     says "did you mean 'channel'"
+    run 64 enqueue delete-channel chanel=a channel=a
+    says "unknown argument 'chanel'\$"
     run 64 enqueue delete-channel a
     says 'NAME=VALUE'
     run 64 enqueue delete-channel channel=
@@ -354,6 +607,8 @@ a_run_is_asked_for_and_happens_once() {
     prints '^Blogs: 150 entities'
     prints 'table scan'
     prints 'nothing was written'
+    run 0 run delete-channel channel=nobody --dry-run
+    prints '^the parent does not exist: a run inserts it as a tombstone'
     run 64 run delete-channel channel=a
     says '--yes'
     run 0 count Blogs
@@ -425,6 +680,26 @@ poison_is_shown_and_retried() {
     last_says 'Nowhere'
 }
 
+a_dropped_run_is_left_alone() {
+    run 0 enqueue delete-channel channel=d --queue tableward --id dropped
+    run 1 --config nowhere.yaml worker --drain
+    run 0 poison list
+    prints 'dropped.*Nowhere'
+    run 0 poison drop dropped
+    prints '^dropped is dropped$'
+    run 0 poison list
+    grep -q dropped out && fail "a dropped run is listed"
+    run 0 poison retry --all
+    grep -q dropped out && fail "a dropped run is retried"
+    run 0 worker --drain
+    run 0 status dropped
+    prints '^state +cancelled'
+    prints '^error .*Nowhere'
+    run 1 poison drop dropped
+    last_says 'neither failed nor poisoned: it is cancelled'
+    run 1 poison retry dropped
+}
+
 a_poisoned_message_is_told_and_dropped() {
     sed 's/delete-channel$/other/; s/delete-channel:$/other:/' tableward.yaml \
         >other.yaml
@@ -441,16 +716,67 @@ a_poisoned_message_is_told_and_dropped() {
     silent
 }
 
+# A front end may give one id to a request of each of two jobs.
+one_id_may_be_two_jobs_run() {
+    cat >twins.yaml <<'YAML'
+stores:
+  main: {embedded: twins.db}
+worker: {queues: [{name: twins}]}
+jobs:
+  a: {kind: delete, table: Twins, filter: "A eq 1"}
+  b: {kind: delete, table: Twins, filter: "A eq 1"}
+YAML
+    echo '{"PartitionKey":"a","RowKey":"a","A":1}' >one.jsonl
+    run 0 import Twins one.jsonl --config twins.yaml
+    run 0 enqueue a --id twin --config twins.yaml
+    run 0 enqueue b --id twin --config twins.yaml
+    run 0 status twin --config twins.yaml
+    prints '^job +a$'
+    prints '^job +b$'
+    run 0 status twin --job b --config twins.yaml
+    grep -q '^job *a$' out && fail "status of a job shows another one's run"
+    run 1 cancel twin --config twins.yaml
+    says 'name one of them: a/twin, b/twin$'
+    run 0 cancel a/twin --config twins.yaml
+    run 0 cancel twin --config twins.yaml
+    prints '^twin is cancelled'
+    run 0 status b/twin --config twins.yaml
+    prints '^state +cancelled'
+}
+
+# What a job's own run has under the id hid the message's entity.
+a_poisoned_message_is_found_beside_a_run() {
+    sed 's/^  b:/  c:/' twins.yaml >unknown.yaml
+    run 0 enqueue c --config unknown.yaml
+    run 1 worker --drain --config twins.yaml
+    run 0 status --job - --json --config twins.yaml
+    id=$(sed 's/.*"Id":"\([^"]*\)".*/\1/' out)
+    run 0 run a --yes --id "$id" --config twins.yaml
+    run 0 poison show "$id" --config twins.yaml
+    prints '^job +-$'
+    run 1 poison show "a/$id" --config twins.yaml
+    says 'neither failed nor poisoned: it is succeeded'
+    run 0 poison retry "$id" --config twins.yaml
+    run 0 status --config twins.yaml -- "-/$id"
+    prints '^state +cancelled'
+}
+
 a_store_that_is_not_there_is_69() {
     secret=c2VjcmV0LXNlY3JldA==
     end=http://127.0.0.1:9/devstoreaccount1
     cat >down.yaml <<YAML
+default_store: cloud
 stores:
+  main: {embedded: tableward.db}
   cloud:
     azure:
       connection_string: "AccountName=devstoreaccount1;AccountKey=$secret;TableEndpoint=$end;QueueEndpoint=$end"
+jobs:
+  copy: {kind: migrate, from: {store: main, table: Blogs}, to: {table: Blogs}}
 YAML
     run 69 count Blogs --config down.yaml
+    says 'store cloud: .*127.0.0.1.*check'
+    run 69 run copy --dry-run --config down.yaml
     says 'store cloud: .*127.0.0.1.*check'
     grep -q "$secret" out err && fail "a key is shown"
     AZURE_STORAGE_CONNECTION_STRING="AccountName=devstoreaccount1;AccountKey=$secret;TableEndpoint=$end;QueueEndpoint=$end"
@@ -472,7 +798,7 @@ wait_for() {
     until grep -q "$1" "$2"; do
         tries=$((tries + 1))
         [ "$tries" -lt 200 ] || {
-            fail "the worker does not say: $1"
+            fail "it does not say: $1"
             return
         }
         sleep 0.1
@@ -495,6 +821,42 @@ signals_stop_and_reload_the_worker() {
     wait_for 'is read again' err
     kill -TERM "$pid"
     wait "$pid" || fail "SIGTERM ends the worker with $?"
+}
+
+# stopped_early ARGUMENT ...: how it ends when SIGTERM comes while the
+# configuration is still being read. The pipe gives the moment.
+stopped_early() {
+    "$program" --config early.yaml "$@" >out 2>err &
+    pid=$!
+    exec 3>early.yaml
+    kill -TERM "$pid"
+    sleep 0.5
+    cat tableward.yaml >&3
+    exec 3>&-
+    wait "$pid"
+}
+
+a_signal_that_comes_early_is_not_lost() {
+    mkfifo early.yaml
+    stopped_early worker || fail "an early SIGTERM ends the worker with $?"
+    stopped_early run delete-channel channel=z --yes
+    case $? in
+    0 | 75) ;; # it may have been done by then
+    *) fail "an early SIGTERM kills run" ;;
+    esac
+}
+
+# What is watched may be made after the watching has begun.
+status_watches_a_store_that_comes_later() {
+    sed 's/tableward.db/later.db/' tableward.yaml >later.yaml
+    : >watched
+    "$program" --config later.yaml status --watch >watched 2>/dev/null &
+    pid=$!
+    wait_for 'no runs' watched
+    run 0 --config later.yaml enqueue delete-channel channel=a
+    wait_for '^delete-channel .* queued' watched
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends status --watch with $?"
 }
 
 # A run that waits for its second look is stopped, and taken up again.
@@ -565,31 +927,76 @@ END
     prints '"Edm.Double":4'
 }
 
+# One file under two names: a move would take its copies for other entities.
+one_store_under_two_names_is_found_out() {
+    cat >twice.yaml <<'END'
+stores: {main: {embedded: twice.db}, other: {embedded: ./twice.db}}
+default_store: main
+jobs:
+  onto-itself:
+    kind: migrate
+    from: {table: Blogs}
+    to: {table: blogs, store: other}
+    mode: move
+  beside:
+    kind: migrate
+    from: {table: Blogs}
+    to: {table: Others, store: other}
+    mode: move
+END
+    blogs football 3 >three.jsonl
+    run 0 --config twice.yaml import Blogs three.jsonl
+    run 1 --config twice.yaml run onto-itself --yes
+    says 'stores other and main are the same place, and table'
+    run 1 --config twice.yaml run onto-itself --dry-run
+    run 0 --config twice.yaml count Blogs
+    prints '^3$'
+    run 0 --config twice.yaml run beside --yes
+    run 0 --config twice.yaml count Others
+    prints '^3$'
+}
+
 usage_is_64_and_names_the_nearest
 help_is_everywhere
 no_configuration_is_78
 init_writes_what_works
 every_mistake_is_said_at_once
 an_unset_variable_counts_where_it_is_needed
+a_variable_that_holds_nothing_selects_nothing
+enqueue_names_the_file_that_it_makes
 import_and_export_are_inverse
 every_type_comes_back_as_it_was
+one_content_gives_one_file
 a_census_is_exact
 a_census_refuses_what_it_cannot_count
 import_says_which_line
+lines_that_are_passed_over_can_be_mended
+csv_is_read_as_storage_explorer_writes_it
 import_meets_what_is_there
 import_with_an_id_happens_once
+an_export_with_an_id_goes_on
+a_file_of_a_store_is_no_file_to_write
+an_import_that_waits_for_a_pipe_is_stopped
+an_import_goes_on_with_the_same_file_alone
 what_cannot_be_written_is_noticed
+a_closed_stream_is_nobody_elses
 tables_of_the_job
 arguments_are_checked
 a_run_is_asked_for_and_happens_once
 a_message_is_worked_on
 a_run_is_cancelled
 poison_is_shown_and_retried
+a_dropped_run_is_left_alone
 a_poisoned_message_is_told_and_dropped
+one_id_may_be_two_jobs_run
+a_poisoned_message_is_found_beside_a_run
 a_store_that_is_not_there_is_69
 signals_stop_and_reload_the_worker
+a_signal_that_comes_early_is_not_lost
+status_watches_a_store_that_comes_later
 a_stopped_run_is_75_and_goes_on
 an_upgrade_is_shown_done_and_mended
+one_store_under_two_names_is_found_out
 an_archive_that_cannot_be_written_is_75
 echo "cli: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -18,7 +18,8 @@ static bool has_member(struct slice body, const char *name)
     bool found = false;
 
     arena_init(&arena);
-    if (json_flat_object(body, &arena, &members, &count, &end, NULL) == TW_OK)
+    if (json_flat_object(body, &arena, &arena, &members, &count, &end, NULL) ==
+        TW_OK)
         for (size_t i = 0; i < count; i++)
             found |= slice_is(members[i].name, name) &&
                      members[i].type == JSON_STRING;
@@ -66,7 +67,8 @@ static struct slice unquoted(struct slice body, struct arena *arena)
     size_t count, end;
     struct buf text;
 
-    if (json_flat_object(body, arena, &members, &count, &end, NULL) != TW_OK ||
+    if (json_flat_object(body, arena, arena, &members, &count, &end, NULL) !=
+            TW_OK ||
         end != body.len)
         return body;
     buf_init(&text, 2 * body.len + 2);

@@ -2,6 +2,7 @@
 /* A bucket a name, which fills with time up to one second's worth. */
 #include "tests/azsim/limits.h"
 
+#include "worker/base/hash.h"
 #include "worker/base/mem.h"
 #include "worker/base/world.h"
 
@@ -43,11 +44,7 @@ void limits_free(struct limits *limits)
 
 static struct bucket **chain_of(struct limits *limits, struct slice name)
 {
-    uint32_t hash = 2166136261u;
-
-    for (size_t i = 0; i < name.len; i++)
-        hash = (hash ^ (unsigned char)name.at[i]) * 16777619u;
-    return &limits->chains[hash % CHAINS];
+    return &limits->chains[hash_slice(HASH_BEGIN, name) % CHAINS];
 }
 
 /* With the lock held. */

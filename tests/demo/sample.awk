@@ -3,7 +3,8 @@
 # them and the readers' subscriptions, the same at every call.
 #
 # One entity a line: table, PartitionKey, RowKey and the entity as `tableward
-# export` writes it, separated by tabs. Nothing in it needs a JSON escape.
+# export` writes it (properties by name, no zeros behind a time), separated by
+# tabs. Nothing in it needs a JSON escape.
 
 # The generator of Park and Miller: exact in awk's doubles, the same in every
 # awk (rand() is not).
@@ -28,16 +29,17 @@ function typed(name, type, value)
 
 function moment()
 {
-    return sprintf("\"20%02d-%02d-%02dT%02d:%02d:%02d.%07dZ\"", 10 + below(15),
+    return sprintf("\"20%02d-%02d-%02dT%02d:%02d:%02d.%06d%dZ\"", 10 + below(15),
         1 + below(12), 1 + below(28), below(24), below(60), below(60),
-        1 + below(9999999))
+        below(1000000), 1 + below(9))
 }
 
 function channel(name, blogs,    i)
 {
-    put("Channels", name, "", text("Title", "All about " name) "," \
+    put("Channels", name, "", \
         typed("CreatedOn", "DateTime", "\"2009-05-01T00:00:00Z\"") "," \
-        typed("Members", "Int64", "\"" below(90000) "\""))
+        typed("Members", "Int64", "\"" below(90000) "\"") "," \
+        text("Title", "All about " name))
     for (i = 1; i <= blogs; i++)
         blog(name, i)
     for (i = below(40); i > 0; i--)
@@ -49,11 +51,11 @@ function blog(name, i,    row_key, comments, c)
 {
     row_key = sprintf("25%017d", i)
     comments = below(5)
-    put("Blogs", name, row_key, text("Title", "Number " i) "," \
+    put("Blogs", name, row_key, number("Comments", comments) "," \
         typed("CreatedOn", "DateTime", moment()) "," \
-        number("Comments", comments) "," \
+        "\"Draft\":" (below(20) == 0 ? "true" : "false") "," \
         typed("Rating", "Double", below(50) / 10 + 0.05) "," \
-        "\"Draft\":" (below(20) == 0 ? "true" : "false"))
+        text("Title", "Number " i))
     for (c = 1; c <= comments; c++)
         put("Comments", name, sprintf("%s_%02d", row_key, c),
             text("Blog", row_key) "," \

@@ -18,10 +18,13 @@ const {Suite} = require('./lib/suite');
 const {each} = require('./lib/wait');
 const {AzsimStore} = require('./lib/store_azsim');
 const {AzuriteStore} = require('./lib/store_azurite');
+const {BetweenStore} = require('./lib/store_between');
+const {ClockedStore} = require('./lib/store_clocked');
 const {EmbeddedStore} = require('./lib/store_embedded');
 
 const STORES = {
-  azurite: AzuriteStore, azsim: AzsimStore, embedded: EmbeddedStore,
+  azurite: AzuriteStore, azsim: AzsimStore, between: BetweenStore,
+  clocked: ClockedStore, embedded: EmbeddedStore,
 };
 const AT_ONCE = Number(process.env.E2E_AT_ONCE || 3);
 
@@ -29,7 +32,13 @@ const AT_ONCE = Number(process.env.E2E_AT_ONCE || 3);
 // somebody else's 12,000 blogs: they come in a phase of their own.
 const PHASES = [1, 2, 3];
 
-// suites: [{name, store, body}] of all scenario files that are asked for.
+// What a word is looked for in, as azurite-kill-sweep.
+function full_name(suite) {
+  return `${suite.store} ${suite.name}`.replace(/ /g, '-');
+}
+
+// suites: [{name, store, body}] of all scenario files that are asked for. A
+// word that names none ends this: a misspelt one would leave its suite out.
 function suites(words, long) {
   const folder = path.join(__dirname, 'scenarios');
   const all = [];
@@ -37,15 +46,24 @@ function suites(words, long) {
     for (const suite of require(path.join(folder, file)))
       for (const store of suite.stores)
         if (long || !suite.long) all.push({...suite, store});
+  for (const word of words)
+    if (!all.some((s) => full_name(s).includes(word)))
+      die(`no suite's name holds "${word}"${long ? '' : ' (without --long)'}`);
   return all
-      .filter((s) => words.length === 0 || words.some(
-          (w) => `${s.store} ${s.name}`.replace(/ /g, '-').includes(w)))
+      .filter((s) => words.length === 0 ||
+          words.some((w) => full_name(s).includes(w)))
       .sort((a, b) => (b.seconds || 10) - (a.seconds || 10));
+}
+
+function die(why) {
+  console.error(`e2e: ${why}`);
+  process.exit(64);
 }
 
 async function main() {
   const long = process.argv.includes('--long');
   const words = process.argv.slice(2).filter((a) => a !== '--long');
+  const all = suites(words, long);
   const counts = {passed: 0, failed: 0};
   const work = fs.mkdtempSync(path.join(os.tmpdir(), 'tableward-e2e.'));
   const azurite = await Azurite.start(process.env.E2E_MODULES);
@@ -69,7 +87,6 @@ async function main() {
     if (process.env.E2E_TIMES) console.log(`    (${store} ${name}: ${seconds} s)`);
   };
   try {
-    const all = suites(words, long);
     for (const phase of PHASES)
       await each(all.filter((s) => (s.phase || 1) === phase), AT_ONCE, play);
   } finally {

@@ -14,7 +14,9 @@
  * failures, its clocks past every lease, and the folder must hold what the
  * clean run left: the same entities, runs, messages and archived lines.
  *
- * Exit 1 where that is not so. Two streams work side by side.
+ * Exit 1 where that is not so, and where of all trials of a subject none ended
+ * with 75: then nothing was made to fail. 64: there is no such scene. Two
+ * streams work side by side.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -30,6 +32,7 @@
 #include "tests/support/fail_after.h"
 #include "worker/base/mem.h"
 
+#define EXIT_USAGE 64
 #define EXIT_AGAIN 75
 #define EXIT_WENT_ON 99 /* a body's: an allocation failed, and it went on */
 #define SHOWN_MAX 3     /* failures that are told in full */
@@ -196,6 +199,19 @@ static bool begin(struct subject *subject)
     return ready;
 }
 
+/* Did its allocations fail at all? One n alone may be past the last. */
+static void check_seam(const struct subject *subject)
+{
+    struct tally *tally = subject->tally;
+
+    if (atomic_load(&tally->ended_75) > 0)
+        return;
+    printf("FAILED  %s: of %lu trials none ended with 75: its allocations "
+           "do not fail\n",
+        subject->name, atomic_load(&tally->failed));
+    atomic_fetch_add(&tally->wrong, 1);
+}
+
 static unsigned long long total_failed, total_wrong;
 
 /* n > 0: only that allocation. */
@@ -217,6 +233,8 @@ static void examine(struct subject *subject, unsigned long share,
                 subject->folder, subject->count, share, seed, try_one, subject);
         else
             trial_sweep(subject->folder, n, n, n - 1, try_one, subject);
+        if (n == 0)
+            check_seam(subject);
         printf("%-20s %9lu allocations  %7lu failed  %7lu ended 75  "
                "%5lu not reached  %lu wrong  %lld s\n",
             subject->name, subject->count, atomic_load(&tally->failed),
@@ -233,6 +251,10 @@ static void examine(struct subject *subject, unsigned long share,
 static void examine_scenes(
     unsigned long share, const char *only, unsigned long n, unsigned long seed)
 {
+    if (only && !scene_named(only)) {
+        (void)fprintf(stderr, "faults: there is no scene '%s'\n", only);
+        exit(EXIT_USAGE);
+    }
     for (size_t i = 0; i < SCENE_COUNT; i++) {
         struct subject subject = {.name = SCENES[i].name, .scene = &SCENES[i]};
 
@@ -282,6 +304,11 @@ int main(int argc, char **argv)
             argc > 3 ? strtoul(argv[3], NULL, 10) : 0, seed);
     for (; at < argc && strchr(argv[at], '/'); at++)
         examine_program(argv[at], share, seed);
+    if (at > 2 && at < argc) {
+        (void)fprintf(
+            stderr, "faults: '%s' is no path of a program\n", argv[at]);
+        return EXIT_USAGE;
+    }
     printf("faults: %llu allocations failed (SHARE=%lu), %llu wrong\n",
         total_failed, share, total_wrong);
     return total_wrong == 0 ? 0 : 1;

@@ -13,7 +13,7 @@
  * process must have ended with 75. In the end the folder holds what a clean run
  * leaves, and SQLite finds nothing wrong with the file.
  *
- * Exit 1 where that is not so.
+ * Exit 1 where that is not so; 64: there is no such scene or kind of failure.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@
 #include "tests/faults/scenes.h"
 #include "tests/faults/trial.h"
 
+#define EXIT_USAGE 64
 #define EXIT_AGAIN 75
 #define EXIT_NO_STORE 69
 #define SHOWN_MAX 3
@@ -229,6 +230,27 @@ static void examine(const struct scene *scene,
     trial_remove(subject.folder);
 }
 
+/* Ends it where one of them names nothing to be done. NULL: all. */
+static void check_names(const char *scene_name, const char *kind_name)
+{
+    const struct scene *scene = scene_name ? scene_named(scene_name) : NULL;
+    size_t at = 0;
+
+    if (scene_name && (!scene || !scene->again[0])) {
+        (void)fprintf(stderr, "faults: there is no scene '%s'%s\n", scene_name,
+            scene ? " that writes" : "");
+        exit(EXIT_USAGE);
+    }
+    while (
+        kind_name && at < KIND_COUNT && strcmp(KINDS[at].name, kind_name) != 0)
+        at++;
+    if (at == KIND_COUNT) {
+        (void)fprintf(
+            stderr, "faults: there is no kind of failure '%s'\n", kind_name);
+        exit(EXIT_USAGE);
+    }
+}
+
 int main(int argc, char **argv)
 {
     unsigned long share = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
@@ -237,6 +259,7 @@ int main(int argc, char **argv)
 
     if (share == 0)
         share = 1;
+    check_names(argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
     setenv("FAULTS_AZURE", "AccountName=a;AccountKey=a2V5", 1);
     for (size_t i = 0; i < SCENE_COUNT; i++)
         for (size_t k = 0; k < KIND_COUNT; k++)

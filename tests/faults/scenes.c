@@ -123,6 +123,14 @@ const struct scene SCENES[] = {
 
 const size_t SCENE_COUNT = sizeof(SCENES) / sizeof(SCENES[0]);
 
+const struct scene *scene_named(const char *name)
+{
+    for (size_t i = 0; i < SCENE_COUNT; i++)
+        if (strcmp(SCENES[i].name, name) == 0)
+            return &SCENES[i];
+    return NULL;
+}
+
 void scene_begin(bool again)
 {
     trial_later(again ? AHEAD_MS : 0);

@@ -29,6 +29,9 @@ struct scene {
 extern const struct scene SCENES[];
 extern const size_t SCENE_COUNT;
 
+/* scene_named: NULL: there is none of that name. */
+const struct scene *scene_named(const char *name);
+
 /* scene_prepare: fill an empty folder. False: it failed, and said why. */
 bool scene_prepare(const struct scene *scene, const char *folder);
 

@@ -10,7 +10,8 @@
 
 #define HEAD(status)                                                           \
     "HTTP/1.1 " status "\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\n"           \
-    "Connection: close\r\nx-ms-request-id: r\r\n"
+    "Connection: close\r\nx-ms-request-id: r\r\n"                              \
+    "x-ms-version: 2019-02-02\r\n"
 
 #define PAGE(entities)                                                         \
     "Content-Type: application/json\r\n\r\n{\"value\":[" entities "]}"

@@ -114,7 +114,8 @@ static void check_page(
         return;
     page_init(&next);
     request.from = page->next;
-    double_.wire = slice_of("HTTP/1.1 200 OK\r\n\r\n{\"value\":[]}");
+    double_.wire =
+        slice_of("HTTP/1.1 200 OK\r\nx-ms-version: 1\r\n\r\n{\"value\":[]}");
     double_.url[0] = '\0';
     code = tables ? store_list_tables(store, &attempt, page->next, &next)
                   : store_scan(store, &attempt, &request, &next);
@@ -334,6 +335,7 @@ static void answer_that_was_made_up(struct fuzz_source *in)
 
     buf_init(&wire, 1024 * 1024);
     buf_add_format(&wire, "HTTP/1.1 %d Word\r\n", statuses[fuzz_below(in, 12)]);
+    buf_add_text(&wire, "x-ms-version: 2019-02-02\r\n");
     buf_add_text(&wire, "Content-Type: multipart/mixed; boundary=b\r\n");
     for (size_t i = 0; i < fields; i++)
         add_field(in, &wire);

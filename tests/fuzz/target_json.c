@@ -346,7 +346,8 @@ static void try_flat(struct slice text, struct arena *arena)
     struct json *json;
     struct err err = {{0}};
 
-    if (json_flat_object(text, arena, &members, &count, &end, &err) != TW_OK) {
+    if (json_flat_object(text, arena, arena, &members, &count, &end, &err) !=
+        TW_OK) {
         fuzz_said(&err);
         return;
     }

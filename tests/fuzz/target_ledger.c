@@ -66,6 +66,7 @@ static void check_fields(const struct ledger_run *a, const struct ledger_run *b)
     FUZZ_SAME(a->definition, b->definition);
     FUZZ_SAME(a->error, b->error);
     FUZZ_SAME(a->failed_entities, b->failed_entities);
+    FUZZ_SAME(a->verification, b->verification);
     FUZZ_SAME(a->traceparent, b->traceparent);
     FUZZ_SAME(a->poison_id, b->poison_id);
     FUZZ_SAME(a->poison_receipt, b->poison_receipt);
@@ -130,6 +131,7 @@ static void run_is_read_back(struct fuzz_source *in)
     run.checkpoint = run_text(in, &run);
     run.error = run_text(in, &run);
     run.failed_entities = run_text(in, &run);
+    run.verification = run_text(in, &run);
     run.traceparent = run_text(in, &run);
     run.poison_receipt = run_text(in, &run);
     run.attempt = (int32_t)fuzz_int64(in);
@@ -278,10 +280,18 @@ static void checkpoint_is_read_back(struct fuzz_source *in)
 static void try_import(struct slice text, struct fuzz_source *in)
 {
     uint64_t line = fuzz_below(in, INT64_MAX);
+    int64_t bytes = (int64_t)fuzz_below(in, INT64_MAX);
+    int64_t digest = (int64_t)fuzz_below(in, INT64_MAX);
+    int64_t kept = (int64_t)fuzz_below(in, INT64_MAX);
+    struct import_place place = import_ledger_place(text);
 
-    (void)import_ledger_line(text);
-    FUZZ_CHECK(import_ledger_line(arena_format(
-                   in->arena, "{\"line\":%" PRIu64 "}", line)) == line);
+    FUZZ_CHECK(place.rejected_bytes >= 0);
+    place = import_ledger_place(arena_format(in->arena,
+        "{\"line\":%" PRIu64 ",\"rejected\":%" PRId64 ",\"digest\":%" PRId64
+        ",\"kept\":%" PRId64 "}",
+        line, bytes, digest, kept));
+    FUZZ_CHECK(place.line == line && place.rejected_bytes == bytes &&
+               place.digest == digest && place.kept == kept);
 }
 
 FUZZ_TARGET(ledger)

@@ -40,6 +40,7 @@
 #ifndef RUNS
 #define RUNS 1
 #endif
+/* AGELESS: the job names no property that says when a parent was made. */
 
 /* Children: a leaf; one with children; under that by two rules. */
 #define LEAF 0
@@ -317,7 +318,7 @@ hold_parent:
         printf("run %d reads the parent: holder %d\n", self, holder);
         has_etag[self] = here;
         newer = here && !bare && generation >= self;
-#ifdef NO_CREATED
+#if defined(NO_CREATED) || defined(AGELESS)
         newer = 0;
 #endif
 #ifdef NO_READ_EACH_PASS
@@ -702,13 +703,21 @@ proctype Writer()
     od
 }
 
+/* Where nothing tells when a parent was made, one that is there before the
+ * run's tombstone is the one that it is to delete. */
+#ifdef AGELESS
+#define MAY_BE_MADE stored_laid[1]
+#else
+#define MAY_BE_MADE 1
+#endif
+
 proctype App()
 {
     byte n;
 
     do
     :: atomic {
-           !here && made < GENERATIONS ->
+           !here && made < GENERATIONS && MAY_BE_MADE ->
            made++;
            here = 1;
            generation = made;

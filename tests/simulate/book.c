@@ -410,17 +410,26 @@ static const char *overdue(struct book *book, const struct holder *holder)
     return NULL;
 }
 
-/* A scan from the beginning leaves: what stands there now, it will meet. */
+/* A scan from the beginning leaves: what stands there now, it will meet. One
+ * that is sent again is the same look. */
 static void note_look(struct book *book, const struct holder *holder,
     const struct store_request *request)
 {
     struct sim_run *run = book_find(book, slice_of(holder->key));
+    const char *table = book->sim->kind->looks_at;
+    bool again;
 
-    if (!run || request->call != CALL_SCAN || request->scan->from.more ||
-        request->scan->partition_key.has_from ||
+    if (!run || request->call != CALL_SCAN ||
         strcmp(request->name, LEDGER_TABLE) == 0)
         return;
+    again = run->looking;
+    run->looking = table && strcmp(request->name, table) == 0;
+    if (request->scan->from.more || request->scan->partition_key.has_from ||
+        again || (table && !run->looking))
+        return;
+    run->looked_before_ms = run->looked_ms;
     run->looked_ms = virtual_ms();
+    run->looks++;
 }
 
 static void note_write(struct book *book, const struct holder *holder,
@@ -431,6 +440,7 @@ static void note_write(struct book *book, const struct holder *holder,
     if (!run || strcmp(request->name, LEDGER_TABLE) == 0)
         return;
     run->wrote_ms = virtual_ms();
+    run->looking = false;
 }
 
 void book_sent(struct book *book, const void *wire, const struct fence *fence,

@@ -10,11 +10,11 @@
  * nothing is under it.
  */
 #include <dirent.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "jobs/cascade_rules.h"
 #include "tests/simulate/book.h"
+#include "tests/simulate/front.h"
 #include "tests/simulate/sim.h"
 #include "tests/support/cascade_key.h"
 #include "worker/base/mem.h"
@@ -23,7 +23,6 @@
 
 #define THINGS_MAX 512
 #define CHANNELS_MAX 3
-#define FRONT_ENDS_MAX 3
 #define KINDS_MAX 5
 #define TABLES_MAX 4
 /* Keys are numbered up to this, so that they are used again. */
@@ -97,7 +96,6 @@ static const struct shape SHAPES[] = {
         "        filter: \"Parent eq '{what}'\"\n"
         "        children:\n"
         "          - table: Nodes\n"
-        "            partition_key: \"n\"\n"
         "            filter: \"Parent eq '{RowKey}'\"\n"
         "            children:\n"
         "              - {table: Nodes, filter: \"Parent eq '{RowKey}'\"}\n",
@@ -157,12 +155,6 @@ struct cascade_state {
     int count, alive;
     struct channel channels[CHANNELS_MAX];
     int channel_count;
-    unsigned ids; /* given out to runs */
-};
-
-struct front_end {
-    struct cascade_state *s;
-    unsigned number, acts;
 };
 
 static int find_alive(const struct cascade_state *s, const char *table,
@@ -299,12 +291,26 @@ static bool is_archived_by_cancelled(struct cascade_state *s, struct slice line)
     return found;
 }
 
+/* As an archive has it: without the name of the run that has marked it. */
+static struct slice unowned(struct cascade_state *s, const struct thing *thing)
+{
+    struct entity whole;
+
+    if (thing->owner.len == 0)
+        return thing->line;
+    if (entity_parse(thing->line, true, &s->arena, &whole, NULL, NULL) != TW_OK)
+        sim_complain(s->sim, "a line of the model cannot be read");
+    whole = entity_without(&whole, slice_of(CASCADE_OWNER), &s->arena);
+    return line_of(s, &whole);
+}
+
 static void judge_archive(struct cascade_state *s, const struct thing *thing,
     const struct sim_run *run)
 {
-    if (s->archives && run && !thing->bare &&
-        !is_archived(s, run, thing->line) &&
-        !is_archived_by_cancelled(s, thing->line))
+    struct slice line = unowned(s, thing);
+
+    if (s->archives && run && !thing->bare && !is_archived(s, run, line) &&
+        !is_archived_by_cancelled(s, line))
         sim_complain(s->sim, "%s %.*s/%.*s is not in the archive of %s",
             thing->table, SLICE_ARG(thing->partition_key),
             SLICE_ARG(thing->row_key), run->key);
@@ -680,15 +686,6 @@ static int some_child(const struct cascade_state *s)
 
 /* ---- front ends: what they do ---- */
 
-static void thinks(const struct cascade_state *s, unsigned most_ms)
-{
-    (void)s;
-    if (sim_chance(50))
-        virtual_yield();
-    else
-        virtual_sleep((int64_t)sim_draw(most_ms) + 1);
-}
-
 /* As a front end would: read the parent and look for a tombstone. */
 static bool parent_is_free(struct cascade_state *s, int channel)
 {
@@ -725,7 +722,7 @@ static void adds_child(struct cascade_state *s, int channel)
     if (parent_is_free(s, channel)) {
         if (slow_ms > 0) {
             virtual_unmask();
-            thinks(s, slow_ms);
+            front_thinks(slow_ms);
             virtual_mask();
         }
         if (above >= 0 && !s->things[above].alive)
@@ -765,7 +762,7 @@ static void changes_child(struct cascade_state *s)
     if (sim_get(s->sim, thing->table, thing->partition_key, thing->row_key,
             &page)) {
         entity_copy(&entity, &s->arena, &page.entities[0]);
-        thinks(s, 500);
+        front_thinks(500);
         virtual_mask();
         away = link && s->shape->kinds[thing->kind].to_channel == false &&
                sim_chance(30) && thing->alive && is_leaf(s, index);
@@ -815,7 +812,7 @@ static void changes_parent(struct cascade_state *s, int channel)
         entity_copy(&entity, &s->arena, &page.entities[0]);
         entity_set_int32(
             &entity, &s->arena, "Touched", (int32_t)sim_draw(1000));
-        thinks(s, 300);
+        front_thinks(300);
         virtual_mask();
         if (thing && thing->alive)
             (void)replace(s, thing, &entity, false);
@@ -845,31 +842,16 @@ static void deletes_parent(struct cascade_state *s, int channel)
     virtual_unmask();
 }
 
-/* Once, twice because no answer came, with and without an id. */
 static void asks_for_delete(struct cascade_state *s, int channel)
 {
-    const char *name = s->channels[channel].name;
-    int64_t at = sim_chance(30) ? sim_now_ticks() : 0;
-    unsigned times = sim_chance(25) ? 2 : 1;
-    char id[16] = "";
+    struct front_ask ask = front_draw_ask(s->channels[channel].name);
 
-    if (sim_chance(70))
-        (void)snprintf(id, sizeof(id), "r%u", ++s->ids);
-    if (sim_chance(20)) {
-        sim_enqueue(s->sim, name, "", true, 0);
-        return;
-    }
-    for (unsigned i = 0; i < times; i++) {
-        if (id[0] && sim_chance(40))
-            sim_control_enqueue(s->sim, name, id);
-        else
-            sim_enqueue(s->sim, name, id, false, at);
-        thinks(s, 3000);
-    }
+    front_asks(s->sim, &ask);
 }
 
-static void acts(struct cascade_state *s)
+static void acts(void *state)
 {
+    struct cascade_state *s = state;
     int channel = (int)sim_draw((unsigned)s->channel_count);
     unsigned drawn = sim_draw(100);
 
@@ -893,46 +875,18 @@ static void acts(struct cascade_state *s)
         sim_enqueue_garbage(s->sim);
 }
 
-static void work(void *arg)
-{
-    struct front_end *self = arg;
-    unsigned pause_ms = SIM_PICK(((unsigned[]){50, 500, 2000, 5000}));
-
-    for (unsigned i = 0; i < self->acts; i++) {
-        acts(self->s);
-        virtual_sleep((int64_t)sim_draw(pause_ms) + 1);
-    }
-    sim_front_end_ends(self->s->sim);
-}
-
-/* ---- the kind ---- */
-
 static void front_ends(void *state)
 {
     struct cascade_state *s = state;
-    unsigned count = 1 + sim_draw(FRONT_ENDS_MAX);
 
-    s->sim->front_ends = count;
-    for (unsigned i = 0; i < count; i++) {
-        struct front_end *self = arena_alloc(&s->arena, sizeof(*self));
-        char name[16];
-
-        *self = (struct front_end){s, i + 1, 5 + sim_draw(20)};
-        (void)snprintf(name, sizeof(name), "front%u", i + 1);
-        virtual_start(virtual_process(name), name, work, self);
-    }
+    front_start(&(struct front){.sim = s->sim,
+        .state = s,
+        .act = acts,
+        .acts = 20,
+        .pauses_ms = {50, 500, 2000, 5000}});
 }
 
-static void make_tables(struct cascade_state *s)
-{
-    for (int i = 0; s->shape->tables[i]; i++) {
-        struct attempt attempt = {.fence = NULL};
-
-        if (store_create_table(
-                s->sim->service, &attempt, s->shape->tables[i]) != TW_OK)
-            sim_complain(s->sim, "no table: %s", attempt.err.text);
-    }
-}
+/* ---- the kind ---- */
 
 static void draw_settle(struct cascade_state *s)
 {
@@ -966,7 +920,8 @@ static void *begin(struct sim *sim)
     s->archives = sim_chance(15);
     s->counts = sim_chance(15);
     draw_settle(s);
-    make_tables(s);
+    for (int i = 0; s->shape->tables[i]; i++)
+        sim_create_table(sim, s->shape->tables[i]);
     s->channel_count = 1 + (int)sim_draw(CHANNELS_MAX);
     for (int i = 0; i < s->channel_count; i++) {
         s->channels[i] = (struct channel){.name = NAMES[i], .parent = -1};
@@ -999,8 +954,9 @@ static char *job(void *state, unsigned n)
 /* ---- the end ---- */
 
 static void judge_stored(
-    struct cascade_state *s, const char *table, const struct entity *entity)
+    void *state, const char *table, const struct entity *entity)
 {
+    struct cascade_state *s = state;
     int index = find_alive(s, table, entity);
     struct slice line = line_of(s, entity);
     const struct thing *thing;
@@ -1015,26 +971,6 @@ static void judge_stored(
         !slice_equal(thing->line, line))
         sim_complain(s->sim, "%s %.*s/%.*s was touched: %.*s, not %.*s",
             WHERE(thing), SLICE_ARG(line), SLICE_ARG(thing->line));
-}
-
-static int judge_table(struct cascade_state *s, const char *table)
-{
-    struct scan_request request = {.table = table};
-    struct attempt attempt = {.fence = NULL};
-    struct page page;
-    int count = 0;
-
-    page_init(&page);
-    do {
-        if (store_scan(s->sim->service, &attempt, &request, &page) != TW_OK)
-            sim_complain(s->sim, "%s: %s", table, attempt.err.text);
-        for (size_t i = 0; i < page.count; i++)
-            judge_stored(s, table, &page.entities[i]);
-        count += (int)page.count;
-        request.from = page.next;
-    } while (page.next.more);
-    page_done(&page);
-    return count;
 }
 
 /* A run that was cancelled leaves its tombstone. */
@@ -1069,7 +1005,7 @@ static void end(void *state)
     int stored = 0;
 
     for (int i = 0; s->shape->tables[i]; i++)
-        stored += judge_table(s, s->shape->tables[i]);
+        stored += sim_each(s->sim, s->shape->tables[i], judge_stored, s);
     if (stored != s->alive)
         sim_complain(s->sim, "%d entities are there, and %d should be", stored,
             s->alive);

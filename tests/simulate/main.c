@@ -39,7 +39,9 @@
 static const struct {
     const char *name;
     const struct sim_kind *kind;
-} KINDS[] = {{"upgrade", &sim_upgrade}, {"cascade", &sim_cascade}};
+} KINDS[] = {{"upgrade", &sim_upgrade}, {"cascade", &sim_cascade},
+    {"delete", &sim_delete}, {"migrate", &sim_migrate},
+    {"reindex", &sim_reindex}};
 
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
 
@@ -364,6 +366,17 @@ static void say_tally(const struct options *options, const struct tally *tally)
         (double)tally->played * 60 / (tally->seconds > 0 ? tally->seconds : 1));
 }
 
+/* Or as many as until the first that failed, where that is the end. */
+static bool all_played(const struct options *options, const struct tally *tally)
+{
+    if (tally->played == options->seeds ||
+        (options->stop_at_first && tally->failed > 0))
+        return true;
+    printf("simulate: %" PRIu64 " of %" PRIu64 " seeds were not played\n",
+        options->seeds - tally->played, options->seeds);
+    return false;
+}
+
 static int play_many(const struct options *options)
 {
     struct tally tally = {.kind = options->kind};
@@ -375,42 +388,54 @@ static int play_many(const struct options *options)
     play_all(options, &tally);
     tally.seconds = now_s() - begun_s;
     say_tally(options, &tally);
-    return tally.failed > 0 ? 1 : 0;
+    return tally.failed > 0 || !all_played(options, &tally) ? 1 : 0;
+}
+
+/* One that dies before it begins, too, has begun and not ended. */
+static void play_apart(const struct options *options, struct word *ret)
+{
+    struct tally tally = {.kind = options->kind};
+    struct child child = {.at = options->from};
+
+    *ret = (struct word){.begins = true, .result = {.seed = options->from}};
+    start_child(&child, options->kind, options->from, 1);
+    while (child.pid) {
+        if (read_word(child.pipe, ret))
+            child.busy = ret->begins;
+        else
+            child_died(&child, &tally);
+    }
+    say_result(&ret->result);
+}
+
+static bool are_equal(const struct word words[2])
+{
+    bool died = words[0].begins || words[1].begins;
+    bool equal = !died && words[0].result.hash == words[1].result.hash;
+
+    printf("the trace hashes are %s\n", died    ? "unknown: a process died"
+                                        : equal ? "equal"
+                                                : "NOT EQUAL");
+    (void)fflush(stdout);
+    return equal;
 }
 
 /* Twice, each in a process of its own: is it the same? */
 static int play_one(const struct options *options)
 {
     struct word words[2];
+    bool equal;
 
-    for (int i = 0; i < 2; i++) {
-        struct child child;
-        struct tally tally = {.kind = options->kind};
-
-        start_child(&child, options->kind, options->from, 1);
-        while (child.pid) {
-            if (read_word(child.pipe, &words[i]))
-                child.busy = words[i].begins;
-            else
-                child_died(&child, &tally);
-        }
-        if (words[i].begins)
-            words[i].result.hash = 0;
-        say_result(&words[i].result);
-    }
-    printf("the trace hashes are %s\n",
-        words[0].result.hash == words[1].result.hash ? "equal" : "NOT EQUAL");
-    (void)fflush(stdout);
+    for (int i = 0; i < 2; i++)
+        play_apart(options, &words[i]);
+    equal = are_equal(words);
     if (options->verbose || words[0].result.complaint[0] || words[0].begins) {
         play(options->from, options->kind, true, &words[0].result);
     }
     if (words[0].result.complaint[0])
         printf("seed %" PRIu64 " failed: %s\n", options->from,
             words[0].result.complaint);
-    return words[0].result.complaint[0] ||
-                   words[0].result.hash != words[1].result.hash
-               ? 1
-               : 0;
+    return words[0].result.complaint[0] || !equal ? 1 : 0;
 }
 
 /* ---- the command line ---- */

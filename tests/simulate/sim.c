@@ -64,7 +64,8 @@ void sim_complain(struct sim *sim, const char *format, ...)
 
 static void judge_taken(struct sim *sim, const struct store_request *request)
 {
-    const struct sim_commit commit = {.by_worker = sim->by_worker,
+    const struct sim_commit commit = {.by_front_end = sim->by_front_end,
+        .by_worker = sim->by_worker,
         .batch = request->batch,
         .result = request->result};
 
@@ -91,6 +92,38 @@ static enum tw_err judge(struct interposed *self, struct attempt *attempt,
     if (code == TW_OK && call_in(CALL_WRITES, request->call))
         judge_taken(sim, request);
     return code;
+}
+
+/* ---- kinds ---- */
+
+void sim_create_table(struct sim *sim, const char *table)
+{
+    struct attempt attempt = {.fence = NULL};
+
+    if (store_create_table(sim->service, &attempt, table) != TW_OK)
+        sim_complain(sim, "no table: %s", attempt.err.text);
+}
+
+int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx)
+{
+    struct scan_request request = {.table = table};
+    struct attempt attempt = {.fence = NULL};
+    struct page page;
+    enum tw_err code;
+    int count = 0;
+
+    page_init(&page);
+    do {
+        code = store_scan(sim->service, &attempt, &request, &page);
+        for (size_t i = 0; i < page.count && code == TW_OK; i++)
+            seen(ctx, table, &page.entities[i]);
+        count += code == TW_OK ? (int)page.count : 0;
+        request.from = page.next;
+    } while (code == TW_OK && page.next.more);
+    page_done(&page);
+    if (code != TW_OK && code != TW_NOT_FOUND)
+        sim_complain(sim, "%s: %s", table, attempt.err.text);
+    return code == TW_NOT_FOUND ? -1 : count;
 }
 
 /* ---- front ends ---- */
@@ -120,6 +153,20 @@ bool sim_get(struct sim *sim, const char *table, struct slice partition_key,
     return code == TW_OK;
 }
 
+bool sim_get_etag(struct sim *sim, const char *table,
+    struct slice partition_key, struct slice row_key, struct slice *etag)
+{
+    struct page page;
+    bool there;
+
+    page_init(&page);
+    there = sim_get(sim, table, partition_key, row_key, &page);
+    if (there)
+        *etag = arena_copy(&sim->arena, page.entities[0].etag);
+    page_done(&page);
+    return there;
+}
+
 enum tw_err sim_write(struct sim *sim, const char *table,
     enum operation_type type, const struct entity *entity, char *etag)
 {
@@ -131,7 +178,9 @@ enum tw_err sim_write(struct sim *sim, const char *table,
 
     virtual_mask();
     sim->by_worker = false;
+    sim->by_front_end = true;
     code = store_batch(&sim->judge.store, &attempt, &batch, result);
+    sim->by_front_end = false;
     virtual_note("front end: %s %d %.*s/%.*s: %s", table, (int)type,
         SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key),
         err_name(code));
@@ -237,11 +286,6 @@ void sim_enqueue_garbage(struct sim *sim)
     put(sim, SIM_QUEUE, slice_of("{\"job\": \"none\"}"), "");
 }
 
-void sim_front_end_ends(struct sim *sim)
-{
-    sim->front_ends--;
-}
-
 /* ---- the weather ---- */
 
 /* Weights of what a stormy seed draws its shares from. */
@@ -275,7 +319,8 @@ static void draw_shares(struct sim *sim)
 
     for (size_t i = 0; i < STORM_KINDS; i++) {
         shares[i] = STORM[i];
-        if (only < STORM_KINDS ? i != only : sim_chance(40))
+        if ((only < STORM_KINDS ? i != only : sim_chance(40)) ||
+            (sim->once && STORM[i].fault == FAULT_TWICE))
             shares[i].per_mille = 0;
         else if (sim_chance(20))
             shares[i].per_mille *= 4;
@@ -348,8 +393,8 @@ static int64_t count_messages(struct sim *sim, const char *queue)
 
 static bool all_is_done(struct sim *sim)
 {
-    return sim->front_ends == 0 && book_all_ended(sim->book) &&
-           count_messages(sim, SIM_QUEUE) == 0 &&
+    return sim->front_ends == 0 && sim->late_comers == 0 &&
+           book_all_ended(sim->book) && count_messages(sim, SIM_QUEUE) == 0 &&
            count_messages(sim, SIM_BOUND) == 0;
 }
 

@@ -39,7 +39,8 @@ struct worker;
 
 /* A batch that the service has taken. */
 struct sim_commit {
-    bool by_worker; /* else by a front end */
+    bool by_front_end;
+    bool by_worker; /* neither: it landed late, in nobody's name */
     const struct batch *batch;
     const struct batch_result *result;
 };
@@ -55,13 +56,17 @@ struct sim_run {
     int64_t opened_ms;  /* when it came into the ledger */
 
     /* Of its own tables: when it last began to read one from the beginning,
-     * and when it last wrote. 0: never. */
-    int64_t looked_ms, wrote_ms;
+     * when the time before that; how often; and when it last wrote. 0: never.
+     */
+    int64_t looked_ms, looked_before_ms, wrote_ms;
+    unsigned looks;
+    bool looking; /* it has read nothing else since, and written nothing */
 };
 
 /* What a kind of jobs brings along. */
 struct sim_kind {
     const char *name;
+    const char *looks_at; /* the table whose looks count; NULL: any */
 
     /* begin: draw what this world is like, make tables, fill them. */
     void *(*begin)(struct sim *sim);
@@ -70,11 +75,15 @@ struct sim_kind {
      * (mem_free). */
     char *(*job)(void *state, unsigned n);
 
-    /* front_ends: start their processes; each stops by itself in the end. */
+    /* front_ends: start them (front.h); each stops by itself in the end. */
     void (*front_ends)(void *state);
 
     /* committed: a batch on a table other than the ledger. */
     void (*committed)(void *state, const struct sim_commit *commit);
+
+    /* unsure (NULL: nobody asks): the answer to a worker's batch on such a
+     * table was lost. */
+    void (*unsure)(void *state, const struct batch *batch);
 
     /* run_moved: run has been claimed, has ended, ...; was: its state. */
     void (*run_moved)(
@@ -86,14 +95,18 @@ struct sim_kind {
 
 extern const struct sim_kind sim_cascade;
 extern const struct sim_kind sim_upgrade;
+extern const struct sim_kind sim_migrate;
+extern const struct sim_kind sim_reindex;
+extern const struct sim_kind sim_delete;
 
 /* A world that is told how to be, to measure by. One worker, with the settings
  * a user begins with. */
 struct sim_script {
     const struct faulty_share *shares;
     size_t share_count;
-    int64_t outage_after_ms, outage_ms;     /* 0: none */
-    void (*seen)(void *ctx, int64_t at_ms); /* each request of the worker */
+    int64_t outage_after_ms, outage_ms; /* 0: none */
+    /* each request of the worker in the outage */
+    void (*unreached)(void *ctx, int64_t at_ms);
     void *ctx;
 };
 
@@ -131,6 +144,7 @@ struct sim {
     struct faulty faults;
     const char *put_run; /* of the message a front end puts: JOB/ID */
     bool by_worker;      /* whose request the service has in hand */
+    bool by_front_end;   /* ... a write to an entity */
     struct book *book;
 
     const char *folder; /* where archives are kept */
@@ -141,8 +155,12 @@ struct sim {
     /* The weather. */
     int64_t latency_ms;    /* at most, mostly */
     bool dates_cut;        /* the service's dates have whole seconds */
+    bool once;             /* what was sent once is done once: nobody between
+                              repeats it */
     int64_t down_until_ms; /* nobody reaches the service */
     unsigned front_ends;   /* still at work */
+    unsigned ids;          /* that they have given to runs */
+    unsigned late_comers;  /* that act in peace alone, and have not yet */
     bool quiet;            /* no more faults */
     bool over;             /* everybody go home */
 };
@@ -162,13 +180,28 @@ unsigned sim_draw(unsigned n);
 bool sim_chance(unsigned percent);
 #define SIM_PICK(list) ((list)[sim_draw(sizeof(list) / sizeof((list)[0]))])
 
-/* ---- for front ends: at the service, in no time ---- */
+/* ---- for kinds: at the service, in no time ---- */
+
+void sim_create_table(struct sim *sim, const char *table);
+
+/* sim_each: has each entity of a table seen; how many they are. A table that
+ * is not there has -1. */
+typedef void sim_seen(
+    void *ctx, const char *table, const struct entity *entity);
+int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx);
+
+/* ---- for front ends: the same ---- */
 
 int64_t sim_now_ticks(void);
 
 /* sim_get: false: it is not there. */
 bool sim_get(struct sim *sim, const char *table, struct slice partition_key,
     struct slice row_key, struct page *page);
+
+/* sim_get_etag: the same, of the ETag alone, which lives as long as the world.
+ */
+bool sim_get_etag(struct sim *sim, const char *table,
+    struct slice partition_key, struct slice row_key, struct slice *etag);
 
 /* sim_write: one operation; its new ETag goes to etag (96 bytes, or NULL). */
 enum tw_err sim_write(struct sim *sim, const char *table,
@@ -192,8 +225,5 @@ void sim_cancel(struct sim *sim);
 
 /* sim_enqueue_garbage: a message that nobody can understand. */
 void sim_enqueue_garbage(struct sim *sim);
-
-/* sim_front_end_ends: a front end goes home. */
-void sim_front_end_ends(struct sim *sim);
 
 #endif

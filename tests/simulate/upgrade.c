@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tests/simulate/book.h"
+#include "tests/simulate/front.h"
 #include "tests/simulate/sim.h"
 #include "tests/support/upgrade_model.h"
 #include "worker/base/mem.h"
@@ -25,7 +26,6 @@
 #define NUMBERS 24 /* RowKeys of a partition */
 #define THINGS_MAX (PARTITIONS_MAX * NUMBERS)
 #define MOST_ALIVE 40
-#define FRONT_ENDS_MAX 3
 
 static const char *const KINDS[] = {"Blog", "Post"};
 #define KIND_COUNT 2
@@ -62,15 +62,9 @@ struct upgrade_state {
     const char *passes[SIM_DEFINITIONS];
     struct thing things[THINGS_MAX];
     int count, alive;
-    bool writing;         /* a front end is, at this moment */
     int64_t last_user_ms; /* the last write that was acknowledged to one */
     int64_t tokens;       /* given out to writes */
-    unsigned ids, lasts;  /* lasts: of the last runs, those not ended */
-};
-
-struct front_end {
-    struct upgrade_state *s;
-    unsigned acts;
+    unsigned lasts;       /* of the last runs, those not ended */
 };
 
 #define WHERE(thing)                                                           \
@@ -278,7 +272,6 @@ static void judge_worker(struct upgrade_state *s, const struct batch *batch,
         judge_result(s, thing, entity);
 }
 
-/* A late one lands in nobody's name: it is a worker's. */
 static void committed(void *state, const struct sim_commit *commit)
 {
     struct upgrade_state *s = state;
@@ -288,7 +281,7 @@ static void committed(void *state, const struct sim_commit *commit)
         const struct operation *operation = &batch->operations[i];
         struct thing *thing = find(s, &operation->entity);
 
-        if (!s->writing)
+        if (!commit->by_front_end)
             judge_worker(s, batch, operation);
         else
             s->last_user_ms = virtual_ms();
@@ -424,7 +417,7 @@ static void ask_for_contract(void *arg)
     struct upgrade_state *s = arg;
 
     ask_last(s, 1);
-    sim_front_end_ends(s->sim);
+    s->sim->front_ends--;
 }
 
 /* Of the last ones, asked for when nobody writes any more. */
@@ -467,31 +460,6 @@ static void set_json(struct upgrade_state *s, struct entity *entity,
     const char *name, enum edm_type type, const char *json)
 {
     model_set(entity, &s->arena, name, type, json);
-}
-
-/* Of all types, and of no step's interest. */
-static void set_bystanders(struct upgrade_state *s, struct entity *entity)
-{
-    static const struct {
-        const char *name;
-        enum edm_type type;
-        const char *json;
-    } BYSTANDERS[] = {
-        {"Key", EDM_GUID, "\"0d6a1f6e-9a51-4a2c-8f0e-1c9a0f6d2b77\""},
-        {"Bytes", EDM_BINARY, "\"AAH/\""},
-        {"Nothing", EDM_DOUBLE, "\"NaN\""},
-        {"Whole", EDM_DOUBLE, "5.0"},
-        {"Word", EDM_STRING, "\"na\\u00efve \\\"\\u20ac\\\"\""},
-        {"Large0", EDM_INT64, "\"-9223372036854775808\""},
-        {"Moment", EDM_DATETIME, "\"2024-02-29T23:59:59.9999999Z\""},
-        {"Is", EDM_BOOLEAN, "true"},
-        {"Small", EDM_INT32, "-2147483648"},
-    };
-
-    for (size_t i = 0; i < sizeof(BYSTANDERS) / sizeof(BYSTANDERS[0]); i++)
-        if (sim_chance(30))
-            set_json(s, entity, BYSTANDERS[i].name, BYSTANDERS[i].type,
-                BYSTANDERS[i].json);
 }
 
 /* A text: a number, unless it is a bad one. */
@@ -582,7 +550,7 @@ static void make_old(
         set_text(s, entity, "EntityType", KINDS[sim_draw(KIND_COUNT)]);
     else if (sim_chance(50))
         set_text(s, entity, "EntityType", "Channel");
-    set_bystanders(s, entity);
+    front_sets_bystanders(&s->arena, entity, "Large0", "Small");
     set_old_properties(s, entity);
     if (sim_chance(60))
         set_version(s, entity, s->jobs[0].from);
@@ -612,11 +580,7 @@ static void make_new(
 static void put(struct upgrade_state *s, enum operation_type type,
     const struct entity *entity)
 {
-    virtual_mask();
-    s->writing = true;
     (void)sim_write(s->sim, TABLE, type, entity, NULL);
-    s->writing = false;
-    virtual_unmask();
 }
 
 static struct thing *some_thing(struct upgrade_state *s)
@@ -640,27 +604,12 @@ static void inserts(struct upgrade_state *s, bool new)
     put(s, OPERATION_INSERT, &entity);
 }
 
-static void thinks(unsigned most_ms)
-{
-    if (sim_chance(50))
-        virtual_yield();
-    else
-        virtual_sleep((int64_t)sim_draw(most_ms) + 1);
-}
-
-/* False: it is not there. etag lives in the state. */
+/* False: it is not there. */
 static bool reads(
     struct upgrade_state *s, const struct thing *thing, struct slice *etag)
 {
-    struct page page;
-    bool there;
-
-    page_init(&page);
-    there = sim_get(s->sim, TABLE, thing->partition_key, thing->row_key, &page);
-    if (there)
-        *etag = arena_copy(&s->arena, page.entities[0].etag);
-    page_done(&page);
-    return there;
+    return sim_get_etag(
+        s->sim, TABLE, thing->partition_key, thing->row_key, etag);
 }
 
 /* The whole entity, by who has read it and takes its time. An old release
@@ -673,7 +622,7 @@ static void replaces(struct upgrade_state *s, bool new)
 
     if (!reads(s, thing, &etag))
         return;
-    thinks(500);
+    front_thinks(500);
     if (new)
         make_new(s, &entity, thing);
     else
@@ -698,7 +647,7 @@ static void merges(struct upgrade_state *s, bool new)
         set_text(s, &entity, "Language", "fi");
     else
         set_text(s, &entity, "Text", "Late");
-    thinks(500);
+    front_thinks(500);
     entity.etag = etag;
     put(s, OPERATION_MERGE, &entity);
 }
@@ -711,16 +660,19 @@ static void deletes(struct upgrade_state *s)
 
     if (!reads(s, thing, &entity.etag))
         return;
-    thinks(500);
+    front_thinks(500);
     put(s, OPERATION_DELETE, &entity);
 }
 
 /* ---- front ends: reading ---- */
 
-static void judge_seen(struct upgrade_state *s, const struct entity *seen)
+static void judge_seen(
+    void *state, const char *table, const struct entity *seen)
 {
+    struct upgrade_state *s = state;
     const struct thing *thing = find(s, seen);
 
+    (void)table;
     if (!thing || !thing->alive)
         sim_complain(s->sim, "%.*s/%.*s is there, and should not be",
             SLICE_ARG(seen->partition_key), SLICE_ARG(seen->row_key));
@@ -731,30 +683,10 @@ static void judge_seen(struct upgrade_state *s, const struct entity *seen)
 }
 
 /* Every entity, at one moment. */
-static int judge_table(struct upgrade_state *s)
-{
-    struct scan_request request = {.table = TABLE};
-    struct attempt attempt = {.fence = NULL};
-    struct page page;
-    int count = 0;
-
-    page_init(&page);
-    do {
-        if (store_scan(s->sim->service, &attempt, &request, &page) != TW_OK)
-            sim_complain(s->sim, "%s", attempt.err.text);
-        for (size_t i = 0; i < page.count; i++)
-            judge_seen(s, &page.entities[i]);
-        count += (int)page.count;
-        request.from = page.next;
-    } while (page.next.more);
-    page_done(&page);
-    return count;
-}
-
-static void looks_at_all(struct upgrade_state *s)
+static void judge_table(struct upgrade_state *s)
 {
     virtual_mask();
-    if (judge_table(s) != s->alive)
+    if (sim_each(s->sim, TABLE, judge_seen, s) != s->alive)
         sim_complain(s->sim, "an entity is gone that nobody has deleted");
     virtual_unmask();
 }
@@ -766,31 +698,16 @@ static const char *some_what(const struct upgrade_state *s)
     return s->by_argument ? KINDS[sim_draw(KIND_COUNT)] : KINDS[0];
 }
 
-/* Once, twice because no answer came, with and without an id. */
 static void asks(struct upgrade_state *s)
 {
-    const char *what = some_what(s);
-    int64_t at = sim_chance(30) ? sim_now_ticks() : 0;
-    unsigned times = sim_chance(25) ? 2 : 1;
-    char id[16] = "";
+    struct front_ask ask = front_draw_ask(some_what(s));
+    char id[16];
 
     if (s->job_count > 1 && sim_chance(40)) {
-        (void)snprintf(id, sizeof(id), "n%u", ++s->ids);
-        sim_control_enqueue_job(s->sim, 1, what, id);
-        return;
-    }
-    if (sim_chance(70))
-        (void)snprintf(id, sizeof(id), "r%u", ++s->ids);
-    if (sim_chance(20)) {
-        sim_enqueue(s->sim, what, "", true, 0);
-        return;
-    }
-    for (unsigned i = 0; i < times; i++) {
-        if (id[0] && sim_chance(40))
-            sim_control_enqueue(s->sim, what, id);
-        else
-            sim_enqueue(s->sim, what, id, false, at);
-        thinks(3000);
+        (void)snprintf(id, sizeof(id), "n%u", ++s->sim->ids);
+        sim_control_enqueue_job(s->sim, 1, ask.what, id);
+    } else {
+        front_asks(s->sim, &ask);
     }
 }
 
@@ -807,8 +724,9 @@ static void ask_last(struct upgrade_state *s, int job)
     }
 }
 
-static void acts(struct upgrade_state *s)
+static void acts(void *state)
 {
+    struct upgrade_state *s = state;
     unsigned drawn = sim_draw(100);
 
     if (drawn < 25)
@@ -820,7 +738,7 @@ static void acts(struct upgrade_state *s)
     else if (drawn < 62)
         deletes(s);
     else if (drawn < 75)
-        looks_at_all(s);
+        judge_table(s);
     else if (drawn < 95)
         asks(s);
     else if (drawn < 98)
@@ -829,42 +747,25 @@ static void acts(struct upgrade_state *s)
         sim_enqueue_garbage(s->sim);
 }
 
-static void go_home(struct upgrade_state *s)
+static void ask_lasts(void *state)
 {
-    if (s->sim->front_ends == 1) {
-        ask_last(s, 0);
-        if (s->job_count > 1 && !is_contract(s, 1))
-            ask_last(s, 1);
-    }
-    sim_front_end_ends(s->sim);
-}
+    struct upgrade_state *s = state;
 
-static void work(void *arg)
-{
-    struct front_end *self = arg;
-    unsigned pause_ms = SIM_PICK(((unsigned[]){20, 200, 2000, 5000}));
-
-    for (unsigned i = 0; i < self->acts; i++) {
-        acts(self->s);
-        virtual_sleep((int64_t)sim_draw(pause_ms) + 1);
-    }
-    go_home(self->s);
+    ask_last(s, 0);
+    if (s->job_count > 1 && !is_contract(s, 1))
+        ask_last(s, 1);
 }
 
 static void front_ends(void *state)
 {
     struct upgrade_state *s = state;
-    unsigned count = 1 + sim_draw(FRONT_ENDS_MAX);
 
-    s->sim->front_ends = count;
-    for (unsigned i = 0; i < count; i++) {
-        struct front_end *self = arena_alloc(&s->arena, sizeof(*self));
-        char name[16];
-
-        *self = (struct front_end){s, 5 + sim_draw(30)};
-        (void)snprintf(name, sizeof(name), "front%u", i + 1);
-        virtual_start(virtual_process(name), name, work, self);
-    }
+    front_start(&(struct front){.sim = s->sim,
+        .state = s,
+        .act = acts,
+        .last = ask_lasts,
+        .acts = 30,
+        .pauses_ms = {20, 200, 2000, 5000}});
 }
 
 /* ---- the kind ---- */
@@ -957,7 +858,6 @@ static void *begin(struct sim *sim)
     static const char *const PASSES[] = {
         "", "    max_passes: 5\n", "    max_passes: 20\n"};
     struct upgrade_state *s = mem_alloc(sizeof(*s));
-    struct attempt attempt = {.fence = NULL};
     int partitions = 1 + (int)sim_draw(PARTITIONS_MAX);
     unsigned tries = 5 + sim_draw(60);
 
@@ -968,8 +868,7 @@ static void *begin(struct sim *sim)
     s->bad = SIM_PICK(((unsigned[]){0, 0, 5, 30}));
     for (unsigned n = 0; n < SIM_DEFINITIONS; n++)
         s->passes[n] = SIM_PICK(PASSES);
-    if (store_create_table(sim->service, &attempt, TABLE) != TW_OK)
-        sim_complain(sim, "no table: %s", attempt.err.text);
+    sim_create_table(sim, TABLE);
     for (int i = 0; i < partitions * NUMBERS; i++)
         add_thing(s, i / NUMBERS, i % NUMBERS);
     for (unsigned i = 0; i < tries; i++)
@@ -1042,8 +941,7 @@ static void end(void *state)
 {
     struct upgrade_state *s = state;
 
-    if (judge_table(s) != s->alive)
-        sim_complain(s->sim, "an entity is gone that nobody has deleted");
+    judge_table(s);
     for (int i = 0; i < s->count; i++)
         if (s->things[i].alive)
             judge_left(s, &s->things[i]);

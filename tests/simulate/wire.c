@@ -38,8 +38,8 @@ static enum tw_err unreachable(struct wire *wire, struct attempt *attempt)
 {
     attempt->sent_ms = world_boot_ms();
     wire->requests++;
-    if (wire->seen)
-        wire->seen(wire->ctx, virtual_ms());
+    if (wire->unreached)
+        wire->unreached(wire->ctx, virtual_ms());
     return err_fail(&attempt->err, TW_BUSY, "nobody answers");
 }
 
@@ -53,8 +53,6 @@ static enum tw_err leave(struct wire *wire, struct attempt *attempt,
         return err_fail(&attempt->err, TW_STOPPED, "the fence is shut");
     attempt->sent_ms = now_ms;
     wire->requests++;
-    if (wire->seen)
-        wire->seen(wire->ctx, virtual_ms());
     virtual_mask();
     book_sent(wire->sim->book, wire, attempt->fence, request);
     virtual_unmask();
@@ -117,6 +115,13 @@ static enum tw_err exchange(struct wire *wire, struct attempt *attempt,
     return code;
 }
 
+static void note_unsure(struct sim *sim, const struct store_request *request)
+{
+    if (sim->kind->unsure && request->call == CALL_BATCH &&
+        strcmp(request->name, LEDGER_TABLE) != 0)
+        sim->kind->unsure(sim->state, request->batch);
+}
+
 static enum tw_err meet(struct interposed *self, struct attempt *attempt,
     const struct store_request *request)
 {
@@ -133,8 +138,10 @@ static enum tw_err meet(struct interposed *self, struct attempt *attempt,
     if (code != TW_OK)
         return code;
     code = exchange(wire, attempt, request);
-    if (code == TW_UNKNOWN)
+    if (code == TW_UNKNOWN) {
         request_forget(request, before);
+        note_unsure(wire->sim, request);
+    }
     return code;
 }
 

@@ -13,8 +13,9 @@ struct wire {
     struct sim *sim;
     unsigned requests; /* that left */
 
-    /* seen: called for each that leaves, where set. */
-    void (*seen)(void *ctx, int64_t at_ms);
+    /* unreached: called for each that leaves while nobody is there, where set.
+     */
+    void (*unreached)(void *ctx, int64_t at_ms);
     void *ctx;
 };
 

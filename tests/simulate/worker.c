@@ -118,7 +118,7 @@ void worker_start(struct worker *worker)
     self->wire.outer.store.traits.late_writes = true;
     self->wire.outer.store.traits.ordered = worker->ordered;
     if (worker->sim->script) {
-        self->wire.seen = worker->sim->script->seen;
+        self->wire.unreached = worker->sim->script->unreached;
         self->wire.ctx = worker->sim->script->ctx;
     }
     self->process = virtual_process(name);

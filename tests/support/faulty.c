@@ -415,8 +415,11 @@ static enum tw_err apply_batch(struct faulty *faulty, enum fault fault,
     size_t refused = find_refused(faulty, fault, n, batch);
     enum tw_err code;
 
-    if (faulty->before)
+    if (faulty->before) {
+        (void)pthread_mutex_lock(&faulty->turn);
         faulty->before(faulty->ctx, batch);
+        (void)pthread_mutex_unlock(&faulty->turn);
+    }
     request->result->failed = batch->count;
     if (refused < batch->count && fence_open(attempt->fence, world_boot_ms()))
         return refuse(faulty, attempt, refused, request->result);
@@ -475,7 +478,13 @@ unsigned faulty_calls(struct faulty *faulty, enum store_call call)
 
 void faulty_init(struct faulty *faulty, struct store *inner)
 {
+    pthread_mutexattr_t again;
+
     *faulty = (struct faulty){.hint_ms = 1, .delay_ms = 100};
+    (void)pthread_mutexattr_init(&again);
+    (void)pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&faulty->turn, &again);
+    (void)pthread_mutexattr_destroy(&again);
     interposed_init(&faulty->outer, "faulty", inner, meet_any);
     world_mutex_init(&faulty->mutex);
     world_cond_init(&faulty->never);
@@ -491,6 +500,7 @@ void faulty_done(struct faulty *faulty)
     }
     world_cond_done(&faulty->never);
     world_mutex_done(&faulty->mutex);
+    (void)pthread_mutex_destroy(&faulty->turn);
 }
 
 void faulty_seed(struct faulty *faulty, uint64_t seed,

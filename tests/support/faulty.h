@@ -8,6 +8,7 @@
 #ifndef TW_TESTS_FAULTY_H
 #define TW_TESTS_FAULTY_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -59,7 +60,8 @@ struct faulty {
     const struct faulty_share *shares; /* NULL: nothing ever fails */
     size_t share_count;
 
-    /* before: called before each batch is applied, without the lock. */
+    /* before: called before each batch is applied, by one lane at a time;
+     * what it sends itself comes by here too, in the same thread. */
     void (*before)(void *ctx, const struct batch *batch);
 
     const char *refused_key; /* a batch with that RowKey is refused ... */
@@ -77,6 +79,7 @@ struct faulty {
     unsigned expire_token; /* continued scans from the n-th on, once; 0: none */
     unsigned page_max;     /* pages hold so many entities; 0: no limit */
 
+    pthread_mutex_t turn;     /* whose turn it is to be in before() */
     struct world_mutex mutex; /* guards all below */
     struct world_cond never;  /* for delays */
     struct faulty_late *late; /* in the order they were sent */

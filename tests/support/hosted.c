@@ -115,6 +115,14 @@ static void host_failed(struct run *run, const char *table,
         SLICE_ARG(partition_key), SLICE_ARG(row_key), why);
 }
 
+static void host_verified(struct run *run, struct slice json)
+{
+    struct hosted *h = run->owner;
+
+    mem_free(h->verification);
+    h->verification = mem_text(json.at, json.len);
+}
+
 static const struct run_host HOST = {
     .stopping = host_stopping,
     .save = host_save,
@@ -123,6 +131,7 @@ static const struct run_host HOST = {
     .others = host_others,
     .failed = host_failed,
     .forget_failed = host_forget_failed,
+    .verified = host_verified,
 };
 
 /* ---- set up ---- */
@@ -165,7 +174,8 @@ void hosted_forget(struct hosted *h, const char *id)
 {
     mem_free(h->checkpoint);
     mem_free(h->phase);
-    h->checkpoint = h->phase = NULL;
+    mem_free(h->verification);
+    h->checkpoint = h->phase = h->verification = NULL;
     h->id = id;
     h->stop_after = -1;
     h->requested_ticks = world_wall_ticks();
@@ -376,7 +386,7 @@ static void keep_result(struct hosted *h, const struct run *run)
     h->deleted += run->counts.deleted;
     h->skipped = run->counts.skipped;
     h->failed = run->counts.failed;
-    h->passes += run->passes;
+    h->passes = run->passes;
     h->resumes_ticks = run->resumes_ticks;
 }
 
@@ -394,6 +404,7 @@ static struct run run_of(struct hosted *h, const struct job *job,
         .archive_folder = h->folder,
         .lanes = lanes_client_new(h->lanes, fence),
         .fence = fence,
+        .passes = h->passes,
         .share = -1,
         .host = &HOST,
         .owner = h};

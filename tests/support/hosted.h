@@ -30,8 +30,8 @@ struct hosted {
     char folder[64]; /* an empty one of its own, for archives */
 
     /* What a ledger would keep of the run. */
-    char *checkpoint, *phase;
-    int32_t epoch;
+    char *checkpoint, *phase, *verification;
+    int32_t epoch, passes;
     int64_t requested_ticks;
 
     /* How the host behaves. */
@@ -55,7 +55,6 @@ struct hosted {
     enum run_end end;
     struct err err;
     int64_t read, written, deleted, skipped, failed, stopping_calls;
-    int32_t passes;
     int64_t resumes_ticks;
     char failed_why[1024];
 };

@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "tests/support/virtual_world.h"
+#include "worker/base/text.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/lanes.h"
 
@@ -329,6 +331,37 @@ void workbench_done(struct workbench *bench)
     world_mutex_done(&bench->lock);
 }
 
+int workbench_set_up(void **state)
+{
+    struct workbench *bench = test_malloc(sizeof(*bench));
+
+    workbench_init(bench);
+    *state = bench;
+    return 0;
+}
+
+int workbench_tear_down(void **state)
+{
+    workbench_done(*state);
+    test_free(*state);
+    return 0;
+}
+
+int workbench_set_up_virtual(void **state)
+{
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    return workbench_set_up(state);
+}
+
+int workbench_tear_down_virtual(void **state)
+{
+    (void)workbench_tear_down(state);
+    virtual_world_end();
+    return 0;
+}
+
 void workbench_meets(struct workbench *bench, enum bench_call call,
     unsigned first, unsigned last, enum bench_fault fault)
 {
@@ -456,6 +489,18 @@ size_t workbench_markers(struct workbench *bench, const char *job)
     count = page.count;
     page_done(&page);
     return count;
+}
+
+void workbench_write(struct workbench *bench, enum operation_type type,
+    const struct entity *entity)
+{
+    const struct operation operation = {.type = type, .entity = *entity};
+    const struct batch batch = {LEDGER_TABLE, &operation, 1};
+    struct attempt attempt = {0};
+    struct batch_result result;
+
+    assert_int_equal(
+        store_batch(bench->wrapped.inner, &attempt, &batch, &result), TW_OK);
 }
 
 struct claim_wish workbench_wish(struct workbench *bench, const char *id)

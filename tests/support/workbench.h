@@ -113,6 +113,13 @@ struct workbench {
 void workbench_init(struct workbench *bench);
 void workbench_done(struct workbench *bench);
 
+/* workbench_set_up, workbench_tear_down: one as *state, for a test. The virtual
+ * ones: in a virtual world of its own. */
+int workbench_set_up(void **state);
+int workbench_tear_down(void **state);
+int workbench_set_up_virtual(void **state);
+int workbench_tear_down_virtual(void **state);
+
 /* workbench_meets: what the first-th to last-th request of that sort from now
  * on (1: the next) meet. */
 void workbench_meets(struct workbench *bench, enum bench_call call,
@@ -153,6 +160,11 @@ const char *workbench_state(
 
 /* workbench_markers: how many open runs the job has. */
 size_t workbench_markers(struct workbench *bench, const char *job);
+
+/* workbench_write: an entity of the ledger's table as somebody else writes it,
+ * past the bench: no request of it is counted, or fails. */
+void workbench_write(struct workbench *bench, enum operation_type type,
+    const struct entity *entity);
 
 /* workbench_wish: for delete-channel with {"channel":"Football"}. */
 struct claim_wish workbench_wish(struct workbench *bench, const char *id);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/support/copy_model.h"
 #include "worker/base/arena.h"
 #include "worker/run/ledger.h"
 #include "worker/store/entity.h"
@@ -21,6 +22,12 @@
 #define SWEEP_JOB "delete-channel"
 #define SWEEP_UPGRADE "upgrade"
 #define SWEEP_CONTRACT "contract"
+#define SWEEP_MIGRATE "migrate"
+#define SWEEP_SOURCE "Sources"
+#define SWEEP_REINDEX "reindex"
+#define SWEEP_SHOES "Footwear"
+/* No table: what the copies in SWEEP_SHOES are to be. */
+#define SWEEP_RIGHT "Right"
 #define SWEEP_ID "r1"
 #define SWEEP_VISIBILITY_TIMEOUT_S 60
 
@@ -39,6 +46,13 @@ struct sweep_entity {
 #define NO_PARENT SIZE_MAX
 
 struct model_upgrade;
+
+/* SWEEP_MIGRATE, from SWEEP_SOURCE. What stands elsewhere and is different from
+ * a copy keeps that from being stored. */
+struct sweep_migration {
+    struct copy_model model;
+    bool move, strip;
+};
 
 struct stage {
     struct arena arena;
@@ -74,6 +88,7 @@ struct scenario {
     enum ledger_state end;                /* how its run ends */
     const struct model_upgrade *upgrade;  /* SWEEP_UPGRADE, where it has one */
     const struct model_upgrade *contract; /* SWEEP_CONTRACT; or NULL */
+    const struct sweep_migration *migration; /* or NULL */
     bool archived; /* what is deleted is in the archive */
     bool pairs;    /* small enough to be killed twice */
 };

@@ -211,6 +211,55 @@ static void answer_to_another_request_is_none(void **state)
     bench_done(&bench);
 }
 
+/* libcurl quotes the proxy's address, password and all. */
+static void the_proxy_s_password_is_not_shown(void **state)
+{
+    static const char *const proxies[] = {"http://user:secret word@127.0.0.1:1",
+        "odd://user:secret@127.0.0.1:1", "http://user:secret@127.0.0.1:x"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(proxies) / sizeof(proxies[0]); i++) {
+        struct http_request request = {.method = "GET",
+            .url = "http://a.test/",
+            .peer = "a.test port 80",
+            .max_answer_bytes = 1000};
+        struct bench bench;
+
+        bench_open(&bench, NULL, 0);
+        setenv("http_proxy", proxies[i], 1);
+        assert_int_equal(
+            http_send(bench.http, &request, NULL, &bench.answer, &bench.err),
+            TW_BUSY);
+        unsetenv("http_proxy");
+        if (strstr(bench.err.text, "secret") != NULL ||
+            strstr(bench.err.text, "the proxy in the environment") == NULL)
+            fail_msg("%s", bench.err.text);
+        bench_end(&bench, 0);
+        bench_done(&bench);
+    }
+}
+
+/* What is dropped may be the continuation of a page. */
+static void answer_whose_fields_are_not_all_kept_is_none(void **state)
+{
+    struct buf text;
+
+    (void)state;
+    check_outcome((struct script_step){SCRIPT_LAST,
+                      "HTTP/1.1 200 OK\r\nA: 1\r\nB:\r\n 2\r\n"
+                      "Content-Length: 5\r\n\r\nhello",
+                      0},
+        TW_UNKNOWN, "goes on in the next line (check any proxy)");
+    buf_init(&text, 4096);
+    buf_add_text(&text, "HTTP/1.1 200 OK\r\n");
+    for (int i = 0; i < HTTP_MAX_FIELDS; i++)
+        buf_add_format(&text, "X-%d: v\r\n", i);
+    buf_add_text(&text, "Content-Length: 5\r\n\r\nhello");
+    check_outcome((struct script_step){SCRIPT_LAST, buf_text(&text), 0},
+        TW_UNKNOWN, "more than 64 header fields");
+    buf_done(&text);
+}
+
 static void redirect_is_an_answer_and_not_followed(void **state)
 {
     struct bench bench;
@@ -450,6 +499,8 @@ int main(void)
         cmocka_unit_test(large_body_is_sent_without_asking_first),
         cmocka_unit_test(answer_is_read_whole),
         cmocka_unit_test(answer_to_another_request_is_none),
+        cmocka_unit_test(answer_whose_fields_are_not_all_kept_is_none),
+        cmocka_unit_test(the_proxy_s_password_is_not_shown),
         cmocka_unit_test(redirect_is_an_answer_and_not_followed),
         cmocka_unit_test(reset_or_close_before_an_answer_is_unknown),
         cmocka_unit_test(answer_cut_off_anywhere_is_unknown),

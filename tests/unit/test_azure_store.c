@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tests/support/http_script.h"
 #include "worker/base/text.h"
@@ -247,9 +248,10 @@ static void check_all(
     }
 }
 
-#define HEAD(status)                                                           \
+#define BARE_HEAD(status)                                                      \
     "HTTP/1.1 " status "\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\n"           \
     "Connection: close\r\nx-ms-request-id: req-1\r\n"
+#define HEAD(status) BARE_HEAD(status) "x-ms-version: 2019-02-02\r\n"
 #define EMPTY(status) HEAD(status) "Content-Length: 0\r\n\r\n"
 
 /* ---- tests ---- */
@@ -259,7 +261,7 @@ static void requests_are_what_the_service_expects(void **state)
     (void)state;
     for (size_t i = 0; i < ALL_COUNT; i++) {
         const struct script_step script = {
-            SCRIPT_LAST, EMPTY("503 Service Unavailable"), 0};
+            SCRIPT_LAST, EMPTY("429 Too Many Requests"), 0};
         bool queue = strstr(all[i].line, "/work") != NULL;
         struct bench bench;
         const char *got;
@@ -336,6 +338,8 @@ static void server_errors_leave_writes_unknown(void **state)
         ": 500 (request id req-1)");
     check_all(EMPTY("502 Bad Gateway"), TW_BUSY, TW_UNKNOWN, ": 502");
     check_all(EMPTY("408 Timeout"), TW_BUSY, TW_UNKNOWN, ": 408");
+    /* A proxy's, whose connection to the service broke. */
+    check_all(EMPTY("503 Service Unavailable"), TW_BUSY, TW_UNKNOWN, ": 503");
 }
 
 /* A garbled answer must not write to a terminal, nor spoil the ledger's JSON.
@@ -355,7 +359,9 @@ static void what_the_other_side_writes_is_made_visible(void **state)
 static void throttling_is_busy(void **state)
 {
     (void)state;
-    check_all(EMPTY("503 Busy"), TW_BUSY, TW_BUSY, ": 503");
+    check_all(HEAD("503 Busy") "x-ms-error-code: ServerBusy\r\n"
+                               "Content-Length: 0\r\n\r\n",
+        TW_BUSY, TW_BUSY, ": 503 ServerBusy");
     check_all(EMPTY("429 Slow Down"), TW_BUSY, TW_BUSY, ": 429");
 }
 
@@ -427,6 +433,23 @@ static void nonsense_leaves_writes_unknown(void **state)
 
     (void)state;
     check_all(html, TW_BUSY, TW_UNKNOWN, ": 200, but not the answer of");
+}
+
+/* A gateway that lets no x-ms-* field through takes continuations off. */
+static void success_without_a_version_is_none(void **state)
+{
+    static const char read[] =
+        BARE_HEAD("200 OK") "Content-Length: 12\r\n\r\n{\"value\":[]}";
+    static const char change[] = BARE_HEAD("204 No Content") "\r\n";
+
+    (void)state;
+    for (size_t i = 0; i < ALL_COUNT; i++) {
+        struct err err;
+
+        assert_int_equal(answered(&all[i], all[i].write ? change : read, &err),
+            all[i].write ? TW_UNKNOWN : TW_BUSY);
+        assert_non_null(strstr(err.text, "it has no x-ms-version: "));
+    }
 }
 
 static void answer_beyond_its_bound_is_too_large(void **state)
@@ -588,9 +611,10 @@ static void refused_batch_names_its_operation(void **state)
             TW_TOO_LARGE, 1, "EntityTooLarge"},
         {PARTS("HTTP/1.1 400 No\r\n\r\n" ERROR("InvalidInput", "x")),
             TW_INVALID, 2, "batch Blogs: 400 InvalidInput: x"},
-        /* Within a part even these say that nothing was applied. */
-        {PARTS("HTTP/1.1 500 No\r\n\r\n" ERROR("InternalError", "x")), TW_BUSY,
-            2, "500 InternalError"},
+        {PARTS("HTTP/1.1 500 No\r\n\r\n" ERROR("OperationTimedOut", "0:x")),
+            TW_UNKNOWN, 0, "500 OperationTimedOut"},
+        {PARTS("HTTP/1.1 503 No\r\n\r\n" ERROR("ServerBusy", "x")), TW_BUSY, 2,
+            "503 ServerBusy"},
         {PARTS("HTTP/1.1 429 No\r\n\r\n" ERROR("TooManyRequests", "x")),
             TW_BUSY, 2, "429 TooManyRequests"},
         /* The whole is refused. */
@@ -613,6 +637,42 @@ static void refused_batch_names_its_operation(void **state)
             strstr(err.text, cases[i].says) == NULL)
             fail_msg("case %zu: %s, %zu, '%s'", i, err_name(code),
                 result.failed, err.text);
+    }
+}
+
+/* Whoever wrote the message quotes the address, whose query is the SAS. */
+static void a_message_that_quotes_a_signature_is_not_shown(void **state)
+{
+    static const char whole[] = HEAD("400 No") "\r\n" ERROR(
+        "InvalidUri", "/T()?SIG=top%2Fsecret is bad");
+    struct batch_result result;
+    struct err err;
+
+    (void)state;
+    check_all(whole, TW_INVALID, TW_INVALID, ": 400 InvalidUri (request id");
+    check_all(HEAD("400 No") "\r\n" ERROR("A", "%26sig%3Dtop%2Fsecret"),
+        TW_INVALID, TW_INVALID, ": 400 A (request id");
+    assert_int_equal(
+        batch_answered(PARTS("HTTP/1.1 400 No\r\n\r\n" ERROR(
+                           "InvalidUri", "1:/T()?sig=top%2Fsecret is bad")),
+            &result, &err),
+        TW_INVALID);
+    assert_null(strstr(err.text, "secret"));
+}
+
+/* Nothing of the kind may decide about the one that was meant. */
+static void another_entity_is_no_answer_to_a_get(void **state)
+{
+    static const char *const others[] = {
+        HEAD("200 OK") "\r\n{\"PartitionKey\":\"p\",\"RowKey\":\"R\"}",
+        HEAD("200 OK") "\r\n{\"PartitionKey\":\"q\",\"RowKey\":\"r\"}",
+    };
+    struct err err;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(answered(&all[3], others[i], &err), TW_BUSY);
+        assert_non_null(strstr(err.text, "an entity came that was not asked"));
     }
 }
 
@@ -701,6 +761,59 @@ static void cosmos_has_other_traits(void **state)
     store_close(store);
 }
 
+/* Its names end in localhost here, which libcurl takes for this machine. */
+static void cosmos_answers_without_a_version(void **state)
+{
+    static const struct script_step script = {SCRIPT_LAST,
+        BARE_HEAD("200 OK") "Content-Length: 12\r\n\r\n{\"value\":[]}", 0};
+    struct bench bench = {.script = http_script_start(&script, 1)};
+    struct err err;
+    char text[128];
+
+    (void)state;
+    unsetenv("http_proxy");
+    snprintf(text, sizeof(text),
+        "AccountName=a;AccountKey=" KEY
+        ";TableEndpoint=http://a.table.cosmos.localhost:%d/",
+        http_script_port(bench.script));
+    assert_int_equal(
+        azure_open("c", slice_of(text), true, &bench.store, &err), TW_OK);
+    page_init(&bench.page);
+    messages_init(&bench.messages);
+    arena_init(&bench.arena);
+    assert_false(bench.store->traits.ordered);
+    assert_int_equal(do_scan(&bench), TW_OK);
+    bench_end(&bench);
+    bench_done(&bench);
+}
+
+static struct store *opened(const char *name, const char *text)
+{
+    struct store *store;
+    struct err err;
+
+    if (azure_open(name, slice_of(text), false, &store, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    return store;
+}
+
+static void an_account_is_the_same_whatever_proves_our_rights(void **state)
+{
+    struct store *key = opened("key", "AccountName=a;AccountKey=" KEY);
+    struct store *sas =
+        opened("sas", "TableEndpoint=https://A.table.core.windows.net/;"
+                      "SharedAccessSignature=sv=2019-02-02&sig=x");
+    struct store *other = opened("other", "AccountName=b;AccountKey=" KEY);
+
+    (void)state;
+    assert_true(store_same(key, key));
+    assert_true(store_same(key, sas));
+    assert_false(store_same(key, other));
+    store_close(key);
+    store_close(sas);
+    store_close(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -715,6 +828,7 @@ int main(void)
         cmocka_unit_test(refused_credentials_are_explained),
         cmocka_unit_test(not_found_by_something_else_is_refused),
         cmocka_unit_test(nonsense_leaves_writes_unknown),
+        cmocka_unit_test(success_without_a_version_is_none),
         cmocka_unit_test(answer_beyond_its_bound_is_too_large),
         cmocka_unit_test(answer_that_names_another_request_says_nothing),
         cmocka_unit_test(creating_what_exists_is_done),
@@ -722,10 +836,14 @@ int main(void)
         cmocka_unit_test(renewed_receipt_and_count_come_from_header_fields),
         cmocka_unit_test(batch_keeps_new_etags),
         cmocka_unit_test(refused_batch_names_its_operation),
+        cmocka_unit_test(a_message_that_quotes_a_signature_is_not_shown),
+        cmocka_unit_test(another_entity_is_no_answer_to_a_get),
         cmocka_unit_test(page_may_be_empty_and_go_on),
         cmocka_unit_test(message_without_a_receipt_is_not_handed_out),
         cmocka_unit_test(more_messages_than_were_asked_for_are_not_taken),
         cmocka_unit_test(cosmos_has_other_traits),
+        cmocka_unit_test(cosmos_answers_without_a_version),
+        cmocka_unit_test(an_account_is_the_same_whatever_proves_our_rights),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

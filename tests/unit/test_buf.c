@@ -79,6 +79,42 @@ static void what_does_not_fit_is_dropped_whole_as_is_what_follows(void **state)
     buf_done(&buf);
 }
 
+static void what_does_not_fit_can_be_left_out_as_a_whole(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 6);
+    buf_add_text(&buf, "more than fits");
+    assert_false(buf_keep(&buf, 0, 0));
+    assert_string_equal(buf_text(&buf), "");
+    buf_add_text(&buf, "ab");
+    assert_true(buf_keep(&buf, 0, 4));
+    buf_add_text(&buf, "cd");
+    buf_add_text(&buf, "efg");
+    assert_false(buf_keep(&buf, 2, 1));
+    assert_string_equal(buf_text(&buf), "ab");
+    assert_int_equal(buf.len, 2);
+    assert_false(buf.overflow);
+    buf_done(&buf);
+}
+
+static void room_is_kept_for_what_is_to_follow(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 4);
+    buf_add_text(&buf, "abcd");
+    assert_true(buf_keep(&buf, 1, 0));
+    assert_false(buf_keep(&buf, 1, 1));
+    assert_string_equal(buf_text(&buf), "a");
+    buf_add_text(&buf, "xy");
+    assert_true(buf_keep(&buf, 1, 1));
+    assert_string_equal(buf_text(&buf), "axy");
+    buf_done(&buf);
+}
+
 static void a_length_near_the_largest_does_not_wrap(void **state)
 {
     struct buf buf;
@@ -131,6 +167,8 @@ int main(void)
         cmocka_unit_test(additions_follow_each_other),
         cmocka_unit_test(a_buffer_fills_to_its_last_byte),
         cmocka_unit_test(what_does_not_fit_is_dropped_whole_as_is_what_follows),
+        cmocka_unit_test(what_does_not_fit_can_be_left_out_as_a_whole),
+        cmocka_unit_test(room_is_kept_for_what_is_to_follow),
         cmocka_unit_test(a_length_near_the_largest_does_not_wrap),
         cmocka_unit_test(a_buffer_grows_byte_by_byte),
         cmocka_unit_test(what_is_taken_is_the_callers),

@@ -9,18 +9,11 @@
 
 static int set_up(void **state)
 {
-    struct workbench *bench = test_malloc(sizeof(*bench));
+    struct workbench *bench;
 
-    workbench_init(bench);
+    (void)workbench_set_up(state);
+    bench = *state;
     bench->down = true;
-    *state = bench;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    workbench_done(*state);
-    test_free(*state);
     return 0;
 }
 
@@ -56,7 +49,7 @@ static void an_outage_costs_a_write_no_more_than_its_tries(void **state)
     lanes_client_free(client);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, workbench_tear_down)
 
 int main(void)
 {

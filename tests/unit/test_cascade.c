@@ -34,7 +34,7 @@ static const char FLAT[] =
 static const char NESTED[] =
     "nested:\n"
     "    kind: cascade-delete\n"
-    "    args: [channel]\n" PARENT "    settle: 50ms\n"
+    "    args: [channel]\n" PARENT "    settle: 200ms\n"
     "    children:\n"
     "      - table: Blogs\n"
     "        partition_key: \"{channel}\"\n"
@@ -280,6 +280,49 @@ static void resumed_in_the_last_phase_spares_the_name_in_new_use(void **state)
     hosted_done(&h);
 }
 
+/* The job's tombstone was edited meanwhile: the old one once stayed for good,
+ * and the run said succeeded. */
+static void resumed_in_the_last_phase_it_knows_its_own_name(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    flat_tables(&h);
+    hosted_put(&h, "Channels", "News", "",
+        "\"Gone\":true,\"TablewardRun\":\"flat/r1\"");
+    h.phase = mem_format("parent");
+    assert_int_equal(hosted_run(&h, "flat", "News"), RUN_FAILED);
+    assert_string_equal(h.err.text,
+        "the parent in Channels was marked by this run, but not with the "
+        "tombstone that the job has now: put the old one back into the job and "
+        "retry, or delete the parent yourself");
+    hosted_replace(&h, "Channels", "News", "",
+        "\"Deleted\":true,\"TablewardRun\":\"flat/r1\"");
+    assert_int_equal(hosted_run(&h, "flat", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    hosted_put(&h, "Channels", "News", "",
+        "\"Gone\":true,\"TablewardRun\":\"flat/r2\"");
+    assert_int_equal(hosted_run(&h, "flat", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Channels"), "News/ ");
+    hosted_done(&h);
+}
+
+/* Before the last phase it is marked anew. */
+static void an_edited_tombstone_is_laid_over_the_old_one(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    flat_tables(&h);
+    hosted_put(&h, "Channels", "News", "",
+        "\"Gone\":true,\"TablewardRun\":\"flat/r1\"");
+    hosted_fill(&h, "Blogs", "News", 3);
+    assert_int_equal(hosted_run(&h, "flat", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    assert_string_equal(hosted_dump(&h, "Blogs"), "");
+    hosted_done(&h);
+}
+
 static void waits_while_another_run_holds_the_parent(void **state)
 {
     struct hosted h;
@@ -322,6 +365,39 @@ static void refuses_more_than_allowed_before_writing_anything(void **state)
     hosted_remove(&h, "Blogs", "News", "b00000");
     assert_int_equal(hosted_run(&h, "limited", "News"), RUN_SUCCEEDED);
     assert_int_equal(hosted_count(&h, "Blogs"), 0);
+    hosted_done(&h);
+}
+
+/* Entities with children were counted, and not compared: the limit was passed
+ * where what they have under them ended the count. */
+static void entities_with_children_count_towards_what_is_refused(void **state)
+{
+    static const char LIMITED[] =
+        "limited:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n" PARENT "    settle: 0s\n"
+        "    refuse_above: 5\n"
+        "    children:\n"
+        "      - table: Blogs\n"
+        "        partition_key: \"{channel}\"\n"
+        "        children:\n"
+        "          - {table: Comments, partition_key: \"{RowKey}\"}\n";
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, LIMITED);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Blogs");
+    hosted_table(&h, "Comments");
+    hosted_put(&h, "Channels", "News", "", NULL);
+    hosted_put(&h, "Blogs", "News", "b", NULL);
+    hosted_fill(&h, "Comments", "b", 5);
+    assert_int_equal(hosted_run(&h, "limited", "News"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "more than 5"));
+    assert_int_equal(hosted_count(&h, "Comments"), 5);
+    assert_null(strstr(hosted_json(&h, "Channels", "News", ""), "Deleted"));
+    hosted_remove(&h, "Comments", "b", "b00000");
+    assert_int_equal(hosted_run(&h, "limited", "News"), RUN_SUCCEEDED);
     hosted_done(&h);
 }
 
@@ -369,6 +445,7 @@ static void entity_without_a_needed_property_is_told_and_kept(void **state)
         "needs:\n"
         "    kind: cascade-delete\n"
         "    args: [channel]\n" PARENT "    settle: 0s\n"
+        "    refuse_above: 100\n" /* told by the count, and then again */
         "    children:\n"
         "      - table: Blogs\n"
         "        partition_key: \"{channel}\"\n"
@@ -486,49 +563,80 @@ static void checkpoint_that_is_not_ours_starts_over(void **state)
     }
 }
 
+static const char ARCHIVED[] =
+    "archived:\n"
+    "    kind: cascade-delete\n"
+    "    args: [channel]\n" PARENT "    settle: 0s\n"
+    "    archive: kept\n"
+    "    children:\n"
+    "      - table: Blogs\n"
+    "        partition_key: \"{channel}\"\n"
+    "        children:\n"
+    "          - {table: Comments, partition_key: \"{RowKey}\"}\n";
+
+static void archived_tables(struct hosted *h)
+{
+    hosted_init(h, ARCHIVED);
+    hosted_table(h, "Channels");
+    hosted_table(h, "Blogs");
+    hosted_table(h, "Comments");
+}
+
+/* files: of the run r1, as a shell takes them; one after another they hold
+ * wanted. */
+static void expect_archived(
+    struct hosted *h, const char *files, const char *wanted)
+{
+    char *command =
+        mem_format("cd %s/kept/archived/r1 && cat %s", h->folder, files);
+    FILE *pipe = popen(command, "r");
+    char text[1024];
+    size_t len;
+
+    assert_non_null(pipe);
+    len = fread(text, 1, sizeof(text) - 1, pipe);
+    text[len] = '\0';
+    assert_string_equal(text, wanted);
+    pclose(pipe);
+    mem_free(command);
+}
+
 static void archive_holds_every_entity_that_was_deleted(void **state)
 {
-    static const char ARCHIVED[] =
-        "archived:\n"
-        "    kind: cascade-delete\n"
-        "    args: [channel]\n" PARENT "    settle: 0s\n"
-        "    archive: kept\n"
-        "    children:\n"
-        "      - table: Blogs\n"
-        "        partition_key: \"{channel}\"\n"
-        "        children:\n"
-        "          - {table: Comments, partition_key: \"{RowKey}\"}\n";
     struct hosted h;
-    char line[512];
-    char *command;
-    FILE *pipe;
 
     (void)state;
-    hosted_init(&h, ARCHIVED);
-    hosted_table(&h, "Channels");
-    hosted_table(&h, "Blogs");
-    hosted_table(&h, "Comments");
+    archived_tables(&h);
     hosted_put(&h, "Channels", "News", "", "\"Name\":\"n\"");
     hosted_put(&h, "Blogs", "News", "1", "\"Text\":\"t\"");
     hosted_put(&h, "Comments", "1", "c", "\"N\":7");
     assert_int_equal(hosted_run(&h, "archived", "News"), RUN_SUCCEEDED);
-    command = mem_format("cd %s/kept/archived/r1 && cat *Blogs* *Channels* "
-                         "*Comments*",
-        h.folder);
-    pipe = popen(command, "r");
-    assert_non_null(pipe);
-    assert_non_null(fgets(line, sizeof(line), pipe));
-    assert_string_equal(
-        line, "{\"PartitionKey\":\"News\",\"RowKey\":\"1\",\"Text\":\"t\"}\n");
-    assert_non_null(fgets(line, sizeof(line), pipe));
-    assert_string_equal(
-        line, "{\"PartitionKey\":\"News\",\"RowKey\":\"\",\"Name\":\"n\"}\n");
-    assert_non_null(fgets(line, sizeof(line), pipe));
-    assert_string_equal(
-        line, "{\"PartitionKey\":\"1\",\"RowKey\":\"c\",\"N\":7}\n");
-    assert_null(fgets(line, sizeof(line), pipe));
-    pclose(pipe);
-    mem_free(command);
+    expect_archived(&h, "*Blogs* *Channels* *Comments*",
+        "{\"PartitionKey\":\"News\",\"RowKey\":\"1\",\"Text\":\"t\"}\n"
+        "{\"PartitionKey\":\"News\",\"RowKey\":\"\",\"Name\":\"n\"}\n"
+        "{\"PartitionKey\":\"1\",\"RowKey\":\"c\",\"N\":7}\n");
+    hosted_done(&h);
+}
+
+/* Imported again it must not be the other run's. One that is nothing but its
+ * tombstone is nobody's loss. */
+static void a_parent_that_is_taken_over_is_archived_as_nobody_s(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    archived_tables(&h);
+    hosted_put(&h, "Channels", "News", "",
+        "\"Deleted\":true,\"TablewardRun\":\"archived/other\",\"Z\":1");
+    assert_int_equal(hosted_run(&h, "archived", "News"), RUN_SUCCEEDED);
+    expect_archived(&h, "*Channels*",
+        "{\"PartitionKey\":\"News\",\"RowKey\":\"\",\"Deleted\":true,"
+        "\"Z\":1}\n");
+    hosted_forget(&h, "r2");
+    hosted_put(&h, "Channels", "Sport", "",
+        "\"Deleted\":true,\"TablewardRun\":\"archived/other\"");
+    assert_int_equal(hosted_run(&h, "archived", "Sport"), RUN_SUCCEEDED);
+    expect_archived(&h, "/dev/null ../r2/*", "");
     hosted_done(&h);
 }
 
@@ -595,7 +703,7 @@ static void blog_that_another_rule_finds_by_a_filter_is_no_leaf(void **state)
     static const char MIXED[] =
         "mixed:\n"
         "    kind: cascade-delete\n"
-        "    args: [channel]\n" PARENT "    settle: 50ms\n"
+        "    args: [channel]\n" PARENT "    settle: 200ms\n"
         "    children:\n"
         "      - {table: Blogs, partition_key: \"{channel}\"}\n"
         "      - table: Blogs\n"
@@ -619,6 +727,48 @@ static void blog_that_another_rule_finds_by_a_filter_is_no_leaf(void **state)
     assert_int_equal(hosted_run(&h, "mixed", "News"), RUN_SUCCEEDED);
     assert_string_equal(hosted_dump(&h, "Likes"), "");
     assert_string_equal(hosted_dump(&h, "Blogs"), "");
+    hosted_done(&h);
+}
+
+/* Each waits for another one: the run once looked again for ever. */
+static void entities_under_one_another_in_a_circle_fail_the_run(void **state)
+{
+    static const char FOLDERS[] =
+        "folders:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n" PARENT "    settle: 0s\n"
+        "    children:\n"
+        "      - table: Folders\n"
+        "        partition_key: \"{channel}\"\n"
+        "        children:\n"
+        "          - {table: Files, partition_key: \"{RowKey}\"}\n"
+        "          - table: Folders\n"
+        "            partition_key: \"{PartitionKey}\"\n"
+        "            filter: \"In eq '{RowKey}'\"\n"
+        "            children:\n"
+        "              - {table: Files, partition_key: \"{RowKey}\"}\n";
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, FOLDERS);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Files");
+    hosted_table(&h, "Folders");
+    hosted_put(&h, "Channels", "News", "", NULL);
+    hosted_put(&h, "Folders", "News", "a", "\"In\":\"c\"");
+    hosted_put(&h, "Folders", "News", "b", "\"In\":\"a\"");
+    hosted_put(&h, "Folders", "News", "c", "\"In\":\"b\"");
+    hosted_put(&h, "Folders", "News", "d", "\"In\":\"no\"");
+    hosted_put(&h, "Folders", "News", "e", "\"In\":\"d\"");
+    assert_int_equal(hosted_run(&h, "folders", "News"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "in a circle"));
+    assert_non_null(strstr(h.err.text, " of Folders, for one"));
+    assert_string_equal(hosted_dump(&h, "Folders"), "News/a News/b News/c ");
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    hosted_remove(&h, "Folders", "News", "b");
+    assert_int_equal(hosted_run(&h, "folders", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Folders"), "");
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
     hosted_done(&h);
 }
 
@@ -689,16 +839,21 @@ int main(void)
         cmocka_unit_test(spares_a_parent_created_after_the_request),
         cmocka_unit_test(gives_way_to_a_parent_made_anew_meanwhile),
         cmocka_unit_test(resumed_in_the_last_phase_spares_the_name_in_new_use),
+        cmocka_unit_test(resumed_in_the_last_phase_it_knows_its_own_name),
+        cmocka_unit_test(an_edited_tombstone_is_laid_over_the_old_one),
         cmocka_unit_test(waits_while_another_run_holds_the_parent),
         cmocka_unit_test(refuses_more_than_allowed_before_writing_anything),
+        cmocka_unit_test(entities_with_children_count_towards_what_is_refused),
         cmocka_unit_test(missing_table_fails_the_run_by_name),
         cmocka_unit_test(prefix_that_renders_empty_fails_the_run),
         cmocka_unit_test(entity_without_a_needed_property_is_told_and_kept),
         cmocka_unit_test(stopped_anywhere_and_resumed_it_ends_the_same),
         cmocka_unit_test(checkpoint_that_is_not_ours_starts_over),
         cmocka_unit_test(archive_holds_every_entity_that_was_deleted),
+        cmocka_unit_test(a_parent_that_is_taken_over_is_archived_as_nobody_s),
         cmocka_unit_test(child_by_the_second_rule_of_a_blog_is_found),
         cmocka_unit_test(blog_that_another_rule_finds_by_a_filter_is_no_leaf),
+        cmocka_unit_test(entities_under_one_another_in_a_circle_fail_the_run),
         cmocka_unit_test(estimate_counts_and_writes_nothing),
         cmocka_unit_test(accept_refuses_arguments_that_make_forbidden_keys),
     };

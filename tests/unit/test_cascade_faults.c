@@ -110,7 +110,6 @@ static const struct shape SHAPES[] = {
         "        filter: \"Parent eq '{channel}'\"\n"
         "        children:\n"
         "          - table: Nodes\n"
-        "            partition_key: \"n\"\n"
         "            filter: \"Parent eq '{RowKey}'\"\n"
         "            children:\n"
         "              - {table: Nodes, filter: \"Parent eq '{RowKey}'\"}\n",

@@ -31,6 +31,10 @@
     "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
     "\"{channel}\", tombstone: {Deleted: true}, created: CreatedOn}\n"         \
     "    settle: 0s\n"
+#define WAITING                                                                \
+    "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
+    "\"{channel}\", tombstone: {Deleted: true}}\n"                             \
+    "    settle: 60s\n"
 #define BLOGS                                                                  \
     "    children:\n"                                                          \
     "      - {table: Blogs, partition_key: \"{channel}\"}\n"
@@ -245,6 +249,49 @@ static void another_run_of_which_nothing_is_known_is_an_outage(void **state)
     assert_int_equal(attempt(s), RUN_OUTAGE);
     assert_string_equal(s->h.err.text, "as the test wants");
     assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+    end(s);
+}
+
+/* A look at a settle that is not over: what the run has laid is stored, and
+ * then a new definition drops the checkpoint. */
+static struct scene *begin_with_new_definition(void)
+{
+    struct scene *s = begin(HEAD WAITING BLOGS);
+
+    put_channel(s, NULL);
+    assert_int_equal(attempt(s), RUN_WAITING);
+    mem_free(s->h.checkpoint);
+    s->h.checkpoint = NULL;
+    return s;
+}
+
+/* It was marked, and it and all that had been put under it went. */
+static void a_parent_made_anew_while_the_definition_changes_is_left(
+    void **state)
+{
+    struct scene *s = begin_with_new_definition();
+
+    (void)state;
+    hosted_remove(&s->h, "Channels", "News", "News");
+    put_channel(s, NULL);
+    assert_int_equal(attempt(s), RUN_FAILED);
+    assert_string_equal(s->h.err.text,
+        "this run laid its tombstone before the job's definition changed, and "
+        "the parent in Channels no longer carries it: whether it was made anew "
+        "cannot be told; ask for it again if it is to go");
+    assert_string_equal(hosted_json(&s->h, "Channels", "News", "News"), "{}");
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 3);
+    end(s);
+}
+
+static void a_marked_parent_goes_whatever_definition_marked_it(void **state)
+{
+    struct scene *s = begin_with_new_definition();
+
+    (void)state;
+    hosted_put(&s->h, "Blogs", "News", "late", NULL);
+    assert_int_equal(attempt(s), RUN_WAITING);
+    assert_int_equal(hosted_count(&s->h, "Blogs"), 0);
     end(s);
 }
 
@@ -479,8 +526,8 @@ static void a_prefix_that_is_empty_for_one_blog_fails_the_run(void **state)
     hosted_fill(&s->h, "Likes", "x", 3);
     assert_int_equal(attempt(s), RUN_FAILED);
     assert_string_equal(s->h.err.text,
-        "the row_key_prefix of the rule for Likes is empty here: it would "
-        "select everything");
+        "under 'News' / 'b' of Blogs: the row_key_prefix of the rule for Likes "
+        "is empty here: it would select everything");
     assert_int_equal(hosted_count(&s->h, "Likes"), 3);
     assert_true(hosted_has(&s->h, "Channels", "News", "News"));
     end(s);
@@ -683,11 +730,15 @@ static void keys_that_no_parent_can_have_are_told(void **state)
         "    parent: {table: Channels, partition_key: all, row_key: "
         "\"{channel}\", tombstone: {Deleted: true}}\n" BLOGS;
     static const char *const CONFIGURATIONS[] = {HEAD PARENT BLOGS, ROW_KEY};
+    /* Of what is longer than any key nothing is left out in silence. */
+    char long_text[ENTITY_MAX_KEY_BYTES + 2] = "";
+    const char *const bad[] = {"a/b", long_text};
 
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
-        struct scene *s = begin(CONFIGURATIONS[i]);
-        struct slice name = slice_of("channel"), value = slice_of("a/b");
+    memset(long_text, 'a', sizeof(long_text) - 1);
+    for (size_t i = 0; i < 4; i++) {
+        struct scene *s = begin(CONFIGURATIONS[i / 2]);
+        struct slice name = slice_of("channel"), value = slice_of(bad[i % 2]);
         const struct run_args args = {1, &name, &value};
         const struct job *job = &s->h.jobs.list[0];
         struct job_estimate estimate;
@@ -695,8 +746,8 @@ static void keys_that_no_parent_can_have_are_told(void **state)
         assert_int_equal(job->kind->accept(job, &args, &s->h.err), TW_INVALID);
         assert_non_null(strstr(s->h.err.text, "parent"));
         assert_int_equal(
-            hosted_estimate(&s->h, "job", "a/b", &estimate), TW_INVALID);
-        assert_int_equal(hosted_attempt(&s->h, "job", "a/b"), RUN_FAILED);
+            hosted_estimate(&s->h, "job", bad[i % 2], &estimate), TW_INVALID);
+        assert_int_equal(hosted_attempt(&s->h, "job", bad[i % 2]), RUN_FAILED);
         end(s);
     }
 }
@@ -728,6 +779,9 @@ int main(void)
             a_parent_that_changes_all_the_time_is_tried_again_later),
         cmocka_unit_test(what_is_no_whole_tombstone_is_nobody_s),
         cmocka_unit_test(another_run_of_which_nothing_is_known_is_an_outage),
+        cmocka_unit_test(
+            a_parent_made_anew_while_the_definition_changes_is_left),
+        cmocka_unit_test(a_marked_parent_goes_whatever_definition_marked_it),
         cmocka_unit_test(a_time_of_creation_that_is_no_time_fails_the_run),
         cmocka_unit_test(a_parent_that_is_gone_at_the_end_is_deleted),
         cmocka_unit_test(a_parent_that_changed_at_the_end_is_read_again),

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -21,6 +22,9 @@
     "  parent: {table: Channels, partition_key: all, "                         \
     "row_key: \"{channel}\", tombstone: {Deleted: true}}\n"
 #define CHILDREN "  children: [{table: Blogs, partition_key: \"{channel}\"}]\n"
+#define PARENT_CREATED(created)                                                \
+    "  parent: {table: Channels, partition_key: all, row_key: x, "             \
+    "tombstone: {Deleted: true}, created: " created "}\n"
 #define PARENT_WITH(tombstone)                                                 \
     "  parent: {table: Channels, partition_key: all, "                         \
     "row_key: \"{channel}\", tombstone: " tombstone "}\n"
@@ -108,6 +112,14 @@ static void a_store_is_one_of_the_configuration(void **state)
     loading_refused(HEAD PARENT "  children: [{table: Blogs, "
                                 "partition_key: x, store: othr}]\n",
         "other");
+    loading_refused(HEAD PARENT "  children: [{table: Blogs, "
+                                "partition_key: x, store: ''}]\n",
+        "store is empty: name one of stores, or leave it out");
+    setenv("HOLDS_NOTHING", "", 1);
+    loading_refused(HEAD CHILDREN
+        "  parent: {store: \"${HOLDS_NOTHING}\", table: Channels, "
+        "partition_key: a, row_key: b, tombstone: {Deleted: true}}\n",
+        "store is empty");
 }
 
 static void of_several_stores_one_must_be_named(void **state)
@@ -120,6 +132,27 @@ static void of_several_stores_one_must_be_named(void **state)
     assert_true(loading_says(&l, "which store? there are several"));
     assert_int_equal(l.problems.errors, 2); /* the parent's, the rule's */
     loading_done(&l);
+}
+
+/* Empty it would switch off the guard that it is. */
+static void the_time_of_creation_is_a_property(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    assert_true(slice_is(
+        load(&l, HEAD CHILDREN PARENT_CREATED("Since"))->created, "Since"));
+    loading_done(&l);
+    assert_int_equal(load(&l, HEAD CHILDREN PARENT)->created.len, 0);
+    loading_done(&l);
+    loading_refused(HEAD CHILDREN PARENT_CREATED("''"),
+        "created names a property: '' is no property name");
+    loading_refused(
+        HEAD CHILDREN PARENT_CREATED("created on"), "'created on' is no");
+    loading_refused(HEAD CHILDREN PARENT_CREATED("Timestamp"),
+        "Timestamp is none that the application sets");
+    loading_refused(HEAD CHILDREN PARENT_CREATED("Deleted"),
+        "Deleted is set by the tombstone");
 }
 
 /* ---- the tombstone ---- */
@@ -193,6 +226,74 @@ static void a_plain_value_is_what_it_looks_like(void **state)
     loading_done(&l);
 }
 
+/* Some readers of YAML take it for a boolean: as a text it was laid, and no
+ * reader of the application knew it. */
+static void what_is_like_a_boolean_is_asked_about(void **state)
+{
+    static const char *const WORDS[] = {
+        "True", "TRUE", "yes", "on", "False", "No", "OFF"};
+    struct loading l;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(WORDS) / sizeof(WORDS[0]); i++) {
+        char *plain =
+            mem_format(HEAD PARENT_WITH("{Deleted: %s}") CHILDREN, WORDS[i]);
+        char *quoted =
+            mem_format(HEAD PARENT_WITH("{Deleted: '%s'}") CHILDREN, WORDS[i]);
+
+        loading_refused(plain, "wants true or false, or quotes for a text");
+        load(&l, quoted);
+        loading_done(&l);
+        mem_free(plain);
+        mem_free(quoted);
+    }
+}
+
+static void a_tombstones_texts_know_the_environment(void **state)
+{
+    static const struct {
+        const char *name, *json;
+    } WANTED[] = {
+        {"Quoted", "\"by ops\""},
+        {"Plain", "\"ops\""},
+        {"Number", "\"7\""},
+        {"Fallback", "\"me\""},
+        {"Argument", "\"{channel}\""},
+    };
+    struct loading l;
+    const struct cascade *cascade;
+
+    (void)state;
+    setenv("WHO", "ops", 1);
+    setenv("SEVEN", "7", 1);
+    unsetenv("NOT_SET_HERE");
+    cascade = load(&l, HEAD CHILDREN "  parent:\n"
+                                     "    table: Channels\n"
+                                     "    partition_key: all\n"
+                                     "    row_key: x\n"
+                                     "    tombstone:\n"
+                                     "      Quoted: 'by ${WHO}'\n"
+                                     "      Plain: ${WHO}\n"
+                                     "      Number: ${SEVEN}\n"
+                                     "      Fallback: '${NOT_SET_HERE:-me}'\n"
+                                     "      Argument: '{channel}'\n");
+    for (size_t i = 0; i < sizeof(WANTED) / sizeof(WANTED[0]); i++) {
+        const struct property *is =
+            entity_find(cascade->tombstone, slice_of(WANTED[i].name));
+
+        assert_non_null(is);
+        assert_int_equal(is->type, EDM_STRING);
+        check_text(is->json, slice_of(WANTED[i].json));
+    }
+    assert_null(l.jobs.list[0].unset);
+    loading_done(&l);
+    load(&l, HEAD PARENT_WITH("{By: '${NOT_SET_HERE}'}") CHILDREN);
+    assert_string_equal(l.jobs.list[0].unset, "NOT_SET_HERE");
+    loading_done(&l);
+    loading_refused(
+        HEAD PARENT_WITH("{By: '${WHO'}") CHILDREN, "write ${NAME}");
+}
+
 /* ---- rules ---- */
 
 static void children_are_a_list_of_rules(void **state)
@@ -209,6 +310,12 @@ static void a_rule_that_takes_a_whole_table_is_refused(void **state)
     (void)state;
     loading_refused(HEAD PARENT "  children: [{table: Blogs}]\n",
         "this rule would take every entity of Blogs");
+    loading_refused(HEAD PARENT "  children: [{table: Blogs, filter: \"\"}]\n",
+        "this filter is empty");
+    loading_refused(HEAD PARENT
+        "  children: [{table: Blogs, partition_key: a, children: "
+        "[{table: Likes, filter: \"${HOLDS_NOTHING:-}\"}]}]\n",
+        "this filter is empty");
 }
 
 static void a_rules_templates_are_checked_where_they_stand(void **state)
@@ -306,6 +413,87 @@ static void a_rule_reads_what_its_children_need(void **state)
     loading_done(&l);
 }
 
+/* ---- two rules that find the same ---- */
+
+/* children: a list of rules, as one would write it in the file. */
+static void expect_overlap(const char *children, const char *part)
+{
+    char *text = mem_format(HEAD PARENT "  children: %s\n", children);
+
+    if (part) {
+        loading_refused(text, part);
+    } else {
+        struct loading l;
+
+        load(&l, text);
+        loading_done(&l);
+    }
+    mem_free(text);
+}
+
+#define LIKES "{table: Likes, partition_key: \"{RowKey}\"}"
+#define VIEWS "{table: Views, partition_key: \"{RowKey}\"}"
+#define UNDER_BLOGS(rule)                                                      \
+    "{table: Blogs, partition_key: \"{channel}\", children: [" rule "]}"
+#define COMMENTS(children)                                                     \
+    "{table: Comments, partition_key: \"{RowKey}\", children: [" children "]}"
+#define TAGGED "{table: comments, filter: \"Channel eq '{channel}'\""
+
+/* The walk cannot ask a rule that is bound elsewhere what is under an entity:
+ * once the likes of a comment were left behind, and it said succeeded. */
+static void a_rule_sees_what_another_sees_under_the_same_entity(void **state)
+{
+    (void)state;
+    expect_overlap("[" TAGGED "}, " UNDER_BLOGS(COMMENTS(LIKES)) "]",
+        "this rule and the one at line 5 both look into comments, and only "
+        "that one then looks into Likes where PartitionKey is \"{RowKey}\"");
+    expect_overlap("[" TAGGED ", children: [{table: Likes, partition_key: "
+                   "\"of_{RowKey}\"}]}, " UNDER_BLOGS(COMMENTS(LIKES)) "]",
+        "only that one then looks into Likes where");
+    expect_overlap("[" TAGGED ", children: [" LIKES
+                   "]}, " UNDER_BLOGS(COMMENTS(LIKES ", " VIEWS)) "]",
+        "only that one then looks into Views");
+    expect_overlap("[" TAGGED ", children: [" LIKES "]}, " UNDER_BLOGS(
+                       COMMENTS("{table: Likes, partition_key: \"{RowKey}\", "
+                                "children: [" VIEWS "]}")) "]",
+        "only that one then looks into Views");
+    /* Deeper below the rule itself. */
+    expect_overlap("[" UNDER_BLOGS("{table: Blogs, partition_key: "
+                                   "\"{RowKey}\", children: [" LIKES "]}") "]",
+        "only that one then looks into Likes");
+}
+
+static void rules_with_the_same_children_may_find_the_same(void **state)
+{
+    (void)state;
+    expect_overlap(
+        "[" UNDER_BLOGS(COMMENTS(
+            LIKES)) ", {table: Photos, "
+                    "partition_key: \"{channel}\", children: [" COMMENTS(
+                        VIEWS ", " LIKES) "]}]",
+        "looks into Views");
+    expect_overlap(
+        "[" UNDER_BLOGS(COMMENTS(
+            LIKES ", " VIEWS)) ", {table: "
+                               "Photos, partition_key: \"{channel}\", "
+                               "children: [" COMMENTS(VIEWS ", " LIKES) "]}]",
+        NULL);
+    expect_overlap("[" TAGGED ", children: [" VIEWS ", " LIKES "]}]", NULL);
+    expect_overlap(
+        "[" UNDER_BLOGS(LIKES ", {table: Blogs, partition_key: "
+                              "\"{RowKey}\", children: [" LIKES "]}") "]",
+        NULL);
+    /* Another store's table of that name is another table. */
+    expect_overlap("[{store: other, table: Comments, partition_key: "
+                   "\"{channel}\"}, " UNDER_BLOGS(COMMENTS(LIKES)) "]",
+        NULL);
+    /* Beside it, or beside one above it: that one is asked. */
+    expect_overlap(
+        "[{table: Likes, partition_key: \"{channel}\", children: [" VIEWS
+        "]}, " UNDER_BLOGS(COMMENTS(LIKES)) "]",
+        NULL);
+}
+
 /* ---- settle ---- */
 
 static void settle_is_a_duration_or_a_rising_list(void **state)
@@ -336,6 +524,76 @@ static void settle_is_a_duration_or_a_rising_list(void **state)
     assert_int_equal(cascade->settle_count, 1);
     assert_int_equal(cascade->settle_ms[0], 5000);
     loading_done(&l);
+}
+
+static void settle_knows_the_environment(void **state)
+{
+    struct loading l;
+    const struct cascade *cascade;
+
+    (void)state;
+    setenv("LATE", "20m", 1);
+    setenv("HOLDS_NOTHING", "", 1);
+    unsetenv("NOT_SET_HERE");
+    cascade = load(&l, HEAD PARENT CHILDREN
+        "  settle: [\"${NOT_SET_HERE:-5s}\", \"${LATE}\"]\n");
+    assert_int_equal(cascade->settle_count, 2);
+    assert_int_equal(cascade->settle_ms[0], 5000);
+    assert_int_equal(cascade->settle_ms[1], 1200000);
+    loading_done(&l);
+    cascade = load(&l, HEAD PARENT CHILDREN "  settle: ${LATE}\n");
+    assert_int_equal(cascade->settle_ms[0], 1200000);
+    loading_done(&l);
+    loading_refused(
+        HEAD PARENT CHILDREN "  settle: ${HOLDS_NOTHING}\n", "settle wants");
+    loading_refused(HEAD PARENT CHILDREN "  settle: ${NOT_SET_HERE}\n",
+        "the environment variable NOT_SET_HERE is not set");
+    loading_refused(HEAD PARENT CHILDREN "  settle:\n", "settle wants");
+}
+
+/* ---- the archive ---- */
+
+/* Empty it would delete without keeping anything. */
+static void an_archive_is_a_folder(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    assert_string_equal(
+        load(&l, HEAD PARENT CHILDREN "  archive: gone\n")->archive, "gone");
+    loading_done(&l);
+    assert_null(load(&l, HEAD PARENT CHILDREN)->archive);
+    loading_done(&l);
+    setenv("HOLDS_NOTHING", "", 1);
+    loading_refused(HEAD PARENT CHILDREN "  archive: ''\n",
+        "archive is empty: name a folder, or leave it out");
+    loading_refused(HEAD PARENT CHILDREN "  archive: ${HOLDS_NOTHING}\n",
+        "archive is empty");
+}
+
+/* It has no place for the store's name: one table's lines would be imported
+ * into the other's. */
+static void an_archive_is_of_one_store_s_tables(void **state)
+{
+    (void)state;
+    loading_refused(HEAD PARENT
+        "  archive: gone\n"
+        "  children: [{table: Blogs, partition_key: a}, {store: other, table: "
+        "blogs, partition_key: a}]\n",
+        "blogs is a table of two stores here");
+    loading_refused(HEAD PARENT
+        "  archive: gone\n"
+        "  children: [{table: Blogs, partition_key: a, children: [{store: "
+        "other, table: Channels, row_key: b}]}]\n",
+        "Channels is a table of two stores here");
+    loading_refused(HEAD PARENT
+        "  archive: gone\n"
+        "  children: [{table: Blogs, partition_key: a, children: [{table: "
+        "Likes, row_key: b}]}, {store: other, table: Likes, row_key: b}]\n",
+        "Likes is a table of two stores here");
+    expect_overlap("[{table: Blogs, partition_key: a}, {store: other, table: "
+                   "Blogs, partition_key: a}]",
+        NULL);
 }
 
 /* ---- explain ---- */
@@ -394,9 +652,12 @@ int main(void)
         cmocka_unit_test(an_empty_table_name_is_refused),
         cmocka_unit_test(a_store_is_one_of_the_configuration),
         cmocka_unit_test(of_several_stores_one_must_be_named),
+        cmocka_unit_test(the_time_of_creation_is_a_property),
         cmocka_unit_test(a_tombstone_is_a_map_of_values),
         cmocka_unit_test(a_tombstone_sets_nothing_that_is_not_its_own),
         cmocka_unit_test(a_plain_value_is_what_it_looks_like),
+        cmocka_unit_test(what_is_like_a_boolean_is_asked_about),
+        cmocka_unit_test(a_tombstones_texts_know_the_environment),
         cmocka_unit_test(children_are_a_list_of_rules),
         cmocka_unit_test(a_rule_that_takes_a_whole_table_is_refused),
         cmocka_unit_test(a_rules_templates_are_checked_where_they_stand),
@@ -404,7 +665,12 @@ int main(void)
         cmocka_unit_test(a_prefix_without_a_filter_is_warned_of),
         cmocka_unit_test(rules_are_nested_eight_deep_at_most),
         cmocka_unit_test(a_rule_reads_what_its_children_need),
+        cmocka_unit_test(a_rule_sees_what_another_sees_under_the_same_entity),
+        cmocka_unit_test(rules_with_the_same_children_may_find_the_same),
         cmocka_unit_test(settle_is_a_duration_or_a_rising_list),
+        cmocka_unit_test(settle_knows_the_environment),
+        cmocka_unit_test(an_archive_is_a_folder),
+        cmocka_unit_test(an_archive_is_of_one_store_s_tables),
         cmocka_unit_test(it_is_explained_in_the_order_in_which_it_happens),
     };
 

@@ -103,23 +103,17 @@ static void rewrite(struct fixture *f, enum ledger_state state,
 /* The run's entity as something that is no run; gone where json is NULL. */
 static void spoil_run(struct fixture *f, bool remove)
 {
-    struct store *store = f->bench.wrapped.inner;
-    struct attempt attempt = {0};
-    struct batch_result result;
     struct ledger_run run;
+    struct entity entity;
     struct arena arena;
-    struct operation operation = {
-        .type = remove ? OPERATION_DELETE : OPERATION_REPLACE};
-    struct batch batch = {
-        .table = LEDGER_TABLE, .operations = &operation, .count = 1};
 
     arena_init(&arena);
     read_run(f, &run);
-    entity_init(&operation.entity, &arena, slice_of(JOB), slice_of("r1"));
-    entity_set_string(
-        &operation.entity, &arena, "State", slice_of("perplexed"));
-    operation.entity.etag = run.etag;
-    assert_int_equal(store_batch(store, &attempt, &batch, &result), TW_OK);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
+    entity_set_string(&entity, &arena, "State", slice_of("perplexed"));
+    entity.etag = run.etag;
+    workbench_write(
+        &f->bench, remove ? OPERATION_DELETE : OPERATION_REPLACE, &entity);
     ledger_run_done(&run);
     arena_done(&arena);
 }
@@ -155,7 +149,7 @@ static void a_run_that_makes_no_sense_is_refused(void **state)
     assert_int_equal(take(f), CLAIM_TAKEN);
     spoil_run(f, false);
     assert_int_equal(take(f), CLAIM_REFUSED);
-    assert_non_null(strstr(f->err.text, "delete-channel/r1"));
+    assert_non_null(strstr(f->err.text, "'delete-channel' / 'r1'"));
 }
 
 static void a_table_that_cannot_be_made_is_an_outage(void **state)
@@ -398,6 +392,33 @@ static void a_write_moves_the_deadline_only_when_it_is_stored(void **state)
     assert_int_equal(claim_resolve(&f->claim, NULL), CLAIM_MINE);
     assert_int_equal(claim_write(&f->claim, &f->err), TW_OK);
     assert_true(f->claim.ledger_deadline_ms >= deadline_ms + 5000);
+}
+
+/* A front end may keep its own beside ours: a renewal wrote over it. */
+static void what_others_merge_meanwhile_stays(void **state)
+{
+    struct fixture *f = *state;
+    struct property note = {
+        slice_of("Note"), EDM_STRING, slice_of("\"hello\"")};
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    read_run(f, &run);
+    run.others = &note;
+    run.other_count = 1;
+    assert_int_equal(ledger_update(f->bench.wrapped.inner, &attempt, &run,
+                         LEDGER_MARKER_KEEP),
+        TW_OK);
+    ledger_run_done(&run);
+    assert_int_equal(claim_write(&f->claim, &f->err), TW_CONFLICT);
+    assert_int_equal(claim_resolve(&f->claim, NULL), CLAIM_MINE);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(claim_write(&f->claim, &f->err), TW_OK);
+    read_run(f, &run);
+    assert_int_equal(run.other_count, 1);
+    assert_true(slice_is(run.others[0].json, "\"hello\""));
+    ledger_run_done(&run);
 }
 
 static void what_stands_in_the_ledger_says_whose_it_is(void **state)
@@ -783,6 +804,7 @@ int main(void)
         TEST(a_renewal_that_fails_leaves_the_deadline),
         TEST(a_message_lost_to_another_is_no_longer_waited_for),
         TEST(a_write_moves_the_deadline_only_when_it_is_stored),
+        TEST(what_others_merge_meanwhile_stays),
         TEST(what_stands_in_the_ledger_says_whose_it_is),
         TEST(a_run_that_was_spoilt_is_not_ours_any_more),
         TEST(letting_go_is_tried_until_it_is_stored),

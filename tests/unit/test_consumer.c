@@ -29,22 +29,6 @@ struct service {
     struct world_thread thread;
 };
 
-static int set_up(void **state)
-{
-    struct workbench *bench = test_malloc(sizeof(*bench));
-
-    workbench_init(bench);
-    *state = bench;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    workbench_done(*state);
-    test_free(*state);
-    return 0;
-}
-
 static void run_service(void *arg)
 {
     struct service *service = arg;
@@ -187,17 +171,13 @@ static void an_id_with_other_arguments_is_poisoned(void **state)
 /* Somebody has written there with a tool that knows no types. */
 static void spoil_run(struct workbench *bench, const char *id)
 {
-    struct operation operation = {.type = OPERATION_INSERT};
-    struct batch batch = {LEDGER_TABLE, &operation, 1};
-    struct batch_result result;
-    struct attempt attempt = {0};
+    struct entity entity;
     struct arena arena;
 
     arena_init(&arena);
-    entity_init(&operation.entity, &arena, slice_of(JOB), slice_of(id));
-    entity_set_int32(&operation.entity, &arena, "State", 7);
-    assert_int_equal(
-        store_batch(bench->wrapped.inner, &attempt, &batch, &result), TW_OK);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of(id));
+    entity_set_int32(&entity, &arena, "State", 7);
+    workbench_write(bench, OPERATION_INSERT, &entity);
     arena_done(&arena);
 }
 
@@ -724,21 +704,6 @@ static void a_store_without_queues_is_refused(void **state)
 
 #define ALWAYS 1, UINT_MAX
 
-static int set_up_virtual(void **state)
-{
-    virtual_world_use(&(struct virtual_options){.seed = 1,
-        .boot_ms = 5000,
-        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    return set_up(state);
-}
-
-static int tear_down_virtual(void **state)
-{
-    (void)tear_down(state);
-    virtual_world_end();
-    return 0;
-}
-
 static unsigned all_calls(struct workbench *bench)
 {
     unsigned all = 0;
@@ -845,13 +810,32 @@ static struct definition *read_without_store(void *context)
     return &reload_definition;
 }
 
-static void a_configuration_without_a_store_leaves_the_old_one(void **state)
+/* Cosmos DB's. */
+static struct definition *read_without_queues(void *context)
 {
-    struct workbench *bench = *state;
+    static struct store store;
+    static struct store *list[] = {&store};
+    static struct job_stores stores;
+    struct workbench *bench = context;
+
+    reload_bench = bench;
+    (void)read_again(NULL);
+    store = *bench->store;
+    store.traits.has_queues = false;
+    stores = bench->stores;
+    stores.stores = list;
+    reload_definition.stores = &stores;
+    bench->gate++;
+    return &reload_definition;
+}
+
+static void refuses_reload(
+    struct workbench *bench, struct definition *(*reload)(void *context))
+{
     struct service service;
     struct consumer_options options = {
         .definition = definition_hold(&bench->definition),
-        .reload = read_without_store,
+        .reload = reload,
         .context = bench};
 
     start_with(&service, &options);
@@ -862,6 +846,16 @@ static void a_configuration_without_a_store_leaves_the_old_one(void **state)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
     stop(&service);
+}
+
+static void a_configuration_without_a_store_leaves_the_old_one(void **state)
+{
+    refuses_reload(*state, read_without_store);
+}
+
+static void a_configuration_without_queues_leaves_the_old_one(void **state)
+{
+    refuses_reload(*state, read_without_queues);
 }
 
 static unsigned reloads;
@@ -1020,9 +1014,11 @@ static void a_bell_without_its_run_is_an_argument(void **state)
     assert_int_equal(service.result.succeeded, 2);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 #define VIRTUAL(f)                                                             \
-    cmocka_unit_test_setup_teardown(f, set_up_virtual, tear_down_virtual)
+    cmocka_unit_test_setup_teardown(                                           \
+        f, workbench_set_up_virtual, workbench_tear_down_virtual)
 
 int main(void)
 {
@@ -1053,6 +1049,7 @@ int main(void)
         VIRTUAL(a_queue_that_is_gone_is_made_again),
         VIRTUAL(a_store_that_can_never_be_used_is_said_at_the_start),
         VIRTUAL(a_configuration_without_a_store_leaves_the_old_one),
+        VIRTUAL(a_configuration_without_queues_leaves_the_old_one),
         VIRTUAL(other_slots_wait_for_a_restart),
         VIRTUAL(without_anything_to_read_a_reload_is_nothing),
         VIRTUAL(a_drain_does_not_wait_for_long_polls),

@@ -4,28 +4,13 @@
 
 #include <limits.h>
 
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/message.h"
 #include "worker/run/poison.h"
 
 #define JOB "delete-channel"
-
-static int set_up(void **state)
-{
-    struct workbench *bench = test_malloc(sizeof(*bench));
-
-    workbench_init(bench);
-    *state = bench;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    workbench_done(*state);
-    test_free(*state);
-    return 0;
-}
 
 static struct slice names[] = {{"channel", 7}};
 static struct slice football[] = {{"Football", 8}};
@@ -246,10 +231,31 @@ static void drop_takes_the_copy_and_leaves_the_reason(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, "r1", &run));
-    assert_int_equal(run.state, LEDGER_FAILED);
+    assert_int_equal(run.state, LEDGER_CANCELLED);
     assert_true(slice_is(run.error, "no"));
+    assert_true(run.finished_ticks == TICKS_1970 + 99);
     assert_int_equal(run.poison_id.len, 0);
     ledger_run_done(&run);
+}
+
+/* It was said to be dropped, and the next retry of all ran it. */
+static void what_was_dropped_is_neither_retried_nor_dropped_again(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_failed(bench);
+    assert_int_equal(
+        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
+    assert_int_equal(
+        control_retry(bench->store, slice_of(JOB), slice_of("r1"), &err),
+        TW_CONFLICT);
+    assert_string_equal(err.text, "run delete-channel/r1 is cancelled");
+    assert_int_equal(
+        control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err),
+        TW_CONFLICT);
+    assert_string_equal(err.text, "run delete-channel/r1 is cancelled");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
 
 static enum bench_fault fails_deletes(
@@ -289,31 +295,78 @@ static void a_drop_that_is_cut_off_can_be_asked_for_again(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
+/* A message with that text is poisoned, of job as far as that could be told,
+ * and retried: what is on the queue then is taken. */
+static void retry_unread(struct workbench *bench, const char *job,
+    const char *text, int64_t inserted_ticks, char id[QUEUE_ID_MAX + 1],
+    struct messages *taken)
+{
+    struct claim_message message = {
+        .queue = BENCH_QUEUE, .inserted_ticks = inserted_ticks};
+    struct err err;
+
+    (void)snprintf(
+        id, QUEUE_ID_MAX + 1, "%s", workbench_put(bench, BENCH_QUEUE, text));
+    message.sent_ms = workbench_take(bench, BENCH_QUEUE, taken);
+    message.id = taken->list[0].id;
+    message.pop_receipt = taken->list[0].pop_receipt;
+    message.text = taken->list[0].text;
+    assert_int_equal(
+        poison_message(bench->store, job, &message, 60, "no", &err), TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    assert_int_equal(
+        control_retry(bench->store, slice_of(job), slice_of(id), &err), TW_OK);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
+    assert_string_equal(workbench_state(bench, job, id), "cancelled");
+    (void)workbench_take(bench, BENCH_QUEUE, taken);
+}
+
 static void an_unreadable_message_is_put_back_as_it_was(void **state)
 {
     struct workbench *bench = *state;
-    struct claim_message message = {.queue = BENCH_QUEUE};
     struct messages taken;
-    struct err err;
-    const char *id = workbench_put(bench, BENCH_QUEUE, "not json");
+    char id[QUEUE_ID_MAX + 1];
 
     messages_init(&taken);
-    message.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
-    message.id = taken.list[0].id;
-    message.pop_receipt = taken.list[0].pop_receipt;
-    message.text = taken.list[0].text;
-    assert_int_equal(poison_message(bench->store, LEDGER_UNREADABLE, &message,
-                         60, "not JSON", &err),
-        TW_OK);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    assert_int_equal(control_retry(bench->store, slice_of(LEDGER_UNREADABLE),
-                         slice_of(id), &err),
-        TW_OK);
-    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
-    assert_string_equal(
-        workbench_state(bench, LEDGER_UNREADABLE, id), "cancelled");
-    (void)workbench_take(bench, BENCH_QUEUE, &taken);
+    retry_unread(bench, LEDGER_UNREADABLE, "not json", TICKS_1970, id, &taken);
     assert_true(slice_is(taken.list[0].text, "not json"));
+    messages_done(&taken);
+}
+
+#define CHANNEL_MESSAGE                                                        \
+    "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"}"
+
+/* Its request became one of now, so that a parent that was made since went;
+ * and another run, so that one that had been done was done again. */
+static void a_retried_message_is_still_the_same_request(void **state)
+{
+    struct workbench *bench = *state;
+    struct messages taken;
+    char id[QUEUE_ID_MAX + 1], *expected;
+
+    messages_init(&taken);
+    retry_unread(bench, LEDGER_UNREADABLE, CHANNEL_MESSAGE "}",
+        TICKS_1970 + 77 * TICKS_PER_S, id, &taken);
+    expected = mem_format(CHANNEL_MESSAGE
+        ",\"id\":\"%s\",\"at\":\"1970-01-01T00:01:17.0000000Z\"}",
+        id);
+    assert_true(slice_is(taken.list[0].text, expected));
+    mem_free(expected);
+    messages_done(&taken);
+}
+
+/* Its entity has the id: a run of that id would be cancelled already. */
+static void a_retried_message_of_a_known_job_gets_another_id(void **state)
+{
+    struct workbench *bench = *state;
+    struct messages taken;
+    char id[QUEUE_ID_MAX + 1];
+
+    messages_init(&taken);
+    retry_unread(bench, JOB, CHANNEL_MESSAGE "}", TICKS_1970 + 77 * TICKS_PER_S,
+        id, &taken);
+    assert_true(slice_is(taken.list[0].text,
+        CHANNEL_MESSAGE ",\"at\":\"1970-01-01T00:01:17.0000000Z\"}"));
     messages_done(&taken);
 }
 
@@ -366,6 +419,17 @@ static void a_lost_answer_is_read_back(void **state)
 
 /* ---- what the store says on the way ---- */
 
+static bool is_there(struct workbench *bench, const char *id)
+{
+    struct ledger_run run;
+    bool there;
+
+    ledger_run_init(&run);
+    there = workbench_run(bench, JOB, id, &run);
+    ledger_run_done(&run);
+    return there;
+}
+
 #define ALWAYS 1, UINT_MAX
 
 static enum tw_err enqueue(struct workbench *bench, struct err *err)
@@ -407,6 +471,66 @@ static void a_queue_that_cannot_be_made_is_said(void **state)
     workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
     assert_int_equal(enqueue(bench, &err), TW_REFUSED);
     assert_int_equal(bench->calls[BENCH_PUT], 1);
+}
+
+/* It had been told that it is refused, and a worker found its entity. */
+static void what_is_refused_is_not_in_the_ledger(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_REFUSE);
+    assert_int_equal(enqueue(bench, &err), TW_REFUSED);
+    assert_string_equal(err.text, "the key is wrong");
+    assert_false(is_there(bench, "r1"));
+    assert_int_equal(workbench_markers(bench, JOB), 0);
+    assert_int_equal(enqueue(bench, &err), TW_OK);
+    workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_REFUSE);
+    assert_int_equal(enqueue(bench, &err), TW_REFUSED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+static void what_may_be_on_the_queue_stays_in_the_ledger(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    workbench_meets(bench, BENCH_PUT, 2, 2, BENCH_LOSE_ANSWER);
+    assert_int_equal(enqueue(bench, &err), TW_UNKNOWN);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+static void an_entity_that_cannot_be_withdrawn_is_said(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_FAIL);
+    workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_FAIL);
+    assert_int_equal(enqueue(bench, &err), TW_BUSY);
+    assert_string_equal(err.text,
+        "the store is down; and run delete-channel/r1 stays in the ledger, so "
+        "it may be done all the same: cancel it, or enqueue it again");
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+}
+
+static void a_message_over_64_kib_is_refused_before_anything_is_stored(
+    void **state)
+{
+    struct workbench *bench = *state;
+    char *channel = mem_format("%0*d", QUEUE_MAX_MESSAGE_BYTES, 0);
+    struct slice value = slice_of(channel);
+    struct control_enqueue order = what(bench, 0, &value, "r1");
+    char id[QUEUE_ID_MAX + 1];
+    struct err err;
+
+    assert_int_equal(
+        control_enqueue(bench->store, &order, id, &err), TW_TOO_LARGE);
+    assert_non_null(strstr(err.text, "a queue takes at most 64 KiB"));
+    assert_int_equal(bench->calls[BENCH_BATCH], 0);
+    mem_free(channel);
 }
 
 static void an_entity_that_was_stored_without_an_answer_is_rung_for(
@@ -706,7 +830,7 @@ static void a_copy_whose_queue_is_gone_is_dropped(void **state)
     workbench_meets(bench, BENCH_DELETE, 1, 1, BENCH_GONE);
     assert_int_equal(
         control_drop(bench->store, slice_of(JOB), slice_of("r1"), &err), TW_OK);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
 
 static void an_unreadable_message_without_its_copy_is_left_as_it_is(
@@ -743,7 +867,8 @@ static void an_unreadable_message_that_cannot_be_put_back_stays(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 
 int main(void)
 {
@@ -755,13 +880,20 @@ int main(void)
         TEST(cancel_says_what_it_met),
         TEST(retry_keeps_checkpoint_and_time_of_request),
         TEST(drop_takes_the_copy_and_leaves_the_reason),
+        TEST(what_was_dropped_is_neither_retried_nor_dropped_again),
         TEST(a_drop_that_is_cut_off_can_be_asked_for_again),
         TEST(an_unreadable_message_is_put_back_as_it_was),
+        TEST(a_retried_message_is_still_the_same_request),
+        TEST(a_retried_message_of_a_known_job_gets_another_id),
         TEST(a_poisoned_message_that_comes_again_only_goes),
         TEST(a_lost_answer_is_read_back),
         TEST(where_no_ledger_can_be_made_nothing_is_enqueued),
         TEST(a_ledger_that_is_missing_is_made),
         TEST(a_queue_that_cannot_be_made_is_said),
+        TEST(what_is_refused_is_not_in_the_ledger),
+        TEST(what_may_be_on_the_queue_stays_in_the_ledger),
+        TEST(an_entity_that_cannot_be_withdrawn_is_said),
+        TEST(a_message_over_64_kib_is_refused_before_anything_is_stored),
         TEST(an_entity_that_was_stored_without_an_answer_is_rung_for),
         TEST(without_an_entity_nothing_is_on_the_queue),
         TEST(without_the_service_s_clock_our_own_counts),

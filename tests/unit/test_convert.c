@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "jobs/engine/convert.h"
+#include "tests/support/scratch.h"
 #include "worker/base/buf.h"
 #include "worker/base/crypto.h"
 #include "worker/base/json.h"
@@ -21,22 +22,6 @@
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define NAME "Name"
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_done(&arena);
-    return 0;
-}
 
 static const enum edm_type all[CONVERT_TYPES] = {EDM_BINARY, EDM_BOOLEAN,
     EDM_DATETIME, EDM_DOUBLE, EDM_GUID, EDM_INT32, EDM_INT64, EDM_STRING};
@@ -91,7 +76,7 @@ static void check_case(const struct value_case *c)
     struct property got = before;
     struct err err = {{0}};
     enum convert_worth worth =
-        convert_property(&from, c->to, &arena, &got, &err);
+        convert_property(&from, c->to, &scratch, &got, &err);
 
     print_message(
         "%s %s to %s\n", edm_type_name(c->from), c->json, edm_type_name(c->to));
@@ -103,7 +88,7 @@ static void check_case(const struct value_case *c)
     }
     assert_true(slice_is(got.name, NAME));
     assert_int_equal(got.type, c->to);
-    assert_string_equal(arena_copy(&arena, got.json).at, c->expected);
+    assert_string_equal(arena_copy(&scratch, got.json).at, c->expected);
     assert_string_equal(err.text, worth == CONVERT_LOSSY ? c->loses : "");
 }
 
@@ -513,7 +498,7 @@ static void what_is_impossible_says_both_types_and_why(void **state)
                 "an %s cannot become an %s: %s", edm_type_name(all[f]),
                 edm_type_name(all[t]), way->how);
             assert_int_equal(
-                convert_property(&from, all[t], &arena, &got, &err),
+                convert_property(&from, all[t], &scratch, &got, &err),
                 CONVERT_IMPOSSIBLE);
             assert_string_equal(err.text, expected);
             count++;
@@ -526,7 +511,7 @@ static void an_err_is_not_needed(void **state)
     struct property got, from = {slice_of(NAME), EDM_STRING, slice_of("\"x\"")};
 
     (void)state;
-    assert_int_equal(convert_property(&from, EDM_INT32, &arena, &got, NULL),
+    assert_int_equal(convert_property(&from, EDM_INT32, &scratch, &got, NULL),
         CONVERT_IMPOSSIBLE);
 }
 
@@ -549,7 +534,7 @@ static void a_malformed_property_is_refused(void **state)
 
 static struct property string_of(char c, size_t len)
 {
-    char *json = arena_alloc(&arena, len + 3);
+    char *json = arena_alloc(&scratch, len + 3);
 
     memset(json, c, len + 2);
     json[0] = json[len + 1] = '"';
@@ -560,21 +545,21 @@ static void long_texts_are_read_whole(void **state)
 {
     struct property got, zeros = string_of('0', 64 * 1024),
                          nines = string_of('9', 64 * 1024);
-    char *json = arena_alloc(&arena, 70000);
+    char *json = arena_alloc(&scratch, 70000);
     int64_t value;
     struct err err;
 
     (void)state;
-    assert_int_equal(
-        convert_property(&zeros, EDM_INT64, &arena, &got, &err), CONVERT_LOSSY);
+    assert_int_equal(convert_property(&zeros, EDM_INT64, &scratch, &got, &err),
+        CONVERT_LOSSY);
     assert_true(property_int64(&got, &value) && value == 0);
-    assert_int_equal(convert_property(&nines, EDM_INT64, &arena, &got, &err),
+    assert_int_equal(convert_property(&nines, EDM_INT64, &scratch, &got, &err),
         CONVERT_IMPOSSIBLE);
-    assert_int_equal(convert_property(&nines, EDM_DOUBLE, &arena, &got, &err),
+    assert_int_equal(convert_property(&nines, EDM_DOUBLE, &scratch, &got, &err),
         CONVERT_IMPOSSIBLE);
     snprintf(json, 70000, "\"0.%060000d15e60001\"", 0);
     zeros.json = slice_of(json);
-    assert_int_equal(convert_property(&zeros, EDM_DOUBLE, &arena, &got, &err),
+    assert_int_equal(convert_property(&zeros, EDM_DOUBLE, &scratch, &got, &err),
         CONVERT_EXACT);
     assert_string_equal(got.json.at, "1.5");
 }
@@ -586,13 +571,15 @@ static void base64_longer_than_a_string_is_refused(void **state)
 
     (void)state;
     binary.type = EDM_BINARY;
-    assert_int_equal(convert_property(&binary, EDM_STRING, &arena, &got, &err),
-        CONVERT_EXACT);
     assert_int_equal(
-        convert_property(&text, EDM_BINARY, &arena, &got, &err), CONVERT_EXACT);
+        convert_property(&binary, EDM_STRING, &scratch, &got, &err),
+        CONVERT_EXACT);
+    assert_int_equal(convert_property(&text, EDM_BINARY, &scratch, &got, &err),
+        CONVERT_EXACT);
     binary = string_of('A', 32772);
     binary.type = EDM_BINARY;
-    assert_int_equal(convert_property(&binary, EDM_STRING, &arena, &got, &err),
+    assert_int_equal(
+        convert_property(&binary, EDM_STRING, &scratch, &got, &err),
         CONVERT_IMPOSSIBLE);
     assert_string_equal(err.text,
         "an Edm.Binary whose base64 is longer than an Edm.String may be");
@@ -634,7 +621,7 @@ static void a_text_becomes_a_property(void **state)
         struct property got = {slice_of("old"), EDM_GUID, slice_of("old")};
         struct err err = {{0}};
         enum tw_err code = convert_text(slice_of(NAME), slice_of(cases[i].text),
-            cases[i].to, &arena, &got, &err);
+            cases[i].to, &scratch, &got, &err);
 
         print_message("%s\n", cases[i].text);
         if (cases[i].json == NULL) {
@@ -709,7 +696,7 @@ static struct slice draw_base64(void)
         bytes[i] = (char)draw();
     buf_init(&to, 128);
     crypto_base64(&to, some);
-    text = arena_copy(&arena, buf_slice(&to));
+    text = arena_copy(&scratch, buf_slice(&to));
     buf_done(&to);
     return text;
 }
@@ -718,7 +705,7 @@ static struct slice draw_guid(void)
 {
     uint64_t high = draw(), low = draw();
 
-    return arena_format(&arena, "%08x-%04x-%04x-%04X-%012llx",
+    return arena_format(&scratch, "%08x-%04x-%04x-%04X-%012llx",
         (unsigned)(high >> 32), (unsigned)(high >> 16 & 0xffff),
         (unsigned)(high & 0xffff), (unsigned)(low >> 48),
         (unsigned long long)(low & 0xffffffffffff));
@@ -741,10 +728,10 @@ static struct slice draw_text(void)
 
     if (text.len > 1 && text.at[0] == '"')
         text = (struct slice){text.at + 1, text.len - 2};
-    text = arena_copy(&arena, text);
+    text = arena_copy(&scratch, text);
     if (text.len == 0 || below(2) == 0)
         return text;
-    changed = arena_alloc(&arena, text.len + 1);
+    changed = arena_alloc(&scratch, text.len + 1);
     memcpy(changed, text.at, text.len);
     changed[below(text.len)] = odd[below(sizeof(odd) - 1)];
     return (struct slice){changed, text.len};
@@ -754,28 +741,28 @@ static struct property draw_property(enum edm_type type)
 {
     struct entity entity;
 
-    entity_init(&entity, &arena, slice_of("p"), slice_of("r"));
+    entity_init(&entity, &scratch, slice_of("p"), slice_of("r"));
     switch (type) {
     case EDM_BOOLEAN:
-        entity_set_boolean(&entity, &arena, NAME, below(2));
+        entity_set_boolean(&entity, &scratch, NAME, below(2));
         break;
     case EDM_DATETIME:
-        entity_set_datetime(&entity, &arena, NAME, draw_ticks());
+        entity_set_datetime(&entity, &scratch, NAME, draw_ticks());
         break;
     case EDM_DOUBLE:
-        entity_set_double(&entity, &arena, NAME, draw_double());
+        entity_set_double(&entity, &scratch, NAME, draw_double());
         break;
     case EDM_INT32:
-        entity_set_int32(&entity, &arena, NAME, (int32_t)draw_integer(31));
+        entity_set_int32(&entity, &scratch, NAME, (int32_t)draw_integer(31));
         break;
     case EDM_INT64:
-        entity_set_int64(
-            &entity, &arena, NAME, below(2) ? draw_integer(63) : draw_ticks());
+        entity_set_int64(&entity, &scratch, NAME,
+            below(2) ? draw_integer(63) : draw_ticks());
         break;
     case EDM_BINARY:
     case EDM_GUID:
     case EDM_STRING:
-        entity_set_string(&entity, &arena, NAME,
+        entity_set_string(&entity, &scratch, NAME,
             type == EDM_STRING ? draw_text()
             : type == EDM_GUID ? draw_guid()
                                : draw_base64());
@@ -796,7 +783,7 @@ static void assert_stored(const struct property *property)
     entity.properties = &copy;
     buf_init(&json, 100000);
     entity_write_properties(&entity, &json);
-    if (entity_parse(buf_slice(&json), false, &arena, &read, NULL, &err) !=
+    if (entity_parse(buf_slice(&json), false, &scratch, &read, NULL, &err) !=
         TW_OK)
         fail_msg("%s: %s", buf_text(&json), err.text);
     assert_int_equal(read.property_count, 1);
@@ -811,11 +798,11 @@ static void assert_comes_back(
     struct property back, again;
     struct err err;
 
-    assert_int_equal(convert_property(there, from->type, &arena, &back, &err),
+    assert_int_equal(convert_property(there, from->type, &scratch, &back, &err),
         CONVERT_EXACT);
     if (from->type == EDM_STRING) {
         assert_int_equal(
-            convert_property(&back, there->type, &arena, &again, &err),
+            convert_property(&back, there->type, &scratch, &again, &err),
             CONVERT_EXACT);
         assert_true(property_equal(there, &again));
     } else {
@@ -830,7 +817,7 @@ static void assert_is_lost(
     struct property back;
     struct err err;
 
-    if (convert_property(there, from->type, &arena, &back, &err) ==
+    if (convert_property(there, from->type, &scratch, &back, &err) ==
         CONVERT_EXACT)
         assert_false(property_equal(from, &back));
 }
@@ -841,7 +828,8 @@ static enum convert_worth go_there_and_back(
 {
     struct property there;
     struct err err = {{0}};
-    enum convert_worth worth = convert_property(from, to, &arena, &there, &err);
+    enum convert_worth worth =
+        convert_property(from, to, &scratch, &there, &err);
 
     assert_int_equal(worth == CONVERT_EXACT, err.text[0] == '\0');
     if (worth == CONVERT_IMPOSSIBLE)
@@ -872,7 +860,7 @@ static void what_is_exact_comes_back_the_same(void **state)
 
         for (size_t t = 0; t < CONVERT_TYPES; t++)
             seen[f][t][go_there_and_back(&from, all[t])]++;
-        arena_clear(&arena);
+        arena_clear(&scratch);
     }
     for (size_t f = 0; f < CONVERT_TYPES; f++)
         for (size_t t = 0; t < CONVERT_TYPES; t++) {
@@ -915,26 +903,26 @@ static void no_double_has_a_digit_too_many(void **state)
 
         assert_true(property_double(&from, &value));
         assert_int_equal(
-            convert_property(&from, EDM_STRING, &arena, &got, &err),
+            convert_property(&from, EDM_STRING, &scratch, &got, &err),
             CONVERT_EXACT);
         digits = significant_digits(got.json);
         if (isfinite(value) && digits > 1) {
             snprintf(fewer, sizeof(fewer), "%.*e", digits - 2, value);
             assert_true(strtod(fewer, NULL) != value);
         }
-        arena_clear(&arena);
+        arena_clear(&scratch);
     }
 }
 
 /* ---- the table for people ---- */
 
-/* jobs/conversions.md, in arena. */
+/* jobs/conversions.md, in scratch. */
 static const char *read_document(void)
 {
     const char *source = getenv("TABLEWARD_SOURCE");
-    char *text = arena_alloc(&arena, 64 * 1024);
+    char *text = arena_alloc(&scratch, 64 * 1024);
     struct slice path =
-        arena_format(&arena, "%s/jobs/conversions.md", source ? source : ".");
+        arena_format(&scratch, "%s/jobs/conversions.md", source ? source : ".");
     FILE *file = fopen(path.at, "re");
     size_t len;
 
@@ -997,10 +985,10 @@ static void the_document_says_of_every_way_how_or_why_not(void **state)
     for (size_t f = 0; f < CONVERT_TYPES; f++)
         for (size_t t = 0; t < CONVERT_TYPES; t++) {
             const struct convert_way *way = convert_way(all[f], all[t]);
-            struct slice begin = arena_format(&arena, "\n| %s | %s | ",
+            struct slice begin = arena_format(&scratch, "\n| %s | %s | ",
                              short_name(all[f]), short_name(all[t])),
                          line = arena_format(
-                             &arena, "%s%s |\n", begin.at, way->how);
+                             &scratch, "%s%s |\n", begin.at, way->how);
             const char *at = strstr(document, line.at);
 
             if (f == t) {
@@ -1014,7 +1002,8 @@ static void the_document_says_of_every_way_how_or_why_not(void **state)
         }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
 
 int main(void)
 {

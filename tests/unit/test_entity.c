@@ -12,35 +12,9 @@
 
 #include <cmocka.h>
 
+#include "tests/support/scratch.h"
 #include "worker/base/text.h"
 #include "worker/store/entity.h"
-
-static struct arena arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena_init(&arena);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    arena_done(&arena);
-    return 0;
-}
-
-static struct entity parse(const char *text)
-{
-    struct entity entity;
-    struct err err = {{0}};
-
-    if (entity_parse(slice_of(text), true, &arena, &entity, NULL, &err) !=
-        TW_OK)
-        fail_msg("%s: %s", text, err.text);
-    return entity;
-}
 
 static const struct property *find(
     const struct entity *entity, const char *name)
@@ -56,16 +30,6 @@ static void assert_slice(struct slice slice, const char *text)
 {
     if (!slice_is(slice, text))
         fail_msg("'%.*s' is not '%s'", SLICE_ARG(slice), text);
-}
-
-static void assert_written(const struct entity *entity, const char *text)
-{
-    struct buf buf;
-
-    buf_init(&buf, 4 * 1024 * 1024);
-    entity_write(entity, &buf);
-    assert_string_equal(buf_text(&buf), text);
-    buf_done(&buf);
 }
 
 #define KEYS "\"PartitionKey\":\"p\",\"RowKey\":\"r\""
@@ -84,7 +48,7 @@ static const char all_types[] =
 
 static void reads_every_type_that_the_service_sends(void **state)
 {
-    struct entity entity = parse(all_types);
+    struct entity entity = scratch_entity(all_types);
     const struct property *list = entity.properties;
     int64_t integer;
     double real;
@@ -115,10 +79,10 @@ static void reads_every_type_that_the_service_sends(void **state)
 
 static void writes_back_the_exact_texts_with_their_types(void **state)
 {
-    struct entity entity = parse(all_types);
+    struct entity entity = scratch_entity(all_types);
 
     (void)state;
-    assert_written(&entity,
+    scratch_assert_written(&entity,
         "{" KEYS ",\"age@odata.type\":\"Edm.Int64\",\"age\":\"39\","
         "\"sex\":\"male\",\"married\":true,\"deceased\":false,"
         "\"ratio@odata.type\":\"Edm.Double\",\"ratio\":3.1,"
@@ -161,21 +125,21 @@ static void keeps_texts_of_values_byte_for_byte(void **state)
         snprintf(text, sizeof(text),
             "{" KEYS ",\"x@odata.type\":\"%s\",\"x\":%s}", cases[i].type,
             cases[i].json);
-        entity = parse(text);
-        assert_written(&entity, text);
+        entity = scratch_entity(text);
+        scratch_assert_written(&entity, text);
     }
 }
 
 static void reads_values_that_are_written_with_escapes(void **state)
 {
-    struct entity entity =
-        parse("{" KEYS ",\"A@odata.type\":\"Edm.Int64\",\"A\":\"1\\u0032\""
-              ",\"B@odata.type\":\"Edm.DateTime\""
-              ",\"B\":\"2024-01-01T00:00:00\\u005a\""
-              ",\"C@odata.type\":\"Edm.Double\",\"C\":\"Na\\u004e\""
-              ",\"D@odata.type\":\"Edm.Guid\""
-              ",\"D\":\"00112233-4455-6677-8899-aabbccddeef\\u0066\""
-              ",\"E@odata.type\":\"Edm.Binary\",\"E\":\"AAA\\/\"}");
+    struct entity entity = scratch_entity(
+        "{" KEYS ",\"A@odata.type\":\"Edm.Int64\",\"A\":\"1\\u0032\""
+        ",\"B@odata.type\":\"Edm.DateTime\""
+        ",\"B\":\"2024-01-01T00:00:00\\u005a\""
+        ",\"C@odata.type\":\"Edm.Double\",\"C\":\"Na\\u004e\""
+        ",\"D@odata.type\":\"Edm.Guid\""
+        ",\"D\":\"00112233-4455-6677-8899-aabbccddeef\\u0066\""
+        ",\"E@odata.type\":\"Edm.Binary\",\"E\":\"AAA\\/\"}");
     struct property guid = {slice_of("D"), EDM_GUID,
         slice_of("\"00112233-4455-6677-8899-AABBCCDDEEFF\"")};
     int64_t value;
@@ -194,26 +158,28 @@ static void reads_values_that_are_written_with_escapes(void **state)
 
 static void keeps_escapes_and_finds_the_decoded_text(void **state)
 {
-    struct entity entity = parse("{\"PartitionKey\":\"a\\u0027b\","
-                                 "\"RowKey\":\"\",\"\\u554a\":\"\\ud83d\\ude00"
-                                 "\\u0000z\",\"plain\":\"caf\xc3\xa9\"}");
+    struct entity entity =
+        scratch_entity("{\"PartitionKey\":\"a\\u0027b\","
+                       "\"RowKey\":\"\",\"\\u554a\":\"\\ud83d\\ude00"
+                       "\\u0000z\",\"plain\":\"caf\xc3\xa9\"}");
     struct slice text;
 
     (void)state;
     assert_slice(entity.partition_key, "a'b");
     assert_int_equal(entity.row_key.len, 0);
-    assert_true(property_text(find(&entity, "\xe5\x95\x8a"), &arena, &text));
+    assert_true(property_text(find(&entity, "\xe5\x95\x8a"), &scratch, &text));
     assert_int_equal(text.len, 6);
     assert_memory_equal(text.at, "\xf0\x9f\x98\x80\0z", 6);
     assert_slice(entity.properties[0].json, "\"\\ud83d\\ude00\\u0000z\"");
-    assert_true(property_text(find(&entity, "plain"), &arena, &text));
+    assert_true(property_text(find(&entity, "plain"), &scratch, &text));
     assert_slice(text, "caf\xc3\xa9");
 }
 
 static void tells_plain_numbers_by_their_point_or_exponent(void **state)
 {
-    struct entity entity = parse("{" KEYS ",\"a\":5,\"b\":5.0,\"c\":5E3,"
-                                 "\"d\":-2147483648}");
+    struct entity entity =
+        scratch_entity("{" KEYS ",\"a\":5,\"b\":5.0,\"c\":5E3,"
+                       "\"d\":-2147483648}");
     int32_t small;
 
     (void)state;
@@ -227,11 +193,11 @@ static void tells_plain_numbers_by_their_point_or_exponent(void **state)
 
 static void takes_a_type_from_before_after_or_far_away(void **state)
 {
-    struct entity entity =
-        parse("{\"c@odata.type\":\"Edm.Int64\",\"a\":\"1\",\"a@odata.type\":"
-              "\"Edm.Int64\"," KEYS ",\"b@odata.type\":\"Edm.Guid\",\"b\":"
-              "\"c9da6455-213d-42c9-9a79-3e9149a57833\",\"c\":\"7\","
-              "\"PartitionKey@odata.type@odata.type\":\"Edm.String\"}");
+    struct entity entity = scratch_entity(
+        "{\"c@odata.type\":\"Edm.Int64\",\"a\":\"1\",\"a@odata.type\":"
+        "\"Edm.Int64\"," KEYS ",\"b@odata.type\":\"Edm.Guid\",\"b\":"
+        "\"c9da6455-213d-42c9-9a79-3e9149a57833\",\"c\":\"7\","
+        "\"PartitionKey@odata.type@odata.type\":\"Edm.String\"}");
 
     (void)state;
     assert_int_equal(entity.property_count, 3);
@@ -243,8 +209,8 @@ static void takes_a_type_from_before_after_or_far_away(void **state)
 static void counts_null_as_absent(void **state)
 {
     struct entity entity =
-        parse("{" KEYS ",\"x\":null,\"y@odata.type\":\"Edm.Int64\","
-              "\"y\":null,\"z\":1,\"Timestamp\":null}");
+        scratch_entity("{" KEYS ",\"x\":null,\"y@odata.type\":\"Edm.Int64\","
+                       "\"y\":null,\"z\":1,\"Timestamp\":null}");
 
     (void)state;
     assert_int_equal(entity.property_count, 1);
@@ -302,7 +268,7 @@ static void refuses_malformed_values_and_names_the_property(void **state)
         char text[256];
 
         snprintf(text, sizeof(text), "{" KEYS ",%s}", bad[i]);
-        if (entity_parse(slice_of(text), true, &arena, &entity, NULL, &err) !=
+        if (entity_parse(slice_of(text), true, &scratch, &entity, NULL, &err) !=
             TW_INVALID)
             fail_msg("taken: %s", text);
         assert_int_equal(entity.property_count, 77);
@@ -321,17 +287,17 @@ static void wants_keys_where_they_are_needed(void **state)
 
     (void)state;
     assert_int_equal(
-        entity_parse(text, true, &arena, &entity, NULL, &err), TW_INVALID);
+        entity_parse(text, true, &scratch, &entity, NULL, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "RowKey"));
     assert_int_equal(
-        entity_parse(text, false, &arena, &entity, NULL, &err), TW_OK);
-    assert_int_equal(entity_parse(slice_of("{\"RowKey\":\"r\"}"), true, &arena,
-                         &entity, NULL, &err),
+        entity_parse(text, false, &scratch, &entity, NULL, &err), TW_OK);
+    assert_int_equal(entity_parse(slice_of("{\"RowKey\":\"r\"}"), true,
+                         &scratch, &entity, NULL, &err),
         TW_INVALID);
     assert_non_null(strstr(err.text, "PartitionKey"));
     assert_int_equal(entity_parse(slice_of("{\"PartitionKey\":5,\"RowKey\":"
                                            "\"\"}"),
-                         true, &arena, &entity, NULL, &err),
+                         true, &scratch, &entity, NULL, &err),
         TW_INVALID);
 }
 
@@ -343,7 +309,7 @@ static void stops_after_the_first_object(void **state)
 
     (void)state;
     assert_int_equal(
-        entity_parse(text, true, &arena, &entity, &end, NULL), TW_OK);
+        entity_parse(text, true, &scratch, &entity, &end, NULL), TW_OK);
     assert_int_equal(text.at[end], ',');
 }
 
@@ -383,7 +349,7 @@ static void compares_values_and_not_their_spelling(void **state)
             "{" KEYS ",\"a@odata.type\":\"%s\",\"a\":%s,"
             "\"b@odata.type\":\"%s\",\"b\":%s}",
             cases[i].type, cases[i].a, cases[i].type, cases[i].b);
-        entity = parse(text);
+        entity = scratch_entity(text);
         if (property_equal(&entity.properties[0], &entity.properties[1]) !=
             cases[i].equal)
             fail_msg("%s", text);
@@ -420,6 +386,39 @@ static void values_that_are_none_are_equal_to_nothing(void **state)
     }
 }
 
+static void an_entity_has_all_of_one_that_says_no_more(void **state)
+{
+    static const struct {
+        const char *entity, *wanted;
+        bool has;
+    } cases[] = {
+        {"", "", true},
+        {",\"a\":1", "", true},
+        {"", ",\"a\":1", false},
+        {",\"a\":1", ",\"a\":1", true},
+        {",\"a\":1", ",\"a\":2", false},
+        {",\"a\":1", ",\"a\":\"1\"", false},
+        {",\"a\":1", ",\"A\":1", false},
+        {",\"b\":\"x\",\"c\":true,\"a\":1", ",\"a\":1,\"b\":\"\\u0078\"", true},
+        {",\"a\":1,\"b\":2", ",\"a\":1,\"b\":3", false},
+        {",\"a\":1", ",\"a\":1,\"b\":2", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[200], other[200];
+        struct entity entity, wanted;
+
+        snprintf(text, sizeof(text), "{" KEYS "%s}", cases[i].entity);
+        entity = scratch_entity(text);
+        snprintf(other, sizeof(other),
+            "{\"PartitionKey\":\"other\",\"RowKey\":\"\"%s}", cases[i].wanted);
+        wanted = scratch_entity(other);
+        if (entity_has_all(&entity, &wanted) != cases[i].has)
+            fail_msg("%s in %s", cases[i].wanted, cases[i].entity);
+    }
+}
+
 static void only_texts_have_a_text(void **state)
 {
     static const enum edm_type types[] = {EDM_STRING, EDM_GUID, EDM_DATETIME,
@@ -431,7 +430,7 @@ static void only_texts_have_a_text(void **state)
             slice_of("p"), types[i], slice_of("\"\\u0041\"")};
         struct slice text = slice_of("as it was");
 
-        assert_int_equal(property_text(&property, &arena, &text), i < 4);
+        assert_int_equal(property_text(&property, &scratch, &text), i < 4);
         assert_slice(text, i < 4 ? "A" : "as it was");
     }
 }
@@ -444,7 +443,7 @@ static void a_text_that_cannot_be_decoded_is_as_it_stands(void **state)
     struct slice text;
 
     (void)state;
-    assert_true(property_text(&property, &arena, &text));
+    assert_true(property_text(&property, &scratch, &text));
     assert_slice(text, "a\\xb");
 }
 
@@ -455,18 +454,18 @@ static void builds_what_it_can_read(void **state)
     struct buf buf;
 
     (void)state;
-    entity_init(&entity, &arena, slice_of("p"), slice_of(""));
-    entity_set_string(&entity, &arena, "s", slice_of("say \"hi\"\n"));
-    entity_set_int32(&entity, &arena, "i", INT32_MIN);
-    entity_set_int64(&entity, &arena, "l", INT64_MIN);
-    entity_set_boolean(&entity, &arena, "b", true);
-    entity_set_double(&entity, &arena, "d", 0.1);
-    entity_set_double(&entity, &arena, "five", 5);
-    entity_set_double(&entity, &arena, "tiny", 5e-324);
-    entity_set_double(&entity, &arena, "nan", (double)NAN);
-    entity_set_double(&entity, &arena, "minus", -(double)INFINITY);
-    entity_set_datetime(&entity, &arena, "t", TICKS_1970 + 1);
-    entity_set_int32(&entity, &arena, "i", 7);
+    entity_init(&entity, &scratch, slice_of("p"), slice_of(""));
+    entity_set_string(&entity, &scratch, "s", slice_of("say \"hi\"\n"));
+    entity_set_int32(&entity, &scratch, "i", INT32_MIN);
+    entity_set_int64(&entity, &scratch, "l", INT64_MIN);
+    entity_set_boolean(&entity, &scratch, "b", true);
+    entity_set_double(&entity, &scratch, "d", 0.1);
+    entity_set_double(&entity, &scratch, "five", 5);
+    entity_set_double(&entity, &scratch, "tiny", 5e-324);
+    entity_set_double(&entity, &scratch, "nan", (double)NAN);
+    entity_set_double(&entity, &scratch, "minus", -(double)INFINITY);
+    entity_set_datetime(&entity, &scratch, "t", TICKS_1970 + 1);
+    entity_set_int32(&entity, &scratch, "i", 7);
     assert_int_equal(entity.property_count, 10);
     assert_slice(find(&entity, "i")->json, "7");
     assert_slice(find(&entity, "d")->json, "0.1");
@@ -478,7 +477,7 @@ static void builds_what_it_can_read(void **state)
 
     buf_init(&buf, 10000);
     entity_write(&entity, &buf);
-    again = parse(buf_text(&buf));
+    again = scratch_entity(buf_text(&buf));
     for (size_t i = 0; i < entity.property_count; i++)
         assert_true(
             property_equal(&entity.properties[i], &again.properties[i]));
@@ -487,15 +486,15 @@ static void builds_what_it_can_read(void **state)
 
 static void leaves_a_plain_copy_alone_when_setting(void **state)
 {
-    struct entity entity = parse("{" KEYS ",\"a\":1}");
+    struct entity entity = scratch_entity("{" KEYS ",\"a\":1}");
     struct entity plain = entity, deep;
     struct arena other;
 
     (void)state;
     arena_init(&other);
     entity_copy(&deep, &other, &entity);
-    entity_set_int32(&entity, &arena, "a", 2);
-    entity_set_int32(&entity, &arena, "b", 3);
+    entity_set_int32(&entity, &scratch, "a", 2);
+    entity_set_int32(&entity, &scratch, "b", 3);
     assert_slice(plain.properties[0].json, "1");
     assert_int_equal(plain.property_count, 1);
     assert_slice(find(&deep, "a")->json, "1");
@@ -541,6 +540,25 @@ static void knows_which_keys_the_service_takes(void **state)
     test_free(longest);
 }
 
+/* It may be longer than any key: then nothing begins with it. */
+static void knows_what_a_key_may_begin_with(void **state)
+{
+    char *longest = test_malloc(1000);
+    struct err err;
+
+    (void)state;
+    memset(longest, 'k', 999);
+    longest[999] = '\0';
+    assert_int_equal(
+        entity_check_key_prefix("RowKey", slice_of(longest), &err), TW_OK);
+    assert_int_equal(
+        entity_check_key_prefix("RowKey", slice_of("a/"), &err), TW_INVALID);
+    assert_int_equal(
+        entity_check_key_prefix("RowKey", slice_of("a\xff"), &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "UTF-8"));
+    test_free(longest);
+}
+
 static void knows_which_names_the_service_takes(void **state)
 {
     static const char *const good[] = {
@@ -576,7 +594,7 @@ static void set_letters(struct entity *entity, const char *name, size_t count)
     char *letters = test_malloc(count);
 
     memset(letters, 'x', count);
-    entity_set_string(entity, &arena, name, (struct slice){letters, count});
+    entity_set_string(entity, &scratch, name, (struct slice){letters, count});
     test_free(letters);
 }
 
@@ -586,7 +604,7 @@ static void counts_sizes_as_the_service_does(void **state)
     struct err err;
 
     (void)state;
-    entity_init(&entity, &arena, slice_of("p"), slice_of("r"));
+    entity_init(&entity, &scratch, slice_of("p"), slice_of("r"));
     set_letters(&entity, "s", 32 * 1024);
     assert_int_equal(entity_check(&entity, &err), TW_OK);
     set_letters(&entity, "s", 32 * 1024 + 1);
@@ -617,16 +635,16 @@ static void refuses_too_many_and_system_properties(void **state)
     char name[8];
 
     (void)state;
-    entity_init(&entity, &arena, slice_of("p"), slice_of("r"));
+    entity_init(&entity, &scratch, slice_of("p"), slice_of("r"));
     for (int i = 0; i < 252; i++) {
         snprintf(name, sizeof(name), "n%d", i);
-        entity_set_int32(&entity, &arena, name, i);
+        entity_set_int32(&entity, &scratch, name, i);
     }
     assert_int_equal(entity_check(&entity, NULL), TW_OK);
-    entity_set_int32(&entity, &arena, "one", 1);
+    entity_set_int32(&entity, &scratch, "one", 1);
     assert_int_equal(entity_check(&entity, NULL), TW_INVALID);
     entity.property_count = 0;
-    entity_set_string(&entity, &arena, "RowKey", slice_of("x"));
+    entity_set_string(&entity, &scratch, "RowKey", slice_of("x"));
     assert_int_equal(entity_check(&entity, NULL), TW_INVALID);
 }
 
@@ -643,7 +661,8 @@ static void names_each_type_both_ways(void **state)
     assert_false(edm_type_named(slice_of("Edm.Decimal"), &(enum edm_type){0}));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
 
 int main(void)
 {
@@ -663,11 +682,13 @@ int main(void)
         TEST(builds_what_it_can_read),
         TEST(leaves_a_plain_copy_alone_when_setting),
         TEST(knows_which_keys_the_service_takes),
+        TEST(knows_what_a_key_may_begin_with),
         TEST(knows_which_names_the_service_takes),
         TEST(counts_sizes_as_the_service_does),
         TEST(refuses_too_many_and_system_properties),
         TEST(names_each_type_both_ways),
         TEST(values_that_are_none_are_equal_to_nothing),
+        TEST(an_entity_has_all_of_one_that_says_no_more),
         TEST(only_texts_have_a_text),
         TEST(a_text_that_cannot_be_decoded_is_as_it_stands),
     };

@@ -343,8 +343,8 @@ static void flat_objects_are_read_as_strictly(void **state)
             buf_add_slice(&whole, text);
             buf_add_text(&whole, "}");
         }
-        assert_int_equal(json_flat_object(buf_slice(&whole), &arena, &members,
-                             &count, &end, NULL),
+        assert_int_equal(json_flat_object(buf_slice(&whole), &arena, &arena,
+                             &members, &count, &end, NULL),
             TW_INVALID);
         assert_null(members);
         assert_int_equal(count, 77);
@@ -386,8 +386,8 @@ static void a_flat_object_ends_where_it_ends(void **state)
 
     (void)state;
     arena_init(&arena);
-    assert_int_equal(
-        json_flat_object(slice_of(page), &arena, &members, &count, &end, NULL),
+    assert_int_equal(json_flat_object(slice_of(page), &arena, &arena, &members,
+                         &count, &end, NULL),
         TW_OK);
     assert_int_equal(count, 5);
     assert_slice(members[0].name, "odata.etag");
@@ -400,13 +400,13 @@ static void a_flat_object_ends_where_it_ends(void **state)
     assert_true(slice_equal(members[4].text, WHOLE("a\0\xc3\xa9")));
     assert_ptr_equal(members[4].raw.at, strstr(page, "\"a\\u0000"));
     assert_int_equal(page[end], ',');
-    assert_int_equal(json_flat_object(slice_of(page + end + 1), &arena,
+    assert_int_equal(json_flat_object(slice_of(page + end + 1), &arena, &arena,
                          &members, &count, &second, NULL),
         TW_OK);
     assert_slice(members[0].name, "P");
     assert_int_equal(page[end + 1 + second], ']');
-    assert_int_equal(
-        json_flat_object(slice_of("{}"), &arena, &members, &count, &end, NULL),
+    assert_int_equal(json_flat_object(slice_of("{}"), &arena, &arena, &members,
+                         &count, &end, NULL),
         TW_OK);
     assert_int_equal(count, 0);
     assert_int_equal(end, 2);
@@ -424,8 +424,8 @@ static void a_flat_object_holds_no_other(void **state)
     (void)state;
     arena_init(&arena);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        assert_int_equal(json_flat_object(slice_of(texts[i]), &arena, &members,
-                             &count, &end, NULL),
+        assert_int_equal(json_flat_object(slice_of(texts[i]), &arena, &arena,
+                             &members, &count, &end, NULL),
             TW_INVALID);
     assert_null(members);
     arena_done(&arena);
@@ -440,8 +440,8 @@ static void decoded_texts_outlive_the_bytes_they_came_from(void **state)
 
     (void)state;
     arena_init(&arena);
-    assert_int_equal(
-        json_flat_object(slice_of(text), &arena, &members, &count, &end, NULL),
+    assert_int_equal(json_flat_object(slice_of(text), &arena, &arena, &members,
+                         &count, &end, NULL),
         TW_OK);
     memset(text, '?', sizeof(text));
     assert_slice(members[0].name, "name");
@@ -467,8 +467,8 @@ static void large_strings_and_many_members_are_read_whole(void **state)
         buf_add_format(&text, ",\"p%d\":%d", i, i);
     buf_add_text(&text, "}");
     arena_init(&arena);
-    assert_int_equal(json_flat_object(buf_slice(&text), &arena, &members,
-                         &count, &end, NULL),
+    assert_int_equal(json_flat_object(buf_slice(&text), &arena, &arena,
+                         &members, &count, &end, NULL),
         TW_OK);
     assert_int_equal(count, 1001);
     assert_int_equal(members[0].text.len, 900000);

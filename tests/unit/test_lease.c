@@ -6,22 +6,6 @@
 
 #define DELAY_MS 300
 
-static int set_up(void **state)
-{
-    struct workbench *bench = test_malloc(sizeof(*bench));
-
-    workbench_init(bench);
-    *state = bench;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    workbench_done(*state);
-    test_free(*state);
-    return 0;
-}
-
 static void take(struct claim *claim, const struct claim_wish *wish)
 {
     enum tw_err outcome;
@@ -162,7 +146,8 @@ static void what_another_epoch_let_go_is_not_ours(void **state)
     claim_done(&claim);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 
 int main(void)
 {

@@ -7,22 +7,6 @@
 
 #define JOB "delete-channel"
 
-static int set_up(void **state)
-{
-    struct workbench *bench = test_malloc(sizeof(*bench));
-
-    workbench_init(bench);
-    *state = bench;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    workbench_done(*state);
-    test_free(*state);
-    return 0;
-}
-
 static void fill(struct ledger_run *run, const char *id)
 {
     run->job = ledger_text(run, slice_of(JOB));
@@ -207,6 +191,42 @@ static void the_marker_comes_with_the_first_write_and_goes_with_the_last(
     ledger_run_done(&run);
 }
 
+static void put_marker(struct workbench *bench, const char *key)
+{
+    struct entity marker;
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(&marker, &arena, slice_of(JOB), slice_of(key));
+    workbench_write(bench, OPERATION_INSERT, &marker);
+    arena_done(&arena);
+}
+
+/* The run was deleted by hand, and could never begin again. */
+static void a_marker_that_was_left_is_no_run(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run, again;
+    struct attempt attempt = {0};
+
+    put_marker(bench, "!r1");
+    run = stored_run(bench, "r1");
+    assert_int_equal(workbench_markers(bench, JOB), 1);
+    ledger_run_init(&again);
+    fill(&again, "r1");
+    assert_int_equal(
+        ledger_insert(bench->store, &attempt, &again), TW_CONFLICT);
+    ledger_run_done(&again);
+    (void)ledger_move(&run, LEDGER_RUNNING);
+    (void)ledger_move(&run, LEDGER_SUCCEEDED);
+    attempt = (struct attempt){0};
+    assert_int_equal(
+        ledger_update(bench->store, &attempt, &run, LEDGER_MARKER_REMOVE),
+        TW_OK);
+    assert_int_equal(workbench_markers(bench, JOB), 0);
+    ledger_run_done(&run);
+}
+
 static void a_scan_shows_runs_and_no_markers(void **state)
 {
     struct workbench *bench = *state;
@@ -230,33 +250,7 @@ static void a_scan_shows_runs_and_no_markers(void **state)
     ledger_run_done(&a);
 }
 
-static void a_run_is_found_in_whichever_job(void **state)
-{
-    struct workbench *bench = *state;
-    struct ledger_run run = stored_run(bench, "r1"), back;
-    struct slice jobs[] = {slice_of("another"), slice_of(JOB)};
-    struct attempt attempt = {0};
-
-    ledger_run_init(&back);
-    assert_int_equal(
-        ledger_find(bench->store, &attempt, jobs, 2, slice_of("r1"), &back),
-        TW_OK);
-    assert_true(slice_is(back.job, JOB));
-    assert_int_equal(
-        ledger_find(bench->store, &attempt, jobs + 1, 1, slice_of("r1"), &back),
-        TW_OK);
-    jobs[0] = slice_of(JOB);
-    assert_int_equal(
-        ledger_find(bench->store, &attempt, jobs, 2, slice_of("r1"), &back),
-        TW_OK);
-    assert_int_equal(
-        ledger_find(bench->store, &attempt, jobs, 2, slice_of("r9"), &back),
-        TW_NOT_FOUND);
-    ledger_run_done(&back);
-    ledger_run_done(&run);
-}
-
-static void an_ended_run_goes_nowhere_but_back_to_the_queue(void **state)
+static void an_ended_run_is_retried_or_dropped_at_most(void **state)
 {
     struct ledger_run run;
 
@@ -272,6 +266,9 @@ static void an_ended_run_goes_nowhere_but_back_to_the_queue(void **state)
     run.state = LEDGER_FAILED;
     assert_false(ledger_move(&run, LEDGER_RUNNING));
     assert_true(ledger_move(&run, LEDGER_QUEUED));
+    run.state = LEDGER_FAILED;
+    assert_true(ledger_move(&run, LEDGER_CANCELLED));
+    assert_false(ledger_move(&run, LEDGER_QUEUED));
 }
 
 static void an_error_is_cut_at_a_character(void **state)
@@ -338,21 +335,15 @@ static enum tw_err update(
 /* Its marker as somebody else changes it; gone where remove. */
 static void touch_marker(struct workbench *bench, bool remove)
 {
-    struct store *store = bench->wrapped.inner;
-    struct operation operation = {
-        .type = remove ? OPERATION_DELETE : OPERATION_REPLACE};
-    struct batch batch = {LEDGER_TABLE, &operation, 1};
-    struct batch_result result;
     struct attempt attempt = {0};
     struct page page;
 
     page_init(&page);
-    assert_int_equal(store_get(store, &attempt, LEDGER_TABLE, slice_of(JOB),
-                         slice_of("!r1"), &page),
+    assert_int_equal(store_get(bench->wrapped.inner, &attempt, LEDGER_TABLE,
+                         slice_of(JOB), slice_of("!r1"), &page),
         TW_OK);
-    operation.entity = page.entities[0];
-    attempt = (struct attempt){0};
-    assert_int_equal(store_batch(store, &attempt, &batch, &result), TW_OK);
+    workbench_write(bench, remove ? OPERATION_DELETE : OPERATION_REPLACE,
+        &page.entities[0]);
     page_done(&page);
 }
 
@@ -415,6 +406,58 @@ static void a_marker_that_cannot_be_read_leaves_the_run_as_it_was(void **state)
     ledger_run_done(&run);
 }
 
+/* The 1st batch meets the marker, the 2nd writes it again. */
+static void take_marker_away(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    if (call == BENCH_BATCH && n == 2)
+        touch_marker(bench, true);
+}
+
+/* A run whose marker is there, and nothing else; to be stored. */
+static void run_with_marker_left(
+    struct workbench *bench, struct ledger_run *run)
+{
+    ledger_run_init(run);
+    fill(run, "r1");
+    put_marker(bench, "!r1");
+}
+
+static void a_marker_that_was_left_and_goes_meanwhile_is_a_conflict(
+    void **state)
+{
+    struct workbench *bench = *state;
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    run_with_marker_left(bench, &run);
+    bench->between = take_marker_away;
+    assert_int_equal(ledger_insert(bench->store, &attempt, &run), TW_CONFLICT);
+    assert_int_equal(workbench_markers(bench, JOB), 0);
+    bench->between = NULL;
+    attempt = (struct attempt){0};
+    assert_int_equal(ledger_insert(bench->store, &attempt, &run), TW_OK);
+    assert_int_equal(workbench_markers(bench, JOB), 1);
+    ledger_run_done(&run);
+}
+
+static void a_marker_that_was_left_and_cannot_be_read_stores_no_run(
+    void **state)
+{
+    struct workbench *bench = *state;
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    run_with_marker_left(bench, &run);
+    workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
+    assert_int_equal(ledger_insert(bench->store, &attempt, &run), TW_BUSY);
+    attempt = (struct attempt){0};
+    assert_int_equal(
+        ledger_get(bench->store, &attempt, slice_of(JOB), slice_of("r1"), &run),
+        TW_NOT_FOUND);
+    ledger_run_done(&run);
+}
+
 static void a_scan_that_fails_shows_nothing(void **state)
 {
     struct workbench *bench = *state;
@@ -434,19 +477,15 @@ static void a_scan_that_fails_shows_nothing(void **state)
 static void an_entity_without_an_id_is_shown_too(void **state)
 {
     struct workbench *bench = *state;
-    struct operation operation = {.type = OPERATION_INSERT};
-    struct batch batch = {LEDGER_TABLE, &operation, 1};
-    struct batch_result result;
     struct attempt attempt = {0};
+    struct entity entity;
     struct arena arena;
     struct page page;
 
     arena_init(&arena);
     page_init(&page);
-    entity_init(&operation.entity, &arena, slice_of(JOB), slice_of(""));
-    assert_int_equal(
-        store_batch(bench->store, &attempt, &batch, &result), TW_OK);
-    attempt = (struct attempt){0};
+    entity_init(&entity, &arena, slice_of(JOB), slice_of(""));
+    workbench_write(bench, OPERATION_INSERT, &entity);
     assert_int_equal(ledger_scan(bench->store, &attempt, slice_of(""),
                          slice_of(""), (struct continuation){0}, &page),
         TW_OK);
@@ -502,7 +541,36 @@ static void an_entity_that_is_no_run_is_refused(void **state)
     arena_done(&arena);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+/* A key may hold what a terminal obeys. */
+static void a_refusal_shows_the_keys_and_no_control_characters(void **state)
+{
+    struct arena arena;
+    struct entity entity;
+    struct ledger_run run;
+    struct err err;
+
+    (void)state;
+    arena_init(&arena);
+    ledger_run_init(&run);
+    entity_init(&entity, &arena,
+        slice_of("delete\x7f"
+                 "-it"),
+        slice_of("r\x1b"
+                 "1"));
+    assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "delete"));
+    assert_null(strchr(err.text, 0x7f));
+    entity_set_string(&entity, &arena, "LeaseUntil", slice_of("no time"));
+    assert_int_equal(ledger_parse(&entity, &run, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "LeaseUntil"));
+    assert_null(strchr(err.text, 0x7f));
+    assert_null(strchr(err.text, 0x1b));
+    ledger_run_done(&run);
+    arena_done(&arena);
+}
+
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 
 int main(void)
 {
@@ -513,18 +581,21 @@ int main(void)
         TEST(a_second_insert_is_a_conflict),
         TEST(a_write_on_a_stale_etag_is_a_conflict),
         TEST(the_marker_comes_with_the_first_write_and_goes_with_the_last),
+        TEST(a_marker_that_was_left_is_no_run),
         TEST(a_scan_shows_runs_and_no_markers),
-        TEST(a_run_is_found_in_whichever_job),
-        cmocka_unit_test(an_ended_run_goes_nowhere_but_back_to_the_queue),
+        cmocka_unit_test(an_ended_run_is_retried_or_dropped_at_most),
         cmocka_unit_test(an_error_is_cut_at_a_character),
         cmocka_unit_test(json_has_numbers_as_numbers),
         cmocka_unit_test(an_entity_that_is_no_run_is_refused),
+        cmocka_unit_test(a_refusal_shows_the_keys_and_no_control_characters),
         TEST(an_error_that_is_no_text_is_cut_too),
         TEST(a_copy_lives_on_without_what_it_is_of),
         TEST(a_marker_that_others_changed_goes_all_the_same),
         TEST(a_marker_that_is_gone_already_is_no_conflict),
         TEST(a_marker_that_was_missing_for_a_moment_is_added),
         TEST(a_marker_that_cannot_be_read_leaves_the_run_as_it_was),
+        TEST(a_marker_that_was_left_and_goes_meanwhile_is_a_conflict),
+        TEST(a_marker_that_was_left_and_cannot_be_read_stores_no_run),
         TEST(a_scan_that_fails_shows_nothing),
         TEST(an_entity_without_an_id_is_shown_too),
     };

@@ -158,6 +158,23 @@ static void a_file_that_is_not_there_is_said(void **state)
         err.text, "nowhere/at.all cannot be read: No such file or directory");
 }
 
+static void utf_16_is_refused_and_says_what_to_do(void **state)
+{
+    static const char *const FILES[] = {"\xFF\xFE{\0}\0\n", "\xFE\xFF\0{\0}"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(FILES) / sizeof(FILES[0]); i++) {
+        struct lines *lines = open_text(FILES[i], 6);
+        struct slice line;
+        struct err err;
+        bool end;
+
+        assert_int_equal(lines_next(lines, &line, &end, &err), TW_INVALID);
+        assert_non_null(strstr(err.text, FILE_NAME " is UTF-16: save it as"));
+        lines_close(lines);
+    }
+}
+
 static void waiting_for_a_pipe_ends_when_stopped(void **state)
 {
     _Atomic bool stopped = true;
@@ -193,6 +210,7 @@ int main(void)
         TEST(a_line_that_is_too_long_is_passed_over),
         TEST(the_longest_line_fits),
         TEST(a_file_that_is_not_there_is_said),
+        TEST(utf_16_is_refused_and_says_what_to_do),
         TEST(waiting_for_a_pipe_ends_when_stopped),
     };
 

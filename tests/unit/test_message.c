@@ -13,6 +13,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/message.h"
+#include "worker/store/store.h"
 
 static enum tw_err accept_args(
     const struct job *job, const struct run_args *args, struct err *err)
@@ -238,6 +239,11 @@ static void what_cannot_be_understood_is_refused_with_the_reason(void **state)
         read_text(reading, &any, cases[i].body);
         refused(reading, cases[i].why);
     }
+    read_text(reading, &any,
+        "{\"job\":\"delete-channel\",\"args\":{\"y\":\"a\",\"channel\":\"b\"}"
+        "}");
+    refused(reading, "superfluous argument 'y'");
+    assert_null(strstr(reading->err.text, "did you mean"));
 }
 
 static void bytes_that_are_no_text_are_refused(void **state)
@@ -280,6 +286,26 @@ static void arguments_must_fit_into_the_ledger(void **state)
 }
 
 /* An escaped half of a character would become another name. */
+/* With a variable unset its keys are not what they will be in the worker. */
+static void a_job_that_lacks_a_variable_is_not_judged_yet(void **state)
+{
+    static const struct slice name = {"channel", 7}, value = {"a/b", 3};
+    struct reading *reading = *state;
+    struct job job = list[0];
+    struct run_args args;
+
+    assert_int_equal(message_args(&job, &name, &value, 1, &reading->arena,
+                         &args, &reading->err),
+        TW_INVALID);
+    job.unset = "NOT_SET_HERE";
+    assert_int_equal(message_args(&job, &name, &value, 1, &reading->arena,
+                         &args, &reading->err),
+        TW_OK);
+    assert_int_equal(message_args(&job, &name, &value, 0, &reading->arena,
+                         &args, &reading->err),
+        TW_INVALID);
+}
+
 static void half_a_character_is_refused(void **state)
 {
     static const struct {
@@ -406,6 +432,51 @@ static void what_is_composed_is_understood(void **state)
     buf_done(&body);
 }
 
+static void expect_retold(
+    const char *body, const char *id, int64_t at_ticks, const char *expected)
+{
+    struct buf told;
+
+    buf_init(&told, 8 * QUEUE_MAX_MESSAGE_BYTES);
+    message_retell(slice_of(body), slice_of(id), at_ticks, &told);
+    assert_string_equal(buf_text(&told), expected);
+    buf_done(&told);
+}
+
+#define FIVE (TICKS_1970 + 5 * TICKS_PER_S)
+#define AT_FIVE ",\"at\":\"1970-01-01T00:00:05.0000000Z\"}"
+
+/* Put back as a new message it would be a request of now, and another run. */
+static void what_is_retold_is_the_same_request(void **state)
+{
+    (void)state;
+    expect_retold(" {\"job\": \"x\",\"args\": {\"a\": [1]}}\n", "m1", FIVE,
+        "{\"job\":\"x\",\"args\":{\"a\": [1]},\"id\":\"m1\"" AT_FIVE);
+    expect_retold("{\"id\":null,\"job\":\"x\",\"at\":null}", "m1", FIVE,
+        "{\"job\":\"x\",\"id\":\"m1\"" AT_FIVE);
+    expect_retold("{\"job\":\"x\",\"id\":\"r1\",\"at\":\"then\"}", "m1", FIVE,
+        "{\"job\":\"x\",\"id\":\"r1\",\"at\":\"then\"}");
+    expect_retold("{\"job\":\"x\"}", "", FIVE, "{\"job\":\"x\"" AT_FIVE);
+    expect_retold(
+        "{\"job\":\"x\",\"id\":null}", "", 0, "{\"job\":\"x\",\"id\":null}");
+    expect_retold(
+        "eyJqb2IiOiJ4In0=", "m1", FIVE, "{\"job\":\"x\",\"id\":\"m1\"" AT_FIVE);
+}
+
+static void what_cannot_be_retold_stays_as_it_is(void **state)
+{
+    static const char *const bodies[] = {
+        "", "not json", "{\"job\":", "[]", "{\"args\":{}}", " {} "};
+    char *full = mem_format("{\"job\":\"x\",\"args\":{\"a\":\"%0*d\"}}",
+        QUEUE_MAX_MESSAGE_BYTES - 40, 0);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+        expect_retold(bodies[i], "m1", FIVE, bodies[i]);
+    expect_retold(full, "m1", FIVE, full);
+    mem_free(full);
+}
+
 static void arguments_are_compared_by_name_and_value(void **state)
 {
     (void)state;
@@ -464,8 +535,11 @@ int main(void)
         TEST(arguments_must_fit_into_the_ledger),
         TEST(a_traceparent_that_is_none_is_passed_over),
         TEST(what_is_composed_is_understood),
+        cmocka_unit_test(what_is_retold_is_the_same_request),
+        cmocka_unit_test(what_cannot_be_retold_stays_as_it_is),
         cmocka_unit_test(arguments_are_compared_by_name_and_value),
         TEST(arguments_of_the_ledger_are_checked_against_the_job),
+        TEST(a_job_that_lacks_a_variable_is_not_judged_yet),
         TEST(half_a_character_is_refused),
         TEST(blanks_around_a_message_do_not_matter),
         TEST(a_bell_of_another_job_is_an_argument),

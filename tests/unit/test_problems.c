@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "config/problems.h"
+#include "worker/base/text.h"
 
 /* What problems_print() writes. Owned, for free(). */
 static char *printed(const struct problems *problems)
@@ -122,6 +123,40 @@ static void a_sentence_of_any_length_is_cut(void **state)
     problems_done(&problems);
 }
 
+static void a_sentence_is_not_cut_within_a_character(void **state)
+{
+    struct problems problems;
+    char text[3 * 1024 + 1];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(text) - 1; i++)
+        text[i] = "\xe2\x98\x83"[i % 3]; /* snowmen */
+    text[sizeof(text) - 1] = '\0';
+    problems_init(&problems);
+    for (int shift = 0; shift < 3; shift++) {
+        const char *kept;
+
+        problems_add(&problems, (struct mark){0}, "%.*s%s", shift, "ab", text);
+        kept = problems.list[shift].text;
+        assert_true(text_is_utf8(slice_of(kept)));
+        assert_string_equal(kept + strlen(kept) - 3, "...");
+    }
+    problems_done(&problems);
+}
+
+static void what_a_terminal_would_obey_is_printed_visibly(void **state)
+{
+    struct problems problems;
+
+    (void)state;
+    problems_init(&problems);
+    problems_add(&problems, (struct mark){"a\nb.yaml", 1, 2}, "%s",
+        "no \x1b[2J, \xff, caf\xc3\xa9 or \xe2\x80\xae");
+    assert_prints(&problems, "a\\x0ab.yaml:1:2: no \\x1b[2J, \\xff, "
+                             "caf\xc3\xa9 or \\u202e\n");
+    problems_done(&problems);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +166,8 @@ int main(void)
         cmocka_unit_test(problems_beyond_the_largest_number_are_counted),
         cmocka_unit_test(problems_keep_the_name_of_the_file),
         cmocka_unit_test(a_sentence_of_any_length_is_cut),
+        cmocka_unit_test(a_sentence_is_not_cut_within_a_character),
+        cmocka_unit_test(what_a_terminal_would_obey_is_printed_visibly),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

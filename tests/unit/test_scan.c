@@ -9,9 +9,12 @@
 
 #include <cmocka.h>
 
+#include <limits.h>
+
 #include "jobs/engine/scan.h"
 #include "tests/support/fast_world.h"
 #include "tests/support/faulty.h"
+#include "tests/support/interpose.h"
 #include "tests/support/table.h"
 #include "worker/base/mem.h"
 #include "worker/store/lanes.h"
@@ -254,6 +257,79 @@ static void an_expired_token_is_replaced_by_the_last_key(void **state)
     scene_done(&scene);
 }
 
+/* There is no last key to go on behind. */
+static void an_expired_token_ends_a_scan_that_has_no_order(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    scene.faulty.outer.store.traits.ordered = false;
+    scene.faulty.expire_token = 2;
+    table_fill(scene.inner, "Blogs", "A", 0, 2600);
+    spec = whole(&scene);
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_INVALID);
+    assert_int_equal(got.entities, 1000);
+    scene_done(&scene);
+}
+
+/* A proxy that keeps a page: it comes again, with the token that it had. */
+struct keeper {
+    struct interposed outer;     /* first */
+    unsigned scans, first, last; /* those that get the first page, from 1 */
+};
+
+static enum tw_err keeper_meet(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    struct keeper *keeper = (struct keeper *)self;
+    struct store_request again = *request;
+    struct scan_request scan;
+
+    if (request->call == CALL_SCAN && ++keeper->scans >= keeper->first &&
+        keeper->scans <= keeper->last) {
+        scan = *request->scan;
+        scan.from = (struct continuation){.more = false};
+        again.scan = &scan;
+    }
+    return request_send(self->inner, attempt, &again);
+}
+
+static struct harvest gather_kept(unsigned last)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+    struct keeper keeper = {.first = 2, .last = last};
+
+    scene_init(&scene);
+    interposed_init(
+        &keeper.outer, "keeper", &scene.faulty.outer.store, keeper_meet);
+    table_fill(scene.inner, "Blogs", "A", 0, 1500);
+    table_fill(scene.inner, "Blogs", "B", 0, 1000);
+    spec = whole(&scene);
+    spec.store = &keeper.outer.store;
+    got = gather(&scene, &spec);
+    scene_done(&scene);
+    return got;
+}
+
+static void a_page_that_came_again_is_not_taken(void **state)
+{
+    struct harvest got = gather_kept(3);
+
+    (void)state;
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 2500);
+    got = gather_kept(UINT_MAX);
+    assert_int_equal(got.code, TW_BUSY);
+    assert_int_equal(got.entities, 1000);
+    assert_non_null(strstr(got.err.text, "does not go on where"));
+}
+
 static enum fault often_busy(void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
@@ -403,6 +479,8 @@ int main(void)
         cmocka_unit_test(nothing_is_asked_where_nothing_is_left),
         cmocka_unit_test(an_unordered_store_is_scanned_anew),
         cmocka_unit_test(an_expired_token_is_replaced_by_the_last_key),
+        cmocka_unit_test(an_expired_token_ends_a_scan_that_has_no_order),
+        cmocka_unit_test(a_page_that_came_again_is_not_taken),
         cmocka_unit_test(faults_lose_and_double_nothing),
         cmocka_unit_test(pages_shrink_until_they_come_and_grow_again),
         cmocka_unit_test(small_entities_come_by_the_thousand),

@@ -356,6 +356,27 @@ static void what_the_service_will_not_store_is_told_once(void **state)
     faulty_done(&faulty);
 }
 
+/* The batch that is on its way is refused all the same. */
+static void take_the_next(void)
+{
+    faulty.refused_key = NULL;
+}
+
+/* It may have been the outcome that was not known. */
+static void what_the_service_refused_is_tried_by_a_second_pass(void **state)
+{
+    (void)state;
+    put_old("p", "2");
+    stand_between(take_the_next);
+    faulty.refused_key = "2";
+    faulty.refusal = TW_INVALID;
+    assert_int_equal(hosted_attempt(&h, "v2", ""), RUN_SUCCEEDED);
+    assert_int_equal(h.failed, 0);
+    assert_int_equal(h.written, 1);
+    check_blog("p", "2", NEW);
+    faulty_done(&faulty);
+}
+
 static void store_that_refuses_is_an_outage(void **state)
 {
     (void)state;
@@ -903,6 +924,7 @@ int main(void)
         TEST(what_was_contracted_meanwhile_stays),
         TEST(lost_answer_is_recognised_by_what_stands_there),
         TEST(what_the_service_will_not_store_is_told_once),
+        TEST(what_the_service_refused_is_tried_by_a_second_pass),
         TEST(store_that_refuses_is_an_outage),
         TEST(what_was_added_behind_the_scan_is_met_by_the_next_pass),
         TEST(writers_that_never_stop_fail_the_run_with_the_number_left),

@@ -4,13 +4,21 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "config/settings.h"
 #include "config/yaml.h"
 #include "jobs/engine/selector.h"
+#include "tests/support/fixture.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+struct selector_map {
+    struct selector_nodes nodes;
+};
 
 static struct arena arena;
 static struct problems problems;
@@ -36,16 +44,17 @@ static int tear_down(void **state)
 /* text: the map of a rule. */
 static bool load(const char *text, struct selector *ret)
 {
-    static const char *const keys[SELECTOR_KEYS] = {
-        "partition_key", "partition_key_prefix", "row_key", "row_key_prefix"};
+    static const struct setting keys[] = {
+        SELECTOR_SETTINGS(struct selector_map, nodes),
+    };
     struct yaml_node *map =
         yaml_read("t.yaml", slice_of(text), &arena, &problems);
-    struct selector_nodes nodes = {.filter = yaml_get(map, "filter")};
+    struct selector_map read = {.nodes.filter = NULL};
     const char *unset = NULL;
 
-    for (int i = 0; i < SELECTOR_KEYS; i++)
-        nodes.keys[i] = yaml_get(map, keys[i]);
-    return selector_load(&nodes, &scope, &arena, ret, &unset, &problems);
+    assert_true(settings_load(map, "a rule", keys,
+        sizeof(keys) / sizeof(keys[0]), &arena, &read, &problems));
+    return selector_load(&read.nodes, &scope, &arena, ret, &unset, &problems);
 }
 
 static enum tw_err bind(const char *text, const char *a, const char *b,
@@ -67,9 +76,12 @@ static void every_mistake_of_a_rule_is_told(void **state)
 
     (void)state;
     assert_false(load("{partition_key: \"{\", partition_key_prefix: \"{\", "
-                      "row_key: \"{\", row_key_prefix: \"{\", filter: \"{\"}",
+                      "partition_key_from: \"{\", partition_key_below: \"{\", "
+                      "row_key: \"{\", row_key_prefix: \"{\", "
+                      "row_key_from: \"{\", row_key_below: \"{\", "
+                      "filter: \"{\"}",
         &selector));
-    assert_int_equal(problems.errors, 5);
+    assert_int_equal(problems.errors, 9);
 }
 
 static void a_key_that_is_too_long_is_told_by_its_name(void **state)
@@ -90,6 +102,38 @@ static void a_key_that_is_too_long_is_told_by_its_name(void **state)
         bind("{row_key: \"{a}\"}", long_value, "", &selection, &err),
         TW_INVALID);
     assert_non_null(strstr(err.text, "512"));
+}
+
+/* One made of a key and a little more may be: it selects nothing, and the
+ * service is asked for no longer a key than there can be. */
+static void a_prefix_that_is_longer_than_any_key_begins_none(void **state)
+{
+    char key[513], of_pairs[2049];
+    struct selection selection;
+    struct scan_spec spec;
+    struct entity entity;
+    struct err err;
+
+    (void)state;
+    memset(key, 'x', 512);
+    key[512] = '\0';
+    assert_int_equal(
+        bind("{row_key_prefix: \"{a}_\"}", key, "", &selection, &err), TW_OK);
+    entity_init(&entity, &arena, slice_of("P"), slice_of(key));
+    assert_false(selection_matches(&selection, &entity));
+    selection_spec(&selection, true, NULL, 0, &arena, &spec);
+    check_text(spec.row_key.from, slice_of(key));
+    memset(of_pairs, 0, sizeof(of_pairs));
+    for (int i = 0; i < 300; i++)
+        memcpy(of_pairs + 4 * i, "\xf0\x9f\x98\x80", 4);
+    assert_int_equal(
+        bind("{row_key_prefix: \"x{a}\"}", of_pairs, "", &selection, &err),
+        TW_OK);
+    selection_spec(&selection, true, NULL, 0, &arena, &spec);
+    assert_int_equal(text_utf16_units(spec.row_key.from), 511);
+    assert_int_equal(
+        bind("{row_key_prefix: \"{a}#\"}", key, "", &selection, &err),
+        TW_INVALID);
 }
 
 static void a_key_that_no_entity_can_have_is_told(void **state)
@@ -148,6 +192,130 @@ static void all_that_is_named_must_be_so(void **state)
     assert_false(matches(&selection, "pq", "rr", 0));
 }
 
+static void a_range_ends_before_its_bound(void **state)
+{
+    struct selection selection;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(bind("{partition_key_from: \"{a}\", partition_key_below: "
+                          "\"{b}\"}",
+                         "b", "d", &selection, &err),
+        TW_OK);
+    assert_false(matches(&selection, "azz", "", 0));
+    assert_true(matches(&selection, "b", "", 0));
+    assert_true(matches(&selection, "czz", "", 0));
+    assert_false(matches(&selection, "d", "", 0));
+    assert_int_equal(
+        bind("{row_key_from: \"{a}\"}", "5", "", &selection, &err), TW_OK);
+    assert_false(matches(&selection, "", "49", 0));
+    assert_true(matches(&selection, "", "50", 0));
+    assert_int_equal(
+        bind("{row_key_below: \"{a}\"}", "5", "", &selection, &err), TW_OK);
+    assert_true(matches(&selection, "", "49", 0));
+    assert_false(matches(&selection, "", "5", 0));
+}
+
+/* U+10000 stands before U+E000 there, though it is the greater number. */
+static void a_range_is_in_the_order_of_the_service(void **state)
+{
+    struct selection selection;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        bind("{row_key_from: \"{a}\"}", "a\xee\x80\x80", "", &selection, &err),
+        TW_OK);
+    assert_false(matches(&selection, "", "a\xf0\x90\x80\x80", 0));
+    assert_true(matches(&selection, "", "a\xee\x80\x80", 0));
+    assert_int_equal(
+        bind("{row_key_below: \"{a}\"}", "a\xee\x80\x80", "", &selection, &err),
+        TW_OK);
+    assert_true(matches(&selection, "", "a\xf0\x90\x80\x80", 0));
+}
+
+/* The bounds that a rule asks the server for. */
+static struct key_range row_range(const char *rule)
+{
+    struct selection selection;
+    struct scan_spec spec = {.select = NULL};
+    struct err err;
+
+    assert_int_equal(bind(rule, "", "", &selection, &err), TW_OK);
+    selection_spec(&selection, true, NULL, 0, &arena, &spec);
+    return spec.row_key;
+}
+
+static void assert_range(const char *rule, const char *from, const char *below)
+{
+    struct key_range range = row_range(rule);
+
+    assert_int_equal(range.has_from, from != NULL);
+    assert_int_equal(range.has_below, below != NULL);
+    if (from)
+        assert_true(slice_is(range.from, from));
+    if (below)
+        assert_true(slice_is(range.below, below));
+}
+
+static void the_server_is_asked_for_the_narrowest_range(void **state)
+{
+    (void)state;
+    assert_true(row_range("{row_key: b, row_key_from: a}").exact);
+    assert_range("{row_key_from: a}", "a", NULL);
+    assert_range("{row_key_below: a}", NULL, "a");
+    assert_range("{row_key_prefix: log_}", "log_", "log`");
+    assert_range(
+        "{row_key_prefix: log_, row_key_from: log_5}", "log_5", "log`");
+    assert_range("{row_key_prefix: log_, row_key_from: a, row_key_below: z}",
+        "log_", "log`");
+    assert_range(
+        "{row_key_prefix: log_, row_key_below: log_5}", "log_", "log_5");
+    assert_range(
+        "{row_key_prefix: \"\", row_key_from: a, row_key_below: b}", "a", "b");
+}
+
+static void a_range_of_partitions_is_no_table_scan(void **state)
+{
+    static const struct {
+        const char *rule;
+        bool scans;
+    } cases[] = {
+        {"{filter: \"N gt 5\"}", true},
+        {"{row_key: a}", true},
+        {"{row_key_below: a}", true},
+        {"{partition_key: a}", false},
+        {"{partition_key_prefix: a}", false},
+        {"{partition_key_from: a}", false},
+        {"{partition_key_below: a}", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct selector selector;
+
+        assert_true(load(cases[i].rule, &selector));
+        assert_int_equal(selector_scans_table(&selector), cases[i].scans);
+    }
+}
+
+static void every_part_is_told_to_people(void **state)
+{
+    struct selector selector;
+    struct buf text;
+
+    (void)state;
+    assert_true(load("{partition_key: a, row_key_prefix: b, row_key_from: c, "
+                     "row_key_below: d, filter: \"N gt 5\"}",
+        &selector));
+    buf_init(&text, 1024);
+    selector_explain(&selector, &text);
+    assert_string_equal(buf_text(&text),
+        "PartitionKey is \"a\" and RowKey begins with \"b\" and RowKey is not "
+        "before \"c\" and RowKey is before \"d\" and N gt 5");
+    buf_done(&text);
+}
+
 static void a_prefix_that_renders_empty_is_noticed(void **state)
 {
     struct selection selection;
@@ -158,8 +326,58 @@ static void a_prefix_that_renders_empty_is_noticed(void **state)
         bind("{row_key_prefix: \"{a}\"}", "", "", &selection, &err), TW_OK);
     assert_string_equal(selection.empty_prefix, "row_key_prefix");
     assert_int_equal(
-        bind("{row_key: \"{a}\"}", "", "", &selection, &err), TW_OK);
+        bind("{row_key_from: \"{a}\"}", "", "", &selection, &err), TW_OK);
+    assert_string_equal(selection.empty_prefix, "row_key_from");
+    assert_int_equal(bind("{row_key: \"{a}\", row_key_below: \"{a}\"}", "", "",
+                         &selection, &err),
+        TW_OK);
     assert_null(selection.empty_prefix);
+}
+
+/* Whoever means everything writes no filter; a variable that holds nothing does
+ * not say so. */
+static void a_filter_that_is_empty_is_refused(void **state)
+{
+    static const char *const rules[] = {
+        "{filter: \"\"}",
+        "{filter: \" \\t\\r\\n\"}",
+        "{filter: \"${HOLDS_NOTHING}\"}",
+        "{filter: \" ${HOLDS_NOTHING:-} \"}",
+        "{partition_key: \"${NOT_SET_HERE}\", filter: \"${HOLDS_NOTHING}\"}",
+    };
+    struct selector selector;
+
+    (void)state;
+    setenv("HOLDS_NOTHING", "", 1);
+    unsetenv("NOT_SET_HERE");
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        assert_false(load(rules[i], &selector));
+        assert_int_equal(problems.errors, i + 1);
+        assert_string_equal(problems.list[i].text,
+            "this filter is empty and would select everything: leave it out, "
+            "or say which");
+    }
+}
+
+/* No command runs a job whose variable is not set; should one, it selects
+ * nothing. */
+static void a_filter_that_renders_empty_is_noticed(void **state)
+{
+    struct selection selection;
+    struct err err;
+
+    (void)state;
+    unsetenv("NOT_SET_HERE");
+    assert_int_equal(
+        bind("{filter: \"${NOT_SET_HERE} \"}", "", "", &selection, &err),
+        TW_OK);
+    assert_string_equal(selection.empty_prefix, "filter");
+    assert_int_equal(selection_check(&selection, &err), TW_INVALID);
+    assert_string_equal(
+        err.text, "filter is empty here: it would select everything");
+    assert_int_equal(
+        bind("{filter: \" N eq 1\"}", "", "", &selection, &err), TW_OK);
+    assert_int_equal(selection_check(&selection, &err), TW_OK);
 }
 
 /* Keys, what the filter reads, what is asked for besides: each once. */
@@ -184,6 +402,32 @@ static void a_scan_selects_each_name_once(void **state)
     assert_false(spec.partition_key.exact);
 }
 
+/* Where stores differ in what a filter takes, none of them is asked. */
+static void a_filter_that_stores_read_differently_is_not_sent(void **state)
+{
+    static const struct {
+        const char *rule, *sent;
+    } cases[] = {
+        {"{row_key: r}", ""},
+        {"{row_key: r, filter: \"S eq 'x'\"}", "S eq 'x'"},
+        {"{row_key: r, filter: \"N gt 5\"}", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct selection selection;
+        struct scan_spec spec = {.select_count = 7};
+        struct err err;
+
+        assert_int_equal(bind(cases[i].rule, "", "", &selection, &err), TW_OK);
+        selection_spec_sure(&selection, &arena, &spec);
+        assert_true(slice_is(spec.filter, cases[i].sent));
+        assert_true(spec.row_key.exact);
+        assert_null(spec.select);
+        assert_int_equal(spec.select_count, 0);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -191,11 +435,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_mistake_of_a_rule_is_told),
         TEST(a_key_that_is_too_long_is_told_by_its_name),
+        TEST(a_prefix_that_is_longer_than_any_key_begins_none),
         TEST(a_key_that_no_entity_can_have_is_told),
         TEST(a_filter_that_cannot_be_made_is_told),
         TEST(all_that_is_named_must_be_so),
+        TEST(a_range_ends_before_its_bound),
+        TEST(a_range_is_in_the_order_of_the_service),
+        TEST(the_server_is_asked_for_the_narrowest_range),
+        TEST(a_range_of_partitions_is_no_table_scan),
+        TEST(every_part_is_told_to_people),
         TEST(a_prefix_that_renders_empty_is_noticed),
+        TEST(a_filter_that_is_empty_is_refused),
+        TEST(a_filter_that_renders_empty_is_noticed),
         TEST(a_scan_selects_each_name_once),
+        TEST(a_filter_that_stores_read_differently_is_not_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,22 +11,6 @@
 
 #define JOB "delete-channel"
 
-static int set_up(void **state)
-{
-    struct workbench *bench = test_malloc(sizeof(*bench));
-
-    workbench_init(bench);
-    *state = bench;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    workbench_done(*state);
-    test_free(*state);
-    return 0;
-}
-
 static struct slice args_names[] = {{"channel", 7}};
 static struct slice football[] = {{"Football", 8}};
 static struct slice tennis[] = {{"Tennis", 6}};
@@ -112,6 +96,7 @@ static void it_runs_to_the_end_and_an_id_is_used_once(void **state)
 }
 
 static unsigned looks;
+static struct single *cut_off;
 
 static enum run_end settles_twice(
     struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
@@ -357,21 +342,6 @@ static void what_would_never_work_is_said_before_the_first_claim(void **state)
 
 #define ALWAYS 1, UINT_MAX
 
-static int set_up_virtual(void **state)
-{
-    virtual_world_use(&(struct virtual_options){.seed = 1,
-        .boot_ms = 5000,
-        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    return set_up(state);
-}
-
-static int tear_down_virtual(void **state)
-{
-    (void)tear_down(state);
-    virtual_world_end();
-    return 0;
-}
-
 static void who_may_not_create_the_ledger_uses_what_is_there(void **state)
 {
     struct workbench *bench = *state;
@@ -493,6 +463,84 @@ static void overtaken_it_ends_and_says_so(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
 }
 
+/* Nothing reaches the store until the lease is over; then it does again. */
+static enum run_end is_cut_off(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)run;
+    (void)err;
+    if (attempt > 1)
+        return RUN_SUCCEEDED;
+    bench->down = true;
+    virtual_sleep((bench->setup.visibility_timeout_s + 5) * 1000);
+    bench->down = false;
+    return RUN_SUCCEEDED;
+}
+
+static void a_lease_that_nobody_took_is_taken_again(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    bench->script = is_cut_off;
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_OK);
+    assert_false(started.result.overtaken);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    assert_int_equal(bench->attempts, 2);
+}
+
+static enum run_end is_stopped_and_cut_off(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    single_stop(cut_off);
+    return is_cut_off(bench, run, attempt, err);
+}
+
+static void stopped_beyond_its_lease_it_was_not_overtaken(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    bench->script = is_stopped_and_cut_off;
+    start(&started, bench, football);
+    cut_off = started.single;
+    finish(&started);
+    assert_true(started.result.stopped);
+    assert_false(started.result.overtaken);
+    assert_int_equal(bench->attempts, 1);
+}
+
+/* What no run's entity looks like, where r1's is to be. */
+static void spoil_run(struct workbench *bench)
+{
+    struct attempt attempt = {0};
+    struct entity entity;
+    struct arena arena;
+
+    arena_init(&arena);
+    (void)!ledger_create(bench->wrapped.inner, &attempt);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
+    entity_set_string(&entity, &arena, "State", slice_of("perplexed"));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+}
+
+/* It was told as a wrong use, as if the id were another run's. */
+static void a_run_that_cannot_be_read_is_said(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    spoil_run(bench);
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_OK);
+    assert_true(started.result.unreadable);
+    assert_non_null(strstr(started.result.err.text, "State"));
+    assert_int_equal(bench->attempts, 0);
+}
+
 static enum run_end takes_long(
     struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
 {
@@ -526,9 +574,11 @@ static void progress_is_seen_while_it_works_and_while_another_does(void **state)
     assert_int_equal(bench->attempts, 1);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 #define VIRTUAL(f)                                                             \
-    cmocka_unit_test_setup_teardown(f, set_up_virtual, tear_down_virtual)
+    cmocka_unit_test_setup_teardown(                                           \
+        f, workbench_set_up_virtual, workbench_tear_down_virtual)
 
 int main(void)
 {
@@ -549,6 +599,9 @@ int main(void)
         VIRTUAL(stopped_in_an_outage_it_waits_no_longer),
         VIRTUAL(stopped_while_it_waits_it_waits_no_longer),
         VIRTUAL(overtaken_it_ends_and_says_so),
+        VIRTUAL(a_lease_that_nobody_took_is_taken_again),
+        VIRTUAL(stopped_beyond_its_lease_it_was_not_overtaken),
+        VIRTUAL(a_run_that_cannot_be_read_is_said),
         VIRTUAL(progress_is_seen_while_it_works_and_while_another_does),
     };
 

@@ -617,6 +617,73 @@ static void prefix_range_has_every_key_in_both_orders(void **state)
     buf_done(&key);
 }
 
+static void range_between_keeps_what_both_orders_agree_on(void **state)
+{
+    static const struct {
+        const char *from, *below, *wanted_from, *wanted_below;
+    } cases[] = {
+        {NULL, NULL, NULL, NULL},
+        {"b", "d", "b", "d"},
+        {"", "", NULL, ""},
+        {"a\xee\x80\x80", NULL, "a", NULL},
+        {"\xf0\x90\x80\x80", NULL, NULL, NULL},
+        {NULL, "a\xef\xbf\xbfz", NULL, "b"},
+        {NULL, "a\xf0\x90\x80\x80", NULL, "b"},
+        {NULL, "\xee\x80\x80", NULL, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct slice from = slice_of(cases[i].from ? cases[i].from : "");
+        struct slice below = slice_of(cases[i].below ? cases[i].below : "");
+        struct key_range range = key_range_between(cases[i].from ? &from : NULL,
+            cases[i].below ? &below : NULL, &arena);
+
+        assert_int_equal(range.has_from, cases[i].wanted_from != NULL);
+        assert_int_equal(range.has_below, cases[i].wanted_below != NULL);
+        if (range.has_from)
+            assert_true(slice_is(range.from, cases[i].wanted_from));
+        if (range.has_below)
+            assert_true(slice_is(range.below, cases[i].wanted_below));
+    }
+}
+
+static struct slice random_key(struct buf *to, uint64_t *seed)
+{
+    unsigned length = next_random(seed) % 4;
+
+    buf_clear(to);
+    for (unsigned i = 0; i < length; i++)
+        add_code_point(to, seed);
+    return arena_copy(&arena, buf_slice(to));
+}
+
+static void range_between_has_every_key_in_both_orders(void **state)
+{
+    uint64_t seed = 20240102;
+    struct buf text;
+    int within = 0;
+
+    (void)state;
+    buf_init(&text, 1000);
+    for (int i = 0; i < 50000; i++) {
+        struct slice from = random_key(&text, &seed),
+                     below = random_key(&text, &seed),
+                     key = random_key(&text, &seed);
+        struct key_range range = key_range_between(&from, &below, &arena);
+
+        if (text_utf16_compare(from, key) <= 0 &&
+            text_utf16_compare(key, below) < 0) {
+            within++;
+            assert_true(key_range_has(&range, key));
+            assert_true(utf16_range_has(&range, key));
+        }
+        arena_clear(&arena);
+    }
+    assert_true(within > 1000);
+    buf_done(&text);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -640,6 +707,8 @@ int main(void)
         TEST(exact_range_has_one_key),
         TEST(prefix_range_ends_before_the_next_code_point),
         TEST(prefix_range_has_every_key_in_both_orders),
+        TEST(range_between_keeps_what_both_orders_agree_on),
+        TEST(range_between_has_every_key_in_both_orders),
         TEST(no_call_starts_behind_a_shut_fence),
     };
 

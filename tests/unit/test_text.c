@@ -507,6 +507,18 @@ static void the_nearest_name_is_offered(void **state)
         text_nearest(slice_of("ab"), (const char *const[]){"x", "y"}, 2));
 }
 
+static void bytes_are_two_hex_digits_each(void **state)
+{
+    static const unsigned char bytes[] = {0x00, 0x0f, 0x9a, 0xff};
+    char text[2 * sizeof(bytes) + 1];
+
+    (void)state;
+    text_hex(text, bytes, sizeof(bytes));
+    assert_string_equal(text, "000f9aff");
+    text_hex(text, bytes, 0);
+    assert_string_equal(text, "");
+}
+
 static void guids_have_their_hyphens_and_no_braces(void **state)
 {
     static const struct slice bad[] = {WHOLE(""),
@@ -584,6 +596,7 @@ int main(void)
         cmocka_unit_test(quoted_texts_hide_nothing),
         cmocka_unit_test(quoted_texts_are_cut_between_characters),
         cmocka_unit_test(the_nearest_name_is_offered),
+        cmocka_unit_test(bytes_are_two_hex_digits_each),
         cmocka_unit_test(guids_have_their_hyphens_and_no_braces),
         cmocka_unit_test(run_ids_are_no_paths),
         cmocka_unit_test(random_ids_have_their_form_and_differ),

@@ -46,6 +46,13 @@ static const char JOBS[] =
     "  version: {property: V, from: 1, to: 2}\n"
     "  phase: contract\n"
     "  steps: [{rename: {property: Text, to: Body}}]\n"
+    "kinds:\n"
+    "  kind: schema-upgrade\n"
+    "  args: [is]\n"
+    "  table: Mixed\n"
+    "  filter: \"Kind eq '{is}'\"\n"
+    "  version: {property: V, from: 1, to: 2}\n"
+    "  steps: [{set: {property: Seen, type: Edm.Boolean, value: true}}]\n"
     "sized:\n"
     "  kind: schema-upgrade\n"
     "  args: [size]\n"
@@ -176,6 +183,17 @@ static void only_what_the_filter_takes_is_counted(void **state)
     put("Mixed", "3", "\"Other\":5");
     assert_int_equal(count("sized", "5")->entities, 1);
     check_says("(absent): 1\nstep 1, set Seen: changes 1");
+}
+
+/* As the run itself asks for no more. */
+static void what_no_store_takes_for_chosen_is_not_read(void **state)
+{
+    (void)state;
+    put("Mixed", "1", "\"Kind\":\"a\"");
+    put("Mixed", "2", "\"Kind\":\"b\"");
+    put("Mixed", "3", "\"Other\":\"a\"");
+    assert_int_equal(count("kinds", "a")->entities, 1);
+    assert_int_equal(estimate.read, 2 * 1);
 }
 
 /* ---- what would not be upgraded ---- */
@@ -361,6 +379,7 @@ int main(void)
         TEST(upgraded_table_needs_one_look),
         TEST(empty_table_is_said_to_be_empty),
         TEST(only_what_the_filter_takes_is_counted),
+        TEST(what_no_store_takes_for_chosen_is_not_read),
         TEST(first_ten_that_would_fail_are_told),
         TEST(entity_that_has_no_room_would_fail),
         TEST(what_would_be_skipped_is_counted),

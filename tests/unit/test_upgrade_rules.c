@@ -222,6 +222,7 @@ static void a_job_that_is_wrong_is_refused_at_its_place(void **state)
         {HEAD STEP "  filter: \"Kind eq\"\n", 7, 19, "filter"},
         {HEAD STEP "  filter: \"Kind eq '{Kind}'\"\n", 7, 22, "Kind"},
         {HEAD STEP "  filter: [x]\n", 7, 11, "a text"},
+        {HEAD STEP "  filter: \" \"\n", 7, 11, "this filter is empty"},
         {"up: []\n", 1, 5, "job up"},
     };
 
@@ -1104,7 +1105,7 @@ static void a_person_reads_what_it_does_in_order(void **state)
         "  2. set S (Edm.Int32) \"5\"\n"
         "  3. rename T to B\n"
         "  4. copy R to Q as Edm.Int32, with losses; an entity whose value "
-        "cannot be loses it\n"
+        "cannot be has no Q, and keeps R\n"
         "  5. remove L\n"
         "replace each whole, with the ETag it was read with, and its V is 2\n"
         "read again until nothing is left to do, 10 passes at most\n");
@@ -1123,7 +1124,7 @@ static void a_person_reads_what_each_phase_does(void **state)
         "  2. set S (Edm.Int32) \"5\"\n"
         "  3. copy T to B\n"
         "  4. copy R to Q as Edm.Int32, with losses; an entity whose value "
-        "cannot be loses it\n"
+        "cannot be has no Q, and keeps R\n"
         "  5. remove L: not in this phase\n"
         "replace each whole, with the ETag it was read with, and its V is 2\n"
         "read again until nothing is left to do, 10 passes at most\n");
@@ -1134,10 +1135,42 @@ static void a_person_reads_what_each_phase_does(void **state)
         "fails first if any has not come to 2\n"
         "  1. add A: not in this phase\n"
         "  2. set S: not in this phase\n"
-        "  3. remove T where B is there\n"
-        "  4. remove R where Q is there\n"
+        "  3. remove T; an entity without B fails\n"
+        "  4. remove R, also where it could not become Q: that value is "
+        "lost\n"
         "  5. remove L\n"
         "replace each whole, with the ETag it was read with\n"
+        "read again until nothing is left to do, 10 passes at most\n");
+    done(&r);
+}
+
+static void a_person_reads_what_becomes_of_a_value_that_cannot_be(void **state)
+{
+    struct rules r;
+
+    (void)state;
+    good(&r, TOP VERSION
+        "  steps:\n"
+        "    - retype: {property: R, to: Edm.Int32, to_property: Q}\n"
+        "    - retype: {property: S, to: Edm.Int32, to_property: P, on_error: "
+        "skip}\n"
+        "  phase: contract\n");
+    explained(&r, "up",
+        "read all of Blogs and take entities whose V is 2\n"
+        "fails first if any has not come to 2\n"
+        "  1. remove R; an entity without Q fails\n"
+        "  2. remove S; an entity without P fails\n"
+        "replace each whole, with the ETag it was read with\n"
+        "read again until nothing is left to do, 10 passes at most\n");
+    done(&r);
+    good(&r, TOP VERSION
+        "  steps:\n"
+        "    - retype: {property: R, to: Edm.Int32, on_error: null}\n");
+    explained(&r, "up",
+        "read all of Blogs and take entities whose V is 1 or absent\n"
+        "  1. retype R as Edm.Int32; an entity whose value cannot be loses "
+        "it\n"
+        "replace each whole, with the ETag it was read with, and its V is 2\n"
         "read again until nothing is left to do, 10 passes at most\n");
     done(&r);
 }
@@ -1199,6 +1232,7 @@ int main(void)
         cmocka_unit_test(two_cycles_are_told_each),
         cmocka_unit_test(a_person_reads_what_it_does_in_order),
         cmocka_unit_test(a_person_reads_what_each_phase_does),
+        cmocka_unit_test(a_person_reads_what_becomes_of_a_value_that_cannot_be),
         cmocka_unit_test(a_person_reads_whom_it_waits_for),
     };
 

@@ -10,22 +10,6 @@
 
 #define JOB "delete-channel"
 
-static int set_up(void **state)
-{
-    struct workbench *bench = test_malloc(sizeof(*bench));
-
-    workbench_init(bench);
-    *state = bench;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    workbench_done(*state);
-    test_free(*state);
-    return 0;
-}
-
 static struct slice args_names[] = {{"channel", 7}};
 static struct slice args_values[] = {{"Football", 8}};
 static const struct run_args football = {1, args_names, args_values};
@@ -608,21 +592,6 @@ static void two_claims_at_once_end_in_one_attempt(void **state)
 
 #define ALWAYS 1, UINT_MAX
 
-static int set_up_virtual(void **state)
-{
-    virtual_world_use(&(struct virtual_options){.seed = 1,
-        .boot_ms = 5000,
-        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
-    return set_up(state);
-}
-
-static int tear_down_virtual(void **state)
-{
-    (void)tear_down(state);
-    virtual_world_end();
-    return 0;
-}
-
 /* What somebody else writes over the run. */
 static void rewrite(struct workbench *bench, enum ledger_state run_state,
     const char *owner, int32_t epoch_more)
@@ -929,6 +898,31 @@ static void failures_that_are_told_again_are_counted_once(void **state)
     ledger_run_done(&run);
 }
 
+/* A comparison of two sides: the newest one is kept. */
+static enum run_end verifies_twice(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    (void)bench;
+    (void)attempt_number;
+    (void)err;
+    run->host->verified(run, slice_of("{\"copies\":1}"));
+    run->host->verified(run, slice_of("{\"copies\":2}"));
+    return RUN_SUCCEEDED;
+}
+
+static void what_a_comparison_found_is_kept(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    bench->script = verifies_twice;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, "delete-channel", "r1", &run));
+    assert_true(slice_is(run.verification, "{\"copies\":2}"));
+    ledger_run_done(&run);
+}
+
 static void leave_other(struct workbench *bench, const char *id,
     enum ledger_state run_state, bool spoilt)
 {
@@ -1014,9 +1008,11 @@ static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 #define VIRTUAL(f)                                                             \
-    cmocka_unit_test_setup_teardown(f, set_up_virtual, tear_down_virtual)
+    cmocka_unit_test_setup_teardown(                                           \
+        f, workbench_set_up_virtual, workbench_tear_down_virtual)
 
 int main(void)
 {
@@ -1054,6 +1050,7 @@ int main(void)
         VIRTUAL(a_kind_may_ask_whether_another_run_is_open),
         VIRTUAL(a_kind_may_ask_how_the_runs_of_another_job_stand),
         VIRTUAL(failures_that_are_told_again_are_counted_once),
+        VIRTUAL(what_a_comparison_found_is_kept),
         VIRTUAL(an_orphan_that_no_longer_fits_is_poisoned),
     };
 

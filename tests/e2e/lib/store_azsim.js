@@ -7,14 +7,14 @@
 const crypto = require('crypto');
 const http = require('http');
 const {Azsim, beside} = require('./azsim');
-const {AzuriteStore} = require('./store_azurite');
+const {ClockedStore} = require('./store_clocked');
 const {FaultProxy, FAULTS} = require('./fault_proxy');
 const {connection_string} = require('./azurite');
 
 // Of 1000 requests, by each kind of fault.
 const SHARE = Math.round(100 / FAULTS.length);
 
-class AzsimStore extends AzuriteStore {
+class AzsimStore extends ClockedStore {
   static name = 'azsim';
 
   static async open() {

@@ -13,7 +13,7 @@ const {QueueClient, StorageSharedKeyCredential} =
 const {connection_string} = require('./azurite');
 const {Proxy, LEDGER} = require('./proxy');
 const {parse_exactly} = require('./model');
-const {each} = require('./wait');
+const {each, sleep} = require('./wait');
 
 const BATCH_BYTES = 3 * 1024 * 1024;
 
@@ -98,7 +98,7 @@ class AzuriteStore {
     const chosen = filter ? `&$filter=${encodeURIComponent(filter)}` : '';
     let next = '';
     do {
-      const {status, headers, body} = await this.#get(table, chosen + next);
+      const {status, headers, body} = await this.#answer(table, chosen + next);
       if (status === 404) return [];
       if (status !== 200) throw new Error(`GET ${table}: ${status} ${body}`);
       entities.push(...parse_exactly(body).value);
@@ -161,6 +161,15 @@ class AzuriteStore {
     return new QueueClient(
         `http://127.0.0.1:${this.azurite.queue_port}/${this.account}/${name}`,
         new StorageSharedKeyCredential(this.account, this.azurite.key));
+  }
+
+  // What the service cannot answer just now is asked again, as the SDKs do.
+  async #answer(table, options) {
+    for (let left = 4; ; left--) {
+      const answer = await this.#get(table, options);
+      if (answer.status < 500 || left === 0) return answer;
+      await sleep(500);
+    }
   }
 
   #get(table, options) {

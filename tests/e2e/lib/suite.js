@@ -29,14 +29,17 @@ class Suite {
     this.scenarios = [];
   }
 
-  // open: write the configuration and create the tables, empty.
+  // open: write the configuration and create the tables, empty. jobs: those
+  // of the configuration, or what makes them for the store.
   async open({jobs, worker = {}, tables = [], env = {}}) {
     this.folder = fs.mkdtempSync(path.join(this.bench.work, 'suite-'));
     this.store = await this.Store.open(this.bench.azurite);
     this.program = new Program(this.bench.program, this.folder);
     this.environment = {...this.store.env(), ...env};
     this.configuration = {
-      stores: this.store.stores(), worker: {...WORKER, ...worker}, jobs,
+      default_store: 'main', stores: this.store.stores(),
+      worker: {...WORKER, ...worker},
+      jobs: typeof jobs === 'function' ? jobs(this.store) : jobs,
     };
     this.options = ['--config', this.program.configure(this.configuration)];
     if (this.store.attach) this.store.attach(this.program, this.options);

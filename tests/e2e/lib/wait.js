@@ -43,6 +43,9 @@ async function each(items, width, work) {
   await Promise.all(Array.from({length: width}, hand));
 }
 
+// seed_of_run: E2E_SEED replays what was drawn; another one each time without.
+const seed_of_run = () => Number(process.env.E2E_SEED || Date.now() % 1e6);
+
 // random: a generator of integers 0..n-1 that a seed replays (mulberry32).
 function random(seed) {
   let state = seed >>> 0;
@@ -55,4 +58,4 @@ function random(seed) {
   };
 }
 
-module.exports = {sleep, until, within, each, random};
+module.exports = {sleep, until, within, each, random, seed_of_run};

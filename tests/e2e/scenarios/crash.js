@@ -7,7 +7,7 @@ const assert = require('assert');
 const jobs = require('../lib/jobs');
 const {WAYS, counts, live, to_the_end} = require('../lib/kills');
 const {is_data} = require('../lib/proxy');
-const {random, each} = require('../lib/wait');
+const {random, each, seed_of_run} = require('../lib/wait');
 const {tail} = require('../lib/program');
 
 // unconfirmed: deletes in requests that a killed worker had no answer to.
@@ -54,7 +54,7 @@ async function sweep(suite, kills) {
 
   await suite.judge(`${kills} kills in a cascade of ${BLOGS} blogs`,
       async () => {
-        const seed = Number(process.env.E2E_SEED || Date.now() % 1e6);
+        const seed = seed_of_run();
         const draw = random(seed);
         const first = proxy.requests.length;
         const id = await store.enqueue('delete-channel', {channel: 'Swept'});
@@ -117,7 +117,7 @@ async function every_request(suite, stride) {
   const crashes = [];
   for (let k = 1; k <= count; k++)
     for (const way of WAYS) crashes.push({k, way});
-  const seed = Number(process.env.E2E_SEED || Date.now() % 1e6);
+  const seed = seed_of_run();
   const chosen = crashes.filter((_, i) => (i + seed) % stride === 0);
   await each(chosen, 6, async ({k, way}) => {
     const one = suite.another();

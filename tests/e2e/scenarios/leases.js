@@ -130,11 +130,11 @@ async function let_go(suite) {
 const AZURITE = ['azurite'];
 module.exports = [
   {
-    name: 'outlast with one worker', stores: AZURITE, phase: 2, seconds: 15,
+    name: 'outlast with one worker', stores: AZURITE, phase: 2, seconds: 35,
     body: (suite) => outlast(suite, 1),
   },
   {
-    name: 'outlast with two workers', stores: AZURITE, phase: 2, seconds: 15,
+    name: 'outlast with two workers', stores: AZURITE, phase: 2, seconds: 35,
     body: (suite) => outlast(suite, 2),
   },
   {

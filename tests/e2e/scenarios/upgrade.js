@@ -5,38 +5,11 @@
 
 const assert = require('assert');
 const upgrades = require('../lib/upgrades');
-const {differ, key} = require('../lib/model');
+const {differ} = require('../lib/model');
 const {is_data} = require('../lib/proxy');
 const {tail} = require('../lib/program');
+const {again, drain, etags, is_write, run} = require('../lib/runs');
 const {step, typed, upgrade} = upgrades;
-
-const is_write = (request) => request.service === 'table' &&
-    !['page', 'get'].includes(request.kind);
-
-const etags = (found) =>
-    new Map(found.map((entity) => [key(entity), entity['odata.etag']]));
-
-// run: `tableward run`, and what the ledger says of it afterwards.
-async function run(suite, job, code = 0) {
-  const id = `${job}-${suite.runs = (suite.runs || 0) + 1}`;
-  const ended = await suite.command(['run', job, '--yes', '--id', id]);
-  assert.strictEqual(ended.code, code, tail(ended.log));
-  return {...ended, ledger: await suite.run_of(id)};
-}
-
-// again: the same by a worker, which bears more than the command: a service
-// that cannot be reached at its start.
-async function again(suite, job) {
-  const id = await suite.store.enqueue(job, {});
-  await drain(suite);
-  return {ledger: await suite.ended(id, 'succeeded')};
-}
-
-// drain: a worker until there is nothing left to do.
-async function drain(suite, worker = suite.worker(), code = 0) {
-  const end = await suite.program.end(worker, 400000);
-  assert.strictEqual(end.code, code, tail(worker.log));
-}
 
 // ---- from version to version ----
 
@@ -385,7 +358,7 @@ module.exports = [
     body: (suite) => chain(suite, 10000),
   },
   {
-    name: 'upgrade chain', stores: ['azurite', 'azsim'], seconds: 25,
+    name: 'upgrade chain', stores: ['azurite', 'azsim'], seconds: 30,
     body: (suite) => chain(suite, 1300),
   },
   {

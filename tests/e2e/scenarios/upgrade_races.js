@@ -5,15 +5,15 @@
 
 const assert = require('assert');
 const upgrades = require('../lib/upgrades');
-const {WAYS, counts, live, to_the_end} = require('../lib/kills');
+const {
+  counts, operations, undisturbed, sweep, time_of, kill_in_time,
+} = require('../lib/kills');
 const {canonical, differ, key} = require('../lib/model');
 const {is_data} = require('../lib/proxy');
-const {random, sleep, until} = require('../lib/wait');
+const {random, seed_of_run, sleep} = require('../lib/wait');
 const {tail} = require('../lib/program');
 const {for_sdk} = require('../lib/store_azurite');
 const {upgrade, to_2, blog, with_version} = upgrades;
-
-const seed_of_run = () => Number(process.env.E2E_SEED || Date.now() % 1e6);
 
 // ---- writers ----
 
@@ -323,97 +323,52 @@ async function watched(suite, {entities, front}, seed, work) {
   return {run, looks: reader.looks};
 }
 
-const operations = (requests) => requests
-    .filter((r) => is_data(r) && !['page', 'get'].includes(r.kind))
-    .reduce((sum, r) => sum + r.operations, 0);
-
 // Goal: killed at requests drawn from the clean count, the table ends as after
 // one undisturbed run, no reader ever saw an entity between versions, and no
 // entity is written twice but those whose answer a killed worker missed.
 async function kills(suite, count, times) {
   const tables = await two_tables(suite, count);
-  const {store} = suite, {proxy} = store;
-  const data = (requests) => requests.filter(is_data);
-
-  let clean, overhead;
+  let clean;
   await suite.judge(`a clean upgrade of ${count} entities`, async () => {
-    const first = proxy.requests.length;
-    await store.enqueue('clean-v2', {});
-    await to_the_end(suite);
-    clean = proxy.requests.slice(first)
-        .filter((r) => counts(r) && r.life > 0);
-    overhead = clean.findIndex((r) => operations([r]) > 0) + 1;
-    assert.ok(overhead > 0, 'no write was seen');
-    assert.strictEqual(operations(clean), count);
+    clean = await undisturbed(suite, 'clean-v2');
+    assert.strictEqual(operations(clean.requests), count);
   });
-  if (!overhead) return;
+  if (!clean) return;
 
   await suite.judge(`${times} kills in an upgrade of ${count} entities`,
       async () => {
         const seed = seed_of_run(), draw = random(seed);
-        const first = proxy.requests.length;
-        const made = () => proxy.requests.slice(first);
+        let made;
         const {run, looks} = await watched(suite, tables, seed, async () => {
-          for (let i = 0; i < times; i++) {
-            const left = data(clean).length -
-                data(made()).filter((r) => r.done).length;
-            const work = 1 + Math.max(0, Math.floor(left / (times - i + 1)));
-            // On its way to its work, or in the midst of it.
-            const end = i % 2 ?
-              await live(suite, 1 + draw(overhead), WAYS[i % 3]) :
-              await live(suite, 1 + draw(work), WAYS[i % 3], is_data);
-            assert.strictEqual(end.signal, 'SIGKILL', `seed ${seed}, kill ` +
-                `${i + 1}: the worker ended by itself\n${tail(end.log)}`);
-          }
-          await to_the_end(suite);
+          made = await sweep(suite, clean, times, seed, draw);
         });
-        const again = operations(made()) - count;
-        const bound = operations(made().filter((r) => !r.done));
-        console.log(`    (seed ${seed}: clean ${clean.length} requests, swept ` +
-            `${made().filter(counts).length}; ${again} writes sent again of ` +
-            `${bound} unconfirmed; ${run.Attempt} attempts, ${looks} looks)`);
+        const again = operations(made) - count;
+        const bound = operations(made.filter((r) => !r.done));
+        console.log(`    (seed ${seed}: clean ${clean.requests.length} ` +
+            `requests, swept ${made.filter(counts).length}; ${again} writes ` +
+            `sent again of ${bound} unconfirmed; ${run.Attempt} attempts, ` +
+            `${looks} looks)`);
         assert.ok(again <= bound,
             `seed ${seed}: ${again} sent again, ${bound} unconfirmed`);
       });
 }
 
-// claimed: once the worker is at work, or has ended.
-const claimed = (worker) => until('a worker claims its run',
-    async () => worker.over || worker.log.includes(': claimed, attempt'));
-
 // Goal: the same, where no request can be seen: killed after a part, drawn, of
 // the time that a clean upgrade takes.
 async function timed_kills(suite, count, times) {
   const tables = await two_tables(suite, count);
-  const drain = async (worker) => {
-    const end = await suite.program.end(worker);
-    assert.strictEqual(end.code, 0, tail(worker.log));
-  };
   let took;
   await suite.judge(`a clean upgrade of ${count} entities`, async () => {
-    await suite.store.enqueue('clean-v2', {});
-    const worker = suite.worker();
-    await claimed(worker);
-    const began = Date.now();
-    await drain(worker);
-    took = Date.now() - began;
+    took = await time_of(suite, 'clean-v2');
   });
   if (!took) return;
   await suite.judge(`${times} kills in an upgrade of ${count} entities`,
       async () => {
         const seed = seed_of_run(), draw = random(seed);
-        let killed = 0;
+        let killed;
         const {run, looks} = await watched(suite, tables, seed, async () => {
-          for (let i = 0; i < times; i++) {
-            const worker = suite.worker();
-            await claimed(worker);
-            setTimeout(() => worker.kill('SIGKILL'),
-                draw(Math.ceil(took / times)));
-            const end = await suite.program.end(worker);
-            if (end.signal === 'SIGKILL') killed++;
-            else assert.strictEqual(end.code, 0, tail(worker.log));
-          }
-          await drain(suite.worker());
+          killed = await kill_in_time(
+              suite, times, Math.ceil(took / times), draw);
         });
         console.log(`    (seed ${seed}: ${killed} kills in ${took} ms; ` +
             `${run.Attempt} attempts, ${looks} looks)`);

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+// Import and export: what is exported, imported elsewhere and exported again is
+// the same file, byte for byte; killed and begun again with the same id, they
+// end as if nothing had happened; and what cannot be taken is not lost.
+'use strict';
+
+const assert = require('assert');
+const crypto = require('crypto');
+const fs = require('fs');
+const path = require('path');
+const {differ, parse_exactly} = require('../lib/model');
+const {random, sleep} = require('../lib/wait');
+
+const HOW_MANY = {embedded: 20000, azsim: 5000, azurite: 1500};
+const PARTITIONS = ['Foot', "O'Neill & Sons", '100% C++', 'Crème brûlée',
+  'Tokyo 東京', 'Trains 🚂', ''];
+const DOUBLES = ['"NaN"', '"Infinity"', '"-Infinity"', '0.0', '1.0', '5E-324',
+  '1.7976931348623157e+308', '1e21', '1E-7', '0.1', '123456789.125'];
+const TEXTS = ['', 'plain', 'Ünï "q" \\ / \n\r\t', '\u0000\u0001\u001f\u007f',
+  '😀 \u200b', 'x'.repeat(300)];
+const FRACTIONS = ['', '.5', '.1234567', '.0000001'];
+
+// line: an entity of all eight types as one line, its properties in any order.
+function line(i, next) {
+  const two = (n) => String(1 + next(n)).padStart(2, '0');
+  const typed = (name, type, json) =>
+      `"${name}@odata.type":"Edm.${type}","${name}":${json}`;
+  const text = (s) => JSON.stringify(s);
+  const properties = [
+    typed('Id', 'Guid', `"${crypto.createHash('md5').update(`${i}`)
+        .digest('hex').replace(/(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')}"`),
+    typed('CreatedOn', 'DateTime', `"20${two(90)}-${two(12)}-${two(28)}T12:34:` +
+        `56${FRACTIONS[next(4)]}Z"`),
+    typed('Score', 'Double', DOUBLES[next(DOUBLES.length)]),
+    typed('Views', 'Int64', text(String(
+        BigInt.asIntN(64, BigInt(next(2 ** 32)) << BigInt(next(40)))))),
+    typed('Thumbnail', 'Binary',
+        text(Buffer.alloc(next(50), i).toString('base64'))),
+    `"Rating":${next(2 ** 32) - 2 ** 31}`, `"Draft":${next(2) === 0}`,
+    `"Title":${text(TEXTS[next(TEXTS.length)])}`,
+  ];
+  for (let at = properties.length - 1; at > 0; at--) {
+    const other = next(at + 1);
+    [properties[at], properties[other]] = [properties[other], properties[at]];
+  }
+  const keys = [`"PartitionKey":${text(PARTITIONS[next(PARTITIONS.length)])}`,
+    `"RowKey":"${String(i).padStart(7, '0')}"`];
+  return `{${[...keys, ...properties].join(',')}}`;
+}
+
+// open: the suite's store, and one beside it; names of files in its folder.
+async function open(suite, tables = []) {
+  await suite.open({jobs: {}, tables});
+  suite.options = ['--config', suite.program.configure({
+    default_store: 'main',
+    stores: {...suite.store.stores(), other: {embedded: 'other.db'}},
+  }, 'transfer.yaml')];
+  suite.file = (name) => path.join(suite.folder, name);
+  suite.text = (name) => fs.readFileSync(suite.file(name), 'utf8');
+}
+
+async function ok(suite, ...args) {
+  const {code, log} = await suite.command(args, {limit_ms: 600000});
+  assert.strictEqual(code, 0, `${args.join(' ')}: ${log}`);
+  return log;
+}
+
+function write_lines(suite, name, count, next) {
+  const file = fs.openSync(suite.file(name), 'w');
+  for (let i = 0; i < count; i += 1000)
+    fs.writeSync(file, Array.from({length: Math.min(1000, count - i)},
+        (_, k) => `${line(i + k, next)}\n`).join(''));
+  fs.closeSync(file);
+}
+
+function same_files(suite, a, b) {
+  assert.ok(Buffer.compare(fs.readFileSync(suite.file(a)),
+      fs.readFileSync(suite.file(b))) === 0, `${a} and ${b} differ`);
+}
+
+// Goal: embedded, to the store, and back to embedded: three times one file.
+const round_trip = (long) => async (suite) => {
+  const count = long ? 200000 : HOW_MANY[suite.Store.name];
+  await open(suite);
+  await suite.judge(`${count} entities, there and back, are one file`,
+      async () => {
+        write_lines(suite, 'first.jsonl', count, random(7));
+        await ok(suite, 'import', 'First', 'first.jsonl', '--store', 'other');
+        await ok(suite, 'export', 'First', 'a.jsonl', '--store', 'other');
+        await ok(suite, 'import', 'There', 'a.jsonl');
+        await ok(suite, 'export', 'There', 'b.jsonl');
+        same_files(suite, 'a.jsonl', 'b.jsonl');
+        await ok(suite, 'import', 'Back', 'b.jsonl', '--store', 'other');
+        await ok(suite, 'export', 'Back', 'c.jsonl', '--store', 'other');
+        same_files(suite, 'a.jsonl', 'c.jsonl');
+        assert.strictEqual(suite.text('a.jsonl').split('\n').length, count + 1);
+      });
+  if (long) return;
+  // Goal: the service itself says that nothing is lost or changed.
+  await suite.judge('the store holds what the first file says', async () => {
+    const wanted = suite.text('first.jsonl').trim().split('\n');
+    assert.strictEqual(differ('There', wanted.map(parse_exactly),
+        await suite.store.read('There')), '');
+  });
+  await suite.judge('--select and --filter take part of it', async () => {
+    await ok(suite, 'export', 'There', 'part.jsonl', '--select', 'Views',
+        '--filter', 'Draft eq true');
+    const drafts = suite.text('a.jsonl').trim().split('\n')
+        .map((text) => JSON.parse(text))
+        .filter((entity) => entity.Draft).map((entity) => JSON.stringify(
+            Object.fromEntries(['PartitionKey', 'RowKey', 'Views@odata.type',
+              'Views'].map((name) => [name, entity[name]]))));
+    assert.strictEqual(suite.text('part.jsonl').trim(), drafts.join('\n'));
+  });
+};
+
+// killed: run a command again and again, each time with a SIGKILL after a
+// while that grows, until it ends by itself; how often it was killed.
+async function killed(suite, next, args) {
+  for (let kills = 0; ; kills++) {
+    const running = suite.program.start(
+        [...suite.options, ...args], {env: suite.environment});
+    const life_ms = kills < 8 ? 40 + next(150 * (kills + 1)) : 600000;
+    let over = false;
+    running.exit.then(() => (over = true));
+    const until = Date.now() + life_ms;
+    while (!over && Date.now() < until) await sleep(5);
+    if (!over) running.kill('SIGKILL');
+    const {code, signal} = await suite.program.end(running, 600000);
+    if (signal === 'SIGKILL') continue;
+    assert.strictEqual(code, 0, running.log);
+    return kills;
+  }
+}
+
+// Goal: the same table and the same file of rejected lines, each line once,
+// after kills at any moment; the same file of an export.
+async function kills(suite) {
+  const count = 2 * HOW_MANY[suite.Store.name];
+  const seed = Number(process.env.E2E_SEED) || crypto.randomInt(1, 1 << 30);
+  const next = random(seed);
+  await open(suite);
+  const lines = Array.from({length: count},
+      (_, i) => i % 97 === 5 ? `not one ${i}` : line(i, next));
+  const good = lines.filter((l) => l[0] === '{');
+  const bad = lines.filter((l) => l[0] !== '{');
+  fs.writeFileSync(suite.file('all.jsonl'), lines.join('\n'));
+  await suite.judge(`an import that is killed goes on (seed ${seed})`,
+      async () => {
+        const often = await killed(suite, next, ['import', 'Killed', 'all.jsonl',
+          '--id', 'in', '--on-error', 'skip']);
+        assert.ok(often > 0, 'it was never killed');
+        assert.strictEqual(differ('Killed', good.map(parse_exactly),
+            await suite.store.read('Killed')), '');
+        assert.strictEqual(
+            suite.text('all.jsonl.rejected'), bad.join('\n') + '\n');
+        assert.match(await ok(suite, 'import', 'Killed', 'all.jsonl', '--id',
+            'in', '--on-error', 'skip'), /succeeded before/);
+      });
+  await suite.judge(`an export that is killed goes on (seed ${seed})`,
+      async () => {
+        await ok(suite, 'export', 'Killed', 'whole.jsonl');
+        await killed(
+            suite, next, ['export', 'Killed', 'cut.jsonl', '--id', 'out']);
+        same_files(suite, 'whole.jsonl', 'cut.jsonl');
+        assert.deepStrictEqual(fs.readdirSync(suite.folder)
+            .filter((name) => name.endsWith('.part') &&
+                name.includes('.out-')), []);
+      });
+}
+
+// Goal: what is in the table is settled by --on-conflict alone, equal entities
+// are fine, and lines that lose are kept.
+async function conflicts(suite) {
+  const keys = (i) =>
+      ({PartitionKey: 'p', RowKey: String(i).padStart(4, '0')});
+  const there = (i) => ({...keys(i), Old: i, Same: 'x'});
+  const comes = (i) => i % 2 === 0 ? there(i) : ({...keys(i), Same: 'y'});
+  const all = Array.from({length: 600}, (_, i) => i);
+  const wanted = {
+    fail: there, skip: there, replace: comes,
+    merge: (i) => ({...there(i), ...comes(i)}),
+  };
+  await open(suite, ['Failed', 'Skipped', 'Replaced', 'Merged']);
+  fs.writeFileSync(suite.file('comes.jsonl'),
+      all.map((i) => JSON.stringify(comes(i)) + '\n').join(''));
+  for (const [how, table] of [['fail', 'Failed'], ['skip', 'Skipped'],
+    ['replace', 'Replaced'], ['merge', 'Merged']])
+    await suite.judge(`--on-conflict ${how}`, async () => {
+      await suite.store.insert(table, all.map(there));
+      const log = await ok(suite, 'import', table, 'comes.jsonl',
+          '--on-conflict', how, '--on-error', 'skip');
+      assert.strictEqual(differ(table, all.map(wanted[how]),
+          await suite.store.read(table)), '');
+      const kept = suite.file('comes.jsonl.rejected');
+      assert.strictEqual(fs.existsSync(kept), how === 'fail', log);
+      if (how !== 'fail') return;
+      assert.deepStrictEqual(
+          fs.readFileSync(kept, 'utf8').trim().split('\n').sort(),
+          all.filter((i) => i % 2 === 1).map((i) => JSON.stringify(comes(i))));
+      await ok(suite, 'import', table, 'comes.jsonl.rejected',
+          '--on-conflict', 'replace');
+      assert.strictEqual(differ(table, all.map(comes),
+          await suite.store.read(table)), '');
+      fs.unlinkSync(kept);
+    });
+}
+
+// Goal: a CSV file as Storage Explorer writes it, types and quotes and all.
+async function csv(suite) {
+  await open(suite);
+  await suite.judge('CSV of Storage Explorer', async () => {
+    const rows = Array.from({length: 500}, (_, i) => [
+      'p', String(i).padStart(4, '0'), '2024-01-01T00:00:00Z',
+      '"a, ""b""\r\nc"', 'String', i, 'Int64', `${i}.5`, 'Double',
+      i % 2 ? 'true' : '', i % 2 ? 'Boolean' : '']);
+    fs.writeFileSync(suite.file('table.csv'), '\uFEFFPartitionKey,RowKey,' +
+        'Timestamp,Title,Title@type,Views,Views@type,Score,Score@type,Live,' +
+        'Live@type\r\n' + rows.map((r) => r.join(',') + '\r\n').join(''));
+    await ok(suite, 'import', 'Csv', 'table.csv');
+    const wanted = rows.map((_, i) => parse_exactly(JSON.stringify({
+      'PartitionKey': 'p', 'RowKey': String(i).padStart(4, '0'),
+      'Title': 'a, "b"\r\nc', 'Views@odata.type': 'Edm.Int64',
+      'Views': String(i), 'Score@odata.type': 'Edm.Double', 'Score': i + 0.5,
+      ...(i % 2 ? {Live: true} : {}),
+    })));
+    assert.strictEqual(
+        differ('Csv', wanted, await suite.store.read('Csv')), '');
+  });
+}
+
+module.exports = [
+  {name: 'transfer round trip', stores: ['azurite', 'azsim', 'embedded'],
+    seconds: 20, body: round_trip(false)},
+  {name: 'transfer 200000', stores: ['azsim', 'embedded'], long: true,
+    seconds: 120, body: round_trip(true)},
+  {name: 'transfer kills', stores: ['azurite', 'azsim', 'embedded'],
+    seconds: 30, body: kills},
+  {name: 'transfer conflicts', stores: ['azurite', 'azsim', 'embedded'],
+    seconds: 10, body: conflicts},
+  {name: 'transfer csv', stores: ['azurite', 'embedded'], seconds: 5,
+    body: csv},
+];

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* CSV files: every line of one belongs to one record, and what is written as
+ * CSV is read back. */
+#include "tests/fuzz/fuzz.h"
+#include "worker/base/buf.h"
+#include "worker/cli/entity_line.h"
+#include "worker/cli/records.h"
+
+#define TEXT_MAX_BYTES (1024 * 1024)
+
+/* ---- any file ---- */
+
+static void check_entity(const struct entity *entity, struct arena *arena)
+{
+    struct entity again;
+    struct buf line;
+    bool blank;
+
+    FUZZ_CHECK(entity->etag.len == 0);
+    FUZZ_CHECK(entity_check(entity, NULL) == TW_OK);
+    buf_init(&line, TEXT_MAX_BYTES);
+    entity_write(entity, &line);
+    FUZZ_CHECK(entity_line(buf_slice(&line), false, arena, &again, &blank,
+                   NULL) == TW_OK);
+    FUZZ_CHECK(!blank && fuzz_entities_equal(&again, entity));
+    buf_done(&line);
+}
+
+static uint64_t count_newlines(struct slice text)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < text.len; i++)
+        count += text.at[i] == '\n';
+    return count;
+}
+
+static void check_record(
+    const struct record *record, uint64_t before, struct arena *arena)
+{
+    FUZZ_CHECK(!record->spilled);
+    FUZZ_CHECK(record->first == before + 1);
+    FUZZ_CHECK(record->last == record->first + count_newlines(record->raw));
+    if (record->wrong)
+        fuzz_said(&record->why);
+    else if (!record->blank)
+        check_entity(&record->entity, arena);
+}
+
+/* Header and records, each with a newline, are the file. */
+static void check_all(
+    struct records *records, struct slice text, struct arena *arena)
+{
+    struct buf whole;
+    struct record record;
+    struct err err;
+    uint64_t line = count_newlines(records_header(records));
+    bool end = false;
+
+    buf_init(&whole, TEXT_MAX_BYTES);
+    buf_add_slice(&whole, records_header(records));
+    for (;;) {
+        FUZZ_CHECK(records_next(records, arena, &record, &end, &err) == TW_OK);
+        if (end)
+            break;
+        check_record(&record, line, arena);
+        line = record.last;
+        buf_add_slice(&whole, record.raw);
+        buf_add_char(&whole, '\n');
+    }
+    if (slice_begins(text, slice_of("\xEF\xBB\xBF")))
+        text = (struct slice){text.at + 3, text.len - 3};
+    if (text.len > 0 && text.at[text.len - 1] != '\n')
+        whole.len--;
+    FUZZ_SAME(buf_slice(&whole), text);
+    buf_done(&whole);
+}
+
+static struct records *try_open(const struct fuzz_file *file)
+{
+    struct records *records = NULL;
+    struct err err = {{0}};
+
+    if (records_open(file->path, RECORDS_CSV, NULL, &records, &err) != TW_OK)
+        fuzz_said(&err);
+    return records;
+}
+
+static void try_file(struct slice text, struct arena *arena)
+{
+    struct fuzz_file file = fuzz_file(text);
+    struct records *records = try_open(&file);
+
+    if (records)
+        check_all(records, text, arena);
+    records_close(records);
+    fuzz_file_done(&file);
+}
+
+/* ---- one that is written ---- */
+
+static bool needs_quotes(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] != '\0' && strchr("\",\r\n", text.at[i]))
+            return true;
+    return false;
+}
+
+/* quoted: also where it needs no quotes. */
+static void add_cell(struct buf *to, struct slice text, bool quoted)
+{
+    if (!quoted && !needs_quotes(text)) {
+        buf_add_slice(to, text);
+        return;
+    }
+    buf_add_char(to, '"');
+    for (size_t i = 0; i < text.len; i++) {
+        buf_add_char(to, text.at[i]);
+        if (text.at[i] == '"')
+            buf_add_char(to, '"');
+    }
+    buf_add_char(to, '"');
+}
+
+static void add_next(struct buf *to, struct slice text, struct fuzz_source *in)
+{
+    buf_add_char(to, ',');
+    add_cell(to, text, fuzz_yes(in));
+}
+
+static struct slice value_of(
+    const struct property *property, struct arena *arena)
+{
+    struct slice text = property->json;
+
+    if (property_text(property, arena, &text))
+        return text;
+    if (text.at[0] == '"')
+        return (struct slice){text.at + 1, text.len - 2};
+    return text;
+}
+
+static void write_header(
+    struct buf *to, const struct entity *entity, struct fuzz_source *in)
+{
+    add_cell(to, slice_of("PartitionKey"), fuzz_yes(in));
+    add_next(to, slice_of("RowKey"), in);
+    for (size_t i = 0; i < entity->property_count; i++) {
+        struct slice name = entity->properties[i].name;
+        const char *suffix = fuzz_yes(in) ? "type" : "odata.type";
+
+        add_next(to, name, in);
+        add_next(to,
+            arena_format(in->arena, "%.*s@%s", SLICE_ARG(name), suffix), in);
+    }
+}
+
+static void write_record(
+    struct buf *to, const struct entity *entity, struct fuzz_source *in)
+{
+    add_cell(to, entity->partition_key, fuzz_yes(in));
+    add_next(to, entity->row_key, in);
+    for (size_t i = 0; i < entity->property_count; i++) {
+        const struct property *property = &entity->properties[i];
+        const char *type = edm_type_name(property->type);
+
+        add_next(to, value_of(property, in->arena), in);
+        add_next(to, slice_of(fuzz_yes(in) ? type : type + strlen("Edm.")), in);
+    }
+}
+
+static void is_read_back(struct fuzz_source *in)
+{
+    struct entity entity = fuzz_entity(in);
+    struct fuzz_file file;
+    struct records *records;
+    struct record record;
+    struct buf text;
+    struct err err;
+    bool end = false;
+
+    buf_init(&text, TEXT_MAX_BYTES);
+    write_header(&text, &entity, in);
+    buf_add_text(&text, fuzz_yes(in) ? "\r\n" : "\n");
+    write_record(&text, &entity, in);
+    buf_add_text(&text, fuzz_yes(in) ? "\r\n" : "");
+    file = fuzz_file(buf_slice(&text));
+    records = try_open(&file);
+    FUZZ_CHECK(records != NULL);
+    FUZZ_CHECK(
+        records_next(records, in->arena, &record, &end, &err) == TW_OK && !end);
+    FUZZ_CHECK(!record.wrong && !record.blank);
+    FUZZ_CHECK(fuzz_entities_equal(&record.entity, &entity));
+    FUZZ_CHECK(
+        records_next(records, in->arena, &record, &end, &err) == TW_OK && end);
+    records_close(records);
+    fuzz_file_done(&file);
+    buf_done(&text);
+}
+
+FUZZ_TARGET(csv)
+{
+    struct slice text = fuzz_input(at, len);
+    struct arena arena;
+    struct fuzz_source in = {at, len, &arena};
+
+    arena_init(&arena);
+    try_file(text, &arena);
+    is_read_back(&in);
+    arena_done(&arena);
+    return 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* Front ends: they act, pause, and go home. */
+#include "tests/simulate/front.h"
+
+#include <stdio.h>
+
+#include "tests/simulate/sim.h"
+#include "tests/support/upgrade_model.h"
+
+#define FRONT_ENDS_MAX 3
+
+struct process {
+    const struct front *front;
+    unsigned acts;
+};
+
+static void work(void *arg)
+{
+    const struct process *self = arg;
+    const struct front *front = self->front;
+    unsigned pause_ms = SIM_PICK(front->pauses_ms);
+
+    for (unsigned i = 0; i < self->acts; i++) {
+        front->act(front->state);
+        virtual_sleep((int64_t)sim_draw(pause_ms) + 1);
+    }
+    if (front->sim->front_ends == 1 && front->last)
+        front->last(front->state);
+    front->sim->front_ends--;
+}
+
+void front_start(const struct front *front)
+{
+    struct arena *arena = &front->sim->arena;
+    struct front *kept = arena_alloc(arena, sizeof(*kept));
+    unsigned count = 1 + sim_draw(FRONT_ENDS_MAX);
+
+    *kept = *front;
+    front->sim->front_ends = count;
+    for (unsigned i = 0; i < count; i++) {
+        struct process *self = arena_alloc(arena, sizeof(*self));
+        char name[16];
+
+        *self = (struct process){kept, 5 + sim_draw(front->acts)};
+        (void)snprintf(name, sizeof(name), "front%u", i + 1);
+        virtual_start(virtual_process(name), name, work, self);
+    }
+}
+
+void front_thinks(unsigned most_ms)
+{
+    if (sim_chance(50))
+        virtual_yield();
+    else
+        virtual_sleep((int64_t)sim_draw(most_ms) + 1);
+}
+
+void front_sets_bystanders(struct arena *arena, struct entity *entity,
+    const char *large, const char *small)
+{
+    const struct {
+        const char *name;
+        enum edm_type type;
+        const char *json;
+    } bystanders[] = {
+        {"Key", EDM_GUID, "\"0d6a1f6e-9a51-4a2c-8f0e-1c9a0f6d2b77\""},
+        {"Bytes", EDM_BINARY, "\"AAH/\""},
+        {"Nothing", EDM_DOUBLE, "\"NaN\""},
+        {"Whole", EDM_DOUBLE, "5.0"},
+        {"Word", EDM_STRING, "\"na\\u00efve \\\"\\u20ac\\\"\""},
+        {large, EDM_INT64, "\"-9223372036854775808\""},
+        {"Moment", EDM_DATETIME, "\"2024-02-29T23:59:59.9999999Z\""},
+        {"Is", EDM_BOOLEAN, "true"},
+        {small, EDM_INT32, "-2147483648"},
+    };
+
+    for (size_t i = 0; i < sizeof(bystanders) / sizeof(bystanders[0]); i++)
+        if (sim_chance(30))
+            model_set(entity, arena, bystanders[i].name, bystanders[i].type,
+                bystanders[i].json);
+}
+
+struct front_ask front_draw_ask(const char *what)
+{
+    struct front_ask ask = {.what = what};
+
+    ask.at_ticks = sim_chance(30) ? sim_now_ticks() : 0;
+    ask.times = sim_chance(25) ? 2 : 1;
+    return ask;
+}
+
+void front_asks(struct sim *sim, const struct front_ask *ask)
+{
+    char id[16] = "";
+
+    if (ask->named || sim_chance(70))
+        (void)snprintf(id, sizeof(id), "r%u", ++sim->ids);
+    if (!ask->named && sim_chance(20)) {
+        sim_enqueue(sim, ask->what, "", true, 0);
+        return;
+    }
+    for (unsigned i = 0; i < ask->times; i++) {
+        if (id[0] && sim_chance(40))
+            sim_control_enqueue(sim, ask->what, id);
+        else
+            sim_enqueue(sim, ask->what, id, false, ask->at_ticks);
+        front_thinks(3000);
+    }
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An arena for what a test makes: empty at its beginning, gone at its end.
+ */
+#ifndef TW_TESTS_SUPPORT_SCRATCH_H
+#define TW_TESTS_SUPPORT_SCRATCH_H
+
+#include "worker/base/arena.h"
+#include "worker/store/entity.h"
+
+extern struct arena scratch;
+
+int scratch_set_up(void **state);
+int scratch_tear_down(void **state);
+
+/* scratch_entity: from the service's JSON, which must be one. In scratch. */
+struct entity scratch_entity(const char *text);
+
+/* scratch_assert_written: entity is text, once it is written. */
+void scratch_assert_written(const struct entity *entity, const char *text);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* CSV: where records end, what their cells hold, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/scratch.h"
+#include "worker/base/buf.h"
+#include "worker/cli/csv.h"
+
+static void lines_tell_where_a_record_ends(void **state)
+{
+    static const struct {
+        const char *line;
+        enum csv_verdict verdict;
+    } cases[] = {
+        {"", CSV_WHOLE},
+        {"a,b", CSV_WHOLE},
+        {"a,\"b\"", CSV_WHOLE},
+        {"a,\"b\"\r", CSV_WHOLE},
+        {"a,b\r", CSV_WHOLE},
+        {"\"\",\"\"", CSV_WHOLE},
+        {"\"a\"\"b\"", CSV_WHOLE},
+        {"\"a,", CSV_OPEN},
+        {"\"a\"\"", CSV_OPEN},
+        {"\"a\"b", CSV_WRONG},
+        {"\"a\"\rb", CSV_WRONG},
+        {"a\"b", CSV_WRONG},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct csv_look look = {0};
+
+        if (csv_line(&look, slice_of(cases[i].line)) != cases[i].verdict)
+            fail_msg("%s", cases[i].line);
+    }
+}
+
+static void a_quoted_cell_goes_on_over_lines(void **state)
+{
+    struct csv_look look = {0};
+
+    (void)state;
+    assert_int_equal(csv_line(&look, slice_of("a,\"b")), CSV_OPEN);
+    assert_int_equal(csv_line(&look, slice_of("c,d")), CSV_OPEN);
+    assert_int_equal(csv_line(&look, slice_of("e\"\"\",f")), CSV_WHOLE);
+}
+
+/* wanted: the fields, each with a | behind it. */
+static void assert_split(const char *record, const char *wanted)
+{
+    const struct slice *fields;
+    struct buf text;
+    size_t count;
+
+    fields = csv_split(slice_of(record), &scratch, &count);
+    buf_init(&text, 1024);
+    for (size_t i = 0; i < count; i++) {
+        buf_add_slice(&text, fields[i]);
+        buf_add_char(&text, '|');
+    }
+    assert_string_equal(buf_text(&text), wanted);
+    buf_done(&text);
+}
+
+static void fields_come_without_their_quotes(void **state)
+{
+    (void)state;
+    assert_split("", "|");
+    assert_split("a", "a|");
+    assert_split("a,b", "a|b|");
+    assert_split("a,b\r", "a|b|");
+    assert_split(",", "||");
+    assert_split("\"a,b\",c", "a,b|c|");
+    assert_split("\"a\"\"b\",\"\"", "a\"b||");
+    assert_split("\"\"\"\"\r", "\"|");
+    assert_split("\"a\r\nb\",c,", "a\r\nb|c||");
+}
+
+static enum tw_err read_one(
+    const char *names, const char *cells, struct entity *ret, struct err *err)
+{
+    struct csv_header header;
+    const struct slice *fields;
+    size_t count;
+    enum tw_err code;
+
+    fields = csv_split(slice_of(names), &scratch, &count);
+    code = csv_header(fields, count, &scratch, &header, err);
+    if (code != TW_OK)
+        return code;
+    fields = csv_split(slice_of(cells), &scratch, &count);
+    return csv_entity(&header, fields, count, &scratch, ret, err);
+}
+
+static void assert_reads(
+    const char *names, const char *cells, const char *wanted)
+{
+    struct entity entity;
+    struct err err = {{0}};
+
+    if (read_one(names, cells, &entity, &err) != TW_OK)
+        fail_msg("%s: %s", cells, err.text);
+    assert_int_equal(entity.etag.len, 0);
+    scratch_assert_written(&entity, wanted);
+}
+
+static void assert_refused(
+    const char *names, const char *cells, const char *why)
+{
+    struct entity entity;
+    struct err err = {{0}};
+
+    assert_int_not_equal(read_one(names, cells, &entity, &err), TW_OK);
+    if (!strstr(err.text, why))
+        fail_msg("'%s' does not say: %s", err.text, why);
+}
+
+static void a_record_is_an_entity(void **state)
+{
+    (void)state;
+    assert_reads("RowKey,PartitionKey,A,A@type,B", "r,p,5,Int32,x",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":5,\"B\":\"x\"}");
+    assert_reads("PartitionKey,RowKey,Timestamp,Timestamp@type",
+        ",,2024,DateTime", "{\"PartitionKey\":\"\",\"RowKey\":\"\"}");
+}
+
+static void every_type_is_read_by_its_name(void **state)
+{
+    static const struct {
+        const char *type, *cell, *json;
+    } cases[] = {
+        {"String", "a\"\"b", "\"X\":\"a\\\"b\""},
+        {"Edm.String", "", "\"X\":\"\""},
+        {"", "text", "\"X\":\"text\""},
+        {"Int32", "-5", "\"X\":-5"},
+        {"Int32", "007", "\"X\":7"},
+        {"Int64", "9007199254740993",
+            "\"X@odata.type\":\"Edm.Int64\",\"X\":\"9007199254740993\""},
+        {"Double", "0.10000000000000001",
+            "\"X@odata.type\":\"Edm.Double\",\"X\":0.1"},
+        {"Double", "-Infinity",
+            "\"X@odata.type\":\"Edm.Double\",\"X\":\"-Infinity\""},
+        {"Boolean", "True", "\"X\":true"},
+        {"DateTime", "2024-01-01T00:00:00.1234567Z",
+            "\"X@odata.type\":\"Edm.DateTime\","
+            "\"X\":\"2024-01-01T00:00:00.1234567Z\""},
+        {"Guid", "00000000-0000-0000-0000-000000000001",
+            "\"X@odata.type\":\"Edm.Guid\","
+            "\"X\":\"00000000-0000-0000-0000-000000000001\""},
+        {"Binary", "AAEC", "\"X@odata.type\":\"Edm.Binary\",\"X\":\"AAEC\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_reads("PartitionKey,RowKey,X,X@type",
+            arena_format(
+                &scratch, "p,r,\"%s\",%s", cases[i].cell, cases[i].type)
+                .at,
+            arena_format(&scratch,
+                "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",%s}", cases[i].json)
+                .at);
+}
+
+static void an_empty_cell_without_a_type_is_absent(void **state)
+{
+    const char *none = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}";
+
+    (void)state;
+    assert_reads("PartitionKey,RowKey,X,X@type", "p,r,,", none);
+    assert_reads("PartitionKey,RowKey,X", "p,r,", none);
+    assert_reads("PartitionKey,RowKey,X", "p,r,\"\"", none);
+}
+
+static void what_no_store_takes_is_refused(void **state)
+{
+    const char *names = "PartitionKey,RowKey,X,X@type";
+
+    (void)state;
+    assert_refused(names, "p,r,x,Int32", "property 'X': ");
+    assert_refused(names, "p,r,,Int32", "property 'X': ");
+    assert_refused(names, "p,r,2147483648,Int32", "property 'X': ");
+    assert_refused(names, "p,r,1,Int16", "its type is none of");
+    assert_refused(names,
+        "p,r,1,a-type-whose-name-is-longer-than-any-that-there-is",
+        "its type is none of");
+    assert_refused(names, "p,r,\xFF,", "property 'X': ");
+    assert_refused(names, "p,r,x", "3 cells, and 4 in the header");
+    assert_refused(names, "p,r,x,String,", "5 cells, and 4 in the header");
+    assert_refused(names, "a/b,r,x,", "PartitionKey");
+}
+
+static void a_header_names_both_keys_and_each_column_once(void **state)
+{
+    (void)state;
+    assert_refused("PartitionKey,X", "p,x", "no PartitionKey or no RowKey");
+    assert_refused("RowKey,X", "p,x", "no PartitionKey or no RowKey");
+    assert_refused("PartitionKey,RowKey,X,X", "p,r,x,x", "'X' is there twice");
+    assert_refused("PartitionKey,RowKey,a b", "p,r,x", "is no name");
+    assert_refused("PartitionKey,RowKey,", "p,r,x", "is no name");
+}
+
+static void a_header_with_columns_without_end_is_refused(void **state)
+{
+    struct buf names;
+
+    (void)state;
+    buf_init(&names, 65536);
+    buf_add_text(&names, "PartitionKey,RowKey");
+    for (size_t i = 0; i < 8192; i++)
+        buf_add_format(&names, ",a%zu", i);
+    assert_refused(buf_text(&names), "p,r", "more than 8192 columns");
+    buf_done(&names);
+}
+
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lines_tell_where_a_record_ends),
+        TEST(a_quoted_cell_goes_on_over_lines),
+        TEST(fields_come_without_their_quotes),
+        TEST(a_record_is_an_entity),
+        TEST(every_type_is_read_by_its_name),
+        TEST(an_empty_cell_without_a_type_is_absent),
+        TEST(what_no_store_takes_is_refused),
+        TEST(a_header_names_both_keys_and_each_column_once),
+        TEST(a_header_with_columns_without_end_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

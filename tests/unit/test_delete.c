@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: MIT */
+/* The kind delete: what its configuration may say, what goes and what stays,
+ * and attempts that end anywhere. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/faulty.h"
+#include "tests/support/hosted.h"
+#include "tests/support/loading.h"
+#include "worker/base/buf.h"
+#include "worker/base/mem.h"
+
+static const char JOBS[] = "purge:\n"
+                           "  kind: delete\n"
+                           "  table: Blogs\n"
+                           "  filter: \"N eq 1\"\n"
+                           "everything:\n"
+                           "  kind: delete\n"
+                           "  table: Blogs\n"
+                           "  all: true\n"
+                           "month:\n"
+                           "  kind: delete\n"
+                           "  args: [month]\n"
+                           "  table: Blogs\n"
+                           "  partition_key_from: \"{month}\"\n"
+                           "  partition_key_below: \"{month}~\"\n"
+                           "before:\n"
+                           "  kind: delete\n"
+                           "  args: [time]\n"
+                           "  table: Runs\n"
+                           "  filter: \"FinishedAt lt datetime'{time}'\"\n"
+                           "prefixed:\n"
+                           "  kind: delete\n"
+                           "  args: [{prefix: {allow_empty: true}}]\n"
+                           "  table: Blogs\n"
+                           "  row_key_prefix: \"{prefix}\"\n"
+                           "  filter: \"N eq 1\"\n"
+                           "rows:\n"
+                           "  kind: delete\n"
+                           "  args: [below]\n"
+                           "  table: Blogs\n"
+                           "  row_key_below: \"{below}\"\n"
+                           "nowhere:\n"
+                           "  kind: delete\n"
+                           "  table: Nowhere\n"
+                           "  all: true\n";
+
+static struct hosted h;
+static struct job_estimate estimate;
+
+static int set_up(void **state)
+{
+    (void)state;
+    hosted_init(&h, JOBS);
+    hosted_table(&h, "Blogs");
+    hosted_table(&h, "Runs");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hosted_done(&h);
+    return 0;
+}
+
+static void put(const char *partition_key, const char *row_key, int n)
+{
+    char *properties = mem_format("\"N\":%d", n);
+
+    hosted_put(&h, "Blogs", partition_key, row_key, properties);
+    mem_free(properties);
+}
+
+static void check_left(const char *wanted)
+{
+    assert_string_equal(hosted_dump(&h, "Blogs"), wanted);
+}
+
+/* ---- the configuration ---- */
+
+#define HEAD "d: {kind: delete, table: Blogs"
+
+static void what_is_wrong_in_a_job_is_told(void **state)
+{
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {"d: {kind: delete, all: true}", "table"},
+        {HEAD "}", "would delete every entity of its table"},
+        {HEAD ", all: false}", "would delete every entity of its table"},
+        {HEAD ", all: true, filter: \"N eq 1\"}", "which of the two"},
+        {HEAD ", all: yes}", "all"},
+        {HEAD ", row_key_form: a}", "row_key_from"},
+        {HEAD ", row_key_from: \"{nothing}\"}", "nothing"},
+        {HEAD ", filter: \"N eq\"}", "filter"},
+        {HEAD ", filter: \"  \"}", "this filter is empty"},
+        {HEAD ", filter: \"${HOLDS_NOTHING}\"}", "this filter is empty"},
+        {HEAD ", all: true, filter: \"\"}", "this filter is empty"},
+        {HEAD ", store: elsewhere, all: true}", "elsewhere"},
+        {"d: {kind: delete, table: \"a-b\", all: true}", "a-b"},
+    };
+
+    (void)state;
+    setenv("HOLDS_NOTHING", "", 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        loading_refused(cases[i].text, cases[i].part);
+}
+
+static const char *explained(const char *job)
+{
+    const struct job *found = jobs_find(&h.jobs, slice_of(job));
+    const char *copy;
+    struct buf text;
+
+    buf_init(&text, 4096);
+    found->kind->explain(found, &text);
+    copy = arena_copy(&h.arena, buf_slice(&text)).at;
+    buf_done(&text);
+    return copy;
+}
+
+static void a_job_says_what_it_deletes(void **state)
+{
+    (void)state;
+    assert_string_equal(explained("month"),
+        "delete from Blogs where PartitionKey is not before \"{month}\" and "
+        "PartitionKey is before \"{month}~\", each with the ETag it was read "
+        "with\n");
+    assert_string_equal(explained("everything"),
+        "delete every entity of Blogs, each with the ETag it was read with\n");
+}
+
+static void note_table(void *ctx, size_t store, const char *table)
+{
+    assert_int_equal(store, 0);
+    *(const char **)ctx = table;
+}
+
+static void a_job_names_its_table(void **state)
+{
+    const struct job *job = jobs_find(&h.jobs, slice_of("before"));
+    const char *table = NULL;
+
+    (void)state;
+    job->kind->tables(job, note_table, &table);
+    assert_string_equal(table, "Runs");
+}
+
+static enum tw_err accepted(const char *job, const char *argument)
+{
+    const struct job *found = jobs_find(&h.jobs, slice_of(job));
+    const struct slice value = slice_of(argument);
+    const struct run_args args = {1, &found->args[0].name, &value};
+
+    return found->kind->accept(found, &args, &h.err);
+}
+
+static void an_argument_that_can_select_nothing_right_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(accepted("month", "2024-05"), TW_OK);
+    assert_int_equal(accepted("month", "a/b"), TW_INVALID);
+    assert_int_equal(accepted("before", "2024-01-01T00:00:00Z"), TW_OK);
+    assert_int_equal(accepted("before", "yesterday"), TW_INVALID);
+    assert_int_equal(accepted("prefixed", ""), TW_INVALID);
+    assert_string_equal(
+        h.err.text, "row_key_prefix is empty here: it would select everything");
+}
+
+/* ---- what goes ---- */
+
+static void what_is_selected_goes_and_nothing_else(void **state)
+{
+    (void)state;
+    put("p", "1", 1);
+    put("p", "2", 2);
+    put("q", "1", 1);
+    hosted_put(&h, "Blogs", "q", "3", "\"N\":\"1\"");
+    hosted_put(&h, "Blogs", "r", "1", NULL);
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
+    check_left("p/2 q/3 r/1 ");
+    assert_int_equal(h.deleted, 2);
+    assert_int_equal(h.read, 2);
+    assert_int_equal(h.failed, 0);
+    assert_int_equal(h.passes, 1);
+}
+
+static void a_range_is_cut_out_of_the_middle(void **state)
+{
+    (void)state;
+    put("2024-04_a", "1", 1);
+    put("2024-05_a", "1", 1);
+    put("2024-05_b", "1", 1);
+    put("2024-06_a", "1", 1);
+    assert_int_equal(hosted_attempt(&h, "month", "2024-05_"), RUN_SUCCEEDED);
+    check_left("2024-04_a/1 2024-06_a/1 ");
+}
+
+/* U+10000 stands before U+E000 there, though it is the greater number: the
+ * range that a store is asked for is wider than what is meant. */
+static void a_range_is_in_the_order_of_the_service(void **state)
+{
+    (void)state;
+    put("p", "a", 1);
+    put("p", "a\xf0\x90\x80\x80", 1);
+    put("p", "a\xee\x80\x80", 1);
+    put("p", "az", 1);
+    assert_int_equal(
+        hosted_estimate(&h, "rows", "a\xee\x80\x80", &estimate), TW_OK);
+    assert_int_equal(estimate.tables[0].entities, 3);
+    arena_done(&estimate.arena);
+    assert_int_equal(
+        hosted_attempt(&h, "rows", "a\xee\x80\x80"), RUN_SUCCEEDED);
+    check_left("p/a\xee\x80\x80 ");
+    assert_int_equal(h.deleted, 3);
+}
+
+static void a_time_in_an_argument_is_a_time_in_the_filter(void **state)
+{
+    static const char *const at[] = {
+        "2023-12-31T23:59:59Z", "2024-01-01T00:00:00Z"};
+
+    (void)state;
+    hosted_put(&h, "Runs", "job", "open", NULL);
+    for (size_t i = 0; i < 2; i++) {
+        char *properties = mem_format("\"FinishedAt@odata.type\":"
+                                      "\"Edm.DateTime\",\"FinishedAt\":\"%s\"",
+            at[i]);
+
+        hosted_put(&h, "Runs", "job", i == 0 ? "old" : "new", properties);
+        mem_free(properties);
+    }
+    assert_int_equal(
+        hosted_attempt(&h, "before", "2024-01-01T00:00:00Z"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Runs"), "job/new job/open ");
+}
+
+static void an_empty_prefix_ends_the_run_before_anything_goes(void **state)
+{
+    (void)state;
+    put("p", "1", 1);
+    assert_int_equal(hosted_attempt(&h, "prefixed", ""), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "it would select everything"));
+    check_left("p/1 ");
+}
+
+static void a_missing_table_fails_the_run_by_its_name(void **state)
+{
+    (void)state;
+    assert_int_equal(hosted_attempt(&h, "nowhere", ""), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "Nowhere"));
+}
+
+/* ---- others write meanwhile ---- */
+
+static struct faulty faulty;
+static void (*meddle)(void); /* what somebody does before the first batch */
+
+static void before_batch(void *ctx, const struct batch *batch)
+{
+    void (*once)(void) = meddle;
+
+    (void)ctx;
+    (void)batch;
+    meddle = NULL;
+    if (once)
+        once();
+}
+
+static void stand_between(void (*what)(void))
+{
+    faulty_init(&faulty, h.store);
+    h.store = &faulty.outer.store;
+    faulty.before = before_batch;
+    meddle = what;
+}
+
+static void a_table_is_emptied_in_full_batches(void **state)
+{
+    (void)state;
+    hosted_fill(&h, "Blogs", "p", 2500);
+    stand_between(NULL);
+    assert_int_equal(hosted_attempt(&h, "everything", ""), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&h, "Blogs"), 0);
+    assert_int_equal(h.deleted, 2500);
+    assert_int_equal(faulty.calls[CALL_BATCH], 25);
+    faulty_done(&faulty);
+}
+
+static void change_some(void)
+{
+    hosted_replace(&h, "Blogs", "p", "1", "\"N\":2");
+    hosted_replace(&h, "Blogs", "p", "2", "\"N\":1,\"More\":true");
+    hosted_remove(&h, "Blogs", "p", "3");
+}
+
+static void what_changed_goes_only_where_it_is_still_selected(void **state)
+{
+    (void)state;
+    put("p", "1", 1);
+    put("p", "2", 1);
+    put("p", "3", 1);
+    put("p", "4", 1);
+    stand_between(change_some);
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
+    check_left("p/1 ");
+    assert_string_equal(hosted_json(&h, "Blogs", "p", "1"), "{\"N\":2}");
+    assert_int_equal(h.skipped, 1);
+    assert_int_equal(h.failed, 0);
+    faulty_done(&faulty);
+}
+
+static enum fault lose_first_answer(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    return call == CALL_BATCH && n == 0 ? FAULT_LOSE_ANSWER : FAULT_NONE;
+}
+
+static void an_answer_that_is_lost_is_read_again(void **state)
+{
+    (void)state;
+    hosted_fill(&h, "Blogs", "p", 150);
+    stand_between(NULL);
+    faulty.choose = lose_first_answer;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
+    check_left("");
+    assert_int_equal(h.deleted, 150);
+    faulty_done(&faulty);
+}
+
+static enum fault refuse_scans(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    (void)n;
+    return call == CALL_SCAN ? FAULT_REFUSED : FAULT_NONE;
+}
+
+static void a_store_that_refuses_is_an_outage(void **state)
+{
+    (void)state;
+    put("p", "1", 1);
+    stand_between(NULL);
+    faulty.choose = refuse_scans;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_OUTAGE);
+    faulty_done(&faulty);
+}
+
+static enum fault refuse_batches(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    return call == CALL_BATCH && n > 0 ? FAULT_REFUSED : FAULT_NONE;
+}
+
+static void an_outage_within_the_pass_is_one(void **state)
+{
+    (void)state;
+    hosted_fill(&h, "Blogs", "p", 4000);
+    stand_between(NULL);
+    faulty.choose = refuse_batches;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_OUTAGE);
+    faulty.choose = NULL;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
+    check_left("");
+    faulty_done(&faulty);
+}
+
+/* ---- what cannot be deleted ---- */
+
+static void what_cannot_go_is_told_and_the_rest_is_gone(void **state)
+{
+    (void)state;
+    hosted_fill(&h, "Blogs", "p", 300);
+    stand_between(NULL);
+    faulty.refused_key = "b00007";
+    faulty.refusal = TW_INVALID;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_FAILED);
+    assert_int_equal(h.failed, 1);
+    assert_non_null(strstr(h.failed_why, "Blogs p/b00007"));
+    assert_non_null(strstr(h.err.text, "1 entities could not be deleted"));
+    check_left("p/b00007 ");
+    faulty.refused_key = NULL;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
+    check_left("");
+    faulty_done(&faulty);
+}
+
+static void what_failed_before_a_stop_is_told_after_it(void **state)
+{
+    (void)state;
+    hosted_fill(&h, "Blogs", "p", 4000);
+    stand_between(NULL);
+    faulty.refused_key = "b00007";
+    faulty.refusal = TW_INVALID;
+    h.stop_after = 3;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_STOPPED);
+    assert_true(hosted_count(&h, "Blogs") < 4000);
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_FAILED);
+    assert_int_equal(h.failed, 1);
+    check_left("p/b00007 ");
+    faulty_done(&faulty);
+}
+
+/* ---- attempts end anywhere ---- */
+
+static void whoever_goes_on_does_not_read_what_is_gone(void **state)
+{
+    (void)state;
+    hosted_fill(&h, "Blogs", "p", 5000);
+    h.stop_after = 3;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_STOPPED);
+    assert_non_null(strstr(h.checkpoint, "\"done\":[\"p\","));
+    put("a", "1", 1); /* behind the scan: it is not this run's */
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
+    check_left("a/1 ");
+    assert_int_equal(h.deleted, 5000);
+    assert_int_equal(h.passes, 1);
+}
+
+static void a_checkpoint_that_is_none_begins_anew(void **state)
+{
+    static const char *const texts[] = {
+        "",
+        "nonsense",
+        "[]",
+        "{}",
+        "{\"version\":1}",
+        "{\"version\":2,\"done\":[\"z\",\"z\"]}",
+        "{\"version\":\"1\",\"done\":[\"z\",\"z\"]}",
+        "{\"version\":1,\"done\":7}",
+        "{\"version\":1,\"done\":[\"z\"]}",
+        "{\"version\":1,\"done\":[1,\"z\"]}",
+        "{\"version\":1,\"done\":[\"z\",1]}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        put("p", "1", 1);
+        mem_free(h.checkpoint);
+        h.checkpoint = mem_format("%s", texts[i]);
+        assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
+        check_left("");
+    }
+}
+
+static void a_store_without_order_is_read_from_the_beginning(void **state)
+{
+    (void)state;
+    put("a", "1", 1);
+    h.checkpoint = mem_format("{\"version\":1,\"done\":[\"z\",\"z\"]}");
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
+    check_left("a/1 ");
+    h.store->traits.ordered = false;
+    assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
+    check_left("");
+}
+
+/* ---- the estimate ---- */
+
+static void an_estimate_counts_and_touches_nothing(void **state)
+{
+    const struct job_estimate_table *table;
+
+    (void)state;
+    hosted_fill(&h, "Blogs", "p", 150);
+    put("q", "1", 1);
+    put("q", "2", 2);
+    assert_int_equal(hosted_estimate(&h, "purge", "", &estimate), TW_OK);
+    table = &estimate.tables[0];
+    assert_int_equal(estimate.table_count, 1);
+    assert_string_equal(table->table, "Blogs");
+    assert_true(table->table_scan);
+    assert_int_equal(table->entities, 151);
+    assert_int_equal(table->batches, 3);
+    assert_true(table->pages > 0);
+    assert_int_equal(estimate.transactions, table->pages + 3);
+    assert_string_equal(table->first_keys[0], "p/b00000");
+    assert_int_equal(hosted_count(&h, "Blogs"), 152);
+    arena_done(&estimate.arena);
+}
+
+static void an_estimate_says_where_a_range_spares_the_table(void **state)
+{
+    (void)state;
+    put("2024-05_a", "1", 1);
+    put("2024-06_a", "1", 1);
+    assert_int_equal(
+        hosted_estimate(&h, "month", "2024-05_", &estimate), TW_OK);
+    assert_false(estimate.tables[0].table_scan);
+    assert_int_equal(estimate.tables[0].entities, 1);
+    arena_done(&estimate.arena);
+}
+
+static void an_estimate_fails_as_the_run_would(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        hosted_estimate(&h, "month", "a/b", &estimate), TW_INVALID);
+    arena_done(&estimate.arena);
+    assert_int_equal(
+        hosted_estimate(&h, "nowhere", "", &estimate), TW_NOT_FOUND);
+    arena_done(&estimate.arena);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_wrong_in_a_job_is_told),
+        TEST(a_job_says_what_it_deletes),
+        TEST(a_job_names_its_table),
+        TEST(an_argument_that_can_select_nothing_right_is_refused),
+        TEST(what_is_selected_goes_and_nothing_else),
+        TEST(a_range_is_cut_out_of_the_middle),
+        TEST(a_range_is_in_the_order_of_the_service),
+        TEST(a_time_in_an_argument_is_a_time_in_the_filter),
+        TEST(a_table_is_emptied_in_full_batches),
+        TEST(an_empty_prefix_ends_the_run_before_anything_goes),
+        TEST(a_missing_table_fails_the_run_by_its_name),
+        TEST(what_changed_goes_only_where_it_is_still_selected),
+        TEST(an_answer_that_is_lost_is_read_again),
+        TEST(a_store_that_refuses_is_an_outage),
+        TEST(an_outage_within_the_pass_is_one),
+        TEST(what_cannot_go_is_told_and_the_rest_is_gone),
+        TEST(what_failed_before_a_stop_is_told_after_it),
+        TEST(whoever_goes_on_does_not_read_what_is_gone),
+        TEST(a_checkpoint_that_is_none_begins_anew),
+        TEST(a_store_without_order_is_read_from_the_beginning),
+        TEST(an_estimate_counts_and_touches_nothing),
+        TEST(an_estimate_says_where_a_range_spares_the_table),
+        TEST(an_estimate_fails_as_the_run_would),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

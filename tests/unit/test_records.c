@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/* The records of a file: each line once, in order, whatever is wrong with the
+ * others; and the file of those that are passed over. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "worker/base/buf.h"
+#include "worker/cli/lines.h"
+#include "worker/cli/records.h"
+#include "worker/cli/rejects.h"
+
+#define FILE_NAME "records.txt"
+#define REJECTED "rejected.txt"
+#define HEADER "PartitionKey,RowKey,X\n"
+
+static void put_file(const char *name, struct slice text)
+{
+    FILE *file = fopen(name, "w");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(text.at, 1, text.len, file), text.len);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_file(const char *name, const char *wanted)
+{
+    char text[4096] = {0};
+    FILE *file = fopen(name, "r");
+
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof(text) - 1, file) < sizeof(text) - 1);
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(text, wanted);
+}
+
+static struct records *open_slice(struct slice text, enum records_format format)
+{
+    struct records *records;
+    struct err err;
+
+    put_file(FILE_NAME, text);
+    if (records_open(FILE_NAME, format, NULL, &records, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    return records;
+}
+
+static struct records *open_csv(const char *text)
+{
+    return open_slice(slice_of(text), RECORDS_CSV);
+}
+
+/* What comes, as "first-last RowKey;", "first-last !;" for one that is wrong,
+ * "first-last .;" for a blank one, "first-last ^;" for one too long to hold. */
+static void assert_records(struct records *records, const char *wanted)
+{
+    struct arena arena;
+    struct record record;
+    struct err err;
+    struct buf text;
+    bool end = false;
+
+    arena_init(&arena);
+    buf_init(&text, 65536);
+    for (;;) {
+        assert_int_equal(
+            records_next(records, &arena, &record, &end, &err), TW_OK);
+        if (end)
+            break;
+        buf_add_format(&text, "%d-%d ", (int)record.first, (int)record.last);
+        if (record.spilled || record.wrong || record.blank)
+            buf_add_text(&text, record.spilled ? "^"
+                                : record.wrong ? "!"
+                                               : ".");
+        else
+            buf_add_slice(&text, record.entity.row_key);
+        buf_add_char(&text, ';');
+        assert_true(!record.wrong || record.why.text[0] != '\0');
+    }
+    assert_string_equal(buf_text(&text), wanted);
+    buf_done(&text);
+    arena_done(&arena);
+    records_close(records);
+}
+
+static void lines_of_json_are_records(void **state)
+{
+    (void)state;
+    assert_records(
+        open_slice(slice_of("\xEF\xBB\xBF{\"PartitionKey\":\"p\","
+                            "\"RowKey\":\"a\"}\nno\n\n"
+                            "{\"PartitionKey\":\"p\",\"RowKey\":\"b\"}"),
+            RECORDS_JSON_LINES),
+        "1-1 a;2-2 !;3-3 .;4-4 b;");
+}
+
+static void a_record_of_csv_takes_the_lines_it_needs(void **state)
+{
+    (void)state;
+    assert_records(open_csv(HEADER "p,a,x\r\np,b,\"x\n\ny\"\n\np,c,x"),
+        "2-2 a;3-5 b;6-6 .;7-7 c;");
+}
+
+static void a_mark_and_quotes_before_the_header_are_no_part_of_it(void **state)
+{
+    (void)state;
+    assert_records(
+        open_csv("\xEF\xBB\xBF\"PartitionKey\",\"RowKey\"\np,a\n"), "2-2 a;");
+}
+
+static void a_header_may_take_several_lines_to_read(void **state)
+{
+    struct records *records;
+    struct err err;
+
+    (void)state;
+    put_file(FILE_NAME, slice_of("PartitionKey,RowKey,\"X\nY\"\np,a,x\n"));
+    assert_int_equal(
+        records_open(FILE_NAME, RECORDS_CSV, NULL, &records, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, FILE_NAME ":1: "));
+    assert_non_null(strstr(err.text, "is no name"));
+}
+
+static void a_header_is_kept_whole_up_to_its_newline(void **state)
+{
+    static const char file[] = "PartitionKey,RowKey,X\0Y@type\np,a,\n";
+    const struct slice text = {file, sizeof(file) - 1};
+    const struct slice header = {file, sizeof(file) - 1 - strlen("p,a,\n")};
+    struct records *records = open_slice(text, RECORDS_CSV);
+
+    (void)state;
+    assert_true(slice_equal(records_header(records), header));
+    assert_records(records, "2-2 a;");
+}
+
+static void a_file_without_a_header_is_refused(void **state)
+{
+    struct records *records;
+    struct err err;
+
+    (void)state;
+    put_file(FILE_NAME, slice_of(""));
+    assert_int_equal(
+        records_open(FILE_NAME, RECORDS_CSV, NULL, &records, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "has no header"));
+    put_file(FILE_NAME, slice_of("a\"b\n"));
+    assert_int_equal(
+        records_open(FILE_NAME, RECORDS_CSV, NULL, &records, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, FILE_NAME ":1: "));
+    assert_int_equal(
+        records_open("nowhere", RECORDS_CSV, NULL, &records, &err), TW_INVALID);
+}
+
+/* Of a quote that is never closed, only the line in which it stands. */
+static void what_follows_a_wrong_record_is_read(void **state)
+{
+    (void)state;
+    assert_records(open_csv(HEADER "p,a,\"x\np,b,x\np,c,\"y\"\np,d\"\np,e,\"z"),
+        "2-2 !;3-3 b;4-4 c;5-5 !;6-6 !;");
+}
+
+static char *filled(const char *begin, size_t len, const char *end)
+{
+    size_t before = strlen(begin);
+    char *text = malloc(before + len + strlen(end) + 1);
+
+    assert_non_null(text);
+    memcpy(text, begin, before);
+    memset(text + before, 'x', len);
+    memcpy(text + before + len, end, strlen(end) + 1);
+    return text;
+}
+
+static void a_record_is_looked_for_in_so_many_bytes(void **state)
+{
+    char *text = filled(
+        HEADER "p,a,\"", RECORDS_MAX_BYTES, "\np,b,x\n\"\np,c,x\np,d,x\n");
+
+    (void)state;
+    assert_records(open_csv(text), "2-2 !;3-3 b;4-4 !;5-5 c;6-6 d;");
+    free(text);
+}
+
+static void a_line_that_is_too_long_is_told_where_it_stands(void **state)
+{
+    char *text = filled(HEADER "p,a,\"x\np,b,", LINES_MAX_BYTES, "\np,c,x\n");
+
+    (void)state;
+    assert_records(open_csv(text), "2-2 !;3-3 ^;4-4 c;");
+    free(text);
+    text = filled("{}\n", LINES_MAX_BYTES + 1,
+        "\n{\"PartitionKey\":\"p\",\"RowKey\":\"c\"}");
+    assert_records(
+        open_slice(slice_of(text), RECORDS_JSON_LINES), "1-1 !;2-2 ^;3-3 c;");
+    free(text);
+}
+
+static void lines_that_are_stored_are_passed_over(void **state)
+{
+    struct records *records = open_csv(HEADER "p,a,\"x\ny\"\np,b,x\np,c,x\n");
+    struct err err;
+
+    (void)state;
+    assert_int_equal(records_skip(records, 4, &err), TW_OK);
+    assert_records(records, "5-5 c;");
+    records = open_csv(HEADER "p,a,x\n");
+    assert_int_equal(records_skip(records, 0, &err), TW_OK);
+    assert_records(records, "2-2 a;");
+    records = open_csv(HEADER "p,a,x\n");
+    assert_int_equal(records_skip(records, 9, &err), TW_OK);
+    assert_records(records, "");
+}
+
+/* Read, up to this line and then to the end: is it what skipping tells? */
+static void check_digest(
+    const char *text, enum records_format format, uint64_t line)
+{
+    struct records *read = open_slice(slice_of(text), format), *skipped;
+    struct arena arena;
+    struct record record = {.last = 0};
+    struct err err;
+    bool end = false;
+
+    arena_init(&arena);
+    while (!end && record.last < line)
+        assert_int_equal(
+            records_next(read, &arena, &record, &end, &err), TW_OK);
+    skipped = open_slice(slice_of(text), format);
+    assert_int_equal(records_skip(skipped, line, &err), TW_OK);
+    assert_true(records_digest(read) > 0);
+    assert_int_equal(records_digest(read), records_digest(skipped));
+    records_close(read);
+    records_close(skipped);
+    arena_done(&arena);
+}
+
+static int64_t digest_of(
+    const char *text, enum records_format format, uint64_t line)
+{
+    struct records *records = open_slice(slice_of(text), format);
+    struct err err;
+    int64_t digest;
+
+    assert_int_equal(records_skip(records, line, &err), TW_OK);
+    digest = records_digest(records);
+    records_close(records);
+    return digest;
+}
+
+static void what_was_given_and_what_was_passed_over_have_one_digest(
+    void **state)
+{
+    static const char CSV[] = HEADER "p,a,\"x\r\ny\"\r\n\np,b,\"x\nbad\np,d,x";
+    static const char JSON[] = "\xEF\xBB\xBF{}\r\n\n{\"RowKey\":1}\nlast";
+    char *text = filled("{}\n", LINES_MAX_BYTES + 1, "\n{}\n");
+
+    (void)state;
+    for (uint64_t line = 3; line <= 7; line++)
+        check_digest(CSV, RECORDS_CSV, line);
+    for (uint64_t line = 1; line <= 4; line++)
+        check_digest(JSON, RECORDS_JSON_LINES, line);
+    check_digest(text, RECORDS_JSON_LINES, 2);
+    check_digest(text, RECORDS_JSON_LINES, 3);
+    free(text);
+}
+
+static void other_lines_have_another_digest(void **state)
+{
+    static const char *const OTHERS[] = {
+        "a\nc\n", "a\n", "a\nb b\n", "ab\n\n", "a\n\nb\n"};
+    int64_t digest = digest_of("a\nb\nc\n", RECORDS_JSON_LINES, 2);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(OTHERS) / sizeof(*OTHERS); i++)
+        assert_int_not_equal(
+            digest_of(OTHERS[i], RECORDS_JSON_LINES, 2), digest);
+    assert_int_equal(digest_of("a\nb", RECORDS_JSON_LINES, 2), digest);
+    assert_int_not_equal(digest_of(HEADER "p,a,x\n", RECORDS_CSV, 2),
+        digest_of("PartitionKey,RowKey,W\np,a,x\n", RECORDS_CSV, 2));
+}
+
+/* ---- the file of those that are passed over ---- */
+
+static struct rejects *open_rejects(const char *header, int64_t bytes)
+{
+    struct rejects *rejects;
+    struct err err;
+
+    if (rejects_open(REJECTED, slice_of(header), bytes, &rejects, &err) !=
+        TW_OK)
+        fail_msg("%s", err.text);
+    return rejects;
+}
+
+static int64_t sync_rejects(struct rejects *rejects)
+{
+    int64_t bytes;
+    struct err err;
+
+    assert_int_equal(rejects_sync(rejects, &bytes, &err), TW_OK);
+    return bytes;
+}
+
+static void what_is_passed_over_is_kept_behind_its_header(void **state)
+{
+    struct rejects *rejects;
+
+    (void)state;
+    put_file(REJECTED, slice_of("not known to be written\n"));
+    rejects = open_rejects(HEADER, 0);
+    rejects_add(rejects, slice_of("a"));
+    assert_int_equal(sync_rejects(rejects), sizeof(HEADER) - 1 + 2);
+    rejects_add(rejects, slice_of("b"));
+    rejects_close(rejects);
+    assert_file(REJECTED, HEADER "a\nb\n");
+    rejects = open_rejects(HEADER, sizeof(HEADER) - 1 + 2);
+    rejects_add(rejects, slice_of("c"));
+    rejects_close(rejects);
+    assert_file(REJECTED, HEADER "a\nc\n");
+}
+
+static void a_file_that_was_taken_away_begins_anew(void **state)
+{
+    struct rejects *rejects;
+
+    (void)state;
+    (void)unlink(REJECTED);
+    rejects = open_rejects(HEADER, 100);
+    rejects_add(rejects, slice_of("a"));
+    rejects_close(rejects);
+    assert_file(REJECTED, HEADER "a\n");
+}
+
+static void a_file_of_somebody_else_stays_as_it_is(void **state)
+{
+    struct rejects *rejects;
+    struct err err;
+
+    (void)state;
+    put_file(REJECTED, slice_of("mended\n"));
+    assert_int_equal(
+        rejects_open(REJECTED, slice_of(HEADER), REJECTS_NEW, &rejects, &err),
+        TW_INVALID);
+    assert_non_null(strstr(err.text, REJECTED " is there already"));
+    assert_file(REJECTED, "mended\n");
+}
+
+static void an_empty_file_is_used_and_not_removed(void **state)
+{
+    struct rejects *rejects;
+
+    (void)state;
+    put_file(REJECTED, slice_of(""));
+    rejects_close(open_rejects("", REJECTS_NEW));
+    assert_file(REJECTED, "");
+    rejects = open_rejects(HEADER, REJECTS_NEW);
+    rejects_add(rejects, slice_of("a"));
+    rejects_close(rejects);
+    assert_file(REJECTED, HEADER "a\n");
+}
+
+static void nothing_passed_over_leaves_no_file(void **state)
+{
+    (void)state;
+    (void)unlink(REJECTED);
+    rejects_close(open_rejects(HEADER, REJECTS_NEW));
+    assert_int_not_equal(access(REJECTED, F_OK), 0);
+    put_file(REJECTED, slice_of("not known to be written\n"));
+    rejects_close(open_rejects("", 0));
+    assert_int_not_equal(access(REJECTED, F_OK), 0);
+    rejects_close(NULL);
+}
+
+static void a_file_that_cannot_be_written_is_told(void **state)
+{
+    struct rejects *rejects;
+    int64_t bytes;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(
+        rejects_open("nowhere/x", slice_of(""), 0, &rejects, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "nowhere/x cannot be written"));
+    assert_int_equal(
+        rejects_open("/dev/full", slice_of(""), 0, &rejects, &err), TW_OK);
+    rejects_add(rejects, slice_of("a"));
+    assert_int_equal(rejects_sync(rejects, &bytes, &err), TW_STOPPED);
+    rejects_close(rejects);
+}
+
+static void what_is_too_long_to_hold_is_kept_too(void **state)
+{
+    char *text = filled("", LINES_MAX_BYTES + 1, "\n{}\n");
+    struct records *records = open_slice(slice_of(text), RECORDS_JSON_LINES);
+    struct rejects *rejects = open_rejects("", 0);
+
+    (void)state;
+    records_spill(records, rejects_spill(rejects));
+    assert_records(records, "1-1 ^;2-2 !;");
+    assert_int_equal(sync_rejects(rejects), LINES_MAX_BYTES + 2);
+    rejects_close(rejects);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_of_json_are_records),
+        cmocka_unit_test(a_record_of_csv_takes_the_lines_it_needs),
+        cmocka_unit_test(a_mark_and_quotes_before_the_header_are_no_part_of_it),
+        cmocka_unit_test(a_header_may_take_several_lines_to_read),
+        cmocka_unit_test(a_header_is_kept_whole_up_to_its_newline),
+        cmocka_unit_test(a_file_without_a_header_is_refused),
+        cmocka_unit_test(what_follows_a_wrong_record_is_read),
+        cmocka_unit_test(a_record_is_looked_for_in_so_many_bytes),
+        cmocka_unit_test(a_line_that_is_too_long_is_told_where_it_stands),
+        cmocka_unit_test(lines_that_are_stored_are_passed_over),
+        cmocka_unit_test(
+            what_was_given_and_what_was_passed_over_have_one_digest),
+        cmocka_unit_test(other_lines_have_another_digest),
+        cmocka_unit_test(what_is_passed_over_is_kept_behind_its_header),
+        cmocka_unit_test(a_file_that_was_taken_away_begins_anew),
+        cmocka_unit_test(a_file_of_somebody_else_stays_as_it_is),
+        cmocka_unit_test(an_empty_file_is_used_and_not_removed),
+        cmocka_unit_test(nothing_passed_over_leaves_no_file),
+        cmocka_unit_test(a_file_that_cannot_be_written_is_told),
+        cmocka_unit_test(what_is_too_long_to_hold_is_kept_too),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

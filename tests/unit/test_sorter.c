@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+/* A sorter: what comes scattered goes in full batches, and goes unchanged. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/flow.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/sorter.h"
+#include "tests/support/fast_world.h"
+#include "tests/support/faulty.h"
+#include "tests/support/table.h"
+#include "worker/base/arena.h"
+#include "worker/base/mem.h"
+#include "worker/store/lanes.h"
+
+struct scene {
+    struct store *inner;
+    struct faulty faulty;
+    struct lanes *lanes;
+    struct run run;
+    struct flow *flow;
+    struct sorter *sorter;
+    unsigned descents; /* RowKeys below the one before them in their batch */
+};
+
+static bool never_stopping(struct run *run)
+{
+    (void)run;
+    return false;
+}
+
+static const struct run_host host = {.stopping = never_stopping};
+
+/* With one batch under way at a time, nobody else is in here. */
+static void note_order(void *ctx, const struct batch *batch)
+{
+    struct scene *scene = ctx;
+
+    for (size_t i = 1; i < batch->count; i++)
+        if (slice_compare(batch->operations[i - 1].entity.row_key,
+                batch->operations[i].entity.row_key) > 0)
+            scene->descents++;
+}
+
+static void scene_init(struct scene *scene)
+{
+    static const char *const tables[] = {"Blogs", "Comments", NULL};
+
+    *scene = (struct scene){0};
+    scene->inner = table_memory(tables);
+    faulty_init(&scene->faulty, scene->inner);
+    scene->faulty.ctx = scene;
+    scene->faulty.before = note_order;
+    scene->lanes = lanes_new(2, 0);
+    scene->run.job = "test";
+    scene->run.host = &host;
+    scene->run.owner = scene;
+    scene->run.lanes = lanes_client_new(scene->lanes, NULL);
+    scene->flow = flow_new(&scene->run, 1);
+    scene->sorter = sorter_new();
+}
+
+static void scene_done(struct scene *scene)
+{
+    sorter_free(scene->sorter);
+    flow_free(scene->flow);
+    lanes_client_free(scene->run.lanes);
+    lanes_free(scene->lanes);
+    faulty_done(&scene->faulty);
+    store_close(scene->inner);
+}
+
+static enum flow_verdict leave(void *context, const struct operation *sent,
+    const struct entity *now, struct arena *arena, struct operation *ret,
+    struct err *err)
+{
+    (void)context;
+    (void)sent;
+    (void)now;
+    (void)arena;
+    (void)ret;
+    (void)err;
+    return FLOW_KEEP;
+}
+
+static void note_settled(void *context, const struct flow_settled *how)
+{
+    enum flow_end *end = context;
+
+    *end = how->end;
+}
+
+static void add(struct scene *scene, const char *table,
+    enum operation_type type, const struct entity *entity)
+{
+    sorter_add(scene->sorter, &(struct flow_item){
+                                  .store = &scene->faulty.outer.store,
+                                  .table = table,
+                                  .operation = {type, *entity},
+                                  .decide = leave,
+                              });
+}
+
+static void add_insert(struct scene *scene, const char *table,
+    const char *partition_key, const char *row_key, const char *value)
+{
+    struct entity entity;
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(partition_key), slice_of(row_key));
+    entity_set_string(&entity, &arena, "Value", slice_of(value));
+    add(scene, table, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+}
+
+static void pour(struct scene *scene)
+{
+    struct err err;
+
+    assert_int_equal(sorter_pour(scene->sorter, scene->flow, &err), TW_OK);
+    assert_int_equal(sorter_count(scene->sorter), 0);
+    assert_int_equal(flow_drain(scene->flow, &err), TW_OK);
+}
+
+/* 21 partitions that take turns, RowKeys downwards. */
+static void add_scattered(struct scene *scene, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        char partition_key[16], row_key[16];
+
+        (void)snprintf(
+            partition_key, sizeof partition_key, "P%02u", i * 8 % 21);
+        (void)snprintf(row_key, sizeof row_key, "%06u", count - i);
+        add_insert(scene, "Blogs", partition_key, row_key, "first");
+    }
+}
+
+static void what_comes_scattered_goes_in_full_batches(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    add_scattered(&scene, 2100 + 21);
+    assert_int_equal(sorter_count(scene.sorter), 2121);
+    pour(&scene);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2 * 21);
+    assert_int_equal(scene.faulty.largest_batch, 100);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 2121);
+    scene_done(&scene);
+}
+
+static void it_goes_by_table_and_keys(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    for (unsigned i = 0; i < 300; i++) {
+        char row_key[16];
+
+        (void)snprintf(row_key, sizeof row_key, "%03u", i * 7 % 300);
+        add_insert(&scene, i % 2 ? "Blogs" : "Comments", i % 3 ? "B" : "A",
+            row_key, "first");
+    }
+    pour(&scene);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 4);
+    assert_int_equal(scene.descents, 0);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 150);
+    assert_int_equal(table_count(scene.inner, "Comments"), 150);
+    scene_done(&scene);
+}
+
+static void two_stores_share_no_batch(void **state)
+{
+    static const char *const tables[] = {"Blogs", NULL};
+    struct store *other = table_memory(tables);
+    struct faulty faulty;
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    faulty_init(&faulty, other);
+    faulty.outer.store.name = "other";
+    for (unsigned i = 0; i < 40; i++) {
+        char row_key[16];
+
+        (void)snprintf(row_key, sizeof row_key, "%03u", i);
+        sorter_add(scene.sorter, &(struct flow_item){
+                                     .store = i % 2 ? &faulty.outer.store
+                                                    : &scene.faulty.outer.store,
+                                     .table = "Blogs",
+                                     .operation = {OPERATION_INSERT,
+                                         {.partition_key = slice_of("A"),
+                                             .row_key = slice_of(row_key)}},
+                                     .decide = leave,
+                                 });
+    }
+    pour(&scene);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 20);
+    assert_int_equal(table_count(other, "Blogs"), 20);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
+    assert_int_equal(faulty.calls[CALL_BATCH], 1);
+    scene_done(&scene);
+    faulty_done(&faulty);
+    store_close(other);
+}
+
+static void what_has_one_key_goes_in_the_order_it_came(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    for (unsigned i = 0; i < 50; i++) {
+        char row_key[16];
+
+        (void)snprintf(row_key, sizeof row_key, "%03u", i * 7 % 50);
+        add_insert(&scene, "Blogs", "A", row_key, "first");
+        add_insert(&scene, "Blogs", "A", row_key, "second");
+    }
+    pour(&scene);
+    for (unsigned i = 0; i < 50; i++) {
+        char row_key[16];
+
+        (void)snprintf(row_key, sizeof row_key, "%03u", i);
+        assert_true(table_has(scene.inner, "Blogs", "A", row_key, "first"));
+    }
+    assert_int_equal(atomic_load(&scene.run.counts.written), 50);
+    scene_done(&scene);
+}
+
+static void an_entity_goes_as_it_came(void **state)
+{
+    static const char json[] =
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"\",\"Text\":\"a\\u0001b\","
+        "\"Empty\":\"\",\"Large@odata.type\":\"Edm.Int64\",\"Large\":\"-5\","
+        "\"Half@odata.type\":\"Edm.Double\",\"Half\":0.5,\"Yes\":true,"
+        "\"When@odata.type\":\"Edm.DateTime\","
+        "\"When\":\"2024-01-01T00:00:00Z\",\"Small\":7}";
+    struct attempt attempt = {0};
+    struct scene scene;
+    struct entity entity;
+    struct arena arena;
+    struct page page;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene);
+    arena_init(&arena);
+    page_init(&page);
+    assert_int_equal(
+        entity_parse(slice_of(json), true, &arena, &entity, NULL, &err), TW_OK);
+    add(&scene, "Blogs", OPERATION_INSERT, &entity);
+    pour(&scene);
+    assert_int_equal(store_get(scene.inner, &attempt, "Blogs", slice_of("A"),
+                         slice_of(""), &page),
+        TW_OK);
+    assert_int_equal(page.entities[0].property_count, entity.property_count);
+    for (size_t i = 0; i < entity.property_count; i++) {
+        const struct property *stored =
+            entity_find(&page.entities[0], entity.properties[i].name);
+
+        assert_non_null(stored);
+        assert_true(property_equal(stored, &entity.properties[i]));
+    }
+    page_done(&page);
+    arena_done(&arena);
+    scene_done(&scene);
+}
+
+static void a_delete_keeps_its_etag_and_who_asks(void **state)
+{
+    enum flow_end ends[200];
+    struct scan_request request = {.table = "Blogs"};
+    struct attempt attempt = {0};
+    struct scene scene;
+    struct page page;
+
+    (void)state;
+    scene_init(&scene);
+    page_init(&page);
+    table_fill(scene.inner, "Blogs", "A", 0, 200);
+    assert_int_equal(store_scan(scene.inner, &attempt, &request, &page), TW_OK);
+    assert_true(table_write(scene.inner, "Blogs", "A", "000007", "changed"));
+    assert_true(table_delete(scene.inner, "Blogs", "A", "000008"));
+    for (size_t i = 0; i < page.count; i++)
+        sorter_add(
+            scene.sorter, &(struct flow_item){
+                              .store = &scene.faulty.outer.store,
+                              .table = "Blogs",
+                              .operation = {OPERATION_DELETE, page.entities[i]},
+                              .decide = leave,
+                              .context = &ends[i],
+                              .settled = note_settled,
+                          });
+    page_done(&page);
+    pour(&scene);
+    for (size_t i = 0; i < 200; i++)
+        assert_int_equal(ends[i], i == 7   ? FLOW_ENDED_KEPT
+                                  : i == 8 ? FLOW_ENDED_GONE
+                                           : FLOW_ENDED_DONE);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 1);
+    scene_done(&scene);
+}
+
+static void it_is_full_by_count(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    add_scattered(&scene, SORTER_MAX_OPERATIONS - 1);
+    assert_false(sorter_is_full(scene.sorter));
+    add_insert(&scene, "Blogs", "Q", "1", "");
+    assert_true(sorter_is_full(scene.sorter));
+    pour(&scene);
+    assert_false(sorter_is_full(scene.sorter));
+    assert_int_equal(table_count(scene.inner, "Blogs"), SORTER_MAX_OPERATIONS);
+    scene_done(&scene);
+}
+
+static void it_is_full_by_bytes(void **state)
+{
+    static char text[30 * 1024 + 1];
+    struct scene scene;
+    unsigned count = 0;
+
+    (void)state;
+    scene_init(&scene);
+    memset(text, 'x', sizeof text - 1);
+    while (!sorter_is_full(scene.sorter)) {
+        char row_key[16];
+
+        (void)snprintf(row_key, sizeof row_key, "%03u", count++);
+        add_insert(&scene, "Blogs", "A", row_key, text);
+        assert_true(count <= SORTER_MAX_BYTES / (sizeof text - 1) + 1);
+    }
+    assert_true(count >= SORTER_MAX_BYTES / (sizeof text + 8192));
+    pour(&scene);
+    assert_false(sorter_is_full(scene.sorter));
+    assert_int_equal(table_count(scene.inner, "Blogs"), count);
+    scene_done(&scene);
+}
+
+static void a_flow_that_takes_no_more_leaves_it_empty(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene);
+    scene.faulty.refused_key = "000150";
+    scene.faulty.refusal = TW_REFUSED;
+    for (unsigned i = 0; i < 5000; i++) {
+        char row_key[16];
+
+        (void)snprintf(row_key, sizeof row_key, "%06u", i);
+        add_insert(&scene, "Blogs", "A", row_key, "first");
+    }
+    assert_int_equal(sorter_pour(scene.sorter, scene.flow, &err), TW_REFUSED);
+    assert_int_equal(sorter_count(scene.sorter), 0);
+    assert_true(table_count(scene.inner, "Blogs") < 5000);
+    scene_done(&scene);
+}
+
+static void what_was_not_poured_is_dropped(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    sorter_free(NULL);
+    scene_init(&scene);
+    add_scattered(&scene, 100);
+    scene_done(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_comes_scattered_goes_in_full_batches),
+        cmocka_unit_test(it_goes_by_table_and_keys),
+        cmocka_unit_test(two_stores_share_no_batch),
+        cmocka_unit_test(what_has_one_key_goes_in_the_order_it_came),
+        cmocka_unit_test(an_entity_goes_as_it_came),
+        cmocka_unit_test(a_delete_keeps_its_etag_and_who_asks),
+        cmocka_unit_test(it_is_full_by_count),
+        cmocka_unit_test(it_is_full_by_bytes),
+        cmocka_unit_test(a_flow_that_takes_no_more_leaves_it_empty),
+        cmocka_unit_test(what_was_not_poured_is_dropped),
+    };
+
+    fast_world_use();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

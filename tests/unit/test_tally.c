@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: MIT */
+/* A tally: two sides that hold the same agree, in whatever order they are read,
+ * and any difference shows where it lies. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/tally.h"
+#include "worker/base/arena.h"
+#include "worker/base/mem.h"
+
+static const struct slice none;
+
+/* ---- digests ---- */
+
+static struct property value(enum edm_type type, const char *json)
+{
+    return (struct property){slice_of("Value"), type, slice_of(json)};
+}
+
+static struct digest digest_of_value(const struct property *property)
+{
+    struct property copy = *property;
+    const struct entity entity = {
+        .partition_key = slice_of("A"),
+        .row_key = slice_of("1"),
+        .properties = &copy,
+        .property_count = 1,
+    };
+
+    return entity_digest(&entity, none);
+}
+
+static bool same(struct digest a, struct digest b)
+{
+    return a.low == b.low && a.high == b.high;
+}
+
+static void digests_are_equal_where_properties_are(void **state)
+{
+    const struct property values[] = {
+        value(EDM_STRING, "\"text\""),
+        value(EDM_STRING, "\"te\\u0078t\""),
+        value(EDM_STRING, "\"Text\""),
+        value(EDM_STRING, "\"\""),
+        value(EDM_STRING, "\"5\""),
+        value(EDM_STRING, "\"\\ud83d\\ude00\""),
+        value(EDM_STRING, "\"\xf0\x9f\x98\x80\""),
+        value(EDM_STRING, "\"a\\/b\""),
+        value(EDM_STRING, "\"a/b\""),
+        value(EDM_STRING, "\"c9da6455-213d-42c9-9a79-3e9149a57833\""),
+        value(EDM_BINARY, "\"AAEC\""),
+        value(EDM_BINARY, "\"AAED\""),
+        value(EDM_BINARY, "\"\""),
+        value(EDM_BINARY, "\"text\""),
+        value(EDM_BOOLEAN, "true"),
+        value(EDM_BOOLEAN, "false"),
+        value(EDM_INT32, "5"),
+        value(EDM_INT32, "-5"),
+        value(EDM_INT32, "0"),
+        value(EDM_INT32, "-0"),
+        value(EDM_INT64, "\"5\""),
+        value(EDM_INT64, "\"05\""),
+        value(EDM_INT64, "\"9223372036854775807\""),
+        value(EDM_INT64, "\"-9223372036854775808\""),
+        value(EDM_INT64, "\"out of range\""),
+        value(EDM_DOUBLE, "5"),
+        value(EDM_DOUBLE, "5.0"),
+        value(EDM_DOUBLE, "5e0"),
+        value(EDM_DOUBLE, "0.0"),
+        value(EDM_DOUBLE, "-0.0"),
+        value(EDM_DOUBLE, "0.1"),
+        value(EDM_DOUBLE, "0.1000000000000000055511151231257827"),
+        value(EDM_DOUBLE, "\"NaN\""),
+        value(EDM_DOUBLE, "\"Infinity\""),
+        value(EDM_DOUBLE, "\"-Infinity\""),
+        value(EDM_DOUBLE, "\"neither\""),
+        value(EDM_GUID, "\"c9da6455-213d-42c9-9a79-3e9149a57833\""),
+        value(EDM_GUID, "\"C9DA6455-213D-42C9-9A79-3E9149A57833\""),
+        value(EDM_GUID, "\"d9da6455-213d-42c9-9a79-3e9149a57833\""),
+        value(EDM_DATETIME, "\"2024-01-01T00:00:00Z\""),
+        value(EDM_DATETIME, "\"2024-01-01T00:00:00.0000000Z\""),
+        value(EDM_DATETIME, "\"2024-01-01T00:00:00.0000001Z\""),
+        value(EDM_DATETIME, "\"never\""),
+        value(EDM_DATETIME, "\"NEVER\""),
+    };
+    size_t count = sizeof values / sizeof *values;
+
+    (void)state;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < count; j++)
+            assert_int_equal(
+                same(digest_of_value(&values[i]), digest_of_value(&values[j])),
+                property_equal(&values[i], &values[j]));
+}
+
+static void parse(struct entity *ret, struct arena *arena, const char *json)
+{
+    struct err err;
+
+    assert_int_equal(
+        entity_parse(slice_of(json), true, arena, ret, NULL, &err), TW_OK);
+}
+
+static struct digest digest_of_json(const char *json, const char *but)
+{
+    struct digest digest;
+    struct entity entity;
+    struct arena arena;
+
+    arena_init(&arena);
+    parse(&entity, &arena, json);
+    digest = entity_digest(&entity, slice_of(but));
+    arena_done(&arena);
+    return digest;
+}
+
+static const char few[] =
+    "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":1,\"Y\":\"2\"}";
+
+static void the_order_of_properties_does_not_count(void **state)
+{
+    (void)state;
+    assert_true(same(digest_of_json(few, ""),
+        digest_of_json("{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"Y\":\"2\","
+                       "\"X\":1}",
+            "")));
+}
+
+static void one_property_can_be_left_out(void **state)
+{
+    static const char more[] =
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":1,\"Source\":\"s\","
+        "\"Y\":\"2\"}";
+
+    (void)state;
+    assert_true(same(digest_of_json(few, ""), digest_of_json(more, "Source")));
+    assert_true(same(digest_of_json(few, ""), digest_of_json(few, "Source")));
+    assert_false(same(digest_of_json(few, ""), digest_of_json(more, "")));
+    assert_false(same(digest_of_json(few, ""), digest_of_json(few, "X")));
+}
+
+static void whatever_differs_makes_another_digest(void **state)
+{
+    static const char *const others[] = {
+        "{\"PartitionKey\":\"B\",\"RowKey\":\"1\",\"X\":1,\"Y\":\"2\"}",
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"2\",\"X\":1,\"Y\":\"2\"}",
+        "{\"PartitionKey\":\"A1\",\"RowKey\":\"\",\"X\":1,\"Y\":\"2\"}",
+        "{\"PartitionKey\":\"\",\"RowKey\":\"A1\",\"X\":1,\"Y\":\"2\"}",
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":1}",
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"x\":1,\"Y\":\"2\"}",
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":2,\"Y\":\"1\"}",
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":\"1\",\"Y\":2}",
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":1,\"Y\":\"\"}",
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"X\":1,\"Z\":\"2\"}",
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"1\"}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(
+            same(digest_of_json(few, ""), digest_of_json(others[i], "")));
+}
+
+static void any_number_of_properties_is_digested(void **state)
+{
+    enum { COUNT = 1000 };
+    struct property forwards[COUNT], backwards[COUNT];
+    static char names[COUNT][8];
+    struct entity entity = {.property_count = COUNT};
+    struct digest digest;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++) {
+        (void)snprintf(names[i], sizeof names[i], "P%03zu", i);
+        forwards[i] = value(EDM_INT32, "5");
+        forwards[i].name = slice_of(names[i]);
+        backwards[COUNT - 1 - i] = forwards[i];
+    }
+    entity.properties = forwards;
+    digest = entity_digest(&entity, none);
+    entity.properties = backwards;
+    assert_true(same(digest, entity_digest(&entity, none)));
+    entity.property_count--;
+    assert_false(same(digest, entity_digest(&entity, none)));
+}
+
+/* Digests are kept in stored entities: those of yesterday must hold today. */
+static void a_digest_stays_what_it_was(void **state)
+{
+    static const char all[] =
+        "{\"PartitionKey\":\"A\",\"RowKey\":\"1\",\"Text\":\"a\\u00e4\","
+        "\"Yes\":true,\"Small\":-7,\"Large@odata.type\":\"Edm.Int64\","
+        "\"Large\":\"12345678901\",\"Half@odata.type\":\"Edm.Double\","
+        "\"Half\":0.5,\"When@odata.type\":\"Edm.DateTime\","
+        "\"When\":\"2024-01-01T00:00:00Z\",\"Id@odata.type\":\"Edm.Guid\","
+        "\"Id\":\"C9DA6455-213D-42C9-9A79-3E9149A57833\","
+        "\"Bytes@odata.type\":\"Edm.Binary\",\"Bytes\":\"AAEC\"}";
+    char text[2 * DIGEST_BYTES + 1];
+    struct digest digest = digest_of_json(all, "");
+
+    (void)state;
+    assert_string_equal(
+        (digest_text(&digest, text), text), "8fdb7c5c99b587fd557b5b75d14b83fa");
+}
+
+static void a_digest_is_written_with_all_its_zeros(void **state)
+{
+    char text[2 * DIGEST_BYTES + 1];
+
+    (void)state;
+    digest_text(&(struct digest){.low = 0xab, .high = 1}, text);
+    assert_string_equal(text, "000000000000000100000000000000ab");
+}
+
+static void a_digest_is_read_as_it_is_written(void **state)
+{
+    const struct digest written = {
+        .low = UINT64_C(0x0123456789abcdef), .high = UINT64_C(0xf00d)};
+    char text[2 * DIGEST_BYTES + 1];
+    struct digest read;
+
+    (void)state;
+    digest_text(&written, text);
+    assert_true(digest_parse(slice_of(text), &read));
+    assert_true(same(read, written));
+}
+
+static void what_is_no_digest_is_refused(void **state)
+{
+    static const char hex[] = "0123456789abcdef0123456789abcdef";
+    const struct digest before = {.low = 5, .high = 7};
+    const struct slice short_of = {hex, sizeof hex - 2};
+    const struct slice with_nul = {hex + 1, sizeof hex - 1};
+    const struct slice others[] = {none, short_of, with_nul,
+        slice_of("0123456789abcdef0123456789abcdef0"),
+        slice_of("0123456789abcdef0123456789abcdeg"),
+        slice_of("0123456789ABCDEF0123456789abcdef"),
+        slice_of(" 123456789abcdef0123456789abcdef")};
+    struct digest read = before;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(digest_parse(others[i], &read));
+    assert_true(same(read, before));
+}
+
+static void digests_are_added_modulo_two_to_the_128(void **state)
+{
+    struct digest sum = {.low = UINT64_MAX, .high = UINT64_MAX};
+
+    (void)state;
+    digest_add(&sum, (struct digest){.low = 3, .high = 0});
+    assert_true(same(sum, (struct digest){.low = 2, .high = 0}));
+    digest_add(&sum, (struct digest){.low = 1, .high = 4});
+    assert_true(same(sum, (struct digest){.low = 3, .high = 4}));
+}
+
+/* ---- tallies ---- */
+
+static void add(struct tally *tally, enum tally_side side, size_t table,
+    unsigned key, const char *text)
+{
+    struct entity entity;
+    struct arena arena;
+    char row_key[16];
+
+    arena_init(&arena);
+    (void)snprintf(row_key, sizeof row_key, "%06u", key);
+    entity_init(&entity, &arena, slice_of("A"), slice_of(row_key));
+    entity_set_string(&entity, &arena, "Value", slice_of(text));
+    tally_add(tally, side, table, &entity, none);
+    arena_done(&arena);
+}
+
+static bool agrees_at(const struct tally *tally, size_t table, unsigned key)
+{
+    char row_key[16];
+
+    (void)snprintf(row_key, sizeof row_key, "%06u", key);
+    return tally_agrees_at(tally, table, slice_of("A"), slice_of(row_key));
+}
+
+enum { MANY = 50000 };
+
+static void add_many(struct tally *tally)
+{
+    for (unsigned i = 0; i < MANY; i++) {
+        add(tally, TALLY_EXPECTED, 0, i, "first");
+        add(tally, TALLY_OURS, 0, MANY - 1 - i, "first");
+    }
+}
+
+static void nothing_agrees_with_nothing(void **state)
+{
+    struct tally *tally = tally_new();
+
+    (void)state;
+    assert_true(tally_agrees(tally));
+    assert_true(agrees_at(tally, 0, 1));
+    assert_int_equal(tally_count(tally, TALLY_OURS), 0);
+    tally_free(tally);
+    tally_free(NULL);
+}
+
+static void two_sides_agree_in_whatever_order(void **state)
+{
+    struct tally *tally = tally_new();
+    struct digest expected, ours;
+
+    (void)state;
+    add_many(tally);
+    expected = tally_sum(tally, TALLY_EXPECTED);
+    ours = tally_sum(tally, TALLY_OURS);
+    assert_true(tally_agrees(tally));
+    assert_true(same(expected, ours));
+    assert_false(same(expected, tally_sum(tally, TALLY_ELSE)));
+    assert_int_equal(tally_count(tally, TALLY_EXPECTED), MANY);
+    assert_int_equal(tally_count(tally, TALLY_OURS), MANY);
+    tally_free(tally);
+}
+
+/* One bucket in 16,384 holds the difference: the others need no second look. */
+static void assert_differs_alone(struct tally *tally, unsigned key)
+{
+    unsigned agreeing = 0;
+
+    assert_false(tally_agrees(tally));
+    assert_false(agrees_at(tally, 0, key));
+    for (unsigned i = 0; i < MANY; i++)
+        agreeing += agrees_at(tally, 0, i);
+    assert_true(agreeing > MANY - 50);
+}
+
+static void what_differs_shows_where_it_lies(void **state)
+{
+    struct tally *tally = tally_new();
+
+    (void)state;
+    add_many(tally);
+    add(tally, TALLY_EXPECTED, 0, MANY + 7, "first");
+    add(tally, TALLY_OURS, 0, MANY + 7, "second");
+    assert_differs_alone(tally, MANY + 7);
+    tally_free(tally);
+}
+
+static void what_is_missing_shows(void **state)
+{
+    struct tally *tally = tally_new();
+
+    (void)state;
+    add_many(tally);
+    add(tally, TALLY_EXPECTED, 0, MANY + 7, "first");
+    assert_differs_alone(tally, MANY + 7);
+    tally_free(tally);
+}
+
+static void what_is_left_over_shows(void **state)
+{
+    struct tally *tally = tally_new();
+
+    (void)state;
+    add_many(tally);
+    add(tally, TALLY_OURS, 0, MANY + 7, "first");
+    assert_differs_alone(tally, MANY + 7);
+    tally_free(tally);
+}
+
+static void what_is_there_twice_shows(void **state)
+{
+    struct tally *tally = tally_new();
+
+    (void)state;
+    add(tally, TALLY_EXPECTED, 0, 1, "first");
+    add(tally, TALLY_OURS, 0, 1, "first");
+    add(tally, TALLY_OURS, 0, 1, "first");
+    assert_false(tally_agrees(tally));
+    tally_free(tally);
+}
+
+static void what_is_none_of_ours_does_not_count(void **state)
+{
+    struct tally *tally = tally_new();
+
+    (void)state;
+    add_many(tally);
+    for (unsigned i = 0; i < 100; i++)
+        add(tally, TALLY_ELSE, 0, MANY + i, "first");
+    assert_true(tally_agrees(tally));
+    assert_int_equal(tally_count(tally, TALLY_ELSE), 100);
+    tally_free(tally);
+}
+
+static void what_others_have_made_equal_counts(void **state)
+{
+    struct tally *tally = tally_new();
+
+    (void)state;
+    add_many(tally);
+    add(tally, TALLY_EXPECTED, 0, MANY + 7, "first");
+    add(tally, TALLY_ELSE, 0, MANY + 7, "first");
+    assert_true(tally_agrees(tally));
+    add(tally, TALLY_EXPECTED, 0, MANY + 8, "first");
+    add(tally, TALLY_ELSE, 0, MANY + 8, "second");
+    assert_false(tally_agrees(tally));
+    assert_false(agrees_at(tally, 0, MANY + 8));
+    assert_true(agrees_at(tally, 0, MANY + 7));
+    tally_free(tally);
+}
+
+static void what_stands_there_is_ours_or_what_makes_it_agree(void **state)
+{
+    struct tally *tally = tally_new();
+    struct digest expected, there;
+    int64_t count;
+
+    (void)state;
+    add_many(tally);
+    add(tally, TALLY_EXPECTED, 0, MANY + 7, "first");
+    add(tally, TALLY_ELSE, 0, MANY + 7, "first");
+    add(tally, TALLY_ELSE, 0, MANY + 8, "none of ours");
+    expected = tally_sum(tally, TALLY_EXPECTED);
+    there = tally_there(tally, &count);
+    assert_int_equal(count, MANY + 1);
+    assert_memory_equal(&there, &expected, sizeof there);
+    tally_free(tally);
+}
+
+/* A key that falls into the same bucket in tables 0 and 1. */
+static unsigned key_of_one_bucket(struct tally *tally)
+{
+    unsigned key = 0;
+
+    for (;; key++) {
+        add(tally, TALLY_EXPECTED, 0, key, "first");
+        if (!agrees_at(tally, 1, key))
+            break;
+        add(tally, TALLY_OURS, 0, key, "first");
+    }
+    tally_clear(tally);
+    return key;
+}
+
+static void copies_that_changed_their_tables_differ(void **state)
+{
+    struct tally *tally = tally_new();
+    unsigned key = key_of_one_bucket(tally);
+
+    (void)state;
+    add(tally, TALLY_EXPECTED, 0, key, "first");
+    add(tally, TALLY_EXPECTED, 1, key, "second");
+    add(tally, TALLY_OURS, 1, key, "first");
+    add(tally, TALLY_OURS, 0, key, "second");
+    assert_int_equal(tally_count(tally, TALLY_OURS), 2);
+    assert_false(tally_agrees(tally));
+    assert_false(
+        same(tally_sum(tally, TALLY_EXPECTED), tally_sum(tally, TALLY_OURS)));
+    tally_free(tally);
+}
+
+static void a_cleared_tally_is_empty(void **state)
+{
+    struct tally *tally = tally_new();
+
+    (void)state;
+    add_many(tally);
+    add(tally, TALLY_OURS, 0, MANY + 7, "first");
+    tally_clear(tally);
+    assert_true(tally_agrees(tally));
+    for (size_t i = 0; i < TALLY_SIDES; i++)
+        assert_int_equal(tally_count(tally, (enum tally_side)i), 0);
+    tally_free(tally);
+}
+
+/* A carry from the low half: the sum is one of 128 bits. */
+static void sums_are_the_same_however_they_are_grouped(void **state)
+{
+    struct tally *one = tally_new(), *two = tally_new();
+    struct digest sum, low, high;
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        add(one, TALLY_OURS, 0, i, "first");
+        add(two, i % 2 ? TALLY_OURS : TALLY_ELSE, 0, i, "first");
+    }
+    sum = tally_sum(one, TALLY_OURS);
+    low = tally_sum(two, TALLY_OURS);
+    high = tally_sum(two, TALLY_ELSE);
+    assert_true(sum.low == low.low + high.low);
+    assert_true(sum.high == low.high + high.high + (sum.low < low.low ? 1 : 0));
+    tally_free(one);
+    tally_free(two);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digests_are_equal_where_properties_are),
+        cmocka_unit_test(the_order_of_properties_does_not_count),
+        cmocka_unit_test(one_property_can_be_left_out),
+        cmocka_unit_test(whatever_differs_makes_another_digest),
+        cmocka_unit_test(any_number_of_properties_is_digested),
+        cmocka_unit_test(a_digest_stays_what_it_was),
+        cmocka_unit_test(a_digest_is_written_with_all_its_zeros),
+        cmocka_unit_test(a_digest_is_read_as_it_is_written),
+        cmocka_unit_test(what_is_no_digest_is_refused),
+        cmocka_unit_test(digests_are_added_modulo_two_to_the_128),
+        cmocka_unit_test(nothing_agrees_with_nothing),
+        cmocka_unit_test(two_sides_agree_in_whatever_order),
+        cmocka_unit_test(what_differs_shows_where_it_lies),
+        cmocka_unit_test(what_is_missing_shows),
+        cmocka_unit_test(what_is_left_over_shows),
+        cmocka_unit_test(what_is_there_twice_shows),
+        cmocka_unit_test(what_is_none_of_ours_does_not_count),
+        cmocka_unit_test(what_others_have_made_equal_counts),
+        cmocka_unit_test(what_stands_there_is_ours_or_what_makes_it_agree),
+        cmocka_unit_test(copies_that_changed_their_tables_differ),
+        cmocka_unit_test(a_cleared_tally_is_empty),
+        cmocka_unit_test(sums_are_the_same_however_they_are_grouped),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
