@@ -52,13 +52,29 @@ static const struct rule *unseen(const struct rule *a, const struct rule *b)
     return missing;
 }
 
-/* Is other bound wherever a rule of family is at work? */
-static bool is_asked(const struct family *family, const struct rule *other)
+static bool has_rule(const struct family *family, const struct rule *other)
 {
+    for (size_t i = 0; i < family->count; i++)
+        if (&family->rules[i] == other)
+            return true;
+    return false;
+}
+
+/*
+ * Is other bound wherever rule, of family, is at work, and does it then find
+ * what it finds at all of rule's entities? At the root, once for all. Beside
+ * rule, under each of the entities above them anew. Of one further up it is
+ * taken so: what it reads there has no likeness here, and a comment's replies
+ * are sought below the comments.
+ */
+static bool is_asked(const struct family *family, const struct rule *rule,
+    const struct rule *other)
+{
+    if (family->above && has_rule(family, other))
+        return selector_stays_with(&other->selector, &rule->selector);
     for (; family; family = family->above)
-        for (size_t i = 0; i < family->count; i++)
-            if (&family->rules[i] == other)
-                return true;
+        if (has_rule(family, other))
+            return true;
     return false;
 }
 
@@ -87,7 +103,7 @@ static bool check_against(const struct family *family, const struct rule *rule,
         const struct rule *other = &others[i];
         const struct rule *missing = NULL;
 
-        if (same_table(rule, other) && !is_asked(family, other))
+        if (same_table(rule, other) && !is_asked(family, rule, other))
             missing = unseen(rule, other);
         if (missing)
             say(rule, other, missing, problems);

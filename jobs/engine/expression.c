@@ -680,6 +680,7 @@ static void remember_property(struct expression_reader *in, struct slice name)
 static void name_property(
     struct expression_reader *in, struct expression *node, struct slice word)
 {
+    in->reads_entity = true;
     if (slice_is(word, "PartitionKey") || slice_is(word, "RowKey")) {
         node->kind = VALUE_TEXT;
         node->evaluate = slice_is(word, "RowKey") ? evaluate_row_key

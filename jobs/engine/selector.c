@@ -146,6 +146,22 @@ bool selector_equal(const struct selector *a, const struct selector *b)
     return same_text(a->filter, b->filter);
 }
 
+static bool stays_with(
+    const struct template *template, const struct template *one)
+{
+    return template == NULL || !template_reads_entity(template) ||
+           same_text(template, one);
+}
+
+bool selector_stays_with(
+    const struct selector *selector, const struct selector *one)
+{
+    for (int i = 0; i < SELECTOR_KEYS; i++)
+        if (!stays_with(selector->keys[i], one->keys[i]))
+            return false;
+    return stays_with(selector->filter, one->filter);
+}
+
 bool selector_scans_table(const struct selector *selector)
 {
     for (int i = 0; i < RELATIONS; i++)

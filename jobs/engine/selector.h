@@ -95,6 +95,14 @@ bool selector_is_empty(const struct selector *selector);
 /* selector_equal: the same texts: bound to the same, they find the same. */
 bool selector_equal(const struct selector *a, const struct selector *b);
 
+/*
+ * selector_stays_with: of what `one` finds under a parent, and selector under
+ * any parent, does selector find all under that of `one`? So it is where each
+ * of its templates is the same as in `one`, or reads nothing of the parent.
+ */
+bool selector_stays_with(
+    const struct selector *selector, const struct selector *one);
+
 /* selector_explain: add "PartitionKey = ..., filter ..." for people. */
 void selector_explain(const struct selector *selector, struct buf *to);
 

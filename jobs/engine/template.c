@@ -33,6 +33,7 @@ struct template
     size_t count;
     const struct slice *properties;
     size_t property_count;
+    bool reads_entity;
 };
 
 /* ---- compiling ---- */
@@ -219,6 +220,7 @@ static struct template *compile(struct slice text, bool is_filter,
     read_pieces(&compiler);
     template->properties = compiler.in.properties;
     template->property_count = compiler.in.property_count;
+    template->reads_entity = compiler.in.reads_entity;
     return compiler.failed ? NULL : template;
 }
 
@@ -622,6 +624,11 @@ const struct slice *template_properties(
 {
     *ret_count = template->property_count;
     return template->properties;
+}
+
+bool template_reads_entity(const struct template *template)
+{
+    return template->reads_entity;
 }
 
 struct slice template_source(const struct template *template)

@@ -88,6 +88,9 @@ TW_MUST_USE enum tw_err template_render_key(const struct template *template,
 const struct slice *template_properties(
     const struct template *template, size_t *ret_count);
 
+/* template_reads_entity: a property or a key of the entity is in it. */
+bool template_reads_entity(const struct template *template);
+
 /* template_source: the text it was compiled from. */
 struct slice template_source(const struct template *template);
 

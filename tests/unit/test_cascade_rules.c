@@ -463,6 +463,44 @@ static void a_rule_sees_what_another_sees_under_the_same_entity(void **state)
         "only that one then looks into Likes");
 }
 
+#define COMMENTS_OF_CHANNEL(children)                                          \
+    "{table: Comments, partition_key: \"{channel}\", children: [" children "]" \
+                                                                           "}"
+#define ALSO(children)                                                         \
+    "{table: Comments, filter: \"Also eq '{RowKey}'\", children: [" children   \
+    "]}"
+#define A_LEAF(of) "{table: Comments, " of "}, "
+
+/* Beside one another below the root: what the one finds under a blog may be
+ * the other's under a later blog, and is then gone before that is asked. */
+static void a_rule_beside_another_may_find_what_that_finds_elsewhere(
+    void **state)
+{
+    (void)state;
+    expect_overlap(
+        "[" UNDER_BLOGS(A_LEAF("partition_key: \"{RowKey}\"") ALSO(LIKES)) "]",
+        "only that one then looks into Likes where PartitionKey is");
+    expect_overlap("[" UNDER_BLOGS(A_LEAF("partition_key: \"{PartitionKey}\"")
+                           COMMENTS(LIKES)) "]",
+        "only that one then looks into Likes");
+    expect_overlap("[" UNDER_BLOGS(A_LEAF("partition_key: \"{RowKey}\"")
+                           COMMENTS(LIKES)) "]",
+        NULL);
+    expect_overlap("[" UNDER_BLOGS(A_LEAF("filter: \"Also eq '{RowKey}'\"")
+                           ALSO(LIKES)) "]",
+        NULL);
+    expect_overlap(
+        "[" UNDER_BLOGS(A_LEAF(
+            "partition_key: \"{RowKey}\"") "{table: Comments, "
+                                           "partition_key: "
+                                           "\"{RowKey}\", filter: "
+                                           "\"Channel eq '{channel}'\""
+                                           ", children: [" LIKES "]}") "]",
+        NULL);
+    /* At the root there is one binding of each. */
+    expect_overlap("[" TAGGED "}, " COMMENTS_OF_CHANNEL(LIKES) "]", NULL);
+}
+
 static void rules_with_the_same_children_may_find_the_same(void **state)
 {
     (void)state;
@@ -667,6 +705,8 @@ int main(void)
         cmocka_unit_test(a_rule_reads_what_its_children_need),
         cmocka_unit_test(a_rule_sees_what_another_sees_under_the_same_entity),
         cmocka_unit_test(rules_with_the_same_children_may_find_the_same),
+        cmocka_unit_test(
+            a_rule_beside_another_may_find_what_that_finds_elsewhere),
         cmocka_unit_test(settle_is_a_duration_or_a_rising_list),
         cmocka_unit_test(settle_knows_the_environment),
         cmocka_unit_test(an_archive_is_a_folder),
