@@ -650,7 +650,8 @@ static enum tw_err archive_page(struct cascade_run *c, const char *table,
     return of_archive(c, outcome);
 }
 
-/* A leaf that has changed since it was read: still a child by the rule? As it
+/* A leaf that has changed since it was read: still a child by the rule? Where a
+ * rule with children may find it as it is now, the next look asks that. As it
  * is now it is archived too; where that fails it stays, and the next look meets
  * it and the reason again. */
 static enum flow_verdict decide_leaf(void *context,
@@ -658,12 +659,13 @@ static enum flow_verdict decide_leaf(void *context,
     struct operation *ret, struct err *err)
 {
     const struct held *held = context;
+    const struct rule *rule = match_rule(held->match);
 
     (void)arena;
-    if (!match_has(held->match, now))
+    if (!match_has(held->match, now) ||
+        cascade_is_contested(held->c->cascade, rule))
         return FLOW_SPARE;
-    if (archive_page(held->c, match_rule(held->match)->table, &now, 1, err) !=
-        TW_OK)
+    if (archive_page(held->c, rule->table, &now, 1, err) != TW_OK)
         return FLOW_SPARE;
     *ret = *sent;
     ret->entity.etag = now->etag;

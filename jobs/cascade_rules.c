@@ -287,6 +287,28 @@ bool cascade_same_table(
     return store_a == store_b && strcasecmp(table_a, table_b) == 0;
 }
 
+static bool contest(
+    const struct rule *rules, size_t count, const struct rule *rule)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct rule *other = &rules[i];
+
+        if (other->child_count == 0)
+            continue;
+        if (cascade_same_table(
+                other->store, other->table, rule->store, rule->table) ||
+            contest(other->children, other->child_count, rule))
+            return true;
+    }
+    return false;
+}
+
+bool cascade_is_contested(
+    const struct cascade *cascade, const struct rule *rule)
+{
+    return contest(cascade->rules, cascade->rule_count, rule);
+}
+
 struct names {
     struct slice *list;
     size_t count, room;

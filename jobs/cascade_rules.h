@@ -58,6 +58,11 @@ struct cascade {
 bool cascade_same_table(
     size_t store_a, const char *table_a, size_t store_b, const char *table_b);
 
+/* cascade_is_contested: does a rule with children look into the same table, so
+ * that it may find what this one finds? */
+bool cascade_is_contested(
+    const struct cascade *cascade, const struct rule *rule);
+
 /* cascade_rules_load: see struct kind, load. */
 struct cascade *cascade_rules_load(
     const struct yaml_node *node, struct job_loader *loader);

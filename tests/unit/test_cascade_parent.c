@@ -507,6 +507,39 @@ static void a_blog_that_changed_is_visited_anew(void **state)
     end(s);
 }
 
+#define THREADS                                                                \
+    "    children:\n"                                                          \
+    "      - {table: Blogs, partition_key: \"{channel}\"}\n"                   \
+    "      - table: Blogs\n"                                                   \
+    "        filter: \"Thread eq '{channel}'\"\n"                              \
+    "        children:\n"                                                      \
+    "          - {table: Likes, partition_key: \"{RowKey}\"}\n"
+
+static void make_thread(struct scene *s)
+{
+    s->between = NULL;
+    hosted_remove(&s->h, "Blogs", "News", "b00001");
+    hosted_put(&s->h, "Blogs", "News", "b00001", "\"Thread\":\"News\"");
+    hosted_put(&s->h, "Likes", "b00001", "late", NULL);
+}
+
+/* Between the look and its delete it became one that another rule looks under:
+ * it went as a leaf, and the likes stayed for ever. */
+static void a_leaf_that_becomes_another_rules_is_left_to_that(void **state)
+{
+    struct scene *s = begin(HEAD PARENT THREADS);
+
+    (void)state;
+    hosted_table(&s->h, "Likes");
+    put_channel(s, NULL);
+    s->between = make_thread;
+    meets(s, CALL_BATCH, "Blogs", 1, 1, TW_OK);
+    assert_int_equal(attempt(s), RUN_SUCCEEDED);
+    expect_all_gone(s);
+    assert_string_equal(hosted_dump(&s->h, "Likes"), "");
+    end(s);
+}
+
 #define BY_PREFIX                                                              \
     "    children:\n"                                                          \
     "      - table: Blogs\n"                                                   \
@@ -793,6 +826,7 @@ int main(void)
         cmocka_unit_test(a_page_that_can_never_be_read_fails_the_run),
         cmocka_unit_test(deletes_that_are_refused_end_the_pass),
         cmocka_unit_test(a_blog_that_changed_is_visited_anew),
+        cmocka_unit_test(a_leaf_that_becomes_another_rules_is_left_to_that),
         cmocka_unit_test(an_archive_that_cannot_be_made_stops_before_anything),
         cmocka_unit_test(an_archive_may_be_anywhere),
         cmocka_unit_test(a_parent_that_cannot_be_archived_is_not_marked),

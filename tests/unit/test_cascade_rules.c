@@ -463,9 +463,8 @@ static void a_rule_sees_what_another_sees_under_the_same_entity(void **state)
         "only that one then looks into Likes");
 }
 
-#define COMMENTS_OF_CHANNEL(children)                                          \
-    "{table: Comments, partition_key: \"{channel}\", children: [" children "]" \
-                                                                           "}"
+#define IN_CHANNEL(rule)                                                       \
+    "{table: Comments, partition_key: \"{channel}\", children: [" rule "]}"
 #define ALSO(children)                                                         \
     "{table: Comments, filter: \"Also eq '{RowKey}'\", children: [" children   \
     "]}"
@@ -498,7 +497,7 @@ static void a_rule_beside_another_may_find_what_that_finds_elsewhere(
                                            ", children: [" LIKES "]}") "]",
         NULL);
     /* At the root there is one binding of each. */
-    expect_overlap("[" TAGGED "}, " COMMENTS_OF_CHANNEL(LIKES) "]", NULL);
+    expect_overlap("[" TAGGED "}, " IN_CHANNEL(LIKES) "]", NULL);
 }
 
 static void rules_with_the_same_children_may_find_the_same(void **state)
