@@ -667,6 +667,12 @@ poison_is_shown_and_retried() {
     prints "$id.*Nowhere"
     run 0 poison show "$id"
     prints '^arguments +\{"channel":"c"\}'
+    for shown in list "show $id"; do
+        # shellcheck disable=SC2086
+        run 0 poison $shown --json
+        prints "^\\[\\{.*\"Id\":\"$id\".*\"State\":\"failed\".*\\}\\]$"
+    done
+    run 64 poison retry "$id" --json
     run 0 status
     prints "$id +failed"
     run 0 poison retry "$id"
@@ -676,6 +682,8 @@ poison_is_shown_and_retried() {
     prints '^0$'
     run 0 poison list
     silent
+    run 0 poison list --json
+    prints '^\[\]$'
     run 1 run delete-channel channel=d --yes --config nowhere.yaml
     last_says 'Nowhere'
 }

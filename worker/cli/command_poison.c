@@ -31,6 +31,7 @@ struct action {
     const char *name;
     bool wants_id;  /* or --all */
     bool takes_all; /* --all means every one of them */
+    bool shows;     /* and --json is another way to show it */
     int (*act)(struct poison *poison, const struct ledger_run *run);
 };
 
@@ -103,13 +104,18 @@ static int drop_one(struct poison *poison, const struct ledger_run *run)
 }
 
 static const struct action ACTIONS[] = {
-    {"list", false, true, list_one},
-    {"show", true, false, show_one},
-    {"retry", true, true, retry_one},
-    {"drop", true, true, drop_one},
+    {"list", false, true, true, list_one},
+    {"show", true, false, true, show_one},
+    {"retry", true, true, false, retry_one},
+    {"drop", true, true, false, drop_one},
 };
 
 #define ACTION_COUNT (sizeof(ACTIONS) / sizeof(ACTIONS[0]))
+
+static bool as_json(const struct poison *poison)
+{
+    return poison->invocation->values[OPTION_JSON] != NULL;
+}
 
 /* ---- which ---- */
 
@@ -134,7 +140,27 @@ static int act_on_found(
             ledger_state_name(run->state));
         return EXIT_FAILED;
     }
+    if (as_json(poison)) {
+        runs_print_json(run, 1);
+        return EXIT_DONE;
+    }
     return poison->action->act(poison, run);
+}
+
+static int act_on_each(struct poison *poison, const struct runs *runs)
+{
+    int exit_code = EXIT_DONE;
+
+    if (as_json(poison)) {
+        runs_print_json(runs->list, runs->count);
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < runs->count; i++) {
+        int one = poison->action->act(poison, &runs->list[i]);
+
+        exit_code = one == EXIT_DONE ? exit_code : one;
+    }
+    return exit_code;
 }
 
 static int act_on_one(struct poison *poison, const char *id)
@@ -158,10 +184,10 @@ static int act_on_all(struct poison *poison)
 {
     const char *queue = poison->invocation->values[OPTION_QUEUE];
     struct runs runs = {.list = NULL};
-    int exit_code = EXIT_DONE;
     struct buf filter;
     struct err err;
     enum tw_err code;
+    int exit_code;
 
     buf_init(&filter, 4096);
     buf_add_text(&filter, "(State eq 'failed' or State eq 'poisoned')"
@@ -172,13 +198,8 @@ static int act_on_all(struct poison *poison)
     }
     code = runs_read(&poison->session, poison->store, slice_of(""),
         buf_slice(&filter), &runs, &err);
-    if (code != TW_OK)
-        exit_code = say_failed(code, &err);
-    for (size_t i = 0; i < runs.count && code == TW_OK; i++) {
-        int one = poison->action->act(poison, &runs.list[i]);
-
-        exit_code = one == EXIT_DONE ? exit_code : one;
-    }
+    exit_code =
+        code == TW_OK ? act_on_each(poison, &runs) : say_failed(code, &err);
     runs_done(&runs);
     buf_done(&filter);
     return exit_code;
@@ -186,13 +207,14 @@ static int act_on_all(struct poison *poison)
 
 static int act(struct poison *poison)
 {
+    bool one = poison->invocation->arg_count > 1;
+
+    if (!poison->store && one)
+        return EXIT_FAILED;
     if (!poison->store)
-        return poison->action->wants_id && poison->invocation->arg_count > 1
-                   ? EXIT_FAILED
-                   : EXIT_DONE;
+        return act_on_each(poison, &(struct runs){.count = 0});
     session_lanes(&poison->session);
-    return poison->invocation->arg_count > 1
-               ? act_on_one(poison, poison->invocation->args[1])
+    return one ? act_on_one(poison, poison->invocation->args[1])
                : act_on_all(poison);
 }
 
@@ -223,6 +245,8 @@ static int read_action(struct poison *poison)
     if (id && all)
         return say_usage(
             "poison %s takes an ID or --all, not both", action->name);
+    if (!action->shows && as_json(poison))
+        return say_usage("poison %s takes no --json", action->name);
     return EXIT_DONE;
 }
 
@@ -251,6 +275,7 @@ static const char *const REQUIRED[] = {"list, show, retry or drop", NULL};
 static const struct command_option OPTIONS[] = {
     {OPTION_QUEUE, "only those of this queue"},
     {OPTION_ALL, "retry or drop every one of them"},
+    {OPTION_JSON, "list and show: one array of objects, for programs"},
     {OPTION_COUNT, NULL},
 };
 

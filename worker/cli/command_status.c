@@ -193,25 +193,10 @@ static void print_table(const struct runs *runs)
     mem_free(rows);
 }
 
-static void print_json(const struct runs *runs)
-{
-    struct buf line;
-
-    buf_init(&line, OUTPUT_MAX);
-    putchar('[');
-    for (size_t i = 0; i < runs->count; i++) {
-        buf_clear(&line);
-        ledger_add_json(&runs->list[i], &line);
-        printf("%s%s", i > 0 ? ",\n " : "", buf_text(&line));
-    }
-    printf("]\n");
-    buf_done(&line);
-}
-
 static void print_runs(const struct query *query, const struct runs *runs)
 {
     if (query->invocation->values[OPTION_JSON])
-        print_json(runs);
+        runs_print_json(runs->list, runs->count);
     else if (query->id)
         print_each(runs);
     else if (runs->count == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads runs from the ledger. */
+/* Reads runs from the ledger, and writes them for programs. */
 #include "worker/cli/runs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "worker/store/store.h"
 
 #define FILTER_MAX_BYTES 4096
+#define JSON_MAX_BYTES ((size_t)1 << 40)
 
 /* ---- pages ---- */
 
@@ -221,4 +223,21 @@ enum tw_err runs_pick(const struct runs *runs,
     }
     *ret = picked ? picked : &runs->list[0];
     return TW_OK;
+}
+
+/* ---- for programs ---- */
+
+void runs_print_json(const struct ledger_run *list, size_t count)
+{
+    struct buf line;
+
+    buf_init(&line, JSON_MAX_BYTES);
+    putchar('[');
+    for (size_t i = 0; i < count; i++) {
+        buf_clear(&line);
+        ledger_add_json(&list[i], &line);
+        printf("%s%s", i > 0 ? ",\n " : "", buf_text(&line));
+    }
+    printf("]\n");
+    buf_done(&line);
 }

@@ -48,4 +48,7 @@ TW_MUST_USE enum tw_err runs_pick(const struct runs *runs,
     bool (*wanted)(const struct ledger_run *run), const struct ledger_run **ret,
     struct err *err);
 
+/* runs_print_json: one array of objects on standard output. */
+void runs_print_json(const struct ledger_run *list, size_t count);
+
 #endif
