@@ -298,14 +298,17 @@ static enum tw_err keeper_meet(struct interposed *self, struct attempt *attempt,
     return request_send(self->inner, attempt, &again);
 }
 
-static struct harvest gather_kept(unsigned last)
+/* The scans first to last get the first page, of so many entities. */
+static struct harvest gather_kept(
+    unsigned first, unsigned last, unsigned page_max)
 {
     struct scene scene;
     struct scan_spec spec;
     struct harvest got;
-    struct keeper keeper = {.first = 2, .last = last};
+    struct keeper keeper = {.first = first, .last = last};
 
     scene_init(&scene);
+    scene.faulty.page_max = page_max;
     interposed_init(
         &keeper.outer, "keeper", &scene.faulty.outer.store, keeper_meet);
     table_fill(scene.inner, "Blogs", "A", 0, 1500);
@@ -319,15 +322,23 @@ static struct harvest gather_kept(unsigned last)
 
 static void a_page_that_came_again_is_not_taken(void **state)
 {
-    struct harvest got = gather_kept(3);
+    struct harvest got = gather_kept(2, 3, 0);
 
     (void)state;
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 2500);
-    got = gather_kept(UINT_MAX);
+    got = gather_kept(2, UINT_MAX, 0);
     assert_int_equal(got.code, TW_BUSY);
     assert_int_equal(got.entities, 1000);
     assert_non_null(strstr(got.err.text, "does not go on where"));
+    /* In another partition by now; its RowKey alone would be further on. */
+    got = gather_kept(3, UINT_MAX, 0);
+    assert_int_equal(got.code, TW_BUSY);
+    assert_int_equal(got.entities, 2000);
+    /* Its first entity is the last that came. */
+    got = gather_kept(2, UINT_MAX, 1);
+    assert_int_equal(got.code, TW_BUSY);
+    assert_int_equal(got.entities, 1);
 }
 
 static enum fault often_busy(void *ctx, enum store_call call, unsigned n)
