@@ -268,6 +268,46 @@ static void note_changed(
 }
 
 /*
+ * Does another source stand there, of which copies can be made? Within one
+ * table they may want one another's keys. A copy takes no source's place: what
+ * stood there would be in neither.
+ */
+static bool is_other_source(const struct copier_copy *copy,
+    const struct provenance *ours, const struct entity *now,
+    struct arena *arena)
+{
+    struct copier *c = copy->source->flight->c;
+    struct entity copies[COPYING_MAX_TARGETS];
+    struct provenance is;
+    struct err why;
+
+    return place_same(
+               &c->rules->targets[copy->target].place, &c->rules->from) &&
+           copier_is_source(c, now, arena) &&
+           !(provenance_read(now, c->rules->provenance, arena, &is) &&
+               provenance_is_of(&is, ours)) &&
+           copier_make(c, now, arena, copies, &why);
+}
+
+static enum flow_verdict refuse_source(
+    struct copier_copy *copy, const struct entity *now, struct err *err)
+{
+    const struct copier_rules *rules = copy->source->flight->c->rules;
+    struct buf keys;
+
+    if (rules->on_conflict == CONFLICT_SKIP)
+        return FLOW_SPARE;
+    buf_init(&keys, sizeof(err->text));
+    entity_add_keys(&keys, now->partition_key, now->row_key);
+    err_fail(err, TW_CONFLICT,
+        "at %s stands another entity that is to be %s itself", buf_text(&keys),
+        rules->move ? "moved" : "copied");
+    buf_done(&keys);
+    name_source(copy->source, err);
+    return FLOW_FAIL;
+}
+
+/*
  * Something stands there. A merge that was refused a second time is not merged
  * once more: what was sent holds what others have meanwhile changed.
  */
@@ -291,6 +331,8 @@ static enum flow_verdict decide_copy(void *context,
     };
 
     note_met(c, copy, now, arena);
+    if (now && is_other_source(copy, &provenance, now, arena))
+        return refuse_source(copy, now, err);
     switch (copying_decide(&want, now, arena, ret, err)) {
     case COPYING_STORED:
         note_changed(c, copy, now);

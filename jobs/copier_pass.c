@@ -7,7 +7,6 @@
 
 #include "jobs/copier_again.h"
 #include "jobs/copier_flight.h"
-#include "jobs/engine/keyset.h"
 #include "worker/base/log.h"
 
 struct pass {
@@ -49,7 +48,8 @@ static void reached(
 /* ---- one source ---- */
 
 /* Of a mend: those that lie where the sides do not agree. */
-static void choose(struct copier *c, const struct entity *copies, bool wanted[])
+static void choose(struct copier *c, const struct entity *source,
+    const struct entity *copies, bool wanted[])
 {
     for (size_t i = 0; i < c->rules->target_count; i++) {
         size_t table = c->table_of[i];
@@ -58,8 +58,8 @@ static void choose(struct copier *c, const struct entity *copies, bool wanted[])
             !c->tally || !tally_agrees_at(c->tally, table,
                              copies[i].partition_key, copies[i].row_key);
         if (c->tally && wanted[i])
-            keyset_add(
-                c->stands, table, copies[i].partition_key, copies[i].row_key);
+            copier_stands_add(
+                c, table, &copies[i], source->partition_key, source->row_key);
     }
 }
 
@@ -78,7 +78,7 @@ static enum tw_err copy_one(struct copier *c, struct pass *pass,
         copier_tell_failed(c, source, why.text);
         return TW_OK;
     }
-    choose(c, copies, wanted);
+    choose(c, source, copies, wanted);
     return copier_flight_add(&pass->flight, &sending, scratch, err);
 }
 

@@ -2,8 +2,8 @@
 /*
  * Copies are met in the order of their own keys, so their sources are read one
  * by one, several at once. Which copies are worth it is known before: of a
- * mend, those whose keys no source has just been seen to have; of a move, those
- * whose source has just been seen to be there.
+ * mend, those that their source has not just been seen to have there; of a
+ * move, those whose source has just been seen to be there.
  */
 #include "jobs/copier_sweep.h"
 
@@ -42,10 +42,10 @@ static bool is_suspect(struct sweep *s, const struct entity *copy,
                copier_is_mine(c, ret, copy);
     if (tally_agrees_at(c->tally, s->table, copy->partition_key, copy->row_key))
         return false;
-    if (keyset_is_sure(c->stands) &&
-        keyset_has(c->stands, s->table, copy->partition_key, copy->row_key))
+    if (!copier_reads_ours(c, copy, scratch, ret))
         return false;
-    return copier_reads_ours(c, copy, scratch, ret);
+    return !keyset_is_sure(c->stands) || !copier_stands_has(c, s->table, copy,
+                                             ret->partition_key, ret->row_key);
 }
 
 /* ---- what becomes of one ---- */

@@ -10,7 +10,7 @@
 /*
  * copier_sweep_mend: of the copies where the last look does not agree, those
  * that no source has (any more) go, where they may; the others are
- * c->findings.surplus. c->stands: the keys of those that there should be there.
+ * c->findings.surplus. c->stands: those that there should be there.
  */
 TW_MUST_USE enum tw_err copier_sweep_mend(struct copier *c, struct err *err);
 

@@ -3,6 +3,7 @@
 #include "jobs/copier_work.h"
 
 #include "jobs/engine/keys.h"
+#include "jobs/engine/keyset.h"
 #include "jobs/job.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -165,6 +166,16 @@ static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
         get->read->row_key, get->page);
 }
 
+/* Within one table a copy may take the keys of a source that was moved before.
+ * What was there is gone then, as where nothing stands. */
+static bool has_taken_keys(
+    struct copier *c, const struct entity *entity, struct arena *arena)
+{
+    struct provenance provenance;
+
+    return c->rules->move && copier_reads_ours(c, entity, arena, &provenance);
+}
+
 /* What came of one; it is waited for whatever the others' outcome was. */
 static enum tw_err take(struct copier *c, struct get *get, struct err *err)
 {
@@ -181,6 +192,8 @@ static enum tw_err take(struct copier *c, struct get *get, struct err *err)
     atomic_fetch_add(&c->run->counts.read, 1);
     if (copier_is_source(c, &page->entities[0], &page->arena))
         get->read->source = &page->entities[0];
+    else
+        get->read->gone = has_taken_keys(c, &page->entities[0], &page->arena);
     return TW_OK;
 }
 
@@ -316,4 +329,40 @@ bool copier_is_mine(struct copier *c, const struct provenance *provenance,
     return slice_is(provenance->run, c->run->id) &&
            provenance->moved == c->rules->move &&
            provenance_is_intact(provenance, copy, c->rules->provenance);
+}
+
+/* ---- copies that there should be ---- */
+
+/* A set knows two texts: of the copy, and of its source. */
+static struct slice both_keys(
+    struct slice partition_key, struct slice row_key, struct arena *arena)
+{
+    return arena_format(arena, "%zu:%.*s%.*s", partition_key.len,
+        SLICE_ARG(partition_key), SLICE_ARG(row_key));
+}
+
+void copier_stands_add(struct copier *c, size_t table,
+    const struct entity *copy, struct slice partition_key, struct slice row_key)
+{
+    struct arena arena;
+
+    arena_init(&arena);
+    keyset_add(c->stands, table,
+        both_keys(copy->partition_key, copy->row_key, &arena),
+        both_keys(partition_key, row_key, &arena));
+    arena_done(&arena);
+}
+
+bool copier_stands_has(struct copier *c, size_t table,
+    const struct entity *copy, struct slice partition_key, struct slice row_key)
+{
+    struct arena arena;
+    bool has;
+
+    arena_init(&arena);
+    has = keyset_has(c->stands, table,
+        both_keys(copy->partition_key, copy->row_key, &arena),
+        both_keys(partition_key, row_key, &arena));
+    arena_done(&arena);
+    return has;
 }

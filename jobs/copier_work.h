@@ -62,7 +62,8 @@ struct copier {
 
     struct copier_checkpoint at;
     struct tally *tally;   /* of the last look; NULL: there was none */
-    struct keyset *stands; /* keys of copies that there should be; or NULL */
+    struct keyset *stands; /* copies that there should be, and of what; NULL:
+                              not asked for */
     struct copier_findings findings;
     bool wrote; /* the round has */
 };
@@ -118,7 +119,7 @@ struct copier_read {
     struct slice partition_key, row_key;
     const struct entity *source; /* as it is now; NULL: it is gone, or not
                                     one of the sources (any more) */
-    bool gone;
+    bool gone; /* of a move also: a copy has taken its keys since */
 };
 
 /* copier_read_sources: at most COPIER_READS_MAX, all at once; pages (so many,
@@ -146,5 +147,14 @@ bool copier_reads_ours(struct copier *c, const struct entity *entity,
 /* copier_is_mine: did this run write what stands there, and nobody since? */
 bool copier_is_mine(struct copier *c, const struct provenance *provenance,
     const struct entity *copy);
+
+/* copier_stands_add, copier_stands_has: c->stands: of the source at those keys
+ * there should be that copy in table number `table`. */
+void copier_stands_add(struct copier *c, size_t table,
+    const struct entity *copy, struct slice partition_key,
+    struct slice row_key);
+bool copier_stands_has(struct copier *c, size_t table,
+    const struct entity *copy, struct slice partition_key,
+    struct slice row_key);
 
 #endif

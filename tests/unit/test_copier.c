@@ -23,6 +23,12 @@
     "to: {table: Months, partition_key: \"{Month}\", "                         \
     "row_key: \"{PartitionKey}-{RowKey}\"}\n"
 
+/* Within a table: each takes the keys that the next one has. */
+#define SHIFTED                                                                \
+    "from: {table: Blogs, filter: \"V eq 1\"}\n"                               \
+    "  properties: {set: {V: 2}}\n"
+#define NEXT "row_key: \"{N + 1}\""
+
 static const char JOBS[] =
     "copy:\n"
     "  kind: migrate\n"
@@ -151,6 +157,28 @@ static const char JOBS[] =
     "  verify: true\n"
     "  to: {table: Months, partition_key: \"{Month}\", "
     "row_key: \"{RowKey}\"}\n"
+    "shifts:\n"
+    "  kind: migrate\n"
+    "  mode: move\n"
+    "  " SHIFTED "  to: {table: Blogs, " NEXT "}\n"
+    "shifts-over:\n"
+    "  kind: migrate\n"
+    "  mode: move\n"
+    "  on_conflict: replace\n"
+    "  " SHIFTED "  to: {table: Blogs, " NEXT "}\n"
+    "shifts-by:\n"
+    "  kind: migrate\n"
+    "  mode: move\n"
+    "  on_conflict: skip\n"
+    "  " SHIFTED "  to: {table: Blogs, " NEXT "}\n"
+    "shifts-twice:\n"
+    "  kind: migrate\n"
+    "  mode: move\n"
+    "  " SHIFTED "  to: [{table: Blogs, " NEXT "}, {table: Titles}]\n"
+    "copies-over:\n"
+    "  kind: migrate\n"
+    "  on_conflict: replace\n"
+    "  " SHIFTED "  to: {table: Blogs, " NEXT "}\n"
     "flat:\n"
     "  kind: migrate\n"
     "  from: {table: Blogs}\n"
@@ -1036,6 +1064,102 @@ static void change_source_1(const struct batch *batch)
     change("1", "m1", "uno");
 }
 
+static void put_chain(void)
+{
+    for (int i = 1; i <= 4; i++) {
+        char *key = mem_format("%d", i),
+             *json = mem_format("\"N\":%d,\"V\":1", i);
+
+        hosted_put(&h, "Blogs", "b", key, json);
+        mem_free(key);
+        mem_free(json);
+    }
+}
+
+/* Each of the four is there once, one key further. */
+static void check_shifted(void)
+{
+    assert_string_equal(hosted_dump(&h, "Blogs"), "b/2 b/3 b/4 b/5 ");
+    for (int i = 1; i <= 4; i++) {
+        char *key = mem_format("%d", i + 1), *has = mem_format("\"N\":%d,", i);
+
+        assert_non_null(strstr(hosted_json(&h, "Blogs", "b", key), has));
+        mem_free(key);
+        mem_free(has);
+    }
+}
+
+/* Where its source had been, the next copy stood already: that the source was
+ * gone was not seen, and its copy went: once two of four were nowhere. */
+static void a_move_within_a_table_loses_none(void **state)
+{
+    static const char *const jobs[] = {"shifts", "shifts-over", "shifts-by"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+        put_chain();
+        hosted_forget(&h, jobs[i]);
+        assert_int_equal(hosted_run(&h, jobs[i], NULL), RUN_SUCCEEDED);
+        check_shifted();
+        for (int n = 2; n <= 5; n++) {
+            char *key = mem_format("%d", n);
+
+            hosted_remove(&h, "Blogs", "b", key);
+            mem_free(key);
+        }
+    }
+    put_chain();
+    hosted_table(&h, "Titles");
+    hosted_forget(&h, "twice");
+    assert_int_equal(hosted_run(&h, "shifts-twice", NULL), RUN_SUCCEEDED);
+    check_shifted();
+    assert_string_equal(hosted_dump(&h, "Titles"), "b/1 b/2 b/3 b/4 ");
+}
+
+static void a_move_within_a_table_may_end_anywhere(void **state)
+{
+    static const char *const jobs[] = {"shifts", "shifts-twice"};
+    enum run_end end = RUN_STOPPED;
+
+    for (int dies = 0; dies < 2; dies++)
+        for (size_t i = 0; i < 2; i++) {
+            end = RUN_STOPPED;
+            for (int stop = 0; end == RUN_STOPPED; stop++) {
+                (void)tear_down(state);
+                (void)set_up(state);
+                hosted_table(&h, "Titles");
+                put_chain();
+                h.stop_after = stop;
+                end = hosted_attempt(&h, jobs[i], NULL);
+                h.stop_after = -1;
+                h.took_over = dies;
+                assert_int_equal(hosted_run(&h, jobs[i], NULL), RUN_SUCCEEDED);
+                check_shifted();
+            }
+            assert_int_equal(end, RUN_SUCCEEDED);
+        }
+}
+
+/* Sources are only read, also where a copy may replace what is there. */
+static void a_copy_takes_no_other_sources_place(void **state)
+{
+    (void)state;
+    put_chain();
+    assert_int_equal(hosted_run(&h, "copies-over", NULL), RUN_FAILED);
+    assert_string_equal(hosted_dump(&h, "Blogs"), "b/1 b/2 b/3 b/4 b/5 ");
+    for (int i = 1; i <= 4; i++) {
+        char *key = mem_format("%d", i),
+             *json = mem_format("{\"N\":%d,\"V\":1}", i);
+
+        assert_string_equal(hosted_json(&h, "Blogs", "b", key), json);
+        mem_free(key);
+        mem_free(json);
+    }
+    assert_int_equal(h.failed, 3);
+    assert_non_null(strstr(h.failed_why,
+        "stands another entity that is to be copied itself"));
+}
+
 static void a_source_that_changed_is_copied_again(void **state)
 {
     (void)state;
@@ -1637,6 +1761,9 @@ int main(void)
         TEST(a_run_that_has_begun_to_strip_only_strips),
         TEST(what_changes_while_it_is_stripped_keeps_its_change),
         TEST(every_source_is_moved),
+        TEST(a_move_within_a_table_loses_none),
+        TEST(a_move_within_a_table_may_end_anywhere),
+        TEST(a_copy_takes_no_other_sources_place),
         TEST(a_source_that_changed_is_copied_again),
         TEST(a_source_with_other_keys_ends_in_one_place),
         TEST(a_copy_that_others_changed_stays_beside_the_next),

@@ -49,6 +49,14 @@ static const char JOBS[] =
     "  table: Footwear\n"
     "  row_key_prefix: \"{start}\"\n"
     "  copies: [{row_key: \"copy:{RowKey}\"}]\n"
+    "mirrors:\n"
+    "  kind: reindex\n"
+    "  table: Footwear\n"
+    "  copies: [{row_key: \"copy:{RowKey}\"}]\n"
+    "ranks:\n"
+    "  kind: reindex\n"
+    "  table: Footwear\n"
+    "  copies: [{row_key: \"rank:{Size}\", properties: [Model]}]\n"
     "lost:\n"
     "  kind: reindex\n"
     "  table: Nowhere\n"
@@ -431,6 +439,50 @@ static void what_is_no_copy_stays_unless_it_may_be_replaced(void **state)
     assert_true(h.skipped >= 1);
 }
 
+/* Its copy would be the other one, which is a source. */
+static void an_equal_source_does_not_become_a_copy(void **state)
+{
+    char *properties = shoe(1, "Trail", "b");
+
+    (void)state;
+    hosted_put(&h, "Footwear", "p", "1", properties);
+    hosted_put(&h, "Footwear", "p", "copy:1", properties);
+    mem_free(properties);
+    assert_int_equal(hosted_run(&h, "mirrors", ""), RUN_FAILED);
+    check_holds("p/1 p/copy:1 p/copy:copy:1 ");
+    assert_non_null(
+        strstr(h.failed_why, "stands another entity that is to be copied"));
+    hosted_remove(&h, "Footwear", "p", "1");
+    run_again("mirrors");
+    check_holds("p/copy:1 p/copy:copy:1 ");
+}
+
+/* The former copy stood in the way for ever: that another source is to have
+ * one there was taken for its own. */
+static void a_key_that_one_source_leaves_another_may_take(void **state)
+{
+    (void)state;
+    put("1", 1, "one");
+    put("2", 2, "two");
+    run_again("ranks");
+    check_holds("p/1 p/2 p/rank:1 p/rank:2 ");
+    change("1", 2, "one");
+    change("2", 1, "two");
+    run_again("ranks");
+    check_copy("rank:1", "two");
+    check_copy("rank:2", "one");
+    change("1", 3, "one");
+    change("2", 2, "two");
+    run_again("ranks");
+    check_copy("rank:2", "two");
+    check_copy("rank:3", "one");
+    hosted_remove(&h, "Footwear", "p", "1");
+    change("2", 3, "two");
+    run_again("ranks");
+    check_holds("p/2 p/rank:3 ");
+    check_copy("rank:3", "two");
+}
+
 static void a_source_without_the_property_is_told_and_the_rest_done(
     void **state)
 {
@@ -531,6 +583,8 @@ int main(void)
         TEST(what_the_filter_no_longer_takes_loses_its_copy),
         TEST(copies_of_other_arguments_stay),
         TEST(two_sources_at_one_key_are_both_told),
+        TEST(an_equal_source_does_not_become_a_copy),
+        TEST(a_key_that_one_source_leaves_another_may_take),
         TEST(what_is_no_copy_stays_unless_it_may_be_replaced),
         TEST(a_source_without_the_property_is_told_and_the_rest_done),
         TEST(whoever_goes_on_ends_as_if_undisturbed),
