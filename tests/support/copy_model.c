@@ -18,6 +18,7 @@ static const char *const TEMPLATES[COPY_KEYS] = {
     [COPY_MONTH] = "{PartitionKey}_{Month:02}",
     [COPY_FULL] = "{PartitionKey}-{RowKey}",
     [COPY_ROW_MONTH] = "{RowKey}_{Month:01}",
+    [COPY_BARE_MONTH] = "{Month:01}",
     [COPY_NAME] = "{lower(Name)}",
     [COPY_PREFIX] = "i:{RowKey}",
     [COPY_PREFIX_MONTH] = "i:{RowKey}:{13 - Month:02}",
@@ -26,7 +27,7 @@ static const char *const TEMPLATES[COPY_KEYS] = {
 static bool uses_month(enum copy_key key)
 {
     return key == COPY_MONTH || key == COPY_ROW_MONTH ||
-           key == COPY_PREFIX_MONTH;
+           key == COPY_BARE_MONTH || key == COPY_PREFIX_MONTH;
 }
 
 static bool month_of(const struct entity *source, int32_t *ret)
@@ -77,6 +78,9 @@ static bool make_key(enum copy_key key, struct slice same,
         return true;
     case COPY_ROW_MONTH:
         *ret = arena_format(arena, "%.*s_%d", SLICE_ARG(rk), (int)month);
+        return true;
+    case COPY_BARE_MONTH:
+        *ret = arena_format(arena, "%d", (int)month);
         return true;
     case COPY_NAME:
         return name_of(source, arena, ret);

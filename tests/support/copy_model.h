@@ -26,6 +26,7 @@ enum copy_key {
     COPY_MONTH,        /* {PartitionKey}_{Month:02} */
     COPY_FULL,         /* {PartitionKey}-{RowKey}   */
     COPY_ROW_MONTH,    /* {RowKey}_{Month}       */
+    COPY_BARE_MONTH,   /* {Month}                */
     COPY_NAME,         /* {lower(Name)}          */
     COPY_PREFIX,       /* i:{RowKey}             */
     COPY_PREFIX_MONTH, /* i:{RowKey}:{13 - Month:02} */

@@ -33,7 +33,7 @@ struct judgement {
 
 /* ---- what may be ---- */
 
-/* What was at its place before, or NULL. */
+/* What was at its place before, and stays there, or NULL. */
 static const struct entity *before(
     const struct judgement *j, size_t target, const struct entity *copy)
 {
@@ -41,7 +41,9 @@ static const struct entity *before(
     size_t at =
         judge_find(stage, j->migration->model.targets[target].table, copy);
 
-    return at < stage->count ? &stage->list[at].entity : NULL;
+    if (at == stage->count || j->migration->within)
+        return NULL;
+    return &stage->list[at].entity;
 }
 
 static void foresee(struct judgement *j, size_t at)
@@ -70,13 +72,21 @@ static void foresee(struct judgement *j, size_t at)
 
 /* ---- what is ---- */
 
-static bool look_at_stage(struct judgement *j, size_t at,
-    const struct entity *entity, struct err *err)
+static bool is_as_it_was(
+    const struct judgement *j, size_t at, const struct entity *entity)
 {
     char *text = judge_text(entity);
     bool same = strcmp(text, j->scene->stage->list[at].was) == 0;
 
     mem_free(text);
+    return same;
+}
+
+static bool look_at_stage(struct judgement *j, size_t at,
+    const struct entity *entity, struct err *err)
+{
+    bool same = is_as_it_was(j, at, entity);
+
     j->fates[at].seen = true;
     return same || judge_wrong(err, "%.*s/%.*s is not as it was", KEYS(entity));
 }
@@ -167,8 +177,10 @@ static bool look(struct judge_visitor *visitor, const char *table,
     struct judgement *j = visitor->ctx;
     size_t at = judge_find(j->scene->stage, table, entity);
 
-    return at < j->scene->stage->count ? look_at_stage(j, at, entity, err)
-                                       : look_at_copy(j, table, entity, err);
+    if (at < j->scene->stage->count &&
+        (!j->migration->within || is_as_it_was(j, at, entity)))
+        return look_at_stage(j, at, entity, err);
+    return look_at_copy(j, table, entity, err);
 }
 
 /* Has the run ended, with nothing left to do for it? */

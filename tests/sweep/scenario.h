@@ -52,6 +52,7 @@ struct model_upgrade;
 struct sweep_migration {
     struct copy_model model;
     bool move, strip;
+    bool within; /* the table of the sources, whose keys are copies' later */
 };
 
 struct stage {

@@ -353,6 +353,18 @@ static void fill_two_sources(struct stage *stage)
     ask_for(stage, SWEEP_MIGRATE);
 }
 
+/* Each goes to the keys of the next one, which has to go first. */
+static void fill_shifted_sources(struct stage *stage)
+{
+    for (unsigned i = 1; i <= 4; i++)
+        (void)add(stage, SWEEP_SOURCE, slice_of("p"),
+            arena_format(&stage->arena, "%u", i),
+            arena_format(
+                &stage->arena, "\"Month\":%u,\"Title\":\"%u\"", i + 1, i),
+            NO_PARENT, false);
+    ask_for(stage, SWEEP_MIGRATE);
+}
+
 /* One is there already, one is in the way, and of one there is no copy. */
 static void fill_failing_sources(struct stage *stage)
 {
@@ -506,7 +518,14 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
         .count = 2,                                                            \
         .shape = COPY_DROPS}
 
+#define TO_THE_NEXT                                                            \
+    .model = {.targets = {{SWEEP_SOURCE, COPY_SAME, COPY_BARE_MONTH}},         \
+        .count = 1,                                                            \
+        .shape = COPY_CHANGES}
+
 static const struct sweep_migration COPY_BY_MONTH = {BY_MONTH},
+                                    MOVE_TO_THE_NEXT = {TO_THE_NEXT,
+                                        .move = true, .within = true},
                                     MOVE_BY_MONTH = {BY_MONTH, .move = true},
                                     COPY_IN_PAIRS = {IN_PAIRS, .strip = true},
                                     MOVE_IN_PAIRS = {IN_PAIRS, .move = true};
@@ -596,21 +615,25 @@ static const struct sweep_migration COPY_BY_MONTH = {BY_MONTH},
     "  " SWEEP_UPGRADE ":\n" POSTS_JOB "    phase: expand\n" KEPT              \
     "  " SWEEP_CONTRACT ":\n" POSTS_JOB "    phase: contract\n" KEPT
 
-#define MIGRATE_JOB(mode)                                                      \
+#define MIGRATE_JOB(mode) MIGRATE_SOME(mode, "")
+#define MIGRATE_SOME(mode, some)                                               \
     "jobs:\n"                                                                  \
     "  " SWEEP_MIGRATE ":\n"                                                   \
     "    kind: migrate\n"                                                      \
-    "    from: {table: " SWEEP_SOURCE "}\n"                                    \
+    "    from: {table: " SWEEP_SOURCE some "}\n"                               \
     "    mode: " mode "\n"
 
-/* As BY_MONTH and IN_PAIRS. */
-#define TO_MONTHS                                                              \
-    "    to: {table: " SWEEP_COPIES ", partition_key: "                        \
-    "\"{PartitionKey}_{Month:02}\"}\n"                                         \
+/* As BY_MONTH, IN_PAIRS and TO_THE_NEXT. */
+#define CHANGED                                                                \
     "    properties:\n"                                                        \
     "      rename: {Title: Heading}\n"                                         \
     "      set: {Copied: true, Origin: \"{PartitionKey} {RowKey}\", Level: "   \
     "3}\n"
+#define TO_MONTHS                                                              \
+    "    to: {table: " SWEEP_COPIES ", partition_key: "                        \
+    "\"{PartitionKey}_{Month:02}\"}\n" CHANGED
+#define TO_NEXT                                                                \
+    "    to: {table: " SWEEP_SOURCE ", row_key: \"{Month:01}\"}\n" CHANGED
 #define TO_PAIRS                                                               \
     "    to:\n"                                                                \
     "      - {table: " SWEEP_COPIES ", partition_key: all, row_key: "          \
@@ -808,6 +831,14 @@ static const struct scenario SCENARIOS[] = {
         .way_max_ms = FAST_MS,
         .end = LEDGER_SUCCEEDED,
         .migration = &MOVE_IN_PAIRS},
+    {.name = "move-within",
+        .configuration =
+            WORKER MIGRATE_SOME("move", ", filter: \"Title ge ''\"") TO_NEXT,
+        .fill = fill_shifted_sources,
+        .judge = judge_migrate,
+        .way_max_ms = FAST_MS,
+        .end = LEDGER_SUCCEEDED,
+        .migration = &MOVE_TO_THE_NEXT},
     {.name = "move-failing",
         .configuration = WORKER MIGRATE_JOB("move") TO_MONTHS,
         .fill = fill_failing_sources,
