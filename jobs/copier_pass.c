@@ -17,6 +17,8 @@ struct pass {
     bool waits;
     uint64_t ticket;
     struct slice partition_key, row_key;
+    struct arena waiting; /* these keys */
+    struct arena saved;   /* those that the checkpoint has */
 };
 
 /* ---- the place ---- */
@@ -30,6 +32,9 @@ static void save_reached(struct copier *c, struct pass *pass)
     c->at.in_pass = true;
     c->at.partition_key = pass->partition_key;
     c->at.row_key = pass->row_key;
+    arena_done(&pass->saved);
+    pass->saved = pass->waiting;
+    arena_init(&pass->waiting);
     copier_save(c, true);
 }
 
@@ -41,8 +46,17 @@ static void reached(
         return;
     pass->waits = true;
     pass->ticket = flow_ticket(pass->flight.copies);
-    pass->partition_key = arena_copy(&c->arena, last->partition_key);
-    pass->row_key = arena_copy(&c->arena, last->row_key);
+    pass->partition_key = arena_copy(&pass->waiting, last->partition_key);
+    pass->row_key = arena_copy(&pass->waiting, last->row_key);
+}
+
+/* The checkpoint's place outlives the pass. */
+static void places_done(struct copier *c, struct pass *pass)
+{
+    c->at.partition_key = arena_copy(&c->arena, c->at.partition_key);
+    c->at.row_key = arena_copy(&c->arena, c->at.row_key);
+    arena_done(&pass->waiting);
+    arena_done(&pass->saved);
 }
 
 /* ---- one source ---- */
@@ -129,6 +143,8 @@ enum tw_err copier_pass_run(struct copier *c, struct err *err)
     bool resumed = c->at.in_pass;
     enum tw_err outcome;
 
+    arena_init(&pass.waiting);
+    arena_init(&pass.saved);
     c->wrote |= resumed;
     copier_flight_begin(&pass.flight, c);
     outcome = copier_scan_sources(c, resumed, &reader, err);
@@ -137,6 +153,7 @@ enum tw_err copier_pass_run(struct copier *c, struct err *err)
     if (outcome != TW_OK)
         settle_early(c, &pass);
     copier_flight_end(&pass.flight, outcome);
+    places_done(c, &pass);
     if (outcome == TW_OK)
         c->at.in_pass = false;
     return outcome;
