@@ -797,6 +797,57 @@ static struct store *opened(const char *name, const char *text)
     return store;
 }
 
+#define BY_SAS ";SharedAccessSignature=" SAS
+
+/* It stands in copies, so no secret may be in it either. */
+static void an_account_has_one_identity_however_it_is_written(void **state)
+{
+    static const struct {
+        const char *text, *identity;
+    } CASES[] = {
+        {"AccountName=a;AccountKey=" KEY, "a.table.core.windows.net"},
+        {"TableEndpoint=https://A.table.Core.windows.net:443/" BY_SAS,
+            "a.table.core.windows.net"},
+        {"TableEndpoint=https://a-secondary.table.core.windows.net" BY_SAS,
+            "a.table.core.windows.net"},
+        {"AccountName=b;AccountKey=" KEY, "b.table.core.windows.net"},
+        {"AccountName=a;EndpointSuffix=core.chinacloudapi.cn;AccountKey=" KEY,
+            "a.table.core.chinacloudapi.cn"},
+        {"UseDevelopmentStorage=true", "127.0.0.1:10002/devstoreaccount1"},
+        {"TableEndpoint=http://[::1]:80/One-secondary" BY_SAS, "[::1]/one"},
+        {"TableEndpoint=http://localhost:443/two" BY_SAS, "localhost:443/two"},
+        {"TableEndpoint=https://my-secondary-data.example" BY_SAS,
+            "my-secondary-data.example"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct store *store = opened("s", CASES[i].text);
+
+        assert_string_equal(store->traits.identity, CASES[i].identity);
+        store_close(store);
+    }
+}
+
+/* It would not have the room that is kept for it in a copy. */
+static void an_address_that_is_too_long_is_no_identity(void **state)
+{
+    char text[256];
+    struct store *store;
+
+    (void)state;
+    snprintf(text, sizeof(text), "TableEndpoint=https://%0*d%s",
+        STORE_IDENTITY_MAX, 0, BY_SAS);
+    store = opened("s", text);
+    assert_int_equal(strlen(store->traits.identity), STORE_IDENTITY_MAX);
+    store_close(store);
+    snprintf(text, sizeof(text), "TableEndpoint=https://%0*d%s",
+        STORE_IDENTITY_MAX + 1, 0, BY_SAS);
+    store = opened("s", text);
+    assert_null(store->traits.identity);
+    store_close(store);
+}
+
 static void an_account_is_the_same_whatever_proves_our_rights(void **state)
 {
     struct store *key = opened("key", "AccountName=a;AccountKey=" KEY);
@@ -842,6 +893,8 @@ int main(void)
         cmocka_unit_test(message_without_a_receipt_is_not_handed_out),
         cmocka_unit_test(more_messages_than_were_asked_for_are_not_taken),
         cmocka_unit_test(cosmos_has_other_traits),
+        cmocka_unit_test(an_account_has_one_identity_however_it_is_written),
+        cmocka_unit_test(an_address_that_is_too_long_is_no_identity),
         cmocka_unit_test(cosmos_answers_without_a_version),
         cmocka_unit_test(an_account_is_the_same_whatever_proves_our_rights),
     };

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -934,6 +935,70 @@ static void tables_come_in_pages(void **state)
     end(&f);
 }
 
+/* ---- which store it is ---- */
+
+static struct slice identity_of(const char *path, struct arena *arena)
+{
+    struct store *store = open_store(path);
+    struct slice identity;
+
+    assert_non_null(store->traits.identity);
+    assert_int_equal(strlen(store->traits.identity), 32);
+    identity = arena_copy(arena, slice_of(store->traits.identity));
+    store_close(store);
+    return identity;
+}
+
+static void a_file_that_is_moved_stays_the_same_store(void **state)
+{
+    struct arena arena;
+    struct slice identity;
+
+    (void)state;
+    arena_init(&arena);
+    remove_store();
+    identity = identity_of(PATH, &arena);
+    check_text(identity_of(PATH, &arena), identity);
+    assert_int_equal(rename(PATH, "moved.db"), 0);
+    check_text(identity_of("moved.db", &arena), identity);
+    assert_false(slice_equal(identity_of(PATH, &arena), identity));
+    assert_int_equal(unlink("moved.db"), 0);
+    remove_store();
+    arena_done(&arena);
+}
+
+static void a_file_of_a_former_release_is_given_an_identity(void **state)
+{
+    struct arena arena;
+    struct fixture f;
+    sqlite3 *sqlite;
+    struct slice identity;
+
+    (void)state;
+    arena_init(&arena);
+    begin(&f);
+    end(&f);
+    assert_int_equal(sqlite3_open(PATH, &sqlite), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(sqlite, "DROP TABLE identity", NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(sqlite);
+    identity = identity_of(PATH, &arena);
+    check_text(identity_of(PATH, &arena), identity);
+    remove_store();
+    arena_done(&arena);
+}
+
+/* Nothing of it can be met again. */
+static void a_store_in_memory_has_no_identity(void **state)
+{
+    struct store *store = open_store(":memory:");
+
+    (void)state;
+    assert_null(store->traits.identity);
+    store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -963,6 +1028,9 @@ int main(void)
         cmocka_unit_test(full_last_page_has_no_successor),
         cmocka_unit_test(ranges_agree_with_a_plain_look),
         cmocka_unit_test(tables_come_in_pages),
+        cmocka_unit_test(a_file_that_is_moved_stays_the_same_store),
+        cmocka_unit_test(a_file_of_a_former_release_is_given_an_identity),
+        cmocka_unit_test(a_store_in_memory_has_no_identity),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

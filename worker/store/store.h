@@ -25,6 +25,7 @@
 #define PAGE_MAX_ENTITIES 1000
 #define QUEUE_MAX_GET 32
 #define QUEUE_MAX_MESSAGE_BYTES (64 * 1024)
+#define STORE_IDENTITY_MAX 128
 
 /*
  * One attempt: what it is allowed, and what is known after it. The caller sets
@@ -47,9 +48,13 @@ struct store_traits {
     bool has_queues;  /* not on Cosmos DB                               */
     bool late_writes; /* a request given up may still land later        */
     size_t batch_max_bytes;
-    const char *place; /* of two stores with the same one (in any case of
-                          letters) the tables are the same; NULL: nobody
-                          else's. Lives as long as the store */
+    const char *place;    /* of two stores with the same one (in any case of
+                             letters) the tables are the same; NULL: nobody
+                             else's. Lives as long as the store */
+    const char *identity; /* which store it is, whatever configurations call
+                             it: for ever the same, and no other's. At most
+                             STORE_IDENTITY_MAX bytes, no secret; NULL: not
+                             known. Lives as long as the store */
 };
 
 /* ---- tables ---- */

@@ -414,6 +414,36 @@ done:
     return code;
 }
 
+/* The account's other endpoint has the same tables: "name-secondary" is not
+ * the name of an account, which has no hyphen. */
+static void drop_secondary(char *identity)
+{
+    const char secondary[] = "-secondary";
+    char *at = strstr(identity, secondary);
+    char *after = at ? at + sizeof(secondary) - 1 : NULL;
+
+    if (at && (after[0] == '\0' || strncmp(after, ".table.", 7) == 0))
+        memmove(at, after, strlen(after) + 1);
+}
+
+char *account_identity(const struct account *account)
+{
+    const char *origin = account->table.origin;
+    bool tls = strncmp(origin, "https:", 6) == 0;
+    const char *host = origin + (tls ? 8 : 7), *port = find_port(host);
+    size_t len = strlen(host);
+    char *identity;
+
+    if (port && strcmp(port, tls ? ":443" : ":80") == 0)
+        len = (size_t)(port - host);
+    identity = mem_format("%.*s%s", (int)len, host, account->table.path);
+    for (char *at = identity; *at; at++)
+        if (*at >= 'A' && *at <= 'Z')
+            *at = (char)(*at - 'A' + 'a');
+    drop_secondary(identity);
+    return identity;
+}
+
 static void endpoint_done(struct endpoint *endpoint)
 {
     mem_free(endpoint->origin);

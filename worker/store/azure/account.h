@@ -44,6 +44,13 @@ struct account {
 TW_MUST_USE enum tw_err account_parse(struct slice connection_string,
     bool allow_http, struct account **ret, struct err *err);
 
+/*
+ * account_identity: "host[:port][/path]" of its tables in lower case: the same
+ * however the address is written, whichever of its two endpoints that is, and
+ * whatever proves our rights; another account has another one. Owned.
+ */
+char *account_identity(const struct account *account);
+
 /* account_free: wipes what is secret. NULL: nothing. */
 void account_free(struct account *account);
 

@@ -51,6 +51,7 @@ struct azure {
     struct http *http;
     char *log_name; /* "store main" */
     char *place;    /* where its tables are */
+    char *identity;
 };
 
 /* One request and its answer, from call_init() to call_done(). */
@@ -896,6 +897,7 @@ static void azure_close(struct store *store)
     http_free(azure->http);
     account_free(azure->account);
     mem_free(azure->place);
+    mem_free(azure->identity);
     mem_free(azure->log_name);
     mem_free(azure);
 }
@@ -933,6 +935,7 @@ enum tw_err azure_open(const char *name, struct slice connection_string,
     azure->log_name = mem_format("store %s", name);
     azure->place =
         mem_format("%s%s", account->table.origin, account->table.path);
+    azure->identity = account_identity(account);
     azure->store = (struct store){
         .ops = &azure_ops,
         .name = name,
@@ -946,6 +949,9 @@ enum tw_err azure_open(const char *name, struct slice connection_string,
                                                     : BATCH_MAX_BYTES) -
                                    BATCH_FRAME_BYTES,
                 .place = azure->place,
+                .identity = strlen(azure->identity) <= STORE_IDENTITY_MAX
+                                ? azure->identity
+                                : NULL,
             },
     };
     *ret = &azure->store;

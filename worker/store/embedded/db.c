@@ -16,6 +16,7 @@
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
 #include "worker/base/world.h"
 
 #define EXIT_TRY_AGAIN 75
@@ -23,6 +24,8 @@
 /* "TWRD", in the file's header; what `file` shows, and how we know our own. */
 #define APPLICATION_ID 0x54575244
 #define SCHEMA_VERSION 1
+
+#define IDENTITY_LEN 32 /* of text_random_id() */
 
 #define OPEN_WAIT_MS 10000
 #define NAP_MAX_MS 20
@@ -41,6 +44,7 @@ struct db {
     int64_t until_ms;                       /* see db_wait_until */
     int64_t stamp;                          /* last one given */
     bool stamped;                           /* since db_begin */
+    char identity[IDENTITY_LEN + 1];        /* a writer's; "": none */
     int log_pages;                          /* as of the last commit */
     struct world_mutex nap_lock;
     struct world_cond nap; /* never signalled: waiting for other processes */
@@ -142,6 +146,7 @@ static const char *const SQL[DB_SQL_COUNT] = {
     [DB_PART_KEEP] = "RELEASE part",
     [DB_STAMP_READ] = "SELECT last FROM stamps",
     [DB_STAMP_WRITE] = "UPDATE stamps SET last = ?1",
+    [DB_IDENTITY_READ] = "SELECT id FROM identity",
 };
 
 /* ---- what went wrong ---- */
@@ -422,6 +427,85 @@ static enum tw_err build_schema(struct db *db, struct err *err)
     return code;
 }
 
+/* ---- which file it is ---- */
+
+static enum tw_err has_identity(struct db *db, bool *ret, struct err *err)
+{
+    int64_t count = 0;
+    char text[16];
+    enum tw_err code =
+        ask(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'identity'",
+            &count, text, err);
+
+    *ret = count > 0;
+    return code;
+}
+
+/* Not with the schema: the files of former releases have none, and those
+ * releases pass over a table that they do not know. */
+static enum tw_err give_identity(struct db *db, struct err *err)
+{
+    char id[IDENTITY_LEN + 1], sql[160];
+    bool has = false;
+    enum tw_err code = execute(db, "BEGIN IMMEDIATE", err);
+
+    if (code != TW_OK)
+        return code;
+    code = has_identity(db, &has, err);
+    if (code == TW_OK && !has) {
+        text_random_id(id);
+        sqlite3_snprintf(sizeof(sql), sql,
+            "CREATE TABLE identity (id TEXT NOT NULL);"
+            "INSERT INTO identity VALUES ('%s')",
+            id);
+        code = execute(db, sql, err);
+    }
+    if (code == TW_OK)
+        code = execute(db, "COMMIT", err);
+    if (code != TW_OK)
+        db_rollback(db);
+    return code;
+}
+
+static enum tw_err read_identity(struct db *db, struct err *err)
+{
+    bool row = false;
+    enum tw_err code = db_start(db, DB_IDENTITY_READ, NULL, 0, err);
+    struct slice id;
+
+    if (code == TW_OK)
+        code = db_next(db, DB_IDENTITY_READ, &row, err);
+    if (code == TW_OK && row) {
+        id = db_column_bytes(db, DB_IDENTITY_READ, 0);
+        if (id.len == IDENTITY_LEN)
+            memcpy(db->identity, id.at, IDENTITY_LEN);
+    }
+    db_end(db, DB_IDENTITY_READ);
+    return code;
+}
+
+static enum tw_err identify(struct db *db, struct err *err)
+{
+    bool has = false;
+    enum tw_err code;
+
+    if (strcmp(db->path, DB_MEMORY) == 0)
+        return TW_OK;
+    code = has_identity(db, &has, err);
+    if (code == TW_OK && !has)
+        code = give_identity(db, err);
+    if (code == TW_OK)
+        code = read_identity(db, err);
+    return code;
+}
+
+const char *db_identity(const struct db *db)
+{
+    return db->identity[0] ? db->identity : NULL;
+}
+
+/* ---- opening, as a whole ---- */
+
 /* A log that cannot be written shows itself now, not at the first message.
  * While another process is writing, it can be. */
 static enum tw_err try_writing(struct db *db, struct err *err)
@@ -469,6 +553,8 @@ enum tw_err db_open(
         code = build_schema(db, err);
     if (code == TW_OK)
         code = configure(db, err);
+    if (code == TW_OK && role == DB_WRITER)
+        code = identify(db, err);
     if (code == TW_OK && role == DB_WRITER)
         code = try_writing(db, err);
     if (code == TW_OK)

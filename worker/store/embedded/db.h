@@ -38,6 +38,11 @@ void db_close(struct db *db);
  * process that is writing; then they fail with TW_BUSY. */
 void db_wait_until(struct db *db, int64_t until_ms);
 
+/* db_identity: the file's own, made at random when a writer first had it open:
+ * one that is moved or renamed keeps it. Of a writer only; NULL: in memory.
+ * Lives as long as db. */
+const char *db_identity(const struct db *db);
+
 /*
  * Every function below that returns an enum tw_err can fail with
  *
@@ -115,6 +120,7 @@ enum db_sql {
     DB_PART_KEEP,
     DB_STAMP_READ,
     DB_STAMP_WRITE,
+    DB_IDENTITY_READ,
 
     DB_SQL_COUNT,
 };

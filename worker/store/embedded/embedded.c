@@ -156,6 +156,7 @@ enum tw_err embedded_open(
                 .late_writes = false,
                 .batch_max_bytes = BATCH_MAX_BYTES,
                 .place = embedded->place,
+                .identity = pool_identity(pool),
             },
     };
     *ret = &embedded->store;

@@ -81,6 +81,11 @@ void pool_close(struct pool *pool)
     mem_free(pool);
 }
 
+const char *pool_identity(const struct pool *pool)
+{
+    return db_identity(pool->writer);
+}
+
 /* ---- both ways ---- */
 
 static enum tw_err stopped(struct attempt *attempt)

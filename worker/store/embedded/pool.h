@@ -17,6 +17,9 @@ TW_MUST_USE enum tw_err pool_open(
     const char *path, struct pool **ret, struct err *err);
 void pool_close(struct pool *pool); /* NULL: nothing */
 
+/* pool_identity: the file's, as of db_identity(). Lives as long as pool. */
+const char *pool_identity(const struct pool *pool);
+
 /*
  * pool_read: run body on a connection that sees all that was committed.
  * pool_write: run body in a transaction; what it did is stored when pool_write
