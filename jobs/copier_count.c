@@ -26,7 +26,7 @@
 
 /* What a copy's provenance takes; what is written around it in a batch; and
  * what the sorter keeps beside its texts, of the whole and of a property. */
-#define PROVENANCE_BYTES 320
+#define PROVENANCE_BYTES 380
 #define OPERATION_BYTES 512
 #define HELD_BYTES 200
 #define HELD_PROPERTY_BYTES 12
@@ -212,7 +212,7 @@ static void count_entity(struct copy_count *count, const struct entity *entity,
 
     if (!copier_is_source(c, entity, scratch)) {
         if (c->rules->sources_lack_provenance &&
-            copier_reads_ours(c, entity, scratch, &provenance))
+            copier_reads_ours(c, &c->tables[0], entity, scratch, &provenance))
             count->there++;
         return;
     }

@@ -152,19 +152,22 @@ void copier_flight_drop(
 
 /* ---- a copy ---- */
 
-static struct provenance provenance_of(
-    struct copier *c, const struct copier_source *source)
+static const struct copier_table *table_of(const struct copier_copy *copy)
 {
-    return (struct provenance){
-        .store = slice_of(c->store->name),
-        .table = slice_of(c->rules->from.table),
-        .partition_key = source->partition_key,
-        .row_key = source->row_key,
-        .etag = source->etag,
-        .job = slice_of(c->run->job),
-        .run = slice_of(c->run->id),
-        .moved = c->rules->move,
-    };
+    const struct copier *c = copy->source->flight->c;
+
+    return &c->tables[c->table_of[copy->target]];
+}
+
+static struct provenance provenance_of(const struct copier_copy *copy)
+{
+    const struct copier_source *source = copy->source;
+    struct provenance is = copier_provenance(source->flight->c, table_of(copy));
+
+    is.partition_key = source->partition_key;
+    is.row_key = source->row_key;
+    is.etag = source->etag;
+    return is;
 }
 
 /* What stands there: whose is it? What this run has merged into something
@@ -176,7 +179,8 @@ static void note_met(struct copier *c, struct copier_copy *copy,
     bool made = now && provenance_read(now, c->rules->provenance, arena, &is);
     bool by_us = made && slice_is(is.run, c->run->id);
 
-    copy->mine = by_us && copier_reads_ours(c, now, arena, &is) &&
+    copy->mine = by_us &&
+                 copier_reads_ours(c, table_of(copy), now, arena, &is) &&
                  copier_is_mine(c, &is, now);
     copy->shared |=
         now && (!copy->mine || c->rules->on_conflict == CONFLICT_MERGE);
@@ -258,11 +262,11 @@ static void note_changed(
     if (c->rules->move || c->rules->on_conflict == CONFLICT_MERGE)
         return;
     arena_init(&arena);
-    if (copier_reads_ours(c, now, &arena, &is) &&
+    if (copier_reads_ours(c, table_of(copy), now, &arena, &is) &&
         !provenance_is_intact(&is, now, c->rules->provenance)) {
         c->findings.changed++;
-        copier_differs(c, c->tables[c->table_of[copy->target]].place.table,
-            now->partition_key, now->row_key, "changed");
+        copier_differs(c, table_of(copy)->place.table, now->partition_key,
+            now->row_key, "changed");
     }
     arena_done(&arena);
 }
@@ -320,7 +324,7 @@ static enum flow_verdict decide_copy(void *context,
     /* What was sent, as it was made. */
     struct entity bare =
         entity_without(&sent->entity, c->rules->provenance, arena);
-    struct provenance provenance = provenance_of(c, copy->source);
+    struct provenance provenance = provenance_of(copy);
     const struct copying_want want = {
         .copy = &bare,
         .provenance = &provenance,
@@ -432,8 +436,8 @@ static enum tw_err add_copy(struct copier_flight *flight,
     struct err *err)
 {
     struct copier *c = flight->c;
-    struct provenance provenance = provenance_of(c, copy->source);
-    const struct copier_table *table = &c->tables[c->table_of[copy->target]];
+    struct provenance provenance = provenance_of(copy);
+    const struct copier_table *table = table_of(copy);
     struct flow_item item = {
         .store = table->store,
         .table = table->place.table,

@@ -43,7 +43,8 @@ static void meet(struct copier *c, size_t table, const struct entity *entity,
     struct arena *scratch)
 {
     struct provenance provenance;
-    bool ours = copier_reads_ours(c, entity, scratch, &provenance);
+    bool ours =
+        copier_reads_ours(c, &c->tables[table], entity, scratch, &provenance);
 
     if (ours || !c->rules->owns)
         tally_add(c->tally, ours ? TALLY_OURS : TALLY_ELSE, table, entity,
@@ -95,7 +96,7 @@ static void compare(struct copier *c, struct moved *moved,
     struct provenance provenance;
     struct digest recorded;
 
-    if (!copier_reads_ours(c, copy, scratch, &provenance) ||
+    if (!copier_reads_ours(c, moved->table, copy, scratch, &provenance) ||
         !slice_is(provenance.run, c->run->id) ||
         !digest_parse(provenance.digest, &recorded)) {
         moved->others++;

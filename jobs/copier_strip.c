@@ -16,12 +16,13 @@ static enum flow_verdict decide(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
-    struct copier *c = context;
+    const struct strip *s = context;
+    struct copier *c = s->c;
     struct provenance provenance;
 
     (void)sent;
     (void)err;
-    if (!now || !copier_reads_ours(c, now, arena, &provenance))
+    if (!now || !copier_reads_ours(c, s->table, now, arena, &provenance))
         return FLOW_KEEP;
     ret->type = OPERATION_REPLACE;
     ret->entity = entity_without(now, c->rules->provenance, arena);
@@ -37,7 +38,7 @@ static enum tw_err strip_one(struct strip *s, const struct entity *copy,
         .operation = {.type = OPERATION_REPLACE,
             .entity = entity_without(copy, s->c->rules->provenance, scratch)},
         .decide = decide,
-        .context = s->c,
+        .context = s,
     };
 
     return flow_add(s->flow, &item, err);
@@ -46,13 +47,15 @@ static enum tw_err strip_one(struct strip *s, const struct entity *copy,
 static enum tw_err strip_page(struct copier *c, void *context,
     const struct page *page, struct arena *scratch, struct err *err)
 {
+    struct strip *s = context;
     enum tw_err outcome = TW_OK;
 
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
+        const struct entity *copy = &page->entities[i];
         struct provenance provenance;
 
-        if (copier_reads_ours(c, &page->entities[i], scratch, &provenance))
-            outcome = strip_one(context, &page->entities[i], scratch, err);
+        if (copier_reads_ours(c, s->table, copy, scratch, &provenance))
+            outcome = strip_one(s, copy, scratch, err);
         arena_clear(scratch);
     }
     return outcome;
@@ -68,9 +71,9 @@ enum tw_err copier_strip_run(struct copier *c, struct err *err)
     for (size_t i = 0; i < c->table_count && outcome == TW_OK; i++) {
         s.table = &c->tables[i];
         outcome = copier_scan_table(c, s.table, &reader, err);
+        if (outcome == TW_OK) /* before s.table is another one */
+            outcome = flow_drain(s.flow, err);
     }
-    if (outcome == TW_OK)
-        outcome = flow_drain(s.flow, err);
     flow_free(s.flow);
     return outcome;
 }

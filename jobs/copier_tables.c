@@ -91,6 +91,7 @@ enum tw_err copier_tables_find(struct copier *c, struct err *err)
         if (is_new) {
             table->place = target->place;
             table->store = c->stores->stores[target->place.store];
+            table->at_home = store_same(table->store, c->store);
         }
         join(c, table, is_new, alone, key);
         c->keys_change |= copying_keys_change(target);

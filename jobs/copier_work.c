@@ -171,9 +171,11 @@ static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
 static bool has_taken_keys(
     struct copier *c, const struct entity *entity, struct arena *arena)
 {
+    const struct copier_table home = {.at_home = true};
     struct provenance provenance;
 
-    return c->rules->move && copier_reads_ours(c, entity, arena, &provenance);
+    return c->rules->move &&
+           copier_reads_ours(c, &home, entity, arena, &provenance);
 }
 
 /* What came of one; it is waited for whatever the others' outcome was. */
@@ -313,14 +315,30 @@ static bool keys_match(struct copier *c, const struct provenance *provenance)
     return selection_matches(&keys, &source);
 }
 
-bool copier_reads_ours(struct copier *c, const struct entity *entity,
-    struct arena *arena, struct provenance *ret)
+struct provenance copier_provenance(
+    const struct copier *c, const struct copier_table *table)
 {
+    const char *identity = c->store->traits.identity;
+
+    return (struct provenance){
+        .store = slice_of(c->store->name),
+        .identity = slice_of(identity ? identity : ""),
+        .table = slice_of(c->rules->from.table),
+        .job = slice_of(c->run->job),
+        .run = slice_of(c->run->id),
+        .moved = c->rules->move,
+        .at_home = table->at_home,
+    };
+}
+
+bool copier_reads_ours(struct copier *c, const struct copier_table *table,
+    const struct entity *entity, struct arena *arena, struct provenance *ret)
+{
+    const struct provenance wanted = copier_provenance(c, table);
+
     return provenance_read(entity, c->rules->provenance, arena, ret) &&
            (!ret->moved || c->rules->move) &&
-           provenance_is_from(ret, slice_of(c->store->name),
-               slice_of(c->rules->from.table), slice_of(c->run->job)) &&
-           keys_match(c, ret);
+           provenance_is_from(ret, &wanted) && keys_match(c, ret);
 }
 
 bool copier_is_mine(struct copier *c, const struct provenance *provenance,

@@ -26,6 +26,7 @@ struct keyset;
 struct copier_table {
     struct store *store;
     struct place place;
+    bool at_home;       /* in the source's own store */
     bool has_partition; /* copies are in this one alone: */
     struct slice partition_key;
     bool empty; /* it was, when the attempt began */
@@ -139,10 +140,16 @@ bool copier_is_source(
 bool copier_make(struct copier *c, const struct entity *source,
     struct arena *arena, struct entity *copies, struct err *err);
 
-/* copier_reads_ours: has entity the provenance of this job, of a source whose
- * keys the run may select? What was moved is no copy of a job that copies. */
-bool copier_reads_ours(struct copier *c, const struct entity *entity,
-    struct arena *arena, struct provenance *ret);
+/* copier_provenance: of the run's copies in table, but for keys and ETag of
+ * their sources. Borrows what the copier has. */
+struct provenance copier_provenance(
+    const struct copier *c, const struct copier_table *table);
+
+/* copier_reads_ours: has entity, which stands in table, the provenance of this
+ * job, of a source whose keys the run may select? What was moved is no copy of
+ * a job that copies. */
+bool copier_reads_ours(struct copier *c, const struct copier_table *table,
+    const struct entity *entity, struct arena *arena, struct provenance *ret);
 
 /* copier_is_mine: did this run write what stands there, and nobody since? */
 bool copier_is_mine(struct copier *c, const struct provenance *provenance,

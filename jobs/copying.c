@@ -5,6 +5,7 @@
 #include "jobs/engine/convert.h"
 #include "jobs/engine/tally.h"
 #include "worker/base/text.h"
+#include "worker/store/store.h"
 
 const char *const CONFLICT_NAMES[] = {
     [CONFLICT_FAIL] = "fail",
@@ -18,8 +19,8 @@ const char *const CONFLICT_NAMES[] = {
 #define KEY_MAX_BYTES 4096
 
 /* What provenance takes beside keys and ETag: names of members, store, table,
- * job and run, the digest. */
-#define PROVENANCE_UNITS 640
+ * job and run, the digest, the store's identity. */
+#define PROVENANCE_UNITS (640 + STORE_IDENTITY_MAX + 16)
 
 /* ---- the properties of a copy ---- */
 
@@ -485,6 +486,13 @@ static enum copying_verdict decide_ours(struct decision *d)
 
 /* ---- anything else ---- */
 
+/* Its keys may be those of the source, and its store's name too. */
+static void add_store(struct buf *text, const struct provenance *is)
+{
+    buf_add_text(text, " in another store, ");
+    text_visible(text, is->identity.len > 0 ? is->identity : is->store);
+}
+
 static enum copying_verdict decide_other(struct decision *d)
 {
     const struct entity *copy = d->want->copy;
@@ -497,6 +505,8 @@ static enum copying_verdict decide_other(struct decision *d)
     entity_add_keys(&text, d->is.partition_key, d->is.row_key);
     buf_add_text(&text, " of ");
     text_visible(&text, d->is.table);
+    if (!provenance_same_store(&d->is, d->want->provenance))
+        add_store(&text, &d->is);
     err_fail(d->err, TW_CONFLICT, "%s: each source needs keys of its own",
         buf_text(&text));
     buf_done(&text);

@@ -116,7 +116,7 @@ bool copying_keys_change(const struct copying_target *target);
  * property named provenance is never copied. TW_INVALID: err says, without
  * naming the source, which template found what missing or of the wrong type,
  * which key the service forbids or is too long, or that a rename meets a
- * property that is there. TW_TOO_LARGE: with its provenance (some 2.5 KiB and
+ * property that is there. TW_TOO_LARGE: with its provenance (some 3 KiB and
  * one property) the service would not take it.
  */
 TW_MUST_USE enum tw_err copying_make(const struct copying_target *target,

@@ -28,6 +28,9 @@ static const struct {
 #define TEXT_COUNT (sizeof(TEXTS) / sizeof(TEXTS[0]))
 #define KEYS_BEFORE 2 /* of TEXTS: then comes the list of keys */
 
+/* And one that need not be there. */
+#define IDENTITY "identity"
+
 static struct slice *text_of(struct provenance *provenance, size_t i)
 {
     return (struct slice *)(void *)((char *)provenance + TEXTS[i].offset);
@@ -44,6 +47,10 @@ static void add_provenance(struct provenance *provenance, struct buf *to)
         }
         buf_add_format(to, "%c\"%s\":", i == 0 ? '{' : ',', TEXTS[i].name);
         json_add_string(to, *text_of(provenance, i));
+    }
+    if (provenance->identity.len > 0) {
+        buf_add_text(to, ",\"" IDENTITY "\":");
+        json_add_string(to, provenance->identity);
     }
     buf_add_text(to, provenance->moved ? ",\"mode\":\"move\"}" : "}");
 }
@@ -92,6 +99,9 @@ static bool read_members(
         return false;
     ret->partition_key = arena_copy(arena, partition_key);
     ret->row_key = arena_copy(arena, row_key);
+    if (!read_text(json_get(json, IDENTITY), arena, &ret->identity))
+        ret->identity = slice_of("");
+    ret->at_home = false;
     mode = json_get(json, "mode");
     ret->moved = mode && json_type(mode) == JSON_STRING &&
                  slice_is(json_string(mode), "move");
@@ -129,21 +139,32 @@ static bool same_table(struct slice a, struct slice b)
            (a.len == 0 || strncasecmp(a.at, b.at, a.len) == 0);
 }
 
-bool provenance_is_from(const struct provenance *provenance, struct slice store,
-    struct slice table, struct slice job)
+bool provenance_same_store(
+    const struct provenance *provenance, const struct provenance *wanted)
 {
-    return slice_equal(provenance->store, store) &&
-           same_table(provenance->table, table) &&
-           slice_equal(provenance->job, job);
+    bool known = provenance->identity.len > 0 && wanted->identity.len > 0;
+
+    if (known && slice_equal(provenance->identity, wanted->identity))
+        return true;
+    return (!known || wanted->at_home) &&
+           slice_equal(provenance->store, wanted->store);
+}
+
+bool provenance_is_from(
+    const struct provenance *provenance, const struct provenance *wanted)
+{
+    return provenance_same_store(provenance, wanted) &&
+           same_table(provenance->table, wanted->table) &&
+           slice_equal(provenance->job, wanted->job);
 }
 
 bool provenance_is_of(
-    const struct provenance *provenance, const struct provenance *other)
+    const struct provenance *provenance, const struct provenance *wanted)
 {
-    return slice_equal(provenance->store, other->store) &&
-           same_table(provenance->table, other->table) &&
-           slice_equal(provenance->partition_key, other->partition_key) &&
-           slice_equal(provenance->row_key, other->row_key);
+    return provenance_same_store(provenance, wanted) &&
+           same_table(provenance->table, wanted->table) &&
+           slice_equal(provenance->partition_key, wanted->partition_key) &&
+           slice_equal(provenance->row_key, wanted->row_key);
 }
 
 bool provenance_is_intact(const struct provenance *provenance,

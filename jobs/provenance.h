@@ -4,7 +4,13 @@
  * or as the job says), a String that holds JSON:
  *
  *   {"store":"main","table":"Blogs","key":["pk","rk"],"etag":"W/\"...\"",
- *    "job":"blogs-by-month","run":"id","digest":"32 hex digits"}
+ *    "job":"blogs-by-month","run":"id","digest":"32 hex digits",
+ *    "identity":"myaccount.table.core.windows.net"}
+ *
+ * store is the name that the configuration gives it, and one name may stand
+ * for many stores: identity is which one it was (see struct store_traits). It
+ * is left out where it is not known, and copies of former releases have none:
+ * then the name decides.
  *
  * and with it "mode":"move" where the source was to go: then the copy may be
  * all there is, and is no other job's to prune.
@@ -29,7 +35,9 @@ struct provenance {
     struct slice partition_key, row_key, etag;
     struct slice job, run; /* that wrote the copy */
     struct slice digest;   /* set by provenance_stamp() */
+    struct slice identity; /* of that store; empty: not known */
     bool moved;            /* it was made by a move */
+    bool at_home; /* the copy's place is in that very store; not written */
 };
 
 /*
@@ -44,14 +52,24 @@ void provenance_stamp(struct entity *copy, struct slice name,
 bool provenance_read(const struct entity *copy, struct slice name,
     struct arena *arena, struct provenance *ret);
 
-/* provenance_is_from: of that table of that store, and made by that job? */
-bool provenance_is_from(const struct provenance *provenance, struct slice store,
-    struct slice table, struct slice job);
+/*
+ * provenance_same_store: does it name the store that wanted names? That is the
+ * one of the same identity, whatever its name; without one, of the same name.
+ * A copy that is at home came there together with its source, where the tables
+ * were restored or imported: then the name is enough, as before.
+ */
+bool provenance_same_store(
+    const struct provenance *provenance, const struct provenance *wanted);
 
-/* provenance_is_of: does it name the same source: store, table, keys? Table
- * names differ in case only. */
+/* provenance_is_from: of the table of the store that wanted names, and made by
+ * its job? */
+bool provenance_is_from(
+    const struct provenance *provenance, const struct provenance *wanted);
+
+/* provenance_is_of: does it name the source that wanted names: store, table,
+ * keys? Table names differ in case only. */
 bool provenance_is_of(
-    const struct provenance *provenance, const struct provenance *other);
+    const struct provenance *provenance, const struct provenance *wanted);
 
 /* provenance_is_intact: is copy still what was stored with it? */
 bool provenance_is_intact(const struct provenance *provenance,

@@ -29,6 +29,7 @@ static void check_same(const struct provenance *a, const struct provenance *b)
     FUZZ_SAME(a->etag, b->etag);
     FUZZ_SAME(a->job, b->job);
     FUZZ_SAME(a->run, b->run);
+    FUZZ_SAME(a->identity, b->identity);
 }
 
 /* ---- from outside ---- */
@@ -45,7 +46,7 @@ static void try_text(struct slice text, struct arena *arena)
     if (!provenance_read(&copy, NAME, arena, &first))
         return;
     FUZZ_CHECK(provenance_is_of(&first, &first));
-    FUZZ_CHECK(provenance_is_from(&first, first.store, first.table, first.job));
+    FUZZ_CHECK(provenance_is_from(&first, &first));
     provenance_stamp(&copy, NAME, &first, arena);
     FUZZ_CHECK(provenance_read(&copy, NAME, arena, &second));
     check_same(&first, &second);

@@ -342,16 +342,19 @@ static void a_copy_leaves_room_for_its_provenance(void **state)
 static void a_copy_as_large_as_it_may_be_is_taken_with_its_provenance(
     void **state)
 {
+    char identity[STORE_IDENTITY_MAX];
     struct bench b;
     size_t bytes = 30000;
 
     (void)state;
+    memset(identity, 'i', sizeof(identity));
     begin(&b);
     while (make_large(&b, 17, bytes + 10) == TW_OK)
         bytes += 10;
     assert_int_equal(make_large(&b, 17, bytes), TW_OK);
     b.provenance.row_key = b.source.row_key;
     b.provenance.etag = b.source.etag;
+    b.provenance.identity = (struct slice){identity, sizeof(identity)};
     provenance_stamp(&b.copy, b.name, &b.provenance, &b.arena);
     assert_int_equal(entity_check(&b.copy, &b.err), TW_OK);
     assert_in_range(entity_service_bytes(&b.copy), ENTITY_MAX_BYTES - 3 * 1024,
@@ -644,6 +647,30 @@ static void the_copy_of_another_source_is_a_collision(void **state)
     }
 }
 
+/* Of the same keys, and one name for both stores. */
+static void the_copy_of_another_account_is_a_collision(void **state)
+{
+    struct bench b;
+    struct provenance other;
+    struct entity now;
+
+    (void)state;
+    for (int i = CONFLICT_FAIL; i <= CONFLICT_MERGE; i++) {
+        want(&b, (enum on_conflict)i);
+        b.provenance.identity = slice_of("us.example");
+        other = b.provenance;
+        other.identity = slice_of("eu.example");
+        now = changed_copy(&b, &other, FORMER, FORMER);
+        b.want.fresh = true;
+        assert_int_equal(decide(&b, &now), COPYING_FAILED);
+        assert_string_equal(b.err.text,
+            "at 'Q' / 'S' stands the copy of another entity, 'P' / 'R' of "
+            "Blogs in another store, eu.example: each source needs keys of its "
+            "own");
+        done(&b);
+    }
+}
+
 static void an_equal_entity_of_others_is_as_good(void **state)
 {
     struct bench b;
@@ -780,6 +807,7 @@ int main(void)
             a_copy_that_is_only_named_after_another_state_is_named_anew),
         cmocka_unit_test(a_former_copy_that_others_changed_is_a_conflict),
         cmocka_unit_test(the_copy_of_another_source_is_a_collision),
+        cmocka_unit_test(the_copy_of_another_account_is_a_collision),
         cmocka_unit_test(an_equal_entity_of_others_is_as_good),
         cmocka_unit_test(
             a_property_of_that_name_that_is_not_ours_does_not_count),

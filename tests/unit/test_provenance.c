@@ -84,6 +84,7 @@ static void check_same(const struct provenance *a, const struct provenance *b)
     check_text(a->etag, b->etag);
     check_text(a->job, b->job);
     check_text(a->run, b->run);
+    check_text(a->identity, b->identity);
 }
 
 /* ---- writing and reading ---- */
@@ -107,6 +108,26 @@ static void it_is_one_line_of_json(void **state)
             "\"1\"],\"etag\":\"W/\\\"datetime'1'\\\"\",\"job\":\"by-month\","
             "\"run\":\"r1\",\"digest\":\"%.*s\"}",
             SLICE_ARG(digest)));
+    done(&b);
+}
+
+static void which_store_it_was_is_written_where_it_is_known(void **state)
+{
+    const char member[] = ",\"identity\":\"a.example\"}";
+    struct bench b;
+    struct entity copy;
+    struct provenance read;
+    struct slice text;
+
+    (void)state;
+    begin(&b);
+    b.provenance.identity = slice_of("a.example");
+    copy = entity_of(&b, "\"A\":1");
+    stamp(&b, &copy);
+    assert_true(property_text(entity_find(&copy, b.name), &b.arena, &text));
+    assert_non_null(memmem(text.at, text.len, member, sizeof(member) - 1));
+    read = read_back(&b, &copy);
+    check_same(&read, &b.provenance);
     done(&b);
 }
 
@@ -299,6 +320,7 @@ static void members_of_a_later_release_are_passed_over(void **state)
     (void)state;
     begin(&b);
     assert_true(is_read(&b, BEGINS KEY ETAG "\"more\":[1]," ENDS));
+    assert_true(is_read(&b, BEGINS KEY ETAG "\"identity\":[1]," ENDS));
     done(&b);
 }
 
@@ -322,18 +344,93 @@ static void a_property_that_is_no_text_is_none_of_ours(void **state)
 
 static void it_is_from_a_job_and_the_table_it_reads(void **state)
 {
+    static const struct {
+        const char *store, *table, *job;
+        bool from;
+    } WANTED[] = {
+        {"main", "bLOGS", "by-month", true},
+        {"other", "bLOGS", "by-month", false},
+        {"main", "Blog", "by-month", false},
+        {"main", "Block", "by-month", false},
+        {"main", "bLOGS", "by-year", false},
+    };
     struct bench b;
-    const struct provenance *is = &b.provenance;
-    struct slice store = slice_of("main"), table = slice_of("bLOGS"),
-                 job = slice_of("by-month");
 
     (void)state;
     begin(&b);
-    assert_true(provenance_is_from(is, store, table, job));
-    assert_false(provenance_is_from(is, slice_of("other"), table, job));
-    assert_false(provenance_is_from(is, store, slice_of("Blog"), job));
-    assert_false(provenance_is_from(is, store, slice_of("Block"), job));
-    assert_false(provenance_is_from(is, store, table, slice_of("by-year")));
+    for (size_t i = 0; i < sizeof(WANTED) / sizeof(WANTED[0]); i++) {
+        const struct provenance wanted = {.store = slice_of(WANTED[i].store),
+            .table = slice_of(WANTED[i].table),
+            .job = slice_of(WANTED[i].job)};
+
+        assert_int_equal(
+            provenance_is_from(&b.provenance, &wanted), WANTED[i].from);
+    }
+    done(&b);
+}
+
+/* Of a source that was in the store `name`, which was `identity`: is it the
+ * one that is in main, which is "a"? */
+static bool is_of_main(
+    struct bench *b, const char *name, const char *identity, bool at_home)
+{
+    struct provenance wanted = b->provenance, is = b->provenance;
+
+    wanted.identity = slice_of("a");
+    wanted.at_home = at_home;
+    is.store = slice_of(name);
+    is.identity = slice_of(identity);
+    assert_int_equal(
+        provenance_is_of(&is, &wanted), provenance_is_from(&is, &wanted));
+    return provenance_is_of(&is, &wanted);
+}
+
+/* One name in the configuration, an account for each environment: the second
+ * one's entities took the place of the first one's, and a move deleted them. */
+static void sources_of_two_accounts_are_two_under_one_name(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    begin(&b);
+    assert_true(is_of_main(&b, "main", "a", false));
+    assert_false(is_of_main(&b, "main", "b", false));
+    assert_false(is_of_main(&b, "other", "b", false));
+    done(&b);
+}
+
+/* No run found its own copies again. */
+static void a_store_that_is_renamed_stays_the_same(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    begin(&b);
+    assert_true(is_of_main(&b, "as it was called", "a", false));
+    assert_true(is_of_main(&b, "as it was called", "a", true));
+    done(&b);
+}
+
+static void a_copy_of_a_former_release_is_known_by_its_stores_name(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    begin(&b);
+    assert_true(is_of_main(&b, "main", "", false));
+    assert_false(is_of_main(&b, "other", "", false));
+    done(&b);
+}
+
+/* Exported there with its source, and imported here. */
+static void a_copy_that_came_with_its_source_is_known_by_the_name(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    begin(&b);
+    assert_true(is_of_main(&b, "main", "b", true));
+    assert_false(is_of_main(&b, "other", "b", true));
     done(&b);
 }
 
@@ -401,6 +498,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_one_line_of_json),
+        cmocka_unit_test(which_store_it_was_is_written_where_it_is_known),
         cmocka_unit_test(what_is_written_is_read_back),
         cmocka_unit_test(keys_of_any_kind_are_read_back),
         cmocka_unit_test(a_second_stamp_takes_the_place_of_the_first),
@@ -411,6 +509,11 @@ int main(void)
         cmocka_unit_test(members_of_a_later_release_are_passed_over),
         cmocka_unit_test(a_property_that_is_no_text_is_none_of_ours),
         cmocka_unit_test(it_is_from_a_job_and_the_table_it_reads),
+        cmocka_unit_test(sources_of_two_accounts_are_two_under_one_name),
+        cmocka_unit_test(a_store_that_is_renamed_stays_the_same),
+        cmocka_unit_test(
+            a_copy_of_a_former_release_is_known_by_its_stores_name),
+        cmocka_unit_test(a_copy_that_came_with_its_source_is_known_by_the_name),
         cmocka_unit_test(it_is_of_one_source_whatever_the_run),
         cmocka_unit_test(a_copy_is_intact_until_somebody_changes_it),
     };
