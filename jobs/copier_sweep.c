@@ -43,13 +43,10 @@ static bool is_suspect(struct sweep *s, const struct entity *copy,
                copier_is_mine(c, ret, copy);
     if (tally_agrees_at(c->tally, s->table, copy->partition_key, copy->row_key))
         return false;
-    if (!copier_reads_ours(c, copy, scratch, ret))
-        return false;
     if (!copier_reads_ours(c, table, copy, scratch, ret))
         return false;
-    return !keyset_is_sure(c->stands) ||
-           !copier_stands_has(
-               c, s->table, copy, ret->partition_key, ret->row_key);
+    return !keyset_is_sure(c->stands) || !copier_stands_has(c, s->table, copy,
+                                             ret->partition_key, ret->row_key);
 }
 
 /* ---- what becomes of one ---- */
