@@ -457,6 +457,14 @@ static enum copying_verdict by_conflict(struct decision *d, const char *what)
 
 /* ---- a copy of this source ---- */
 
+/* It is the other job's to keep right, whatever state it was made of. */
+static enum copying_verdict decide_other_jobs(struct decision *d)
+{
+    if (holds_copy(d))
+        return COPYING_STORED;
+    return by_conflict(d, "the copy that another job has made of it");
+}
+
 /* Of another state of it, and this is the newest. */
 static enum copying_verdict follow_source(struct decision *d, bool intact)
 {
@@ -475,10 +483,10 @@ static enum copying_verdict decide_ours(struct decision *d)
 
     if (!same_state && !want->fresh)
         return COPYING_LOOK;
+    if (!slice_equal(d->is.job, want->provenance->job))
+        return decide_other_jobs(d);
     if (!same_state)
         return follow_source(d, intact);
-    if (!slice_equal(d->is.job, want->provenance->job) && !holds_copy(d))
-        return by_conflict(d, "the copy that another job has made of it");
     if (!intact)
         return want->owns ? write_copy(d) : COPYING_STORED;
     return holds_copy(d) ? COPYING_STORED : write_over(d);

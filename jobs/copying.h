@@ -131,15 +131,15 @@ struct copying_want {
     const struct provenance *provenance; /* that it is to carry */
     struct slice name;                   /* of the property */
     enum on_conflict on_conflict;
-    bool owns;  /* reindex: a copy is ours, what others did to it is repaired,
-                   and an equal entity without provenance gets one */
+    bool owns;  /* reindex: a copy is the job's own, what others did to it is
+                   repaired, and an equal entity without provenance gets one */
     bool fresh; /* the source was read after `now` had been met: the copy may
                    replace one made of another state of it */
 };
 
 enum copying_verdict {
     COPYING_STORED, /* it is there, of this source and state; or equal, and
-                       none of ours */
+                       another job's or nobody's */
     COPYING_WRITE,  /* *ret is what to send: with provenance, with now's ETag */
     COPYING_LOOK,   /* a copy of this source in another state: read the source
                        again, then ask with `fresh` */
@@ -153,15 +153,19 @@ enum copying_verdict {
  *
  *   now                                   verdict
  *   nothing                               WRITE, an insert
- *   of this source, same ETag
+ *   of this source, by this job, same ETag
  *     as copied                           STORED; WRITE where the copy would be
  *                                         another today (the job changed)
  *     changed since                       STORED; owns: WRITE
  *   of this source, other ETag
  *     not fresh                           LOOK
+ *   of this source, by this job, other ETag
  *     fresh, as copied                    WRITE
  *     fresh, changed since                equal: WRITE; else by on_conflict;
  *                                         owns: WRITE
+ *   of this source, by another job, same ETag or fresh
+ *     equal                               STORED
+ *     different                           by on_conflict
  *   of another source                     FAILED
  *   without provenance, equal             STORED; owns: WRITE
  *   without provenance, different         by on_conflict

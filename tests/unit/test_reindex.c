@@ -43,6 +43,10 @@ static const char JOBS[] =
     "  table: Footwear\n"
     "  on_conflict: replace\n"
     "  copies: [{row_key: \"size:{Size:02}_{Model}\", properties: [Brand]}]\n"
+    "models:\n"
+    "  kind: reindex\n"
+    "  table: Footwear\n"
+    "  copies: [{row_key: \"size:{Size:02}_{Model}\", properties: [Model]}]\n"
     "prefixed:\n"
     "  kind: reindex\n"
     "  args: [{start: {allow_empty: true}}]\n"
@@ -362,6 +366,22 @@ static void copies_of_another_job_are_neither_sources_nor_pruned(void **state)
     check_holds("");
 }
 
+/* It would be anew with each change of the source, by turns. */
+static void another_jobs_copy_is_not_replaced_when_its_source_has_changed(
+    void **state)
+{
+    (void)state;
+    put("1", 42, "Trail");
+    assert_int_equal(hosted_run(&h, "index", ""), RUN_SUCCEEDED);
+    change("1", 42, "Trail");
+    hosted_forget(&h, "models1");
+    assert_int_equal(hosted_run(&h, "models", ""), RUN_FAILED);
+    assert_non_null(strstr(h.failed_why, "that another job has made of it"));
+    check_copy("size:42_Trail", "{\"Brand\":\"b\",");
+    run_again("index");
+    check_copy("size:42_Trail", "{\"Brand\":\"b\",");
+}
+
 static void a_copy_that_a_move_relied_on_is_not_pruned(void **state)
 {
     (void)state;
@@ -579,6 +599,7 @@ int main(void)
         TEST(copies_follow_their_source),
         TEST(what_others_did_to_a_copy_is_repaired),
         TEST(copies_of_another_job_are_neither_sources_nor_pruned),
+        TEST(another_jobs_copy_is_not_replaced_when_its_source_has_changed),
         TEST(a_copy_that_a_move_relied_on_is_not_pruned),
         TEST(what_the_filter_no_longer_takes_loses_its_copy),
         TEST(copies_of_other_arguments_stay),
