@@ -253,17 +253,22 @@ static void name_source(const struct copier_source *source, struct err *err)
 
 /* Is it as it was stored? A merge may hold what others add. A move looks at
  * what it has moved at its end. */
-static void note_changed(
+static void note_stored(
     struct copier *c, const struct copier_copy *copy, const struct entity *now)
 {
+    size_t table = c->table_of[copy->target];
     struct provenance is;
     struct arena arena;
 
-    if (c->rules->move || c->rules->on_conflict == CONFLICT_MERGE)
+    if (c->rules->move)
         return;
     arena_init(&arena);
-    if (copier_reads_ours(c, table_of(copy), now, &arena, &is) &&
-        !provenance_is_intact(&is, now, c->rules->provenance)) {
+    if (!copier_reads_ours(c, table_of(copy), now, &arena, &is)) {
+        c->findings.equal++;
+        digest_add(&c->findings.equal_sum,
+            tally_digest(table, now, c->rules->provenance));
+    } else if (c->rules->on_conflict != CONFLICT_MERGE &&
+               !provenance_is_intact(&is, now, c->rules->provenance)) {
         c->findings.changed++;
         copier_differs(c, table_of(copy)->place.table, now->partition_key,
             now->row_key, "changed");
@@ -339,7 +344,7 @@ static enum flow_verdict decide_copy(void *context,
         return refuse_source(copy, now, err);
     switch (copying_decide(&want, now, arena, ret, err)) {
     case COPYING_STORED:
-        note_changed(c, copy, now);
+        note_stored(c, copy, now);
         return settle_for(copy, now, arena, ret);
     case COPYING_WRITE:
         if (c->rules->on_conflict == CONFLICT_MERGE &&

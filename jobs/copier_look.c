@@ -160,14 +160,19 @@ enum tw_err copier_look_moved(struct copier *c, struct err *err)
     return outcome;
 }
 
+/* In a bucket that does not agree, what is of others and equal to a copy was
+ * met by the mend that followed, one by one. */
 void copier_look_tell(struct copier *c)
 {
     struct digest source = tally_sum(c->tally, TALLY_EXPECTED);
     int64_t copies;
     struct digest destination = tally_there(c->tally, &copies);
-    int64_t all =
+    int64_t others =
         tally_count(c->tally, TALLY_OURS) + tally_count(c->tally, TALLY_ELSE);
 
-    tell(c, tally_count(c->tally, TALLY_EXPECTED), copies, all - copies,
-        &source, &destination);
+    copies += c->findings.equal;
+    digest_add(&destination, c->findings.equal_sum);
+    others -= others < copies ? others : copies;
+    tell(c, tally_count(c->tally, TALLY_EXPECTED), copies, others, &source,
+        &destination);
 }

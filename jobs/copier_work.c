@@ -28,7 +28,8 @@ void copier_forget(struct copier *c)
 {
     c->run->host->forget_failed(c->run, 0);
     atomic_store(&c->run->counts.skipped, 0);
-    c->findings.surplus = c->findings.changed = 0;
+    c->findings.surplus = c->findings.changed = c->findings.equal = 0;
+    c->findings.equal_sum = (struct digest){0, 0};
     c->findings.count = 0;
     buf_clear(&c->findings.differences);
     c->wrote = false;

@@ -40,8 +40,11 @@ struct copier_findings {
     int64_t surplus; /* copies of this job's whose source is gone or has other
                         keys, and that may not go */
     int64_t changed; /* copies that others have changed since */
-    size_t count;    /* of these: */
-    struct buf differences; /* JSON, for Verification */
+    int64_t equal;   /* others' entities that are as good as copies, so that
+                        none was made; of a mend, one by one */
+    struct digest equal_sum; /* of these */
+    size_t count;            /* of these: */
+    struct buf differences;  /* JSON, for Verification */
 };
 
 struct copier {

@@ -297,7 +297,7 @@ void tally_clear(struct tally *tally)
 
 /* Of another table it is another digest: two copies of one source that have
  * changed their places do not cancel out. */
-static struct digest digest_in(
+struct digest tally_digest(
     size_t table, const struct entity *entity, struct slice but)
 {
     struct digest digest = entity_digest(entity, but);
@@ -315,7 +315,7 @@ void tally_add(struct tally *tally, enum tally_side side, size_t table,
     size_t at = bucket_of(table, entity->partition_key, entity->row_key);
     struct bucket *bucket = &tally->buckets[side][at];
 
-    digest_add(&bucket->sum, digest_in(table, entity, but));
+    digest_add(&bucket->sum, tally_digest(table, entity, but));
     bucket->count++;
 }
 

@@ -68,6 +68,10 @@ bool tally_agrees(const struct tally *tally);
 bool tally_agrees_at(const struct tally *tally, size_t table,
     struct slice partition_key, struct slice row_key);
 
+/* tally_digest: what tally_add adds of it. */
+struct digest tally_digest(
+    size_t table, const struct entity *entity, struct slice but);
+
 /* tally_sum: of a whole side. */
 struct digest tally_sum(const struct tally *tally, enum tally_side side);
 int64_t tally_count(const struct tally *tally, enum tally_side side);

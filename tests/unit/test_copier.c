@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "jobs/copier.h"
+#include "jobs/engine/tally.h"
 #include "jobs/provenance.h"
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
@@ -1041,6 +1042,36 @@ static void what_stands_for_copies_is_compared_as_copies(void **state)
     assert_true(digests_agree());
 }
 
+/* Another key of m1 that is summed in one bucket with b-1. */
+static const char *shares_bucket(void)
+{
+    static char row_key[16];
+    struct tally *tally = tally_new();
+    const struct entity copy = {
+        .partition_key = slice_of("m1"), .row_key = slice_of("b-1")};
+    int i = 0;
+
+    tally_add(tally, TALLY_EXPECTED, 0, &copy, slice_of(""));
+    do
+        (void)snprintf(row_key, sizeof(row_key), "other%d", i++);
+    while (tally_agrees_at(tally, 0, copy.partition_key, slice_of(row_key)));
+    tally_free(tally);
+    return row_key;
+}
+
+static void an_equal_entity_counts_beside_others_of_its_bucket(void **state)
+{
+    (void)state;
+    put("1", "m1", "one");
+    hosted_table(&h, "Months");
+    hosted_put(&h, "Months", "m1", "b-1", "\"Month\":\"m1\",\"Title\":\"one\"");
+    hosted_put(&h, "Months", "m1", shares_bucket(), "\"Mine\":1");
+    assert_int_equal(hosted_run(&h, "verified", NULL), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 0);
+    assert_true(verification_has("\"expected\":1,\"copies\":1,\"others\":1"));
+    assert_true(digests_agree());
+}
+
 /* ---- moves ---- */
 
 static void every_source_is_moved(void **state)
@@ -1739,6 +1770,7 @@ int main(void)
         TEST(something_else_is_merged_where_asked_for),
         TEST(provenance_is_taken_off_at_the_end),
         TEST(what_stands_for_copies_is_compared_as_copies),
+        TEST(an_equal_entity_counts_beside_others_of_its_bucket),
         TEST(a_copy_among_the_sources_is_refused),
         TEST(two_copies_of_one_source_do_not_take_turns),
         TEST(a_source_table_that_is_missing_is_told),
