@@ -140,19 +140,22 @@ static void warn_of_changed(const struct copier *c)
 static bool judge_surplus(struct copier *c)
 {
     long long surplus = (long long)c->findings.surplus;
+    struct err why;
 
-    if (surplus > 0 && c->rules->verify) {
-        err_fail(c->err, TW_INVALID,
-            "%lld copies are left over: their source is gone, or has other "
-            "keys now, and they are not what this run has written",
-            surplus);
+    if (surplus == 0)
+        return true;
+    err_fail(&why, TW_INVALID,
+        "%lld copies are left over: their source is gone, or has other keys "
+        "now, and %s",
+        surplus,
+        c->rules->on_conflict == CONFLICT_MERGE
+            ? "what was merged is never taken away"
+            : "they are not what this run has written");
+    if (c->rules->verify) {
+        *c->err = why;
         return fails(c);
     }
-    if (surplus > 0)
-        log_warn(run_object(c->run),
-            "%lld copies are left over: their source is gone, or has other "
-            "keys now, and they are not what this run has written",
-            surplus);
+    log_warn(run_object(c->run), "%s", why.text);
     return true;
 }
 

@@ -1529,6 +1529,17 @@ static void check_stays(const char *job, void (*last)(void), const char *part)
     faulty_done(&faulty);
 }
 
+static void what_was_merged_is_left_over_for_that(void **state)
+{
+    (void)state;
+    put_three();
+    assert_int_equal(hosted_run(&h, "merges", NULL), RUN_SUCCEEDED);
+    hosted_remove(&h, "Blogs", "b", "3");
+    hosted_forget(&h, "r2");
+    assert_int_equal(hosted_run(&h, "merges", NULL), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "what was merged is never taken away"));
+}
+
 static void what_was_merged_into_stays_when_its_source_goes(void **state)
 {
     (void)state;
@@ -1811,6 +1822,7 @@ int main(void)
         TEST(a_copy_that_two_runs_rely_on_is_not_taken_back),
         TEST(what_was_moved_is_no_other_jobs_to_prune),
         TEST(what_a_run_moved_before_it_copies_stays),
+        TEST(what_was_merged_is_left_over_for_that),
         TEST(what_was_merged_into_stays_when_its_source_goes),
         TEST(what_was_merged_into_stays_when_its_source_gets_other_keys),
         TEST(what_was_replaced_stays_so_when_its_source_goes),
