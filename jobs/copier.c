@@ -177,14 +177,48 @@ static bool finish(struct copier *c)
     return judge_surplus(c) && strip_last(c) && ends(c, RUN_SUCCEEDED);
 }
 
-static bool fail_by_passes(struct copier *c)
+static enum tw_err count_sources(struct copier *c, void *context,
+    const struct page *page, struct arena *scratch, struct err *err)
+{
+    int64_t *count = context;
+
+    (void)err;
+    for (size_t i = 0; i < page->count; i++)
+        *count += copier_is_source(c, &page->entities[i], scratch);
+    return TW_OK;
+}
+
+/* What cannot be moved at all is among them. */
+static bool fail_to_move(struct copier *c)
+{
+    int64_t left = 0;
+    const struct copier_reader reader = {count_sources, &left};
+
+    if (!goes_on(c, copier_scan_sources(c, false, &reader, c->err)))
+        return false;
+    err_fail(c->err, TW_INVALID,
+        "after %lld passes, each of which found something to move, the number "
+        "of sources left is %lld: they are changed, or answers are lost, as "
+        "fast as they are moved; or they are to have the keys of others that "
+        "go first, and need more passes (max_passes)",
+        (long long)c->rules->max_passes, (long long)left);
+    return fails(c);
+}
+
+static bool fail_to_copy(struct copier *c)
 {
     err_fail(c->err, TW_INVALID,
-        "after %lld passes there is still something to %s: the sources are "
-        "changed, or answers are lost, as fast as they are %s",
-        (long long)c->rules->max_passes, c->rules->move ? "move" : "copy",
-        c->rules->move ? "moved" : "copied");
+        "after %lld passes both sides do not agree yet, and the number of "
+        "copies that the last one wrote or deleted is %lld: the sources are "
+        "changed, or answers are lost, as fast as they are copied",
+        (long long)c->rules->max_passes,
+        (long long)(copier_changes(c) - c->changes_before));
     return fails(c);
+}
+
+static bool fail_by_passes(struct copier *c)
+{
+    return c->rules->move ? fail_to_move(c) : fail_to_copy(c);
 }
 
 /* A round is over: another one? */

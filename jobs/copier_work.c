@@ -33,6 +33,13 @@ void copier_forget(struct copier *c)
     c->findings.count = 0;
     buf_clear(&c->findings.differences);
     c->wrote = false;
+    c->changes_before = copier_changes(c);
+}
+
+int64_t copier_changes(const struct copier *c)
+{
+    return atomic_load(&c->run->counts.written) +
+           atomic_load(&c->run->counts.deleted);
 }
 
 /* One that does not fit as a whole is left out. */

@@ -69,7 +69,8 @@ struct copier {
     struct keyset *stands; /* copies that there should be, and of what; NULL:
                               not asked for */
     struct copier_findings findings;
-    bool wrote; /* the round has */
+    bool wrote;             /* the round has */
+    int64_t changes_before; /* copier_changes() when it began */
 };
 
 /* ---- what is told ---- */
@@ -81,6 +82,9 @@ void copier_tell_failed(
 /* copier_forget: a round begins: what failed, was left or differed will be met
  * again. */
 void copier_forget(struct copier *c);
+
+/* copier_changes: what the run has written and deleted. */
+int64_t copier_changes(const struct copier *c);
 
 /* copier_differs: is: "failed", "surplus", ... The first ten are kept. */
 void copier_differs(struct copier *c, const char *table,

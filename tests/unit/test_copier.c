@@ -892,11 +892,36 @@ static void a_source_that_never_rests_stays_and_is_told(void **state)
     stand_between(change_1_each_time);
     assert_int_equal(hosted_run(&h, "moves", NULL), RUN_FAILED);
     assert_non_null(strstr(h.err.text, "after 3 passes"));
+    assert_non_null(strstr(h.err.text, "the number of sources left is 1:"));
     assert_string_equal(hosted_dump(&h, "Blogs"), "b/1 ");
     meddle = NULL;
     assert_int_equal(hosted_run(&h, "moves", NULL), RUN_SUCCEEDED);
     assert_int_equal(hosted_count(&h, "Blogs"), 0);
     assert_string_equal(hosted_dump(&h, "Months"), "m1/b-1 m1/b-2 m2/b-3 ");
+    faulty_done(&faulty);
+}
+
+static void change_1_with_each_copy(const struct batch *batch)
+{
+    static unsigned n;
+    char title[16];
+
+    if (strcmp(batch->table, "Months") != 0)
+        return;
+    snprintf(title, sizeof(title), "%u", ++n);
+    meddle = NULL;
+    change("1", "m1", title);
+    meddle = change_1_with_each_copy;
+}
+
+static void sides_that_never_agree_fail_with_what_was_left(void **state)
+{
+    (void)state;
+    put_three();
+    stand_between(change_1_with_each_copy);
+    assert_int_equal(hosted_run(&h, "copy", NULL), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "after 3 passes"));
+    assert_non_null(strstr(h.err.text, "wrote or deleted is 1:"));
     faulty_done(&faulty);
 }
 
@@ -1797,6 +1822,7 @@ int main(void)
         TEST(copies_by_another_filter_are_left_alone),
         TEST(the_first_ten_differences_are_named),
         TEST(a_source_that_never_rests_stays_and_is_told),
+        TEST(sides_that_never_agree_fail_with_what_was_left),
         TEST(a_dry_run_says_what_would_be_copied),
         TEST(scattered_copies_make_full_batches),
         TEST(a_pass_goes_on_behind_its_place),
