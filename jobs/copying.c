@@ -457,7 +457,8 @@ static enum copying_verdict by_conflict(struct decision *d, const char *what)
 
 /* ---- a copy of this source ---- */
 
-/* It is the other job's to keep right, whatever state it was made of. */
+/* It is the other job's to keep right. Of a state that the source has no more,
+ * only another reindex keeps it so: what was copied once a move takes along. */
 static enum copying_verdict decide_other_jobs(struct decision *d)
 {
     if (holds_copy(d))
@@ -483,7 +484,8 @@ static enum copying_verdict decide_ours(struct decision *d)
 
     if (!same_state && !want->fresh)
         return COPYING_LOOK;
-    if (!slice_equal(d->is.job, want->provenance->job))
+    if (!slice_equal(d->is.job, want->provenance->job) &&
+        (same_state || want->owns))
         return decide_other_jobs(d);
     if (!same_state)
         return follow_source(d, intact);

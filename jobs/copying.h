@@ -159,11 +159,11 @@ enum copying_verdict {
  *     changed since                       STORED; owns: WRITE
  *   of this source, other ETag
  *     not fresh                           LOOK
- *   of this source, by this job, other ETag
+ *   of this source, other ETag, by this job; by any unless owns
  *     fresh, as copied                    WRITE
  *     fresh, changed since                equal: WRITE; else by on_conflict;
  *                                         owns: WRITE
- *   of this source, by another job, same ETag or fresh
+ *   of this source, by another job, same ETag; owns: or fresh
  *     equal                               STORED
  *     different                           by on_conflict
  *   of another source                     FAILED

@@ -601,32 +601,47 @@ static void another_jobs_copy_with_other_properties_is_a_conflict(void **state)
     done(&b);
 }
 
-static void another_jobs_copy_stays_when_the_source_has_changed(void **state)
+static void another_indexs_copy_stays_when_the_source_has_changed(void **state)
 {
     struct bench b;
     struct entity now;
 
     (void)state;
-    for (int owns = 0; owns < 2; owns++) {
-        want(&b, CONFLICT_FAIL);
-        b.want.owns = owns;
-        now = stored_copy(&b, "e0", FORMER, FORMER);
-        b.provenance.job = slice_of("other");
-        assert_int_equal(decide(&b, &now), COPYING_LOOK);
-        b.want.fresh = true;
-        assert_int_equal(decide(&b, &now), COPYING_FAILED);
-        assert_non_null(strstr(b.err.text, "that another job has made of it"));
-        b.want.on_conflict = CONFLICT_SKIP;
-        assert_int_equal(decide(&b, &now), COPYING_LEFT);
-        b.want.on_conflict = CONFLICT_REPLACE;
-        assert_int_equal(decide(&b, &now), COPYING_WRITE);
-        check_sent(&b, "d1", COPY);
-        b.provenance.job = slice_of("copy");
-        now = stored_copy(&b, "e0", FORMER, COPY);
-        b.provenance.job = slice_of("other");
-        assert_int_equal(decide(&b, &now), COPYING_STORED);
-        done(&b);
-    }
+    want(&b, CONFLICT_FAIL);
+    b.want.owns = true;
+    now = stored_copy(&b, "e0", FORMER, FORMER);
+    b.provenance.job = slice_of("other");
+    assert_int_equal(decide(&b, &now), COPYING_LOOK);
+    b.want.fresh = true;
+    assert_int_equal(decide(&b, &now), COPYING_FAILED);
+    assert_non_null(strstr(b.err.text, "that another job has made of it"));
+    b.want.on_conflict = CONFLICT_SKIP;
+    assert_int_equal(decide(&b, &now), COPYING_LEFT);
+    b.want.on_conflict = CONFLICT_REPLACE;
+    assert_int_equal(decide(&b, &now), COPYING_WRITE);
+    check_sent(&b, "d1", COPY);
+    b.provenance.job = slice_of("copy");
+    now = stored_copy(&b, "e0", FORMER, COPY);
+    b.provenance.job = slice_of("other");
+    assert_int_equal(decide(&b, &now), COPYING_STORED);
+    done(&b);
+}
+
+/* As a move under another name than the copy before it. */
+static void another_jobs_copy_follows_a_source_that_has_changed(void **state)
+{
+    struct bench b;
+    struct entity now;
+
+    (void)state;
+    want(&b, CONFLICT_FAIL);
+    now = stored_copy(&b, "e0", FORMER, FORMER);
+    b.provenance.job = slice_of("other");
+    assert_int_equal(decide(&b, &now), COPYING_LOOK);
+    b.want.fresh = true;
+    assert_int_equal(decide(&b, &now), COPYING_WRITE);
+    check_sent(&b, "d1", COPY);
+    done(&b);
 }
 
 static void a_former_copy_that_others_changed_is_a_conflict(void **state)
@@ -829,7 +844,8 @@ int main(void)
         cmocka_unit_test(what_is_stored_is_not_written_again),
         cmocka_unit_test(another_definition_writes_its_own_copies_anew),
         cmocka_unit_test(another_jobs_copy_with_other_properties_is_a_conflict),
-        cmocka_unit_test(another_jobs_copy_stays_when_the_source_has_changed),
+        cmocka_unit_test(another_indexs_copy_stays_when_the_source_has_changed),
+        cmocka_unit_test(another_jobs_copy_follows_a_source_that_has_changed),
         cmocka_unit_test(what_others_changed_of_a_copy_stays),
         cmocka_unit_test(a_copy_of_another_state_asks_for_the_source),
         cmocka_unit_test(
