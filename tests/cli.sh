@@ -469,6 +469,26 @@ lines_that_are_passed_over_can_be_mended() {
     last_says '/dev/full cannot be written'
 }
 
+# Another import, or another process of the same one, would cut the file or
+# remove it while the first still has lines for it.
+what_is_passed_over_is_not_lost_to_another_import() {
+    mkfifo many
+    "$program" import Many - --id many --on-error skip \
+        --rejected many.jsonl >first.out 2>first.err <many &
+    import=$!
+    exec 3>many
+    echo 'no' >&3
+    i=0
+    until [ -e many.jsonl ] || [ $((i += 1)) -gt 100 ]; do sleep 0.1; done
+    run 75 import More bad.jsonl --on-error skip --rejected many.jsonl
+    last_says 'many.jsonl: another process is writing it'
+    run 75 import Many - --id many --on-error skip --rejected many.jsonl
+    last_says 'many.jsonl: another process is writing it'
+    exec 3>&-
+    wait "$import" || fail "the first import does not end: $(cat first.err)"
+    [ "$(cat many.jsonl)" = no ] || fail "what was passed over is lost"
+}
+
 csv_is_read_as_storage_explorer_writes_it() {
     printf '%s\r\n' \
         'PartitionKey,RowKey,Timestamp,Title,Title@type,Views,Views@type' \
@@ -1041,6 +1061,7 @@ a_census_is_exact
 a_census_refuses_what_it_cannot_count
 import_says_which_line
 lines_that_are_passed_over_can_be_mended
+what_is_passed_over_is_not_lost_to_another_import
 csv_is_read_as_storage_explorer_writes_it
 import_meets_what_is_there
 import_with_an_id_happens_once

@@ -293,8 +293,8 @@ static struct rejects *open_rejects(const char *header, int64_t bytes)
     struct rejects *rejects;
     struct err err;
 
-    if (rejects_open(REJECTED, slice_of(header), bytes, &rejects, &err) !=
-        TW_OK)
+    if (rejects_open(REJECTED, &rejects, &err) != TW_OK ||
+        rejects_begin(rejects, slice_of(header), bytes, &err) != TW_OK)
         fail_msg("%s", err.text);
     return rejects;
 }
@@ -345,10 +345,12 @@ static void a_file_of_somebody_else_stays_as_it_is(void **state)
 
     (void)state;
     put_file(REJECTED, slice_of("mended\n"));
+    assert_int_equal(rejects_open(REJECTED, &rejects, &err), TW_OK);
     assert_int_equal(
-        rejects_open(REJECTED, slice_of(HEADER), REJECTS_NEW, &rejects, &err),
+        rejects_begin(rejects, slice_of(HEADER), REJECTS_NEW, &err),
         TW_INVALID);
     assert_non_null(strstr(err.text, REJECTED " is there already"));
+    rejects_close(rejects);
     assert_file(REJECTED, "mended\n");
 }
 
@@ -378,6 +380,24 @@ static void nothing_passed_over_leaves_no_file(void **state)
     rejects_close(NULL);
 }
 
+static void a_file_that_another_import_writes_is_left_to_it(void **state)
+{
+    struct rejects *first, *second;
+    struct err err;
+
+    (void)state;
+    (void)unlink(REJECTED);
+    first = open_rejects("", REJECTS_NEW);
+    rejects_add(first, slice_of("not flushed yet"));
+    assert_int_equal(rejects_open(REJECTED, &second, &err), TW_STOPPED);
+    assert_non_null(strstr(err.text, "another process is writing it"));
+    rejects_close(first);
+    assert_file(REJECTED, "not flushed yet\n");
+    assert_int_equal(rejects_open(REJECTED, &second, &err), TW_OK);
+    rejects_close(second);
+    assert_file(REJECTED, "not flushed yet\n");
+}
+
 static void a_file_that_cannot_be_written_is_told(void **state)
 {
     struct rejects *rejects;
@@ -385,11 +405,10 @@ static void a_file_that_cannot_be_written_is_told(void **state)
     struct err err;
 
     (void)state;
-    assert_int_equal(
-        rejects_open("nowhere/x", slice_of(""), 0, &rejects, &err), TW_INVALID);
+    assert_int_equal(rejects_open("nowhere/x", &rejects, &err), TW_INVALID);
     assert_non_null(strstr(err.text, "nowhere/x cannot be written"));
-    assert_int_equal(
-        rejects_open("/dev/full", slice_of(""), 0, &rejects, &err), TW_OK);
+    assert_int_equal(rejects_open("/dev/full", &rejects, &err), TW_OK);
+    assert_int_equal(rejects_begin(rejects, slice_of(""), 0, &err), TW_OK);
     rejects_add(rejects, slice_of("a"));
     assert_int_equal(rejects_sync(rejects, &bytes, &err), TW_STOPPED);
     rejects_close(rejects);
@@ -430,6 +449,7 @@ int main(void)
         cmocka_unit_test(a_file_of_somebody_else_stays_as_it_is),
         cmocka_unit_test(an_empty_file_is_used_and_not_removed),
         cmocka_unit_test(nothing_passed_over_leaves_no_file),
+        cmocka_unit_test(a_file_that_another_import_writes_is_left_to_it),
         cmocka_unit_test(a_file_that_cannot_be_written_is_told),
         cmocka_unit_test(what_is_too_long_to_hold_is_kept_too),
     };

@@ -561,15 +561,15 @@ static int64_t name_of(const char *path)
 
 /* The ledger is told of the file before anything is in it: a process that goes
  * on after a kill knows then whose the file is. */
-static enum tw_err open_rejects(struct import *import, struct err *err)
+static enum tw_err begin_rejects(struct import *import, struct err *err)
 {
     struct import_place *place = &import->place;
     int64_t name = name_of(import->rejected);
     bool ours =
         place->kept == name || (place->kept == 0 && place->rejected_bytes > 0);
     enum tw_err code =
-        rejects_open(import->rejected, records_header(import->records),
-            ours ? place->rejected_bytes : REJECTS_NEW, &import->rejects, err);
+        rejects_begin(import->rejects, records_header(import->records),
+            ours ? place->rejected_bytes : REJECTS_NEW, err);
     struct import_counts counts;
 
     if (code != TW_OK || !import->with_ledger || place->kept == name)
@@ -586,8 +586,8 @@ static int place_files(struct import *import)
     struct err err;
     enum tw_err code = skip_stored(import, &err);
 
-    if (code == TW_OK && import->rejected)
-        code = open_rejects(import, &err);
+    if (code == TW_OK && import->rejects)
+        code = begin_rejects(import, &err);
     if (code != TW_OK)
         return end_early(import, code, &err);
     if (import->rejects)
@@ -595,12 +595,23 @@ static int place_files(struct import *import)
     return EXIT_DONE;
 }
 
+/* The file of what is passed over is taken before the id is: who still writes
+ * it, perhaps under the same id, is not disturbed. */
+static enum tw_err open_files(struct import *import, struct err *err)
+{
+    enum tw_err code =
+        records_open(import->path, (enum records_format)import->format,
+            &import->transfer.session.stopped, &import->records, err);
+
+    if (code == TW_OK && import->rejected)
+        code = rejects_open(import->rejected, &import->rejects, err);
+    return code;
+}
+
 static int perform(struct import *import)
 {
     struct err err;
-    enum tw_err opened =
-        records_open(import->path, (enum records_format)import->format,
-            &import->transfer.session.stopped, &import->records, &err);
+    enum tw_err opened = open_files(import, &err);
     bool done = false;
     int code;
 
@@ -771,7 +782,8 @@ const struct command command_import = {
         "With --on-error skip the lines that cannot be taken are told by their "
         "number and\nkept as they came, so that they can be mended and "
         "imported; of a pipe only with\n--rejected. "
-        "What is in such a file already is never written over.\n",
+        "What is in such a file already is never written over, and while one "
+        "import\nwrites it, another is refused it.\n",
     .required = REQUIRED,
     .max_args = 2,
     .options = OPTIONS,

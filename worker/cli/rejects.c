@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A file that only grows, and that is cut off where its ledger says. */
+/* A file that only grows, and that is cut off where its ledger says. It is
+ * locked for as long as it is open: what one import has not flushed yet,
+ * another would take for an empty file, and remove it. */
 #include "worker/cli/rejects.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +17,7 @@ struct rejects {
     const char *path;
     struct slice header;
     FILE *file;
-    bool regular; /* what is none cannot be cut off, synced or removed */
+    bool regular; /* what is none cannot be locked, cut off, synced, removed */
     bool ours;    /* this import has made it */
 };
 
@@ -35,7 +38,6 @@ static int cut(struct rejects *rejects, int64_t bytes)
 
     if (fstat(fd, &is) != 0)
         return -1;
-    rejects->regular = S_ISREG(is.st_mode);
     if (rejects->regular && is.st_size > bytes && ftruncate(fd, bytes) != 0)
         return -1;
     if ((bytes > 0 && is.st_size > 0) || rejects->header.len == 0)
@@ -51,6 +53,7 @@ static int open_file(struct rejects *rejects)
 {
     const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
     int fd = open(rejects->path, flags | O_EXCL, 0666);
+    struct stat is;
 
     rejects->ours = fd >= 0;
     if (fd < 0 && errno == EEXIST)
@@ -58,44 +61,46 @@ static int open_file(struct rejects *rejects)
     rejects->file = fd >= 0 ? fdopen(fd, "a") : NULL;
     if (fd >= 0 && !rejects->file)
         mem_exhausted();
+    rejects->regular = fd >= 0 && fstat(fd, &is) == 0 && S_ISREG(is.st_mode);
     return fd;
 }
 
-static bool is_taken(const struct rejects *rejects)
+/* What another import has removed since it was opened is nobody's file. */
+static bool is_named(const struct rejects *rejects)
 {
-    struct stat is;
+    struct stat open_one, named;
 
-    return !rejects->ours && fstat(fileno(rejects->file), &is) == 0 &&
-           S_ISREG(is.st_mode) && is.st_size > 0;
+    return fstat(fileno(rejects->file), &open_one) == 0 &&
+           stat(rejects->path, &named) == 0 &&
+           open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
 }
 
-static enum tw_err begin(
-    struct rejects *rejects, int64_t goes_on_bytes, struct err *err)
+static enum tw_err lock(const struct rejects *rejects, struct err *err)
 {
-    bool fresh = goes_on_bytes == REJECTS_NEW;
+    bool locked;
 
-    if (open_file(rejects) < 0)
+    if (!rejects->regular)
+        return TW_OK;
+    locked = flock(fileno(rejects->file), LOCK_EX | LOCK_NB) == 0;
+    if (!locked && errno != EWOULDBLOCK)
         return cannot_write(rejects, errno, err);
-    if (fresh && is_taken(rejects))
-        return err_fail(err, TW_INVALID,
-            "%s is there already: import what is mended in it, or remove it "
-            "first",
-            rejects->path);
-    rejects->ours = rejects->ours || !fresh;
-    return cut(rejects, fresh ? 0 : goes_on_bytes) == 0
-               ? TW_OK
-               : cannot_write(rejects, errno, err);
+    if (locked && is_named(rejects))
+        return TW_OK;
+    return err_fail(err, TW_STOPPED,
+        "%s: another process is writing it: wait until it ends, or name "
+        "another file with --rejected",
+        rejects->path);
 }
 
-enum tw_err rejects_open(const char *path, struct slice header,
-    int64_t goes_on_bytes, struct rejects **ret, struct err *err)
+enum tw_err rejects_open(
+    const char *path, struct rejects **ret, struct err *err)
 {
     struct rejects *rejects = mem_alloc(sizeof(*rejects));
     enum tw_err code;
 
     rejects->path = path;
-    rejects->header = header;
-    code = begin(rejects, goes_on_bytes, err);
+    code = open_file(rejects) < 0 ? cannot_write(rejects, errno, err)
+                                  : lock(rejects, err);
     if (code == TW_OK) {
         *ret = rejects;
         return TW_OK;
@@ -104,6 +109,31 @@ enum tw_err rejects_open(const char *path, struct slice header,
         (void)fclose(rejects->file);
     mem_free(rejects);
     return code;
+}
+
+static bool is_taken(const struct rejects *rejects)
+{
+    struct stat is;
+
+    return !rejects->ours && rejects->regular &&
+           fstat(fileno(rejects->file), &is) == 0 && is.st_size > 0;
+}
+
+enum tw_err rejects_begin(struct rejects *rejects, struct slice header,
+    int64_t goes_on_bytes, struct err *err)
+{
+    bool fresh = goes_on_bytes == REJECTS_NEW;
+
+    if (fresh && is_taken(rejects))
+        return err_fail(err, TW_INVALID,
+            "%s is there already: import what is mended in it, or remove it "
+            "first",
+            rejects->path);
+    rejects->header = header;
+    rejects->ours = rejects->ours || !fresh;
+    return cut(rejects, fresh ? 0 : goes_on_bytes) == 0
+               ? TW_OK
+               : cannot_write(rejects, errno, err);
 }
 
 void rejects_add(struct rejects *rejects, struct slice raw)
@@ -140,6 +170,7 @@ static bool is_empty(const struct rejects *rejects)
            is.st_size <= (off_t)rejects->header.len;
 }
 
+/* Removed before it is closed: the lock ends with the file. */
 void rejects_close(struct rejects *rejects)
 {
     if (!rejects)

@@ -4,7 +4,7 @@
  * mended, it can be imported in its turn. It is there from the beginning, so
  * that one which cannot be written is known at once, and is gone at the end
  * where nothing was passed over. What somebody else has put there, or mends in
- * its place, is never written over.
+ * its place, is never written over; nor do two processes write it at a time.
  */
 #ifndef TW_CLI_REJECTS_H
 #define TW_CLI_REJECTS_H
@@ -17,18 +17,26 @@
 
 struct rejects;
 
+/*
+ * rejects_open: make the file, or open it as it is, and keep other imports from
+ * it. path is borrowed. TW_INVALID: it cannot be written; TW_STOPPED: another
+ * process is at it. Owned.
+ */
+TW_MUST_USE enum tw_err rejects_open(
+    const char *path, struct rejects **ret, struct err *err);
+
 /* The file is of no earlier process of the same import. */
 #define REJECTS_NEW (-1)
 
 /*
- * rejects_open: goes_on_bytes: what an earlier process wrote and knew to be
+ * rejects_begin: goes_on_bytes: what an earlier process wrote and knew to be
  * written; beyond it the file is cut off. 0: it begins anew, with header, which
- * may be empty; REJECTS_NEW: the same, and nothing may be in it yet. path and
- * header are borrowed. TW_INVALID: it cannot be written, or something is in it.
- * Owned.
+ * may be empty; REJECTS_NEW: the same, and nothing may be in it yet. header is
+ * borrowed. Before anything is added. TW_INVALID: it cannot be written, or
+ * something is in it.
  */
-TW_MUST_USE enum tw_err rejects_open(const char *path, struct slice header,
-    int64_t goes_on_bytes, struct rejects **ret, struct err *err);
+TW_MUST_USE enum tw_err rejects_begin(struct rejects *rejects,
+    struct slice header, int64_t goes_on_bytes, struct err *err);
 
 /* rejects_add: a record, to which a newline is added. An error is told by
  * rejects_sync(). */
