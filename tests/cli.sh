@@ -333,6 +333,9 @@ an_import_goes_on_with_the_same_file_alone() {
     says 'going on after line [1-9]'
     run 0 count Piped
     prints "^$((number - 99))\$"
+    # Of all that went on under the id, each line once.
+    run 0 status i1
+    prints "^written +$((number - 99))\$"
 }
 
 a_census_is_exact() {

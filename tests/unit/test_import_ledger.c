@@ -125,6 +125,29 @@ static void one_that_goes_on_writing_keeps_the_import(void **state)
     faulty_done(&faulty);
 }
 
+/* Of what this process has read; what earlier ones have counted stays. */
+static void an_import_that_is_taken_up_counts_on(void **state)
+{
+    const struct import_counts counts = {
+        .read = 12, .written = 11, .skipped = 3, .failed = 1};
+    struct import_ledger next;
+    struct import_place place;
+    struct err err;
+
+    (void)state;
+    for (int process = 1; process <= 3; process++) {
+        assert_int_equal(open_with(&next, h.store, ARGS, &place), TW_OK);
+        assert_int_equal(import_ledger_save(&next, &counts, &err), TW_OK);
+        assert_int_equal(
+            import_ledger_end(&next, &counts, LEDGER_WAITING, "", &err), TW_OK);
+        assert_int_equal(next.run.read, 12 * process);
+        assert_int_equal(next.run.written, 11 * process);
+        assert_int_equal(next.run.skipped, 3 * process);
+        assert_int_equal(next.run.failed, process);
+        import_ledger_done(&next);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -133,6 +156,7 @@ int main(void)
         TEST(an_import_goes_on_where_it_was),
         TEST(the_last_word_of_a_dead_process_is_heard),
         TEST(one_that_goes_on_writing_keeps_the_import),
+        TEST(an_import_that_is_taken_up_counts_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,10 +81,10 @@ struct import {
     bool with_ledger;
     int64_t save_ms; /* when it is told next */
 
-    struct import_place place; /* settled up to there, at the last drain */
-    int64_t wrong;             /* records that could not be taken */
-    bool failed;               /* one of them ends the import */
-    struct err last_error;     /* for the ledger */
+    struct import_counts settled; /* up to its place, at the last drain */
+    int64_t wrong;                /* records that could not be taken */
+    bool failed;                  /* one of them ends the import */
+    struct err last_error;        /* for the ledger */
 };
 
 /* ---- records that are wrong ---- */
@@ -221,7 +221,23 @@ static enum tw_err sync_rejects(struct import *import, struct err *err)
 {
     if (!import->rejects)
         return TW_OK;
-    return rejects_sync(import->rejects, &import->place.rejected_bytes, err);
+    return rejects_sync(
+        import->rejects, &import->settled.place.rejected_bytes, err);
+}
+
+/* The ledger counts what lies before its place alone: who goes on there reads
+ * the rest again. */
+static void settle(struct import *import, uint64_t line)
+{
+    const struct run_counts *counts = &import->local.run.counts;
+    struct import_counts *settled = &import->settled;
+
+    settled->place.line = line;
+    settled->place.digest = import->digest;
+    settled->read = atomic_load(&counts->read);
+    settled->written = atomic_load(&counts->written);
+    settled->skipped = atomic_load(&counts->skipped);
+    settled->failed = import->wrong;
 }
 
 /* Everything up to line is stored, or was passed over. */
@@ -239,29 +255,13 @@ static enum tw_err end_stretch(
         return TW_OK;
     if (import->with_ledger)
         code = sync_rejects(import, err);
-    if (code == TW_OK) {
-        import->place.line = line;
-        import->place.digest = import->digest;
-    }
+    if (code == TW_OK)
+        settle(import, line);
     return code;
-}
-
-static void fill_counts(struct import *import, struct import_counts *ret)
-{
-    struct run_counts *counts = &import->local.run.counts;
-
-    *ret = (struct import_counts){
-        .place = import->place,
-        .read = atomic_load(&counts->read),
-        .written = atomic_load(&counts->written),
-        .skipped = atomic_load(&counts->skipped),
-        .failed = import->wrong,
-    };
 }
 
 static enum tw_err save(struct import *import, uint64_t line, struct err *err)
 {
-    struct import_counts counts;
     enum tw_err code;
 
     if (!import->with_ledger || world_boot_ms() < import->save_ms)
@@ -269,8 +269,7 @@ static enum tw_err save(struct import *import, uint64_t line, struct err *err)
     code = end_stretch(import, line, err);
     if (code != TW_OK || import->failed)
         return code;
-    fill_counts(import, &counts);
-    code = import_ledger_save(&import->ledger, &counts, err);
+    code = import_ledger_save(&import->ledger, &import->settled, err);
     import->save_ms = world_boot_ms() + SAVE_MS;
     return code;
 }
@@ -287,6 +286,7 @@ static enum tw_err add(
             return code;
         (void)stretch_add(&import->stretch, entity);
     }
+    atomic_fetch_add(&import->local.run.counts.read, 1);
     sorter_add(import->sorter,
         &(struct flow_item){
             .store = import->transfer.store,
@@ -312,15 +312,12 @@ static enum tw_err take(
             rejects_add(import->rejects, record->raw);
         return TW_OK;
     }
-    if (record->blank)
-        return TW_OK;
-    atomic_fetch_add(&import->local.run.counts.read, 1);
-    return add(import, record, err);
+    return record->blank ? TW_OK : add(import, record, err);
 }
 
 static enum tw_err take_all(struct import *import, struct err *err)
 {
-    uint64_t line = import->place.line;
+    uint64_t line = import->settled.place.line;
     enum tw_err code = TW_OK;
     struct record record;
     bool end = false;
@@ -401,8 +398,9 @@ static enum tw_err open_ledger(
     buf_add_char(&args, '}');
     import->with_ledger = true;
     import->save_ms = world_boot_ms() + SAVE_MS;
-    code = import_ledger_open(&import->ledger, &transfer->session,
-        transfer->store, id, buf_slice(&args), &import->place, ret_done, err);
+    code =
+        import_ledger_open(&import->ledger, &transfer->session, transfer->store,
+            id, buf_slice(&args), &import->settled.place, ret_done, err);
     buf_done(&args);
     return code;
 }
@@ -410,7 +408,6 @@ static enum tw_err open_ledger(
 /* Returns the exit code: done is only what the ledger knows to be done. */
 static int end_ledger(struct import *import, int exit_code)
 {
-    struct import_counts counts;
     enum ledger_state state = exit_code == EXIT_DONE     ? LEDGER_SUCCEEDED
                               : exit_code == EXIT_FAILED ? LEDGER_FAILED
                                                          : LEDGER_WAITING;
@@ -419,11 +416,10 @@ static int end_ledger(struct import *import, int exit_code)
 
     if (!import->with_ledger || !import->ledger.stored)
         return exit_code;
-    fill_counts(import, &counts);
     flow_free(import->flow);
     import->flow = NULL;
     session_again(&import->transfer.session);
-    code = import_ledger_end(&import->ledger, &counts, state,
+    code = import_ledger_end(&import->ledger, &import->settled, state,
         exit_code == EXIT_FAILED ? import->last_error.text : "", &err);
     if (code == TW_OK)
         return exit_code;
@@ -536,7 +532,7 @@ static int prepare(struct import *import, bool *ret_done)
 /* What an earlier process has stored is passed over: of the same file. */
 static enum tw_err skip_stored(struct import *import, struct err *err)
 {
-    const struct import_place *place = &import->place;
+    const struct import_place *place = &import->settled.place;
     enum tw_err code = records_skip(import->records, place->line, err);
 
     import->digest = records_digest(import->records);
@@ -563,21 +559,19 @@ static int64_t name_of(const char *path)
  * on after a kill knows then whose the file is. */
 static enum tw_err begin_rejects(struct import *import, struct err *err)
 {
-    struct import_place *place = &import->place;
+    struct import_place *place = &import->settled.place;
     int64_t name = name_of(import->rejected);
     bool ours =
         place->kept == name || (place->kept == 0 && place->rejected_bytes > 0);
     enum tw_err code =
         rejects_begin(import->rejects, records_header(import->records),
             ours ? place->rejected_bytes : REJECTS_NEW, err);
-    struct import_counts counts;
 
     if (code != TW_OK || !import->with_ledger || place->kept == name)
         return code;
     place->kept = name;
     place->rejected_bytes = ours ? place->rejected_bytes : 0;
-    fill_counts(import, &counts);
-    return import_ledger_save(&import->ledger, &counts, err);
+    return import_ledger_save(&import->ledger, &import->settled, err);
 }
 
 /* The files, where an earlier process has left them. */

@@ -185,6 +185,12 @@ static enum tw_err take_up(
         return err_fail(
             err, TW_CONFLICT, "import %.*s was cancelled", SLICE_ARG(run->id));
     *ret = import_ledger_place(run->checkpoint);
+    ledger->before = (struct import_counts){
+        .read = run->read,
+        .written = run->written,
+        .skipped = run->skipped,
+        .failed = run->failed,
+    };
     if (ended)
         ledger_move(run, LEDGER_QUEUED);
     ledger_move(run, LEDGER_RUNNING);
@@ -203,6 +209,7 @@ static enum tw_err take(struct import_ledger *ledger, const char *id,
     enum tw_err code;
 
     ledger_run_init(&ledger->run);
+    ledger->before = (struct import_counts){.read = 0};
     ledger->passed = false;
     code = call(ledger, get, &reading, true, err);
     if (code == TW_NOT_FOUND)
@@ -255,10 +262,10 @@ static void set_counts(
     ledger_run_done(&ledger->run);
     ledger->run = fresh;
     ledger->run.checkpoint = ledger_text(&ledger->run, slice_of(checkpoint));
-    ledger->run.read = counts->read;
-    ledger->run.written = counts->written;
-    ledger->run.skipped = counts->skipped;
-    ledger->run.failed = counts->failed;
+    ledger->run.read = ledger->before.read + counts->read;
+    ledger->run.written = ledger->before.written + counts->written;
+    ledger->run.skipped = ledger->before.skipped + counts->skipped;
+    ledger->run.failed = ledger->before.failed + counts->failed;
 }
 
 enum tw_err import_ledger_save(struct import_ledger *ledger,

@@ -22,20 +22,26 @@
 struct session;
 struct store;
 
-struct import_ledger {
-    struct session *session;
-    struct store *store;
-    struct ledger_run run;
-    bool stored; /* there is an entity, and it is ours */
-    bool passed; /* another owner wrote it when this one wanted to */
-};
-
 struct import_place {
     uint64_t line;
     int64_t rejected_bytes;
     int64_t digest; /* records_digest() there; 0: nobody knows */
     int64_t kept;   /* a hash of the path of the file that this id has made
                      * for what is passed over; 0: nobody knows */
+};
+
+struct import_counts {
+    struct import_place place;
+    int64_t read, written, skipped, failed; /* of all lines up to place */
+};
+
+struct import_ledger {
+    struct session *session;
+    struct store *store;
+    struct ledger_run run;
+    struct import_counts before; /* what it has counted until it was taken up */
+    bool stored;                 /* there is an entity, and it is ours */
+    bool passed; /* another owner wrote it when this one wanted to */
 };
 
 /*
@@ -52,12 +58,8 @@ TW_MUST_USE enum tw_err import_ledger_open(struct import_ledger *ledger,
 /* import_ledger_place: what a Checkpoint names; all 0: nothing. */
 struct import_place import_ledger_place(struct slice checkpoint);
 
-struct import_counts {
-    struct import_place place;
-    int64_t read, written, skipped, failed;
-};
-
-/* import_ledger_save: store how far it is. TW_CONFLICT: another process has
+/* import_ledger_save: store how far it is; counts are of this process, to which
+ * those of earlier ones are added. TW_CONFLICT: another process has
  * taken the id over. */
 TW_MUST_USE enum tw_err import_ledger_save(struct import_ledger *ledger,
     const struct import_counts *counts, struct err *err);
