@@ -492,6 +492,28 @@ what_is_passed_over_is_not_lost_to_another_import() {
     [ "$(cat many.jsonl)" = no ] || fail "what was passed over is lost"
 }
 
+# At its next look at the ledger, or at its end.
+an_import_that_is_overtaken_ends_with_75() {
+    echo '{"PartitionKey":"p","RowKey":"r"}' >over.jsonl
+    mkfifo over
+    for id in looks ends; do
+        "$program" import Over - --id "$id" >out 2>err <over &
+        import=$!
+        exec 3>over
+        i=0
+        until "$program" status "$id" >/dev/null 2>&1 ||
+            [ $((i += 1)) -gt 100 ]; do sleep 0.1; done
+        "$program" import Over - --id "$id" <over.jsonl >/dev/null 2>&1 ||
+            fail "an import is not taken over"
+        [ "$id" = ends ] || { sleep 1.2 && cat over.jsonl >&3; }
+        [ "$id" = looks ] || exec 3>&-
+        wait "$import"
+        [ $? -eq 75 ] || fail "an import that is overtaken is not stopped"
+        last_says "^tableward: .*another process has taken import $id over"
+        exec 3>&-
+    done
+}
+
 csv_is_read_as_storage_explorer_writes_it() {
     printf '%s\r\n' \
         'PartitionKey,RowKey,Timestamp,Title,Title@type,Views,Views@type' \
@@ -1065,6 +1087,7 @@ a_census_refuses_what_it_cannot_count
 import_says_which_line
 lines_that_are_passed_over_can_be_mended
 what_is_passed_over_is_not_lost_to_another_import
+an_import_that_is_overtaken_ends_with_75
 csv_is_read_as_storage_explorer_writes_it
 import_meets_what_is_there
 import_with_an_id_happens_once

@@ -414,7 +414,7 @@ static int end_ledger(struct import *import, int exit_code)
     struct err err;
     enum tw_err code;
 
-    if (!import->with_ledger || !import->ledger.stored)
+    if (!import->with_ledger || !import->ledger.stored || import->ledger.passed)
         return exit_code;
     flow_free(import->flow);
     import->flow = NULL;
@@ -424,7 +424,9 @@ static int end_ledger(struct import *import, int exit_code)
     if (code == TW_OK)
         return exit_code;
     say("the ledger could not be told: %s", err.text);
-    return exit_code == EXIT_DONE ? say_exit(code) : exit_code;
+    if (exit_code != EXIT_DONE)
+        return exit_code;
+    return import->ledger.passed ? EXIT_STOPPED : say_exit(code);
 }
 
 /* ---- the whole ---- */
@@ -473,10 +475,18 @@ static int end_failed(struct import *import)
     return EXIT_FAILED;
 }
 
+static int end_overtaken(const struct err *err)
+{
+    say("%s", err->text);
+    return EXIT_STOPPED;
+}
+
 static int end_early(struct import *import, enum tw_err code, struct err *err)
 {
     bool stopped = atomic_load(&import->transfer.session.stopped);
 
+    if (import->ledger.passed)
+        return end_overtaken(err);
     /* A file, not the store. */
     if (code == TW_INVALID || (code == TW_STOPPED && !stopped)) {
         import->last_error = *err;
@@ -520,6 +530,8 @@ static int prepare(struct import *import, bool *ret_done)
 
     if (code == TW_OK && id)
         code = open_ledger(import, id, ret_done, &err);
+    if (import->ledger.passed)
+        return end_overtaken(&err);
     if (code == TW_CONFLICT)
         return say_usage("%s", err.text);
     if (code != TW_OK)
