@@ -424,6 +424,11 @@ import_says_which_line() {
     echo '{"PartitionKey":"a","RowKey":"1","L@odata.type":"x","L":[1]}' >list.jsonl
     run 1 import Bad list.jsonl
     last_says "list.jsonl:1: property 'L': a list is no value of a property"
+    for list in '[' ' [{"PartitionKey":"a","RowKey":"1"}]'; do
+        echo "$list" >list.jsonl
+        run 1 import Bad list.jsonl
+        last_says 'list.jsonl:1: a list is no entity: one JSON object a line'
+    done
     echo '{"PartitionKey":"a","RowKey":"1","X":1}' >one.jsonl
     run 0 import One one.jsonl
     says ' 1 entity is stored in One$'

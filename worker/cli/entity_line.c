@@ -38,6 +38,16 @@ static enum tw_err refuse_nested(
     return TW_INVALID;
 }
 
+/* Of a file that is one list, the first line may be its bracket alone. */
+static bool begins_list(struct slice line)
+{
+    size_t at = 0;
+
+    while (at < line.len && is_blank((struct slice){line.at + at, 1}))
+        at++;
+    return at < line.len && line.at[at] == '[';
+}
+
 /* JSON nests, an entity does not. Who reads entities gives up at the bracket;
  * here, where it is too late anyway, the property is found. */
 static enum tw_err say_nested(
@@ -45,6 +55,9 @@ static enum tw_err say_nested(
 {
     struct json *json;
 
+    if (begins_list(line))
+        return err_fail(err, TW_INVALID,
+            "a list is no entity: one JSON object a line is wanted");
     if (json_parse(line, JSON_DEPTH_LIMIT, &json, NULL) != TW_OK)
         return code;
     for (size_t i = 0; json_type(json) == JSON_OBJECT && i < json_count(json);
