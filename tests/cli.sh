@@ -270,6 +270,23 @@ an_export_with_an_id_goes_on() {
     says 'is no part of an export'
 }
 
+# Whoever could not read it before cannot do so now.
+an_export_keeps_the_mode_and_the_link_of_what_it_replaces() {
+    mkdir far
+    : >far/kept.jsonl
+    chmod 600 far/kept.jsonl
+    ln -s far/kept.jsonl kept-link.jsonl
+    for id in '' '--id k1'; do
+        # shellcheck disable=SC2086
+        run 0 export Blogs kept-link.jsonl $id
+        [ -h kept-link.jsonl ] || fail "the link is no link any more"
+        [ "$(stat -c %a far/kept.jsonl)" = 600 ] || fail "the mode is another"
+        [ "$(wc -l <far/kept.jsonl)" -eq 200 ] || fail "the export is not there"
+        [ "$(ls far)" = kept.jsonl ] || fail "something is beside the export"
+        : >far/kept.jsonl
+    done
+}
+
 # A pipe tells one record after the other, until the ledger knows of some.
 # In whatever way it is named, and also where another store is meant.
 a_file_of_a_store_is_no_file_to_write() {
@@ -481,7 +498,7 @@ lines_that_are_passed_over_can_be_mended() {
 # remove it while the first still has lines for it.
 what_is_passed_over_is_not_lost_to_another_import() {
     mkfifo many
-    "$program" import Many - --id many --on-error skip \
+    "$program" import Many - --id held --on-error skip \
         --rejected many.jsonl >first.out 2>first.err <many &
     import=$!
     exec 3>many
@@ -490,7 +507,7 @@ what_is_passed_over_is_not_lost_to_another_import() {
     until [ -e many.jsonl ] || [ $((i += 1)) -gt 100 ]; do sleep 0.1; done
     run 75 import More bad.jsonl --on-error skip --rejected many.jsonl
     last_says 'many.jsonl: another process is writing it'
-    run 75 import Many - --id many --on-error skip --rejected many.jsonl
+    run 75 import Many - --id held --on-error skip --rejected many.jsonl
     last_says 'many.jsonl: another process is writing it'
     exec 3>&-
     wait "$import" || fail "the first import does not end: $(cat first.err)"
@@ -1097,6 +1114,7 @@ csv_is_read_as_storage_explorer_writes_it
 import_meets_what_is_there
 import_with_an_id_happens_once
 an_export_with_an_id_goes_on
+an_export_keeps_the_mode_and_the_link_of_what_it_replaces
 a_file_of_a_store_is_no_file_to_write
 an_import_that_waits_for_a_pipe_is_stopped
 an_import_goes_on_with_the_same_file_alone

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -38,6 +39,16 @@ static bool is_special(const char *path)
     return stat(path, &is) == 0 && !S_ISREG(is.st_mode);
 }
 
+/* Where a link leads: it stays one. Owned. */
+static char *place_of(const char *path)
+{
+    char *real = realpath(path, NULL);
+    char *place = mem_text(real ? real : path, strlen(real ? real : path));
+
+    free(real);
+    return place;
+}
+
 /* "folder/" or "./". Owned. */
 static char *folder_of(const char *path)
 {
@@ -69,8 +80,8 @@ static bool is_part_of(const char *name, const char *begin)
 /* The same id with something else to export is a mistake. */
 static int refuse_other(const struct export_file *file, const char *id)
 {
-    char *folder = folder_of(file->path);
-    char *begin = mem_format("%s.%s-", name_of(file->path), id);
+    char *folder = folder_of(file->place);
+    char *begin = mem_format("%s.%s-", name_of(file->place), id);
     DIR *list = opendir(folder);
     const struct dirent *entry;
     int code = EXIT_DONE;
@@ -109,6 +120,16 @@ static char *part_of_nobody(const char *path)
     return mem_format("%s.%.8s" PART, path, id);
 }
 
+/* Whoever may not read the file that is replaced is not to read its part. */
+static void keep_mode(const struct export_file *file, int fd)
+{
+    const mode_t who = S_IRWXU | S_IRWXG | S_IRWXO;
+    struct stat is;
+
+    if (stat(file->place, &is) == 0 && S_ISREG(is.st_mode))
+        (void)fchmod(fd, (is.st_mode & who) | S_IRUSR | S_IWUSR);
+}
+
 static int take_fd(struct export_file *file, int fd)
 {
     int cause = errno;
@@ -130,9 +151,10 @@ static int open_fresh(struct export_file *file)
 
     if (is_special(file->path))
         return take_fd(file, open(file->path, O_WRONLY | O_CLOEXEC));
-    file->part = part_of_nobody(file->path);
+    file->part = part_of_nobody(file->place);
     fd = open(file->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     file->ours = fd >= 0;
+    keep_mode(file, fd);
     return take_fd(file, fd);
 }
 
@@ -219,6 +241,7 @@ static int go_on(struct export_file *file, int fd, bool goes_on)
         return EXIT_STOPPED;
     }
     file->ours = true;
+    keep_mode(file, fd);
     if ((goes_on && look_for_whole(fd, &whole) != 0) ||
         ftruncate(fd, whole.end) != 0 || lseek(fd, whole.end, SEEK_SET) < 0 ||
         read_last(file, fd, &whole) != 0)
@@ -233,7 +256,7 @@ static int open_with_id(struct export_file *file, const struct export_id *id)
     if (is_special(file->path))
         return say_usage("--id wants a FILE that can be gone on with");
     file->with_id = true;
-    file->part = part_of_id(file->path, id);
+    file->part = part_of_id(file->place, id);
     code = refuse_other(file, id->id);
     if (code != EXIT_DONE)
         return code;
@@ -251,6 +274,7 @@ int export_file_open(
         return id ? say_usage("--id wants a FILE") : EXIT_DONE;
     file->file = NULL;
     file->path = path;
+    file->place = place_of(path);
     return id ? open_with_id(file, id) : open_fresh(file);
 }
 
@@ -283,7 +307,7 @@ static int finish(struct export_file *file)
         return errno;
     if (file->part && fsync(fileno(file->file)) != 0)
         return errno;
-    if (file->part && rename(file->part, file->path) != 0)
+    if (file->part && rename(file->part, file->place) != 0)
         return errno;
     return 0;
 }
@@ -298,7 +322,7 @@ int export_file_keep(struct export_file *file)
     if (cause != 0)
         return cannot_write(file, cause);
     if (file->part)
-        sync_folder(file->path);
+        sync_folder(file->place);
     mem_free(file->part);
     file->part = NULL;
     return EXIT_DONE;
@@ -323,5 +347,6 @@ void export_file_close(struct export_file *file)
     if (file->path && file->file)
         (void)fclose(file->file);
     mem_free(file->part);
+    mem_free(file->place);
     buf_done(&file->last);
 }

@@ -7,7 +7,8 @@
  *
  *   blogs.jsonl.ID-0123456789abcdef.part     the hash is of what is exported
  *
- * Everything returns an exit code and has said why.
+ * What it replaces keeps its mode and the links to its name. Everything returns
+ * an exit code and has said why.
  */
 #ifndef TW_CLI_EXPORT_FILE_H
 #define TW_CLI_EXPORT_FILE_H
@@ -21,7 +22,8 @@
 
 struct export_file {
     const char *path; /* borrowed; NULL: standard output */
-    char *part;       /* what is renamed to path; NULL: nothing is */
+    char *place;      /* path, or where it leads as a link */
+    char *part;       /* what is renamed to place; NULL: nothing is */
     bool with_id;     /* the part stays when the export ends before its time */
     bool ours;        /* the part, and no other process's */
     FILE *file;
