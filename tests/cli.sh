@@ -514,6 +514,33 @@ what_is_passed_over_is_not_lost_to_another_import() {
     [ "$(cat many.jsonl)" = no ] || fail "what was passed over is lost"
 }
 
+# Stopped, mended in the file itself, and gone on with.
+what_is_mended_in_its_place_is_not_cut() {
+    mkfifo place
+    "$program" import Place - --id place --on-error skip \
+        --rejected place.jsonl >out 2>err <place &
+    import=$!
+    exec 3>place
+    echo '{"PartitionKey":"p","RowKey":"r' >&3
+    i=0
+    until grep -q '^tableward: -:1: ' err || [ $((i += 1)) -gt 100 ]; do
+        sleep 0.1
+    done
+    kill -TERM "$import"
+    wait "$import"
+    [ $? -eq 75 ] || fail "an import that is stopped does not end with 75"
+    exec 3>&-
+    sed -i 's/$/"}/' place.jsonl
+    cp place.jsonl mended.jsonl
+    run 1 import Place - --id place --on-error skip --rejected place.jsonl
+    last_says 'place.jsonl is not as this id has left it: import what is mended'
+    run 1 import Place - --id place --on-error skip --rejected place.jsonl
+    cmp -s place.jsonl mended.jsonl || fail "what was mended is cut"
+    rm place.jsonl
+    run 0 import Place - --id place --on-error skip --rejected place.jsonl
+    run 0 import Place mended.jsonl
+}
+
 # At its next look at the ledger, or at its end.
 an_import_that_is_overtaken_ends_with_75() {
     echo '{"PartitionKey":"p","RowKey":"r"}' >over.jsonl
@@ -1109,6 +1136,7 @@ a_census_refuses_what_it_cannot_count
 import_says_which_line
 lines_that_are_passed_over_can_be_mended
 what_is_passed_over_is_not_lost_to_another_import
+what_is_mended_in_its_place_is_not_cut
 an_import_that_is_overtaken_ends_with_75
 csv_is_read_as_storage_explorer_writes_it
 import_meets_what_is_there

@@ -283,15 +283,18 @@ static void try_import(struct slice text, struct fuzz_source *in)
     int64_t bytes = (int64_t)fuzz_below(in, INT64_MAX);
     int64_t digest = (int64_t)fuzz_below(in, INT64_MAX);
     int64_t kept = (int64_t)fuzz_below(in, INT64_MAX);
+    int64_t left = (int64_t)fuzz_below(in, INT64_MAX);
+    int64_t seen = (int64_t)fuzz_below(in, INT64_MAX);
     struct import_place place = import_ledger_place(text);
 
     FUZZ_CHECK(place.rejected_bytes >= 0);
     place = import_ledger_place(arena_format(in->arena,
         "{\"line\":%" PRIu64 ",\"rejected\":%" PRId64 ",\"digest\":%" PRId64
-        ",\"kept\":%" PRId64 "}",
-        line, bytes, digest, kept));
+        ",\"kept\":%" PRId64 ",\"left\":%" PRId64 ",\"seen\":%" PRId64 "}",
+        line, bytes, digest, kept, left, seen));
     FUZZ_CHECK(place.line == line && place.rejected_bytes == bytes &&
-               place.digest == digest && place.kept == kept);
+               place.digest == digest && place.kept == kept &&
+               place.left == left && place.seen == seen);
 }
 
 FUZZ_TARGET(ledger)

@@ -380,6 +380,46 @@ static void nothing_passed_over_leaves_no_file(void **state)
     rejects_close(NULL);
 }
 
+static bool is_mended(int64_t bytes, int64_t digest)
+{
+    struct rejects *rejects;
+    struct err err;
+    bool mended;
+
+    assert_int_equal(rejects_open(REJECTED, &rejects, &err), TW_OK);
+    mended = rejects_is_mended(rejects, bytes, digest);
+    rejects_close(rejects);
+    return mended;
+}
+
+/* However long it is then; but what was taken away is no longer in the way. */
+static void a_file_that_is_mended_in_its_place_is_known(void **state)
+{
+    static const char *const MENDED[] = {"A\nb\n", "a", "a and more\nb\n"};
+    struct rejects *rejects = open_rejects("", 0);
+    int64_t bytes, digest;
+
+    (void)state;
+    rejects_add(rejects, slice_of("a"));
+    rejects_add(rejects, slice_of("b"));
+    bytes = sync_rejects(rejects);
+    digest = rejects_digest(rejects, bytes);
+    assert_int_not_equal(rejects_digest(rejects, 2), digest);
+    assert_int_equal(rejects_digest(rejects, bytes), digest);
+    rejects_close(rejects);
+    assert_false(is_mended(bytes, digest));
+    put_file(REJECTED, slice_of("a\nb\nand what nobody was told of"));
+    assert_false(is_mended(bytes, digest));
+    for (size_t i = 0; i < sizeof(MENDED) / sizeof(*MENDED); i++) {
+        put_file(REJECTED, slice_of(MENDED[i]));
+        assert_true(is_mended(bytes, digest));
+        assert_false(is_mended(bytes, 0));
+        assert_file(REJECTED, MENDED[i]);
+    }
+    (void)unlink(REJECTED);
+    assert_false(is_mended(bytes, digest));
+}
+
 static void a_file_that_another_import_writes_is_left_to_it(void **state)
 {
     struct rejects *first, *second;
@@ -449,6 +489,7 @@ int main(void)
         cmocka_unit_test(a_file_of_somebody_else_stays_as_it_is),
         cmocka_unit_test(an_empty_file_is_used_and_not_removed),
         cmocka_unit_test(nothing_passed_over_leaves_no_file),
+        cmocka_unit_test(a_file_that_is_mended_in_its_place_is_known),
         cmocka_unit_test(a_file_that_another_import_writes_is_left_to_it),
         cmocka_unit_test(a_file_that_cannot_be_written_is_told),
         cmocka_unit_test(what_is_too_long_to_hold_is_kept_too),

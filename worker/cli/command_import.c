@@ -216,13 +216,28 @@ static enum tw_err pour(struct import *import, struct err *err)
     return sorter_pour(import->sorter, import->flow, err);
 }
 
+/* Who goes on knows by this whether somebody has mended the file. */
+static enum tw_err look_at_rejects(struct import *import, struct err *err)
+{
+    struct import_place *place = &import->settled.place;
+    enum tw_err code;
+
+    if (!import->rejects)
+        return TW_OK;
+    code = rejects_sync(import->rejects, &place->left, err);
+    if (code == TW_OK && import->with_ledger)
+        place->seen = rejects_digest(import->rejects, place->left);
+    return code;
+}
+
 /* What was passed over is on disk before the ledger says so. */
 static enum tw_err sync_rejects(struct import *import, struct err *err)
 {
-    if (!import->rejects)
-        return TW_OK;
-    return rejects_sync(
-        import->rejects, &import->settled.place.rejected_bytes, err);
+    enum tw_err code = look_at_rejects(import, err);
+
+    if (code == TW_OK)
+        import->settled.place.rejected_bytes = import->settled.place.left;
+    return code;
 }
 
 /* The ledger counts what lies before its place alone: who goes on there reads
@@ -499,7 +514,7 @@ static int end_early(struct import *import, enum tw_err code, struct err *err)
 static int carry(struct import *import)
 {
     struct progress *progress;
-    struct err err;
+    struct err err, unseen;
     enum tw_err code;
 
     local_run_init(
@@ -513,6 +528,8 @@ static int carry(struct import *import)
     code = take_all(import, &err);
     flow_settle(import->flow);
     progress_end(progress);
+    if (code != TW_OK && look_at_rejects(import, &unseen) != TW_OK)
+        import->settled.place.seen = 0;
     if (import->failed)
         return end_failed(import);
     if (code != TW_OK)
@@ -569,21 +586,52 @@ static int64_t name_of(const char *path)
 
 /* The ledger is told of the file before anything is in it: a process that goes
  * on after a kill knows then whose the file is. */
-static enum tw_err begin_rejects(struct import *import, struct err *err)
+static enum tw_err begin_new_rejects(
+    struct import *import, int64_t name, struct err *err)
 {
     struct import_place *place = &import->settled.place;
+    enum tw_err code = rejects_begin(
+        import->rejects, records_header(import->records), REJECTS_NEW, err);
+
+    if (code != TW_OK || !import->with_ledger)
+        return code;
+    place->kept = name;
+    place->rejected_bytes = place->left = place->seen = 0;
+    return import_ledger_save(&import->ledger, &import->settled, err);
+}
+
+/* And of what is about to be cut off, before it is gone: a process that goes on
+ * after a kill would take the rest for a file that somebody has mended. */
+static enum tw_err go_on_with_rejects(
+    struct import *import, int64_t name, struct err *err)
+{
+    struct import_place *place = &import->settled.place;
+    enum tw_err code;
+
+    if (rejects_is_mended(import->rejects, place->left, place->seen))
+        return err_fail(err, TW_INVALID,
+            "%s is not as this id has left it: import what is mended in it, "
+            "and remove it",
+            import->rejected);
+    place->kept = name;
+    place->left = place->rejected_bytes;
+    place->seen = rejects_digest(import->rejects, place->left);
+    code = import_ledger_save(&import->ledger, &import->settled, err);
+    if (code != TW_OK)
+        return code;
+    return rejects_begin(import->rejects, records_header(import->records),
+        place->rejected_bytes, err);
+}
+
+static enum tw_err begin_rejects(struct import *import, struct err *err)
+{
+    const struct import_place *place = &import->settled.place;
     int64_t name = name_of(import->rejected);
     bool ours =
         place->kept == name || (place->kept == 0 && place->rejected_bytes > 0);
-    enum tw_err code =
-        rejects_begin(import->rejects, records_header(import->records),
-            ours ? place->rejected_bytes : REJECTS_NEW, err);
 
-    if (code != TW_OK || !import->with_ledger || place->kept == name)
-        return code;
-    place->kept = name;
-    place->rejected_bytes = ours ? place->rejected_bytes : 0;
-    return import_ledger_save(&import->ledger, &import->settled, err);
+    return ours ? go_on_with_rejects(import, name, err)
+                : begin_new_rejects(import, name, err);
 }
 
 /* The files, where an earlier process has left them. */

@@ -170,6 +170,8 @@ struct import_place import_ledger_place(struct slice checkpoint)
         place.rejected_bytes = number_of(json, "rejected");
         place.digest = number_of(json, "digest");
         place.kept = number_of(json, "kept");
+        place.left = number_of(json, "left");
+        place.seen = number_of(json, "seen");
     }
     json_free(json);
     return place;
@@ -250,13 +252,13 @@ static void set_counts(
     struct import_ledger *ledger, const struct import_counts *counts)
 {
     struct ledger_run fresh;
-    char checkpoint[160];
+    char checkpoint[240];
 
     snprintf(checkpoint, sizeof(checkpoint),
         "{\"line\":%" PRIu64 ",\"rejected\":%" PRId64 ",\"digest\":%" PRId64
-        ",\"kept\":%" PRId64 "}",
+        ",\"kept\":%" PRId64 ",\"left\":%" PRId64 ",\"seen\":%" PRId64 "}",
         counts->place.line, counts->place.rejected_bytes, counts->place.digest,
-        counts->place.kept);
+        counts->place.kept, counts->place.left, counts->place.seen);
     ledger_run_init(&fresh);
     ledger_copy(&fresh, &ledger->run);
     ledger_run_done(&ledger->run);

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How far an import with --id has come: an entity of the ledger, PartitionKey
- * "-import", whose Checkpoint is {"line":N,"rejected":M,"digest":D,"kept":K}:
- * all lines up to N are stored, or in the first M bytes of the file of those
- * that were passed over, D is their digest, and K names that file.
+ * "-import", whose Checkpoint is
+ *
+ *   {"line":N,"rejected":M,"digest":D,"kept":K,"left":L,"seen":S}
+ *
+ * All lines up to N are stored, or in the first M bytes of the file of those
+ * that were passed over, D is their digest, and K names that file. L bytes
+ * were in it, and S is their digest: who finds others there leaves it alone.
  * It lies in the store that is imported into. There is no lease: of two that
  * import under one id, the one that finds the entity changed ends. Who begins
  * tries a few times: what it meets may be the last word of a process that is
@@ -28,6 +32,8 @@ struct import_place {
     int64_t digest; /* records_digest() there; 0: nobody knows */
     int64_t kept;   /* a hash of the path of the file that this id has made
                      * for what is passed over; 0: nobody knows */
+    int64_t left;   /* bytes that were in it when this was stored */
+    int64_t seen;   /* rejects_digest() of them; 0: nobody knows */
 };
 
 struct import_counts {

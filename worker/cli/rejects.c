@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "worker/base/hash.h"
 #include "worker/base/mem.h"
+
+#define READ_BYTES ((size_t)64 * 1024)
 
 struct rejects {
     const char *path;
@@ -19,6 +22,9 @@ struct rejects {
     FILE *file;
     bool regular; /* what is none cannot be locked, cut off, synced, removed */
     bool ours;    /* this import has made it */
+
+    uint64_t hash; /* of its first bytes */
+    off_t hashed;  /* so many of them */
 };
 
 static enum tw_err cannot_write(
@@ -48,10 +54,19 @@ static int cut(struct rejects *rejects, int64_t bytes)
                : -1;
 }
 
+/* A pipe that nobody reads is to be waited for, and is not its own reader. */
+static int way_to_open(const char *path)
+{
+    struct stat is;
+
+    return stat(path, &is) == 0 && !S_ISREG(is.st_mode) ? O_WRONLY : O_RDWR;
+}
+
 /* -1: errno. */
 static int open_file(struct rejects *rejects)
 {
-    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+    const int flags =
+        way_to_open(rejects->path) | O_CREAT | O_APPEND | O_CLOEXEC;
     int fd = open(rejects->path, flags | O_EXCL, 0666);
     struct stat is;
 
@@ -92,6 +107,12 @@ static enum tw_err lock(const struct rejects *rejects, struct err *err)
         rejects->path);
 }
 
+static void hash_anew(struct rejects *rejects)
+{
+    rejects->hash = HASH_BEGIN;
+    rejects->hashed = 0;
+}
+
 enum tw_err rejects_open(
     const char *path, struct rejects **ret, struct err *err)
 {
@@ -99,6 +120,7 @@ enum tw_err rejects_open(
     enum tw_err code;
 
     rejects->path = path;
+    hash_anew(rejects);
     code = open_file(rejects) < 0 ? cannot_write(rejects, errno, err)
                                   : lock(rejects, err);
     if (code == TW_OK) {
@@ -111,12 +133,44 @@ enum tw_err rejects_open(
     return code;
 }
 
-static bool is_taken(const struct rejects *rejects)
+static off_t size_of(const struct rejects *rejects)
 {
     struct stat is;
 
-    return !rejects->ours && rejects->regular &&
-           fstat(fileno(rejects->file), &is) == 0 && is.st_size > 0;
+    return rejects->regular && fstat(fileno(rejects->file), &is) == 0
+               ? is.st_size
+               : 0;
+}
+
+int64_t rejects_digest(struct rejects *rejects, int64_t bytes)
+{
+    char *block;
+
+    if (!rejects->regular)
+        return 0;
+    if (rejects->hashed > bytes)
+        hash_anew(rejects);
+    block = mem_alloc(READ_BYTES);
+    while (rejects->hashed < bytes) {
+        size_t left = (size_t)(bytes - rejects->hashed);
+        ssize_t got = pread(fileno(rejects->file), block,
+            left < READ_BYTES ? left : READ_BYTES, rejects->hashed);
+
+        if (got <= 0)
+            break;
+        rejects->hash = hash_bytes(rejects->hash, block, (size_t)got);
+        rejects->hashed += got;
+    }
+    mem_free(block);
+    return rejects->hashed == bytes
+               ? (int64_t)(hash_mix(rejects->hash) >> 1 | 1)
+               : 0;
+}
+
+bool rejects_is_mended(struct rejects *rejects, int64_t bytes, int64_t digest)
+{
+    return digest != 0 && size_of(rejects) > 0 &&
+           rejects_digest(rejects, bytes) != digest;
 }
 
 enum tw_err rejects_begin(struct rejects *rejects, struct slice header,
@@ -124,13 +178,14 @@ enum tw_err rejects_begin(struct rejects *rejects, struct slice header,
 {
     bool fresh = goes_on_bytes == REJECTS_NEW;
 
-    if (fresh && is_taken(rejects))
+    if (fresh && !rejects->ours && size_of(rejects) > 0)
         return err_fail(err, TW_INVALID,
             "%s is there already: import what is mended in it, or remove it "
             "first",
             rejects->path);
     rejects->header = header;
     rejects->ours = rejects->ours || !fresh;
+    hash_anew(rejects);
     return cut(rejects, fresh ? 0 : goes_on_bytes) == 0
                ? TW_OK
                : cannot_write(rejects, errno, err);

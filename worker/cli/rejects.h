@@ -9,6 +9,7 @@
 #ifndef TW_CLI_REJECTS_H
 #define TW_CLI_REJECTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -27,6 +28,10 @@ TW_MUST_USE enum tw_err rejects_open(
 
 /* The file is of no earlier process of the same import. */
 #define REJECTS_NEW (-1)
+
+/* rejects_is_mended: somebody has changed its first bytes, whose digest this
+ * was, since then; 0: nobody knows it. False: it was taken away. */
+bool rejects_is_mended(struct rejects *rejects, int64_t bytes, int64_t digest);
 
 /*
  * rejects_begin: goes_on_bytes: what an earlier process wrote and knew to be
@@ -49,6 +54,10 @@ FILE *rejects_spill(struct rejects *rejects);
  * TW_STOPPED where the disk is full: something is not. */
 TW_MUST_USE enum tw_err rejects_sync(
     struct rejects *rejects, int64_t *ret_bytes, struct err *err);
+
+/* rejects_digest: of its first bytes, which are on disk; above 0. 0: it is no
+ * file that can be read again, or is shorter. */
+int64_t rejects_digest(struct rejects *rejects, int64_t bytes);
 
 /* rejects_close: the file is removed where nothing was passed over, unless it
  * was there before. NULL: nothing. */
