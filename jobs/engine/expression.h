@@ -49,7 +49,7 @@ struct expression_reader {
     struct problems *problems;
     struct slice *properties; /* met so far, keys left out; in arena */
     size_t property_count;
-    bool reads_entity; /* a property or a key was met */
+    bool reads_entity;    /* a property or a key was met */
     unsigned depth, size; /* of the expression under way */
 };
 

@@ -1212,8 +1212,8 @@ static void a_copy_takes_no_other_sources_place(void **state)
         mem_free(json);
     }
     assert_int_equal(h.failed, 3);
-    assert_non_null(strstr(h.failed_why,
-        "stands another entity that is to be copied itself"));
+    assert_non_null(strstr(
+        h.failed_why, "stands another entity that is to be copied itself"));
 }
 
 static void a_source_that_changed_is_copied_again(void **state)
