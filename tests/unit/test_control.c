@@ -487,6 +487,7 @@ static void what_is_refused_is_not_in_the_ledger(void **state)
     assert_int_equal(enqueue(bench, &err), TW_OK);
     workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_REFUSE);
     assert_int_equal(enqueue(bench, &err), TW_REFUSED);
+    assert_string_equal(err.text, "the key is wrong");
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }

@@ -631,9 +631,13 @@ static void an_attempt_that_was_beaten_touches_nothing(void **state)
 
     bench->script = is_beaten;
     for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]); i++) {
+        struct work_result result;
+
         wanted_end = ENDS[i];
         workbench_put(bench, BENCH_QUEUE, "bell");
-        assert_int_equal(attempt(bench).end, WORK_OVERTAKEN);
+        result = attempt(bench);
+        assert_int_equal(result.end, WORK_OVERTAKEN);
+        assert_false(result.lapsed);
         read_run(bench, &run);
         assert_int_equal(run.state, LEDGER_RUNNING);
         assert_true(slice_is(run.owner, "somebody"));
@@ -744,14 +748,40 @@ static enum run_end sleeps_past_its_lease(struct workbench *bench,
 static void after_its_lease_an_attempt_touches_nothing(void **state)
 {
     struct workbench *bench = *state;
+    struct work_result result;
     struct ledger_run run;
 
     bench->script = sleeps_past_its_lease;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_OVERTAKEN);
+    result = attempt_id(bench, "r1", false);
+    assert_int_equal(result.end, WORK_OVERTAKEN);
+    assert_true(result.lapsed);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_RUNNING);
     assert_true(run.owner.len > 0);
     ledger_run_done(&run);
+}
+
+static enum run_end is_beaten_and_hears(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    (void)attempt_number;
+    (void)err;
+    rewrite(bench, LEDGER_RUNNING, "somebody", 1);
+    while (!run_stopping(run))
+        virtual_sleep(1000);
+    return RUN_OVERTAKEN;
+}
+
+/* Else the run would be asked for again, beside whoever has it. */
+static void whoever_hears_of_another_owner_has_not_let_it_lapse(void **state)
+{
+    struct workbench *bench = *state;
+    struct work_result result;
+
+    bench->script = is_beaten_and_hears;
+    result = attempt_id(bench, "r1", false);
+    assert_int_equal(result.end, WORK_OVERTAKEN);
+    assert_false(result.lapsed);
 }
 
 static enum run_end outlives_its_keeper(struct workbench *bench,
@@ -1045,6 +1075,7 @@ int main(void)
         VIRTUAL(an_end_that_cannot_be_stored_is_an_outage),
         VIRTUAL(a_run_without_time_is_let_go_while_the_lease_stands),
         VIRTUAL(after_its_lease_an_attempt_touches_nothing),
+        VIRTUAL(whoever_hears_of_another_owner_has_not_let_it_lapse),
         VIRTUAL(a_kind_that_succeeded_too_late_has_not),
         VIRTUAL(a_phase_is_in_the_ledger_when_the_kind_goes_on),
         VIRTUAL(a_kind_may_ask_whether_another_run_is_open),
