@@ -49,7 +49,8 @@ ALL_LDFLAGS = -pie -Wl,-z,relro,-z,now $(LDFLAGS) -pthread \
 LIBS = $(shell pkg-config --libs $(PACKAGES)) -lm
 
 MODULES := worker/base config worker/store worker/store/azure \
-    worker/store/embedded jobs/engine jobs worker/run worker/cli
+    worker/store/embedded jobs/engine jobs jobs/cascade jobs/copy \
+    jobs/delete jobs/move jobs/upgrade worker/run worker/transfer worker/cli
 SOURCES := $(sort $(wildcard $(addsuffix /*.c,$(MODULES))))
 OBJECTS := $(SOURCES:%.c=$(OBJ)/%.o)
 LIBRARY := $(OUT)/libtableward.a
@@ -162,7 +163,7 @@ $(PROGRAM): $(OBJ)/worker/main.o $(LIBRARY)
 # Made anew each time, so that what a removed source left behind is gone.
 $(LIBRARY): $(OBJECTS)
 	@rm -f $@
-	@$(AR) rcs $@ $^
+	@$(AR) qcs $@ $^
 
 $(OBJ)/%.o: %.c
 	@mkdir -p $(@D)

@@ -3,8 +3,8 @@
  * CSV is read back. */
 #include "tests/fuzz/fuzz.h"
 #include "worker/base/buf.h"
-#include "worker/cli/entity_line.h"
-#include "worker/cli/records.h"
+#include "worker/transfer/entity_line.h"
+#include "worker/transfer/records.h"
 
 #define TEXT_MAX_BYTES (1024 * 1024)
 

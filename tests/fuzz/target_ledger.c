@@ -2,7 +2,7 @@
 /* The ledger's entities, and the checkpoints in them. */
 #include <inttypes.h>
 
-#include "jobs/cascade_checkpoint.h"
+#include "jobs/cascade/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/base/buf.h"
 #include "worker/base/json.h"

@@ -12,9 +12,9 @@
 #include "jobs/engine/archive.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/base/buf.h"
-#include "worker/cli/entity_line.h"
-#include "worker/cli/lines.h"
 #include "worker/store/canonical.h"
+#include "worker/transfer/entity_line.h"
+#include "worker/transfer/lines.h"
 
 #define FILE_MAX_BYTES (1024 * 1024)
 

@@ -8,8 +8,8 @@
 #include "config/problems.h"
 #include "config/yaml.h"
 #include "jobs/job.h"
-#include "jobs/upgrade_rules.h"
-#include "jobs/upgrade_steps.h"
+#include "jobs/upgrade/rules.h"
+#include "jobs/upgrade/steps.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/base/buf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jobs/cascade_delete.c and jobs/cascade_walk.c: what a cascade does, step by
+ * jobs/cascade/cascade.c and jobs/cascade/walk.c: what a cascade does, step by
  * step, while front ends add children, make the parent anew, and attempts die.
  * Each guard of the code can be taken out with -DNO_...; tests/model/guards
  * has the list and what goes wrong without it.

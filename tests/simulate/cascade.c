@@ -12,7 +12,7 @@
 #include <dirent.h>
 #include <string.h>
 
-#include "jobs/cascade_rules.h"
+#include "jobs/cascade/rules.h"
 #include "tests/simulate/book.h"
 #include "tests/simulate/front.h"
 #include "tests/simulate/sim.h"

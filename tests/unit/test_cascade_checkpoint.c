@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "jobs/cascade_checkpoint.h"
+#include "jobs/cascade/checkpoint.h"
 #include "worker/base/mem.h"
 
 static struct walk_path path, again;

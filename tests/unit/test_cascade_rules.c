@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "jobs/cascade_rules.h"
+#include "jobs/cascade/rules.h"
 #include "tests/support/fixture.h"
 #include "tests/support/loading.h"
 #include "worker/base/mem.h"

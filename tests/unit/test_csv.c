@@ -10,7 +10,7 @@
 
 #include "tests/support/scratch.h"
 #include "worker/base/buf.h"
-#include "worker/cli/csv.h"
+#include "worker/transfer/csv.h"
 
 static void lines_tell_where_a_record_ends(void **state)
 {

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "worker/base/mem.h"
-#include "worker/cli/lines.h"
+#include "worker/transfer/lines.h"
 
 #define FILE_NAME "lines.txt"
 

@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "worker/base/buf.h"
-#include "worker/cli/lines.h"
-#include "worker/cli/records.h"
-#include "worker/cli/rejects.h"
+#include "worker/transfer/lines.h"
+#include "worker/transfer/records.h"
+#include "worker/transfer/rejects.h"
 
 #define FILE_NAME "records.txt"
 #define REJECTED "rejected.txt"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs/upgrade_checkpoint.h"
+#include "jobs/upgrade/checkpoint.h"
 #include "tests/support/scratch.h"
 #include "worker/base/mem.h"
 

@@ -14,7 +14,7 @@
 #include "config/yaml.h"
 #include "jobs/job.h"
 #include "jobs/jobs.h"
-#include "jobs/upgrade_rules.h"
+#include "jobs/upgrade/rules.h"
 #include "tests/support/fixture.h"
 #include "worker/base/mem.h"
 

@@ -12,7 +12,7 @@
 
 #include "config/yaml.h"
 #include "jobs/job.h"
-#include "jobs/upgrade_steps.h"
+#include "jobs/upgrade/steps.h"
 #include "tests/support/fixture.h"
 #include "worker/base/mem.h"
 

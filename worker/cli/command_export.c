@@ -11,14 +11,14 @@
 #include "worker/base/buf.h"
 #include "worker/cli/args.h"
 #include "worker/cli/commands.h"
-#include "worker/cli/entity_line.h"
 #include "worker/cli/export_file.h"
-#include "worker/cli/lines.h"
 #include "worker/cli/progress.h"
 #include "worker/cli/say.h"
 #include "worker/cli/transfer.h"
 #include "worker/store/canonical.h"
 #include "worker/store/store.h"
+#include "worker/transfer/entity_line.h"
+#include "worker/transfer/lines.h"
 
 /* What is gathered before it is written. */
 #define WRITE_BYTES ((size_t)256 * 1024)

@@ -32,12 +32,12 @@
 #include "worker/cli/commands.h"
 #include "worker/cli/import_ledger.h"
 #include "worker/cli/progress.h"
-#include "worker/cli/records.h"
-#include "worker/cli/rejects.h"
 #include "worker/cli/say.h"
-#include "worker/cli/stretch.h"
 #include "worker/cli/transfer.h"
 #include "worker/store/store.h"
+#include "worker/transfer/records.h"
+#include "worker/transfer/rejects.h"
+#include "worker/transfer/stretch.h"
 
 /* With --id: how often the ledger is told. And for how long at most what comes
  * slowly waits for more of its PartitionKey. */

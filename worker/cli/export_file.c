@@ -15,8 +15,8 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/cli/command.h"
-#include "worker/cli/lines.h"
 #include "worker/cli/say.h"
+#include "worker/transfer/lines.h"
 
 #define PART ".part"
 #define HASH_DIGITS 16

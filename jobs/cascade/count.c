@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Counting what a cascade would delete, in constant memory. */
-#include "jobs/cascade_count.h"
+#include "jobs/cascade/count.h"
 
-#include "jobs/cascade_rules.h"
+#include "jobs/cascade/rules.h"
 #include "jobs/counting.h"
 #include "jobs/engine/run.h"
 #include "worker/base/mem.h"

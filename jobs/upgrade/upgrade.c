@@ -16,17 +16,17 @@
  * A version is in the entity itself, so an attempt may end anywhere and the
  * next one goes on; the checkpoint only saves it the reading.
  */
-#include "jobs/schema_upgrade.h"
+#include "jobs/upgrade/upgrade.h"
 
 #include "jobs/engine/flow.h"
 #include "jobs/engine/milestones.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "jobs/engine/selector.h"
-#include "jobs/upgrade_checkpoint.h"
-#include "jobs/upgrade_count.h"
-#include "jobs/upgrade_rules.h"
-#include "jobs/upgrade_steps.h"
+#include "jobs/upgrade/checkpoint.h"
+#include "jobs/upgrade/count.h"
+#include "jobs/upgrade/rules.h"
+#include "jobs/upgrade/steps.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"

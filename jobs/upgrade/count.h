@@ -4,7 +4,7 @@
 #define TW_JOBS_UPGRADE_COUNT_H
 
 #include "jobs/job.h"
-#include "jobs/upgrade_rules.h"
+#include "jobs/upgrade/rules.h"
 #include "worker/base/err.h"
 
 /*

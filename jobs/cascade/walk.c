@@ -6,7 +6,7 @@
  * wait for one another; they are worked through in order all the same, which
  * is what lets one path say how far the walk has come.
  */
-#include "jobs/cascade_walk.h"
+#include "jobs/cascade/walk.h"
 
 #include <string.h>
 

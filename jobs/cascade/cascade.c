@@ -16,12 +16,12 @@
  * Everything is decided by what is read, and every change carries the ETag
  * that was read, so an attempt may end anywhere and the next one goes on.
  */
-#include "jobs/cascade_delete.h"
+#include "jobs/cascade/cascade.h"
 
-#include "jobs/cascade_checkpoint.h"
-#include "jobs/cascade_count.h"
-#include "jobs/cascade_rules.h"
-#include "jobs/cascade_walk.h"
+#include "jobs/cascade/checkpoint.h"
+#include "jobs/cascade/count.h"
+#include "jobs/cascade/rules.h"
+#include "jobs/cascade/walk.h"
 #include "jobs/engine/archive.h"
 #include "jobs/engine/call.h"
 #include "jobs/engine/flow.h"

@@ -4,7 +4,7 @@
  *
  *   {"version":1,"laid":T,"began":T,"not_before":T,"path":[...]}
  */
-#include "jobs/cascade_checkpoint.h"
+#include "jobs/cascade/checkpoint.h"
 
 #include "worker/base/buf.h"
 #include "worker/base/json.h"

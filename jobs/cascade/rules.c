@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The configuration of a cascade-delete job, read and checked. */
-#include "jobs/cascade_rules.h"
+#include "jobs/cascade/rules.h"
 
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
 #include "config/settings.h"
-#include "jobs/cascade_overlap.h"
+#include "jobs/cascade/overlap.h"
 #include "jobs/job.h"
 #include "jobs/place.h"
 #include "worker/base/mem.h"

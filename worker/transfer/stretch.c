@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A set of hashes with open addressing, never more than half full. */
-#include "worker/cli/stretch.h"
+#include "worker/transfer/stretch.h"
 
 #include <string.h>
 

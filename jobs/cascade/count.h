@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "jobs/cascade_walk.h"
+#include "jobs/cascade/walk.h"
 #include "jobs/job.h"
 #include "worker/base/err.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lines of a file, by one buffer that grows up to the largest line. */
-#include "worker/cli/lines.h"
+#include "worker/transfer/lines.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Records by four states, cells by jobs/engine/convert.h. */
-#include "worker/cli/csv.h"
+#include "worker/transfer/csv.h"
 
 #include "jobs/engine/convert.h"
 #include "worker/base/text.h"

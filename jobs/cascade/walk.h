@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "jobs/cascade_rules.h"
+#include "jobs/cascade/rules.h"
 #include "worker/base/buf.h"
 #include "worker/base/err.h"
 #include "worker/base/slice.h"

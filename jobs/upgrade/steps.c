@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The steps of an upgrade, carried out on a copy of one entity. */
-#include "jobs/upgrade_steps.h"
+#include "jobs/upgrade/steps.h"
 
 #include "jobs/engine/convert.h"
 #include "jobs/engine/template.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One line of JSON Lines as an entity. */
-#include "worker/cli/entity_line.h"
+#include "worker/transfer/entity_line.h"
 
 #include <stddef.h>
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "jobs/engine/run.h"
-#include "jobs/upgrade_rules.h"
+#include "jobs/upgrade/rules.h"
 #include "worker/base/arena.h"
 #include "worker/base/err.h"
 #include "worker/store/entity.h"

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "jobs/cascade_walk.h"
+#include "jobs/cascade/walk.h"
 #include "worker/base/slice.h"
 
 /* A String property holds 32 Ki UTF-16 units. */

@@ -11,7 +11,7 @@
  * keys that are gone. No place is kept behind an entity that could not be
  * deleted, so whoever goes on meets it again, and tells it.
  */
-#include "jobs/delete.h"
+#include "jobs/delete/delete.h"
 
 #include "config/settings.h"
 #include "jobs/counting.h"

@@ -8,7 +8,7 @@
  *
  * "done" and the counts behind it are there within a pass only.
  */
-#include "jobs/upgrade_checkpoint.h"
+#include "jobs/upgrade/checkpoint.h"
 
 #include <stddef.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A pass that only looks: what the steps would do to each entity. */
-#include "jobs/upgrade_count.h"
+#include "jobs/upgrade/count.h"
 
 #include "jobs/counting.h"
 #include "jobs/engine/census.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "jobs/engine/selector.h"
-#include "jobs/upgrade_steps.h"
+#include "jobs/upgrade/steps.h"
 #include "worker/base/mem.h"
 #include "worker/store/store.h"
 

@@ -2,7 +2,7 @@
 /* A file that only grows, and that is cut off where its ledger says. It is
  * locked for as long as it is open: what one import has not flushed yet,
  * another would take for an empty file, and remove it. */
-#include "worker/cli/rejects.h"
+#include "worker/transfer/rejects.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Two rules that may find the same entity, one of them blind to what the other
  * sees under it: that one would delete it too early. */
-#include "jobs/cascade_overlap.h"
+#include "jobs/cascade/overlap.h"
 
 #include <stddef.h>
 
 #include "config/problems.h"
-#include "jobs/cascade_rules.h"
+#include "jobs/cascade/rules.h"
 #include "jobs/engine/selector.h"
 #include "worker/base/buf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The configuration of a schema-upgrade job, read, checked and linked. */
-#include "jobs/upgrade_rules.h"
+#include "jobs/upgrade/rules.h"
 
 #include <inttypes.h>
 #include <math.h>

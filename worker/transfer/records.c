@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lines, and records of CSV put together from them. */
-#include "worker/cli/records.h"
+#include "worker/transfer/records.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "worker/base/buf.h"
 #include "worker/base/hash.h"
 #include "worker/base/mem.h"
-#include "worker/cli/csv.h"
-#include "worker/cli/entity_line.h"
-#include "worker/cli/lines.h"
+#include "worker/transfer/csv.h"
+#include "worker/transfer/entity_line.h"
+#include "worker/transfer/lines.h"
 
 #define MARK "\xEF\xBB\xBF" /* a byte order mark, before the first line */
 
