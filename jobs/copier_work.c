@@ -18,8 +18,9 @@
 void copier_tell_failed(
     struct copier *c, const struct entity *source, const char *why)
 {
-    c->run->host->failed(c->run, c->rules->from.table, source->partition_key,
-        source->row_key, why);
+    c->run->host->failed(
+        c->run, &(struct run_failure){c->rules->from.table,
+                    source->partition_key, source->row_key, NULL, why});
     copier_differs(c, c->rules->from.table, source->partition_key,
         source->row_key, "failed");
 }

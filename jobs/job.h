@@ -62,11 +62,33 @@ struct job_estimate {
     const char *note;    /* a sentence, or NULL: "the parent does not exist" */
 };
 
+enum job_access {
+    JOB_READS,
+    JOB_WRITES, /* writes, empties or deletes from it; a table job locks it */
+};
+
+/* One kind of difference that `verify` looks for. */
+struct job_difference {
+    const char *what; /* "sources without a copy" */
+    int64_t count;
+    const char *first_keys[5]; /* TABLE PartitionKey/RowKey, for people */
+};
+
+struct job_verification {
+    struct arena arena; /* everything lives here; released by the caller */
+    struct job_difference *differences; /* also those that were not found */
+    size_t count;
+    int64_t read;     /* entities that were compared */
+    const char *note; /* a sentence, or NULL */
+};
+
 struct kind {
     const char *name;    /* "cascade-delete" */
     const char *summary; /* one line for `jobs` */
     bool destructive;    /* `run` asks before it */
     bool has_parent;     /* fsck knows what to do with it */
+    bool table_job;      /* rewrites whole tables: one open run for each table
+                            that it writes (locks L1 to L4) */
 
     /*
      * load: read node (the job's whole map; kind and args are read already)
@@ -98,7 +120,17 @@ struct kind {
     /* tables: calls each(ctx, store index, table name) for every table it
      * reads or writes, perhaps more than once. */
     void (*tables)(const struct job *job,
-        void (*each)(void *ctx, size_t store, const char *table), void *ctx);
+        void (*each)(
+            void *ctx, size_t store, const char *table, enum job_access access),
+        void *ctx);
+
+    /*
+     * verify (NULL: the kind has none): do the tables match the job now? Reads
+     * only. A difference counts once a second look has confirmed it.
+     */
+    enum tw_err (*verify)(const struct job *job,
+        const struct job_stores *stores, struct run *run,
+        struct job_verification *ret, struct err *err);
 
     /* estimate: what a run with run->args would do; writes nothing. */
     enum tw_err (*estimate)(const struct job *job,

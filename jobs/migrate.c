@@ -18,13 +18,16 @@ static void migrate_explain(const struct job *job, struct buf *to)
 }
 
 static void migrate_tables(const struct job *job,
-    void (*each)(void *ctx, size_t store, const char *table), void *ctx)
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
 {
     const struct copier_rules *rules = job->settings;
 
-    each(ctx, rules->from.store, rules->from.table);
+    each(ctx, rules->from.store, rules->from.table, JOB_WRITES);
     for (size_t i = 0; i < rules->target_count; i++)
-        each(ctx, rules->targets[i].place.store, rules->targets[i].place.table);
+        each(ctx, rules->targets[i].place.store, rules->targets[i].place.table,
+            JOB_WRITES);
 }
 
 static enum tw_err migrate_accept(

@@ -227,11 +227,13 @@ static void reindex_explain(const struct job *job, struct buf *to)
 }
 
 static void reindex_tables(const struct job *job,
-    void (*each)(void *ctx, size_t store, const char *table), void *ctx)
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
 {
     const struct copier_rules *rules = job->settings;
 
-    each(ctx, rules->from.store, rules->from.table);
+    each(ctx, rules->from.store, rules->from.table, JOB_WRITES);
 }
 
 static enum tw_err reindex_accept(

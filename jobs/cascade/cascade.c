@@ -1034,20 +1034,24 @@ static void cascade_delete_explain(const struct job *job, struct buf *to)
 }
 
 static void each_table(const struct rule *rules, size_t count,
-    void (*each)(void *ctx, size_t store, const char *table), void *ctx)
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
 {
     for (size_t i = 0; i < count; i++) {
-        each(ctx, rules[i].store, rules[i].table);
+        each(ctx, rules[i].store, rules[i].table, JOB_WRITES);
         each_table(rules[i].children, rules[i].child_count, each, ctx);
     }
 }
 
 static void cascade_delete_tables(const struct job *job,
-    void (*each)(void *ctx, size_t store, const char *table), void *ctx)
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
 {
     const struct cascade *cascade = job->settings;
 
-    each(ctx, cascade->store, cascade->table);
+    each(ctx, cascade->store, cascade->table, JOB_WRITES);
     each_table(cascade->rules, cascade->rule_count, each, ctx);
 }
 

@@ -390,8 +390,9 @@ static enum tw_err visit_bind(struct walk *walk, struct visit *visit,
             owner, &visit->matches[i], walk->err);
 
         if (outcome != TW_OK && entity) {
-            walk->plan->run->host->failed(walk->plan->run, owner->rule->table,
-                entity->partition_key, entity->row_key, walk->err->text);
+            walk->plan->run->host->failed(walk->plan->run,
+                &(struct run_failure){owner->rule->table, entity->partition_key,
+                    entity->row_key, NULL, walk->err->text});
             walk->result.failed++;
             return TW_OK;
         }

@@ -117,11 +117,13 @@ static void delete_explain(const struct job *job, struct buf *to)
 }
 
 static void delete_tables(const struct job *job,
-    void (*each)(void *ctx, size_t store, const char *table), void *ctx)
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
 {
     const struct deletion *deletion = job->settings;
 
-    each(ctx, deletion->place.store, deletion->place.table);
+    each(ctx, deletion->place.store, deletion->place.table, JOB_WRITES);
 }
 
 static enum tw_err bind(const struct deletion *deletion,

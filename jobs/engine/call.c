@@ -17,6 +17,11 @@ struct batch_task {
     struct batch_result *result;
 };
 
+struct create_task {
+    struct lanes_task task;
+    const char *table;
+};
+
 static enum tw_err get_attempt(struct lanes_task *task, struct attempt *attempt)
 {
     struct get_task *get = (struct get_task *)task;
@@ -31,6 +36,14 @@ static enum tw_err batch_attempt(
     struct batch_task *batch = (struct batch_task *)task;
 
     return store_batch(task->store, attempt, batch->batch, batch->result);
+}
+
+static enum tw_err create_attempt(
+    struct lanes_task *task, struct attempt *attempt)
+{
+    struct create_task *create = (struct create_task *)task;
+
+    return store_create_table(task->store, attempt, create->table);
 }
 
 static enum tw_err call(struct lanes_client *lanes, struct lanes_task *task,
@@ -76,4 +89,18 @@ enum tw_err call_batch(struct lanes_client *lanes, struct store *store,
     };
 
     return call(lanes, &task.task, ret_date_ticks, err);
+}
+
+enum tw_err call_create_table(struct lanes_client *lanes, struct store *store,
+    const char *table, struct err *err)
+{
+    struct create_task create = {
+        .task = {.attempt = create_attempt,
+            .repeatable = true,
+            .store = store,
+            .bytes = ENTITY_MAX_BYTES},
+        .table = table,
+    };
+
+    return call(lanes, &create.task, NULL, err);
 }

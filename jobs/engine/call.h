@@ -28,4 +28,8 @@ TW_MUST_USE enum tw_err call_batch(struct lanes_client *lanes,
     struct store *store, const struct batch *batch, struct batch_result *ret,
     int64_t *ret_date_ticks, struct err *err);
 
+/* call_create_table: store_create_table(): TW_OK also when it exists. */
+TW_MUST_USE enum tw_err call_create_table(struct lanes_client *lanes,
+    struct store *store, const char *table, struct err *err);
+
 #endif

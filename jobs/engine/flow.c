@@ -166,8 +166,9 @@ static void report_failed(struct flow *flow, const struct pack_entry *entry)
     const struct entity *entity = &entry->item.operation.entity;
 
     flow->failed++;
-    flow->run->host->failed(flow->run, entry->item.table, entity->partition_key,
-        entity->row_key, entry->why);
+    flow->run->host->failed(flow->run,
+        &(struct run_failure){entry->item.table, entity->partition_key,
+            entity->row_key, NULL, entry->why});
 }
 
 static void tell(const struct pack_entry *entry)

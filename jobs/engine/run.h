@@ -43,6 +43,29 @@ struct run_counts {
     _Atomic int64_t read, written, deleted, skipped, failed;
 };
 
+/* What an operator has asked of a following run (`finish`). */
+enum run_finish {
+    RUN_NOT_FINISHING,
+    RUN_FINISHING,     /* rounds until nothing is behind, then the end */
+    RUN_FINISHING_NOW, /* one more round, then the end */
+};
+
+/* Why a run waits: the ledger's WaitsFor. */
+enum run_waits_for {
+    RUN_WAITS_FOR_NOTHING,
+    RUN_WAITS_FOR_SETTLE, /* a cascade's settle pass */
+    RUN_WAITS_FOR_ROUND,  /* the next round of a following run */
+};
+
+/* An entity that the run cannot process. All borrowed. */
+struct run_failure {
+    const char *table;
+    struct slice partition_key, row_key;
+    const char
+        *step; /* "retype Rating", for the `failures:` file; NULL: none */
+    const char *why;
+};
+
 /* The runs of a job, as the ledger has them. */
 struct run_others {
     bool open;         /* one has not ended                           */
@@ -80,10 +103,16 @@ struct run_host {
     enum tw_err (*others)(struct run *run, struct slice job,
         int64_t since_ticks, struct run_others *ret, struct err *err);
 
-    /* failed: count and log an entity that cannot succeed; the first ten are
-     * kept for the ledger. */
-    void (*failed)(struct run *run, const char *table,
-        struct slice partition_key, struct slice row_key, const char *why);
+    /*
+     * failed: count an entity that the run cannot process, and report it: the
+     * first ten in the ledger's Error, the first 100 in the log, all in the
+     * job's `failures:` file.
+     */
+    void (*failed)(struct run *run, const struct run_failure *failure);
+
+    /* note: add a sentence to the ledger's Note: what to know about a run that
+     * did not fail. A sentence that is there already is not added again. */
+    void (*note)(struct run *run, const char *sentence);
 
     /* forget_failed: what failed so far will be met, and told, again: its
      * count becomes `count`, and where that is 0 the kept ones go. */
@@ -116,8 +145,26 @@ struct run {
 
     _Atomic int32_t passes; /* begun since the run began (Passes) */
 
-    int64_t resumes_ticks; /* set by the kind before RUN_WAITING */
-    bool archive_full;     /* set before RUN_OUTAGE: a person must make room */
+    /* A table job's, for the ledger: see jobs/engine/rounds.h. */
+    _Atomic int64_t behind;          /* -1: not known yet */
+    _Atomic int64_t caught_up_ticks; /* CaughtUpTo; 0: not known yet */
+    _Atomic int parent_found; /* a cascade's ParentFound; -1: not known */
+
+    /* Where a kind keeps entities of its own beside the ledger (intents of a
+     * move, digests of an upgrade's steps): partitions of ledger_table whose
+     * PartitionKey begins with '!'. Requests go through lanes like any other.
+     */
+    struct store *ledger;     /* borrowed */
+    const char *ledger_table; /* "TablewardRuns" */
+
+    bool accept_deletes; /* --accept-deletes, or the message's accept_deletes */
+    _Atomic int finish;  /* an enum run_finish; the host sets it at any time */
+    bool closes_job;     /* set by the kind before RUN_SUCCEEDED: the batch that
+                            ends the run also closes its job (A5) */
+
+    int64_t resumes_ticks;        /* set by the kind before RUN_WAITING */
+    enum run_waits_for waits_for; /* likewise */
+    bool archive_full; /* set before RUN_OUTAGE: a person must make room */
 
     /* For a progress line: the share of the key range that is done, in
      * thousandths; -1: cannot be told. */

@@ -142,8 +142,9 @@ static void reached(struct upgrade_run *u, const struct entity *last)
 static void tell_failed(
     struct upgrade_run *u, const struct entity *entity, const char *why)
 {
-    u->run->host->failed(u->run, u->upgrade->place.table, entity->partition_key,
-        entity->row_key, why);
+    u->run->host->failed(
+        u->run, &(struct run_failure){u->upgrade->place.table,
+                    entity->partition_key, entity->row_key, NULL, why});
 }
 
 static void note_below(struct upgrade_run *u, const struct entity *entity)
@@ -587,11 +588,13 @@ static void schema_upgrade_explain(const struct job *job, struct buf *to)
 }
 
 static void schema_upgrade_tables(const struct job *job,
-    void (*each)(void *ctx, size_t store, const char *table), void *ctx)
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
 {
     const struct upgrade *upgrade = job->settings;
 
-    each(ctx, upgrade->place.store, upgrade->place.table);
+    each(ctx, upgrade->place.store, upgrade->place.table, JOB_WRITES);
 }
 
 /* An argument that makes no filter can never be right. */

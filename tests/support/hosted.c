@@ -105,14 +105,21 @@ static void host_forget_failed(struct run *run, int64_t count)
     h->failed_why[0] = '\0';
 }
 
-static void host_failed(struct run *run, const char *table,
-    struct slice partition_key, struct slice row_key, const char *why)
+static void host_failed(struct run *run, const struct run_failure *failure)
 {
     struct hosted *h = run->owner;
 
     run->counts.failed++;
-    snprintf(h->failed_why, sizeof(h->failed_why), "%s %.*s/%.*s: %s", table,
-        SLICE_ARG(partition_key), SLICE_ARG(row_key), why);
+    snprintf(h->failed_why, sizeof(h->failed_why), "%s %.*s/%.*s: %s",
+        failure->table, SLICE_ARG(failure->partition_key),
+        SLICE_ARG(failure->row_key), failure->why);
+}
+
+static void host_note(struct run *run, const char *sentence)
+{
+    struct hosted *h = run->owner;
+
+    snprintf(h->note, sizeof(h->note), "%s", sentence);
 }
 
 static void host_verified(struct run *run, struct slice json)
@@ -130,6 +137,7 @@ static const struct run_host HOST = {
     .is_open = host_is_open,
     .others = host_others,
     .failed = host_failed,
+    .note = host_note,
     .forget_failed = host_forget_failed,
     .verified = host_verified,
 };
@@ -388,6 +396,10 @@ static void keep_result(struct hosted *h, const struct run *run)
     h->failed = run->counts.failed;
     h->passes = run->passes;
     h->resumes_ticks = run->resumes_ticks;
+    h->waits_for = run->waits_for;
+    h->behind = run->behind;
+    h->caught_up_ticks = run->caught_up_ticks;
+    h->closes_job = run->closes_job;
 }
 
 static struct run run_of(struct hosted *h, const struct job *job,
@@ -406,6 +418,12 @@ static struct run run_of(struct hosted *h, const struct job *job,
         .fence = fence,
         .passes = h->passes,
         .share = -1,
+        .behind = -1,
+        .parent_found = -1,
+        .ledger = h->store,
+        .ledger_table = "TablewardRuns",
+        .accept_deletes = h->accept_deletes,
+        .finish = h->finish,
         .host = &HOST,
         .owner = h};
 }

@@ -41,6 +41,8 @@ struct hosted {
     enum tw_err open_outcome; /* ... with this outcome */
     struct run_others others; /* what others() answers; now_ticks is set */
     bool took_over;
+    bool accept_deletes;
+    enum run_finish finish;
     void (*between)(struct hosted *h); /* called by every stopping() */
     void (*saved)(struct hosted *h);   /* called by every save() */
 
@@ -55,8 +57,11 @@ struct hosted {
     enum run_end end;
     struct err err;
     int64_t read, written, deleted, skipped, failed, stopping_calls;
-    int64_t resumes_ticks;
+    int64_t resumes_ticks, caught_up_ticks, behind;
+    bool closes_job;
+    enum run_waits_for waits_for;
     char failed_why[1024];
+    char note[1024]; /* the last one */
 };
 
 /* hosted_init: configuration is YAML, the map below `jobs:`. A problem in it

@@ -687,8 +687,10 @@ static void copies_that_are_in_one_partition_are_looked_for_there(void **state)
 
 static int tables_told;
 
-static void count_table(void *ctx, size_t store, const char *table)
+static void count_table(
+    void *ctx, size_t store, const char *table, enum job_access access)
 {
+    (void)access;
     (void)ctx;
     (void)store;
     tables_told += strcmp(table, "Blogs") == 0 || strcmp(table, "Months") == 0;

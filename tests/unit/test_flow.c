@@ -42,16 +42,15 @@ static bool is_stopping(struct run *run)
     return scene->stopping;
 }
 
-static void note_failed(struct run *run, const char *table,
-    struct slice partition_key, struct slice row_key, const char *why)
+static void note_failed(struct run *run, const struct run_failure *failure)
 {
     struct scene *scene = run->owner;
 
-    (void)table;
     scene->failed++;
     (void)snprintf(scene->failed_key, sizeof scene->failed_key, "%.*s/%.*s",
-        SLICE_ARG(partition_key), SLICE_ARG(row_key));
-    (void)snprintf(scene->failed_why, sizeof scene->failed_why, "%s", why);
+        SLICE_ARG(failure->partition_key), SLICE_ARG(failure->row_key));
+    (void)snprintf(
+        scene->failed_why, sizeof scene->failed_why, "%s", failure->why);
 }
 
 static const struct run_host host = {

@@ -225,8 +225,10 @@ static void a_job_says_what_it_keeps(void **state)
     assert_non_null(strstr(explained("replaces"), "it is replaced\n"));
 }
 
-static void note_table(void *ctx, size_t store, const char *table)
+static void note_table(
+    void *ctx, size_t store, const char *table, enum job_access access)
 {
+    (void)access;
     assert_int_equal(store, 0);
     *(const char **)ctx = table;
 }

@@ -66,8 +66,8 @@ static enum run_end fails(struct workbench *bench, struct run *run,
 {
     (void)bench;
     (void)attempt_number;
-    run->host->failed(
-        run, "Blogs", slice_of("p"), slice_of("r"), "cannot be converted");
+    run->host->failed(run, &(struct run_failure){"Blogs", slice_of("p"),
+                               slice_of("r"), NULL, "cannot be converted"});
     (void)err_fail(err, TW_INVALID, "there is more than refuse_above");
     return RUN_FAILED;
 }
@@ -907,9 +907,11 @@ static enum run_end tells_failed_twice(struct workbench *bench, struct run *run,
     (void)bench;
     (void)attempt_number;
     for (int i = 0; i < 20; i++)
-        to->failed(run, "T", slice_of("old"), slice_of("r"), "why");
+        to->failed(run, &(struct run_failure){
+                            "T", slice_of("old"), slice_of("r"), NULL, "why"});
     to->forget_failed(run, 0);
-    to->failed(run, "T", slice_of("new"), slice_of("r"), "why");
+    to->failed(run, &(struct run_failure){
+                        "T", slice_of("new"), slice_of("r"), NULL, "why"});
     to->forget_failed(run, 7); /* they stay */
     return (void)err_fail(err, TW_INVALID, "7 failed"), RUN_FAILED;
 }

@@ -105,19 +105,17 @@ static void wrong(struct import *import, uint64_t number, const char *what)
 }
 
 /* The flow's word on an entity; on_settled() knows its line. */
-static void on_failed(void *context, const char *table,
-    struct slice partition_key, struct slice row_key, const char *why)
+static void on_failed(void *context, const struct run_failure *failure)
 {
     struct import *import = context;
     struct buf text;
 
-    (void)table;
     buf_init(&text, sizeof(import->why.text));
     buf_add_text(&text, "entity ");
-    text_quote(&text, partition_key);
+    text_quote(&text, failure->partition_key);
     buf_add_char(&text, ' ');
-    text_quote(&text, row_key);
-    buf_add_format(&text, ": %s", why);
+    text_quote(&text, failure->row_key);
+    buf_add_format(&text, ": %s", failure->why);
     err_fail(&import->why, TW_INVALID, "%s", buf_text(&text));
     buf_done(&text);
 }

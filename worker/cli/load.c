@@ -382,10 +382,12 @@ struct each_store {
     struct err *err;
 };
 
-static void on_table(void *ctx, size_t store, const char *table)
+static void on_table(
+    void *ctx, size_t store, const char *table, enum job_access access)
 {
     struct each_store *each = ctx;
 
+    (void)access;
     (void)table;
     if (each->seen[store])
         return;

@@ -60,16 +60,23 @@ static void forget_failed(struct run *run, int64_t count)
     atomic_store(&run->counts.failed, count);
 }
 
-static void failed(struct run *run, const char *table,
-    struct slice partition_key, struct slice row_key, const char *why)
+static void failed(struct run *run, const struct run_failure *failure)
 {
     struct local_run *local = run->owner;
 
     if (local->failed)
-        local->failed(local->context, table, partition_key, row_key, why);
+        local->failed(local->context, failure);
     else
-        say("table %s, entity %.*s/%.*s: %s", table, SLICE_ARG(partition_key),
-            SLICE_ARG(row_key), why);
+        say("table %s, entity %.*s/%.*s: %s", failure->table,
+            SLICE_ARG(failure->partition_key), SLICE_ARG(failure->row_key),
+            failure->why);
+}
+
+/* No ledger keeps it. */
+static void note(struct run *run, const char *sentence)
+{
+    (void)run;
+    (void)sentence;
 }
 
 /* No ledger keeps it. */
@@ -86,6 +93,7 @@ static const struct run_host HOST = {
     .is_open = is_open,
     .others = others,
     .failed = failed,
+    .note = note,
     .forget_failed = forget_failed,
     .verified = verified,
 };

@@ -18,8 +18,7 @@ struct local_run {
     struct session *session;
 
     /* failed: an entity cannot succeed. May be NULL: then it is said. */
-    void (*failed)(void *context, const char *table, struct slice partition_key,
-        struct slice row_key, const char *why);
+    void (*failed)(void *context, const struct run_failure *failure);
     void *context;
 };
 

@@ -214,10 +214,12 @@ struct tables {
     size_t count, room;
 };
 
-static void add_table(void *ctx, size_t store, const char *table)
+static void add_table(
+    void *ctx, size_t store, const char *table, enum job_access access)
 {
     struct tables *tables = ctx;
 
+    (void)access;
     for (size_t i = 0; i < tables->count; i++)
         if (tables->list[i].store == store &&
             strcmp(tables->list[i].table, table) == 0)
@@ -238,7 +240,7 @@ static void add_tables_of_jobs(const struct load *load, struct tables *to)
         job->kind->tables(job, add_table, to);
     }
     if (load->setup.store < load->stores.count)
-        add_table(to, load->setup.store, LEDGER_TABLE);
+        add_table(to, load->setup.store, LEDGER_TABLE, JOB_WRITES);
 }
 
 static void check_clock(struct online *online)

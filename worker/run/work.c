@@ -161,16 +161,15 @@ static enum tw_err host_others(struct run *run, struct slice job,
     return outcome;
 }
 
-static void host_failed(struct run *run, const char *table,
-    struct slice partition_key, struct slice row_key, const char *why)
+static void host_failed(struct run *run, const struct run_failure *failure)
 {
     struct buf line;
 
     atomic_fetch_add(&run->counts.failed, 1);
     buf_init(&line, 4096);
-    buf_add_format(&line, "%s ", table);
-    entity_add_keys(&line, partition_key, row_key);
-    buf_add_format(&line, ": %.200s", why);
+    buf_add_format(&line, "%s ", failure->table);
+    entity_add_keys(&line, failure->partition_key, failure->row_key);
+    buf_add_format(&line, ": %.200s", failure->why);
     log_warn(run_object(run), "%s", buf_text(&line));
     keeper_failed(work_of(run)->keeper, buf_text(&line));
     buf_done(&line);
@@ -181,6 +180,11 @@ static void host_forget_failed(struct run *run, int64_t count)
     atomic_store(&run->counts.failed, count);
     if (count == 0)
         keeper_forget_failed(work_of(run)->keeper);
+}
+
+static void host_note(struct run *run, const char *sentence)
+{
+    log_info(run_object(run), "%s", sentence);
 }
 
 static void host_verified(struct run *run, struct slice json)
@@ -195,6 +199,7 @@ static const struct run_host host = {
     .is_open = host_is_open,
     .others = host_others,
     .failed = host_failed,
+    .note = host_note,
     .forget_failed = host_forget_failed,
     .verified = host_verified,
 };
@@ -208,6 +213,8 @@ static void set_counts(struct run *run, const struct ledger_run *from)
     atomic_init(&run->counts.failed, from->failed);
     atomic_init(&run->passes, from->passes);
     atomic_init(&run->share, -1);
+    atomic_init(&run->behind, -1);
+    atomic_init(&run->parent_found, -1);
 }
 
 /* The run as the kind sees it; its texts outlive changes of the claim. */
@@ -487,6 +494,8 @@ static enum run_end run_kind(struct work *work)
     enum run_end end;
 
     run->lanes = lanes_client_new(work->place->lanes, &work->claim.fence);
+    run->ledger = work->wish->store;
+    run->ledger_table = LEDGER_TABLE;
     work->keeper = keeper_start(&work->claim, run, run->lanes);
     watch(work, run);
     end = job->kind->run(job, work->definition->stores, run, &work->err);

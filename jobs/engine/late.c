@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests that may still arrive late. */
+#include "jobs/engine/late.h"
+
+#include "jobs/engine/run.h"
+#include "worker/base/log.h"
+#include "worker/base/world.h"
+#include "worker/store/store.h"
+
+/* How often the wait asks whether to stop. */
+#define STEP_MS 250
+
+void late_note(struct late *late, const struct store *store)
+{
+    if (!store->traits.late_writes)
+        return;
+    late->any = true;
+    late->since_ms = world_boot_ms();
+}
+
+static void wait_until(int64_t until_ms)
+{
+    struct world_mutex mutex;
+    struct world_cond cond;
+
+    world_mutex_init(&mutex);
+    world_cond_init(&cond);
+    world_lock(&mutex);
+    while (world_wait(&cond, &mutex, until_ms))
+        continue;
+    world_unlock(&mutex);
+    world_cond_done(&cond);
+    world_mutex_done(&mutex);
+}
+
+enum tw_err late_wait(struct late *late, struct run *run, struct err *err)
+{
+    int64_t until_ms = late->since_ms + LATE_REQUEST_MS;
+    int64_t now_ms = world_boot_ms();
+
+    if (!late->any)
+        return TW_OK;
+    if (now_ms < until_ms)
+        log_info(run_object(run),
+            "waits %lld s for requests that may still arrive late",
+            (long long)(until_ms - now_ms + 999) / 1000);
+    while (now_ms < until_ms) {
+        if (run_stopping(run) || !fence_open(run->fence, now_ms))
+            return err_fail(err, TW_STOPPED, "stopped");
+        wait_until(now_ms + STEP_MS < until_ms ? now_ms + STEP_MS : until_ms);
+        now_ms = world_boot_ms();
+    }
+    late->any = false;
+    return TW_OK;
+}

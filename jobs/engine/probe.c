@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Are two stores one? */
+#include "jobs/engine/probe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/engine/call.h"
+#include "jobs/engine/run.h"
+#include "worker/base/text.h"
+#include "worker/store/store.h"
+
+/* An insert whose answer was lost is tried again, under another key. */
+#define TRIES 5
+
+#define PARTITION "probe"
+
+static enum tw_err insert(struct run *run, struct store *store,
+    const char *row_key, char *ret_etag, size_t room, struct err *err)
+{
+    struct operation operation = {.type = OPERATION_INSERT};
+    const struct batch batch = {PROBE_TABLE, &operation, 1};
+    struct batch_result result;
+    struct arena arena;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    entity_init(&operation.entity, &arena, slice_of(PARTITION),
+        slice_of(row_key));
+    outcome = call_batch(run->lanes, store, &batch, &result, NULL, err);
+    if (outcome == TW_NOT_FOUND) {
+        outcome = call_create_table(run->lanes, store, PROBE_TABLE, err);
+        if (outcome == TW_OK)
+            outcome = call_batch(run->lanes, store, &batch, &result, NULL, err);
+    }
+    if (outcome == TW_OK)
+        (void)snprintf(ret_etag, room, "%s", result.etags[0]);
+    arena_done(&arena);
+    return outcome;
+}
+
+static enum tw_err find(struct run *run, struct store *store,
+    const char *row_key, bool *ret, struct err *err)
+{
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome = call_get(run->lanes, store, PROBE_TABLE, slice_of(PARTITION),
+        slice_of(row_key), &page, NULL, err);
+    *ret = outcome == TW_OK;
+    page_done(&page);
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+/* What stays behind is one entity without properties. */
+static void take_away(struct run *run, struct store *store,
+    const char *row_key, const char *etag)
+{
+    struct operation operation = {.type = OPERATION_DELETE};
+    const struct batch batch = {PROBE_TABLE, &operation, 1};
+    struct batch_result result;
+    struct arena arena;
+    struct err ignored;
+
+    arena_init(&arena);
+    entity_init(&operation.entity, &arena, slice_of(PARTITION),
+        slice_of(row_key));
+    operation.entity.etag = slice_of(etag);
+    (void)!call_batch(run->lanes, store, &batch, &result, NULL, &ignored);
+    arena_done(&arena);
+}
+
+static enum tw_err ask(struct run *run, struct store *a, struct store *b,
+    bool *ret, struct err *err)
+{
+    enum tw_err outcome = TW_UNKNOWN;
+    char row_key[33], etag[96];
+
+    for (int i = 0; i < TRIES && outcome == TW_UNKNOWN; i++) {
+        text_random_id(row_key);
+        outcome = insert(run, a, row_key, etag, sizeof(etag), err);
+    }
+    if (outcome != TW_OK)
+        return outcome;
+    outcome = find(run, b, row_key, ret, err);
+    take_away(run, a, row_key, etag);
+    return outcome;
+}
+
+enum tw_err probe_same(struct run *run, struct store *a, struct store *b,
+    bool *ret, struct err *err)
+{
+    bool kinds_differ = strcmp(a->traits.kind, b->traits.kind) != 0;
+    bool embedded = strcmp(a->traits.kind, "embedded") == 0;
+
+    if (a == b || store_same(a, b)) {
+        *ret = true;
+        return TW_OK;
+    }
+    /* An embedded file has a random identity of its own. */
+    if (kinds_differ || (embedded && a->traits.identity && b->traits.identity)) {
+        *ret = !kinds_differ &&
+               strcmp(a->traits.identity, b->traits.identity) == 0;
+        return TW_OK;
+    }
+    return ask(run, a, b, ret, err);
+}
