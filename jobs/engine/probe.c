@@ -25,8 +25,8 @@ static enum tw_err insert(struct run *run, struct store *store,
     enum tw_err outcome;
 
     arena_init(&arena);
-    entity_init(&operation.entity, &arena, slice_of(PARTITION),
-        slice_of(row_key));
+    entity_init(
+        &operation.entity, &arena, slice_of(PARTITION), slice_of(row_key));
     outcome = call_batch(run->lanes, store, &batch, &result, NULL, err);
     if (outcome == TW_NOT_FOUND) {
         outcome = call_create_table(run->lanes, store, PROBE_TABLE, err);
@@ -54,8 +54,8 @@ static enum tw_err find(struct run *run, struct store *store,
 }
 
 /* What stays behind is one entity without properties. */
-static void take_away(struct run *run, struct store *store,
-    const char *row_key, const char *etag)
+static void take_away(
+    struct run *run, struct store *store, const char *row_key, const char *etag)
 {
     struct operation operation = {.type = OPERATION_DELETE};
     const struct batch batch = {PROBE_TABLE, &operation, 1};
@@ -64,8 +64,8 @@ static void take_away(struct run *run, struct store *store,
     struct err ignored;
 
     arena_init(&arena);
-    entity_init(&operation.entity, &arena, slice_of(PARTITION),
-        slice_of(row_key));
+    entity_init(
+        &operation.entity, &arena, slice_of(PARTITION), slice_of(row_key));
     operation.entity.etag = slice_of(etag);
     (void)!call_batch(run->lanes, store, &batch, &result, NULL, &ignored);
     arena_done(&arena);
@@ -99,7 +99,8 @@ enum tw_err probe_same(struct run *run, struct store *a, struct store *b,
         return TW_OK;
     }
     /* An embedded file has a random identity of its own. */
-    if (kinds_differ || (embedded && a->traits.identity && b->traits.identity)) {
+    if (kinds_differ ||
+        (embedded && a->traits.identity && b->traits.identity)) {
         *ret = !kinds_differ &&
                strcmp(a->traits.identity, b->traits.identity) == 0;
         return TW_OK;

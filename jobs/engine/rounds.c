@@ -122,14 +122,13 @@ static enum rounds_next wait_for_next(struct rounds *rounds, struct run *run)
 static enum rounds_next follow_on(struct rounds *rounds, struct run *run)
 {
     rounds->stage = ROUNDS_FOLLOWING;
-    return rounds->found > 0 ||
-                   atomic_load(&run->finish) != RUN_NOT_FINISHING
+    return rounds->found > 0 || atomic_load(&run->finish) != RUN_NOT_FINISHING
                ? ROUNDS_AGAIN
                : wait_for_next(rounds, run);
 }
 
-static enum rounds_next next_stage(struct rounds *rounds, struct run *run,
-    int64_t took_ms, int64_t behind)
+static enum rounds_next next_stage(
+    struct rounds *rounds, struct run *run, int64_t took_ms, int64_t behind)
 {
     bool is_short = took_ms < SHORT_ROUND_MS;
 
@@ -162,8 +161,7 @@ enum rounds_next rounds_end(
     enum rounds_next next = next_stage(rounds, run, took_ms, behind);
 
     atomic_store(&run->behind, behind);
-    atomic_store(
-        &run->caught_up_ticks, rounds_margin(rounds->began_ticks));
+    atomic_store(&run->caught_up_ticks, rounds_margin(rounds->began_ticks));
     rounds->took_ms = took_ms;
     rounds->under_way = false;
     return next;
@@ -198,8 +196,8 @@ void rounds_write(const struct rounds *rounds, struct buf *to)
         written.full ? "true" : "false");
     for (size_t i = 0; i < NUMBER_COUNT; i++)
         buf_add_format(to, ",\"%s\":%lld", NUMBERS[i].name,
-            (long long)*(const int64_t *)(const void *)(
-                (const char *)&written + NUMBERS[i].offset));
+            (long long)*(const int64_t *)(const void *)((const char *)&written +
+                                                        NUMBERS[i].offset));
     buf_add_char(to, '}');
 }
 
@@ -213,8 +211,7 @@ static bool read_bool(const struct json *json, const char *name, bool *ret)
     return true;
 }
 
-static bool read_number(
-    const struct json *json, const char *name, int64_t *ret)
+static bool read_number(const struct json *json, const char *name, int64_t *ret)
 {
     const struct json *value = json_get(json, name);
 

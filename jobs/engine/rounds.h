@@ -58,7 +58,7 @@ struct rounds {
     int64_t found;       /* differences that it repaired */
 
     /* Kept from round to round. */
-    int64_t took_ms; /* the round before; -1: there was none */
+    int64_t took_ms;    /* the round before; -1: there was none */
     int64_t full_ticks; /* when the last full round began */
     int64_t spent_ms;   /* on this round, by attempts that have ended */
 

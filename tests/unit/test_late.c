@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests that may still arrive late are waited for (rule A4). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/late.h"
+#include "jobs/engine/run.h"
+#include "tests/support/fast_world.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+#include "worker/store/store.h"
+
+static bool stops;
+static unsigned asked;
+
+static bool stopping(struct run *run)
+{
+    (void)run;
+    return asked++ >= 3 && stops;
+}
+
+static const struct run_host HOST = {.stopping = stopping};
+static const struct store REMOTE = {.traits = {.late_writes = true}};
+static const struct store LOCAL = {.traits = {.late_writes = false}};
+
+static struct fence fence;
+
+static struct run a_run(void)
+{
+    fence_init(&fence, WORLD_NEVER, 1000);
+    asked = 0;
+    stops = false;
+    return (struct run){.job = "j", .host = &HOST, .fence = &fence};
+}
+
+static void nothing_is_waited_for_where_nothing_is_late(void **state)
+{
+    struct run run = a_run();
+    struct late late = {.any = false};
+    struct err err;
+
+    (void)state;
+    late_note(&late, &LOCAL);
+    assert_int_equal(late_wait(&late, &run, &err), TW_OK);
+    assert_int_equal(asked, 0);
+}
+
+static void thirty_seconds_pass_after_the_last_one(void **state)
+{
+    struct run run = a_run();
+    struct late late = {.any = false};
+    int64_t began_ms = world_boot_ms();
+    struct err err;
+
+    (void)state;
+    late_note(&late, &REMOTE);
+    late_note(&late, &LOCAL);
+    assert_int_equal(late_wait(&late, &run, &err), TW_OK);
+    assert_true(world_boot_ms() - began_ms >= LATE_REQUEST_MS);
+    assert_int_equal(late_wait(&late, &run, &err), TW_OK);
+    assert_false(late.any);
+}
+
+static void a_stop_ends_the_wait(void **state)
+{
+    struct run run = a_run();
+    struct late late = {.any = false};
+    struct err err;
+
+    (void)state;
+    stops = true;
+    late_note(&late, &REMOTE);
+    assert_int_equal(late_wait(&late, &run, &err), TW_STOPPED);
+    assert_true(late.any); /* whoever goes on waits */
+}
+
+static void a_lost_lease_ends_the_wait(void **state)
+{
+    struct run run = a_run();
+    struct late late = {.any = false};
+    struct err err;
+
+    (void)state;
+    fence_shut(&fence);
+    late_note(&late, &REMOTE);
+    assert_int_equal(late_wait(&late, &run, &err), TW_STOPPED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_waited_for_where_nothing_is_late),
+        cmocka_unit_test(thirty_seconds_pass_after_the_last_one),
+        cmocka_unit_test(a_stop_ends_the_wait),
+        cmocka_unit_test(a_lost_lease_ends_the_wait),
+    };
+
+    fast_world_use();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* Two names for one store are found out before anything is deleted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "jobs/engine/probe.h"
+#include "jobs/engine/run.h"
+#include "tests/support/faulty.h"
+#include "tests/support/hosted.h"
+#include "worker/base/world.h"
+#include "worker/store/embedded/embedded.h"
+#include "worker/store/fence.h"
+#include "worker/store/lanes.h"
+
+struct scene {
+    struct hosted hosted;
+    struct store *files[3]; /* the second is the file of the first */
+    struct faulty faulty[3];
+    struct store *one, *same, *other;
+    struct fence fence;
+    struct run run;
+};
+
+static struct store *open_file(
+    struct scene *scene, const char *name, const char *file)
+{
+    const char *path = arena_format(
+        &scene->hosted.arena, "%s/%s", scene->hosted.folder, file).at;
+    struct store *store;
+    struct err err;
+
+    assert_int_equal(embedded_open(name, path, &store, &err), TW_OK);
+    return store;
+}
+
+static int set_up(void **state)
+{
+    static struct scene scene;
+
+    hosted_init(&scene.hosted, "{}");
+    scene.one = scene.files[0] = open_file(&scene, "one", "a.db");
+    scene.same = scene.files[1] = open_file(&scene, "same", "a.db");
+    scene.other = scene.files[2] = open_file(&scene, "other", "b.db");
+    for (size_t i = 0; i < 3; i++)
+        faulty_init(&scene.faulty[i], scene.files[i]);
+    fence_init(&scene.fence, WORLD_NEVER, 1000);
+    scene.run = (struct run){.job = "j",
+        .lanes = lanes_client_new(scene.hosted.lanes, &scene.fence),
+        .fence = &scene.fence};
+    *state = &scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *scene = *state;
+
+    lanes_client_free(scene->run.lanes);
+    for (size_t i = 0; i < 3; i++) {
+        faulty_done(&scene->faulty[i]);
+        store_close(scene->files[i]);
+    }
+    hosted_done(&scene->hosted);
+    return 0;
+}
+
+/* As two host names of an account look: nothing that is known of them tells. */
+static void disguise(struct scene *scene)
+{
+    for (size_t i = 0; i < 3; i++) {
+        struct store *store = &scene->faulty[i].outer.store;
+
+        store->traits.kind = "azure";
+        store->traits.place = NULL;
+        store->traits.identity = scene->files[i]->name;
+    }
+    scene->one = &scene->faulty[0].outer.store;
+    scene->same = &scene->faulty[1].outer.store;
+    scene->other = &scene->faulty[2].outer.store;
+}
+
+static bool same(struct scene *scene, struct store *a, struct store *b)
+{
+    struct err err;
+    bool is_same;
+
+    if (probe_same(&scene->run, a, b, &is_same, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    return is_same;
+}
+
+static void one_file_is_one_store(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_true(same(scene, scene->one, scene->one));
+    assert_true(same(scene, scene->one, scene->same));
+    assert_false(same(scene, scene->one, scene->other));
+}
+
+static void what_names_do_not_tell_the_stores_do(void **state)
+{
+    struct scene *scene = *state;
+
+    disguise(scene);
+    assert_true(same(scene, scene->one, scene->same));
+    assert_true(same(scene, scene->same, scene->one));
+    assert_false(same(scene, scene->one, scene->other));
+    assert_false(same(scene, scene->other, scene->one));
+}
+
+/* The table is there, and no entity of the probe's is left in it. */
+static void a_probe_leaves_no_entity(void **state)
+{
+    struct scene *scene = *state;
+    struct scan_request request = {.table = PROBE_TABLE};
+    struct attempt attempt = {.fence = NULL};
+    struct page page;
+
+    disguise(scene);
+    (void)same(scene, scene->one, scene->other);
+    page_init(&page);
+    assert_int_equal(
+        store_scan(scene->one, &attempt, &request, &page), TW_OK);
+    assert_int_equal(page.count, 0);
+    page_done(&page);
+}
+
+static enum fault lose_first(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    if (call == CALL_BATCH && n == 1) /* 0: the table is missing */
+        return FAULT_LOSE_ANSWER;
+    return FAULT_NONE;
+}
+
+static void a_lost_answer_is_no_answer(void **state)
+{
+    struct scene *scene = *state;
+
+    disguise(scene);
+    scene->faulty[0].choose = lose_first;
+    assert_true(same(scene, scene->one, scene->same));
+    assert_int_equal(scene->faulty[0].met[FAULT_LOSE_ANSWER], 1);
+}
+
+static enum fault refuse_reads(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    (void)n;
+    return call == CALL_GET ? FAULT_REFUSED : FAULT_NONE;
+}
+
+static void what_cannot_be_asked_is_not_known(void **state)
+{
+    struct scene *scene = *state;
+    struct err err;
+    bool is_same;
+
+    disguise(scene);
+    scene->faulty[2].choose = refuse_reads;
+    assert_int_equal(
+        probe_same(&scene->run, scene->one, scene->other, &is_same, &err),
+        TW_REFUSED);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_file_is_one_store),
+        TEST(what_names_do_not_tell_the_stores_do),
+        TEST(a_probe_leaves_no_entity),
+        TEST(a_lost_answer_is_no_answer),
+        TEST(what_cannot_be_asked_is_not_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* Which round of a table job reads what, and which one is the last. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/rounds.h"
+#include "jobs/engine/run.h"
+#include "tests/support/bent_world.h"
+#include "tests/support/hosted.h"
+#include "worker/base/json.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+#include "worker/store/lanes.h"
+
+#define MINUTE_MS 60000
+#define NO_JOBS "{}"
+
+static struct bend *bend;
+
+struct scene {
+    struct hosted hosted;
+    struct fence fence;
+    struct run run;
+    struct rounds rounds;
+};
+
+static int set_up(void **state)
+{
+    static struct scene scene;
+
+    scene = (struct scene){.rounds = {.number = 0}};
+    hosted_init(&scene.hosted, NO_JOBS);
+    hosted_table(&scene.hosted, "Blogs");
+    fence_init(&scene.fence, WORLD_NEVER, 1000);
+    scene.run = (struct run){.job = "j",
+        .lanes = lanes_client_new(scene.hosted.lanes, &scene.fence),
+        .fence = &scene.fence};
+    *state = &scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *scene = *state;
+
+    lanes_client_free(scene->run.lanes);
+    hosted_done(&scene->hosted);
+    return 0;
+}
+
+static void pass_ms(int64_t ms)
+{
+    bend->boot_ahead_ms += ms;
+    bend->wall_ahead_ms += ms;
+}
+
+static void begin(struct scene *scene)
+{
+    struct err err;
+
+    assert_int_equal(rounds_begin(&scene->rounds, &scene->run,
+                         scene->hosted.store, "Blogs", &err),
+        TW_OK);
+}
+
+/* A whole round. */
+static enum rounds_next play(
+    struct scene *scene, int64_t took_ms, int64_t found, int64_t behind)
+{
+    begin(scene);
+    pass_ms(took_ms);
+    scene->rounds.found = found;
+    return rounds_end(&scene->rounds, &scene->run, behind);
+}
+
+static void assert_next(
+    struct scene *scene, int64_t took_ms, bool full, enum rounds_next next)
+{
+    begin(scene);
+    assert_int_equal(scene->rounds.full, full);
+    pass_ms(took_ms);
+    assert_int_equal(rounds_end(&scene->rounds, &scene->run, 0), next);
+}
+
+static void a_short_run_reads_everything_twice(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_next(scene, 1000, true, ROUNDS_AGAIN);
+    assert_next(scene, 1000, true, ROUNDS_DONE);
+    assert_int_equal(atomic_load(&scene->run.passes), 2);
+}
+
+/* A1: a filtered last round misses a copy that somebody deleted. */
+static void a_long_run_catches_up_and_then_reads_everything(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_AGAIN);
+    assert_next(scene, 40 * MINUTE_MS, false, ROUNDS_AGAIN);
+    assert_next(scene, 10 * MINUTE_MS, false, ROUNDS_AGAIN);
+    assert_next(scene, 6 * MINUTE_MS, false, ROUNDS_AGAIN); /* over half */
+    assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_DONE);
+}
+
+static void a_round_under_a_minute_is_followed_by_the_last(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_AGAIN);
+    assert_next(scene, MINUTE_MS - 1000, false, ROUNDS_AGAIN);
+    assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_DONE);
+}
+
+static void a_run_ends_however_much_is_behind(void **state)
+{
+    struct scene *scene = *state;
+
+    assert_int_equal(play(scene, 1000, 9, 0), ROUNDS_AGAIN);
+    assert_int_equal(play(scene, 1000, 9, 7), ROUNDS_DONE);
+    assert_int_equal(atomic_load(&scene->run.behind), 7);
+}
+
+/* A3: the Date of an answer before the round's first request, less 5 s. */
+static void newer_means_since_the_round_before_began_less_five_s(void **state)
+{
+    struct scene *scene = *state;
+    int64_t began_ticks;
+
+    begin(scene);
+    began_ticks = scene->rounds.began_ticks;
+    assert_true(began_ticks <= world_wall_ticks());
+    pass_ms(100 * MINUTE_MS);
+    (void)rounds_end(&scene->rounds, &scene->run, 0);
+    assert_int_equal(atomic_load(&scene->run.caught_up_ticks),
+        began_ticks - 5 * TICKS_PER_S);
+    begin(scene);
+    assert_false(scene->rounds.full);
+    assert_int_equal(
+        scene->rounds.since_ticks, began_ticks - 5 * TICKS_PER_S);
+}
+
+static void without_order_every_round_reads_everything(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->hosted.store->traits.ordered = false;
+    assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_AGAIN);
+    assert_next(scene, 40 * MINUTE_MS, true, ROUNDS_AGAIN);
+    scene->hosted.store->traits.ordered = true;
+}
+
+/* ---- following ---- */
+
+static void follow(struct scene *scene)
+{
+    scene->rounds.follow = true;
+    assert_int_equal(play(scene, 1000, 0, 0), ROUNDS_AGAIN);
+    assert_int_equal(play(scene, 1000, 0, 0), ROUNDS_WAIT);
+}
+
+static void a_quiet_following_run_waits_a_minute(void **state)
+{
+    struct scene *scene = *state;
+
+    follow(scene);
+    assert_int_equal(scene->run.waits_for, RUN_WAITS_FOR_ROUND);
+    assert_int_equal(scene->run.resumes_ticks,
+        scene->rounds.began_ticks + 60 * TICKS_PER_S);
+    assert_next(scene, 1000, false, ROUNDS_WAIT);
+}
+
+static void after_differences_a_following_run_goes_on_at_once(void **state)
+{
+    struct scene *scene = *state;
+
+    follow(scene);
+    assert_int_equal(play(scene, 1000, 3, 0), ROUNDS_AGAIN);
+    assert_int_equal(play(scene, 1000, 0, 0), ROUNDS_WAIT);
+}
+
+static void a_following_run_reads_everything_once_an_hour(void **state)
+{
+    struct scene *scene = *state;
+    unsigned full = 0;
+
+    follow(scene);
+    for (int minute = 0; minute < 180; minute++) {
+        pass_ms(MINUTE_MS);
+        begin(scene);
+        full += scene->rounds.full;
+        (void)rounds_end(&scene->rounds, &scene->run, 0);
+    }
+    assert_in_range(full, 2, 3);
+}
+
+static void finish_reads_everything_until_nothing_is_behind(void **state)
+{
+    struct scene *scene = *state;
+
+    follow(scene);
+    atomic_store(&scene->run.finish, RUN_FINISHING);
+    begin(scene);
+    assert_true(scene->rounds.full);
+    assert_int_equal(rounds_end(&scene->rounds, &scene->run, 2), ROUNDS_AGAIN);
+    assert_next(scene, 1000, true, ROUNDS_DONE);
+}
+
+static void finish_now_is_one_more_round(void **state)
+{
+    struct scene *scene = *state;
+
+    follow(scene);
+    atomic_store(&scene->run.finish, RUN_FINISHING_NOW);
+    begin(scene);
+    assert_true(scene->rounds.full);
+    assert_int_equal(rounds_end(&scene->rounds, &scene->run, 2), ROUNDS_DONE);
+}
+
+/* What was asked for during a round is not answered by that round: it may have
+ * read what was written since. */
+static void finish_during_a_round_asks_for_another(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->rounds.follow = true;
+    (void)play(scene, 1000, 0, 0);
+    begin(scene);
+    atomic_store(&scene->run.finish, RUN_FINISHING);
+    assert_int_equal(rounds_end(&scene->rounds, &scene->run, 0), ROUNDS_AGAIN);
+    assert_next(scene, 1000, true, ROUNDS_DONE);
+}
+
+/* ---- what is behind ---- */
+
+static void only_ends_ask_what_is_behind(void **state)
+{
+    struct scene *scene = *state;
+
+    begin(scene);
+    scene->rounds.found = 5;
+    assert_false(rounds_counts_behind(&scene->rounds)); /* the first */
+    (void)rounds_end(&scene->rounds, &scene->run, 0);
+    begin(scene);
+    assert_false(rounds_counts_behind(&scene->rounds)); /* found nothing */
+    scene->rounds.found = 5;
+    assert_true(rounds_counts_behind(&scene->rounds));
+}
+
+/* ---- the checkpoint ---- */
+
+/* Another attempt reads what this one wrote. */
+static void hand_over(struct scene *scene)
+{
+    struct rounds read = {.follow = scene->rounds.follow};
+    struct json *json;
+    struct buf text;
+
+    buf_init(&text, 4096);
+    rounds_write(&scene->rounds, &text);
+    assert_int_equal(json_parse(buf_slice(&text), 4, &json, NULL), TW_OK);
+    assert_true(rounds_read(&read, json));
+    json_free(json);
+    buf_done(&text);
+    scene->rounds = read;
+}
+
+static void a_round_is_resumed_where_it_was(void **state)
+{
+    struct scene *scene = *state;
+    int64_t began_ticks;
+
+    begin(scene);
+    began_ticks = scene->rounds.began_ticks;
+    scene->rounds.found = 4;
+    pass_ms(50 * MINUTE_MS);
+    hand_over(scene);
+    pass_ms(500 * MINUTE_MS); /* nobody works on it */
+    begin(scene);
+    assert_int_equal(scene->rounds.number, 1);
+    assert_int_equal(scene->rounds.began_ticks, began_ticks);
+    assert_int_equal(scene->rounds.found, 4);
+    pass_ms(50 * MINUTE_MS);
+    assert_int_equal(rounds_end(&scene->rounds, &scene->run, 0), ROUNDS_AGAIN);
+    assert_in_range(
+        scene->rounds.took_ms, 100 * MINUTE_MS, 101 * MINUTE_MS);
+    hand_over(scene);
+    begin(scene);
+    assert_int_equal(scene->rounds.number, 2);
+    assert_false(scene->rounds.full);
+    assert_int_equal(
+        scene->rounds.since_ticks, began_ticks - 5 * TICKS_PER_S);
+}
+
+static void what_is_not_ours_is_not_read(void **state)
+{
+    static const char *const texts[] = {"{}", "[]", "7", "{\"stage\":9}",
+        "{\"stage\":0,\"underWay\":true,\"full\":true}",
+        "{\"stage\":\"first\",\"underWay\":true,\"full\":true}"};
+    struct rounds rounds = {.number = 3};
+
+    (void)state;
+    assert_false(rounds_read(&rounds, NULL));
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        struct json *json;
+
+        assert_int_equal(
+            json_parse(slice_of(texts[i]), 4, &json, NULL), TW_OK);
+        assert_false(rounds_read(&rounds, json));
+        json_free(json);
+    }
+    assert_int_equal(rounds.number, 3);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_short_run_reads_everything_twice),
+        TEST(a_long_run_catches_up_and_then_reads_everything),
+        TEST(a_round_under_a_minute_is_followed_by_the_last),
+        TEST(a_run_ends_however_much_is_behind),
+        TEST(newer_means_since_the_round_before_began_less_five_s),
+        TEST(without_order_every_round_reads_everything),
+        TEST(a_quiet_following_run_waits_a_minute),
+        TEST(after_differences_a_following_run_goes_on_at_once),
+        TEST(a_following_run_reads_everything_once_an_hour),
+        TEST(finish_reads_everything_until_nothing_is_behind),
+        TEST(finish_now_is_one_more_round),
+        TEST(finish_during_a_round_asks_for_another),
+        TEST(only_ends_ask_what_is_behind),
+        TEST(a_round_is_resumed_where_it_was),
+        TEST(what_is_not_ours_is_not_read),
+    };
+
+    bend = bent_world_use(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
