@@ -279,6 +279,46 @@ static void refuses_malformed_values_and_names_the_property(void **state)
     }
 }
 
+/* What Azurite answers to a point GET of an entity that the JavaScript SDK
+ * read, changed and wrote back: odata.metadata is then a property of it. */
+static void reads_an_entity_that_an_sdk_wrote_back(void **state)
+{
+    struct entity entity =
+        scratch_entity("{\"odata.metadata\":\"http://a/$metadata#t/@Element\","
+                       "\"odata.etag\":\"W/\\\"1\\\"\"," KEYS ",\"x\":5,"
+                       "\"odata.metadata\":\"http://b/$metadata#t/@Element\","
+                       "\"odata.etag\":\"W/\\\"2\\\"\"}");
+
+    (void)state;
+    assert_int_equal(entity.property_count, 1);
+    assert_slice(entity.properties[0].name, "x");
+    assert_slice(entity.etag, "W/\"2\"");
+}
+
+static void refuses_a_property_that_is_there_twice(void **state)
+{
+    static const char *const bad[] = {
+        "\"x\":1,\"x\":1",
+        "\"x\":1,\"\\u0078\":1",
+        "\"x\":null,\"x\":1",
+        "\"RowKey\":\"other\"",
+        "\"x@odata.type\":\"Edm.Int64\",\"x\":\"1\","
+        "\"x@odata.type\":\"Edm.String\"",
+        "\"odata.metadata\":\"a\",\"odata.metadata\":\"b\",\"x\":1,\"x\":2",
+    };
+    struct entity entity;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char text[256];
+
+        snprintf(text, sizeof(text), "{" KEYS ",%s}", bad[i]);
+        if (entity_parse(slice_of(text), true, &scratch, &entity, NULL, NULL) !=
+            TW_INVALID)
+            fail_msg("taken: %s", text);
+    }
+}
+
 static void wants_keys_where_they_are_needed(void **state)
 {
     struct slice text = slice_of("{\"PartitionKey\":\"p\"}");
@@ -676,6 +716,8 @@ int main(void)
         TEST(takes_a_type_from_before_after_or_far_away),
         TEST(counts_null_as_absent),
         TEST(refuses_malformed_values_and_names_the_property),
+        TEST(reads_an_entity_that_an_sdk_wrote_back),
+        TEST(refuses_a_property_that_is_there_twice),
         TEST(wants_keys_where_they_are_needed),
         TEST(stops_after_the_first_object),
         TEST(compares_values_and_not_their_spelling),

@@ -450,6 +450,82 @@ static void decoded_texts_outlive_the_bytes_they_came_from(void **state)
     arena_done(&arena);
 }
 
+static void the_last_of_a_repeated_annotation_counts(void **state)
+{
+    const char *text = "{\"odata.a\":\"1\",\"x\":1,\"odata.a\":2,"
+                       "\"odata.b\":null,\"y\":2,\"odata.a\":\"33\"}!";
+    struct json_member *members;
+    size_t count, end;
+    struct arena arena;
+
+    (void)state;
+    arena_init(&arena);
+    assert_int_equal(json_annotated_object(slice_of(text), "odata.", &arena,
+                         &arena, &members, &count, &end, NULL),
+        TW_OK);
+    assert_int_equal(count, 4);
+    assert_slice(members[0].name, "odata.a");
+    assert_slice(members[0].text, "33");
+    assert_slice(members[1].name, "x");
+    assert_slice(members[2].name, "odata.b");
+    assert_slice(members[3].name, "y");
+    assert_slice(members[3].text, "2");
+    assert_int_equal(text[end], '!');
+    assert_int_equal(json_flat_object(slice_of(text), &arena, &arena, &members,
+                         &count, &end, NULL),
+        TW_INVALID);
+    arena_done(&arena);
+}
+
+static void only_annotations_may_be_repeated(void **state)
+{
+    static const char *const texts[] = {
+        "{\"odata.a\":1,\"x\":1,\"odata.a\":2,\"x\":1}",
+        "{\"x\":1,\"odata.a\":1,\"odata.a\":2,\"\\u0078\":1}",
+        "{\"odata\":1,\"odata\":1}",
+        "{\"x@odata.type\":\"Edm.Int64\",\"x@odata.type\":\"Edm.Guid\"}",
+        "{\"odata.a\":1,\"odat\\u0061.a\":1}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct json_member *members;
+        size_t count, end;
+        struct arena arena;
+
+        arena_init(&arena);
+        if (json_annotated_object(slice_of(texts[i]), "odata.", &arena, &arena,
+                &members, &count, &end, NULL) != TW_INVALID)
+            fail_msg("taken: %s", texts[i]);
+        arena_done(&arena);
+    }
+}
+
+static void annotations_beyond_a_number_may_not_be_repeated(void **state)
+{
+    struct json_member *members;
+    size_t count, end;
+
+    (void)state;
+    for (int last = JSON_MAX_ANNOTATIONS - 1; last <= JSON_MAX_ANNOTATIONS;
+         last++) {
+        struct arena arena;
+        struct buf text;
+
+        arena_init(&arena);
+        buf_init(&text, 100000);
+        buf_add_char(&text, '{');
+        for (int i = 0; i < 3 * JSON_MAX_ANNOTATIONS; i++)
+            buf_add_format(&text, "\"odata.%d\":1,", i);
+        buf_add_format(&text, "\"odata.%d\":2}", last);
+        assert_int_equal(json_annotated_object(buf_slice(&text), "odata.",
+                             &arena, &arena, &members, &count, &end, NULL),
+            last < JSON_MAX_ANNOTATIONS ? TW_OK : TW_INVALID);
+        buf_done(&text);
+        arena_done(&arena);
+    }
+}
+
 static void large_strings_and_many_members_are_read_whole(void **state)
 {
     struct json_member *members;
@@ -568,6 +644,9 @@ int main(void)
         cmocka_unit_test(a_flat_object_ends_where_it_ends),
         cmocka_unit_test(a_flat_object_holds_no_other),
         cmocka_unit_test(decoded_texts_outlive_the_bytes_they_came_from),
+        cmocka_unit_test(the_last_of_a_repeated_annotation_counts),
+        cmocka_unit_test(only_annotations_may_be_repeated),
+        cmocka_unit_test(annotations_beyond_a_number_may_not_be_repeated),
         cmocka_unit_test(large_strings_and_many_members_are_read_whole),
         cmocka_unit_test(strings_are_written_so_that_they_read_back),
         cmocka_unit_test(

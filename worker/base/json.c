@@ -644,20 +644,69 @@ static enum tw_err decode(
     return TW_OK;
 }
 
-/* Slice and decode the value at the start of text. Slices of containers live
- * in slices, decoded texts in arena. */
-static enum tw_err read_value(struct slice text, unsigned max_depth,
-    struct arena *slices, struct arena *arena, struct json *value,
-    size_t *ret_end, struct err *err)
+/* How a text is read. */
+struct reading {
+    unsigned max_depth;
+    const char *annotation; /* names that begin so may be repeated; or NULL */
+    struct arena *slices;   /* for slices of containers */
+    struct arena *arena;    /* for decoded texts */
+};
+
+/* The kept annotation whose name is written as `name`, or NULL. */
+static struct json *find_annotation(
+    struct json *const *kept, size_t count, struct slice name)
 {
-    const struct decoder decoder = {text, arena, err};
+    for (size_t i = 0; i < count; i++)
+        if (slice_equal(kept[i]->member.name, name))
+            return kept[i];
+    return NULL;
+}
+
+/*
+ * Give each repeated annotation of the object its last value, in the place of
+ * the first: what json-c's tree has. Names still have their quotes. Only so
+ * many different ones are kept, so that the work does not grow with the square
+ * of the object's length.
+ */
+static void merge_annotations(struct json *value, const char *annotation)
+{
+    struct json *kept[JSON_MAX_ANNOTATIONS];
+    size_t annotations = 0, count = 0;
+
+    for (size_t i = 0; i < value->count; i++) {
+        struct json *child = &value->children[i], *first;
+        struct slice name = child->member.name;
+        struct slice inner = {name.at + 1, name.len - 2};
+
+        value->children[count] = *child;
+        if (slice_begins(inner, slice_of(annotation))) {
+            first = find_annotation(kept, annotations, name);
+            if (first != NULL) {
+                *first = *child;
+                continue;
+            }
+            if (annotations < JSON_MAX_ANNOTATIONS)
+                kept[annotations++] = &value->children[count];
+        }
+        count++;
+    }
+    value->count = count;
+}
+
+/* Slice and decode the value at the start of text. */
+static enum tw_err read_value(struct slice text, const struct reading *how,
+    struct json *value, size_t *ret_end, struct err *err)
+{
+    const struct decoder decoder = {text, how->arena, err};
     struct json_object *tree = NULL;
     enum tw_err code;
 
-    assert(max_depth <= JSON_DEPTH_LIMIT);
-    code = slice_value(text, max_depth, slices, value, ret_end, err);
+    assert(how->max_depth <= JSON_DEPTH_LIMIT);
+    code = slice_value(text, how->max_depth, how->slices, value, ret_end, err);
     if (code == TW_OK)
-        code = read_tree(value->member.raw, max_depth + 1, &tree, err);
+        code = read_tree(value->member.raw, how->max_depth + 1, &tree, err);
+    if (code == TW_OK && how->annotation && value->member.type == JSON_OBJECT)
+        merge_annotations(value, how->annotation);
     if (code == TW_OK)
         code = decode(&decoder, tree, value);
     json_object_put(tree);
@@ -670,13 +719,16 @@ enum tw_err json_parse(
     struct slice text, unsigned max_depth, struct json **ret, struct err *err)
 {
     struct document *document = mem_alloc(sizeof(*document));
+    struct reading how;
     struct slice blanks;
     size_t end = 0, skipped;
     enum tw_err code;
 
     arena_init(&document->arena);
-    code = read_value(text, max_depth, &document->arena, &document->arena,
-        &document->root, &end, err);
+    how = (struct reading){.max_depth = max_depth,
+        .slices = &document->arena,
+        .arena = &document->arena};
+    code = read_value(text, &how, &document->root, &end, err);
     if (code == TW_OK) {
         blanks = (struct slice){text.at + end, text.len - end};
         skipped = count_blanks(blanks);
@@ -702,16 +754,17 @@ void json_free(struct json *json)
     mem_free(document);
 }
 
-enum tw_err json_flat_object(struct slice text, struct arena *scratch,
-    struct arena *arena, struct json_member **ret, size_t *ret_count,
-    size_t *ret_end, struct err *err)
+enum tw_err json_annotated_object(struct slice text, const char *annotation,
+    struct arena *scratch, struct arena *arena, struct json_member **ret,
+    size_t *ret_count, size_t *ret_end, struct err *err)
 {
+    const struct reading how = {1, annotation, scratch, arena};
     struct json value = {0};
     struct json_member *members;
     size_t end = 0;
     enum tw_err code;
 
-    code = read_value(text, 1, scratch, arena, &value, &end, err);
+    code = read_value(text, &how, &value, &end, err);
     if (code == TW_OK && value.member.type != JSON_OBJECT)
         code = err_fail(
             err, TW_INVALID, "not valid JSON at byte 0: no object is here");
@@ -724,6 +777,14 @@ enum tw_err json_flat_object(struct slice text, struct arena *scratch,
         *ret_end = end;
     }
     return code;
+}
+
+enum tw_err json_flat_object(struct slice text, struct arena *scratch,
+    struct arena *arena, struct json_member **ret, size_t *ret_count,
+    size_t *ret_end, struct err *err)
+{
+    return json_annotated_object(
+        text, NULL, scratch, arena, ret, ret_count, ret_end, err);
 }
 
 enum json_type json_type(const struct json *json)

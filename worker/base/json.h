@@ -63,6 +63,18 @@ TW_MUST_USE enum tw_err json_flat_object(struct slice text,
     struct arena *scratch, struct arena *arena, struct json_member **ret,
     size_t *ret_count, size_t *ret_end, struct err *err);
 
+/*
+ * json_annotated_object: json_flat_object, but names that begin with
+ * `annotation` ("odata.") may be repeated: the last value counts and has the
+ * place of the first. That holds for the first JSON_MAX_ANNOTATIONS different
+ * ones; a further one may not be repeated, nor one with escapes in its name.
+ */
+#define JSON_MAX_ANNOTATIONS 16
+TW_MUST_USE enum tw_err json_annotated_object(struct slice text,
+    const char *annotation, struct arena *scratch, struct arena *arena,
+    struct json_member **ret, size_t *ret_count, size_t *ret_end,
+    struct err *err);
+
 enum json_type json_type(const struct json *json);
 struct slice json_raw(const struct json *json);    /* its exact text */
 struct slice json_string(const struct json *json); /* of a JSON_STRING */

@@ -13,6 +13,7 @@
 #include "worker/base/text.h"
 
 #define TYPE_SUFFIX "@odata.type"
+#define ANNOTATION "odata."
 
 static bool is_string(const struct json_member *member)
 {
@@ -275,7 +276,7 @@ static enum tw_err read_member(
         return TW_OK;
     }
     /* No property can be named so: an identifier has neither. */
-    if (slice_begins(member->name, slice_of("odata.")) ||
+    if (slice_begins(member->name, slice_of(ANNOTATION)) ||
         memchr(member->name.at, '@', member->name.len) != NULL)
         return TW_OK;
     return read_property(in, index, ret);
@@ -298,8 +299,8 @@ static enum tw_err read_members(struct slice text, struct arena *scratch,
     struct reading in = {.arena = arena, .err = err};
     struct json_member *members;
     struct entity entity = {0};
-    enum tw_err result = json_flat_object(
-        text, scratch, arena, &members, &in.count, ret_end, err);
+    enum tw_err result = json_annotated_object(
+        text, ANNOTATION, scratch, arena, &members, &in.count, ret_end, err);
 
     if (result != TW_OK)
         return result;

@@ -60,12 +60,15 @@ struct entity {
 /*
  * entity_parse: one JSON object in minimalmetadata (as the service and our
  * export write it) at the start of text. odata.* members are understood or
- * passed over; null properties count as absent. *ret_end (may be NULL): bytes
- * used. need_keys: both keys must be there. Everything lives in arena or
- * points into text, which must stay.
+ * passed over; of one that is repeated the last counts (an SDK may store
+ * odata.metadata as a property, which Azurite then returns beside its own).
+ * null properties count as absent. *ret_end (may be NULL): bytes used.
+ * need_keys: both keys must be there. Everything lives in arena or points into
+ * text, which must stay.
  *
  * TW_INVALID: err names the property, never its value. Refused: duplicate
- * names, numbers outside their type, unknown Edm types, malformed values.
+ * names of properties and of their types, numbers outside their type, unknown
+ * Edm types, malformed values.
  */
 TW_MUST_USE enum tw_err entity_parse(struct slice text, bool need_keys,
     struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err);
