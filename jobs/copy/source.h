@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The property TablewardSource of a copy: a String that holds JSON.
+ *
+ *   {"job":"blogs-by-month","to":0,"by":"8 hex digits",
+ *    "from":["account","Blogs"],"at":["account","BlogsByMonth"],
+ *    "own":["pk","rk"],"key":["pk","rk"],"etag":"W/\"...\"",
+ *    "digest":"32 hex digits"}
+ *
+ * job and to: the job and the entry of its `to:` (from 0). by: a digest of the
+ * key templates of that entry. from, at: account and table of the source and of
+ * the copy. own: the keys of the copy. key, etag: the source that was copied.
+ * digest: of the copy as it was written, without this property.
+ *
+ * The job comes first, so that a range of this text selects the copies of one
+ * job (source_filter()). Who copies an entity with all its properties copies
+ * this one too: a copy is a job's own only where `at` and `own` name the
+ * location at which it is stored (rule C1).
+ */
+#ifndef TW_JOBS_COPY_SOURCE_H
+#define TW_JOBS_COPY_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/slice.h"
+#include "worker/store/entity.h"
+
+#define SOURCE_PROPERTY "TablewardSource"
+
+struct store;
+
+/* A table of an account; names that differ in case only are one table. */
+struct source_table {
+    struct slice account, table;
+};
+
+struct source {
+    struct slice job;
+    int64_t entry;   /* of `to:` */
+    struct slice by; /* of its key templates */
+    struct source_table from, at;
+    struct slice own_partition_key, own_row_key; /* of the copy */
+    struct slice partition_key, row_key, etag;   /* of the source */
+    struct slice digest;                         /* set by source_stamp() */
+};
+
+/* source_table_of: table in store. Borrowed from both. */
+struct source_table source_table_of(
+    const struct store *store, const char *table);
+
+bool source_table_equal(
+    const struct source_table *a, const struct source_table *b);
+
+/*
+ * source_stamp: copy gets the property, with the digest of copy as it is now
+ * and its keys as own keys; made in arena.
+ */
+void source_stamp(
+    struct entity *copy, const struct source *source, struct arena *arena);
+
+/* source_bytes: what the service counts for the property, of 1 MiB, at most. */
+size_t source_bytes(const struct entity *copy, const struct source *source);
+
+/* source_read: false: entity has no such property, or another's. What ret
+ * refers to lives in arena. */
+bool source_read(
+    const struct entity *entity, struct arena *arena, struct source *ret);
+
+/* source_is_at: does it name this table, and the keys of entity? */
+bool source_is_at(const struct source *source, const struct entity *entity,
+    const struct source_table *at);
+
+/* source_is_intact: has nobody edited copy since it was written? */
+bool source_is_intact(const struct source *source, const struct entity *copy);
+
+/* source_filter: add an OData filter that every copy of the job passes, and
+ * few other entities. */
+void source_filter(struct slice job, struct buf *to);
+
+#endif

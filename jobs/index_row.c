@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Index rows, recognised. */
+#include "jobs/index_row.h"
+
+#include "jobs/copy/source.h"
+#include "worker/base/arena.h"
+
+bool is_index_row(
+    const struct entity *entity, const struct store *store, const char *table)
+{
+    const struct source_table here = source_table_of(store, table);
+    struct source source;
+    struct arena arena;
+    bool is;
+
+    if (!entity_find(entity, slice_of(INDEX_ROW_PROPERTY)))
+        return false;
+    arena_init(&arena);
+    is = source_read(entity, &arena, &source) &&
+         source_is_at(&source, entity, &here) &&
+         source_table_equal(&source.from, &here);
+    arena_done(&arena);
+    return is;
+}

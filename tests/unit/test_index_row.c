@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* Index rows are recognised by the location that their TablewardSource names,
+ * and by nothing else (rule C1). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "jobs/copy/source.h"
+#include "jobs/index_row.h"
+#include "tests/support/fixture.h"
+#include "worker/store/store.h"
+
+static const struct store MAIN = {
+    .name = "main", .traits = {.kind = "embedded", .identity = "a1"}};
+static const struct store OTHER = {
+    .name = "main", .traits = {.kind = "embedded", .identity = "b2"}};
+
+/* A copy of Blogs P/R, stored as (table, pk, rk). */
+static struct entity copy_at(struct arena *arena, const struct store *store,
+    const char *table, const char *pk, const char *rk)
+{
+    struct source source = {
+        .job = slice_of("by-size"),
+        .by = slice_of("00000000"),
+        .from = source_table_of(&MAIN, "Blogs"),
+        .at = source_table_of(store, table),
+        .partition_key = slice_of("P"),
+        .row_key = slice_of("R"),
+        .etag = slice_of("e"),
+    };
+    struct entity copy;
+
+    entity_init(&copy, arena, slice_of(pk), slice_of(rk));
+    entity_set_int32(&copy, arena, "Size", 5);
+    source_stamp(&copy, &source, arena);
+    return copy;
+}
+
+static void a_copy_in_the_table_of_its_source_is_an_index_row(void **state)
+{
+    struct arena arena;
+    struct entity row;
+
+    (void)state;
+    arena_init(&arena);
+    row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
+    assert_true(is_index_row(&row, &MAIN, "Blogs"));
+    assert_true(is_index_row(&row, &MAIN, "BLOGS"));
+    assert_false(is_index_row(&row, &MAIN, "Blogs2"));
+    assert_false(is_index_row(&row, &OTHER, "Blogs"));
+    arena_done(&arena);
+}
+
+static void an_index_row_that_was_edited_is_still_one(void **state)
+{
+    struct arena arena;
+    struct entity row;
+
+    (void)state;
+    arena_init(&arena);
+    row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
+    entity_set_int32(&row, &arena, "Size", 6);
+    assert_true(is_index_row(&row, &MAIN, "Blogs"));
+    arena_done(&arena);
+}
+
+static void a_copy_of_an_index_row_under_other_keys_is_none(void **state)
+{
+    struct arena arena;
+    struct entity row;
+
+    (void)state;
+    arena_init(&arena);
+    row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
+    row.row_key = slice_of("mine");
+    assert_false(is_index_row(&row, &MAIN, "Blogs"));
+    row = copy_at(&arena, &MAIN, "Blogs", "P", "size:5");
+    row.partition_key = slice_of("Q");
+    assert_false(is_index_row(&row, &MAIN, "Blogs"));
+    arena_done(&arena);
+}
+
+static void a_copy_in_another_table_is_none(void **state)
+{
+    struct arena arena;
+    struct entity copy;
+
+    (void)state;
+    arena_init(&arena);
+    copy = copy_at(&arena, &MAIN, "BySize", "P", "size:5");
+    assert_false(is_index_row(&copy, &MAIN, "BySize"));
+    assert_false(is_index_row(&copy, &MAIN, "Blogs"));
+    arena_done(&arena);
+}
+
+static void another_property_of_that_name_makes_none(void **state)
+{
+    struct arena arena;
+    struct entity entity;
+
+    (void)state;
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of("P"), slice_of("R"));
+    assert_false(is_index_row(&entity, &MAIN, "Blogs"));
+    entity_set_int32(&entity, &arena, INDEX_ROW_PROPERTY, 5);
+    assert_false(is_index_row(&entity, &MAIN, "Blogs"));
+    entity_set_string(
+        &entity, &arena, INDEX_ROW_PROPERTY, slice_of("{\"job\":\"x\"}"));
+    assert_false(is_index_row(&entity, &MAIN, "Blogs"));
+    arena_done(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copy_in_the_table_of_its_source_is_an_index_row),
+        cmocka_unit_test(an_index_row_that_was_edited_is_still_one),
+        cmocka_unit_test(a_copy_of_an_index_row_under_other_keys_is_none),
+        cmocka_unit_test(a_copy_in_another_table_is_none),
+        cmocka_unit_test(another_property_of_that_name_makes_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
