@@ -17,6 +17,7 @@
 #include "worker/base/crypto.h"
 #include "worker/base/json.h"
 #include "worker/base/text.h"
+#include "worker/store/canonical.h"
 
 /* One value on its way. */
 struct passage {
@@ -98,107 +99,13 @@ static enum convert_worth put_time(struct passage *on, int64_t ticks)
     return put_quoted(on, slice_of(text_from_ticks(ticks, time)));
 }
 
-/* ---- the digits of a Double ---- */
-
-#define DOUBLE_DIGITS 17 /* so many tell all values apart */
-#define DOUBLE_TEXT_MAX 40
-
-/* 0.DIGITS times ten to the power of point; no digits: 0. */
-struct digits {
-    char at[DOUBLE_DIGITS + 1];
-    int count, point;
-};
-
-static double value_of(const struct digits *digits)
-{
-    char text[DOUBLE_TEXT_MAX];
-
-    snprintf(text, sizeof(text), "0.%se%d", digits->at, digits->point);
-    return strtod(text, NULL);
-}
-
-/* The count digits that are nearest to value. */
-static void round_to(double value, int count, struct digits *ret)
-{
-    char text[DOUBLE_TEXT_MAX]; /* 1.2345e+06 */
-
-    snprintf(text, sizeof(text), "%.*e", count - 1, value);
-    ret->at[0] = text[0];
-    memcpy(ret->at + 1, text + 2, (size_t)(count - 1));
-    ret->at[count] = '\0';
-    ret->count = count;
-    ret->point = (int)strtol(strchr(text, 'e') + 1, NULL, 10) + 1;
-}
-
-/* Whether the next number of so many digits is value. A nine would become a
- * zero: that is fewer digits. */
-static bool is_next(double value, struct digits *digits)
-{
-    char *last = &digits->at[digits->count - 1];
-
-    if (*last == '9')
-        return false;
-    ++*last;
-    return value_of(digits) == value;
-}
-
-/*
- * The fewest digits that read back as value, which is finite and not negative.
- * Above a power of two its neighbour is twice as far as below it: there the
- * nearest digits may be another value's, and the next ones its own.
- */
-static void shortest(double value, struct digits *ret)
-{
-    *ret = (struct digits){0};
-    for (int count = 1; value > 0 && count <= DOUBLE_DIGITS; count++) {
-        round_to(value, count, ret);
-        if (value_of(ret) == value || is_next(value, ret))
-            return;
-    }
-}
-
-/* As JavaScript writes them: with an exponent below 1e-6 and from 1e21 on. */
-static void lay_out(const struct digits *digits, char *to, size_t room)
-{
-    static const char zeros[] = "00000000000000000000";
-    int point = digits->point, count = digits->count;
-
-    if (point > 21 || point < -5)
-        snprintf(to, room, "%c%s%se%+d", digits->at[0], count > 1 ? "." : "",
-            digits->at + 1, point - 1);
-    else if (point <= 0)
-        snprintf(to, room, "0.%.*s%s", -point, zeros, digits->at);
-    else if (point >= count)
-        snprintf(to, room, "%s%.*s", digits->at, point - count, zeros);
-    else
-        snprintf(to, room, "%.*s.%s", point, digits->at, digits->at + point);
-}
-
-/* to holds DOUBLE_TEXT_MAX bytes. */
-static void write_double(double value, char *to)
-{
-    struct digits digits;
-    const char *sign = signbit(value) ? "-" : "";
-    char body[DOUBLE_TEXT_MAX - 1];
-
-    if (isnan(value)) {
-        snprintf(to, DOUBLE_TEXT_MAX, "NaN");
-    } else if (isinf(value)) {
-        snprintf(to, DOUBLE_TEXT_MAX, "%sInfinity", sign);
-    } else if (value == 0) {
-        snprintf(to, DOUBLE_TEXT_MAX, "%s0", sign);
-    } else {
-        shortest(fabs(value), &digits);
-        lay_out(&digits, body, sizeof(body));
-        snprintf(to, DOUBLE_TEXT_MAX, "%s%s", sign, body);
-    }
-}
+/* ---- to Double ---- */
 
 static enum convert_worth put_double(struct passage *on, double value)
 {
-    char text[DOUBLE_TEXT_MAX], json[DOUBLE_TEXT_MAX + 2];
+    char text[CANONICAL_DOUBLE_MAX], json[CANONICAL_DOUBLE_MAX + 2];
 
-    write_double(value, text);
+    canonical_double(value, text);
     if (!isfinite(value))
         return put_quoted(on, slice_of(text));
     snprintf(json, sizeof(json), "%s%s", text,
@@ -282,10 +189,9 @@ static enum convert_worth double_to_integer(struct passage *on)
 
 static enum convert_worth double_to_text(struct passage *on)
 {
-    char text[DOUBLE_TEXT_MAX];
+    char text[CANONICAL_DOUBLE_MAX];
 
-    write_double(on->number, text);
-    return put_quoted(on, slice_of(text));
+    return put_quoted(on, slice_of(canonical_double(on->number, text)));
 }
 
 /* ---- from DateTime, Guid, Binary ---- */
@@ -408,22 +314,24 @@ static int exponent_of(struct slice text)
 
 /* One more digit; zeros at the end do not count. More than a Double has are
  * not kept, but counted. */
-static void add_digit(struct digits *digits, int place, char digit)
+static void add_digit(struct canonical_digits *digits, int place, char digit)
 {
-    if (place < DOUBLE_DIGITS)
+    if (place < CANONICAL_DOUBLE_DIGITS)
         digits->at[place] = digit;
     if (digit != '0')
-        digits->count = place < DOUBLE_DIGITS ? place + 1 : DOUBLE_DIGITS + 1;
+        digits->count = place < CANONICAL_DOUBLE_DIGITS
+                            ? place + 1
+                            : CANONICAL_DOUBLE_DIGITS + 1;
 }
 
 /* The digits of a JSON number, without the zeros before and after them. */
-static void digits_of(struct slice text, struct digits *ret)
+static void digits_of(struct slice text, struct canonical_digits *ret)
 {
     bool in_fraction = false;
     int place = 0;
     size_t i = 0;
 
-    *ret = (struct digits){0};
+    *ret = (struct canonical_digits){0};
     for (; i < text.len && text.at[i] != 'e' && text.at[i] != 'E'; i++) {
         char c = text.at[i];
 
@@ -446,10 +354,10 @@ static void digits_of(struct slice text, struct digits *ret)
 /* Whether a JSON number says value as the shortest digits do. */
 static bool says(struct slice text, double value)
 {
-    struct digits said, kept;
+    struct canonical_digits said, kept;
 
     digits_of(text, &said);
-    shortest(fabs(value), &kept);
+    canonical_digits(fabs(value), &kept);
     return said.count == kept.count &&
            (said.count == 0 ||
                (said.point == kept.point &&

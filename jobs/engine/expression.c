@@ -3,6 +3,7 @@
  * how to evaluate themselves. */
 #include "jobs/engine/expression.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -10,12 +11,15 @@
 #include "jobs/engine/run.h"
 #include "worker/base/crypto.h"
 #include "worker/base/text.h"
+#include "worker/store/canonical.h"
 
 /* A template is a line that a person wrote; these bound the stack. */
 #define MAX_DEPTH 64
 #define MAX_NODES 1000
 /* Of an expression in a message, which is cut anyway. */
 #define VISIBLE_MAX_BYTES (64 * 1024)
+/* No property holds a longer text; replace() could make one of any length. */
+#define TEXT_MAX_BYTES ENTITY_MAX_BYTES
 
 /* What an evaluation works on. */
 struct scene {
@@ -58,6 +62,26 @@ const char *value_kind_name(enum value_kind kind)
     return names[kind];
 }
 
+struct slice value_text(const struct value *value, struct arena *arena)
+{
+    char time[TEXT_TIME_MAX];
+
+    switch (value->kind) {
+    case VALUE_INTEGER:
+        return arena_format(arena, "%" PRId64, value->integer);
+    case VALUE_BOOLEAN:
+        return slice_of(value->integer ? "true" : "false");
+    case VALUE_DATETIME:
+        return arena_copy(
+            arena, slice_of(text_from_ticks(value->integer, time)));
+    case VALUE_TEXT:
+    case VALUE_DOUBLE:
+    case VALUE_UNKNOWN: /* never: what has no value has failed */
+        break;
+    }
+    return value->text;
+}
+
 /* ---- evaluating ---- */
 
 static enum tw_err evaluate(
@@ -72,7 +96,7 @@ static enum tw_err evaluate_as(const struct expression *expression,
 {
     enum tw_err result = evaluate(expression, scene, ret);
 
-    if (result != TW_OK || ret->kind == wanted)
+    if (result != TW_OK || wanted == VALUE_UNKNOWN || ret->kind == wanted)
         return result;
     return err_fail(scene->err, TW_INVALID, "%.*s is %s; %s needs %s",
         SLICE_ARG(expression->source), value_kind_name(ret->kind), who,
@@ -129,14 +153,6 @@ static enum tw_err evaluate_timestamp(
     return TW_OK;
 }
 
-static void read_double(const struct property *property, struct value *ret)
-{
-    ret->kind = VALUE_DOUBLE;
-    ret->text = property->json;
-    if (ret->text.at[0] == '"')
-        ret->text = (struct slice){ret->text.at + 1, ret->text.len - 2};
-}
-
 static bool read_value(
     const struct property *property, struct arena *arena, struct value *ret)
 {
@@ -150,10 +166,9 @@ static bool read_value(
     } else if (property_boolean(property, &truth)) {
         ret->kind = VALUE_BOOLEAN;
         ret->integer = truth;
-    } else if (property_double(property, &ret->real)) {
-        read_double(property, ret);
-    } else if (property_peek_text(property, arena, &ret->text)) {
-        ret->kind = VALUE_TEXT;
+    } else if (canonical_text(property, arena, &ret->text)) {
+        ret->kind =
+            property_double(property, &ret->real) ? VALUE_DOUBLE : VALUE_TEXT;
     }
     return ret->kind != VALUE_UNKNOWN;
 }
@@ -413,6 +428,91 @@ static const char *apply_upper(
     return NULL;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static const char *apply_trim(
+    const struct value *args, struct arena *arena, struct value *ret)
+{
+    struct slice text = args[0].text;
+
+    (void)arena;
+    while (text.len > 0 && is_blank(text.at[0])) {
+        text.at++;
+        text.len--;
+    }
+    while (text.len > 0 && is_blank(text.at[text.len - 1]))
+        text.len--;
+    ret->text = text;
+    return NULL;
+}
+
+/* *end: the byte behind the first `count` characters of text. False: it has
+ * fewer; *end is then behind all of them. */
+static bool skip_characters(struct slice text, int64_t count, size_t *end)
+{
+    size_t len;
+
+    *end = 0;
+    for (; count > 0 && *end < text.len; count--) {
+        text_decode((struct slice){text.at + *end, text.len - *end}, &len);
+        *end += len;
+    }
+    return count == 0;
+}
+
+static const char *apply_substring(
+    const struct value *args, struct arena *arena, struct value *ret)
+{
+    struct slice text = args[0].text;
+    size_t start, len;
+
+    (void)arena;
+    if (args[1].integer < 0 || args[2].integer < 0)
+        return "needs a start and a length of 0 or more";
+    if (!skip_characters(text, args[1].integer, &start))
+        return "starts behind the end of the text";
+    text = (struct slice){text.at + start, text.len - start};
+    (void)skip_characters(text, args[2].integer, &len);
+    ret->text = (struct slice){text.at, len};
+    return NULL;
+}
+
+static bool begins_at(struct slice text, size_t at, struct slice what)
+{
+    return text.len - at >= what.len &&
+           memcmp(text.at + at, what.at, what.len) == 0;
+}
+
+static const char *apply_replace(
+    const struct value *args, struct arena *arena, struct value *ret)
+{
+    struct slice text = args[0].text, what = args[1].text;
+    const char *wrong = NULL;
+    struct buf to;
+    size_t i = 0;
+
+    if (what.len == 0)
+        return "needs a second argument that is not empty";
+    buf_init(&to, TEXT_MAX_BYTES);
+    while (i < text.len && !to.overflow) {
+        if (begins_at(text, i, what)) {
+            buf_add_slice(&to, args[2].text);
+            i += what.len;
+        } else {
+            buf_add_char(&to, text.at[i++]);
+        }
+    }
+    if (to.overflow)
+        wrong = "gives more than 1 MiB";
+    else
+        ret->text = arena_copy(arena, buf_slice(&to));
+    buf_done(&to);
+    return wrong;
+}
+
 /* The first 8 bytes of the SHA-256, big-endian and unsigned, modulo n. */
 static const char *apply_hash(
     const struct value *args, struct arena *arena, struct value *ret)
@@ -420,10 +520,9 @@ static const char *apply_hash(
     unsigned char digest[CRYPTO_SHA256_BYTES];
     uint64_t number = 0;
 
-    (void)arena;
     if (args[1].integer <= 0)
         return "needs a second argument above 0";
-    crypto_sha256(args[0].text, digest);
+    crypto_sha256(value_text(&args[0], arena), digest);
     for (int i = 0; i < 8; i++)
         number = number << 8 | digest[i];
     ret->integer = (int64_t)(number % (uint64_t)args[1].integer);
@@ -442,10 +541,20 @@ static const struct function functions[] = {
     {"ticks", OF_DATETIME, apply_ticks},
     {"lower", OF_TEXT, apply_lower},
     {"upper", OF_TEXT, apply_upper},
-    {"hash", 2, {VALUE_TEXT, VALUE_INTEGER}, VALUE_INTEGER, apply_hash},
+    {"trim", OF_TEXT, apply_trim},
+    {"replace", 3, {VALUE_TEXT, VALUE_TEXT, VALUE_TEXT}, VALUE_TEXT,
+        apply_replace},
+    {"substring", 3, {VALUE_TEXT, VALUE_INTEGER, VALUE_INTEGER}, VALUE_TEXT,
+        apply_substring},
+    {"hash", 2, {VALUE_UNKNOWN, VALUE_INTEGER}, VALUE_INTEGER, apply_hash},
     {"if", 3, {VALUE_BOOLEAN}, VALUE_UNKNOWN, NULL},
 };
 #define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))
+
+const char *expression_function_name(size_t index)
+{
+    return index < FUNCTION_COUNT ? functions[index].name : NULL;
+}
 
 static enum tw_err evaluate_function(
     const struct expression *expression, struct scene *scene, struct value *ret)

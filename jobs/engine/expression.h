@@ -32,9 +32,12 @@ struct value {
     int64_t integer;   /* VALUE_INTEGER, _BOOLEAN (0, 1), _DATETIME (ticks) */
     bool wide;         /* VALUE_INTEGER: made of an Edm.Int64 or of ticks */
     double real;       /* VALUE_DOUBLE */
-    struct slice text; /* VALUE_TEXT; of a VALUE_DOUBLE its digits, or NaN,
-                          Infinity, -Infinity */
+    struct slice text; /* VALUE_TEXT and VALUE_DOUBLE: the canonical text */
 };
+
+/* value_text: the canonical text of a value (worker/store/canonical.h); lives
+ * in arena or in value. */
+struct slice value_text(const struct value *value, struct arena *arena);
 
 /* "a text", "an integer", ... for messages. */
 const char *value_kind_name(enum value_kind kind);
@@ -64,6 +67,10 @@ const struct expression *expression_read(struct expression_reader *in);
 /* expression_problem: add one with the place of that byte of the text. */
 void expression_problem(const struct expression_reader *in, size_t offset,
     const char *format, ...) TW_PRINTF(3, 4);
+
+/* expression_function_name: of the functions that an expression may call, one
+ * by one; NULL behind the last. Static. */
+const char *expression_function_name(size_t index);
 
 /* expression_kind: what it is known to give before there is an entity. */
 enum value_kind expression_kind(const struct expression *expression);

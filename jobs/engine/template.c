@@ -395,42 +395,17 @@ static enum tw_err add_integer(
     return TW_OK;
 }
 
-/* As the service writes it: no zeros at the end of the fraction. */
-static void add_time(int64_t ticks, struct buf *to)
-{
-    char text[TEXT_TIME_MAX];
-    size_t end = strlen(text_from_ticks(ticks, text)) - 1; /* the Z */
-
-    while (text[end - 1] == '0') /* as far as the point at most */
-        end--;
-    if (text[end - 1] == '.')
-        end--;
-    buf_add(to, text, end);
-    buf_add_char(to, 'Z');
-}
-
 static enum tw_err add_plain(const struct piece *piece,
-    const struct value *value, struct buf *to, struct err *err)
+    const struct value *value, struct arena *arena, struct buf *to,
+    struct err *err)
 {
     if (piece->width > 0 && value->kind != VALUE_INTEGER)
         return err_fail(err, TW_INVALID,
             "only an integer can be padded with zeros; this is %s",
             value_kind_name(value->kind));
-    switch (value->kind) {
-    case VALUE_INTEGER:
+    if (value->kind == VALUE_INTEGER)
         return add_integer(piece, value, to);
-    case VALUE_BOOLEAN:
-        buf_add_text(to, value->integer ? "true" : "false");
-        return TW_OK;
-    case VALUE_DATETIME:
-        add_time(value->integer, to);
-        return TW_OK;
-    case VALUE_TEXT:
-    case VALUE_DOUBLE:
-    case VALUE_UNKNOWN: /* never: what has no value has failed */
-        buf_add_slice(to, value->text);
-        return TW_OK;
-    }
+    buf_add_slice(to, value_text(value, arena));
     return TW_OK;
 }
 
@@ -493,7 +468,8 @@ static enum tw_err add_bare_double(
 
 /* A constant of OData, typed as the value is. */
 static enum tw_err add_bare(const struct piece *piece,
-    const struct value *value, struct buf *to, struct err *err)
+    const struct value *value, struct arena *arena, struct buf *to,
+    struct err *err)
 {
     enum tw_err result;
 
@@ -504,7 +480,7 @@ static enum tw_err add_bare(const struct piece *piece,
     if (value->kind == VALUE_DATETIME)
         return err_fail(err, TW_INVALID,
             "it is a DateTime, which a filter takes as datetime'{...}' only");
-    result = add_plain(piece, value, to, err);
+    result = add_plain(piece, value, arena, to, err);
     if (result == TW_OK && value->kind == VALUE_INTEGER &&
         (value->wide || value->integer < INT32_MIN ||
             value->integer > INT32_MAX))
@@ -513,13 +489,14 @@ static enum tw_err add_bare(const struct piece *piece,
 }
 
 static enum tw_err add_quoted(const struct piece *piece,
-    const struct value *value, struct buf *to, struct err *err)
+    const struct value *value, struct arena *arena, struct buf *to,
+    struct err *err)
 {
     struct buf plain;
     enum tw_err result;
 
     buf_init(&plain, to->max);
-    result = add_plain(piece, value, &plain, err);
+    result = add_plain(piece, value, arena, &plain, err);
     for (size_t i = 0; i < plain.len; i++) {
         if (plain.at[i] == '\'')
             buf_add_char(to, '\'');
@@ -541,11 +518,11 @@ static enum tw_err render_piece(const struct template *template,
     if (result != TW_OK)
         return result;
     if (!template->is_filter)
-        result = add_plain(piece, &value, to, err);
+        result = add_plain(piece, &value, arena, to, err);
     else if (piece->quoted)
-        result = add_quoted(piece, &value, to, err);
+        result = add_quoted(piece, &value, arena, to, err);
     else
-        result = add_bare(piece, &value, to, err);
+        result = add_bare(piece, &value, arena, to, err);
     if (result != TW_OK)
         err_prefix(
             err, "%.*s", SLICE_ARG(expression_source(piece->expression)));

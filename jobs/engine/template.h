@@ -5,17 +5,10 @@
  *
  *   {PartitionKey}_{9999 - year(CreatedOn)}_{13 - month(CreatedOn):02}
  *
- * Integers (64 bits, overflow fails): + - * / % and parentheses; comparisons
- * == != < <= > >= of two numbers, texts (by UTF-16 units), times or booleans;
- * if(cond, a, b), which looks at one branch only; year month day week hour
- * ticks of a DateTime (UTC; week 1 to 5 of the month; ticks are .NET's); lower
- * upper (ASCII letters only); hash(text, n); constants 5, 'text' (' doubled),
- * true, false; :width pads an integer with zeros; {{ and }} are braces. An
- * argument is a text, and hides a property of the same name. What is missing
- * or of the wrong type fails the entity; it never becomes an empty text.
- *
- * As a text a DateTime is what the service writes (2024-01-01T00:00:00.5Z), a
- * Binary its base64, a Double its digits.
+ * jobs/templates.md is the reference: every function, type, text form and
+ * error. Whatever is missing or of the wrong type fails the entity; it never
+ * becomes an empty text. A value renders as its canonical text
+ * (worker/store/canonical.h), however the service or a writer spelled it.
  */
 #ifndef TW_JOBS_ENGINE_TEMPLATE_H
 #define TW_JOBS_ENGINE_TEMPLATE_H

@@ -13,7 +13,9 @@
 
 #include <cmocka.h>
 
+#include "config/problems.h"
 #include "jobs/engine/convert.h"
+#include "jobs/engine/template.h"
 #include "tests/support/scratch.h"
 #include "worker/base/buf.h"
 #include "worker/base/crypto.h"
@@ -914,6 +916,72 @@ static void no_double_has_a_digit_too_many(void **state)
     }
 }
 
+/* ---- one value, one text ---- */
+
+static void every_spelling_becomes_the_same_text(void **state)
+{
+    static const struct value_case cases[] = {
+        EXACT(DOUBLE, "1", STRING, "\"1\""),
+        EXACT(DOUBLE, "1.0", STRING, "\"1\""),
+        EXACT(DOUBLE, "1e0", STRING, "\"1\""),
+        EXACT(DOUBLE, "10E-1", STRING, "\"1\""),
+        EXACT(DOUBLE, "-0", STRING, "\"-0\""),
+        EXACT(DOUBLE, "-0.0", STRING, "\"-0\""),
+        EXACT(DATETIME, "\"2024-01-01T00:00:00Z\"", STRING,
+            "\"2024-01-01T00:00:00.0000000Z\""),
+        EXACT(DATETIME, "\"2024-01-01T00:00:00.000Z\"", STRING,
+            "\"2024-01-01T00:00:00.0000000Z\""),
+        EXACT(STRING, "\"2024-01-01T00:00:00+00:00\"", DATETIME,
+            "\"2024-01-01T00:00:00.0000000Z\""),
+        EXACT(GUID, "\"C9DA6455-213D-42C9-9A79-3E9149A57833\"", STRING,
+            "\"c9da6455-213d-42c9-9a79-3e9149a57833\""),
+        EXACT(GUID, "\"c9da6455-213d-42c9-9a79-3e9149a57833\"", STRING,
+            "\"c9da6455-213d-42c9-9a79-3e9149a57833\""),
+        EXACT(INT64, "\"007\"", STRING, "\"7\""),
+        EXACT(INT64, "\"-0\"", STRING, "\"0\""),
+    };
+
+    CHECK_ALL(cases);
+}
+
+/* What add and set do: a template renders it, the text becomes a Double. */
+static void a_double_by_way_of_a_template_keeps_all_its_bits(void **state)
+{
+    static const char *const doubles[] = {"1", "1.0", "-0.0", "-0", "0", "5e-1",
+        "0.1000000000000000055511151231257827", "1.7976931348623157E+308",
+        "4.9E-324", "2.2250738585072014E-308", "9007199254740993",
+        "123456789012345678", "0.30000000000000004", "-1.2345678901234567",
+        "\"NaN\"", "\"Infinity\"", "\"-Infinity\""};
+    static const struct template_scope scope = {.has_entity = true};
+    struct problems problems;
+    const struct template *template;
+
+    (void)state;
+    problems_init(&problems);
+    template = template_compile(slice_of("{D}"),
+        (struct mark){"tableward.yaml", 1, 1}, &scope, &scratch, &problems);
+    assert_non_null(template);
+    for (size_t i = 0; i < COUNT(doubles); i++) {
+        struct property from = {slice_of("D"), EDM_DOUBLE,
+                            slice_of(doubles[i])},
+                        got;
+        struct entity entity = {.properties = &from, .property_count = 1};
+        struct err err = {{0}};
+        struct buf text;
+
+        buf_init(&text, 64);
+        assert_int_equal(
+            template_render(template, NULL, &entity, &text, &err), TW_OK);
+        if (convert_text(slice_of("D"), buf_slice(&text), EDM_DOUBLE, &scratch,
+                &got, &err) != TW_OK)
+            fail_msg("%s: %s", doubles[i], err.text);
+        if (!property_equal(&from, &got))
+            fail_msg("%s became %.*s", doubles[i], SLICE_ARG(got.json));
+        buf_done(&text);
+    }
+    problems_done(&problems);
+}
+
 /* ---- the table for people ---- */
 
 /* jobs/conversions.md, in scratch. */
@@ -978,7 +1046,8 @@ static void the_document_has_the_table_of_the_code(void **state)
 static void the_document_says_of_every_way_how_or_why_not(void **state)
 {
     const char *document = read_document();
-    const char *never = strstr(document, "\n## The ways there are not\n");
+    const char *never =
+        strstr(document, "\n## The conversions that do not exist\n");
 
     (void)state;
     assert_non_null(never);
@@ -1027,6 +1096,8 @@ int main(void)
         TEST(a_text_becomes_a_property),
         TEST(what_is_exact_comes_back_the_same),
         TEST(no_double_has_a_digit_too_many),
+        TEST(every_spelling_becomes_the_same_text),
+        TEST(a_double_by_way_of_a_template_keeps_all_its_bits),
         TEST(the_document_has_the_table_of_the_code),
         TEST(the_document_says_of_every_way_how_or_why_not),
     };

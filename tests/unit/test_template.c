@@ -138,8 +138,8 @@ static void replaces_arguments_keys_and_properties(void **state)
         {"{Five}", "5"}, {"{Nan}", "NaN"},
         {"{Title}", "Caf\xc3\xa9 \"Zw\xc3\xb6lf\""}, {"{Empty}", ""},
         {"{Guid}", "c9da6455-213d-42c9-9a79-3e9149a57833"},
-        {"{Binary}", "AQIy"}, {"{CreatedOn}", "2008-10-01T10:00:00Z"},
-        {"{Half}", "2024-02-29T23:00:00.5Z"},
+        {"{Binary}", "AQIy"}, {"{CreatedOn}", "2008-10-01T10:00:00.0000000Z"},
+        {"{Half}", "2024-02-29T23:00:00.5000000Z"},
         {"{Timestamp}", "2020-07-21T15:27:27.8908975Z"});
 }
 
@@ -261,6 +261,145 @@ static void spreads_texts_by_hash(void **state)
         {"{hash('abc', Max)}", "4213142463398924267"});
     FAILS(false, {"{hash(channel, Size - 7)}", "above 0"},
         {"{hash(channel, Minus)}", "above 0"});
+}
+
+/* ---- one value, several spellings ---- */
+
+/* template rendered with property P, whose value is written as json. */
+static struct slice text_of_spelling(
+    const char *template, const char *type, const char *json)
+{
+    struct slice line = arena_format(&arena,
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\","
+        "\"P@odata.type\":\"Edm.%s\",\"P\":%s}",
+        type, json);
+    struct entity one;
+    struct err err = {{0}};
+    struct slice ret;
+    struct buf text;
+
+    assert_int_equal(entity_parse(line, true, &arena, &one, NULL, &err), TW_OK);
+    buf_init(&text, 4096);
+    assert_int_equal(
+        template_render(compile(template, false), &args, &one, &text, &err),
+        TW_OK);
+    ret = arena_copy(&arena, buf_slice(&text));
+    buf_done(&text);
+    return ret;
+}
+
+static void every_spelling_of_a_value_has_one_text(void **state)
+{
+    static const struct {
+        const char *type, *text, *spellings[5];
+    } values[] = {
+        {"Guid", "c9da6455-213d-42c9-9a79-3e9149a57833",
+            {"\"c9da6455-213d-42c9-9a79-3e9149a57833\"",
+                "\"C9DA6455-213D-42C9-9A79-3E9149A57833\"",
+                "\"C9da6455-213d-42c9-9a79-3e9149a57833\""}},
+        {"Double", "1", {"1", "1.0", "1e0", "10.0E-1", "1.000"}},
+        {"Double", "0.1", {"0.1", "0.10", "1e-1", "0.1000000000000000055"}},
+        {"Double", "-0", {"-0", "-0.0", "-0e5"}},
+        {"Double", "1e+300", {"1e300", "1E+300", "1.0e300", "10e299"}},
+        {"Double", "5e-324", {"4.9406564584124654E-324", "4.9E-324"}},
+        {"Double", "123456789012345680", {"1.2345678901234568E+17"}},
+        {"DateTime", "2024-01-01T00:00:00.0000000Z",
+            {"\"2024-01-01T00:00:00Z\"", "\"2024-01-01T00:00:00.0Z\"",
+                "\"2024-01-01T00:00:00.0000000Z\""}},
+        {"DateTime", "2024-01-01T00:00:00.5000000Z",
+            {"\"2024-01-01T00:00:00.5Z\"", "\"2024-01-01T00:00:00.50Z\""}},
+        {"Int64", "7", {"\"7\"", "\"007\"", "\"\\u0037\""}},
+        {"Int64", "0", {"\"0\"", "\"-0\"", "\"00\""}},
+        {"Int32", "0", {"0", "-0"}},
+        {"Binary", "AQIy", {"\"AQIy\"", "\"\\u0041QIy\""}},
+        {"String", "\xc3\xa9/", {"\"\xc3\xa9/\"", "\"\\u00e9\\/\""}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        struct slice hash = text_of_spelling(
+            "{hash(P, 1000000007)}", values[i].type, values[i].spellings[0]);
+
+        for (size_t j = 0; j < 5 && values[i].spellings[j] != NULL; j++) {
+            struct slice text =
+                text_of_spelling("{P}", values[i].type, values[i].spellings[j]);
+
+            if (!slice_is(text, values[i].text))
+                fail_msg("%s: %.*s is not %s", values[i].spellings[j],
+                    SLICE_ARG(text), values[i].text);
+            assert_true(
+                slice_equal(hash, text_of_spelling("{hash(P, 1000000007)}",
+                                      values[i].type, values[i].spellings[j])));
+        }
+    }
+}
+
+static void hash_reads_the_text_of_any_value(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{hash(Size, 1000) == hash('7', 1000)}", "true"},
+        {"{hash(Yes, 1000) == hash('true', 1000)}", "true"},
+        {"{hash(Five, 1000) == hash('5', 1000)}", "true"},
+        {"{hash(Half, 1000) == hash('2024-02-29T23:00:00.5000000Z', 1000)}",
+            "true"});
+}
+
+static void trims_blanks_at_both_ends(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{trim('  a b\t')}", "a b"}, {"{trim('')}", ""},
+        {"{trim(' \n ')}", ""}, {"{trim('\xc2\xa0')}", "\xc2\xa0"},
+        {"{trim('a')}", "a"});
+    FAILS(false, {"{trim(Size)}", "trim needs a text"});
+}
+
+static void replaces_each_occurrence_from_left_to_right(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{replace('a-b-c', '-', '')}", "abc"},
+        {"{replace('aaa', 'aa', 'b')}", "ba"}, {"{replace('', 'a', 'b')}", ""},
+        {"{replace('ab', 'abc', 'x')}", "ab"},
+        {"{replace('\xc3\xa9', '\xc3\xa9', 'e')}", "e"},
+        {"{replace('aba', 'a', 'aa')}", "aabaa"});
+    FAILS(false, {"{replace('a', Empty, 'b')}", "that is not empty"});
+}
+
+/* Each level makes a text a hundred times as long. */
+static void replace_never_makes_a_text_of_any_length(void **state)
+{
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 4096);
+    for (int i = 0; i < 4; i++)
+        buf_add_text(&text, "replace(");
+    buf_add_text(&text, "'a'");
+    for (int i = 0; i < 4; i++)
+        buf_add_format(&text, ", 'a', '%0100d')", 0);
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] == '0')
+            text.at[i] = 'a';
+    fails(&(struct rendering){arena_format(&arena, "{%s}", buf_text(&text)).at,
+              "more than 1 MiB"},
+        1, false);
+    buf_done(&text);
+}
+
+static void substring_counts_characters_not_bytes(void **state)
+{
+    (void)state;
+    RENDERS(false, {"{substring('abc', 0, 2)}", "ab"},
+        {"{substring('abc', 1, 1)}", "b"}, {"{substring('abc', 1, 9)}", "bc"},
+        {"{substring('abc', 3, 1)}", ""}, {"{substring('abc', 0, 0)}", ""},
+        {"{substring('z\xc3\xb6\xf0\x9f\x98\x80!', 1, 2)}",
+            "\xc3\xb6\xf0\x9f\x98\x80"},
+        {"{substring('\xf0\x9f\x98\x80', 0, Max)}", "\xf0\x9f\x98\x80"});
+    FAILS(false, {"{substring('abc', 4, 1)}", "starts behind the end"},
+        {"{substring('abc', Max, 1)}", "starts behind the end"},
+        {"{substring('abc', Minus, 1)}", "0 or more"},
+        {"{substring('abc', 0, Minus)}", "0 or more"},
+        {"{substring(Size, 0, 1)}", "substring needs a text"},
+        {"{substring('abc', Title, 1)}", "substring needs an integer"});
 }
 
 static void never_renders_what_is_missing_as_empty(void **state)
@@ -414,7 +553,8 @@ static void checks_typed_constants_in_filters(void **state)
 {
     (void)state;
     RENDERS(true,
-        {"D ge datetime'{CreatedOn}'", "D ge datetime'2008-10-01T10:00:00Z'"},
+        {"D ge datetime'{CreatedOn}'",
+            "D ge datetime'2008-10-01T10:00:00.0000000Z'"},
         {"D ge datetime'{year(Half)}-01-01T00:00:00Z'",
             "D ge datetime'2024-01-01T00:00:00Z'"},
         {"G eq guid'{Guid}' or(B eq X'{n}0')",
@@ -692,6 +832,12 @@ int main(void)
         TEST(pads_integers_with_zeros),
         TEST(changes_the_case_of_ascii_letters_only),
         TEST(spreads_texts_by_hash),
+        TEST(every_spelling_of_a_value_has_one_text),
+        TEST(hash_reads_the_text_of_any_value),
+        TEST(trims_blanks_at_both_ends),
+        TEST(replaces_each_occurrence_from_left_to_right),
+        TEST(replace_never_makes_a_text_of_any_length),
+        TEST(substring_counts_characters_not_bytes),
         TEST(never_renders_what_is_missing_as_empty),
         TEST(quotes_values_in_filters),
         TEST(types_bare_values_in_filters),

@@ -3,8 +3,10 @@
 #include "worker/store/canonical.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "worker/base/text.h"
 
@@ -163,7 +165,8 @@ static bool is_upper_hex(char c)
     return c >= 'A' && c <= 'F';
 }
 
-static struct slice plain_guid(struct slice json, struct arena *arena)
+/* With the hexadecimal digits A to F in lower case. */
+static struct slice lower_hex(struct slice json, struct arena *arena)
 {
     size_t i = 0;
     char *at;
@@ -194,12 +197,171 @@ static struct slice plain(const struct property *property, struct arena *arena)
     case EDM_DATETIME:
         return plain_time(property, arena);
     case EDM_GUID:
-        return plain_guid(property->json, arena);
+        return lower_hex(property->json, arena);
     case EDM_BINARY:
     case EDM_BOOLEAN:
         break;
     }
     return property->json; /* there is only one */
+}
+
+/* ---- the digits of a Double ---- */
+
+static double value_of(const struct canonical_digits *digits)
+{
+    char text[CANONICAL_DOUBLE_MAX];
+
+    snprintf(text, sizeof(text), "0.%se%d", digits->at, digits->point);
+    return strtod(text, NULL);
+}
+
+/* The count digits that are nearest to value. */
+static void round_to(double value, int count, struct canonical_digits *ret)
+{
+    char text[CANONICAL_DOUBLE_MAX]; /* 1.2345e+06 */
+
+    snprintf(text, sizeof(text), "%.*e", count - 1, value);
+    ret->at[0] = text[0];
+    memcpy(ret->at + 1, text + 2, (size_t)(count - 1));
+    ret->at[count] = '\0';
+    ret->count = count;
+    ret->point = (int)strtol(strchr(text, 'e') + 1, NULL, 10) + 1;
+}
+
+/* Whether the next number of so many digits is value. A nine would become a
+ * zero: that is fewer digits. */
+static bool is_next(double value, struct canonical_digits *digits)
+{
+    char *last = &digits->at[digits->count - 1];
+
+    if (*last == '9')
+        return false;
+    ++*last;
+    return value_of(digits) == value;
+}
+
+/*
+ * Above a power of two the neighbour of a Double is twice as far as below it:
+ * there the nearest digits may be another value's, and the next ones its own.
+ */
+void canonical_digits(double value, struct canonical_digits *ret)
+{
+    *ret = (struct canonical_digits){0};
+    for (int count = 1; value > 0 && count <= CANONICAL_DOUBLE_DIGITS;
+         count++) {
+        round_to(value, count, ret);
+        if (value_of(ret) == value || is_next(value, ret))
+            return;
+    }
+}
+
+/* As JavaScript writes them: with an exponent below 1e-6 and from 1e21 on. */
+static void lay_out(
+    const struct canonical_digits *digits, char *to, size_t room)
+{
+    static const char zeros[] = "00000000000000000000";
+    int point = digits->point, count = digits->count;
+
+    if (point > 21 || point < -5)
+        snprintf(to, room, "%c%s%se%+d", digits->at[0], count > 1 ? "." : "",
+            digits->at + 1, point - 1);
+    else if (point <= 0)
+        snprintf(to, room, "0.%.*s%s", -point, zeros, digits->at);
+    else if (point >= count)
+        snprintf(to, room, "%s%.*s", digits->at, point - count, zeros);
+    else
+        snprintf(to, room, "%.*s.%s", point, digits->at, digits->at + point);
+}
+
+const char *canonical_double(double value, char *to)
+{
+    struct canonical_digits digits;
+    const char *sign = signbit(value) ? "-" : "";
+    char body[CANONICAL_DOUBLE_MAX - 1];
+
+    if (isnan(value)) {
+        snprintf(to, CANONICAL_DOUBLE_MAX, "NaN");
+    } else if (isinf(value)) {
+        snprintf(to, CANONICAL_DOUBLE_MAX, "%sInfinity", sign);
+    } else if (value == 0) {
+        snprintf(to, CANONICAL_DOUBLE_MAX, "%s0", sign);
+    } else {
+        canonical_digits(fabs(value), &digits);
+        lay_out(&digits, body, sizeof(body));
+        snprintf(to, CANONICAL_DOUBLE_MAX, "%s%s", sign, body);
+    }
+    return to;
+}
+
+/* ---- the text of a value ---- */
+
+static bool double_text(
+    const struct property *property, struct arena *arena, struct slice *ret)
+{
+    char text[CANONICAL_DOUBLE_MAX];
+    double value;
+
+    if (!property_double(property, &value))
+        return false;
+    *ret = arena_copy(arena, slice_of(canonical_double(value, text)));
+    return true;
+}
+
+static bool time_text(
+    const struct property *property, struct arena *arena, struct slice *ret)
+{
+    char text[TEXT_TIME_MAX];
+    int64_t ticks;
+
+    if (!property_ticks(property, &ticks))
+        return false;
+    *ret = arena_copy(arena, slice_of(text_from_ticks(ticks, text)));
+    return true;
+}
+
+static bool integer_text(
+    const struct property *property, struct arena *arena, struct slice *ret)
+{
+    int64_t value;
+
+    if (!property_integer(property, &value))
+        return false;
+    *ret = arena_format(arena, "%" PRId64, value);
+    return true;
+}
+
+static bool guid_text(
+    const struct property *property, struct arena *arena, struct slice *ret)
+{
+    struct slice text;
+
+    if (!property_peek_text(property, arena, &text) || !text_is_guid(text))
+        return false;
+    *ret = lower_hex(text, arena);
+    return true;
+}
+
+bool canonical_text(
+    const struct property *property, struct arena *arena, struct slice *ret)
+{
+    switch (property->type) {
+    case EDM_DOUBLE:
+        return double_text(property, arena, ret);
+    case EDM_DATETIME:
+        return time_text(property, arena, ret);
+    case EDM_INT32:
+    case EDM_INT64:
+        return integer_text(property, arena, ret);
+    case EDM_GUID:
+        return guid_text(property, arena, ret);
+    case EDM_BOOLEAN:
+        *ret = property->json;
+        return true;
+    case EDM_BINARY: /* base64 is read strictly: there is only one spelling */
+    case EDM_STRING:
+        return property_peek_text(property, arena, ret);
+    }
+    return false;
 }
 
 /* ---- the whole ---- */

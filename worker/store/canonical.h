@@ -7,7 +7,10 @@
 #ifndef TW_STORE_CANONICAL_H
 #define TW_STORE_CANONICAL_H
 
+#include <stdbool.h>
+
 #include "worker/base/arena.h"
+#include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
 /*
@@ -20,5 +23,35 @@
  */
 void canonical_entity(
     const struct entity *from, struct arena *arena, struct entity *ret);
+
+/*
+ * canonical_text: the one text of a value, however it was written on arrival:
+ * what a template renders, what hash() reads, what `retype` to an Edm.String
+ * stores. jobs/conversions.md lists the text of each type. Lives in arena or
+ * in property->json. False: the value is malformed.
+ */
+bool canonical_text(
+    const struct property *property, struct arena *arena, struct slice *ret);
+
+/* 17 digits distinguish all values of a Double. */
+#define CANONICAL_DOUBLE_DIGITS 17
+#define CANONICAL_DOUBLE_MAX 40
+
+/* 0.DIGITS times ten to the power of point; no digits: 0. */
+struct canonical_digits {
+    char at[CANONICAL_DOUBLE_DIGITS + 1];
+    int count, point;
+};
+
+/* canonical_digits: the fewest digits that read back as value, which is finite
+ * and not negative. */
+void canonical_digits(double value, struct canonical_digits *ret);
+
+/*
+ * canonical_double: the text of a Double, in `to` (CANONICAL_DOUBLE_MAX bytes),
+ * which is returned: the fewest digits that read back the same, laid out as
+ * JavaScript does, -0 for a negative zero; NaN, Infinity, -Infinity.
+ */
+const char *canonical_double(double value, char *to);
 
 #endif
