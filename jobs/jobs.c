@@ -5,8 +5,6 @@
 #include "config/settings.h"
 #include "jobs/cascade/cascade.h"
 #include "jobs/delete/delete.h"
-#include "jobs/migrate.h"
-#include "jobs/reindex.h"
 #include "jobs/upgrade/upgrade.h"
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
@@ -16,9 +14,7 @@
 static const struct kind *const KINDS[] = {
     &cascade_delete_kind,
     &schema_upgrade_kind,
-    &migrate_kind,
     &delete_kind,
-    &reindex_kind,
 };
 
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))

@@ -117,10 +117,6 @@ struct run_host {
     /* forget_failed: what failed so far will be met, and told, again: its
      * count becomes `count`, and where that is 0 the kept ones go. */
     void (*forget_failed)(struct run *run, int64_t count);
-
-    /* verified: what a comparison of two sides has found, as JSON (copied,
-     * at most 16 KiB): kept in the ledger as Verification. */
-    void (*verified)(struct run *run, struct slice json);
 };
 
 struct run {

@@ -88,7 +88,6 @@ static void print_run(const struct ledger_run *run)
     print_moment("updated", run->updated_ticks);
     print_moment("resumes", run->resumes_ticks);
     print_moment("finished", run->finished_ticks);
-    print_text("verification", run->verification);
     print_text("error", run->error);
 }
 

@@ -79,13 +79,6 @@ static void note(struct run *run, const char *sentence)
     (void)sentence;
 }
 
-/* No ledger keeps it. */
-static void verified(struct run *run, struct slice json)
-{
-    (void)run;
-    (void)json;
-}
-
 static const struct run_host HOST = {
     .stopping = stopping,
     .save = save,
@@ -95,7 +88,6 @@ static const struct run_host HOST = {
     .failed = failed,
     .note = note,
     .forget_failed = forget_failed,
-    .verified = verified,
 };
 
 void local_run_init(struct local_run *local, struct session *session,

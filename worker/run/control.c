@@ -402,7 +402,6 @@ static enum tw_err set_queued_again(
     (void)ledger_move(run, LEDGER_QUEUED);
     run->failures = run->silent = 0;
     run->error = run->failed_entities = (struct slice){0};
-    run->verification = (struct slice){0};
     run->owner = run->poison_id = run->poison_receipt = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;
     run->updated_ticks = run->lease_until_ticks = now_ticks;

@@ -46,7 +46,6 @@ struct keeper {
     size_t failed_count; /* of these, to be taken over */
     size_t failed_total; /* handed over, or in the ledger before */
     bool forget_failed;  /* those in the ledger go first */
-    char *verification;  /* what a comparison found; NULL: nothing new */
 };
 
 /* ---- when ---- */
@@ -178,10 +177,6 @@ static void take_handed(struct keeper *keeper)
         keeper->phase_taken = true;
     }
     take_failed(keeper);
-    if (keeper->verification)
-        run->verification = ledger_text(run, slice_of(keeper->verification));
-    mem_free(keeper->verification);
-    keeper->verification = NULL;
     world_unlock(&keeper->lock);
     take_counts(keeper);
 }
@@ -399,16 +394,6 @@ void keeper_forget_failed(struct keeper *keeper)
         mem_free(keeper->failed[--keeper->failed_count]);
     keeper->failed_total = 0;
     keeper->forget_failed = true;
-    world_unlock(&keeper->lock);
-}
-
-void keeper_verified(struct keeper *keeper, struct slice json)
-{
-    char *copy = mem_text(json.at, json.len);
-
-    world_lock(&keeper->lock);
-    mem_free(keeper->verification);
-    keeper->verification = copy;
     world_unlock(&keeper->lock);
 }
 

@@ -53,9 +53,6 @@ void keeper_failed(struct keeper *keeper, const char *line);
 /* keeper_forget_failed: give up the lines so far: they will be told again. */
 void keeper_forget_failed(struct keeper *keeper);
 
-/* keeper_verified: run_host.verified. */
-void keeper_verified(struct keeper *keeper, struct slice json);
-
 /* keeper_word: CLAIM_MINE until something else is known. Any thread. */
 enum claim_word keeper_word(struct keeper *keeper);
 

@@ -101,7 +101,6 @@ static const struct field fields[] = {
     FIELD("Checkpoint", FIELD_STRING, checkpoint),
     FIELD("Error", FIELD_STRING, error),
     FIELD("FailedEntities", FIELD_SPARSE, failed_entities),
-    FIELD("Verification", FIELD_SPARSE, verification),
     FIELD("Definition", FIELD_SPARSE, definition),
     FIELD("Traceparent", FIELD_SPARSE, traceparent),
     FIELD("PoisonId", FIELD_SPARSE, poison_id),

@@ -68,7 +68,6 @@ struct ledger_run {
     struct slice definition; /* hash of the job the checkpoint was made under */
     struct slice error;
     struct slice failed_entities; /* the first ten that failed, a line each */
-    struct slice verification;    /* what a comparison found, JSON */
     struct slice traceparent;
     struct slice poison_id,
         poison_receipt; /* of the copy in the poison queue */

@@ -187,11 +187,6 @@ static void host_note(struct run *run, const char *sentence)
     log_info(run_object(run), "%s", sentence);
 }
 
-static void host_verified(struct run *run, struct slice json)
-{
-    keeper_verified(work_of(run)->keeper, json);
-}
-
 static const struct run_host host = {
     .stopping = host_stopping,
     .save = host_save,
@@ -201,7 +196,6 @@ static const struct run_host host = {
     .failed = host_failed,
     .note = host_note,
     .forget_failed = host_forget_failed,
-    .verified = host_verified,
 };
 
 static void set_counts(struct run *run, const struct ledger_run *from)
