@@ -241,8 +241,7 @@ $(OUT)/measure: $(OBJ)/tests/bench/measure.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $<
 
 SWEEP_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/sweep/*.c))) \
-    $(addprefix $(OBJ)/tests/support/,copy_model.o upgrade_model.o \
-    virtual_world.o)
+    $(addprefix $(OBJ)/tests/support/,upgrade_model.o virtual_world.o)
 $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -251,12 +250,12 @@ $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 # fresh one otherwise); SEED=S: that one twice, with a trace where it fails.
 SEEDS ?= 500
 $(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(LIBRARY) $(addprefix \
-    $(OBJ)/tests/support/,cascade_key.o copy_model.o faulty.o interpose.o \
-    upgrade_model.o virtual_world.o)
+    $(OBJ)/tests/support/,cascade_key.o faulty.o interpose.o upgrade_model.o \
+    virtual_world.o)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 
-simulate:   ## worlds of workers and faults (SEEDS=N, or SEED=S; KIND=migrate)
+simulate:   ## worlds of workers and faults (SEEDS=N, or SEED=S; KIND=cascade)
 	@CC='$(CC)' tests/deps build
 	@$(MAKE) --no-print-directory -s $(SIMULATE)
 	@$(SIMULATE) $(if $(KIND),--kind $(KIND)) \

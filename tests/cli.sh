@@ -874,11 +874,11 @@ stores:
     azure:
       connection_string: "AccountName=devstoreaccount1;AccountKey=$secret;TableEndpoint=$end;QueueEndpoint=$end"
 jobs:
-  copy: {kind: migrate, from: {store: main, table: Blogs}, to: {table: Blogs}}
+  purge: {kind: delete, table: Blogs, all: true}
 YAML
     run 69 count Blogs --config down.yaml
     says 'store cloud: .*127.0.0.1.*check'
-    run 69 run copy --dry-run --config down.yaml
+    run 69 run purge --dry-run --config down.yaml
     says 'store cloud: .*127.0.0.1.*check'
     grep -q "$secret" out err && fail "a key is shown"
     AZURE_STORAGE_CONNECTION_STRING="AccountName=devstoreaccount1;AccountKey=$secret;TableEndpoint=$end;QueueEndpoint=$end"
@@ -1029,97 +1029,6 @@ END
     prints '"Edm.Double":4'
 }
 
-# One file under two names: a move would take its copies for other entities.
-one_store_under_two_names_is_found_out() {
-    cat >twice.yaml <<'END'
-stores: {main: {embedded: twice.db}, other: {embedded: ./twice.db}}
-default_store: main
-jobs:
-  onto-itself:
-    kind: migrate
-    from: {table: Blogs}
-    to: {table: blogs, store: other}
-    mode: move
-  beside:
-    kind: migrate
-    from: {table: Blogs}
-    to: {table: Others, store: other}
-    mode: move
-END
-    blogs football 3 >three.jsonl
-    run 0 --config twice.yaml import Blogs three.jsonl
-    run 1 --config twice.yaml run onto-itself --yes
-    says 'stores other and main are the same place, and table'
-    run 1 --config twice.yaml run onto-itself --dry-run
-    run 0 --config twice.yaml count Blogs
-    prints '^3$'
-    run 0 --config twice.yaml run beside --yes
-    run 0 --config twice.yaml count Others
-    prints '^3$'
-}
-
-# A source for each environment: the second one's entities took the place of
-# the first one's, and were deleted where they came from.
-sources_under_one_name_collide() {
-    cat >gather.yaml <<'END'
-stores: {main: {embedded: "${GATHER_FROM}"}, all: {embedded: all.db}}
-default_store: main
-worker: {store: all}
-jobs:
-  gather:
-    kind: migrate
-    from: {table: Blogs}
-    to: {store: all, table: Blogs}
-    mode: move
-END
-    for region in eu us; do
-        export GATHER_FROM="$region.db"
-        echo "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"Of\":\"$region\"}" \
-            >"$region.jsonl"
-        run 0 --config gather.yaml import Blogs "$region.jsonl"
-    done
-    GATHER_FROM=eu.db
-    run 0 --config gather.yaml run gather --yes
-    GATHER_FROM=us.db
-    run 1 --config gather.yaml run gather --yes
-    says "stands the copy of another entity, 'p' / '1' of Blogs in another store"
-    run 0 --config gather.yaml export Blogs
-    prints '"Of":"us"'
-    run 0 --config gather.yaml export Blogs --store all
-    prints '"Of":"eu"'
-    # A file that is moved is the same store.
-    mv eu.db elsewhere.db
-    GATHER_FROM=elsewhere.db
-    run 0 --config gather.yaml import Blogs eu.jsonl
-    run 0 --config gather.yaml run gather --yes
-    unset GATHER_FROM
-}
-
-# Each run met its own copies as those of another entity.
-a_store_may_be_renamed() {
-    for name in main prod; do
-        cat >renamed.yaml <<END
-stores: {$name: {embedded: renamed.db}}
-jobs:
-  index: {kind: reindex, table: Blogs, copies: [{row_key: "views:{Views}"}]}
-END
-        if [ $name = main ]; then
-            blogs p 3 >renamed.jsonl
-            run 0 --config renamed.yaml import Blogs renamed.jsonl
-        fi
-        run 0 --config renamed.yaml run index --yes
-        run 0 --config renamed.yaml count Blogs
-        prints '^6$'
-    done
-    # Copies that come with their source are known by the name.
-    run 0 --config renamed.yaml export Blogs renamed.jsonl
-    rm renamed.db
-    run 0 --config renamed.yaml import Blogs renamed.jsonl
-    sed -i 's/prod/main/' renamed.yaml
-    run 0 --config renamed.yaml run index --yes
-    prints '0 deleted, 0 written'
-}
-
 usage_is_64_and_names_the_nearest
 help_is_everywhere
 no_configuration_is_78
@@ -1164,9 +1073,6 @@ a_signal_that_comes_early_is_not_lost
 status_watches_a_store_that_comes_later
 a_stopped_run_is_75_and_goes_on
 an_upgrade_is_shown_done_and_mended
-one_store_under_two_names_is_found_out
-sources_under_one_name_collide
-a_store_may_be_renamed
 an_archive_that_cannot_be_written_is_75
 echo "cli: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

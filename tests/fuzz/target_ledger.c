@@ -66,7 +66,6 @@ static void check_fields(const struct ledger_run *a, const struct ledger_run *b)
     FUZZ_SAME(a->definition, b->definition);
     FUZZ_SAME(a->error, b->error);
     FUZZ_SAME(a->failed_entities, b->failed_entities);
-    FUZZ_SAME(a->verification, b->verification);
     FUZZ_SAME(a->traceparent, b->traceparent);
     FUZZ_SAME(a->poison_id, b->poison_id);
     FUZZ_SAME(a->poison_receipt, b->poison_receipt);
@@ -131,7 +130,6 @@ static void run_is_read_back(struct fuzz_source *in)
     run.checkpoint = run_text(in, &run);
     run.error = run_text(in, &run);
     run.failed_entities = run_text(in, &run);
-    run.verification = run_text(in, &run);
     run.traceparent = run_text(in, &run);
     run.poison_receipt = run_text(in, &run);
     run.attempt = (int32_t)fuzz_int64(in);

@@ -40,8 +40,7 @@ static const struct {
     const char *name;
     const struct sim_kind *kind;
 } KINDS[] = {{"upgrade", &sim_upgrade}, {"cascade", &sim_cascade},
-    {"delete", &sim_delete}, {"migrate", &sim_migrate},
-    {"reindex", &sim_reindex}};
+    {"delete", &sim_delete}};
 
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
 

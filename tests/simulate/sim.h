@@ -95,8 +95,6 @@ struct sim_kind {
 
 extern const struct sim_kind sim_cascade;
 extern const struct sim_kind sim_upgrade;
-extern const struct sim_kind sim_migrate;
-extern const struct sim_kind sim_reindex;
 extern const struct sim_kind sim_delete;
 
 /* A world that is told how to be, to measure by. One worker, with the settings

@@ -122,14 +122,6 @@ static void host_note(struct run *run, const char *sentence)
     snprintf(h->note, sizeof(h->note), "%s", sentence);
 }
 
-static void host_verified(struct run *run, struct slice json)
-{
-    struct hosted *h = run->owner;
-
-    mem_free(h->verification);
-    h->verification = mem_text(json.at, json.len);
-}
-
 static const struct run_host HOST = {
     .stopping = host_stopping,
     .save = host_save,
@@ -139,7 +131,6 @@ static const struct run_host HOST = {
     .failed = host_failed,
     .note = host_note,
     .forget_failed = host_forget_failed,
-    .verified = host_verified,
 };
 
 /* ---- set up ---- */
@@ -182,8 +173,7 @@ void hosted_forget(struct hosted *h, const char *id)
 {
     mem_free(h->checkpoint);
     mem_free(h->phase);
-    mem_free(h->verification);
-    h->checkpoint = h->phase = h->verification = NULL;
+    h->checkpoint = h->phase = NULL;
     h->id = id;
     h->stop_after = -1;
     h->requested_ticks = world_wall_ticks();

@@ -30,7 +30,7 @@ struct hosted {
     char folder[64]; /* an empty one of its own, for archives */
 
     /* What a ledger would keep of the run. */
-    char *checkpoint, *phase, *verification;
+    char *checkpoint, *phase;
     int32_t epoch, passes;
     int64_t requested_ticks;
 

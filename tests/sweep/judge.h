@@ -37,29 +37,6 @@ bool judge_cascade(const struct scene *scene, struct err *err);
  */
 bool judge_upgrade(const struct scene *scene, struct err *err);
 
-/*
- * judge_migrate: the judge of scenarios with migrations.
- *
- * At any moment: each source is as it was, to the ETag, or gone with all its
- * copies stored (a move); each copy is as the job makes it and says its source;
- * what else there was is as it was; a run that has ended has left nothing
- * undone. At the end: besides, the counts are right; no marker, no message; the
- * poison queue holds what failed and nothing else.
- */
-bool judge_migrate(const struct scene *scene, struct err *err);
-
-/*
- * judge_reindex: the judge of copies beside their sources. Of SWEEP_SHOES in
- * the stage, what is doomed are copies of an earlier run; SWEEP_RIGHT, later,
- * are the copies that there are to be, each with its source as parent.
- *
- * At any moment: sources are as they were, to the ETag; each copy is as it was,
- * or as it is to be.
- * At the end: all copies are as they are to be, and no other is there; the
- * counts are right; no marker, no message.
- */
-bool judge_reindex(const struct scene *scene, struct err *err);
-
 /* ---- for judges ---- */
 
 #define judge_wrong(err, ...) (err_fail((err), TW_INVALID, __VA_ARGS__), false)

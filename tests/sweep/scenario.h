@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tests/support/copy_model.h"
 #include "worker/base/arena.h"
 #include "worker/run/ledger.h"
 #include "worker/store/entity.h"
@@ -22,12 +21,6 @@
 #define SWEEP_JOB "delete-channel"
 #define SWEEP_UPGRADE "upgrade"
 #define SWEEP_CONTRACT "contract"
-#define SWEEP_MIGRATE "migrate"
-#define SWEEP_SOURCE "Sources"
-#define SWEEP_REINDEX "reindex"
-#define SWEEP_SHOES "Footwear"
-/* No table: what the copies in SWEEP_SHOES are to be. */
-#define SWEEP_RIGHT "Right"
 #define SWEEP_ID "r1"
 #define SWEEP_VISIBILITY_TIMEOUT_S 60
 
@@ -46,14 +39,6 @@ struct sweep_entity {
 #define NO_PARENT SIZE_MAX
 
 struct model_upgrade;
-
-/* SWEEP_MIGRATE, from SWEEP_SOURCE. What stands elsewhere and is different from
- * a copy keeps that from being stored. */
-struct sweep_migration {
-    struct copy_model model;
-    bool move, strip;
-    bool within; /* the table of the sources, whose keys are copies' later */
-};
 
 struct stage {
     struct arena arena;
@@ -89,7 +74,6 @@ struct scenario {
     enum ledger_state end;                /* how its run ends */
     const struct model_upgrade *upgrade;  /* SWEEP_UPGRADE, where it has one */
     const struct model_upgrade *contract; /* SWEEP_CONTRACT; or NULL */
-    const struct sweep_migration *migration; /* or NULL */
     bool archived; /* what is deleted is in the archive */
     bool pairs;    /* small enough to be killed twice */
 };

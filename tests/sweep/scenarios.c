@@ -13,9 +13,6 @@
 /* Of `settle`, from the tombstone on. */
 #define LAST_LOOK_S 150
 
-/* Where copies go. */
-#define SWEEP_COPIES "Copies"
-
 /* ---- stages ---- */
 
 /* Its index. properties: as in service JSON, without braces. */
@@ -313,160 +310,6 @@ static void fill_both_phases(struct stage *stage)
     ask_for(stage, SWEEP_CONTRACT);
 }
 
-/* ---- stages of migrations ---- */
-
-/* In one of two partitions, of one of three months; of all types. */
-static void add_source(
-    struct stage *stage, unsigned number, const char *name, const char *more)
-{
-    struct arena *arena = &stage->arena;
-
-    (void)add(stage, SWEEP_SOURCE, arena_format(arena, "p%u", number % 2),
-        arena_format(arena, "e%05u", number),
-        arena_format(arena,
-            "\"Month\":%u,\"Name\":\"%s\",\"Title\":\"caf\\u00e9 %u\","
-            "\"Whole\":5.0,\"Size@odata.type\":\"Edm.Int64\","
-            "\"Size\":\"9007199254740993\",\"Legacy\":true%s%s",
-            1 + number % 3, name, number, *more ? "," : "", more),
-        NO_PARENT, false);
-}
-
-/* At the destination already. */
-static void add_foreign(struct stage *stage, const char *partition_key,
-    const char *row_key, const char *properties)
-{
-    (void)add(stage, SWEEP_COPIES, slice_of(partition_key), slice_of(row_key),
-        slice_of(properties), NO_PARENT, false);
-}
-
-static void fill_sources(struct stage *stage)
-{
-    for (unsigned i = 0; i < 7; i++)
-        add_source(stage, i, "One", i % 2 ? "\"Bytes\":\"AAH/\"" : "");
-    ask_for(stage, SWEEP_MIGRATE);
-}
-
-static void fill_two_sources(struct stage *stage)
-{
-    add_source(stage, 0, "One", "");
-    add_source(stage, 1, "Two", "");
-    ask_for(stage, SWEEP_MIGRATE);
-}
-
-/* Each goes to the keys of the next one, which has to go first. */
-static void fill_shifted_sources(struct stage *stage)
-{
-    for (unsigned i = 1; i <= 4; i++)
-        (void)add(stage, SWEEP_SOURCE, slice_of("p"),
-            arena_format(&stage->arena, "%u", i),
-            arena_format(
-                &stage->arena, "\"Month\":%u,\"Title\":\"%u\"", i + 1, i),
-            NO_PARENT, false);
-    ask_for(stage, SWEEP_MIGRATE);
-}
-
-/* One is there already, one is in the way, and of one there is no copy. */
-static void fill_failing_sources(struct stage *stage)
-{
-    for (unsigned i = 0; i < 5; i++)
-        add_source(stage, i, "One", "");
-    add_source(stage, 5, "One", "\"Heading\":\"other\"");
-    add_foreign(stage, "p0_01", "e00000",
-        "\"Month\":1,\"Name\":\"One\",\"Heading\":\"caf\\u00e9 0\","
-        "\"Whole\":5.0,\"Size@odata.type\":\"Edm.Int64\","
-        "\"Size\":\"9007199254740993\",\"Legacy\":true,\"Copied\":true,"
-        "\"Origin\":\"p0 e00000\",\"Level\":3");
-    add_foreign(stage, "p1_02", "e00001", "\"Month\":2");
-    add_foreign(stage, "p9_01", "e00001", "\"Month\":2");
-    ask_for(stage, SWEEP_MIGRATE);
-}
-
-static void fill_many_sources(struct stage *stage)
-{
-    for (unsigned i = 0; i < 1300; i++)
-        add_source(
-            stage, i, "One", i % 100 == 50 ? "\"Heading\":\"other\"" : "");
-    ask_for(stage, SWEEP_MIGRATE);
-}
-
-/* ---- stages of copies beside their sources ---- */
-
-#define SHOE                                                                   \
-    "\"Size\":%u,\"Model\":\"m%u\",\"Brand\":\"caf\\u00e9\","                  \
-    "\"Views@odata.type\":\"Edm.Int64\",\"Views\":\"9007199254740993\""
-
-/* Its index. */
-static size_t add_shoe(struct stage *stage, unsigned number)
-{
-    struct arena *arena = &stage->arena;
-
-    return add(stage, SWEEP_SHOES, arena_format(arena, "p%u", number % 2),
-        arena_format(arena, "s%05u", number),
-        arena_format(arena, SHOE, number % 50, number % 5), NO_PARENT, false);
-}
-
-/* The two copies that it is to have. */
-static void add_right_copies(
-    struct stage *stage, unsigned number, size_t source)
-{
-    struct arena *arena = &stage->arena;
-    size_t first =
-        add(stage, SWEEP_RIGHT, arena_format(arena, "p%u", number % 2),
-            arena_format(arena, "size:%02u_s%05u", number % 50, number),
-            slice_of("\"Brand\":\"caf\\u00e9\""), source, false);
-    size_t second =
-        add(stage, SWEEP_RIGHT, arena_format(arena, "model:m%u", number % 5),
-            arena_format(arena, "s%05u", number),
-            arena_format(arena, SHOE, number % 50, number % 5), source, false);
-
-    stage->list[first].later = stage->list[second].later = true;
-}
-
-/* What an earlier run has left: of this shoe as it was then. */
-static void add_former_copy(struct stage *stage, unsigned number, unsigned size)
-{
-    struct arena *arena = &stage->arena;
-
-    (void)add(stage, SWEEP_SHOES, arena_format(arena, "p%u", number % 2),
-        arena_format(arena, "size:%02u_s%05u", size, number),
-        arena_format(arena,
-            "\"Brand\":\"former\",\"TablewardSource\":\"{\\\"store\\\":"
-            "\\\"" SWEEP_STORE "\\\",\\\"table\\\":\\\"" SWEEP_SHOES
-            "\\\",\\\"key\\\":[\\\"p%u\\\",\\\"s%05u\\\"],\\\"etag\\\":"
-            "\\\"former\\\",\\\"job\\\":\\\"" SWEEP_REINDEX
-            "\\\",\\\"run\\\":\\\"r0\\\",\\\"digest\\\":"
-            "\\\"00000000000000000000000000000000\\\"}\"",
-            number % 2, number),
-        NO_PARENT, true);
-}
-
-/* Of every third shoe a copy that is to be repaired stands there already, of
- * some others one under keys that it has no more; and of shoes that are gone.
- */
-static void add_shoes(struct stage *stage, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        add_right_copies(stage, i, add_shoe(stage, i));
-        if (i % 3 == 0)
-            add_former_copy(stage, i, i % 50);
-        if (i % 4 == 1)
-            add_former_copy(stage, i, 77);
-        if (i % 5 == 2)
-            add_former_copy(stage, count + i, 1);
-    }
-    ask_for(stage, SWEEP_REINDEX);
-}
-
-static void fill_shoes(struct stage *stage)
-{
-    add_shoes(stage, 7);
-}
-
-static void fill_many_shoes(struct stage *stage)
-{
-    add_shoes(stage, 120);
-}
-
 /* ---- upgrades, as the judge knows them ---- */
 
 #define POSTS                                                                  \
@@ -505,30 +348,6 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
                                       .phase = MODEL_EXPAND},
                                   CONTRACT = {POSTS, MODEL_STEPS_KEPT,
                                       .phase = MODEL_CONTRACT};
-
-/* ---- migrations, as the judge knows them ---- */
-
-#define BY_MONTH                                                               \
-    .model = {.targets = {{SWEEP_COPIES, COPY_MONTH, COPY_SAME}},              \
-        .count = 1,                                                            \
-        .shape = COPY_CHANGES}
-#define IN_PAIRS                                                               \
-    .model = {.targets = {{SWEEP_COPIES, COPY_ALL, COPY_FULL},                 \
-                  {SWEEP_COPIES, COPY_SAME, COPY_PREFIX_MONTH}},               \
-        .count = 2,                                                            \
-        .shape = COPY_DROPS}
-
-#define TO_THE_NEXT                                                            \
-    .model = {.targets = {{SWEEP_SOURCE, COPY_SAME, COPY_BARE_MONTH}},         \
-        .count = 1,                                                            \
-        .shape = COPY_CHANGES}
-
-static const struct sweep_migration COPY_BY_MONTH = {BY_MONTH},
-                                    MOVE_TO_THE_NEXT = {TO_THE_NEXT,
-                                        .move = true, .within = true},
-                                    MOVE_BY_MONTH = {BY_MONTH, .move = true},
-                                    COPY_IN_PAIRS = {IN_PAIRS, .strip = true},
-                                    MOVE_IN_PAIRS = {IN_PAIRS, .move = true};
 
 /* ---- configurations ---- */
 
@@ -614,42 +433,6 @@ static const struct sweep_migration COPY_BY_MONTH = {BY_MONTH},
     "jobs:\n"                                                                  \
     "  " SWEEP_UPGRADE ":\n" POSTS_JOB "    phase: expand\n" KEPT              \
     "  " SWEEP_CONTRACT ":\n" POSTS_JOB "    phase: contract\n" KEPT
-
-#define MIGRATE_JOB(mode) MIGRATE_SOME(mode, "")
-#define MIGRATE_SOME(mode, some)                                               \
-    "jobs:\n"                                                                  \
-    "  " SWEEP_MIGRATE ":\n"                                                   \
-    "    kind: migrate\n"                                                      \
-    "    from: {table: " SWEEP_SOURCE some "}\n"                               \
-    "    mode: " mode "\n"
-
-/* As BY_MONTH, IN_PAIRS and TO_THE_NEXT. */
-#define CHANGED                                                                \
-    "    properties:\n"                                                        \
-    "      rename: {Title: Heading}\n"                                         \
-    "      set: {Copied: true, Origin: \"{PartitionKey} {RowKey}\", Level: "   \
-    "3}\n"
-#define TO_MONTHS                                                              \
-    "    to: {table: " SWEEP_COPIES ", partition_key: "                        \
-    "\"{PartitionKey}_{Month:02}\"}\n" CHANGED
-#define TO_NEXT                                                                \
-    "    to: {table: " SWEEP_SOURCE ", row_key: \"{Month:01}\"}\n" CHANGED
-#define TO_PAIRS                                                               \
-    "    to:\n"                                                                \
-    "      - {table: " SWEEP_COPIES ", partition_key: all, row_key: "          \
-    "\"{PartitionKey}-{RowKey}\"}\n"                                           \
-    "      - {table: " SWEEP_COPIES ", row_key: "                              \
-    "\"i:{RowKey}:{13 - Month:02}\"}\n"                                        \
-    "    properties: {drop: [Legacy, Bytes]}\n"
-
-#define REINDEX                                                                \
-    "jobs:\n"                                                                  \
-    "  " SWEEP_REINDEX ":\n"                                                   \
-    "    kind: reindex\n"                                                      \
-    "    table: " SWEEP_SHOES "\n"                                             \
-    "    copies:\n"                                                            \
-    "      - {row_key: \"size:{Size:02}_{RowKey}\", properties: [Brand]}\n"    \
-    "      - {partition_key: \"model:{Model}\"}\n"
 
 #define AT_ONCE "    settle: 0s\n"
 /* LAST_LOOK_S says the same. */
@@ -751,18 +534,6 @@ static const struct scenario SCENARIOS[] = {
         .judge = judge_cascade,
         .way_max_ms = SLOWEST_MS,
         .end = LEDGER_SUCCEEDED},
-    {.name = "reindex",
-        .configuration = WORKER REINDEX,
-        .fill = fill_shoes,
-        .judge = judge_reindex,
-        .way_max_ms = FAST_MS,
-        .end = LEDGER_SUCCEEDED},
-    {.name = "reindex-large",
-        .configuration = WORKER REINDEX,
-        .fill = fill_many_shoes,
-        .judge = judge_reindex,
-        .way_max_ms = SLOW_MS,
-        .end = LEDGER_SUCCEEDED},
     {.name = "upgrade",
         .configuration = WORKER UPGRADE_JOB("fail"),
         .fill = fill_posts,
@@ -800,59 +571,6 @@ static const struct scenario SCENARIOS[] = {
         .end = LEDGER_SUCCEEDED,
         .upgrade = &EXPAND,
         .contract = &CONTRACT},
-    {.name = "copy",
-        .configuration = WORKER MIGRATE_JOB("copy") TO_MONTHS,
-        .fill = fill_sources,
-        .judge = judge_migrate,
-        .way_max_ms = FAST_MS,
-        .end = LEDGER_SUCCEEDED,
-        .migration = &COPY_BY_MONTH},
-    {.name = "copy-strip",
-        .configuration =
-            WORKER MIGRATE_JOB("copy") TO_PAIRS "    strip: true\n",
-        .fill = fill_sources,
-        .judge = judge_migrate,
-        .way_max_ms = SLOW_MS,
-        .end = LEDGER_SUCCEEDED,
-        .migration = &COPY_IN_PAIRS},
-    {.name = "move-two",
-        .configuration = WORKER MIGRATE_JOB("move") TO_MONTHS,
-        .fill = fill_two_sources,
-        .judge = judge_migrate,
-        .way_max_ms = FAST_MS,
-        .end = LEDGER_SUCCEEDED,
-        .migration = &MOVE_BY_MONTH,
-        .pairs = true},
-    {.name = "move",
-        .configuration =
-            WORKER MIGRATE_JOB("move") TO_PAIRS "    verify: true\n",
-        .fill = fill_sources,
-        .judge = judge_migrate,
-        .way_max_ms = FAST_MS,
-        .end = LEDGER_SUCCEEDED,
-        .migration = &MOVE_IN_PAIRS},
-    {.name = "move-within",
-        .configuration =
-            WORKER MIGRATE_SOME("move", ", filter: \"Title ge ''\"") TO_NEXT,
-        .fill = fill_shifted_sources,
-        .judge = judge_migrate,
-        .way_max_ms = FAST_MS,
-        .end = LEDGER_SUCCEEDED,
-        .migration = &MOVE_TO_THE_NEXT},
-    {.name = "move-failing",
-        .configuration = WORKER MIGRATE_JOB("move") TO_MONTHS,
-        .fill = fill_failing_sources,
-        .judge = judge_migrate,
-        .way_max_ms = SLOW_MS,
-        .end = LEDGER_FAILED,
-        .migration = &MOVE_BY_MONTH},
-    {.name = "move-large",
-        .configuration = WORKER MIGRATE_JOB("move") TO_MONTHS,
-        .fill = fill_many_sources,
-        .judge = judge_migrate,
-        .way_max_ms = SLOWEST_MS,
-        .end = LEDGER_FAILED,
-        .migration = &MOVE_BY_MONTH},
 };
 
 const struct scenario *scenarios(size_t *ret_count)

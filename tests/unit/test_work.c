@@ -930,31 +930,6 @@ static void failures_that_are_told_again_are_counted_once(void **state)
     ledger_run_done(&run);
 }
 
-/* A comparison of two sides: the newest one is kept. */
-static enum run_end verifies_twice(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
-{
-    (void)bench;
-    (void)attempt_number;
-    (void)err;
-    run->host->verified(run, slice_of("{\"copies\":1}"));
-    run->host->verified(run, slice_of("{\"copies\":2}"));
-    return RUN_SUCCEEDED;
-}
-
-static void what_a_comparison_found_is_kept(void **state)
-{
-    struct workbench *bench = *state;
-    struct ledger_run run;
-
-    bench->script = verifies_twice;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
-    ledger_run_init(&run);
-    assert_true(workbench_run(bench, "delete-channel", "r1", &run));
-    assert_true(slice_is(run.verification, "{\"copies\":2}"));
-    ledger_run_done(&run);
-}
-
 static void leave_other(struct workbench *bench, const char *id,
     enum ledger_state run_state, bool spoilt)
 {
@@ -1083,7 +1058,6 @@ int main(void)
         VIRTUAL(a_kind_may_ask_whether_another_run_is_open),
         VIRTUAL(a_kind_may_ask_how_the_runs_of_another_job_stand),
         VIRTUAL(failures_that_are_told_again_are_counted_once),
-        VIRTUAL(what_a_comparison_found_is_kept),
         VIRTUAL(an_orphan_that_no_longer_fits_is_poisoned),
     };
 

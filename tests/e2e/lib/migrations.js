@@ -145,12 +145,6 @@ const near = (store) => ({
 const far = (store) => store.cloud ?
   {name: 'cloud', store: store.cloud, embedded: false} : near(store);
 
-// migrate: a job from a table to another by a design. from, to: [side, table].
-const migrate = (from, to, design, more = {}) => ({
-  kind: 'migrate', from: {store: from[0].name, table: from[1]},
-  to: {store: to[0].name, table: to[1], ...designs[design].templates}, ...more,
-});
-
 // A worker that gives up no request too early, however busy the machine is: what
 // it wrote is then counted to the last.
 const PATIENT = {visibility_timeout: '60s'};
@@ -198,21 +192,6 @@ const plain = (entity) => ({
   Rating: Number(entity.Rating && entity.Rating.text),
 });
 
-// verified: what the ledger says of a comparison that found nothing, but so
-// many entities of others.
-function verified(ledger, count, others = 0) {
-  assert.ok(ledger.Verification, 'the ledger holds no Verification');
-  const said = JSON.parse(ledger.Verification);
-  assert.strictEqual(said.expected, count, ledger.Verification);
-  assert.strictEqual(
-      said.copies + said.others, count + others, ledger.Verification);
-  assert.strictEqual(said.surplus, 0);
-  assert.deepStrictEqual(said.differences, []);
-  assert.match(said.source, /^[0-9a-f]{32}$/);
-  assert.strictEqual(said.source, said.destination);
-  return said;
-}
-
 // missing_in: lines of entities that a text does not tell of, each by both keys.
 const missing_in = (text, entities) => {
   const lines = text.split('\n');
@@ -222,6 +201,6 @@ const missing_in = (text, entities) => {
 
 module.exports = {
   PROVENANCE, PATIENT, moment, ticks, descending, digits, keys, blog, blogs, designs,
-  copy_of, near, far, migrate, bare, holds, untouched, untold,
-  verified, missing_in,
+  copy_of, near, far, bare, holds, untouched, untold,
+  missing_in,
 };
