@@ -612,10 +612,13 @@ void expression_problem(
 {
     char text[512];
     va_list args;
+    int len;
 
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    len = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    if (len >= (int)sizeof(text))
+        text_end_cut(text, sizeof(text));
     problems_add(in->problems, mark_at(in, offset), "%s", text);
 }
 

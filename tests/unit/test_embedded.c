@@ -989,6 +989,42 @@ static void a_file_of_a_former_release_is_given_an_identity(void **state)
     arena_done(&arena);
 }
 
+/* As a former release wrote one: a text cut inside a character. */
+static void a_damaged_entity_comes_with_its_keys_where_asked(void **state)
+{
+    struct scan_request request = {.damaged_too = true};
+    struct attempt attempt = {0};
+    struct page page;
+    struct fixture f;
+    sqlite3 *sqlite;
+
+    (void)state;
+    begin(&f);
+    (void)fixture_insert(&f, "p", "1", "\"A\":1");
+    (void)fixture_insert(&f, "p", "2", "\"A\":1");
+    store_close(f.store);
+    assert_int_equal(sqlite3_open(PATH, &sqlite), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sqlite,
+                         "UPDATE entities SET properties = "
+                         "x'7b2254223a22d0227d' WHERE row_key = x'32'",
+                         NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(sqlite);
+    f.store = open_store(PATH);
+    request.table = f.table;
+    page_init(&page);
+    assert_int_equal(store_scan(f.store, &attempt, &request, &page), TW_OK);
+    assert_int_equal(page.count, 2);
+    check_text(page.entities[1].row_key, slice_of("2"));
+    assert_int_equal(page.entities[0].property_count, 1);
+    assert_int_equal(page.entities[1].property_count, 0);
+    request.damaged_too = false;
+    assert_int_equal(store_scan(f.store, &attempt, &request, &page), TW_FULL);
+    page_done(&page);
+    end(&f);
+    remove_store();
+}
+
 /* Nothing of it can be met again. */
 static void a_store_in_memory_has_no_identity(void **state)
 {
@@ -1003,6 +1039,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_stored_outlives_the_store),
+        cmocka_unit_test(a_damaged_entity_comes_with_its_keys_where_asked),
         cmocka_unit_test(file_is_for_its_owner_alone),
         cmocka_unit_test(closing_leaves_one_file),
         cmocka_unit_test(log_does_not_grow_for_ever),

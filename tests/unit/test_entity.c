@@ -669,6 +669,20 @@ static void counts_sizes_as_the_service_does(void **state)
     assert_true(entity_json_bytes(&entity) > 15 * 32768);
 }
 
+static void refuses_half_a_character(void **state)
+{
+    struct entity entity;
+    struct err err;
+
+    (void)state;
+    entity_init(&entity, &scratch, slice_of("p"), slice_of("r"));
+    entity_set_string(&entity, &scratch, "Error", slice_of("\xd0\x96"));
+    assert_int_equal(entity_check(&entity, &err), TW_OK);
+    entity_set_string(&entity, &scratch, "Error", slice_of("\xd0\x96\xd0"));
+    assert_int_equal(entity_check(&entity, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "'Error' is not valid UTF-8"));
+}
+
 static void refuses_too_many_and_system_properties(void **state)
 {
     struct entity entity;
@@ -728,6 +742,7 @@ int main(void)
         TEST(knows_which_names_the_service_takes),
         TEST(counts_sizes_as_the_service_does),
         TEST(refuses_too_many_and_system_properties),
+        TEST(refuses_half_a_character),
         TEST(names_each_type_both_ways),
         TEST(values_that_are_none_are_equal_to_nothing),
         TEST(an_entity_has_all_of_one_that_says_no_more),

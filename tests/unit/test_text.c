@@ -575,9 +575,40 @@ static void random_ids_have_their_form_and_differ(void **state)
     }
 }
 
+static void a_text_is_cut_between_characters(void **state)
+{
+    /* One character of each length: 1, 2, 3 and 4 bytes. */
+    static const char text[] = "a\xd0\x96\xe2\x82\xac\xf0\x9f\x98\x80z";
+
+    (void)state;
+    for (size_t max = 0; max <= sizeof(text); max++) {
+        struct slice cut = text_cut(slice_of(text), max);
+
+        assert_true(cut.len <= max);
+        assert_true(max - cut.len < 4 || cut.len == strlen(text));
+        assert_true(text_is_utf8(cut));
+    }
+    /* Bytes that are no character's do not make it empty. */
+    assert_int_equal(
+        text_cut(slice_of("\x80\x80\x80\x80\x80\x80\x80\x80"), 6).len, 3);
+}
+
+static void bytes_that_are_no_text_are_replaced(void **state)
+{
+    struct buf to;
+
+    (void)state;
+    buf_init(&to, 100);
+    text_repair(&to, slice_of("a\xd0z\xff\xd0\x96"));
+    assert_string_equal(buf_text(&to), "a\xef\xbf\xbdz\xef\xbf\xbd\xd0\x96");
+    buf_done(&to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_text_is_cut_between_characters),
+        cmocka_unit_test(bytes_that_are_no_text_are_replaced),
         cmocka_unit_test(whole_numbers_are_read_whole_or_not_at_all),
         cmocka_unit_test(doubles_are_finite_json_numbers),
         cmocka_unit_test(durations_have_a_unit),

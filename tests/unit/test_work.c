@@ -123,7 +123,50 @@ static enum run_end is_stopped(struct workbench *bench, struct run *run,
     return RUN_STOPPED;
 }
 
+/* Texts of all lengths around where they are cut, of characters of 2 and of 4
+ * bytes, and one that is not UTF-8 at all. */
+static enum run_end fails_in_other_scripts(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    static const char *const letters[] = {
+        "\xd0\x96", "\xf0\x9f\x98\x80", "\xd0"};
+    char why[1200], *at = why;
+    unsigned pad = attempt_number % 4;
+    const char *letter = letters[attempt_number / 4 % 3];
+
+    (void)bench;
+    memset(why, 'x', pad);
+    for (at += pad; at + 5 < why + sizeof(why); at += strlen(letter))
+        memcpy(at, letter, strlen(letter) + 1);
+    run->host->failed(run, &(struct run_failure){"Blogs", slice_of("p"),
+                               slice_of("r"), NULL, why});
+    (void)err_fail(err, TW_INVALID, "%s", why);
+    return RUN_TRY_AGAIN;
+}
+
 /* ---- ends ---- */
+
+/* Loss 8: half a character in one row, and no command could read the ledger. */
+static void a_failure_in_any_script_leaves_a_ledger_that_can_be_read(
+    void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    bench->script = fails_in_other_scripts;
+    for (unsigned i = 0; i < 12; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof(id), "r%u", i);
+        assert_int_equal(attempt_id(bench, id, false).end, WORK_LATER);
+        ledger_run_init(&run);
+        assert_true(workbench_run(bench, JOB, id, &run));
+        assert_true(text_is_utf8(run.error));
+        assert_true(text_is_utf8(run.failed_entities));
+        assert_true(run.error.len > 500);
+        ledger_run_done(&run);
+    }
+}
 
 static void success_is_in_the_ledger_and_then_the_message_goes(void **state)
 {
@@ -1025,6 +1068,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(success_is_in_the_ledger_and_then_the_message_goes),
+        TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read),
         TEST(a_clean_attempt_makes_at_most_six_ledger_requests),
         TEST(a_repeated_bell_of_an_ended_run_is_deleted),
         TEST(a_failed_run_leaves_a_copy_and_the_reason),

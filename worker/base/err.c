@@ -2,10 +2,11 @@
 /* Outcomes and their sentences. */
 #include "worker/base/err.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "worker/base/text.h"
 
 static const char *const names[] = {
     [TW_OK] = "ok",
@@ -27,22 +28,6 @@ const char *err_name(enum tw_err code)
     return index < sizeof(names) / sizeof(names[0]) ? names[index] : "?";
 }
 
-/* Whether c is the second or a later byte of a character. */
-static bool is_continuation(char c)
-{
-    return ((unsigned char)c & 0xc0) == 0x80;
-}
-
-/* End a text that was cut in "...", between characters. */
-static void show_cut(struct err *err)
-{
-    size_t end = sizeof(err->text) - sizeof("...");
-
-    while (end > 0 && is_continuation(err->text[end]))
-        end--;
-    memcpy(err->text + end, "...", sizeof("..."));
-}
-
 void err_put(struct err *err, const char *format, va_list args)
 {
     struct err made; /* an argument may be err's own text */
@@ -51,7 +36,7 @@ void err_put(struct err *err, const char *format, va_list args)
     if (len < 0)
         made.text[0] = '\0';
     else if ((size_t)len >= sizeof(made.text))
-        show_cut(&made);
+        text_end_cut(made.text, sizeof(made.text));
     memcpy(err->text, made.text, strlen(made.text) + 1);
 }
 
@@ -84,6 +69,6 @@ void err_prefix(struct err *err, const char *format, ...)
         len += snprintf(made.text + len, sizeof(made.text) - (size_t)len,
             ": %s", err->text);
     if ((size_t)len >= sizeof(made.text))
-        show_cut(&made);
+        text_end_cut(made.text, sizeof(made.text));
     memcpy(err->text, made.text, strlen(made.text) + 1);
 }

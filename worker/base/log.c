@@ -139,7 +139,7 @@ static TW_PRINTF(1, 0) char *message_of(const char *format, va_list args)
     if (len < 0)
         text[0] = '\0';
     else if ((size_t)len > MESSAGE_MAX_BYTES)
-        memcpy(text + MESSAGE_MAX_BYTES - 3, "...", sizeof("..."));
+        text_end_cut(text, MESSAGE_MAX_BYTES + 1);
     return text;
 }
 

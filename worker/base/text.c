@@ -627,20 +627,49 @@ void text_visible(struct buf *to, struct slice text)
     }
 }
 
+/* More bytes of one character than these are no character's. */
+#define CONTINUATION_MAX 3
+
+struct slice text_cut(struct slice text, size_t max_bytes)
+{
+    size_t len = max_bytes;
+
+    if (text.len <= max_bytes)
+        return text;
+    while (len > 0 && max_bytes - len < CONTINUATION_MAX &&
+           ((unsigned char)text.at[len] & 0xc0) == 0x80)
+        len--;
+    return (struct slice){text.at, len};
+}
+
+void text_end_cut(char *text, size_t size)
+{
+    struct slice kept =
+        text_cut((struct slice){text, size - 1}, size - sizeof("..."));
+
+    memcpy(text + kept.len, "...", sizeof("..."));
+}
+
+void text_repair(struct buf *to, struct slice text)
+{
+    while (text.len > 0) {
+        size_t len = utf8_length(text);
+
+        if (len == 0)
+            text_encode(to, 0xfffd);
+        else
+            buf_add(to, text.at, len);
+        take(&text, len ? len : 1);
+    }
+}
+
 void text_quote(struct buf *to, struct slice text)
 {
-    size_t shown = text.len;
+    struct slice shown = text_cut(text, QUOTE_MAX_BYTES);
 
-    if (shown > QUOTE_MAX_BYTES) {
-        shown = QUOTE_MAX_BYTES;
-        /* Not in the middle of a character, if it is one. */
-        for (int back = 0; back < 3 && shown > 1; back++)
-            if (((unsigned char)text.at[shown] & 0xc0) == 0x80)
-                shown--;
-    }
     buf_add_char(to, '\'');
-    text_visible(to, (struct slice){text.at, shown});
-    buf_add_text(to, shown < text.len ? "...'" : "'");
+    text_visible(to, shown);
+    buf_add_text(to, shown.len < text.len ? "...'" : "'");
 }
 
 /* Names longer than this are no names of ours; a row of the table below. */

@@ -80,6 +80,21 @@ bool text_percent_decode(struct buf *to, struct slice text);
  * is not seen, and invalid bytes made visible. */
 void text_visible(struct buf *to, struct slice text);
 
+/*
+ * text_cut: the longest beginning of text that has at most max_bytes bytes and
+ * ends at a character's end. The one function that cuts a text: half a
+ * character cannot be stored, and whatever holds it cannot be read.
+ */
+struct slice text_cut(struct slice text, size_t max_bytes);
+
+/* text_end_cut: end a NUL-terminated text that was cut at some byte to fit
+ * into size bytes (vsnprintf's) in "...", at a character's end. */
+void text_end_cut(char *text, size_t size);
+
+/* text_repair: add text with U+FFFD for each byte that is not UTF-8, so that
+ * it can be stored. */
+void text_repair(struct buf *to, struct slice text);
+
 /* text_quote: add text for a person to read, 'like this': control characters
  * and invalid bytes visible, cut with ... after 100 bytes. For messages. */
 void text_quote(struct buf *to, struct slice text);

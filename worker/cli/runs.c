@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "worker/base/buf.h"
-#include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/cli/session.h"
@@ -50,16 +49,8 @@ static struct ledger_run *next_run(struct runs *runs)
 
 static void add_run(struct runs *runs, const struct entity *entity)
 {
-    struct ledger_run *run = next_run(runs);
-    struct err err;
-
-    if (ledger_parse(entity, run, &err) == TW_OK) {
-        runs->count++;
-        return;
-    }
-    log_warn("ledger", "%.*s/%.*s is passed over: %s",
-        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key), err.text);
-    ledger_run_done(run);
+    ledger_parse_any(entity, next_run(runs));
+    runs->count++;
 }
 
 static int newest_first(const void *a, const void *b)

@@ -18,7 +18,8 @@ TW_PRINTF(1, 0) static void say_all(const char *format, va_list list)
     char sentence[SENTENCE_MAX];
     struct buf line;
 
-    vsnprintf(sentence, sizeof(sentence), format, list);
+    if (vsnprintf(sentence, sizeof(sentence), format, list) >= SENTENCE_MAX)
+        text_end_cut(sentence, sizeof(sentence));
     buf_init(&line, 4 * SENTENCE_MAX);
     buf_add_text(&line, "tableward: ");
     text_visible(&line, slice_of(sentence));

@@ -19,8 +19,9 @@ static const char *const state_names[] = {
     [LEDGER_FAILED] = "failed",
     [LEDGER_POISONED] = "poisoned",
     [LEDGER_CANCELLED] = "cancelled",
+    [LEDGER_DAMAGED] = "damaged",
 };
-#define STATE_COUNT (sizeof(state_names) / sizeof(state_names[0]))
+#define STORED_STATE_COUNT LEDGER_DAMAGED
 
 #define TO(state) (1u << (state))
 
@@ -37,6 +38,7 @@ static const unsigned state_moves[] = {
     [LEDGER_FAILED] = TO(LEDGER_QUEUED) | TO(LEDGER_CANCELLED),
     [LEDGER_POISONED] = TO(LEDGER_QUEUED) | TO(LEDGER_CANCELLED),
     [LEDGER_CANCELLED] = 0,
+    [LEDGER_DAMAGED] = 0,
 };
 
 const char *ledger_state_name(enum ledger_state state)
@@ -46,7 +48,7 @@ const char *ledger_state_name(enum ledger_state state)
 
 bool ledger_state_named(struct slice name, enum ledger_state *ret)
 {
-    for (size_t i = 0; i < STATE_COUNT; i++) {
+    for (size_t i = 0; i < STORED_STATE_COUNT; i++) {
         if (slice_is(name, state_names[i])) {
             *ret = (enum ledger_state)i;
             return true;
@@ -57,7 +59,7 @@ bool ledger_state_named(struct slice name, enum ledger_state *ret)
 
 bool ledger_state_ended(enum ledger_state state)
 {
-    return state >= LEDGER_SUCCEEDED;
+    return state >= LEDGER_SUCCEEDED && state <= LEDGER_CANCELLED;
 }
 
 bool ledger_move(struct ledger_run *run, enum ledger_state to)
@@ -227,14 +229,8 @@ void ledger_compact(struct ledger_run *run)
 
 void ledger_set_error(struct ledger_run *run, const char *error)
 {
-    struct slice text = slice_of(error);
-
-    if (text.len > LEDGER_MAX_ERROR_BYTES) {
-        text.len = LEDGER_MAX_ERROR_BYTES;
-        while (text.len > 0 && (text.at[text.len] & 0xc0) == 0x80)
-            text.len--;
-    }
-    run->error = ledger_text(run, text);
+    run->error =
+        ledger_text(run, text_cut(slice_of(error), LEDGER_MAX_ERROR_BYTES));
 }
 
 /* ---- from an entity ---- */
@@ -335,7 +331,36 @@ enum tw_err ledger_parse(
     return TW_OK;
 }
 
+void ledger_parse_any(const struct entity *entity, struct ledger_run *ret)
+{
+    struct err err;
+
+    if (ledger_parse(entity, ret, &err) == TW_OK)
+        return;
+    ledger_run_done(ret);
+    ret->job = ledger_text(ret, entity->partition_key);
+    ret->id = ledger_text(ret, entity->row_key);
+    ret->state = LEDGER_DAMAGED;
+    ledger_set_error(ret, err.text);
+}
+
 /* ---- to an entity ---- */
+
+/* A text that is not UTF-8 would be refused, and with it the run's end. */
+static void put_text(struct arena *arena, struct entity *entity,
+    const char *name, struct slice text)
+{
+    struct buf repaired;
+
+    if (text_is_utf8(text)) {
+        entity_set_string(entity, arena, name, text);
+        return;
+    }
+    buf_init(&repaired, 4 * text.len);
+    text_repair(&repaired, text);
+    entity_set_string(entity, arena, name, buf_slice(&repaired));
+    buf_done(&repaired);
+}
 
 static void put_field(const struct ledger_run *run, const struct field *field,
     struct arena *arena, struct entity *entity)
@@ -346,12 +371,11 @@ static void put_field(const struct ledger_run *run, const struct field *field,
 
     switch (field->type) {
     case FIELD_SPARSE:
-        if (text->len == 0)
-            return;
-        entity_set_string(entity, arena, field->name, *text);
+        if (text->len > 0)
+            put_text(arena, entity, field->name, *text);
         return;
     case FIELD_STRING:
-        entity_set_string(entity, arena, field->name, *text);
+        put_text(arena, entity, field->name, *text);
         return;
     case FIELD_INT32:
         entity_set_int32(entity, arena, field->name, *(const int32_t *)at);
@@ -602,8 +626,10 @@ enum tw_err ledger_scan(struct store *store, struct attempt *attempt,
     struct slice job, struct slice filter, struct continuation from,
     struct page *ret)
 {
-    struct scan_request request = {
-        .table = LEDGER_TABLE, .filter = filter, .from = from};
+    struct scan_request request = {.table = LEDGER_TABLE,
+        .filter = filter,
+        .damaged_too = true,
+        .from = from};
     enum tw_err outcome;
 
     if (job.len > 0) {

@@ -42,6 +42,7 @@ enum ledger_state {
     LEDGER_FAILED,    /* its message is in the poison queue                */
     LEDGER_POISONED,  /* its message is in the poison queue                */
     LEDGER_CANCELLED,
+    LEDGER_DAMAGED, /* never stored: what is there cannot be read as a run  */
 };
 
 /* "queued", "running", ... ; ledger_state_named: false: no such state. */
@@ -117,6 +118,10 @@ bool ledger_move(struct ledger_run *run, enum ledger_state to);
 TW_MUST_USE enum tw_err ledger_parse(
     const struct entity *entity, struct ledger_run *ret, struct err *err);
 
+/* ledger_parse_any: the same for lists. What cannot be read becomes a run with
+ * its keys, the state LEDGER_DAMAGED and the reason as its error. */
+void ledger_parse_any(const struct entity *entity, struct ledger_run *ret);
+
 /* ledger_entity: as it is stored; lives in arena and in run. */
 void ledger_entity(
     const struct ledger_run *run, struct arena *arena, struct entity *ret);
@@ -173,7 +178,8 @@ TW_MUST_USE enum tw_err ledger_withdraw(
  * ledger_scan: one page of runs, without their markers. job empty: of all
  * jobs; page is the caller's, page->entities are for ledger_parse(); markers
  * are left out of it. from: as for store_scan. filter: OData over ledger
- * properties, or empty.
+ * properties, or empty. A row that cannot be read comes too, past the filter:
+ * see ledger_parse_any().
  */
 TW_MUST_USE enum tw_err ledger_scan(struct store *store,
     struct attempt *attempt, struct slice job, struct slice filter,

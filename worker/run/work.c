@@ -15,6 +15,8 @@
 #define RETRY_MAX_MS INT64_C(3600000)
 /* What a page of the ledger may take, for the lanes' budget. */
 #define LEDGER_PAGE_BYTES (1024 * 1024)
+/* Of the reason why one entity failed, in Error and in the log. */
+#define FAILED_WHY_MAX_BYTES 200
 /* A message that an outage sent back is hidden so long. */
 #define OUTAGE_HIDE_MS 5000
 
@@ -169,7 +171,8 @@ static void host_failed(struct run *run, const struct run_failure *failure)
     buf_init(&line, 4096);
     buf_add_format(&line, "%s ", failure->table);
     entity_add_keys(&line, failure->partition_key, failure->row_key);
-    buf_add_format(&line, ": %.200s", failure->why);
+    buf_add_text(&line, ": ");
+    text_repair(&line, text_cut(slice_of(failure->why), FAILED_WHY_MAX_BYTES));
     log_warn(run_object(run), "%s", buf_text(&line));
     keeper_failed(work_of(run)->keeper, buf_text(&line));
     buf_done(&line);

@@ -827,6 +827,9 @@ static enum tw_err check_property(const struct property *property,
                 "%s is a system property and cannot be set as another",
                 reserved[i]);
     }
+    if (!text_is_utf8(property->json))
+        return err_fail(err, TW_INVALID, "property '%.*s' is not valid UTF-8",
+            SLICE_ARG(property->name));
     bytes = value_bytes(property, arena);
     if (bytes > ENTITY_MAX_VALUE_BYTES)
         return err_fail(err, TW_TOO_LARGE,

@@ -159,7 +159,8 @@ size_t entity_json_bytes(const struct entity *entity);
 size_t entity_service_bytes(const struct entity *entity);
 
 /*
- * entity_check: refuse what no store takes: keys and names as below, a
+ * entity_check: refuse what no store takes: keys and names as below, a value
+ * that is not UTF-8 (whoever read it back would read nothing), a
  * property named as a key or Timestamp, more than 252 of them (TW_INVALID);
  * a String or Binary over 64 KiB, an entity over 1 MiB (TW_TOO_LARGE). Sizes
  * are the service's: a String counts two bytes a UTF-16 unit.

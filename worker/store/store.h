@@ -93,9 +93,12 @@ struct scan_request {
     const struct slice *select; /* names, keys included by the store; NULL:
                                    all properties */
     size_t select_count;
-    unsigned top;             /* 1..1000; 0: 1000 */
-    size_t max_bytes;         /* of the answer; beyond it TW_TOO_LARGE, and
-                                 a smaller top may pass; 0: 32 MiB */
+    unsigned top;     /* 1..1000; 0: 1000 */
+    size_t max_bytes; /* of the answer; beyond it TW_TOO_LARGE, and
+                         a smaller top may pass; 0: 32 MiB */
+    bool damaged_too; /* an entity that is stored but cannot be read comes
+                         with its keys, without ETag and properties, and past
+                         the filter; false: it fails the scan */
     struct continuation from; /* .more false: from the beginning */
 };
 

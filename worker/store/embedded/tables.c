@@ -576,8 +576,13 @@ static enum tw_err take_row(
         return miss(db, scanning, &row, err);
     scanning->misses = 0;
     code = read_row(&row, &scanning->scratch, &entity, err);
-    if (code != TW_OK || !filter_matches(scanning->filter, &entity))
+    if (code == TW_FULL && scanning->request->damaged_too) {
+        entity = (struct entity){
+            .partition_key = row.partition_key, .row_key = row.row_key};
+        code = TW_OK;
+    } else if (code != TW_OK || !filter_matches(scanning->filter, &entity)) {
         return code;
+    }
     select_properties(scanning->request, &entity);
     code = make_room(scanning, &entity, ret_on, err);
     if (code != TW_OK)
