@@ -5,6 +5,7 @@
 #include "config/settings.h"
 #include "jobs/cascade/cascade.h"
 #include "jobs/delete/delete.h"
+#include "jobs/retired.h"
 #include "jobs/upgrade/upgrade.h"
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
@@ -111,19 +112,18 @@ static bool load_arg(const struct yaml_node *node, struct job *job,
     return true;
 }
 
-static bool load_args(const struct yaml_node *node, struct job *job,
+static void load_args(const struct yaml_node *node, struct job *job,
     struct arena *arena, struct problems *problems)
 {
     struct job_arg *args;
-    bool good = true;
 
     if (!node)
-        return true;
+        return;
     if (node->type != YAML_LIST || node->count > JOB_MAX_ARGS) {
         problems_add(problems, node->mark,
             "args wants a list of at most %d names, such as [channel]",
             JOB_MAX_ARGS);
-        return false;
+        return;
     }
     args = arena_alloc(arena, node->count * sizeof(*args));
     job->args = args;
@@ -131,10 +131,7 @@ static bool load_args(const struct yaml_node *node, struct job *job,
         if (load_arg(
                 node->items[i], job, &args[job->arg_count], arena, problems))
             job->arg_count++;
-        else
-            good = false;
     }
-    return good;
 }
 
 /* ---- the definition's hash ---- */
@@ -169,17 +166,32 @@ static void hash_definition(const struct yaml_node *node, char to[17])
 
 /* ---- jobs ---- */
 
+static const struct kind *find_kind(struct slice name)
+{
+    for (size_t i = 0; i < KIND_COUNT; i++)
+        if (slice_is(name, KINDS[i]->name))
+            return KINDS[i];
+    return NULL;
+}
+
+/* A former name is a problem, and the job is checked as what it is called
+ * now, so that all its errors are reported at once. */
 static const struct kind *load_kind(
     const struct yaml_node *node, struct problems *problems)
 {
     const struct yaml_node *kind = yaml_get(node, "kind");
-    const char *names[KIND_COUNT];
+    const char *names[KIND_COUNT], *present;
+    const struct kind *found = NULL;
 
-    for (size_t i = 0; i < KIND_COUNT; i++) {
+    if (kind && kind->type == YAML_SCALAR)
+        found = find_kind(kind->text);
+    if (found)
+        return found;
+    present = retired_kind(node, problems);
+    if (present)
+        return find_kind(slice_of(present));
+    for (size_t i = 0; i < KIND_COUNT; i++)
         names[i] = KINDS[i]->name;
-        if (kind && kind->type == YAML_SCALAR && slice_is(kind->text, names[i]))
-            return KINDS[i];
-    }
     if (!kind)
         problems_add(problems, node->mark,
             "kind is missing: what does this job do? for example kind: %s",
@@ -197,8 +209,8 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
 {
     struct job_loader loader = {
         .stores = stores, .arena = arena, .problems = problems};
+    size_t errors = problems->errors;
     struct slice *args;
-    bool good;
 
     *job = (struct job){.name = name->text.at, .mark = name->mark};
     if (!is_name(name->text)) {
@@ -213,7 +225,7 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
             "job %s wants a map, beginning with kind:", job->name);
         return false;
     }
-    good = load_args(yaml_get(node, "args"), job, arena, problems);
+    load_args(yaml_get(node, "args"), job, arena, problems);
     job->kind = load_kind(node, problems);
     if (!job->kind)
         return false;
@@ -223,10 +235,11 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     loader.job = job->name;
     loader.args = args;
     loader.arg_count = job->arg_count;
-    job->settings = job->kind->load(node, &loader);
+    job->settings = job->kind->load(
+        retired_keys(node, job->kind->name, arena, problems), &loader);
     job->unset = loader.unset;
     hash_definition(node, job->hash);
-    return good && job->settings;
+    return problems->errors == errors && job->settings;
 }
 
 /* What the kinds must know of the other jobs. */

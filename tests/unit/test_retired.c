@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* Former kinds and keys: named at their place, with what replaces them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "config/yaml.h"
+#include "jobs/retired.h"
+#include "worker/base/arena.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+struct reading {
+    struct arena arena;
+    struct problems problems;
+    struct yaml_node *job;
+    const struct yaml_node *rest;
+};
+
+static void read_job(struct reading *r, const char *kind, const char *text)
+{
+    arena_init(&r->arena);
+    problems_init(&r->problems);
+    r->job = yaml_read("job.yaml", slice_of(text), &r->arena, &r->problems);
+    assert_non_null(r->job);
+    r->rest = retired_keys(r->job, kind, &r->arena, &r->problems);
+}
+
+static void done(struct reading *r)
+{
+    problems_done(&r->problems);
+    arena_done(&r->arena);
+}
+
+/* The one problem of `kind: text`, which holds part; key is gone. */
+static void assert_retired(
+    const char *kind, const char *text, const char *key, const char *part)
+{
+    struct reading r;
+
+    read_job(&r, kind, text);
+    if (r.problems.errors != 1 || strstr(r.problems.list[0].text, part) == NULL)
+        fail_msg("%s, %s: %zu errors, %s", kind, text, r.problems.errors,
+            r.problems.errors > 0 ? r.problems.list[0].text : "none");
+    assert_null(yaml_get(r.rest, key));
+    assert_non_null(yaml_get(r.job, key));
+    done(&r);
+}
+
+static void a_former_key_is_named_with_what_replaces_it(void **state)
+{
+    static const struct {
+        const char *kind, *text, *key, *part;
+    } CASES[] = {
+        {"copy", "mode: move", "mode", "kind: move"},
+        {"copy", "on_conflict: merge", "on_conflict",
+            "'on_conflict: merge' is a former key: choose fail, skip or "
+            "replace"},
+        {"move", "on_conflict: merge", "on_conflict", "accept_equal"},
+        {"move", "on_conflict: replace", "on_conflict", "accept_equal"},
+        {"copy", "strip: true", "strip", "TablewardSource"},
+        {"move", "strip: true", "strip", "adds no property"},
+        {"copy", "provenance: From", "provenance", "TablewardSource"},
+        {"copy", "verify: false", "verify", "tableward verify JOB"},
+        {"move", "max_passes: 3", "max_passes", "ends by itself"},
+        {"copy", "copies: [{row_key: x}]", "copies", "write to:"},
+        {"copy", "table: Footwear", "table", "from: {table: "},
+        {"copy", "row_key_below: a", "row_key_below", "from: {table: "},
+        {"copy", "args: [a]", "args", "no arguments"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(CASES); i++)
+        assert_retired(
+            CASES[i].kind, CASES[i].text, CASES[i].key, CASES[i].part);
+}
+
+static void every_former_key_is_named_at_its_place(void **state)
+{
+    struct reading r;
+
+    (void)state;
+    read_job(&r, "copy",
+        "from: {table: A}\nmode: copy\nto: {table: B}\nstrip: true\n"
+        "provenance: x\n");
+    assert_int_equal(r.problems.errors, 3);
+    assert_int_equal(r.problems.list[0].mark.line, 2);
+    assert_int_equal(r.problems.list[1].mark.line, 4);
+    assert_int_equal(r.problems.list[2].mark.line, 5);
+    assert_int_equal(r.problems.list[2].mark.column, 1);
+    assert_int_equal(r.rest->count, 2);
+    assert_non_null(yaml_get(r.rest, "from"));
+    assert_non_null(yaml_get(r.rest, "to"));
+    done(&r);
+}
+
+static void present_keys_and_other_kinds_are_left_alone(void **state)
+{
+    static const char *const TEXTS[][2] = {
+        {"copy", "on_conflict: replace\nfollow: true\nproperties: [a]"},
+        {"copy", "on_conflict: [merge]\nto: [{table: A}, {table: B}]"},
+        {"move", "on_conflict: skip\nto: {table: A}"},
+        {"delete", "table: A\nfilter: x\nmode: 1\nmax_passes: 2"},
+        {"cascade-delete", "verify: true\nstrip: false"},
+        {"copy", "{}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(TEXTS); i++) {
+        struct reading r;
+
+        read_job(&r, TEXTS[i][0], TEXTS[i][1]);
+        assert_int_equal(r.problems.errors, 0);
+        assert_int_equal(r.rest->count, r.job->count);
+        done(&r);
+    }
+}
+
+static void a_list_of_destinations_is_refused_for_a_move(void **state)
+{
+    struct reading r;
+
+    (void)state;
+    read_job(&r, "move", "to: [{table: A}, {table: B}]");
+    assert_int_equal(r.problems.errors, 1);
+    assert_non_null(strstr(r.problems.list[0].text, "one destination"));
+    assert_int_equal(yaml_get(r.rest, "to")->type, YAML_MAP);
+    done(&r);
+    read_job(&r, "move", "to: []");
+    assert_int_equal(r.problems.errors, 1);
+    done(&r);
+}
+
+static void a_former_kind_is_named_with_the_present_one(void **state)
+{
+    static const struct {
+        const char *text, *now, *part;
+    } CASES[] = {
+        {"kind: migrate", "copy", "write kind: copy; or kind: move"},
+        {"{kind: migrate, mode: copy}", "copy", "write kind: copy"},
+        {"{kind: migrate, mode: move}", "move", "kind: move"},
+        {"kind: reindex", "copy", "same table"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(CASES); i++) {
+        struct reading r;
+
+        read_job(&r, "delete", CASES[i].text);
+        assert_string_equal(retired_kind(r.job, &r.problems), CASES[i].now);
+        assert_int_equal(r.problems.errors, 1);
+        assert_non_null(strstr(r.problems.list[0].text, CASES[i].part));
+        assert_int_equal(r.problems.list[0].mark.line, 1);
+        done(&r);
+    }
+}
+
+static void a_present_or_an_unknown_kind_is_no_former_one(void **state)
+{
+    static const char *const TEXTS[] = {
+        "kind: copy", "kind: [migrate]", "kind: migrat", "mode: move"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(TEXTS); i++) {
+        struct reading r;
+
+        read_job(&r, "delete", TEXTS[i]);
+        assert_null(retired_kind(r.job, &r.problems));
+        assert_int_equal(r.problems.errors, 0);
+        done(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_former_key_is_named_with_what_replaces_it),
+        cmocka_unit_test(every_former_key_is_named_at_its_place),
+        cmocka_unit_test(present_keys_and_other_kinds_are_left_alone),
+        cmocka_unit_test(a_list_of_destinations_is_refused_for_a_move),
+        cmocka_unit_test(a_former_kind_is_named_with_the_present_one),
+        cmocka_unit_test(a_present_or_an_unknown_kind_is_no_former_one),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
