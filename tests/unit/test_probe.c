@@ -30,8 +30,9 @@ struct scene {
 static struct store *open_file(
     struct scene *scene, const char *name, const char *file)
 {
-    const char *path = arena_format(
-        &scene->hosted.arena, "%s/%s", scene->hosted.folder, file).at;
+    const char *path =
+        arena_format(&scene->hosted.arena, "%s/%s", scene->hosted.folder, file)
+            .at;
     struct store *store;
     struct err err;
 
@@ -126,8 +127,7 @@ static void a_probe_leaves_no_entity(void **state)
     disguise(scene);
     (void)same(scene, scene->one, scene->other);
     page_init(&page);
-    assert_int_equal(
-        store_scan(scene->one, &attempt, &request, &page), TW_OK);
+    assert_int_equal(store_scan(scene->one, &attempt, &request, &page), TW_OK);
     assert_int_equal(page.count, 0);
     page_done(&page);
 }

@@ -141,8 +141,7 @@ static void newer_means_since_the_round_before_began_less_five_s(void **state)
         began_ticks - 5 * TICKS_PER_S);
     begin(scene);
     assert_false(scene->rounds.full);
-    assert_int_equal(
-        scene->rounds.since_ticks, began_ticks - 5 * TICKS_PER_S);
+    assert_int_equal(scene->rounds.since_ticks, began_ticks - 5 * TICKS_PER_S);
 }
 
 static void without_order_every_round_reads_everything(void **state)
@@ -170,8 +169,8 @@ static void a_quiet_following_run_waits_a_minute(void **state)
 
     follow(scene);
     assert_int_equal(scene->run.waits_for, RUN_WAITS_FOR_ROUND);
-    assert_int_equal(scene->run.resumes_ticks,
-        scene->rounds.began_ticks + 60 * TICKS_PER_S);
+    assert_int_equal(
+        scene->run.resumes_ticks, scene->rounds.began_ticks + 60 * TICKS_PER_S);
     assert_next(scene, 1000, false, ROUNDS_WAIT);
 }
 
@@ -287,14 +286,12 @@ static void a_round_is_resumed_where_it_was(void **state)
     assert_int_equal(scene->rounds.found, 4);
     pass_ms(50 * MINUTE_MS);
     assert_int_equal(rounds_end(&scene->rounds, &scene->run, 0), ROUNDS_AGAIN);
-    assert_in_range(
-        scene->rounds.took_ms, 100 * MINUTE_MS, 101 * MINUTE_MS);
+    assert_in_range(scene->rounds.took_ms, 100 * MINUTE_MS, 101 * MINUTE_MS);
     hand_over(scene);
     begin(scene);
     assert_int_equal(scene->rounds.number, 2);
     assert_false(scene->rounds.full);
-    assert_int_equal(
-        scene->rounds.since_ticks, began_ticks - 5 * TICKS_PER_S);
+    assert_int_equal(scene->rounds.since_ticks, began_ticks - 5 * TICKS_PER_S);
 }
 
 static void what_is_not_ours_is_not_read(void **state)
@@ -309,8 +306,7 @@ static void what_is_not_ours_is_not_read(void **state)
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
         struct json *json;
 
-        assert_int_equal(
-            json_parse(slice_of(texts[i]), 4, &json, NULL), TW_OK);
+        assert_int_equal(json_parse(slice_of(texts[i]), 4, &json, NULL), TW_OK);
         assert_false(rounds_read(&rounds, json));
         json_free(json);
     }

@@ -579,7 +579,6 @@ static enum tw_err take_row(
     if (code == TW_FULL && scanning->request->damaged_too) {
         entity = (struct entity){
             .partition_key = row.partition_key, .row_key = row.row_key};
-        code = TW_OK;
     } else if (code != TW_OK || !filter_matches(scanning->filter, &entity)) {
         return code;
     }
