@@ -39,7 +39,7 @@ static const struct setting TYPED_KEYS[] = {
 /* What the parts of a shape are read with. */
 struct shape_loader {
     struct job_loader *loader;
-    struct slice provenance;
+    struct slice reserved;
     struct copying_shape *shape;
     bool good;
 };
@@ -77,10 +77,9 @@ static bool check_name(
         refuse(in, mark, "", name, " is the service's own: no copy has it");
         return false;
     }
-    if (slice_equal(name, in->provenance)) {
+    if (slice_equal(name, in->reserved)) {
         refuse(in, mark, "", name,
-            " says where a copy comes from: give that another name, as "
-            "`provenance:`, or leave it out here");
+            " is tableward's own: it names the source of a copy");
         return false;
     }
     if (entity_check_name(name, &err) != TW_OK) {
@@ -345,14 +344,12 @@ static void check_kept(struct shape_loader *in, const struct yaml_node *drop)
                 " is both kept and dropped: take it out of one of them");
 }
 
-bool copying_load_shape(const struct yaml_node *node, struct slice provenance,
+bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
     struct job_loader *loader, struct copying_shape *ret)
 {
     struct copying_shape shape = {.keep_count = 0};
-    struct shape_loader in = {.loader = loader,
-        .provenance = provenance,
-        .shape = &shape,
-        .good = true};
+    struct shape_loader in = {
+        .loader = loader, .reserved = reserved, .shape = &shape, .good = true};
     struct shape_map map = {.keep = NULL};
 
     if (node && node->type == YAML_LIST)
@@ -469,8 +466,8 @@ bool copying_load_target(const struct yaml_node *map,
            good;
     good = load_key(is.row_key, "RowKey", loader, &target.row_key) && good;
     if (is.properties)
-        good = copying_load_shape(is.properties, defaults->provenance, loader,
-                   &target.shape) &&
+        good = copying_load_shape(
+                   is.properties, defaults->reserved, loader, &target.shape) &&
                good;
     if (good)
         *ret = target;
@@ -506,4 +503,11 @@ bool copying_same_keys(
     return place_same(&a->place, &b->place) &&
            slice_equal(partition_key_source(a), partition_key_source(b)) &&
            slice_equal(row_key_source(a), row_key_source(b));
+}
+
+void copying_add_templates(const struct copying_target *target, struct buf *to)
+{
+    buf_add_slice(to, partition_key_source(target));
+    buf_add_char(to, '/');
+    buf_add_slice(to, row_key_source(target));
 }

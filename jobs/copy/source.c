@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "jobs/engine/keys.h"
-#include "jobs/engine/tally.h"
+#include "jobs/engine/digest.h"
 #include "worker/base/json.h"
 #include "worker/store/store.h"
 

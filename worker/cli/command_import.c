@@ -18,7 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "jobs/copying.h"
 #include "jobs/engine/flow.h"
 #include "jobs/engine/sorter.h"
 #include "worker/base/arena.h"
@@ -43,6 +42,22 @@
  * slowly waits for more of its PartitionKey. */
 #define SAVE_MS 1000
 #define POUR_MS 1000
+
+/* --on-conflict: what is done if an entity has the key of a record. */
+enum on_conflict {
+    CONFLICT_FAIL,
+    CONFLICT_SKIP,
+    CONFLICT_REPLACE,
+    CONFLICT_MERGE,
+};
+
+static const char *const CONFLICT_NAMES[] = {
+    [CONFLICT_FAIL] = "fail",
+    [CONFLICT_SKIP] = "skip",
+    [CONFLICT_REPLACE] = "replace",
+    [CONFLICT_MERGE] = "merge",
+    NULL,
+};
 
 static const char *const ON_ERROR[] = {"fail", "skip", NULL};
 /* By enum records_format. */

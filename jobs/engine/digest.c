@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sums of digests in buckets.
+ * Digests of entities.
  *
  * What is digested of an entity, numbers least byte first:
  *
@@ -13,7 +13,7 @@
  * bytes, a text decoded; in form 'r' it is the raw text of one that is none of
  * its type. Digests lie in stored entities, so all this may never change.
  */
-#include "jobs/engine/tally.h"
+#include "jobs/engine/digest.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,17 +22,6 @@
 
 #include "worker/base/arena.h"
 #include "worker/base/crypto.h"
-#include "worker/base/hash.h"
-#include "worker/base/mem.h"
-
-struct bucket {
-    struct digest sum;
-    int64_t count;
-};
-
-struct tally {
-    struct bucket buckets[TALLY_SIDES][TALLY_BUCKETS];
-};
 
 /* ---- the digest of an entity ---- */
 
@@ -168,7 +157,7 @@ static uint64_t big_endian(const unsigned char *at)
     return number;
 }
 
-static struct digest digest_of(struct slice bytes)
+struct digest digest_of(struct slice bytes)
 {
     unsigned char sha256[CRYPTO_SHA256_BYTES];
 
@@ -225,133 +214,4 @@ void digest_add(struct digest *sum, struct digest more)
 {
     sum->low += more.low;
     sum->high += more.high + (sum->low < more.low);
-}
-
-/* ---- buckets ---- */
-
-static size_t bucket_of(
-    size_t table, struct slice partition_key, struct slice row_key)
-{
-    uint64_t hash = hash_slice(HASH_BEGIN + table, partition_key);
-
-    hash = hash_slice(hash, slice_of("/"));
-    hash = hash_slice(hash, row_key);
-    return (size_t)(hash_mix(hash) % TALLY_BUCKETS);
-}
-
-static void add_bucket(struct bucket *sum, const struct bucket *bucket)
-{
-    digest_add(&sum->sum, bucket->sum);
-    sum->count += bucket->count;
-}
-
-static bool is_same(const struct bucket *a, const struct bucket *b)
-{
-    return a->count == b->count && a->sum.low == b->sum.low &&
-           a->sum.high == b->sum.high;
-}
-
-/* What stands there for copies: ours, or all where only that agrees. */
-static struct bucket there(const struct tally *tally, size_t at)
-{
-    const struct bucket *expected = &tally->buckets[TALLY_EXPECTED][at];
-    struct bucket all = tally->buckets[TALLY_OURS][at];
-
-    if (!is_same(expected, &all))
-        add_bucket(&all, &tally->buckets[TALLY_ELSE][at]);
-    return is_same(expected, &all) ? all : tally->buckets[TALLY_OURS][at];
-}
-
-static bool agrees(const struct tally *tally, size_t at)
-{
-    struct bucket is = there(tally, at);
-
-    return is_same(&tally->buckets[TALLY_EXPECTED][at], &is);
-}
-
-static struct bucket sum_of(const struct tally *tally, enum tally_side side)
-{
-    struct bucket sum = {{0}, 0};
-
-    for (size_t i = 0; i < TALLY_BUCKETS; i++)
-        add_bucket(&sum, &tally->buckets[side][i]);
-    return sum;
-}
-
-/* ---- the tally ---- */
-
-struct tally *tally_new(void)
-{
-    return mem_alloc(sizeof(struct tally));
-}
-
-void tally_free(struct tally *tally)
-{
-    mem_free(tally);
-}
-
-void tally_clear(struct tally *tally)
-{
-    memset(tally, 0, sizeof *tally);
-}
-
-/* Of another table it is another digest: two copies of one source that have
- * changed their places do not cancel out. */
-struct digest tally_digest(
-    size_t table, const struct entity *entity, struct slice but)
-{
-    struct digest digest = entity_digest(entity, but);
-
-    if (table > 0) {
-        digest.low = hash_mix(digest.low + table);
-        digest.high = hash_mix(digest.high + table);
-    }
-    return digest;
-}
-
-void tally_add(struct tally *tally, enum tally_side side, size_t table,
-    const struct entity *entity, struct slice but)
-{
-    size_t at = bucket_of(table, entity->partition_key, entity->row_key);
-    struct bucket *bucket = &tally->buckets[side][at];
-
-    digest_add(&bucket->sum, tally_digest(table, entity, but));
-    bucket->count++;
-}
-
-bool tally_agrees(const struct tally *tally)
-{
-    for (size_t i = 0; i < TALLY_BUCKETS; i++)
-        if (!agrees(tally, i))
-            return false;
-    return true;
-}
-
-bool tally_agrees_at(const struct tally *tally, size_t table,
-    struct slice partition_key, struct slice row_key)
-{
-    return agrees(tally, bucket_of(table, partition_key, row_key));
-}
-
-struct digest tally_sum(const struct tally *tally, enum tally_side side)
-{
-    return sum_of(tally, side).sum;
-}
-
-int64_t tally_count(const struct tally *tally, enum tally_side side)
-{
-    return sum_of(tally, side).count;
-}
-
-struct digest tally_there(const struct tally *tally, int64_t *ret_count)
-{
-    struct bucket sum = {{0}, 0};
-
-    for (size_t i = 0; i < TALLY_BUCKETS; i++) {
-        struct bucket is = there(tally, i);
-
-        add_bucket(&sum, &is);
-    }
-    *ret_count = sum.count;
-    return sum.sum;
 }

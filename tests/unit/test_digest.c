@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A tally: two sides that hold the same agree, in whatever order they are read,
- * and any difference shows where it lies. */
+/* Digests of entities: equal exactly where the entities are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "jobs/engine/tally.h"
+#include "jobs/engine/digest.h"
 #include "worker/base/arena.h"
 #include "worker/base/mem.h"
 
@@ -261,242 +260,6 @@ static void digests_are_added_modulo_two_to_the_128(void **state)
     assert_true(same(sum, (struct digest){.low = 3, .high = 4}));
 }
 
-/* ---- tallies ---- */
-
-static void add(struct tally *tally, enum tally_side side, size_t table,
-    unsigned key, const char *text)
-{
-    struct entity entity;
-    struct arena arena;
-    char row_key[16];
-
-    arena_init(&arena);
-    (void)snprintf(row_key, sizeof row_key, "%06u", key);
-    entity_init(&entity, &arena, slice_of("A"), slice_of(row_key));
-    entity_set_string(&entity, &arena, "Value", slice_of(text));
-    tally_add(tally, side, table, &entity, none);
-    arena_done(&arena);
-}
-
-static bool agrees_at(const struct tally *tally, size_t table, unsigned key)
-{
-    char row_key[16];
-
-    (void)snprintf(row_key, sizeof row_key, "%06u", key);
-    return tally_agrees_at(tally, table, slice_of("A"), slice_of(row_key));
-}
-
-enum { MANY = 50000 };
-
-static void add_many(struct tally *tally)
-{
-    for (unsigned i = 0; i < MANY; i++) {
-        add(tally, TALLY_EXPECTED, 0, i, "first");
-        add(tally, TALLY_OURS, 0, MANY - 1 - i, "first");
-    }
-}
-
-static void nothing_agrees_with_nothing(void **state)
-{
-    struct tally *tally = tally_new();
-
-    (void)state;
-    assert_true(tally_agrees(tally));
-    assert_true(agrees_at(tally, 0, 1));
-    assert_int_equal(tally_count(tally, TALLY_OURS), 0);
-    tally_free(tally);
-    tally_free(NULL);
-}
-
-static void two_sides_agree_in_whatever_order(void **state)
-{
-    struct tally *tally = tally_new();
-    struct digest expected, ours;
-
-    (void)state;
-    add_many(tally);
-    expected = tally_sum(tally, TALLY_EXPECTED);
-    ours = tally_sum(tally, TALLY_OURS);
-    assert_true(tally_agrees(tally));
-    assert_true(same(expected, ours));
-    assert_false(same(expected, tally_sum(tally, TALLY_ELSE)));
-    assert_int_equal(tally_count(tally, TALLY_EXPECTED), MANY);
-    assert_int_equal(tally_count(tally, TALLY_OURS), MANY);
-    tally_free(tally);
-}
-
-/* One bucket in 16,384 holds the difference: the others need no second look. */
-static void assert_differs_alone(struct tally *tally, unsigned key)
-{
-    unsigned agreeing = 0;
-
-    assert_false(tally_agrees(tally));
-    assert_false(agrees_at(tally, 0, key));
-    for (unsigned i = 0; i < MANY; i++)
-        agreeing += agrees_at(tally, 0, i);
-    assert_true(agreeing > MANY - 50);
-}
-
-static void what_differs_shows_where_it_lies(void **state)
-{
-    struct tally *tally = tally_new();
-
-    (void)state;
-    add_many(tally);
-    add(tally, TALLY_EXPECTED, 0, MANY + 7, "first");
-    add(tally, TALLY_OURS, 0, MANY + 7, "second");
-    assert_differs_alone(tally, MANY + 7);
-    tally_free(tally);
-}
-
-static void what_is_missing_shows(void **state)
-{
-    struct tally *tally = tally_new();
-
-    (void)state;
-    add_many(tally);
-    add(tally, TALLY_EXPECTED, 0, MANY + 7, "first");
-    assert_differs_alone(tally, MANY + 7);
-    tally_free(tally);
-}
-
-static void what_is_left_over_shows(void **state)
-{
-    struct tally *tally = tally_new();
-
-    (void)state;
-    add_many(tally);
-    add(tally, TALLY_OURS, 0, MANY + 7, "first");
-    assert_differs_alone(tally, MANY + 7);
-    tally_free(tally);
-}
-
-static void what_is_there_twice_shows(void **state)
-{
-    struct tally *tally = tally_new();
-
-    (void)state;
-    add(tally, TALLY_EXPECTED, 0, 1, "first");
-    add(tally, TALLY_OURS, 0, 1, "first");
-    add(tally, TALLY_OURS, 0, 1, "first");
-    assert_false(tally_agrees(tally));
-    tally_free(tally);
-}
-
-static void what_is_none_of_ours_does_not_count(void **state)
-{
-    struct tally *tally = tally_new();
-
-    (void)state;
-    add_many(tally);
-    for (unsigned i = 0; i < 100; i++)
-        add(tally, TALLY_ELSE, 0, MANY + i, "first");
-    assert_true(tally_agrees(tally));
-    assert_int_equal(tally_count(tally, TALLY_ELSE), 100);
-    tally_free(tally);
-}
-
-static void what_others_have_made_equal_counts(void **state)
-{
-    struct tally *tally = tally_new();
-
-    (void)state;
-    add_many(tally);
-    add(tally, TALLY_EXPECTED, 0, MANY + 7, "first");
-    add(tally, TALLY_ELSE, 0, MANY + 7, "first");
-    assert_true(tally_agrees(tally));
-    add(tally, TALLY_EXPECTED, 0, MANY + 8, "first");
-    add(tally, TALLY_ELSE, 0, MANY + 8, "second");
-    assert_false(tally_agrees(tally));
-    assert_false(agrees_at(tally, 0, MANY + 8));
-    assert_true(agrees_at(tally, 0, MANY + 7));
-    tally_free(tally);
-}
-
-static void what_stands_there_is_ours_or_what_makes_it_agree(void **state)
-{
-    struct tally *tally = tally_new();
-    struct digest expected, there;
-    int64_t count;
-
-    (void)state;
-    add_many(tally);
-    add(tally, TALLY_EXPECTED, 0, MANY + 7, "first");
-    add(tally, TALLY_ELSE, 0, MANY + 7, "first");
-    add(tally, TALLY_ELSE, 0, MANY + 8, "none of ours");
-    expected = tally_sum(tally, TALLY_EXPECTED);
-    there = tally_there(tally, &count);
-    assert_int_equal(count, MANY + 1);
-    assert_memory_equal(&there, &expected, sizeof there);
-    tally_free(tally);
-}
-
-/* A key that falls into the same bucket in tables 0 and 1. */
-static unsigned key_of_one_bucket(struct tally *tally)
-{
-    unsigned key = 0;
-
-    for (;; key++) {
-        add(tally, TALLY_EXPECTED, 0, key, "first");
-        if (!agrees_at(tally, 1, key))
-            break;
-        add(tally, TALLY_OURS, 0, key, "first");
-    }
-    tally_clear(tally);
-    return key;
-}
-
-static void copies_that_changed_their_tables_differ(void **state)
-{
-    struct tally *tally = tally_new();
-    unsigned key = key_of_one_bucket(tally);
-
-    (void)state;
-    add(tally, TALLY_EXPECTED, 0, key, "first");
-    add(tally, TALLY_EXPECTED, 1, key, "second");
-    add(tally, TALLY_OURS, 1, key, "first");
-    add(tally, TALLY_OURS, 0, key, "second");
-    assert_int_equal(tally_count(tally, TALLY_OURS), 2);
-    assert_false(tally_agrees(tally));
-    assert_false(
-        same(tally_sum(tally, TALLY_EXPECTED), tally_sum(tally, TALLY_OURS)));
-    tally_free(tally);
-}
-
-static void a_cleared_tally_is_empty(void **state)
-{
-    struct tally *tally = tally_new();
-
-    (void)state;
-    add_many(tally);
-    add(tally, TALLY_OURS, 0, MANY + 7, "first");
-    tally_clear(tally);
-    assert_true(tally_agrees(tally));
-    for (size_t i = 0; i < TALLY_SIDES; i++)
-        assert_int_equal(tally_count(tally, (enum tally_side)i), 0);
-    tally_free(tally);
-}
-
-/* A carry from the low half: the sum is one of 128 bits. */
-static void sums_are_the_same_however_they_are_grouped(void **state)
-{
-    struct tally *one = tally_new(), *two = tally_new();
-    struct digest sum, low, high;
-
-    (void)state;
-    for (unsigned i = 0; i < 1000; i++) {
-        add(one, TALLY_OURS, 0, i, "first");
-        add(two, i % 2 ? TALLY_OURS : TALLY_ELSE, 0, i, "first");
-    }
-    sum = tally_sum(one, TALLY_OURS);
-    low = tally_sum(two, TALLY_OURS);
-    high = tally_sum(two, TALLY_ELSE);
-    assert_true(sum.low == low.low + high.low);
-    assert_true(sum.high == low.high + high.high + (sum.low < low.low ? 1 : 0));
-    tally_free(one);
-    tally_free(two);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,18 +273,6 @@ int main(void)
         cmocka_unit_test(a_digest_is_read_as_it_is_written),
         cmocka_unit_test(what_is_no_digest_is_refused),
         cmocka_unit_test(digests_are_added_modulo_two_to_the_128),
-        cmocka_unit_test(nothing_agrees_with_nothing),
-        cmocka_unit_test(two_sides_agree_in_whatever_order),
-        cmocka_unit_test(what_differs_shows_where_it_lies),
-        cmocka_unit_test(what_is_missing_shows),
-        cmocka_unit_test(what_is_left_over_shows),
-        cmocka_unit_test(what_is_there_twice_shows),
-        cmocka_unit_test(what_is_none_of_ours_does_not_count),
-        cmocka_unit_test(what_others_have_made_equal_counts),
-        cmocka_unit_test(what_stands_there_is_ours_or_what_makes_it_agree),
-        cmocka_unit_test(copies_that_changed_their_tables_differ),
-        cmocka_unit_test(a_cleared_tally_is_empty),
-        cmocka_unit_test(sums_are_the_same_however_they_are_grouped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
