@@ -67,6 +67,16 @@ enum job_access {
     JOB_WRITES, /* writes, empties or deletes from it; a table job locks it */
 };
 
+/*
+ * An argument that every job of a kind takes without declaring it. A run that
+ * leaves it out has its fallback; templates cannot name it.
+ */
+struct kind_arg {
+    const char *name;
+    const char *fallback;
+    const char *const *choices; /* the only values, NULL at the end */
+};
+
 /* One kind of difference that `verify` looks for. */
 struct job_difference {
     const char *what; /* "sources without a copy" */
@@ -89,6 +99,8 @@ struct kind {
     bool has_parent;     /* fsck knows what to do with it */
     bool table_job;      /* rewrites whole tables: one open run for each table
                             that it writes (locks L1 to L4) */
+    const struct kind_arg *args; /* NULL: none */
+    size_t arg_count;
 
     /*
      * load: read node (the job's whole map; kind and args are read already)
@@ -146,13 +158,15 @@ struct kind {
 struct job_arg {
     struct slice name;
     bool allow_empty;
+    const struct kind_arg *implied; /* the kind's; NULL: the job declares it,
+                                       and every run must give it */
 };
 
 struct job {
     const char *name;
     struct mark mark;
     const struct kind *kind;
-    const struct job_arg *args;
+    const struct job_arg *args; /* those that it declares, then the kind's */
     size_t arg_count;
     char hash[17];     /* of its definition: a checkpoint made under another
                           one is not used */
@@ -162,5 +176,8 @@ struct job {
 
 /* job_arg_index: arg_count when there is none of that name. */
 size_t job_arg_index(const struct job *job, struct slice name);
+
+/* job_declared_args: how many of its arguments every run must give. */
+size_t job_declared_args(const struct job *job);
 
 #endif

@@ -134,6 +134,40 @@ static void load_args(const struct yaml_node *node, struct job *job,
     }
 }
 
+/* Those that every job of the kind takes stand behind the declared ones, which
+ * templates name by their index. */
+static void add_kind_args(const struct yaml_node *node, struct job *job,
+    struct arena *arena, struct problems *problems)
+{
+    const struct kind *kind = job->kind;
+    struct job_arg *args = arena_alloc(
+        arena, (job->arg_count + kind->arg_count + 1) * sizeof(*args));
+
+    if (job->arg_count > 0)
+        memcpy(args, job->args, job->arg_count * sizeof(*args));
+    for (size_t i = 0; i < kind->arg_count; i++) {
+        struct slice name = slice_of(kind->args[i].name);
+
+        if (job_arg_index(job, name) < job->arg_count)
+            problems_add(problems, yaml_get(node, "args")->mark,
+                "every job of kind %s has an argument %s: remove it from args",
+                kind->name, kind->args[i].name);
+    }
+    for (size_t i = 0; i < kind->arg_count; i++)
+        args[job->arg_count++] = (struct job_arg){
+            .name = slice_of(kind->args[i].name), .implied = &kind->args[i]};
+    job->args = args;
+}
+
+size_t job_declared_args(const struct job *job)
+{
+    size_t count = 0;
+
+    while (count < job->arg_count && !job->args[count].implied)
+        count++;
+    return count;
+}
+
 /* ---- the definition's hash ---- */
 
 /* A text that is the same for two nodes only if they say the same. */
@@ -237,6 +271,7 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     loader.arg_count = job->arg_count;
     job->settings = job->kind->load(
         retired_keys(node, job->kind->name, arena, problems), &loader);
+    add_kind_args(node, job, arena, problems);
     job->unset = loader.unset;
     hash_definition(node, job->hash);
     return problems->errors == errors && job->settings;

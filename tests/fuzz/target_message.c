@@ -23,9 +23,10 @@ static enum tw_err accept_keys(
 
 static const struct kind strict = {.name = "strict", .accept = accept_keys};
 static const struct kind easy = {.name = "easy"};
-static const struct job_arg one[] = {{{"channel", 7}, false}};
+static const struct job_arg one[] = {{.name = {"channel", 7}}};
 static const struct job_arg two[] = {
-    {{"channel", 7}, true}, {{"note", 4}, true}};
+    {.name = {"channel", 7}, .allow_empty = true},
+    {.name = {"note", 4}, .allow_empty = true}};
 static struct job list[] = {
     {.name = "delete-channel", .kind = &strict, .args = one, .arg_count = 1},
     {.name = "rename", .kind = &easy, .args = two, .arg_count = 2},

@@ -392,14 +392,33 @@ static void keep_result(struct hosted *h, const struct run *run)
     h->closes_job = run->closes_job;
 }
 
+/* The declared argument is value, the kind's own is h->kind_arg. */
+static struct run_args args_of(
+    struct hosted *h, const struct job *job, const struct slice *value)
+{
+    struct slice *names =
+        arena_alloc(&h->arena, (job->arg_count + 1) * sizeof(*names));
+    struct slice *values =
+        arena_alloc(&h->arena, (job->arg_count + 1) * sizeof(*values));
+
+    for (size_t i = 0; i < job->arg_count; i++) {
+        const struct kind_arg *implied = job->args[i].implied;
+
+        names[i] = job->args[i].name;
+        values[i] = !implied       ? *value
+                    : !h->kind_arg ? slice_of(implied->fallback)
+                                   : slice_of(h->kind_arg);
+    }
+    return (struct run_args){job->arg_count, names, values};
+}
+
 static struct run run_of(struct hosted *h, const struct job *job,
     const struct slice *value, const struct fence *fence)
 {
     assert_non_null(job);
     return (struct run){.job = job->name,
         .id = h->id,
-        .args = {job->arg_count, job->arg_count > 0 ? &job->args[0].name : NULL,
-            value},
+        .args = args_of(h, job, value),
         .requested_ticks = h->requested_ticks,
         .epoch = h->epoch,
         .took_over = h->took_over,

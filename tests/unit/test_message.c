@@ -28,15 +28,23 @@ static enum tw_err accept_args(
 }
 
 static const struct kind kind = {.name = "scripted", .accept = accept_args};
-static const struct job_arg one[] = {{{"channel", 7}, false}};
+static const struct job_arg one[] = {{.name = {"channel", 7}}};
 static const struct job_arg two[] = {
-    {{"channel", 7}, false}, {{"note", 4}, true}};
+    {.name = {"channel", 7}}, {.name = {"note", 4}, .allow_empty = true}};
+static const char *const PHASES[] = {"all", "expand", "contract", NULL};
+static const struct kind_arg implied[] = {{"phase", "all", PHASES}};
+static const struct job_arg declared_and_implied[] = {
+    {.name = {"channel", 7}}, {.name = {"phase", 5}, .implied = implied}};
 static struct job list[] = {
     {.name = "delete-channel", .kind = &kind, .args = one, .arg_count = 1},
     {.name = "rename", .kind = &kind, .args = two, .arg_count = 2},
     {.name = "sweep", .kind = &kind},
+    {.name = "blogs-schema",
+        .kind = &kind,
+        .args = declared_and_implied,
+        .arg_count = 2},
 };
-static const struct jobs jobs = {.list = list, .count = 3};
+static const struct jobs jobs = {.list = list, .count = 4};
 static const struct setup_queue any = {.name = "work"};
 static const struct setup_queue text = {.name = "text", .job = &list[0]};
 static const struct setup_queue coded = {
@@ -520,6 +528,43 @@ static void arguments_of_the_ledger_are_checked_against_the_job(void **state)
         TW_INVALID);
 }
 
+static void an_argument_of_the_kind_may_be_left_out(void **state)
+{
+    static const struct setup_queue bound = {.name = "b", .job = &list[3]};
+    struct reading *reading = *state;
+
+    read_text(reading, &any,
+        "{\"job\":\"blogs-schema\",\"args\":{\"channel\":\"A\"}}");
+    good(reading);
+    assert_true(slice_is(
+        reading->request.args_json, "{\"channel\":\"A\",\"phase\":\"all\"}"));
+    read_text(reading, &any,
+        "{\"job\":\"blogs-schema\",\"args\":{\"phase\":\"expand\","
+        "\"channel\":\"A\"}}");
+    good(reading);
+    assert_true(slice_is(reading->request.args_json,
+        "{\"channel\":\"A\",\"phase\":\"expand\"}"));
+    read_text(reading, &bound, "A");
+    good(reading);
+    assert_true(slice_is(
+        reading->request.args_json, "{\"channel\":\"A\",\"phase\":\"all\"}"));
+}
+
+static void an_argument_of_the_kind_has_a_few_values(void **state)
+{
+    struct reading *reading = *state;
+
+    read_text(reading, &any,
+        "{\"job\":\"blogs-schema\",\"args\":{\"phase\":\"exand\","
+        "\"channel\":\"A\"}}");
+    refused(reading,
+        "argument phase: unknown value 'exand', did you mean 'expand'?");
+    read_text(reading, &any,
+        "{\"job\":\"blogs-schema\",\"args\":{\"phase\":\"\","
+        "\"channel\":\"A\"}}");
+    refused(reading, "argument phase: unknown value ''");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -544,6 +589,8 @@ int main(void)
         TEST(blanks_around_a_message_do_not_matter),
         TEST(a_bell_of_another_job_is_an_argument),
         TEST(arguments_from_elsewhere_are_checked_too),
+        TEST(an_argument_of_the_kind_may_be_left_out),
+        TEST(an_argument_of_the_kind_has_a_few_values),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

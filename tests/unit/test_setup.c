@@ -13,7 +13,7 @@
 
 static const struct kind kind = {.name = "scripted"};
 static const struct job_arg args[] = {
-    {{"channel", 7}, false}, {{"note", 4}, true}};
+    {.name = {"channel", 7}}, {.name = {"note", 4}, .allow_empty = true}};
 static struct job list[] = {
     {.name = "delete-channel", .kind = &kind, .args = args, .arg_count = 1},
     {.name = "rename", .kind = &kind, .args = args, .arg_count = 2},

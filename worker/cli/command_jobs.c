@@ -8,11 +8,24 @@
 
 #define EXPLAIN_MAX ((size_t)16 * 1024 * 1024)
 
+/* NAME=..., or [NAME=a|b] if a run may leave it out. */
+static void print_arg(const struct job_arg *arg)
+{
+    if (!arg->implied) {
+        printf(" %.*s=...", SLICE_ARG(arg->name));
+        return;
+    }
+    printf(" [%.*s=", SLICE_ARG(arg->name));
+    for (size_t i = 0; arg->implied->choices[i]; i++)
+        printf("%s%s", i > 0 ? "|" : "", arg->implied->choices[i]);
+    printf("]");
+}
+
 static void print_job(const struct job *job)
 {
     printf("%s", job->name);
     for (size_t i = 0; i < job->arg_count; i++)
-        printf(" %.*s=...", SLICE_ARG(job->args[i].name));
+        print_arg(&job->args[i]);
     printf("  (%s: %s)\n", job->kind->name, job->kind->summary);
 }
 

@@ -4,6 +4,7 @@
 
 #include "worker/base/crypto.h"
 #include "worker/base/json.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"
@@ -32,9 +33,28 @@ static enum tw_err refuse(
 
 /* ---- arguments ---- */
 
+static enum tw_err check_choice(
+    const struct kind_arg *arg, struct slice value, struct err *err)
+{
+    size_t count = 0;
+    char *what;
+    enum tw_err outcome;
+
+    for (; arg->choices[count]; count++)
+        if (slice_is(value, arg->choices[count]))
+            return TW_OK;
+    what = mem_format("argument %s: unknown value", arg->name);
+    outcome =
+        refuse(err, what, value, text_nearest(value, arg->choices, count));
+    mem_free(what);
+    return outcome;
+}
+
 static enum tw_err check_value(
     const struct job_arg *arg, struct slice value, struct err *err)
 {
+    if (arg->implied)
+        return check_choice(arg->implied, value, err);
     if (value.len == 0 && !arg->allow_empty)
         return refuse(err, "empty argument", arg->name, NULL);
     if (!text_is_utf8(value))
@@ -42,12 +62,12 @@ static enum tw_err check_value(
     return TW_OK;
 }
 
-/* What a name that is none may have meant: the only argument, where it is not
- * there itself. */
+/* What an unknown name may have meant: the only declared argument, if it is not
+ * given itself. */
 static const char *meant(
     const struct job *job, const struct slice *names, size_t count)
 {
-    if (job->arg_count != 1)
+    if (job_declared_args(job) != 1)
         return NULL;
     for (size_t i = 0; i < count; i++)
         if (slice_equal(names[i], job->args[0].name))
@@ -119,7 +139,9 @@ enum tw_err message_args(const struct job *job, const struct slice *names,
     }
     for (size_t i = 0; i < job->arg_count; i++) {
         own_names[i] = job->args[i].name;
-        if (!given[i])
+        if (!given[i] && job->args[i].implied)
+            own_values[i] = slice_of(job->args[i].implied->fallback);
+        else if (!given[i])
             return refuse(err, "missing argument", own_names[i], NULL);
     }
     outcome = check_args(job, &args, err);

@@ -215,13 +215,14 @@ static void check_body(struct setup_loader *loader,
     const struct yaml_node *node, const struct job *job, struct slice body)
 {
     const struct yaml_node *at = yaml_get(node, "body");
+    size_t declared = job_declared_args(job);
     const char *only;
 
-    if (job->arg_count != 1) {
+    if (declared != 1) {
         problems_add(loader->problems, node->mark,
             "a queue can be bound only to a job with exactly one argument; "
             "job '%s' has %zu",
-            job->name, job->arg_count);
+            job->name, declared);
         return;
     }
     if (at == NULL) {
