@@ -42,7 +42,7 @@ static void begin(struct bench *b, const char *text)
         "t", arena_copy(&b->arena, slice_of(text)), &b->arena, &b->problems);
     assert_non_null(node);
     b->good = copying_load_shape(
-        node, slice_of(PROVENANCE_PROPERTY), &b->loader, &b->shape);
+        node, slice_of("TablewardSource"), &b->loader, &b->shape);
     assert_int_equal(b->good, b->problems.errors == 0);
 }
 
@@ -117,7 +117,7 @@ static void without_properties_everything_is_copied(void **state)
     begin(&b, "{}");
     memset(&b.shape, 0xff, sizeof(b.shape));
     assert_true(copying_load_shape(
-        NULL, slice_of(PROVENANCE_PROPERTY), &b.loader, &b.shape));
+        NULL, slice_of("TablewardSource"), &b.loader, &b.shape));
     assert_int_equal(b.shape.keep_count + b.shape.drop_count +
                          b.shape.rename_count + b.shape.set_count,
         0);
