@@ -138,7 +138,11 @@ struct kind {
 
     /*
      * verify (NULL: the kind has none): do the tables match the job now? Reads
-     * only. A difference counts once a second look has confirmed it.
+     * only. A difference counts once a second verification pass has confirmed
+     * it. An argument that was not given has a value whose `at` is NULL; no
+     * argument of run->args was asked about (accept). run->ledger is read-only
+     * too, and NULL where there is no ledger yet. TW_CONFLICT: it needs an
+     * argument that was not given; err names it.
      */
     enum tw_err (*verify)(const struct job *job,
         const struct job_stores *stores, struct run *run,

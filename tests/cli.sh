@@ -696,6 +696,18 @@ arguments_are_checked() {
     run 64 run delete-channel channel=a --yes --id ../x
 }
 
+verify_says_what_it_cannot_check() {
+    run 64 verify
+    says 'wants JOB'
+    run 64 verify delete-chanel
+    says "did you mean 'delete-channel'"
+    run 64 verify purge-drafts
+    says 'kind delete, which verify does not check'
+    run 64 verify purge-drafts --repair
+    says 'planned'
+    silent
+}
+
 a_run_is_asked_for_and_happens_once() {
     run 0 run delete-channel channel=a --dry-run
     prints '^Blogs: 150 entities'
@@ -1059,6 +1071,7 @@ what_cannot_be_written_is_noticed
 a_closed_stream_is_nobody_elses
 tables_of_the_job
 arguments_are_checked
+verify_says_what_it_cannot_check
 a_run_is_asked_for_and_happens_once
 a_message_is_worked_on
 a_run_is_cancelled

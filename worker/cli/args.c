@@ -68,23 +68,89 @@ static int split(const struct job *job, const struct words *words, size_t at,
     return EXIT_DONE;
 }
 
+static int split_all(const struct job *job, const char *const *words,
+    size_t count, struct slice *names, struct slice *values)
+{
+    const struct words all = {words, count};
+    int code = EXIT_DONE;
+
+    for (size_t i = 0; i < count && code == EXIT_DONE; i++)
+        code = split(job, &all, i, &names[i], &values[i]);
+    return code;
+}
+
 int args_read(const struct job *job, const char *const *words, size_t count,
     struct arena *arena, struct run_args *ret)
 {
     struct slice *names = arena_alloc(arena, (count + 1) * sizeof(*names));
     struct slice *values = arena_alloc(arena, (count + 1) * sizeof(*values));
-    const struct words all = {words, count};
     struct err err;
-    int code;
+    int code = split_all(job, words, count, names, values);
 
-    for (size_t i = 0; i < count; i++) {
-        code = split(job, &all, i, &names[i], &values[i]);
-        if (code != EXIT_DONE)
-            return code;
-    }
+    if (code != EXIT_DONE)
+        return code;
     if (message_args(job, names, values, count, arena, ret, &err) == TW_OK)
         return EXIT_DONE;
     return say_usage("%s", err.text);
+}
+
+/* job with only those of its arguments that are among names. Its kind is not
+ * asked about them, for it counts on all. */
+static struct job with_given(const struct job *job, const struct slice *names,
+    size_t count, struct arena *arena)
+{
+    struct job_arg *args =
+        arena_alloc(arena, (job->arg_count + 1) * sizeof(*args));
+    struct job given = *job;
+
+    given.args = args;
+    given.arg_count = 0;
+    given.unset = "";
+    for (size_t i = 0; i < job->arg_count; i++)
+        for (size_t k = 0; k < count; k++)
+            if (slice_equal(job->args[i].name, names[k])) {
+                args[given.arg_count++] = job->args[i];
+                break;
+            }
+    return given;
+}
+
+static void spread(const struct job *job, const struct run_args *given,
+    struct arena *arena, struct run_args *ret)
+{
+    size_t room = job->arg_count + 1, k = 0;
+    struct slice *names = arena_alloc(arena, room * sizeof(*names));
+    struct slice *values = arena_alloc(arena, room * sizeof(*values));
+
+    for (size_t i = 0; i < job->arg_count; i++) {
+        names[i] = job->args[i].name;
+        values[i] = (struct slice){0};
+        if (k < given->count && slice_equal(given->names[k], names[i])) {
+            values[i] = given->values[k++];
+            if (!values[i].at)
+                values[i] = slice_of("");
+        }
+    }
+    *ret = (struct run_args){job->arg_count, names, values};
+}
+
+int args_read_some(const struct job *job, const char *const *words,
+    size_t count, struct arena *arena, struct run_args *ret)
+{
+    struct slice *names = arena_alloc(arena, (count + 1) * sizeof(*names));
+    struct slice *values = arena_alloc(arena, (count + 1) * sizeof(*values));
+    struct run_args read;
+    struct job given;
+    struct err err;
+    int code = split_all(job, words, count, names, values);
+
+    if (code != EXIT_DONE)
+        return code;
+    given = with_given(job, names, count, arena);
+    if (message_args(&given, names, values, count, arena, &read, &err) != TW_OK)
+        return say_usage("%s", err.text);
+    spread(job, &read, arena, ret);
+    return EXIT_DONE;
 }
 
 int args_read_id(const char *text, struct slice *ret)

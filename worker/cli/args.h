@@ -16,6 +16,13 @@
 int args_read(const struct job *job, const char *const *words, size_t count,
     struct arena *arena, struct run_args *ret);
 
+/*
+ * args_read_some: the same, but an argument may be missing: its value's `at` is
+ * NULL then. For `verify`, whose kind says which ones it cannot do without.
+ */
+int args_read_some(const struct job *job, const char *const *words,
+    size_t count, struct arena *arena, struct run_args *ret);
+
 /* args_read_id: the value of --id; 64 for what can be no run's id. Borrowed
  * from text. */
 int args_read_id(const char *text, struct slice *ret);

@@ -11,10 +11,9 @@
 #include "worker/base/text.h"
 #include "worker/cli/local_run.h"
 #include "worker/cli/progress.h"
+#include "worker/cli/read_only_stores.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
-#include "worker/store/read_only.h"
-#include "worker/store/store.h"
 
 /* The service's published targets, entities a second. */
 #define ACCOUNT_PER_S 20000
@@ -108,56 +107,20 @@ static void look(void *context, struct progress_state *ret)
     ret->share = atomic_load(&run->share);
 }
 
-/* The stores, behind a door through which nothing can be written. */
-struct looked_at {
-    struct job_stores stores;
-    struct store **list;
-};
-
-static void look_at(struct looked_at *at, const struct job_stores *stores)
-{
-    at->stores = *stores;
-    at->list = mem_array(stores->count, sizeof(struct store *));
-    at->stores.stores = at->list;
-    for (size_t i = 0; i < stores->count; i++)
-        if (stores->stores[i])
-            at->list[i] = read_only_new(stores->stores[i]);
-}
-
-/* A kind does not say which of its stores did not answer: its door knows. */
-static void explain(
-    const struct looked_at *at, enum tw_err code, struct err *err)
-{
-    bool unreached = say_exit(code) == EXIT_UNREACHABLE;
-
-    for (size_t i = 0; i < at->stores.count && unreached; i++)
-        if (at->list[i] && read_only_failed(at->list[i])) {
-            session_explain(at->list[i], code, err);
-            return;
-        }
-}
-
-static void look_away(struct looked_at *at)
-{
-    for (size_t i = 0; i < at->stores.count; i++)
-        store_close(at->list[i]);
-    mem_free(at->list);
-}
-
 static int estimate(struct session *session, const struct job *job,
     struct run *run, struct job_estimate *ret)
 {
     struct progress *progress =
         progress_start(run->object, "counted", look, run);
-    struct looked_at at;
+    struct read_only_stores only;
     struct err err;
     enum tw_err code;
 
-    look_at(&at, &session->load->stores);
-    code = job->kind->estimate(job, &at.stores, run, ret, &err);
+    read_only_stores_init(&only, &session->load->stores);
+    code = job->kind->estimate(job, &only.stores, run, ret, &err);
     if (code != TW_OK)
-        explain(&at, code, &err);
-    look_away(&at);
+        read_only_stores_explain(&only, code, &err);
+    read_only_stores_done(&only);
     progress_end(progress);
     if (atomic_load(&session->stopped))
         return session_stopped();

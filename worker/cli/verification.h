@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* What `verify` prints: for people, and for programs. */
+#ifndef TW_CLI_VERIFICATION_H
+#define TW_CLI_VERIFICATION_H
+
+#include <stdint.h>
+
+#include "jobs/job.h"
+#include "worker/base/buf.h"
+
+/* verification_count: all differences that were found. */
+int64_t verification_count(const struct job_verification *verification);
+
+/* verification_add_text: one line if there is no difference; else a line for
+ * each kind of difference, and below it the first ones. */
+void verification_add_text(const struct job *job,
+    const struct job_verification *verification, struct buf *to);
+
+/*
+ * verification_add_json: {"Job":...,"Kind":...,"EntitiesRead":n,
+ * "Differences":[{"What":...,"Count":n,"First":[...]}],"Note":...} and a line
+ * end. Differences that were not found are there, with 0. Note: only if there
+ * is one.
+ */
+void verification_add_json(const struct job *job,
+    const struct job_verification *verification, struct buf *to);
+
+#endif
