@@ -148,6 +148,9 @@ struct kind {
         const struct job_stores *stores, struct run *run,
         struct job_verification *ret, struct err *err);
 
+    /* follows (NULL: never): does a run repeat its rounds until `finish`? */
+    bool (*follows)(const struct job *job);
+
     /* estimate: what a run with run->args would do; writes nothing. */
     enum tw_err (*estimate)(const struct job *job,
         const struct job_stores *stores, struct run *run,
