@@ -5,6 +5,7 @@
 #include "config/settings.h"
 #include "jobs/cascade/cascade.h"
 #include "jobs/delete/delete.h"
+#include "jobs/move/move.h"
 #include "jobs/retired.h"
 #include "jobs/upgrade/upgrade.h"
 #include "worker/base/crypto.h"
@@ -15,6 +16,7 @@
 static const struct kind *const KINDS[] = {
     &cascade_delete_kind,
     &schema_upgrade_kind,
+    &move_kind,
     &delete_kind,
 };
 

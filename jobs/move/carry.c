@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/* The steps of a load. */
+#include "jobs/move/carry.h"
+
+#include <strings.h>
+
+#include "jobs/engine/call.h"
+#include "jobs/engine/flow.h"
+#include "jobs/engine/probe.h"
+#include "jobs/index_row.h"
+#include "jobs/job.h"
+#include "jobs/move/repair.h"
+#include "worker/base/text.h"
+#include "worker/store/lanes.h"
+#include "worker/store/store.h"
+
+/* Batches of one load under way at once. */
+#define BATCHES_IN_FLIGHT 16
+
+/* What the service's clocks differ by. */
+#define CLOCK_MARGIN_TICKS (5 * TICKS_PER_S)
+
+/* ---- sources and copies ---- */
+
+bool carry_selects(const struct mover *m, const struct entity *entity)
+{
+    return selection_matches(&m->selection, entity) &&
+           !is_index_row(entity, m->ends.stores[PAIR_SOURCE],
+               m->ends.tables[PAIR_SOURCE]);
+}
+
+enum tw_err carry_make(const struct mover *m, const struct entity *source,
+    struct arena *arena, struct entity *ret, struct err *err)
+{
+    return copying_make(&m->rules->to, &m->run->args, source, slice_of(""),
+        arena, ret, err);
+}
+
+void carry_complain(struct mover *m, const struct keys *keys,
+    struct slice etag, const char *why)
+{
+    if (m->rounds.stage < ROUNDS_LAST)
+        return;
+    mover_know(m, keys, etag);
+    m->run->host->failed(
+        m->run, &(struct run_failure){.table = m->ends.tables[PAIR_SOURCE],
+                    .partition_key = keys->partition_key,
+                    .row_key = keys->row_key,
+                    .step = "move",
+                    .why = why});
+}
+
+/* ---- the destination ---- */
+
+/* An answer about keys that no entity has: it comes with the service's clock,
+ * and says whether the table exists. */
+struct clock_task {
+    struct lanes_task task; /* first, so that it leads back */
+    const char *table;
+    struct page page;
+};
+
+static enum tw_err attempt_clock(
+    struct lanes_task *task, struct attempt *attempt)
+{
+    struct clock_task *clock = (struct clock_task *)task;
+    const struct scan_request request = {.table = clock->table,
+        .partition_key = key_range_exact(slice_of("!")),
+        .row_key = key_range_exact(slice_of("!")),
+        .top = 1};
+
+    return store_scan(task->store, attempt, &request, &clock->page);
+}
+
+static enum tw_err read_clock(
+    struct mover *m, int64_t *ret_ticks, struct err *err)
+{
+    struct clock_task clock = {.task = {.attempt = attempt_clock,
+                                   .repeatable = true,
+                                   .store = m->ends.stores[PAIR_COPY],
+                                   .bytes = 4096},
+        .table = m->ends.tables[PAIR_COPY]};
+    enum tw_err outcome;
+
+    page_init(&clock.page);
+    outcome = lanes_call(m->run->lanes, &clock.task);
+    page_done(&clock.page);
+    *ret_ticks = clock.task.last.date_ticks;
+    if (outcome == TW_OK && *ret_ticks == 0)
+        outcome = TW_BUSY;
+    return outcome == TW_OK ? TW_OK
+                            : err_fail(err, outcome, "table %s: %s",
+                                  clock.table, clock.task.last.err.text);
+}
+
+/* The destination is created if it is missing. */
+static enum tw_err open_destination(
+    struct mover *m, int64_t *ret_ticks, struct err *err)
+{
+    enum tw_err outcome = read_clock(m, ret_ticks, err);
+
+    if (outcome != TW_NOT_FOUND)
+        return outcome;
+    outcome = call_create_table(m->run->lanes, m->ends.stores[PAIR_COPY],
+        m->ends.tables[PAIR_COPY], err);
+    return outcome == TW_OK ? read_clock(m, ret_ticks, err) : outcome;
+}
+
+/* Two names of the configuration may lead to one account. */
+static enum tw_err check_location(struct mover *m, struct err *err)
+{
+    struct store *source = m->ends.stores[PAIR_SOURCE],
+                 *copy = m->ends.stores[PAIR_COPY];
+    bool same = false;
+    enum tw_err outcome = TW_OK;
+
+    if (m->prepared || m->rules->disjoint ||
+        strcasecmp(m->ends.tables[PAIR_SOURCE], m->ends.tables[PAIR_COPY]) != 0)
+        return TW_OK;
+    outcome = probe_same(m->run, source, copy, &same, err);
+    if (outcome == TW_OK && same)
+        return err_fail(err, TW_INVALID,
+            "stores %s and %s are one account: %s", source->name, copy->name,
+            m->rules->overlap);
+    m->prepared = outcome == TW_OK;
+    return outcome;
+}
+
+/* ---- inserts ---- */
+
+bool carry_is_recent(const struct intent *intent, const struct found *found)
+{
+    return found->ticks > 0 &&
+           found->ticks + CLOCK_MARGIN_TICKS >= intent->since_ticks;
+}
+
+/* Something is at the destination key. What it means is decided once it is
+ * known whether the outcome of the insert was unknown. */
+static enum flow_verdict keep_met(void *context, const struct operation *sent,
+    const struct entity *now, struct arena *arena, struct operation *ret,
+    struct err *err)
+{
+    (void)sent, (void)arena, (void)ret, (void)err;
+    found_set(context, now);
+    return FLOW_KEEP;
+}
+
+/* The carried load that a pair belongs to. */
+static struct carried *carried_of(const struct pair *pair)
+{
+    struct mover *m = pair->mover;
+    const struct load *first = &m->carried[0].load;
+
+    return pair >= first->pairs && pair < first->pairs + LOAD_MAX_PAIRS
+               ? &m->carried[0]
+               : &m->carried[1];
+}
+
+static bool is_accepted(const struct pair *pair, const struct intent *intent)
+{
+    const struct found *found = &pair->found;
+
+    if (!found->equal || strcmp(found->etag, pair->etags[PAIR_SOURCE]) == 0)
+        return false; /* the source's own ETag: it is the source (rule M2) */
+    return (pair->unsure && carry_is_recent(intent, found)) ||
+           pair->mover->rules->on_conflict == MOVE_ACCEPT_EQUAL;
+}
+
+static void settle_met(struct pair *pair)
+{
+    if (is_accepted(pair, &carried_of(pair)->intent)) {
+        pair->state = PAIR_COPIED;
+        memcpy(pair->etags[PAIR_COPY], pair->found.etag, ETAG_MAX);
+        pair->unsure = true; /* not provably the run's own (rule M9) */
+        return;
+    }
+    pair->state = PAIR_LEFT;
+    pair->conflict = true;
+    if (pair->unsure)
+        pair->why = "an entity is at the destination, and it is unknown "
+                    "whether it was inserted by this run: both stay";
+}
+
+static void settle_insert(void *context, const struct flow_settled *how)
+{
+    struct pair *pair = context;
+
+    if (how->unsure) {
+        pair->unsure = true; /* for good: rule M4 */
+        late_note(&pair->mover->late, pair->mover->ends.stores[PAIR_COPY]);
+    }
+    switch (how->end) {
+    case FLOW_ENDED_DONE:
+        pair->state = PAIR_COPIED;
+        etag_copy(pair->etags[PAIR_COPY], how->etag);
+        break;
+    case FLOW_ENDED_KEPT:
+        settle_met(pair);
+        break;
+    case FLOW_ENDED_FAILED: /* the flow has reported it */
+    case FLOW_ENDED_GONE:
+    case FLOW_ENDED_SPARED:
+        pair->state = PAIR_LEFT;
+        mover_know(pair->mover, &pair->keys[PAIR_SOURCE], slice_of(""));
+        pair->mover->named++;
+        break;
+    }
+}
+
+static enum tw_err insert_copies(
+    struct mover *m, struct carried *carried, struct err *err)
+{
+    struct load *load = &carried->load;
+    struct flow *flow = flow_new(m->run, BATCHES_IN_FLIGHT);
+    size_t count = move_load_sort(load, PAIR_READ, PAIR_COPY);
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < count && outcome == TW_OK; i++) {
+        const struct flow_item item = {.store = carried->ends.stores[PAIR_COPY],
+            .table = carried->ends.tables[PAIR_COPY],
+            .operation = {OPERATION_INSERT, *load->order[i]->copy},
+            .decide = keep_met,
+            .context = load->order[i],
+            .settled = settle_insert};
+
+        outcome = flow_add(flow, &item, err);
+    }
+    move_load_drop_bodies(load);
+    if (outcome == TW_OK)
+        outcome = flow_drain(flow, err);
+    flow_free(flow);
+    return outcome;
+}
+
+/* ---- conflicts ---- */
+
+static void report_conflicts(struct mover *m, struct load *load)
+{
+    for (size_t i = 0; i < load->count; i++) {
+        struct pair *pair = &load->pairs[i];
+        const struct keys *keys = &pair->keys[PAIR_COPY];
+        struct buf why;
+
+        if (!pair->conflict || pair->why)
+            continue;
+        if (m->rules->on_conflict == MOVE_SKIP) {
+            if (m->rounds.stage >= ROUNDS_LAST) {
+                mover_know(m, &pair->keys[PAIR_SOURCE],
+                    slice_of(pair->etags[PAIR_SOURCE]));
+                atomic_fetch_add(&m->run->counts.skipped, 1);
+            }
+            continue;
+        }
+        buf_init(&why, 8192);
+        buf_add_format(&why, "%s is at ",
+            pair->found.equal ? "an equal entity" : "another entity");
+        entity_add_keys(&why, keys->partition_key, keys->row_key);
+        buf_add_format(&why, " in %s: the source stays",
+            m->ends.tables[PAIR_COPY]);
+        carry_complain(m, &pair->keys[PAIR_SOURCE],
+            slice_of(pair->etags[PAIR_SOURCE]), buf_text(&why));
+        buf_done(&why);
+    }
+}
+
+/* ---- reading back ---- */
+
+static void judge_copy(struct pair *pair)
+{
+    const struct found *found = &pair->found;
+
+    if (found->there && found->equal &&
+        strcmp(found->etag, pair->etags[PAIR_COPY]) == 0)
+        return;
+    pair->state = PAIR_LEFT;
+    if (!found->there)
+        pair->why = "its copy was deleted by others before it was read back: "
+                    "the source stays";
+    else if (strcmp(found->etag, pair->etags[PAIR_COPY]) == 0)
+        pair->why = "the copy that the service returns differs from what was "
+                    "sent: both stay";
+    else
+        pair->why = "its copy was changed by others before it was read back: "
+                    "both stay";
+}
+
+static enum tw_err read_back(
+    struct mover *m, struct carried *carried, struct err *err)
+{
+    struct load *load = &carried->load;
+    size_t count = move_load_sort(load, PAIR_COPIED, PAIR_COPY);
+    enum tw_err outcome = move_load_look_up(load, count, PAIR_COPY, m->run,
+        carried->ends.stores[PAIR_COPY], carried->ends.tables[PAIR_COPY], err);
+
+    for (size_t i = 0; i < count && outcome == TW_OK; i++)
+        judge_copy(load->order[i]);
+    return outcome;
+}
+
+/* ---- deletes ---- */
+
+static void settle_delete(void *context, const struct flow_settled *how)
+{
+    struct pair *pair = context;
+
+    pair->delete_unsure |= how->unsure; /* for good: rule M4 */
+    switch (how->end) {
+    case FLOW_ENDED_DONE:
+        pair->state = PAIR_DONE;
+        break;
+    case FLOW_ENDED_GONE:
+        pair->state = pair->delete_unsure ? PAIR_DONE : PAIR_ABSENT;
+        break;
+    case FLOW_ENDED_KEPT:
+        pair->state = PAIR_CHANGED;
+        break;
+    case FLOW_ENDED_FAILED: /* the flow has reported it */
+    case FLOW_ENDED_SPARED:
+        pair->state = PAIR_LEFT;
+        pair->mover->named++;
+        break;
+    }
+}
+
+static enum tw_err send_deletes(
+    struct mover *m, struct carried *carried, struct err *err)
+{
+    struct load *load = &carried->load;
+    size_t count = move_load_sort(load, PAIR_COPIED, PAIR_SOURCE);
+    enum tw_err outcome = TW_OK;
+
+    carried->deletes = flow_new(m->run, BATCHES_IN_FLIGHT);
+    for (size_t i = 0; i < count && outcome == TW_OK; i++) {
+        struct pair *pair = load->order[i];
+        const struct keys *keys = &pair->keys[PAIR_SOURCE];
+        const struct flow_item item = {
+            .store = carried->ends.stores[PAIR_SOURCE],
+            .table = carried->ends.tables[PAIR_SOURCE],
+            .operation = {OPERATION_DELETE,
+                {.partition_key = keys->partition_key,
+                    .row_key = keys->row_key,
+                    .etag = slice_of(pair->etags[PAIR_SOURCE])}},
+            .decide = keep_met,
+            .context = pair,
+            .settled = settle_delete};
+
+        outcome = flow_add(carried->deletes, &item, err);
+    }
+    return outcome == TW_OK ? flow_cut(carried->deletes, err) : outcome;
+}
+
+/* Every attempt stores `leaving` itself before it deletes: who lost the intent
+ * to another attempt ends here (rule M3). */
+enum tw_err carry_leave(
+    struct mover *m, struct carried *carried, struct err *err)
+{
+    enum tw_err outcome;
+
+    if (move_load_count(&carried->load, PAIR_COPIED) == 0)
+        return TW_OK;
+    outcome = intent_leave(
+        &carried->intent, m->run, &m->late, &carried->load, err);
+    return outcome == TW_OK ? send_deletes(m, carried, err) : outcome;
+}
+
+static enum tw_err settle_deletes(
+    struct mover *m, struct carried *carried, struct err *err)
+{
+    struct load *load = &carried->load;
+    enum tw_err outcome =
+        carried->deletes ? flow_drain(carried->deletes, err) : TW_OK;
+
+    for (size_t i = 0; i < load->count && outcome == TW_OK; i++)
+        if (load->pairs[i].state == PAIR_CHANGED ||
+            load->pairs[i].state == PAIR_ABSENT)
+            outcome = repair_pair(m, carried, &load->pairs[i], err);
+    if (outcome == TW_OK)
+        m->rounds.found += (int64_t)move_load_count(load, PAIR_DONE);
+    return outcome;
+}
+
+enum tw_err carry_finish(struct mover *m, struct err *err)
+{
+    struct carried *carried = m->leaving;
+    enum tw_err outcome;
+
+    if (!carried)
+        return TW_OK;
+    outcome = settle_deletes(m, carried, err);
+    if (outcome == TW_OK)
+        outcome = mover_name_all(m, &carried->ends, &carried->load, err);
+    if (outcome == TW_OK)
+        outcome = intent_remove(&carried->intent, m->run, &m->late, err);
+    if (outcome != TW_OK)
+        return outcome;
+    if (carried->done.partition_key.at)
+        mover_save(m, &carried->done);
+    m->leaving = NULL;
+    carry_end(carried);
+    return TW_OK;
+}
+
+void carry_end(struct carried *carried)
+{
+    flow_free(carried->deletes);
+    carried->deletes = NULL;
+    carried->done = (struct keys){.row_key.len = 0};
+    move_load_clear(&carried->load);
+}
+
+/* ---- the whole ---- */
+
+static enum tw_err store_intent(
+    struct mover *m, struct carried *carried, struct err *err)
+{
+    struct intent *intent = &carried->intent;
+    enum tw_err outcome;
+
+    *intent = (struct intent){.job = slice_of(m->run->job),
+        .run = slice_of(m->run->id),
+        .places = {m->places[PAIR_SOURCE], m->places[PAIR_COPY]}};
+    intent_name(intent, carried == &m->carried[1]);
+    outcome = open_destination(m, &intent->since_ticks, err);
+    return outcome == TW_OK ? intent_store(
+                                  intent, m->run, &m->late, &carried->load, err)
+                            : outcome;
+}
+
+/* An insert that is on its way is over before anything relies on what is
+ * read (rule A4). */
+static enum tw_err copy_all(
+    struct mover *m, struct carried *carried, struct err *err)
+{
+    enum tw_err outcome = check_location(m, err);
+
+    if (outcome == TW_OK)
+        outcome = store_intent(m, carried, err);
+    if (outcome == TW_OK)
+        outcome = insert_copies(m, carried, err);
+    if (outcome == TW_OK)
+        outcome = late_wait(&m->late, m->run, err);
+    if (outcome == TW_OK)
+        outcome = read_back(m, carried, err);
+    if (outcome == TW_OK)
+        report_conflicts(m, &carried->load);
+    return outcome;
+}
+
+enum tw_err carry_begin(
+    struct mover *m, struct carried *carried, struct err *err)
+{
+    enum tw_err outcome = copy_all(m, carried, err);
+
+    if (outcome == TW_OK)
+        outcome = carry_finish(m, err);
+    if (outcome == TW_OK)
+        outcome = carry_leave(m, carried, err);
+    if (outcome == TW_OK)
+        m->leaving = carried;
+    return outcome;
+}

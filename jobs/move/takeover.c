@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* What an interrupted move left. */
+#include "jobs/move/takeover.h"
+
+#include "jobs/job.h"
+#include "jobs/move/carry.h"
+#include "worker/base/log.h"
+#include "worker/store/store.h"
+
+/* ---- which intents ---- */
+
+/* The store of a location, if the configuration still has it. */
+static struct store *find_store(
+    const struct mover *m, const struct location *place)
+{
+    struct store *found = NULL;
+    struct arena arena;
+
+    arena_init(&arena);
+    for (size_t i = 0; i < m->stores->count && !found; i++) {
+        struct store *store = m->stores->stores[i];
+        struct location is = {.table = place->table};
+
+        if (!store)
+            continue;
+        is.account = location_account(store, &arena);
+        if (location_same(&is, place))
+            found = store;
+    }
+    arena_done(&arena);
+    return found;
+}
+
+bool takeover_concerns(const struct mover *m, const struct intent *intent)
+{
+    for (int mine = PAIR_SOURCE; mine <= PAIR_COPY; mine++)
+        for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
+            if (location_same(&m->places[mine], &intent->places[side]))
+                return true;
+    return slice_is(intent->job, m->run->job) &&
+           (!find_store(m, &intent->places[PAIR_SOURCE]) ||
+               !find_store(m, &intent->places[PAIR_COPY]));
+}
+
+/* ---- the pairs ---- */
+
+static bool has_etag(const struct pair *pair, enum pair_side side)
+{
+    return pair->found.there && pair->etags[side][0] != '\0' &&
+           strcmp(pair->found.etag, pair->etags[side]) == 0;
+}
+
+/* Rule M2. `leaving` has the copy's ETag. */
+static bool is_own_copy(const struct intent *intent, const struct pair *pair)
+{
+    if (intent->leaving)
+        return has_etag(pair, PAIR_COPY);
+    return pair->found.there && pair->found.equal &&
+           carry_is_recent(intent, &pair->found) &&
+           strcmp(pair->found.etag, pair->etags[PAIR_SOURCE]) != 0;
+}
+
+static void judge_source(struct pair *pair)
+{
+    if (has_etag(pair, PAIR_SOURCE))
+        pair->state = PAIR_READ;
+    else
+        pair->state = pair->found.there ? PAIR_CHANGED : PAIR_ABSENT;
+}
+
+/* What is at the copy's keys has been read last. */
+static void judge_pair(const struct intent *intent, struct pair *pair)
+{
+    bool own = is_own_copy(intent, pair);
+
+    switch (pair->state) {
+    case PAIR_READ:
+        pair->state = own ? PAIR_COPIED : PAIR_LEFT;
+        if (own)
+            memcpy(pair->etags[PAIR_COPY], pair->found.etag, ETAG_MAX);
+        break;
+    case PAIR_CHANGED:
+        pair->state = PAIR_LEFT;
+        if (pair->found.there)
+            pair->why = "the source was changed while a move was interrupted, "
+                        "and an entity is at the destination: both stay";
+        break;
+    case PAIR_ABSENT:
+        pair->state = PAIR_LEFT;
+        if (own && !intent->leaving)
+            pair->why = "the source was deleted while a move was interrupted: "
+                        "its copy stays";
+        break;
+    case PAIR_COPIED:
+    case PAIR_LEFT:
+    case PAIR_DONE:
+    case PAIR_ANY:
+        break;
+    }
+    /* Nothing may be written at the destination. */
+    pair->unsure = true;
+    pair->delete_unsure = intent->leaving;
+}
+
+static enum tw_err look_up(struct mover *m, struct carried *carried,
+    enum pair_side side, struct err *err)
+{
+    size_t count = move_load_sort(&carried->load, PAIR_ANY, side);
+
+    return move_load_look_up(&carried->load, count, side, m->run,
+        carried->ends.stores[side], carried->ends.tables[side], err);
+}
+
+static enum tw_err judge_pairs(
+    struct mover *m, struct carried *carried, struct err *err)
+{
+    struct load *load = &carried->load;
+    enum tw_err outcome = look_up(m, carried, PAIR_SOURCE, err);
+
+    for (size_t i = 0; i < load->count && outcome == TW_OK; i++)
+        judge_source(&load->pairs[i]);
+    if (outcome == TW_OK)
+        outcome = look_up(m, carried, PAIR_COPY, err);
+    for (size_t i = 0; i < load->count && outcome == TW_OK; i++)
+        judge_pair(&carried->intent, &load->pairs[i]);
+    return outcome;
+}
+
+/* ---- one intent ---- */
+
+/* Rule M8. */
+static void abandon_pairs(struct carried *carried)
+{
+    struct load *load = &carried->load;
+
+    for (size_t i = 0; i < load->count; i++)
+        load->pairs[i].why = "a move of it was interrupted, and a store of "
+                             "that move is no longer configured: it may be at "
+                             "its source, at its destination, or at both";
+}
+
+static enum tw_err take_over(void *ctx, struct intent *intent,
+    struct load *load, struct err *err)
+{
+    struct mover *m = ctx;
+    struct carried *carried = &m->carried[0];
+    enum tw_err outcome = TW_OK;
+
+    if (!takeover_concerns(m, intent))
+        return TW_OK;
+    log_info(run_object(m->run),
+        "takes over %zu pairs of a move from %.*s to %.*s that run "
+        "%.*s/%.*s did not finish",
+        load->count, SLICE_ARG(intent->places[PAIR_SOURCE].table),
+        SLICE_ARG(intent->places[PAIR_COPY].table), SLICE_ARG(intent->job),
+        SLICE_ARG(intent->run));
+    carried->intent = *intent;
+    for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
+        carried->ends.stores[side] = find_store(m, &intent->places[side]);
+        carried->ends.tables[side] = intent->places[side].table.at;
+    }
+    for (size_t i = 0; i < load->count; i++)
+        load->pairs[i].mover = m;
+    if (carried->ends.stores[PAIR_SOURCE] && carried->ends.stores[PAIR_COPY])
+        outcome = judge_pairs(m, carried, err);
+    else
+        abandon_pairs(carried);
+    if (outcome == TW_OK)
+        outcome = carry_leave(m, carried, err);
+    if (outcome == TW_OK) {
+        m->leaving = carried;
+        outcome = carry_finish(m, err);
+        m->leaving = NULL;
+    }
+    if (outcome != TW_OK)
+        carry_end(carried);
+    return outcome;
+}
+
+/* ---- all of them ---- */
+
+static enum tw_err find_any(void *ctx, struct intent *intent,
+    struct load *load, struct err *err)
+{
+    struct mover *m = ctx;
+
+    (void)load, (void)err;
+    m->takes_over |= takeover_concerns(m, intent);
+    return TW_OK;
+}
+
+/* Rule A4: what the attempt before has sent may still arrive. */
+static enum tw_err wait_for_late(struct mover *m, struct err *err)
+{
+    late_note(&m->late, m->run->ledger);
+    for (size_t i = 0; i < m->stores->count; i++)
+        if (m->stores->stores[i])
+            late_note(&m->late, m->stores->stores[i]);
+    return late_wait(&m->late, m->run, err);
+}
+
+enum tw_err takeover_all(struct mover *m, struct err *err)
+{
+    struct load *load = &m->carried[0].load;
+    enum tw_err outcome = TW_OK;
+
+    m->takes_over = false;
+    if (m->run->took_over)
+        outcome = wait_for_late(m, err);
+    if (outcome == TW_OK)
+        outcome = intent_each(m->run, load, find_any, m, err);
+    if (outcome == TW_OK && m->takes_over && !m->run->took_over)
+        outcome = wait_for_late(m, err);
+    if (outcome == TW_OK && m->takes_over)
+        outcome = intent_each(m->run, load, take_over, m, err);
+    move_load_clear(load);
+    return outcome;
+}
