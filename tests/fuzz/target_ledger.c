@@ -8,7 +8,7 @@
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/cli/import_ledger.h"
+#include "worker/transfer/import_ledger.h"
 #include "worker/run/ledger.h"
 
 #define JSON_MAX_BYTES (1024 * 1024)

@@ -9,7 +9,7 @@
 
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
-#include "worker/cli/import_ledger.h"
+#include "worker/transfer/import_ledger.h"
 #include "worker/cli/session.h"
 #include "worker/store/lanes.h"
 

@@ -7,7 +7,7 @@
 #include "worker/cli/commands.h"
 #include "worker/cli/progress.h"
 #include "worker/cli/say.h"
-#include "worker/cli/transfer.h"
+#include "worker/cli/table_command.h"
 #include "worker/store/store.h"
 
 #define OUTPUT_MAX ((size_t)1 << 40)

@@ -6,7 +6,7 @@
 #include "jobs/engine/scan.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/progress.h"
-#include "worker/cli/transfer.h"
+#include "worker/cli/table_command.h"
 #include "worker/store/store.h"
 
 static void look(void *context, struct progress_state *ret)

@@ -9,7 +9,7 @@
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/cli/local_run.h"
+#include "worker/run/local_run.h"
 #include "worker/cli/progress.h"
 #include "worker/cli/read_only_stores.h"
 #include "worker/cli/say.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A part beside its place, which may be gone on with. */
-#include "worker/cli/export_file.h"
+#include "worker/transfer/export_file.h"
 
 #include <dirent.h>
 #include <errno.h>

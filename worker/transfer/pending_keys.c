@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A set of hashes with open addressing, never more than half full. */
-#include "worker/transfer/stretch.h"
+#include "worker/transfer/pending_keys.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A table of a store, for the commands that carry its entities. */
-#include "worker/cli/transfer.h"
+#include "worker/cli/table_command.h"
 
 #include <string.h>
 

@@ -29,14 +29,14 @@
 #include "worker/base/world.h"
 #include "worker/cli/args.h"
 #include "worker/cli/commands.h"
-#include "worker/cli/import_ledger.h"
+#include "worker/transfer/import_ledger.h"
 #include "worker/cli/progress.h"
 #include "worker/cli/say.h"
-#include "worker/cli/transfer.h"
+#include "worker/cli/table_command.h"
 #include "worker/store/store.h"
 #include "worker/transfer/records.h"
 #include "worker/transfer/rejects.h"
-#include "worker/transfer/stretch.h"
+#include "worker/transfer/pending_keys.h"
 
 /* With --id: how often the ledger is told. And for how long at most what comes
  * slowly waits for more of its PartitionKey. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ledger's entity of an import. */
-#include "worker/cli/import_ledger.h"
+#include "worker/transfer/import_ledger.h"
 
 #include <inttypes.h>
 #include <stdio.h>

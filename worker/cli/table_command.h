@@ -9,7 +9,7 @@
 #include "worker/base/arena.h"
 #include "worker/base/slice.h"
 #include "worker/cli/command.h"
-#include "worker/cli/local_run.h"
+#include "worker/run/local_run.h"
 #include "worker/cli/session.h"
 
 struct entity;

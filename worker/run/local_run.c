@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The host of a run that only its command knows of. */
-#include "worker/cli/local_run.h"
+#include "worker/run/local_run.h"
 
 #include <string.h>
 
