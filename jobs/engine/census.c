@@ -28,7 +28,7 @@
 
 #define ABSENT "(absent)"
 
-struct tally {
+struct type_counts {
     struct slice key;
     uint64_t hash;
     int64_t counts[TYPES];
@@ -36,8 +36,8 @@ struct tally {
 
 struct table {
     struct arena *arena; /* of the keys */
-    struct tally *tallies;
-    uint32_t *places; /* a tally's index and 1, by its hash; 0: free */
+    struct type_counts *entries;
+    uint32_t *places; /* an entry's index and 1, by its hash; 0: free */
     size_t count, place_count;
 };
 
@@ -62,7 +62,7 @@ static void table_init(struct table *table, struct arena *arena)
 {
     *table = (struct table){
         .arena = arena,
-        .tallies = mem_array(FIRST_PLACES / 2, sizeof(struct tally)),
+        .entries = mem_array(FIRST_PLACES / 2, sizeof(struct type_counts)),
         .places = mem_array(FIRST_PLACES, sizeof(uint32_t)),
         .place_count = FIRST_PLACES,
     };
@@ -70,7 +70,7 @@ static void table_init(struct table *table, struct arena *arena)
 
 static void table_done(struct table *table)
 {
-    mem_free(table->tallies);
+    mem_free(table->entries);
     mem_free(table->places);
 }
 
@@ -88,9 +88,10 @@ static uint32_t *place_of(
     size_t mask = table->place_count - 1, at = (size_t)hash & mask;
 
     while (table->places[at] > 0) {
-        const struct tally *tally = &table->tallies[table->places[at] - 1];
+        const struct type_counts *entry =
+            &table->entries[table->places[at] - 1];
 
-        if (tally->hash == hash && slice_equal(tally->key, key))
+        if (entry->hash == hash && slice_equal(entry->key, key))
             break;
         at = (at + 1) & mask;
     }
@@ -103,12 +104,12 @@ static void grow(struct table *table)
     mem_free(table->places);
     table->place_count *= 2;
     table->places = mem_array(table->place_count, sizeof(uint32_t));
-    table->tallies = mem_resize(
-        table->tallies, table->place_count / 2 * sizeof(struct tally));
+    table->entries = mem_resize(
+        table->entries, table->place_count / 2 * sizeof(struct type_counts));
     for (size_t i = 0; i < table->count; i++) {
-        const struct tally *tally = &table->tallies[i];
+        const struct type_counts *entry = &table->entries[i];
 
-        *place_of(table, tally->key, tally->hash) = (uint32_t)(i + 1);
+        *place_of(table, entry->key, entry->hash) = (uint32_t)(i + 1);
     }
 }
 
@@ -119,34 +120,35 @@ static int64_t *counts_of(struct table *table, struct slice key, size_t max)
     uint32_t *place = place_of(table, key, hash);
 
     if (*place > 0)
-        return table->tallies[*place - 1].counts;
+        return table->entries[*place - 1].counts;
     if (table->count == max)
         return NULL;
     if (table->count == table->place_count / 2) {
         grow(table);
         place = place_of(table, key, hash);
     }
-    table->tallies[table->count] = (struct tally){
+    table->entries[table->count] = (struct type_counts){
         .key = arena_copy(table->arena, key),
         .hash = hash,
     };
     *place = (uint32_t)++table->count;
-    return table->tallies[table->count - 1].counts;
+    return table->entries[table->count - 1].counts;
 }
 
 static int compare_keys(const void *a, const void *b)
 {
-    return slice_compare((*(const struct tally *const *)a)->key,
-        (*(const struct tally *const *)b)->key);
+    return slice_compare((*(const struct type_counts *const *)a)->key,
+        (*(const struct type_counts *const *)b)->key);
 }
 
 /* All, in the order of their keys. Owned. */
-static const struct tally **in_order(const struct table *table)
+static const struct type_counts **in_order(const struct table *table)
 {
-    const struct tally **list = mem_array(table->count + 1, sizeof(*list));
+    const struct type_counts **list =
+        mem_array(table->count + 1, sizeof(*list));
 
     for (size_t i = 0; i < table->count; i++)
-        list[i] = &table->tallies[i];
+        list[i] = &table->entries[i];
     qsort(list, table->count, sizeof(*list), compare_keys);
     return list;
 }
@@ -216,12 +218,12 @@ static struct slice version_key(
     return buf_slice(&census->key);
 }
 
-static int64_t total_of(const struct tally *tally)
+static int64_t total_of(const struct type_counts *entry)
 {
     int64_t total = 0;
 
     for (int i = 0; i < TYPES; i++)
-        total += tally->counts[i];
+        total += entry->counts[i];
     return total;
 }
 
@@ -342,7 +344,7 @@ int64_t census_entities(const struct census *census)
 
 void census_add_versions(const struct census *census, struct buf *to)
 {
-    const struct tally **list = in_order(&census->versions);
+    const struct type_counts **list = in_order(&census->versions);
 
     for (size_t i = 0; i < census->versions.count; i++) {
         add_version_name(to, list[i]->key);
@@ -393,7 +395,7 @@ static size_t widest(const struct table *table,
         size_t units;
 
         buf_clear(&name);
-        add_name(&name, table->tallies[i].key);
+        add_name(&name, table->entries[i].key);
         units = text_utf16_units(buf_slice(&name));
         width = units > width ? units : width;
     }
@@ -401,19 +403,19 @@ static size_t widest(const struct table *table,
     return width;
 }
 
-static void add_types(
-    struct buf *to, size_t width, struct slice name, const struct tally *tally)
+static void add_types(struct buf *to, size_t width, struct slice name,
+    const struct type_counts *entry)
 {
     for (int i = 0; i < TYPES; i++) {
-        if (tally->counts[i] > 0)
+        if (entry->counts[i] > 0)
             add_count(to, width, name, edm_type_name((enum edm_type)i),
-                tally->counts[i]);
+                entry->counts[i]);
     }
 }
 
 static void add_properties_text(const struct table *names, struct buf *to)
 {
-    const struct tally **list = in_order(names);
+    const struct type_counts **list = in_order(names);
     size_t width = widest(names, text_visible, PROPERTY);
     struct buf name;
 
@@ -431,7 +433,7 @@ static void add_properties_text(const struct table *names, struct buf *to)
 
 static void add_versions_text(const struct census *census, struct buf *to)
 {
-    const struct tally **list = in_order(&census->versions);
+    const struct type_counts **list = in_order(&census->versions);
     size_t width = widest(&census->versions, add_version_name, VERSION);
     struct buf name;
 
@@ -487,33 +489,34 @@ static void add_largest_json(const struct census *census, struct buf *to)
     buf_add_format(to, ",\"Bytes\":%zu}", census->largest.bytes);
 }
 
-static void add_property_json(const struct tally *tally, struct buf *to)
+static void add_property_json(const struct type_counts *entry, struct buf *to)
 {
     buf_add_text(to, "{\"Name\":");
-    json_add_string(to, tally->key);
+    json_add_string(to, entry->key);
     for (int i = 0; i < TYPES; i++) {
-        if (tally->counts[i] > 0)
+        if (entry->counts[i] > 0)
             buf_add_format(to, ",\"%s\":%" PRId64,
-                edm_type_name((enum edm_type)i), tally->counts[i]);
+                edm_type_name((enum edm_type)i), entry->counts[i]);
     }
     buf_add_char(to, '}');
 }
 
-static void add_version_json(const struct tally *tally, struct buf *to)
+static void add_version_json(const struct type_counts *entry, struct buf *to)
 {
     buf_add_text(
-        to, tally->key.at[0] == OTHER ? "{\"Type\":" : "{\"Version\":");
-    if (tally->key.at[0] == INTEGER)
-        buf_add_format(to, "%" PRId64, integer_of(tally->key));
+        to, entry->key.at[0] == OTHER ? "{\"Type\":" : "{\"Version\":");
+    if (entry->key.at[0] == INTEGER)
+        buf_add_format(to, "%" PRId64, integer_of(entry->key));
     else
-        json_add_string(to, after_letter(tally->key));
-    buf_add_format(to, ",\"Entities\":%" PRId64 "}", total_of(tally));
+        json_add_string(to, after_letter(entry->key));
+    buf_add_format(to, ",\"Entities\":%" PRId64 "}", total_of(entry));
 }
 
 static void add_list_json(const struct table *table,
-    void (*add)(const struct tally *tally, struct buf *to), struct buf *to)
+    void (*add)(const struct type_counts *entry, struct buf *to),
+    struct buf *to)
 {
-    const struct tally **list = in_order(table);
+    const struct type_counts **list = in_order(table);
 
     for (size_t i = 0; i < table->count; i++) {
         if (i > 0)
