@@ -234,16 +234,16 @@ one_content_gives_one_file() {
 {"RowKey":"","U":"\uD83D\uDE00\u0001","T":true,"S":"","N@odata.type":"Edm.Double","N":"NaN","L":"-9223372036854775808","L@odata.type":"Edm.Int64","I":-5,"G@odata.type":"Edm.Guid","G":"00000000-0000-0000-0000-000000000001","F@odata.type":"Edm.Double","F":1e0,"D@odata.type":"Edm.DateTime","D":"2024-02-29T23:59:59.1234567Z","B@odata.type":"Edm.Binary","B":"AAEC","PartitionKey":"a'b"}
 JSON
     run 0 import Spelled spelled.jsonl
-    run 0 export Spelled types2.jsonl
+    run 0 export Spelled types2.jsonl --force
     cmp -s types.jsonl types2.jsonl || fail "spelled: $(cat types2.jsonl)"
 }
 
 # A limit for files ends the export by a signal, in the midst of a line.
-an_export_with_an_id_goes_on() {
+an_export_with_an_id_continues() {
     run 0 import Long titles.jsonl
     run 0 export Long whole.jsonl
     run 64 export Long --id e1
-    says 'wants a FILE'
+    says 'needs a FILE'
     run 64 export Long cut.jsonl --id ../e1
     (
         ulimit -f 80
@@ -254,20 +254,34 @@ an_export_with_an_id_goes_on() {
     part=$(find . -name 'cut.jsonl.e1-*.part')
     [ -s "$part" ] || fail "an export that was killed leaves no part"
     run 64 export Long cut.jsonl --id e1 --filter "Title eq '1'"
-    says 'e1 is known'
+    says 'e1 belongs to another export'
     run 0 export Long cut.jsonl --id e1
-    says 'going on after .a. / '
-    says '1,001 entities are in cut.jsonl'
+    says 'continuing after .a. / '
+    says '1,001 entities exported to cut.jsonl'
     cmp -s whole.jsonl cut.jsonl || fail "an export that goes on is another"
     [ ! -e "$part" ] || fail "the part of an export that ended is there"
     # What a power cut has taken reads as NULs.
     { head -n 10 whole.jsonl && head -c 512 /dev/zero && echo; } >"$part"
-    run 0 export Long cut.jsonl --id e1
-    says 'entities there: 10$'
+    run 0 export Long cut.jsonl --id e1 --force
+    says 'entities in the file: 10$'
     cmp -s whole.jsonl cut.jsonl || fail "an export after a power cut is another"
     echo 'mine' >"$part"
-    run 1 export Long cut.jsonl --id e1
-    says 'is no part of an export'
+    run 1 export Long cut.jsonl --id e1 --force
+    says 'is not a part of an export'
+}
+
+# What is exported and rejected may be secret.
+a_new_file_is_readable_by_its_owner_alone() {
+    rm -f new.jsonl
+    run 0 export Blogs new.jsonl
+    [ "$(stat -c %a new.jsonl)" = 600 ] || fail "the mode of an export"
+    ln -s nowhere-yet.jsonl dangling.jsonl
+    run 64 export Blogs dangling.jsonl
+    [ -e nowhere-yet.jsonl ] && fail "a link is followed without --force"
+    run 0 export Blogs dangling.jsonl --force
+    echo no >new.jsonl
+    run 1 import Blogs new.jsonl --on-error skip
+    [ "$(stat -c %a new.jsonl.rejected)" = 600 ] || fail "the mode of rejects"
 }
 
 # Whoever could not read it before cannot do so now.
@@ -278,7 +292,12 @@ an_export_keeps_the_mode_and_the_link_of_what_it_replaces() {
     ln -s far/kept.jsonl kept-link.jsonl
     for id in '' '--id k1'; do
         # shellcheck disable=SC2086
-        run 0 export Blogs kept-link.jsonl $id
+        run 64 export Blogs kept-link.jsonl $id
+        last_says 'kept-link.jsonl exists: --force replaces it'
+        [ -s far/kept.jsonl ] && fail "a file is replaced without --force"
+        [ "$(ls far)" = kept.jsonl ] || fail "something is beside the file"
+        # shellcheck disable=SC2086
+        run 0 export Blogs kept-link.jsonl --force $id
         [ -h kept-link.jsonl ] || fail "the link is no link any more"
         [ "$(stat -c %a far/kept.jsonl)" = 600 ] || fail "the mode is another"
         [ "$(wc -l <far/kept.jsonl)" -eq 200 ] || fail "the export is not there"
@@ -321,7 +340,7 @@ an_import_that_waits_for_a_pipe_is_stopped() {
     exec 3>&-
 }
 
-an_import_goes_on_with_the_same_file_alone() {
+an_import_continues_with_the_same_file_only() {
     mkfifo pipe
     "$program" import Piped pipe --id i1 >out 2>err </dev/null &
     import=$!
@@ -341,16 +360,16 @@ an_import_goes_on_with_the_same_file_alone() {
     exec 3>&-
     sed 's/101/100/' piped.jsonl >pipe &
     run 1 import Piped pipe --id i1
-    last_says 'pipe: its first [0-9]+ lines.* are others now.*another id'
+    last_says 'pipe: its first [0-9]+ lines have changed.*another id'
     head -n 1 piped.jsonl >pipe &
     run 1 import Piped pipe --id i1
-    last_says 'are others now'
+    last_says 'have changed since this id stored them'
     { cat piped.jsonl && echo '{"PartitionKey":"b","RowKey":""}'; } >pipe &
     run 0 import Piped pipe --id i1
-    says 'going on after line [1-9]'
+    says 'continuing after line [1-9]'
     run 0 count Piped
     prints "^$((number - 99))\$"
-    # Of all that went on under the id, each line once.
+    # Of all processes of the id, each line once.
     run 0 status i1
     prints "^written +$((number - 99))\$"
 }
@@ -419,67 +438,76 @@ import_says_which_line() {
         >bad.jsonl
     run 1 import Bad bad.jsonl
     last_says '^tableward: bad.jsonl:2: '
-    run 0 import Bad bad.jsonl --on-error skip
+    run 1 import Bad bad.jsonl --on-error skip
     says 'bad.jsonl:4: .*PartitionKey'
     says 'bad.jsonl:5: .*RowKey'
-    says '3 lines were passed over'
+    last_says '3 lines were rejected: see bad.jsonl.rejected$'
     run 0 count Bad
     prints '^2$'
     [ "$(wc -l <bad.jsonl.rejected)" -eq 3 ] || fail "not 3 lines are rejected"
-    grep -qvxFf bad.jsonl bad.jsonl.rejected && fail "a line is not as it came"
-    # They are being mended, perhaps: nothing is written over.
+    grep -qvxFf bad.jsonl bad.jsonl.rejected && fail "a line has changed"
+    # Perhaps they are being corrected: nothing is overwritten.
     cp bad.jsonl.rejected kept
     run 1 import Bad bad.jsonl --on-error skip
-    last_says 'bad.jsonl.rejected is there already: import what is mended'
+    last_says 'bad.jsonl.rejected exists and is not empty: import its corrected'
     run 1 import Bad bad.jsonl --on-error skip --id kept
     run 1 import Bad bad.jsonl --on-error skip --id kept
-    last_says 'bad.jsonl.rejected is there already: import what is mended'
-    cmp -s kept bad.jsonl.rejected || fail "what was kept is written over"
+    last_says 'bad.jsonl.rejected exists and is not empty: import its corrected'
+    cmp -s kept bad.jsonl.rejected || fail "rejected lines are overwritten"
     : >bad.jsonl.rejected
-    run 0 import Bad bad.jsonl --on-error skip --id kept
+    run 1 import Bad bad.jsonl --on-error skip --id kept
+    last_says '3 lines were rejected: see bad.jsonl.rejected$'
     cmp -s kept bad.jsonl.rejected || fail "an empty file is not used"
+    # Also when it is asked again, it has succeeded but for these.
+    run 1 import Bad bad.jsonl --on-error skip --id kept
+    says 'import kept succeeded before'
+    last_says '3 lines were rejected'
+    run 0 status kept
+    prints '^state +succeeded'
     echo '{"PartitionKey":"a","RowKey":"1","L@odata.type":"x","L":[1]}' >list.jsonl
     run 1 import Bad list.jsonl
-    last_says "list.jsonl:1: property 'L': a list is no value of a property"
+    last_says "list.jsonl:1: property 'L': a list cannot be the value of a property"
     for list in '[' ' [{"PartitionKey":"a","RowKey":"1"}]'; do
         echo "$list" >list.jsonl
         run 1 import Bad list.jsonl
-        last_says 'list.jsonl:1: a list is no entity: one JSON object a line'
+        last_says 'list.jsonl:1: a list is not an entity: each line must be one JSON'
     done
     echo '{"PartitionKey":"a","RowKey":"1","X":1}' >one.jsonl
     run 0 import One one.jsonl
-    says ' 1 entity is stored in One$'
-    run 0 export One one.jsonl
-    says ' 1 entity is in one.jsonl$'
+    says ' 1 entity stored in One$'
+    run 0 export One one.jsonl --force
+    says ' 1 entity exported to one.jsonl$'
     run 1 import Bad nowhere.jsonl
     says 'nowhere.jsonl cannot be read'
     run 64 import Bad bad.jsonl --on-conflict ovewrite
 }
 
-lines_that_are_passed_over_can_be_mended() {
+rejected_lines_can_be_corrected() {
     echo '{"PartitionKey":"p","RowKey":"r","A":1}' >there.jsonl
     run 0 import Mend there.jsonl
     # What the store refuses goes there too, as it came, also from a pipe.
     printf '%s\n' '{"RowKey":"r", "PartitionKey":"p","A":2}' 'no' \
         '{"PartitionKey":"p","RowKey":"s"}' >both.jsonl
     "$program" import Mend - --on-error skip --rejected kept.jsonl \
-        >out 2>err <both.jsonl || fail "an import of a pipe"
+        >out 2>err <both.jsonl
+    [ $? -eq 1 ] || fail "an import of a pipe"
     says '^tableward: -:1: .*different'
-    says '2 lines were passed over and are in kept.jsonl'
+    last_says '2 lines were rejected: see kept.jsonl'
     sort kept.jsonl >out
     head -n 2 both.jsonl | LC_ALL=C sort | cmp -s - out ||
-        fail "not the lines that were passed over"
-    # Beside a pipe no file belongs.
+        fail "not the lines that were rejected"
+    # A pipe has no rejects file unless one is named.
     cat both.jsonl | "$program" import Mend /dev/stdin --on-error skip \
-        >out 2>err || fail "an import of a pipe without --rejected"
-    says '2 lines were passed over$'
+        >out 2>err
+    [ $? -eq 1 ] || fail "an import of a pipe without --rejected"
+    last_says '2 lines were rejected$'
     sed -i '/no/d' kept.jsonl
     run 0 import Mend kept.jsonl --on-error skip --on-conflict replace
-    [ ! -e kept.jsonl.rejected ] || fail "no line was passed over"
+    [ ! -e kept.jsonl.rejected ] || fail "no line was rejected"
     run 0 export Mend
     prints '"RowKey":"r","A":2'
     run 64 import Mend both.jsonl --rejected kept.jsonl
-    says 'wants --on-error skip'
+    says 'needs --on-error skip'
     run 64 import Mend both.jsonl --on-error skip --rejected ./both.jsonl
     says 'the file that is imported'
     cp both.jsonl same.jsonl
@@ -487,16 +515,16 @@ lines_that_are_passed_over_can_be_mended() {
     "$program" import Mend - --on-error skip --rejected link.jsonl \
         >out 2>err <same.jsonl
     [ $? -eq 64 ] || fail "standard input is its own --rejected"
-    cmp -s both.jsonl same.jsonl || fail "what is imported is written over"
+    cmp -s both.jsonl same.jsonl || fail "the imported file is overwritten"
     run 1 import Mend both.jsonl --on-error skip --rejected nowhere/kept
     last_says 'nowhere/kept cannot be written'
     run 75 import Mend both.jsonl --on-error skip --rejected /dev/full
     last_says '/dev/full cannot be written'
 }
 
-# Another import, or another process of the same one, would cut the file or
-# remove it while the first still has lines for it.
-what_is_passed_over_is_not_lost_to_another_import() {
+# Another import, or another process of the same one, would truncate or remove
+# the file while the first still has lines for it.
+rejected_lines_are_not_lost_to_another_import() {
     mkfifo many
     "$program" import Many - --id held --on-error skip \
         --rejected many.jsonl >first.out 2>first.err <many &
@@ -506,16 +534,17 @@ what_is_passed_over_is_not_lost_to_another_import() {
     i=0
     until [ -e many.jsonl ] || [ $((i += 1)) -gt 100 ]; do sleep 0.1; done
     run 75 import More bad.jsonl --on-error skip --rejected many.jsonl
-    last_says 'many.jsonl: another process is writing it'
+    last_says 'many.jsonl: another process is writing this file'
     run 75 import Many - --id held --on-error skip --rejected many.jsonl
-    last_says 'many.jsonl: another process is writing it'
+    last_says 'many.jsonl: another process is writing this file'
     exec 3>&-
-    wait "$import" || fail "the first import does not end: $(cat first.err)"
-    [ "$(cat many.jsonl)" = no ] || fail "what was passed over is lost"
+    wait "$import"
+    [ $? -eq 1 ] || fail "the first import does not end: $(cat first.err)"
+    [ "$(cat many.jsonl)" = no ] || fail "a rejected line is lost"
 }
 
-# Stopped, mended in the file itself, and gone on with.
-what_is_mended_in_its_place_is_not_cut() {
+# Stopped, corrected in the file itself, and continued.
+a_rejects_file_that_was_edited_is_not_truncated() {
     mkfifo place
     "$program" import Place - --id place --on-error skip \
         --rejected place.jsonl >out 2>err <place &
@@ -533,16 +562,16 @@ what_is_mended_in_its_place_is_not_cut() {
     sed -i 's/$/"}/' place.jsonl
     cp place.jsonl mended.jsonl
     run 1 import Place - --id place --on-error skip --rejected place.jsonl
-    last_says 'place.jsonl is not as this id has left it: import what is mended'
+    last_says 'place.jsonl was edited since this import was interrupted: import'
     run 1 import Place - --id place --on-error skip --rejected place.jsonl
-    cmp -s place.jsonl mended.jsonl || fail "what was mended is cut"
+    cmp -s place.jsonl mended.jsonl || fail "corrected lines are truncated"
     rm place.jsonl
     run 0 import Place - --id place --on-error skip --rejected place.jsonl
     run 0 import Place mended.jsonl
 }
 
-# At its next look at the ledger, or at its end.
-an_import_that_is_overtaken_ends_with_75() {
+# At its next write to the ledger, or at its end.
+an_import_whose_id_is_taken_over_ends_with_75() {
     echo '{"PartitionKey":"p","RowKey":"r"}' >over.jsonl
     mkfifo over
     for id in looks ends; do
@@ -557,8 +586,8 @@ an_import_that_is_overtaken_ends_with_75() {
         [ "$id" = ends ] || { sleep 1.2 && cat over.jsonl >&3; }
         [ "$id" = looks ] || exec 3>&-
         wait "$import"
-        [ $? -eq 75 ] || fail "an import that is overtaken is not stopped"
-        last_says "^tableward: .*another process has taken import $id over"
+        [ $? -eq 75 ] || fail "an import whose id is taken over does not end with 75"
+        last_says "^tableward: .*another process has taken over import $id"
         exec 3>&-
     done
 }
@@ -573,9 +602,9 @@ csv_is_read_as_storage_explorer_writes_it() {
         'p,e,2024-01-01T00:00:00Z,,String,7,Edm.Int32' >table.csv
     run 1 import Csv table.csv
     last_says '^tableward: table.csv:5: '
-    run 0 import Csv table.csv --on-error skip
+    run 1 import Csv table.csv --on-error skip
     says "table.csv:6: property 'Views'"
-    says '2 lines were passed over'
+    last_says '2 lines were rejected'
     run 0 export Csv
     cat >wanted <<'JSON'
 {"PartitionKey":"p","RowKey":"a","Title":"one, \"two\"","Views@odata.type":"Edm.Int64","Views":"5"}
@@ -601,7 +630,7 @@ import_meets_what_is_there() {
     run 1 import Meet two.jsonl
     last_says '^tableward: two.jsonl:1: .*different'
     run 0 import Meet two.jsonl --on-conflict skip
-    says '1 was there and stays as it is'
+    says '1 entity existed and is unchanged'
     run 0 import Meet two.jsonl --on-conflict merge
     run 0 export Meet
     prints '"A":1,"B":2'
@@ -1055,18 +1084,18 @@ one_content_gives_one_file
 a_census_is_exact
 a_census_refuses_what_it_cannot_count
 import_says_which_line
-lines_that_are_passed_over_can_be_mended
-what_is_passed_over_is_not_lost_to_another_import
-what_is_mended_in_its_place_is_not_cut
-an_import_that_is_overtaken_ends_with_75
+rejected_lines_can_be_corrected
+rejected_lines_are_not_lost_to_another_import
+a_rejects_file_that_was_edited_is_not_truncated
+an_import_whose_id_is_taken_over_ends_with_75
 csv_is_read_as_storage_explorer_writes_it
 import_meets_what_is_there
 import_with_an_id_happens_once
-an_export_with_an_id_goes_on
+an_export_with_an_id_continues
 an_export_keeps_the_mode_and_the_link_of_what_it_replaces
 a_file_of_a_store_is_no_file_to_write
 an_import_that_waits_for_a_pipe_is_stopped
-an_import_goes_on_with_the_same_file_alone
+an_import_continues_with_the_same_file_only
 what_cannot_be_written_is_noticed
 a_closed_stream_is_nobody_elses
 tables_of_the_job

@@ -38,10 +38,10 @@ static uint64_t count_newlines(struct slice text)
 static void check_record(
     const struct record *record, uint64_t before, struct arena *arena)
 {
-    FUZZ_CHECK(!record->spilled);
+    FUZZ_CHECK(!record->too_long);
     FUZZ_CHECK(record->first == before + 1);
     FUZZ_CHECK(record->last == record->first + count_newlines(record->raw));
-    if (record->wrong)
+    if (record->invalid)
         fuzz_said(&record->why);
     else if (!record->blank)
         check_entity(&record->entity, arena);
@@ -190,7 +190,7 @@ static void is_read_back(struct fuzz_source *in)
     FUZZ_CHECK(records != NULL);
     FUZZ_CHECK(
         records_next(records, in->arena, &record, &end, &err) == TW_OK && !end);
-    FUZZ_CHECK(!record.wrong && !record.blank);
+    FUZZ_CHECK(!record.invalid && !record.blank);
     FUZZ_CHECK(fuzz_entities_equal(&record.entity, &entity));
     FUZZ_CHECK(
         records_next(records, in->arena, &record, &end, &err) == TW_OK && end);

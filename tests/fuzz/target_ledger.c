@@ -8,8 +8,8 @@
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/transfer/import_ledger.h"
 #include "worker/run/ledger.h"
+#include "worker/transfer/import_ledger.h"
 
 #define JSON_MAX_BYTES (1024 * 1024)
 
@@ -277,22 +277,29 @@ static void checkpoint_is_read_back(struct fuzz_source *in)
 
 static void try_import(struct slice text, struct fuzz_source *in)
 {
-    uint64_t line = fuzz_below(in, INT64_MAX);
-    int64_t bytes = (int64_t)fuzz_below(in, INT64_MAX);
-    int64_t digest = (int64_t)fuzz_below(in, INT64_MAX);
-    int64_t kept = (int64_t)fuzz_below(in, INT64_MAX);
-    int64_t left = (int64_t)fuzz_below(in, INT64_MAX);
-    int64_t seen = (int64_t)fuzz_below(in, INT64_MAX);
-    struct import_place place = import_ledger_place(text);
+    const struct import_position wanted = {
+        .line = fuzz_below(in, INT64_MAX),
+        .digest = (int64_t)fuzz_below(in, INT64_MAX),
+        .rejected_bytes = (int64_t)fuzz_below(in, INT64_MAX),
+        .rejects_path = (int64_t)fuzz_below(in, INT64_MAX),
+        .rejects_size = (int64_t)fuzz_below(in, INT64_MAX),
+        .rejects_digest = (int64_t)fuzz_below(in, INT64_MAX),
+    };
+    struct import_position position = import_ledger_position(text);
 
-    FUZZ_CHECK(place.rejected_bytes >= 0);
-    place = import_ledger_place(arena_format(in->arena,
-        "{\"line\":%" PRIu64 ",\"rejected\":%" PRId64 ",\"digest\":%" PRId64
-        ",\"kept\":%" PRId64 ",\"left\":%" PRId64 ",\"seen\":%" PRId64 "}",
-        line, bytes, digest, kept, left, seen));
-    FUZZ_CHECK(place.line == line && place.rejected_bytes == bytes &&
-               place.digest == digest && place.kept == kept &&
-               place.left == left && place.seen == seen);
+    FUZZ_CHECK(position.rejected_bytes >= 0);
+    position = import_ledger_position(arena_format(in->arena,
+        "{\"line\":%" PRIu64 ",\"digest\":%" PRId64
+        ",\"rejected_bytes\":%" PRId64 ",\"rejects_path\":%" PRId64
+        ",\"rejects_size\":%" PRId64 ",\"rejects_digest\":%" PRId64 "}",
+        wanted.line, wanted.digest, wanted.rejected_bytes, wanted.rejects_path,
+        wanted.rejects_size, wanted.rejects_digest));
+    FUZZ_CHECK(position.line == wanted.line &&
+               position.digest == wanted.digest &&
+               position.rejected_bytes == wanted.rejected_bytes &&
+               position.rejects_path == wanted.rejects_path &&
+               position.rejects_size == wanted.rejects_size &&
+               position.rejects_digest == wanted.rejects_digest);
 }
 
 FUZZ_TARGET(ledger)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How far an import is, in the ledger: taken up again, and by two at a time. */
+/* The ledger entity of an import: continued, and by two processes at a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,134 +9,136 @@
 
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
-#include "worker/transfer/import_ledger.h"
-#include "worker/cli/session.h"
 #include "worker/store/lanes.h"
+#include "worker/transfer/import_ledger.h"
+#include "worker/transfer/transfer.h"
 
 #define ARGS "{\"table\":\"Blogs\",\"file\":\"all.jsonl\"}"
 
 static struct hosted h;
-static struct session session;
+static struct lanes_client *client;
 static struct import_ledger dying;
-static unsigned last_words; /* that are still on their way */
+static struct transfer lent_to_dying, lent_to_next;
+static unsigned late_writes; /* of the dying one, still in flight */
 
 static int set_up(void **state)
 {
     (void)state;
     hosted_init(&h, "j: {kind: delete, table: Blogs, all: true}\n");
-    session.client = lanes_client_new(h.lanes, NULL);
+    client = lanes_client_new(h.lanes, NULL);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    lanes_client_free(session.client);
+    lanes_client_free(client);
     hosted_done(&h);
     return 0;
 }
 
 static void save(struct import_ledger *ledger, uint64_t line)
 {
-    const struct import_counts counts = {.place = {.line = line}};
+    const struct import_counts counts = {.position = {.line = line}};
     struct err err;
 
     assert_int_equal(import_ledger_save(ledger, &counts, &err), TW_OK);
 }
 
 static enum tw_err open_with(struct import_ledger *ledger, struct store *store,
-    const char *args, struct import_place *place)
+    const char *args, struct import_position *position)
 {
     bool done = false;
     struct err err;
+    struct transfer *lent = ledger == &dying ? &lent_to_dying : &lent_to_next;
 
-    *place = (struct import_place){0};
+    *lent = (struct transfer){.store = store, .client = client};
+    *position = (struct import_position){0};
     *ledger = (struct import_ledger){0};
     return import_ledger_open(
-        ledger, &session, store, "in", slice_of(args), place, &done, &err);
+        ledger, lent, "in", slice_of(args), position, &done, &err);
 }
 
-/* A request of the process that is dead lands just before that of its
- * successor. */
+/* A late request of a dead process arrives just before that of the next. */
 static void land(void *ctx, const struct batch *batch)
 {
     (void)ctx;
     (void)batch;
-    if (last_words == 0)
+    if (late_writes == 0)
         return;
-    last_words--;
+    late_writes--;
     save(&dying, 9);
 }
 
-static void an_import_goes_on_where_it_was(void **state)
+static void an_import_continues_at_its_position(void **state)
 {
     struct import_ledger next;
-    struct import_place place;
+    struct import_position position;
 
     (void)state;
-    assert_int_equal(open_with(&dying, h.store, ARGS, &place), TW_OK);
-    assert_int_equal(place.line, 0);
+    assert_int_equal(open_with(&dying, h.store, ARGS, &position), TW_OK);
+    assert_int_equal(position.line, 0);
     save(&dying, 5);
-    assert_int_equal(open_with(&next, h.store, ARGS, &place), TW_OK);
-    assert_int_equal(place.line, 5);
+    assert_int_equal(open_with(&next, h.store, ARGS, &position), TW_OK);
+    assert_int_equal(position.line, 5);
     import_ledger_done(&next);
-    assert_int_equal(open_with(&next, h.store, "{}", &place), TW_CONFLICT);
+    assert_int_equal(open_with(&next, h.store, "{}", &position), TW_CONFLICT);
     import_ledger_done(&next);
     import_ledger_done(&dying);
 }
 
-static void the_last_word_of_a_dead_process_is_heard(void **state)
+static void a_late_write_of_a_dead_process_is_respected(void **state)
 {
     struct import_ledger next;
-    struct import_place place;
+    struct import_position position;
     struct faulty faulty;
 
     (void)state;
-    assert_int_equal(open_with(&dying, h.store, ARGS, &place), TW_OK);
+    assert_int_equal(open_with(&dying, h.store, ARGS, &position), TW_OK);
     save(&dying, 5);
     faulty_init(&faulty, h.store);
     faulty.before = land;
-    last_words = 1;
+    late_writes = 1;
     assert_int_equal(
-        open_with(&next, &faulty.outer.store, ARGS, &place), TW_OK);
-    assert_int_equal(place.line, 9);
+        open_with(&next, &faulty.outer.store, ARGS, &position), TW_OK);
+    assert_int_equal(position.line, 9);
     import_ledger_done(&next);
     import_ledger_done(&dying);
     faulty_done(&faulty);
 }
 
-static void one_that_goes_on_writing_keeps_the_import(void **state)
+static void a_process_that_keeps_writing_keeps_the_import(void **state)
 {
     struct import_ledger next;
-    struct import_place place;
+    struct import_position position;
     struct faulty faulty;
 
     (void)state;
-    assert_int_equal(open_with(&dying, h.store, ARGS, &place), TW_OK);
+    assert_int_equal(open_with(&dying, h.store, ARGS, &position), TW_OK);
     faulty_init(&faulty, h.store);
     faulty.before = land;
-    last_words = 100;
+    late_writes = 100;
     assert_int_equal(
-        open_with(&next, &faulty.outer.store, ARGS, &place), TW_CONFLICT);
-    last_words = 0;
+        open_with(&next, &faulty.outer.store, ARGS, &position), TW_STOPPED);
+    late_writes = 0;
     save(&dying, 10);
     import_ledger_done(&next);
     import_ledger_done(&dying);
     faulty_done(&faulty);
 }
 
-/* Of what this process has read; what earlier ones have counted stays. */
-static void an_import_that_is_taken_up_counts_on(void **state)
+/* Each process counts what it has read; earlier counts stay. */
+static void counts_of_all_processes_are_added(void **state)
 {
     const struct import_counts counts = {
-        .read = 12, .written = 11, .skipped = 3, .failed = 1};
+        .read = 12, .written = 11, .skipped = 3, .rejected = 1};
     struct import_ledger next;
-    struct import_place place;
+    struct import_position position;
     struct err err;
 
     (void)state;
     for (int process = 1; process <= 3; process++) {
-        assert_int_equal(open_with(&next, h.store, ARGS, &place), TW_OK);
+        assert_int_equal(open_with(&next, h.store, ARGS, &position), TW_OK);
         assert_int_equal(import_ledger_save(&next, &counts, &err), TW_OK);
         assert_int_equal(
             import_ledger_end(&next, &counts, LEDGER_WAITING, "", &err), TW_OK);
@@ -153,10 +155,10 @@ static void an_import_that_is_taken_up_counts_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(an_import_goes_on_where_it_was),
-        TEST(the_last_word_of_a_dead_process_is_heard),
-        TEST(one_that_goes_on_writing_keeps_the_import),
-        TEST(an_import_that_is_taken_up_counts_on),
+        TEST(an_import_continues_at_its_position),
+        TEST(a_late_write_of_a_dead_process_is_respected),
+        TEST(a_process_that_keeps_writing_keeps_the_import),
+        TEST(counts_of_all_processes_are_added),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

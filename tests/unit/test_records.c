@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The records of a file: each line once, in order, whatever is wrong with the
- * others; and the file of those that are passed over. */
+/* The records of a file: each line once, in order, whether others are valid or
+ * not; and the rejects file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static struct records *open_csv(const char *text)
     return open_slice(slice_of(text), RECORDS_CSV);
 }
 
-/* What comes, as "first-last RowKey;", "first-last !;" for one that is wrong,
+/* The records, as "first-last RowKey;", "first-last !;" for an invalid one,
  * "first-last .;" for a blank one, "first-last ^;" for one too long to hold. */
 static void assert_records(struct records *records, const char *wanted)
 {
@@ -75,14 +75,14 @@ static void assert_records(struct records *records, const char *wanted)
         if (end)
             break;
         buf_add_format(&text, "%d-%d ", (int)record.first, (int)record.last);
-        if (record.spilled || record.wrong || record.blank)
-            buf_add_text(&text, record.spilled ? "^"
-                                : record.wrong ? "!"
-                                               : ".");
+        if (record.too_long || record.invalid || record.blank)
+            buf_add_text(&text, record.too_long  ? "^"
+                                : record.invalid ? "!"
+                                                 : ".");
         else
             buf_add_slice(&text, record.entity.row_key);
         buf_add_char(&text, ';');
-        assert_true(!record.wrong || record.why.text[0] != '\0');
+        assert_true(!record.invalid || record.why.text[0] != '\0');
     }
     assert_string_equal(buf_text(&text), wanted);
     buf_done(&text);
@@ -125,7 +125,7 @@ static void a_header_may_take_several_lines_to_read(void **state)
     assert_int_equal(
         records_open(FILE_NAME, RECORDS_CSV, NULL, &records, &err), TW_INVALID);
     assert_non_null(strstr(err.text, FILE_NAME ":1: "));
-    assert_non_null(strstr(err.text, "is no name"));
+    assert_non_null(strstr(err.text, "is not a valid property name"));
 }
 
 static void a_header_is_kept_whole_up_to_its_newline(void **state)
@@ -158,8 +158,8 @@ static void a_file_without_a_header_is_refused(void **state)
         records_open("nowhere", RECORDS_CSV, NULL, &records, &err), TW_INVALID);
 }
 
-/* Of a quote that is never closed, only the line in which it stands. */
-static void what_follows_a_wrong_record_is_read(void **state)
+/* Of a quote that is never closed, only its line is invalid. */
+static void what_follows_an_invalid_record_is_read(void **state)
 {
     (void)state;
     assert_records(open_csv(HEADER "p,a,\"x\np,b,x\np,c,\"y\"\np,d\"\np,e,\"z"),
@@ -178,7 +178,7 @@ static char *filled(const char *begin, size_t len, const char *end)
     return text;
 }
 
-static void a_record_is_looked_for_in_so_many_bytes(void **state)
+static void the_end_of_a_record_is_searched_within_a_limit(void **state)
 {
     char *text = filled(
         HEADER "p,a,\"", RECORDS_MAX_BYTES, "\np,b,x\n\"\np,c,x\np,d,x\n");
@@ -188,7 +188,7 @@ static void a_record_is_looked_for_in_so_many_bytes(void **state)
     free(text);
 }
 
-static void a_line_that_is_too_long_is_told_where_it_stands(void **state)
+static void a_line_that_is_too_long_is_invalid_at_its_number(void **state)
 {
     char *text = filled(HEADER "p,a,\"x\np,b,", LINES_MAX_BYTES, "\np,c,x\n");
 
@@ -202,7 +202,7 @@ static void a_line_that_is_too_long_is_told_where_it_stands(void **state)
     free(text);
 }
 
-static void lines_that_are_stored_are_passed_over(void **state)
+static void stored_lines_are_skipped(void **state)
 {
     struct records *records = open_csv(HEADER "p,a,\"x\ny\"\np,b,x\np,c,x\n");
     struct err err;
@@ -218,7 +218,7 @@ static void lines_that_are_stored_are_passed_over(void **state)
     assert_records(records, "");
 }
 
-/* Read, up to this line and then to the end: is it what skipping tells? */
+/* Is the digest after reading up to this line that after skipping them? */
 static void check_digest(
     const char *text, enum records_format format, uint64_t line)
 {
@@ -254,8 +254,7 @@ static int64_t digest_of(
     return digest;
 }
 
-static void what_was_given_and_what_was_passed_over_have_one_digest(
-    void **state)
+static void read_and_skipped_lines_have_one_digest(void **state)
 {
     static const char CSV[] = HEADER "p,a,\"x\r\ny\"\r\n\np,b,\"x\nbad\np,d,x";
     static const char JSON[] = "\xEF\xBB\xBF{}\r\n\n{\"RowKey\":1}\nlast";
@@ -286,7 +285,7 @@ static void other_lines_have_another_digest(void **state)
         digest_of("PartitionKey,RowKey,W\np,a,x\n", RECORDS_CSV, 2));
 }
 
-/* ---- the file of those that are passed over ---- */
+/* ---- the rejects file ---- */
 
 static struct rejects *open_rejects(const char *header, int64_t bytes)
 {
@@ -308,7 +307,7 @@ static int64_t sync_rejects(struct rejects *rejects)
     return bytes;
 }
 
-static void what_is_passed_over_is_kept_behind_its_header(void **state)
+static void rejected_lines_are_kept_after_the_header(void **state)
 {
     struct rejects *rejects;
 
@@ -326,7 +325,7 @@ static void what_is_passed_over_is_kept_behind_its_header(void **state)
     assert_file(REJECTED, HEADER "a\nc\n");
 }
 
-static void a_file_that_was_taken_away_begins_anew(void **state)
+static void a_rejects_file_that_is_gone_is_created_again(void **state)
 {
     struct rejects *rejects;
 
@@ -338,23 +337,23 @@ static void a_file_that_was_taken_away_begins_anew(void **state)
     assert_file(REJECTED, HEADER "a\n");
 }
 
-static void a_file_of_somebody_else_stays_as_it_is(void **state)
+static void a_rejects_file_of_somebody_else_is_unchanged(void **state)
 {
     struct rejects *rejects;
     struct err err;
 
     (void)state;
-    put_file(REJECTED, slice_of("mended\n"));
+    put_file(REJECTED, slice_of("corrected\n"));
     assert_int_equal(rejects_open(REJECTED, &rejects, &err), TW_OK);
     assert_int_equal(
         rejects_begin(rejects, slice_of(HEADER), REJECTS_NEW, &err),
         TW_INVALID);
-    assert_non_null(strstr(err.text, REJECTED " is there already"));
+    assert_non_null(strstr(err.text, REJECTED " exists and is not empty"));
     rejects_close(rejects);
-    assert_file(REJECTED, "mended\n");
+    assert_file(REJECTED, "corrected\n");
 }
 
-static void an_empty_file_is_used_and_not_removed(void **state)
+static void an_empty_rejects_file_is_used_and_not_removed(void **state)
 {
     struct rejects *rejects;
 
@@ -368,7 +367,7 @@ static void an_empty_file_is_used_and_not_removed(void **state)
     assert_file(REJECTED, HEADER "a\n");
 }
 
-static void nothing_passed_over_leaves_no_file(void **state)
+static void without_rejected_lines_there_is_no_rejects_file(void **state)
 {
     (void)state;
     (void)unlink(REJECTED);
@@ -380,22 +379,22 @@ static void nothing_passed_over_leaves_no_file(void **state)
     rejects_close(NULL);
 }
 
-static bool is_mended(int64_t bytes, int64_t digest)
+static bool is_edited(int64_t bytes, int64_t digest)
 {
     struct rejects *rejects;
     struct err err;
-    bool mended;
+    bool edited;
 
     assert_int_equal(rejects_open(REJECTED, &rejects, &err), TW_OK);
-    mended = rejects_is_mended(rejects, bytes, digest);
+    edited = rejects_is_edited(rejects, bytes, digest);
     rejects_close(rejects);
-    return mended;
+    return edited;
 }
 
-/* However long it is then; but what was taken away is no longer in the way. */
-static void a_file_that_is_mended_in_its_place_is_known(void **state)
+/* Whatever its length is then; a file that was removed is not an edited one. */
+static void an_edited_rejects_file_is_detected(void **state)
 {
-    static const char *const MENDED[] = {"A\nb\n", "a", "a and more\nb\n"};
+    static const char *const EDITED[] = {"A\nb\n", "a", "a and more\nb\n"};
     struct rejects *rejects = open_rejects("", 0);
     int64_t bytes, digest;
 
@@ -407,20 +406,20 @@ static void a_file_that_is_mended_in_its_place_is_known(void **state)
     assert_int_not_equal(rejects_digest(rejects, 2), digest);
     assert_int_equal(rejects_digest(rejects, bytes), digest);
     rejects_close(rejects);
-    assert_false(is_mended(bytes, digest));
-    put_file(REJECTED, slice_of("a\nb\nand what nobody was told of"));
-    assert_false(is_mended(bytes, digest));
-    for (size_t i = 0; i < sizeof(MENDED) / sizeof(*MENDED); i++) {
-        put_file(REJECTED, slice_of(MENDED[i]));
-        assert_true(is_mended(bytes, digest));
-        assert_false(is_mended(bytes, 0));
-        assert_file(REJECTED, MENDED[i]);
+    assert_false(is_edited(bytes, digest));
+    put_file(REJECTED, slice_of("a\nb\nand what was not recorded"));
+    assert_false(is_edited(bytes, digest));
+    for (size_t i = 0; i < sizeof(EDITED) / sizeof(*EDITED); i++) {
+        put_file(REJECTED, slice_of(EDITED[i]));
+        assert_true(is_edited(bytes, digest));
+        assert_false(is_edited(bytes, 0));
+        assert_file(REJECTED, EDITED[i]);
     }
     (void)unlink(REJECTED);
-    assert_false(is_mended(bytes, digest));
+    assert_false(is_edited(bytes, digest));
 }
 
-static void a_file_that_another_import_writes_is_left_to_it(void **state)
+static void a_rejects_file_that_another_import_writes_is_refused(void **state)
 {
     struct rejects *first, *second;
     struct err err;
@@ -430,7 +429,7 @@ static void a_file_that_another_import_writes_is_left_to_it(void **state)
     first = open_rejects("", REJECTS_NEW);
     rejects_add(first, slice_of("not flushed yet"));
     assert_int_equal(rejects_open(REJECTED, &second, &err), TW_STOPPED);
-    assert_non_null(strstr(err.text, "another process is writing it"));
+    assert_non_null(strstr(err.text, "another process is writing this file"));
     rejects_close(first);
     assert_file(REJECTED, "not flushed yet\n");
     assert_int_equal(rejects_open(REJECTED, &second, &err), TW_OK);
@@ -438,7 +437,7 @@ static void a_file_that_another_import_writes_is_left_to_it(void **state)
     assert_file(REJECTED, "not flushed yet\n");
 }
 
-static void a_file_that_cannot_be_written_is_told(void **state)
+static void a_rejects_file_that_cannot_be_written_is_reported(void **state)
 {
     struct rejects *rejects;
     int64_t bytes;
@@ -450,21 +449,48 @@ static void a_file_that_cannot_be_written_is_told(void **state)
     assert_int_equal(rejects_open("/dev/full", &rejects, &err), TW_OK);
     assert_int_equal(rejects_begin(rejects, slice_of(""), 0, &err), TW_OK);
     rejects_add(rejects, slice_of("a"));
-    assert_int_equal(rejects_sync(rejects, &bytes, &err), TW_STOPPED);
+    assert_int_equal(rejects_sync(rejects, &bytes, &err), TW_FULL);
     rejects_close(rejects);
 }
 
-static void what_is_too_long_to_hold_is_kept_too(void **state)
+static void a_line_that_is_too_long_is_rejected_whole(void **state)
 {
     char *text = filled("", LINES_MAX_BYTES + 1, "\n{}\n");
     struct records *records = open_slice(slice_of(text), RECORDS_JSON_LINES);
     struct rejects *rejects = open_rejects("", 0);
 
     (void)state;
-    records_spill(records, rejects_spill(rejects));
+    records_keep_long(records, rejects_file(rejects));
     assert_records(records, "1-1 ^;2-2 !;");
     assert_int_equal(sync_rejects(rejects), LINES_MAX_BYTES + 2);
     rejects_close(rejects);
+    free(text);
+}
+
+/* A line over the limit within an open quote is written to the rejects file
+ * after the lines before it, not when it is read ahead. */
+static void rejected_lines_keep_their_order(void **state)
+{
+    char *text = filled(HEADER "p,a,\"x\np,b,", LINES_MAX_BYTES, "\np,c,x\n");
+    struct records *records = open_csv(text);
+    struct rejects *rejects = open_rejects("", 0);
+    struct arena arena;
+    struct record record;
+    struct err err;
+    bool end;
+
+    (void)state;
+    arena_init(&arena);
+    records_keep_long(records, rejects_file(rejects));
+    assert_int_equal(records_next(records, &arena, &record, &end, &err), TW_OK);
+    assert_true(record.invalid && !record.too_long);
+    assert_int_equal(sync_rejects(rejects), 0);
+    assert_int_equal(records_next(records, &arena, &record, &end, &err), TW_OK);
+    assert_true(record.too_long && record.first == 3);
+    assert_int_equal(sync_rejects(rejects), LINES_MAX_BYTES + 5);
+    assert_records(records, "4-4 c;");
+    rejects_close(rejects);
+    arena_done(&arena);
     free(text);
 }
 
@@ -477,22 +503,22 @@ int main(void)
         cmocka_unit_test(a_header_may_take_several_lines_to_read),
         cmocka_unit_test(a_header_is_kept_whole_up_to_its_newline),
         cmocka_unit_test(a_file_without_a_header_is_refused),
-        cmocka_unit_test(what_follows_a_wrong_record_is_read),
-        cmocka_unit_test(a_record_is_looked_for_in_so_many_bytes),
-        cmocka_unit_test(a_line_that_is_too_long_is_told_where_it_stands),
-        cmocka_unit_test(lines_that_are_stored_are_passed_over),
-        cmocka_unit_test(
-            what_was_given_and_what_was_passed_over_have_one_digest),
+        cmocka_unit_test(what_follows_an_invalid_record_is_read),
+        cmocka_unit_test(the_end_of_a_record_is_searched_within_a_limit),
+        cmocka_unit_test(a_line_that_is_too_long_is_invalid_at_its_number),
+        cmocka_unit_test(stored_lines_are_skipped),
+        cmocka_unit_test(read_and_skipped_lines_have_one_digest),
         cmocka_unit_test(other_lines_have_another_digest),
-        cmocka_unit_test(what_is_passed_over_is_kept_behind_its_header),
-        cmocka_unit_test(a_file_that_was_taken_away_begins_anew),
-        cmocka_unit_test(a_file_of_somebody_else_stays_as_it_is),
-        cmocka_unit_test(an_empty_file_is_used_and_not_removed),
-        cmocka_unit_test(nothing_passed_over_leaves_no_file),
-        cmocka_unit_test(a_file_that_is_mended_in_its_place_is_known),
-        cmocka_unit_test(a_file_that_another_import_writes_is_left_to_it),
-        cmocka_unit_test(a_file_that_cannot_be_written_is_told),
-        cmocka_unit_test(what_is_too_long_to_hold_is_kept_too),
+        cmocka_unit_test(rejected_lines_are_kept_after_the_header),
+        cmocka_unit_test(a_rejects_file_that_is_gone_is_created_again),
+        cmocka_unit_test(a_rejects_file_of_somebody_else_is_unchanged),
+        cmocka_unit_test(an_empty_rejects_file_is_used_and_not_removed),
+        cmocka_unit_test(without_rejected_lines_there_is_no_rejects_file),
+        cmocka_unit_test(an_edited_rejects_file_is_detected),
+        cmocka_unit_test(a_rejects_file_that_another_import_writes_is_refused),
+        cmocka_unit_test(a_rejects_file_that_cannot_be_written_is_reported),
+        cmocka_unit_test(a_line_that_is_too_long_is_rejected_whole),
+        cmocka_unit_test(rejected_lines_keep_their_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,7 @@ static const struct option_form {
     [OPTION_DRAIN] = {"drain", NULL},
     [OPTION_DRY_RUN] = {"dry-run", NULL},
     [OPTION_FILTER] = {"filter", "F"},
+    [OPTION_FORCE] = {"force", NULL},
     [OPTION_FORMAT] = {"format", "FORMAT"},
     [OPTION_ID] = {"id", "ID"},
     [OPTION_JOB] = {"job", "JOB"},

@@ -34,6 +34,7 @@ enum option {
     OPTION_DRAIN,
     OPTION_DRY_RUN,
     OPTION_FILTER,
+    OPTION_FORCE,
     OPTION_FORMAT,
     OPTION_ID,
     OPTION_JOB,

@@ -9,6 +9,7 @@
 #include "worker/cli/session.h"
 #include "worker/run/control.h"
 #include "worker/store/store.h"
+#include "worker/transfer/import_ledger.h"
 
 static void say_cancelled(
     const struct session *session, const struct ledger_run *was)
@@ -61,7 +62,8 @@ static int cancel_one(const struct session *session, struct store *store,
 
 static bool is_open(const struct ledger_run *run)
 {
-    return !ledger_state_ended(run->state) && !slice_is(run->job, RUNS_IMPORT);
+    return !ledger_state_ended(run->state) &&
+           !slice_is(run->job, IMPORT_LEDGER_JOB);
 }
 
 static int cancel(struct session *session, struct store *store, const char *id)

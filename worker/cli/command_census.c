@@ -20,62 +20,61 @@ static void look(void *context, struct progress_state *ret)
 static enum tw_err add_page(
     struct census *census, const struct page *page, struct err *err)
 {
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
-    for (size_t i = 0; i < page->count && code == TW_OK; i++)
-        code = census_add(census, &page->entities[i], err);
-    return code;
+    for (size_t i = 0; i < page->count && outcome == TW_OK; i++)
+        outcome = census_add(census, &page->entities[i], err);
+    return outcome;
 }
 
-static enum tw_err add_all(struct transfer *transfer, struct census *census,
+static enum tw_err add_all(struct table_command *command, struct census *census,
     _Atomic int64_t *total, struct err *err)
 {
-    struct scan *scan = transfer_scan(transfer, NULL);
+    struct scan *scan = table_command_scan(command);
     const struct page *page;
-    enum tw_err code;
+    enum tw_err outcome;
 
     do {
-        code = scan_next(scan, &page, err);
-        if (code != TW_OK || !page)
+        outcome = scan_next(scan, &page, err);
+        if (outcome != TW_OK || !page)
             break;
-        code = add_page(census, page, err);
+        outcome = add_page(census, page, err);
         atomic_fetch_add(total, (int64_t)page->count);
-    } while (code == TW_OK);
+    } while (outcome == TW_OK);
     scan_close(scan);
-    return code;
+    return outcome;
 }
 
-static void print(const struct transfer *transfer, const struct census *census)
+static void print(
+    const struct table_command *command, const struct census *census)
 {
     struct buf output;
 
     buf_init(&output, OUTPUT_MAX);
-    if (transfer->invocation->values[OPTION_JSON])
-        census_add_json(census, transfer->table, &output);
+    if (command->invocation->values[OPTION_JSON])
+        census_add_json(census, command->table, &output);
     else
         census_add_text(census, &output);
     fputs(buf_text(&output), stdout);
     buf_done(&output);
 }
 
-static int take(struct transfer *transfer, struct census *census)
+static int take(struct table_command *command, struct census *census)
 {
     _Atomic int64_t total = 0;
     struct progress *progress =
         progress_start("census", "counted", look, &total);
     struct err err;
-    enum tw_err code = add_all(transfer, census, &total, &err);
+    enum tw_err outcome = add_all(command, census, &total, &err);
 
     progress_end(progress);
-    if (code == TW_NOT_FOUND)
-        return transfer_no_table(transfer);
-    if (code != TW_OK)
-        return transfer_failed(transfer, code, &err);
-    print(transfer, census);
+    if (outcome != TW_OK)
+        return table_command_failed(command, outcome, &err);
+    print(command, census);
     return EXIT_DONE;
 }
 
-/* Keys and Timestamp are no properties: every entity would be without. */
+/* Keys and Timestamp are not properties, so no entity would have a version. */
 static int read_version(const struct invocation *invocation, struct slice *ret)
 {
     static const char *const system[] = {"PartitionKey", "RowKey", "Timestamp"};
@@ -97,7 +96,7 @@ static int read_version(const struct invocation *invocation, struct slice *ret)
 
 static int run(const struct invocation *invocation)
 {
-    struct transfer transfer;
+    struct table_command command;
     struct census *census;
     struct slice version;
     int code = read_version(invocation, &version);
@@ -105,10 +104,10 @@ static int run(const struct invocation *invocation)
     if (code != EXIT_DONE)
         return code;
     census = census_new(version);
-    code = transfer_open(&transfer, invocation, false);
+    code = table_command_open(&command, invocation, false);
     if (code == EXIT_DONE)
-        code = take(&transfer, census);
-    transfer_close(&transfer);
+        code = take(&command, census);
+    table_command_close(&command);
     census_free(census);
     return code;
 }
@@ -127,8 +126,8 @@ const struct command command_census = {
     .name = "census",
     .arguments = "TABLE [--version-property P] [--filter F] [--json]",
     .summary = "counts properties and their types, and versions, of a table",
-    .details = "Exact, in one pass over all entities: per property the types "
-               "met and how often,\nper version the number of entities, and "
+    .details = "Exact, in one pass over all entities: per property its types "
+               "and how often,\nper version the number of entities, and "
                "the largest entity, in bytes as the\nservice counts them (it "
                "takes 1 MiB).\n",
     .required = REQUIRED,

@@ -15,50 +15,48 @@ static void look(void *context, struct progress_state *ret)
 }
 
 static enum tw_err count_all(
-    struct transfer *transfer, _Atomic int64_t *ret, struct err *err)
+    struct table_command *command, _Atomic int64_t *ret, struct err *err)
 {
-    struct scan *scan = transfer_scan(transfer, NULL);
+    struct scan *scan = table_command_scan(command);
     const struct page *page;
-    enum tw_err code;
+    enum tw_err outcome;
 
     do {
-        code = scan_next(scan, &page, err);
-        if (code == TW_OK && page)
+        outcome = scan_next(scan, &page, err);
+        if (outcome == TW_OK && page)
             atomic_fetch_add(ret, (int64_t)page->count);
-    } while (code == TW_OK && page);
+    } while (outcome == TW_OK && page);
     scan_close(scan);
-    return code;
+    return outcome;
 }
 
-static int count(struct transfer *transfer)
+static int count(struct table_command *command)
 {
     struct slice keys[] = {slice_of("PartitionKey")};
     _Atomic int64_t total = 0;
     struct progress *progress;
     struct err err;
-    enum tw_err code;
+    enum tw_err outcome;
 
-    transfer->select = keys;
-    transfer->select_count = 1;
+    command->select = keys;
+    command->select_count = 1;
     progress = progress_start("count", "counted", look, &total);
-    code = count_all(transfer, &total, &err);
+    outcome = count_all(command, &total, &err);
     progress_end(progress);
-    if (code == TW_NOT_FOUND)
-        return transfer_no_table(transfer);
-    if (code != TW_OK)
-        return transfer_failed(transfer, code, &err);
+    if (outcome != TW_OK)
+        return table_command_failed(command, outcome, &err);
     printf("%" PRId64 "\n", atomic_load(&total));
     return EXIT_DONE;
 }
 
 static int run(const struct invocation *invocation)
 {
-    struct transfer transfer;
-    int code = transfer_open(&transfer, invocation, false);
+    struct table_command command;
+    int code = table_command_open(&command, invocation, false);
 
     if (code == EXIT_DONE)
-        code = count(&transfer);
-    transfer_close(&transfer);
+        code = count(&command);
+    table_command_close(&command);
     return code;
 }
 

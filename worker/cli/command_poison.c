@@ -15,6 +15,7 @@
 #include "worker/run/control.h"
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
+#include "worker/transfer/import_ledger.h"
 
 /* Of the names of a run's fields. */
 #define NAME_WIDTH 10
@@ -123,13 +124,13 @@ static bool as_json(const struct poison *poison)
 static bool is_poisoned(const struct ledger_run *run)
 {
     return (run->state == LEDGER_FAILED || run->state == LEDGER_POISONED) &&
-           !slice_is(run->job, RUNS_IMPORT);
+           !slice_is(run->job, IMPORT_LEDGER_JOB);
 }
 
 static int act_on_found(
     struct poison *poison, const struct ledger_run *run, const char *id)
 {
-    if (slice_is(run->job, RUNS_IMPORT)) {
+    if (slice_is(run->job, IMPORT_LEDGER_JOB)) {
         say("%s is an import, not a job: `tableward import ... --id %.*s` goes "
             "on with it",
             id, SLICE_ARG(run->id));
@@ -191,7 +192,7 @@ static int act_on_all(struct poison *poison)
 
     buf_init(&filter, 4096);
     buf_add_text(&filter, "(State eq 'failed' or State eq 'poisoned')"
-                          " and PartitionKey ne '" RUNS_IMPORT "'");
+                          " and PartitionKey ne '" IMPORT_LEDGER_JOB "'");
     if (queue) {
         buf_add_text(&filter, " and Queue eq ");
         filter_add_literal(&filter, slice_of(queue));

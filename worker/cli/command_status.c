@@ -15,6 +15,7 @@
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
 #include "worker/store/store.h"
+#include "worker/transfer/import_ledger.h"
 
 #define RECENT_TICKS (24 * 3600 * TICKS_PER_S)
 #define WATCH_MS 2000
@@ -306,7 +307,7 @@ static int read_query(struct query *query)
         return EXIT_DONE;
     query->job = slice_of(job);
     if (jobs_find(jobs, query->job) || strcmp(job, LEDGER_UNREADABLE) == 0 ||
-        strcmp(job, RUNS_IMPORT) == 0)
+        strcmp(job, IMPORT_LEDGER_JOB) == 0)
         return EXIT_DONE;
     return say_unknown("job", job, jobs_nearest(jobs, query->job));
 }
@@ -339,7 +340,7 @@ const struct command command_status = {
     .summary = "shows runs, from the ledger, newest first",
     .details = "Those that have not ended, those that failed, and those of the "
                "last 24 hours; with\nID, all that is known of one run. Job - "
-               "holds messages that could not be read, job\n" RUNS_IMPORT
+               "holds messages that could not be read, job\n" IMPORT_LEDGER_JOB
                " what was imported with --id.\n",
     .max_args = 1,
     .options = OPTIONS,

@@ -8,13 +8,13 @@
 #include "worker/base/mem.h"
 #include "worker/cli/args.h"
 #include "worker/cli/commands.h"
-#include "worker/cli/local_run.h"
 #include "worker/cli/progress.h"
 #include "worker/cli/read_only_stores.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
 #include "worker/cli/verification.h"
 #include "worker/run/ledger.h"
+#include "worker/run/local_run.h"
 #include "worker/store/read_only.h"
 #include "worker/store/store.h"
 
@@ -83,7 +83,7 @@ static int verify(struct session *session, const struct job *job,
         return code;
     session_lanes(session);
     object = mem_format("verify %s", job->name);
-    local_run_init(&local, session, job->name, object);
+    session_local_run(session, job->name, object, &local);
     local.run.args = *args;
     local.run.ledger = ledger ? read_only_new(ledger) : NULL;
     local.run.ledger_table = LEDGER_TABLE;

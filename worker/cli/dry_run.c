@@ -9,11 +9,11 @@
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/run/local_run.h"
 #include "worker/cli/progress.h"
 #include "worker/cli/read_only_stores.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
+#include "worker/run/local_run.h"
 
 /* The service's published targets, entities a second. */
 #define ACCOUNT_PER_S 20000
@@ -136,7 +136,7 @@ int dry_run(
     int code;
 
     session_lanes(session);
-    local_run_init(&local, session, job->name, object);
+    session_local_run(session, job->name, object, &local);
     local.run.args = *args;
     arena_init(&result.arena);
     code = estimate(session, job, &local.run, &result);

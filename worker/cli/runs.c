@@ -12,6 +12,7 @@
 #include "worker/cli/session.h"
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
+#include "worker/transfer/import_ledger.h"
 
 #define FILTER_MAX_BYTES 4096
 #define JSON_MAX_BYTES ((size_t)1 << 40)
@@ -126,7 +127,7 @@ static enum tw_err find_in(struct session *session, struct store *store,
 static enum tw_err find_in_all(struct session *session, struct store *store,
     struct slice id, struct runs *ret, struct err *err)
 {
-    static const char *const others[] = {LEDGER_UNREADABLE, RUNS_IMPORT};
+    static const char *const others[] = {LEDGER_UNREADABLE, IMPORT_LEDGER_JOB};
     const struct jobs *jobs = &session->load->jobs;
     enum tw_err code = TW_OK;
 

@@ -13,10 +13,6 @@
 struct session;
 struct store;
 
-/* PartitionKey of what `import --id` keeps in the ledger: no job is named so.
- */
-#define RUNS_IMPORT "-import"
-
 struct runs {
     struct ledger_run *list;
     size_t count, room;

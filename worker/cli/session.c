@@ -11,6 +11,7 @@
 #include "worker/base/text.h"
 #include "worker/cli/say.h"
 #include "worker/cli/signals.h"
+#include "worker/run/local_run.h"
 #include "worker/store/lanes.h"
 #include "worker/store/store.h"
 
@@ -246,6 +247,27 @@ void session_again(struct session *session)
     session->client = lanes_client_new(session->lanes, NULL);
     world_unlock(&session->mutex);
     lanes_client_free(old);
+}
+
+static void say_failure(void *context, const struct run_failure *failure)
+{
+    (void)context;
+    say("table %s, entity %.*s/%.*s: %s", failure->table,
+        SLICE_ARG(failure->partition_key), SLICE_ARG(failure->row_key),
+        failure->why);
+}
+
+void session_local_run(struct session *session, const char *name,
+    const char *object, struct local_run *ret)
+{
+    local_run_init(ret, &(struct local_run_options){
+                            .name = name,
+                            .object = object,
+                            .client = session->client,
+                            .stopped = &session->stopped,
+                            .archive_folder = session->load->folder,
+                            .failed = say_failure,
+                        });
 }
 
 void session_explain(

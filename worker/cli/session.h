@@ -21,6 +21,7 @@
 
 struct lanes;
 struct lanes_client;
+struct local_run;
 struct signals;
 struct store;
 struct attempt;
@@ -90,6 +91,11 @@ void session_lanes(struct session *session);
 /* session_again: a new client in place of one that was stopped, for a last
  * word to the store; nothing may use the old one any more. */
 void session_again(struct session *session);
+
+/* session_local_run: a run without a ledger; entities that it cannot process
+ * are reported. name and object as in struct local_run_options. */
+void session_local_run(struct session *session, const char *name,
+    const char *object, struct local_run *ret);
 
 /* session_explain: err of an outcome, with the store's name and, where it
  * could not be reached, what to check. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A table of a store, for the commands that carry its entities. */
+/* A table of a store, for the commands that read or write its entities. */
 #include "worker/cli/table_command.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "jobs/engine/scan.h"
 #include "worker/base/mem.h"
@@ -11,21 +14,21 @@
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
-/* Names of tables that are looked at for the nearest one. */
+/* How many names of tables are compared for the nearest one. */
 #define NAMES_MAX 1000
 
 /* ---- options ---- */
 
-static int read_filter(struct transfer *transfer)
+static int read_filter(struct table_command *command)
 {
-    const char *text = transfer->invocation->values[OPTION_FILTER];
+    const char *text = command->invocation->values[OPTION_FILTER];
     struct err err;
     size_t offset;
 
     if (!text)
         return EXIT_DONE;
-    transfer->filter = slice_of(text);
-    if (filter_check(transfer->filter, &offset, &err) == TW_OK)
+    command->filter = slice_of(text);
+    if (filter_check(command->filter, &offset, &err) == TW_OK)
         return EXIT_DONE;
     return say_usage("--filter, column %zu: %s", offset + 1, err.text);
 }
@@ -39,110 +42,217 @@ static size_t count_names(const char *text)
     return count;
 }
 
-static int read_select(struct transfer *transfer)
+static int read_select(struct table_command *command)
 {
-    const char *text = transfer->invocation->values[OPTION_SELECT];
+    const char *text = command->invocation->values[OPTION_SELECT];
     struct err err;
 
     if (!text)
         return EXIT_DONE;
-    transfer->select = arena_alloc(
-        &transfer->arena, count_names(text) * sizeof(*transfer->select));
+    command->select = arena_alloc(
+        &command->arena, count_names(text) * sizeof(*command->select));
     for (;;) {
         struct slice name = {text, strcspn(text, ",")};
 
         if (entity_check_name(name, &err) != TW_OK)
             return say_usage("--select: %s", err.text);
-        transfer->select[transfer->select_count++] = name;
+        command->select[command->select_count++] = name;
         if (text[name.len] == '\0')
             return EXIT_DONE;
         text += name.len + 1;
     }
 }
 
-static int read_table(struct transfer *transfer)
+static int read_table(struct table_command *command)
 {
     struct err err;
 
-    transfer->table = transfer->invocation->args[0];
-    if (entity_check_table(slice_of(transfer->table), &err) == TW_OK)
+    command->table = command->invocation->args[0];
+    if (entity_check_table(slice_of(command->table), &err) == TW_OK)
         return EXIT_DONE;
     return say_usage("%s", err.text);
 }
 
-/* ---- the whole ---- */
+int table_command_choice(const struct invocation *invocation,
+    enum option option, const char *name, const char *const *choices, int *ret)
+{
+    const char *text = invocation->values[option];
+    size_t count = 0;
 
-int transfer_open(struct transfer *transfer,
+    for (; text && choices[count]; count++)
+        if (strcmp(text, choices[count]) == 0) {
+            *ret = (int)count;
+            return EXIT_DONE;
+        }
+    return text ? say_unknown(
+                      name, text, text_nearest(slice_of(text), choices, count))
+                : EXIT_DONE;
+}
+
+static bool is_csv_name(const char *path)
+{
+    size_t len = path ? strlen(path) : 0;
+
+    return len >= 4 && strcasecmp(path + len - 4, ".csv") == 0;
+}
+
+int table_command_format(const struct table_command *command, const char *path,
+    enum records_format *ret)
+{
+    static const char *const names[] = {"json", "csv", NULL};
+    int format = is_csv_name(path) ? RECORDS_CSV : RECORDS_JSON_LINES;
+    int code = table_command_choice(
+        command->invocation, OPTION_FORMAT, "--format", names, &format);
+
+    *ret = (enum records_format)format;
+    return code;
+}
+
+/* ---- the end after a stop signal ---- */
+
+/* A request may wait for an answer, and a write for the reader of a pipe, for
+ * much longer. */
+#define STOP_MS 4000
+
+static void watch(void *arg)
+{
+    struct table_command *command = arg;
+    struct session *session = &command->session;
+    int64_t until_ms;
+
+    world_lock(&session->mutex);
+    while (!command->ended && !atomic_load(&session->stopped))
+        (void)world_wait(&session->cond, &session->mutex, WORLD_NEVER);
+    until_ms = world_boot_ms() + STOP_MS;
+    while (!command->ended &&
+           world_wait(&session->cond, &session->mutex, until_ms))
+        ;
+    if (!command->ended) {
+        if (command->abort)
+            command->abort(command->abort_context);
+        _exit(session_stopped());
+    }
+    world_unlock(&session->mutex);
+}
+
+static void end_watch(struct table_command *command)
+{
+    if (!command->watched)
+        return;
+    world_lock(&command->session.mutex);
+    command->ended = true;
+    world_wake_all(&command->session.cond);
+    world_unlock(&command->session.mutex);
+    world_join(&command->watcher);
+}
+
+void table_command_on_abort(
+    struct table_command *command, void (*abort)(void *context), void *context)
+{
+    world_lock(&command->session.mutex);
+    command->abort = abort;
+    command->abort_context = context;
+    world_unlock(&command->session.mutex);
+}
+
+/* ---- opening and closing ---- */
+
+static int open_store(struct table_command *command, bool may_create)
+{
+    int code;
+
+    command->opened = true;
+    code = session_open(
+        &command->session, command->invocation, SESSION_ENVIRONMENT);
+    if (code == EXIT_DONE)
+        code = session_store(&command->session, command->invocation, may_create,
+            &command->store);
+    return code == EXIT_DONE && !command->store ? EXIT_FAILED : code;
+}
+
+int table_command_open(struct table_command *command,
     const struct invocation *invocation, bool may_create)
 {
     int code;
 
-    *transfer = (struct transfer){.invocation = invocation};
-    arena_init(&transfer->arena);
-    code = read_table(transfer);
+    *command = (struct table_command){.invocation = invocation};
+    arena_init(&command->arena);
+    code = read_table(command);
     if (code == EXIT_DONE)
-        code = read_filter(transfer);
+        code = read_filter(command);
     if (code == EXIT_DONE)
-        code = read_select(transfer);
+        code = read_select(command);
+    if (code == EXIT_DONE)
+        code = open_store(command, may_create);
     if (code != EXIT_DONE)
         return code;
-    transfer->opened = true;
-    code = session_open(&transfer->session, invocation, SESSION_ENVIRONMENT);
-    if (code == EXIT_DONE)
-        code = session_store(
-            &transfer->session, invocation, may_create, &transfer->store);
-    if (code == EXIT_DONE && !transfer->store)
-        code = EXIT_FAILED;
-    if (code == EXIT_DONE)
-        session_lanes(&transfer->session);
-    return code;
+    session_lanes(&command->session);
+    command->watched = true;
+    world_start(&command->watcher, "stop", watch, command);
+    return EXIT_DONE;
 }
 
-void transfer_close(struct transfer *transfer)
+void table_command_close(struct table_command *command)
 {
-    if (transfer->opened)
-        session_close(&transfer->session);
-    arena_done(&transfer->arena);
+    end_watch(command);
+    if (command->opened)
+        session_close(&command->session);
+    arena_done(&command->arena);
 }
 
-int transfer_check_file(const struct transfer *transfer, const char *path)
+/* ---- import and export ---- */
+
+static void report(void *context, const char *sentence)
 {
-    if (!load_keeps(transfer->session.load, path))
+    (void)context;
+    say("%s", sentence);
+}
+
+static struct lanes_client *restart(void *context)
+{
+    struct table_command *command = context;
+
+    session_again(&command->session);
+    return command->session.client;
+}
+
+struct transfer table_command_transfer(struct table_command *command)
+{
+    return (struct transfer){
+        .store = command->store,
+        .table = command->table,
+        .client = command->session.client,
+        .in_flight = (unsigned)command->session.load->setup.lanes,
+        .stopped = &command->session.stopped,
+        .report = report,
+        .restart = restart,
+        .context = command,
+    };
+}
+
+int table_command_check_file(
+    const struct table_command *command, const char *path)
+{
+    if (!load_keeps(command->session.load, path))
         return EXIT_DONE;
     return say_usage("%s is the configuration, or belongs to one of its "
                      "stores: name another file",
         strcmp(path, "-") == 0 ? "standard input" : path);
 }
 
-struct scan *transfer_scan(
-    struct transfer *transfer, const struct entity *after)
+struct scan *table_command_scan(struct table_command *command)
 {
-    struct scan_spec spec = {
-        .store = transfer->store,
-        .table = transfer->table,
-        .filter = transfer->filter,
-        .select = transfer->select,
-        .select_count = transfer->select_count,
-    };
-
-    if (after) {
-        spec.resumed = true;
-        spec.after_partition_key = after->partition_key;
-        spec.after_row_key = after->row_key;
-    }
-    return scan_open(transfer->session.client, &spec);
+    return scan_open(
+        command->session.client, &(struct scan_spec){
+                                     .store = command->store,
+                                     .table = command->table,
+                                     .filter = command->filter,
+                                     .select = command->select,
+                                     .select_count = command->select_count,
+                                 });
 }
 
-int transfer_failed(
-    struct transfer *transfer, enum tw_err code, struct err *err)
-{
-    if (atomic_load(&transfer->session.stopped))
-        return session_stopped();
-    session_explain(transfer->store, code, err);
-    return say_failed(code, err);
-}
-
-/* ---- a table that is not there ---- */
+/* ---- failures ---- */
 
 struct listing {
     struct store *store;
@@ -158,30 +268,55 @@ static enum tw_err list_tables(void *context, struct attempt *attempt)
 }
 
 static const char *nearest_table(
-    struct transfer *transfer, const struct page *page)
+    struct table_command *command, const struct page *page)
 {
     const char *names[NAMES_MAX];
     size_t count = page->count < NAMES_MAX ? page->count : NAMES_MAX;
 
     for (size_t i = 0; i < count; i++)
         names[i] =
-            arena_copy(&transfer->arena, page->entities[i].partition_key).at;
-    return text_nearest(slice_of(transfer->table), names, count);
+            arena_copy(&command->arena, page->entities[i].partition_key).at;
+    return text_nearest(slice_of(command->table), names, count);
 }
 
-int transfer_no_table(struct transfer *transfer)
+static int fail_no_table(struct table_command *command)
 {
-    struct listing listing = {.store = transfer->store};
+    struct listing listing = {.store = command->store};
     const char *near = NULL;
     struct err err;
 
     page_init(&listing.page);
-    if (session_call(&transfer->session, transfer->store, list_tables, &listing,
+    if (session_call(&command->session, command->store, list_tables, &listing,
             true, &err) == TW_OK)
-        near = nearest_table(transfer, &listing.page);
+        near = nearest_table(command, &listing.page);
     page_done(&listing.page);
-    say("store %s has no table '%s'%s%s%s", transfer->store->name,
-        transfer->table, near ? ", did you mean '" : "", near ? near : "",
+    say("store %s has no table '%s'%s%s%s", command->store->name,
+        command->table, near ? ", did you mean '" : "", near ? near : "",
         near ? "'?" : "");
     return EXIT_FAILED;
+}
+
+int table_command_failed(
+    struct table_command *command, enum tw_err outcome, struct err *err)
+{
+    bool stopped = atomic_load(&command->session.stopped);
+
+    switch (outcome) {
+    case TW_NOT_FOUND:
+        return fail_no_table(command);
+    case TW_BUSY:
+    case TW_UNKNOWN:
+    case TW_REFUSED:
+        session_explain(command->store, outcome, err);
+        return stopped ? session_stopped() : say_failed(outcome, err);
+    case TW_STOPPED:
+        return stopped ? session_stopped() : say_failed(outcome, err);
+    case TW_OK:
+    case TW_CONFLICT:
+    case TW_INVALID:
+    case TW_TOO_LARGE:
+    case TW_FULL:
+        break;
+    }
+    return say_failed(outcome, err);
 }

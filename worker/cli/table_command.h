@@ -1,54 +1,79 @@
 /* SPDX-License-Identifier: MIT */
-/* What import, export, count and census share: a table of a store, and its
- * options. */
-#ifndef TW_CLI_TRANSFER_H
-#define TW_CLI_TRANSFER_H
+/* What import, export, count and census share: a table of a store, its options,
+ * and an end within 5 s of a stop signal. */
+#ifndef TW_CLI_TABLE_COMMAND_H
+#define TW_CLI_TABLE_COMMAND_H
 
 #include <stdbool.h>
 
 #include "worker/base/arena.h"
 #include "worker/base/slice.h"
+#include "worker/base/world.h"
 #include "worker/cli/command.h"
-#include "worker/run/local_run.h"
 #include "worker/cli/session.h"
+#include "worker/transfer/records.h"
+#include "worker/transfer/transfer.h"
 
-struct entity;
 struct scan;
 struct store;
 
-struct transfer {
+struct table_command {
     const struct invocation *invocation;
     struct session session;
     bool opened; /* the session */
     struct arena arena;
-    struct store *store; /* NULL: its file is not there */
+    struct store *store; /* NULL: its file does not exist */
     const char *table;
     struct slice filter;
-    struct slice *select; /* NULL: everything */
+    struct slice *select; /* NULL: all properties */
     size_t select_count;
+
+    /* abort: called before the process is ended because it did not end by
+     * itself after a stop signal; NULL: nothing. Under session.mutex. */
+    void (*abort)(void *context);
+    void *abort_context;
+    bool watched, ended; /* ended: under session.mutex */
+    struct world_thread watcher;
 };
 
-/* transfer_open: the configuration, the table's name, --filter, --select and
- * --store, and lanes. An exit code; transfer_close() in any case. */
-int transfer_open(struct transfer *transfer,
+/*
+ * table_command_open: the configuration, the table's name, --filter, --select
+ * and --store, and requests. An exit code; table_command_close() in any case.
+ * From now on the process ends with 75 at most 5 s after a stop signal.
+ */
+int table_command_open(struct table_command *command,
     const struct invocation *invocation, bool may_create);
-void transfer_close(struct transfer *transfer);
+void table_command_close(struct table_command *command);
 
-/* transfer_check_file: refuse a file of a store, or the configuration. "-":
- * standard input. An exit code. */
-int transfer_check_file(const struct transfer *transfer, const char *path);
+/* table_command_on_abort: set abort; NULL: not any more. */
+void table_command_on_abort(
+    struct table_command *command, void (*abort)(void *context), void *context);
 
-/* transfer_scan: the entities that filter matches, with what select names;
- * those after the keys of after, where it is not NULL. */
-struct scan *transfer_scan(
-    struct transfer *transfer, const struct entity *after);
+/* table_command_transfer: what an import or an export is lent; valid as long as
+ * command. */
+struct transfer table_command_transfer(struct table_command *command);
 
-/* transfer_failed: say why a request came to nothing; an exit code. */
-int transfer_failed(
-    struct transfer *transfer, enum tw_err code, struct err *err);
+/* table_command_format: of a file: --format, else by the end of its name (path
+ * may be NULL). An exit code. */
+int table_command_format(const struct table_command *command, const char *path,
+    enum records_format *ret);
 
-/* transfer_no_table: say that there is no such table, and which may have been
- * meant; EXIT_FAILED. */
-int transfer_no_table(struct transfer *transfer);
+/* table_command_choice: the index of an option's value among choices, which a
+ * NULL ends; *ret is unchanged where it is not given. An exit code. */
+int table_command_choice(const struct invocation *invocation,
+    enum option option, const char *name, const char *const *choices, int *ret);
+
+/* table_command_check_file: refuse a file of a store, or the configuration.
+ * "-": standard input. An exit code. */
+int table_command_check_file(
+    const struct table_command *command, const char *path);
+
+/* table_command_scan: the entities that filter matches, with what select
+ * names. */
+struct scan *table_command_scan(struct table_command *command);
+
+/* table_command_failed: report an outcome other than TW_OK; an exit code. */
+int table_command_failed(
+    struct table_command *command, enum tw_err outcome, struct err *err);
 
 #endif

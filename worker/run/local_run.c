@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The host of a run that only its command knows of. */
+/* The host of a run that has no ledger: nothing is kept of it. */
 #include "worker/run/local_run.h"
 
 #include <string.h>
 
 #include "worker/base/world.h"
-#include "worker/cli/say.h"
-#include "worker/cli/session.h"
 
 static bool stopping(struct run *run)
 {
     const struct local_run *local = run->owner;
 
-    return atomic_load(&local->session->stopped);
+    return atomic_load(local->options.stopped);
 }
 
 static void save(struct run *run, struct slice checkpoint, bool progress)
@@ -62,14 +60,9 @@ static void forget_failed(struct run *run, int64_t count)
 
 static void failed(struct run *run, const struct run_failure *failure)
 {
-    struct local_run *local = run->owner;
+    const struct local_run *local = run->owner;
 
-    if (local->failed)
-        local->failed(local->context, failure);
-    else
-        say("table %s, entity %.*s/%.*s: %s", failure->table,
-            SLICE_ARG(failure->partition_key), SLICE_ARG(failure->row_key),
-            failure->why);
+    local->options.failed(local->options.context, failure);
 }
 
 /* No ledger keeps it. */
@@ -90,19 +83,19 @@ static const struct run_host HOST = {
     .forget_failed = forget_failed,
 };
 
-void local_run_init(struct local_run *local, struct session *session,
-    const char *name, const char *object)
+void local_run_init(
+    struct local_run *local, const struct local_run_options *options)
 {
     memset(local, 0, sizeof(*local));
+    local->options = *options;
     fence_init(&local->fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
-    local->session = session;
-    local->run.job = name;
+    local->run.job = options->name;
     local->run.id = "local";
-    local->run.object = object;
+    local->run.object = options->object;
     local->run.requested_ticks = world_wall_ticks();
     local->run.epoch = 1;
-    local->run.archive_folder = session->load->folder;
-    local->run.lanes = session->client;
+    local->run.archive_folder = options->archive_folder;
+    local->run.lanes = options->client;
     local->run.fence = &local->fence;
     atomic_init(&local->run.share, -1);
     local->run.host = &HOST;

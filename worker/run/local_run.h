@@ -1,32 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A run without a ledger, for commands that use the engine by themselves: it
- * stops with its session, and keeps no checkpoint.
+ * ends when the command is stopped, and keeps no checkpoint.
  */
-#ifndef TW_CLI_LOCAL_RUN_H
-#define TW_CLI_LOCAL_RUN_H
+#ifndef TW_RUN_LOCAL_RUN_H
+#define TW_RUN_LOCAL_RUN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "jobs/engine/run.h"
-#include "worker/base/slice.h"
 #include "worker/store/fence.h"
 
-struct session;
+struct lanes_client;
 
-struct local_run {
-    struct run run;
-    struct fence fence;
-    struct session *session;
+/* All of it is borrowed for the life of the run. */
+struct local_run_options {
+    const char *name;   /* what stands for the job */
+    const char *object; /* for log lines */
+    struct lanes_client *client;
+    const _Atomic bool *stopped;
+    const char *archive_folder; /* where relative `archive:` starts; or NULL */
 
-    /* failed: an entity cannot succeed. May be NULL: then it is said. */
+    /* failed: an entity that cannot be processed. */
     void (*failed)(void *context, const struct run_failure *failure);
     void *context;
 };
 
-/*
- * local_run_init: session has lanes already. name and object (for log lines)
- * are borrowed. There is nothing to free.
- */
-void local_run_init(struct local_run *local, struct session *session,
-    const char *name, const char *object);
+struct local_run {
+    struct run run;
+    struct fence fence;
+    struct local_run_options options;
+};
+
+/* local_run_init: there is nothing to free. */
+void local_run_init(
+    struct local_run *local, const struct local_run_options *options);
 
 #endif

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Records by four states, cells by jobs/engine/convert.h. */
+/* Records are found by four states, cells are converted by
+ * jobs/engine/convert.h. */
 #include "worker/transfer/csv.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "jobs/engine/convert.h"
 #include "worker/base/text.h"
@@ -12,34 +17,34 @@ static bool is_return_at_end(struct slice line, size_t at)
     return line.at[at] == '\r' && at + 1 == line.len;
 }
 
-/* False: this character cannot stand here. */
-static bool step(struct csv_look *look, struct slice line, size_t at)
+/* False: this character is not allowed here. */
+static bool step(struct csv_state *state, struct slice line, size_t at)
 {
     char c = line.at[at];
 
-    switch (look->at) {
+    switch (state->at) {
     case CSV_FIELD:
-        look->at = c == '"' ? CSV_QUOTED : c == ',' ? CSV_FIELD : CSV_PLAIN;
+        state->at = c == '"' ? CSV_QUOTED : c == ',' ? CSV_FIELD : CSV_PLAIN;
         return true;
     case CSV_PLAIN:
-        look->at = c == ',' ? CSV_FIELD : CSV_PLAIN;
+        state->at = c == ',' ? CSV_FIELD : CSV_PLAIN;
         return c != '"';
     case CSV_QUOTED:
-        look->at = c == '"' ? CSV_CLOSED : CSV_QUOTED;
+        state->at = c == '"' ? CSV_CLOSED : CSV_QUOTED;
         return true;
     case CSV_CLOSED:
-        look->at = c == '"' ? CSV_QUOTED : CSV_FIELD;
+        state->at = c == '"' ? CSV_QUOTED : CSV_FIELD;
         return c == '"' || c == ',' || is_return_at_end(line, at);
     }
     return false;
 }
 
-enum csv_verdict csv_line(struct csv_look *look, struct slice line)
+enum csv_verdict csv_line(struct csv_state *state, struct slice line)
 {
     for (size_t i = 0; i < line.len; i++)
-        if (!step(look, line, i))
-            return CSV_WRONG;
-    return look->at == CSV_QUOTED ? CSV_OPEN : CSV_WHOLE;
+        if (!step(state, line, i))
+            return CSV_INVALID;
+    return state->at == CSV_QUOTED ? CSV_OPEN : CSV_WHOLE;
 }
 
 static size_t count_commas(struct slice text)
@@ -64,7 +69,7 @@ static struct slice unquoted(struct slice text, struct arena *arena)
     return (struct slice){at, len};
 }
 
-/* The quoted field at *at, which becomes the place behind its quote. */
+/* The quoted field at *at, which then is after its closing quote. */
 static struct slice take_quoted(
     struct slice record, size_t *at, struct arena *arena)
 {
@@ -113,9 +118,8 @@ const struct slice *csv_split(
 
 /* ---- the header ---- */
 
-/* Entities of one table may differ in their properties, of which each has at
- * most 252. Columns are looked for one by one. */
-#define COLUMNS_MAX 8192
+/* Both keys, and each property and its type. */
+#define COLUMNS_MAX (2 + 2 * CSV_MAX_PROPERTIES)
 
 static bool cut_suffix(struct slice *name, const char *suffix)
 {
@@ -156,35 +160,94 @@ static enum tw_err read_column(
     else if (slice_is(name, "RowKey"))
         column->what = CSV_ROW_KEY;
     else if (slice_is(name, "Timestamp") || is_type_name(&name))
-        column->what = CSV_PASSED_OVER;
+        column->what = CSV_IGNORED;
     else if (entity_check_name(name, &why) == TW_OK)
         column->what = CSV_PROPERTY;
     else
-        return fail_column(name, "is no name of a property", err);
+        return fail_column(name, "is not a valid property name", err);
     return TW_OK;
 }
 
-/* name is what the column has before its suffix. */
-static bool is_type_of(struct slice type, struct slice name)
+/* The columns by name, so that they are found without comparing each with all
+ * others. */
+struct name_index {
+    const struct csv_header *header;
+    size_t *columns; /* ordered by name */
+};
+
+static int compare_columns(const void *a, const void *b, void *context)
 {
-    return is_type_name(&type) && slice_equal(type, name);
+    const struct csv_header *header = context;
+
+    return slice_compare(header->columns[*(const size_t *)a].name,
+        header->columns[*(const size_t *)b].name);
 }
 
-static size_t column_named(
-    const struct csv_header *header, struct slice name, size_t from)
+static void index_names(struct name_index *names,
+    const struct csv_header *header, struct arena *arena)
 {
-    while (
-        from < header->count && !slice_equal(header->columns[from].name, name))
-        from++;
-    return from;
-}
-
-static size_t type_of(const struct csv_header *header, size_t at)
-{
+    names->header = header;
+    names->columns =
+        arena_alloc(arena, (header->count + 1) * sizeof(*names->columns));
     for (size_t i = 0; i < header->count; i++)
-        if (is_type_of(header->columns[i].name, header->columns[at].name))
-            return i;
-    return at;
+        names->columns[i] = i;
+    qsort_r(names->columns, header->count, sizeof(*names->columns),
+        compare_columns, (void *)(uintptr_t)header);
+}
+
+/* The column of that name; header->count: there is none. */
+static size_t column_named(const struct name_index *names, struct slice name)
+{
+    size_t low = 0, high = names->header->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        size_t column = names->columns[middle];
+        int order = slice_compare(names->header->columns[column].name, name);
+
+        if (order == 0)
+            return column;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return names->header->count;
+}
+
+static enum tw_err check_names(const struct name_index *names, struct err *err)
+{
+    const struct csv_column *columns = names->header->columns;
+
+    for (size_t i = 1; i < names->header->count; i++) {
+        struct slice name = columns[names->columns[i]].name;
+
+        if (slice_equal(columns[names->columns[i - 1]].name, name))
+            return fail_column(name, "is there twice", err);
+    }
+    if (column_named(names, slice_of("PartitionKey")) == names->header->count ||
+        column_named(names, slice_of("RowKey")) == names->header->count)
+        return err_fail(err, TW_INVALID,
+            "the header has no PartitionKey or no RowKey: the first record "
+            "contains the names of the columns, separated by commas");
+    return TW_OK;
+}
+
+/* A column of types belongs to the property whose name it begins with; of two
+ * of them the first counts. */
+static void assign_types(
+    const struct name_index *names, struct csv_column *columns)
+{
+    for (size_t i = 0; i < names->header->count; i++)
+        columns[i].type = i;
+    for (size_t i = names->header->count; i-- > 0;) {
+        struct slice name = columns[i].name;
+        size_t of = is_type_name(&name) ? column_named(names, name)
+                                        : names->header->count;
+
+        if (of < names->header->count)
+            columns[of].type = i;
+    }
 }
 
 enum tw_err csv_header(const struct slice *fields, size_t count,
@@ -192,26 +255,22 @@ enum tw_err csv_header(const struct slice *fields, size_t count,
 {
     struct csv_column *columns = arena_alloc(arena, count * sizeof(*columns));
     const struct csv_header header = {columns, count};
+    struct name_index names;
+    enum tw_err outcome;
 
     if (count > COLUMNS_MAX)
         return err_fail(err, TW_INVALID, "the header has more than %d columns",
             COLUMNS_MAX);
     for (size_t i = 0; i < count; i++) {
-        enum tw_err code = read_column(&columns[i], fields[i], err);
-
-        if (code != TW_OK)
-            return code;
+        outcome = read_column(&columns[i], fields[i], err);
+        if (outcome != TW_OK)
+            return outcome;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (column_named(&header, fields[i], i + 1) < count)
-            return fail_column(fields[i], "is there twice", err);
-        columns[i].type = type_of(&header, i);
-    }
-    if (column_named(&header, slice_of("PartitionKey"), 0) == count ||
-        column_named(&header, slice_of("RowKey"), 0) == count)
-        return err_fail(err, TW_INVALID,
-            "the header has no PartitionKey or no RowKey: the first record "
-            "names the columns, separated by commas");
+    index_names(&names, &header, arena);
+    outcome = check_names(&names, err);
+    if (outcome != TW_OK)
+        return outcome;
+    assign_types(&names, columns);
     *ret = header;
     return TW_OK;
 }
@@ -244,8 +303,8 @@ static bool read_type(struct slice text, enum edm_type *ret)
     return edm_type_named((struct slice){name, text.len + 4}, ret);
 }
 
-/* What a conversion loses is spelling: zeros before a number, digits that a
- * Double has no room for, the offset of a time. */
+/* A conversion may lose spelling only: leading zeros, digits beyond the
+ * precision of a Double, the offset of a time. */
 static enum tw_err read_value(struct slice name, struct slice text,
     enum edm_type type, struct arena *arena, struct property *ret,
     struct err *err)
@@ -275,8 +334,8 @@ static enum tw_err read_property(const struct csv_header *header, size_t at,
         return TW_OK;
     if (type_text.len > 0 && !read_type(type_text, &type))
         return fail_cell(column->name,
-            "its type is none of Binary, Boolean, DateTime, ",
-            "Double, Guid, Int32, Int64 and String", err);
+            "invalid type: Binary, Boolean, DateTime, Double, ",
+            "Guid, Int32, Int64 or String", err);
     return read_value(column->name, fields[at], type, arena,
         &to->properties[to->property_count++], err);
 }
@@ -286,7 +345,7 @@ static enum tw_err read_cell(const struct csv_header *header, size_t at,
     struct err *err)
 {
     switch (header->columns[at].what) {
-    case CSV_PASSED_OVER:
+    case CSV_IGNORED:
         break;
     case CSV_PARTITION_KEY:
         to->partition_key = fields[at];
@@ -308,8 +367,8 @@ enum tw_err csv_entity(const struct csv_header *header,
     enum tw_err code = TW_OK;
 
     if (count != header->count)
-        return err_fail(err, TW_INVALID, "%zu cells, and %zu in the header",
-            count, header->count);
+        return err_fail(err, TW_INVALID,
+            "the record has %zu cells, the header %zu", count, header->count);
     entity.properties =
         arena_alloc(arena, (count + 1) * sizeof(*entity.properties));
     for (size_t i = 0; i < count && code == TW_OK; i++)
@@ -319,4 +378,122 @@ enum tw_err csv_entity(const struct csv_header *header,
     if (code == TW_OK)
         *ret = entity;
     return code;
+}
+
+/* ---- writing ---- */
+
+/* Quoted also where a reader may drop spaces. */
+static bool needs_quotes(struct slice text)
+{
+    if (text.len == 0)
+        return false;
+    if (text.at[0] == ' ' || text.at[0] == '\t' ||
+        text.at[text.len - 1] == ' ' || text.at[text.len - 1] == '\t')
+        return true;
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] == '"' || text.at[i] == ',' || text.at[i] == '\r' ||
+            text.at[i] == '\n')
+            return true;
+    return false;
+}
+
+static void write_quoted(struct slice text, struct buf *to)
+{
+    const char *quote;
+
+    buf_add_char(to, '"');
+    while (text.len > 0 && (quote = memchr(text.at, '"', text.len))) {
+        size_t len = (size_t)(quote - text.at) + 1;
+
+        buf_add(to, text.at, len);
+        buf_add_char(to, '"');
+        text = (struct slice){text.at + len, text.len - len};
+    }
+    buf_add_slice(to, text);
+    buf_add_char(to, '"');
+}
+
+static void write_cell(struct slice text, struct buf *to)
+{
+    if (needs_quotes(text))
+        write_quoted(text, to);
+    else
+        buf_add_slice(to, text);
+}
+
+void csv_write_header(const struct slice *names, size_t count, struct buf *to)
+{
+    buf_add_text(to, "PartitionKey,RowKey");
+    for (size_t i = 0; i < count; i++)
+        buf_add_format(
+            to, ",%.*s,%.*s@type", SLICE_ARG(names[i]), SLICE_ARG(names[i]));
+    buf_add_char(to, '\n');
+}
+
+/* Half of a surrogate pair, which only the escapes of JSON can express. In a
+ * canonical text no other character from U+D800 to U+DFFF is escaped. */
+static bool has_lone_surrogate(struct slice json)
+{
+    const char *at = json.at, *end = json.at + json.len;
+
+    while ((at = memchr(at, '\\', (size_t)(end - at)))) {
+        if (at[1] == 'u' && (at[2] == 'd' || at[2] == 'D') && at[3] >= '8')
+            return true;
+        at += 2;
+    }
+    return false;
+}
+
+/* Numbers, true and false are written as in JSON, all else is a JSON string. */
+static struct slice text_of(
+    const struct property *property, struct arena *arena)
+{
+    struct slice json = property->json, text = json;
+
+    if (json.at[0] == '"' && json.len >= 2)
+        text = (struct slice){json.at + 1, json.len - 2};
+    if (property->type == EDM_STRING)
+        (void)property_peek_text(property, arena, &text);
+    return text;
+}
+
+static enum tw_err write_property(
+    const struct property *property, struct buf *to, struct err *err)
+{
+    struct arena arena;
+
+    if (property->type == EDM_STRING && has_lone_surrogate(property->json))
+        return fail_cell(property->name,
+            "half of a surrogate pair cannot be written as CSV: ",
+            "export JSON Lines", err);
+    arena_init(&arena);
+    write_cell(text_of(property, &arena), to);
+    arena_done(&arena);
+    buf_add_format(to, ",%s", edm_type_name(property->type) + 4);
+    return TW_OK;
+}
+
+enum tw_err csv_write_entity(const struct entity *entity,
+    const struct slice *names, size_t count, struct buf *to, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+    size_t next = 0;
+
+    write_cell(entity->partition_key, to);
+    buf_add_char(to, ',');
+    write_cell(entity->row_key, to);
+    for (size_t i = 0; i < count && outcome == TW_OK; i++) {
+        bool has = next < entity->property_count &&
+                   slice_equal(entity->properties[next].name, names[i]);
+
+        buf_add_char(to, ',');
+        if (has)
+            outcome = write_property(&entity->properties[next++], to, err);
+        else
+            buf_add_char(to, ',');
+    }
+    buf_add_char(to, '\n');
+    if (outcome == TW_OK && next < entity->property_count)
+        return err_fail(err, TW_NOT_FOUND, "the header has no such property");
+    return outcome;
 }

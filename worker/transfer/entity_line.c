@@ -31,14 +31,14 @@ static enum tw_err refuse_nested(
 
     buf_init(&quoted, NAME_MAX_BYTES);
     text_quote(&quoted, name);
-    (void)err_fail(err, TW_INVALID, "property %s: %s is no value of a property",
-        buf_text(&quoted),
+    (void)err_fail(err, TW_INVALID,
+        "property %s: %s cannot be the value of a property", buf_text(&quoted),
         json_type(value) == JSON_ARRAY ? "a list" : "an object");
     buf_done(&quoted);
     return TW_INVALID;
 }
 
-/* Of a file that is one list, the first line may be its bracket alone. */
+/* The first line of a file that is one list may be its bracket alone. */
 static bool begins_list(struct slice line)
 {
     size_t at = 0;
@@ -48,16 +48,16 @@ static bool begins_list(struct slice line)
     return at < line.len && line.at[at] == '[';
 }
 
-/* JSON nests, an entity does not. Who reads entities gives up at the bracket;
- * here, where it is too late anyway, the property is found. */
-static enum tw_err say_nested(
+/* entity_parse() ends at a bracket without naming the property: it is found
+ * here, where the line is invalid anyway. */
+static enum tw_err explain_nested(
     struct slice line, enum tw_err code, struct err *err)
 {
     struct json *json;
 
     if (begins_list(line))
         return err_fail(err, TW_INVALID,
-            "a list is no entity: one JSON object a line is wanted");
+            "a list is not an entity: each line must be one JSON object");
     if (json_parse(line, JSON_DEPTH_LIMIT, &json, NULL) != TW_OK)
         return code;
     for (size_t i = 0; json_type(json) == JSON_OBJECT && i < json_count(json);
@@ -78,10 +78,10 @@ static enum tw_err parse(
     enum tw_err code = entity_parse(line, true, arena, &entity, &end, err);
 
     if (code != TW_OK)
-        return say_nested(line, code, err);
+        return explain_nested(line, code, err);
     if (!is_blank((struct slice){line.at + end, line.len - end}))
         return err_fail(err, TW_INVALID,
-            "something follows the entity: one JSON object a line is wanted");
+            "text after the entity: each line must be one JSON object");
     entity.etag = slice_of("");
     code = entity_check(&entity, err);
     if (code == TW_OK)

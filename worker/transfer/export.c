@@ -1,247 +1,369 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * `tableward export TABLE [FILE]`: entities as JSON Lines, in one spelling, so
- * that two tables which hold the same give the same file.
- */
+/* One scan of the table, or two for CSV, page by page into a file. */
+#include "worker/transfer/export.h"
+
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "jobs/engine/scan.h"
 #include "worker/base/buf.h"
-#include "worker/cli/args.h"
-#include "worker/cli/commands.h"
-#include "worker/transfer/export_file.h"
-#include "worker/cli/progress.h"
-#include "worker/cli/say.h"
-#include "worker/cli/table_command.h"
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
 #include "worker/store/canonical.h"
 #include "worker/store/store.h"
+#include "worker/transfer/columns.h"
+#include "worker/transfer/csv.h"
 #include "worker/transfer/entity_line.h"
+#include "worker/transfer/export_file.h"
 #include "worker/transfer/lines.h"
 
-/* What is gathered before it is written. */
+/* How much is collected before it is written. */
 #define WRITE_BYTES ((size_t)256 * 1024)
+#define WHAT_MAX ((size_t)256 * 1024)
 
 struct export
 {
     struct transfer transfer;
-    struct export_file file;
-    struct entity last; /* that an earlier process has written; its keys */
-    bool goes_on;       /* after last */
-    _Atomic int64_t total;
+    struct export_options options;
 
-    struct arena arena; /* of the entity that is being written */
-    struct buf text;
+    struct export_file file;
+    bool opened;             /* file */
+    struct arena last_arena; /* of last */
+    struct entity last;      /* the last one of an earlier process; its keys */
+    bool continues;          /* after last */
+
+    struct columns *columns;   /* CSV */
+    const struct slice *names; /* of all columns for properties */
+    size_t name_count;
+
+    _Atomic int64_t total;
+    _Atomic bool collecting;
+    struct arena arena; /* of the current entity */
+    struct buf text;    /* not yet written */
+
+    struct world_mutex mutex;
+    char *temporary; /* under mutex: what export_abort() removes, or NULL */
 };
 
-/* ---- what goes there ---- */
+/* ---- entities ---- */
 
-static int write_text(struct export *export)
+static enum tw_err write_text(struct export *export, struct err *err)
 {
-    int code = export_file_write(&export->file, buf_slice(&export->text));
+    enum tw_err outcome =
+        export_file_write(&export->file, buf_slice(&export->text), err);
 
     buf_clear(&export->text);
-    return code;
+    return outcome;
 }
 
-static int write_page(struct export *export, const struct page *page)
+static enum tw_err fail_entity(
+    const struct entity *entity, enum tw_err outcome, struct err *err)
 {
-    int code = EXIT_DONE;
+    struct buf keys;
 
-    for (size_t i = 0; i < page->count && code == EXIT_DONE; i++) {
-        struct entity entity;
+    buf_init(&keys, sizeof(err->text));
+    entity_add_keys(&keys, entity->partition_key, entity->row_key);
+    err_prefix(err, "entity %s", buf_text(&keys));
+    buf_done(&keys);
+    return outcome;
+}
 
-        arena_clear(&export->arena);
-        canonical_entity(&page->entities[i], &export->arena, &entity);
-        entity_write(&entity, &export->text);
-        buf_add_char(&export->text, '\n');
-        if (export->text.len >= WRITE_BYTES)
-            code = write_text(export);
+static enum tw_err write_csv(
+    struct export *export, const struct entity *entity, struct err *err)
+{
+    enum tw_err outcome = csv_write_entity(
+        entity, export->names, export->name_count, &export->text, err);
+
+    if (outcome == TW_NOT_FOUND)
+        err_fail(err, outcome = TW_INVALID,
+            "a property was added while the table was exported: run the export "
+            "again");
+    return outcome == TW_OK ? TW_OK : fail_entity(entity, outcome, err);
+}
+
+static enum tw_err write_entity(
+    struct export *export, const struct entity *stored, struct err *err)
+{
+    struct entity entity;
+
+    arena_clear(&export->arena);
+    canonical_entity(stored, &export->arena, &entity);
+    if (export->options.format == RECORDS_CSV)
+        return write_csv(export, &entity, err);
+    entity_write(&entity, &export->text);
+    buf_add_char(&export->text, '\n');
+    return TW_OK;
+}
+
+static enum tw_err write_page(
+    struct export *export, const struct page *page, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
+        outcome = write_entity(export, &page->entities[i], err);
+        if (outcome == TW_OK && export->text.len >= WRITE_BYTES)
+            outcome = write_text(export, err);
     }
-    return code == EXIT_DONE ? write_text(export) : code;
+    if (outcome == TW_OK)
+        outcome = write_text(export, err);
+    atomic_fetch_add(&export->total, (int64_t)page->count);
+    return outcome;
 }
 
-static int copy(struct export *export, enum tw_err *ret_code, struct err *err)
+static enum tw_err collect_names(
+    struct export *export, const struct page *page, struct err *err)
 {
-    struct scan *scan = transfer_scan(
-        &export->transfer, export->goes_on ? &export->last : NULL);
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < page->count; i++) {
+        const struct entity *entity = &page->entities[i];
+
+        for (size_t k = 0; k < entity->property_count; k++) {
+            outcome =
+                columns_add(export->columns, entity->properties[k].name, err);
+            if (outcome != TW_OK)
+                return fail_entity(entity, outcome, err);
+        }
+    }
+    return outcome;
+}
+
+/* ---- scans ---- */
+
+static struct scan *open_scan(struct export *export)
+{
+    const struct export_options *options = &export->options;
+    struct scan_spec spec = {
+        .store = export->transfer.store,
+        .table = export->transfer.table,
+        .filter = options->filter,
+        .select = options->select,
+        .select_count = options->select_count,
+    };
+
+    if (export->continues) {
+        spec.resumed = true;
+        spec.after_partition_key = export->last.partition_key;
+        spec.after_row_key = export->last.row_key;
+    }
+    return scan_open(export->transfer.client, &spec);
+}
+
+static enum tw_err scan_all(struct export *export,
+    enum tw_err (*each)(
+        struct export *export, const struct page *page, struct err *err),
+    struct err *err)
+{
+    struct scan *scan = open_scan(export);
     const struct page *page = NULL;
-    int exit_code = EXIT_DONE;
+    enum tw_err outcome;
 
     do {
-        *ret_code = scan_next(scan, &page, err);
-        if (*ret_code != TW_OK || !page)
+        outcome = scan_next(scan, &page, err);
+        if (outcome != TW_OK || !page)
             break;
-        exit_code = write_page(export, page);
-        atomic_fetch_add(&export->total, (int64_t)page->count);
-    } while (exit_code == EXIT_DONE);
+        outcome = each(export, page, err);
+        if (outcome == TW_OK)
+            outcome = transfer_stopped(&export->transfer, err);
+    } while (outcome == TW_OK);
     scan_close(scan);
-    return exit_code;
+    return outcome;
 }
 
-static void look(void *context, struct progress_state *ret)
+/* ---- CSV ---- */
+
+static bool is_system_property(struct slice name)
 {
-    struct export *export = context;
-
-    ret->done = atomic_load(&export->total);
+    return slice_is(name, "PartitionKey") || slice_is(name, "RowKey") ||
+           slice_is(name, "Timestamp");
 }
 
-static void say_total(struct export *export)
+/* The selected properties are the columns, whether an entity has them or not;
+ * without a selection the table is read. */
+static enum tw_err find_columns(struct export *export, struct err *err)
 {
-    struct buf line;
+    const struct export_options *options = &export->options;
+    enum tw_err outcome = TW_OK;
 
-    if (!export->file.path)
-        return;
-    buf_init(&line, 64);
-    say_number(&line, atomic_load(&export->total), "entity is", "entities are");
-    say("%s in %s", buf_text(&line), export->file.path);
-    buf_done(&line);
+    export->columns = columns_new();
+    atomic_store(&export->collecting, true);
+    if (!options->select)
+        outcome = scan_all(export, collect_names, err);
+    atomic_store(&export->collecting, false);
+    for (size_t i = 0; i < options->select_count && outcome == TW_OK; i++)
+        if (!is_system_property(options->select[i]))
+            outcome = columns_add(export->columns, options->select[i], err);
+    export->names = columns_names(export->columns, &export->name_count);
+    return outcome;
 }
 
-static int carry(struct export *export)
+static enum tw_err begin_csv(struct export *export, struct err *err)
 {
-    struct progress *progress =
-        progress_start("export", "exported", look, export);
-    struct err err;
-    enum tw_err code;
-    int exit_code = copy(export, &code, &err);
+    enum tw_err outcome = find_columns(export, err);
 
-    progress_end(progress);
-    if (exit_code == EXIT_DONE && code == TW_NOT_FOUND)
-        exit_code = transfer_no_table(&export->transfer);
-    else if (exit_code == EXIT_DONE && code != TW_OK)
-        exit_code = transfer_failed(&export->transfer, code, &err);
-    if (exit_code == EXIT_DONE)
-        exit_code = export_file_keep(&export->file);
-    if (exit_code == EXIT_DONE)
-        say_total(export);
-    return exit_code;
+    if (outcome == TW_OK)
+        csv_write_header(export->names, export->name_count, &export->text);
+    return outcome == TW_OK ? write_text(export, err) : outcome;
 }
 
-/* ---- going on ---- */
+/* ---- the file ---- */
 
 /* What one id stands for, in one text. */
-static void add_what(struct export *export, struct buf *to)
+static void add_what(const struct export *export, struct buf *to)
 {
-    const struct transfer *transfer = &export->transfer;
+    const struct export_options *options = &export->options;
 
-    buf_add_format(to, "%s\n%s\n", transfer->store->name, transfer->table);
-    buf_add_slice(to, transfer->filter);
-    for (size_t i = 0; i < transfer->select_count; i++) {
+    buf_add_format(
+        to, "%s\n%s\n", export->transfer.store->name, export->transfer.table);
+    buf_add_slice(to, options->filter);
+    for (size_t i = 0; i < options->select_count; i++) {
         buf_add_char(to, '\n');
-        buf_add_slice(to, transfer->select[i]);
+        buf_add_slice(to, options->select[i]);
     }
 }
 
-static void say_going_on(struct export *export)
+static void report_continuing(struct export *export)
 {
-    struct buf line;
+    struct buf keys;
 
-    buf_init(&line, 4096);
-    buf_add_text(&line, "going on after ");
-    entity_add_keys(&line, export->last.partition_key, export->last.row_key);
-    buf_add_text(&line, "; entities there: ");
-    say_count(&line, export->file.lines);
-    say("%s", buf_text(&line));
-    buf_done(&line);
+    buf_init(&keys, 4096);
+    entity_add_keys(&keys, export->last.partition_key, export->last.row_key);
+    transfer_report(&export->transfer,
+        "continuing after %s; entities in the file: %" PRId64, buf_text(&keys),
+        export->file.lines);
+    buf_done(&keys);
 }
 
-static int read_last(struct export *export)
+static enum tw_err read_last(struct export *export, struct err *err)
 {
-    struct slice line = buf_slice(&export->file.last);
     bool blank = false;
-    struct err err;
 
     if (export->file.lines == 0)
-        return EXIT_DONE;
-    if (entity_line(line, false, &export->transfer.arena, &export->last, &blank,
-            &err) != TW_OK ||
-        blank) {
-        say("%s is no part of an export, its last line is no entity: remove it",
+        return TW_OK;
+    if (entity_line(buf_slice(&export->file.last), false, &export->last_arena,
+            &export->last, &blank, err) != TW_OK ||
+        blank)
+        return err_fail(err, TW_INVALID,
+            "%s is not a part of an export, its last line is not an entity: "
+            "remove it",
             export->file.part);
-        return EXIT_FAILED;
-    }
-    export->goes_on = true;
+    export->continues = true;
     atomic_store(&export->total, export->file.lines);
-    say_going_on(export);
-    return EXIT_DONE;
+    report_continuing(export);
+    return TW_OK;
 }
 
-static int open_file(struct export *export)
+/* The part of an export with an id stays. */
+static void set_temporary(struct export *export)
 {
-    const struct invocation *invocation = export->transfer.invocation;
-    const char *path = invocation->arg_count > 1 ? invocation->args[1] : NULL;
-    const char *id = invocation->values[OPTION_ID];
-    struct slice checked;
+    const char *part = export->options.id ? NULL : export->file.part;
+
+    world_lock(&export->mutex);
+    mem_free(export->temporary);
+    export->temporary = part ? mem_text(part, strlen(part)) : NULL;
+    world_unlock(&export->mutex);
+}
+
+static enum tw_err open_file(struct export *export, struct err *err)
+{
+    const struct export_options *options = &export->options;
+    enum tw_err outcome;
     struct buf what;
-    int code = path && strcmp(path, "-") != 0
-                   ? transfer_check_file(&export->transfer, path)
-                   : EXIT_DONE;
 
-    if (code != EXIT_DONE)
-        return code;
-    if (!id)
-        return export_file_open(&export->file, path, NULL);
-    code = args_read_id(id, &checked);
-    if (code != EXIT_DONE)
-        return code;
-    buf_init(&what, (size_t)256 * 1024);
+    if (options->id && options->format == RECORDS_CSV)
+        return err_fail(err, TW_CONFLICT,
+            "--id cannot continue a CSV file: export JSON Lines");
+    buf_init(&what, WHAT_MAX);
     add_what(export, &what);
-    code = export_file_open(&export->file, path,
-        &(struct export_id){
-            .id = id,
+    export->opened = true;
+    outcome = export_file_open(&export->file,
+        &(struct export_file_options){
+            .path = options->path,
+            .force = options->force,
+            .id = options->id,
             .what = buf_slice(&what),
-            .goes_on = export->transfer.store->traits.ordered,
-        });
+            .continues = export->transfer.store->traits.ordered,
+        },
+        err);
     buf_done(&what);
-    return code == EXIT_DONE ? read_last(export) : code;
+    set_temporary(export);
+    return outcome == TW_OK ? read_last(export, err) : outcome;
 }
 
-/* ---- the command ---- */
+/* ---- the export ---- */
 
-static int run(const struct invocation *invocation)
+enum tw_err export_run(struct export *export, struct err *err)
 {
-    struct export export = {.goes_on = false};
-    int code = transfer_open(&export.transfer, invocation, false);
+    enum tw_err outcome = open_file(export, err);
 
-    arena_init(&export.arena);
-    buf_init(&export.text, WRITE_BYTES + LINES_MAX_BYTES);
-    if (code == EXIT_DONE)
-        code = open_file(&export);
-    if (code == EXIT_DONE)
-        code = carry(&export);
-    export_file_close(&export.file);
-    buf_done(&export.text);
-    arena_done(&export.arena);
-    transfer_close(&export.transfer);
-    return code;
+    if (outcome == TW_OK && export->options.format == RECORDS_CSV)
+        outcome = begin_csv(export, err);
+    if (outcome == TW_OK)
+        outcome = scan_all(export, write_page, err);
+    if (outcome == TW_OK)
+        outcome = export_file_finish(&export->file, err);
+    return outcome;
 }
 
-static const char *const REQUIRED[] = {"TABLE", NULL};
+int64_t export_count(const struct export *export)
+{
+    return atomic_load(&export->total);
+}
 
-static const struct command_option OPTIONS[] = {
-    {OPTION_FILTER, "only entities that match, in OData: \"Rating ge 4\""},
-    {OPTION_SELECT, "only these properties, besides the keys"},
-    {OPTION_ID, "keep what is written when interrupted; the same id goes on"},
-    {OPTION_STORE, "the store; default: the default store"},
-    {OPTION_COUNT, NULL},
-};
+bool export_is_collecting(const struct export *export)
+{
+    return atomic_load(&export->collecting);
+}
 
-const struct command command_export = {
-    .name = "export",
-    .arguments = "TABLE [FILE]",
-    .summary = "writes the entities of a table as JSON Lines",
-    .details =
-        "To FILE, which is there only once it is complete, or to "
-        "standard output (also: -).\nOne entity a line, ordered by key, in the "
-        "service's own JSON; `import` reads it.\nProperties are ordered by "
-        "name and every value has one spelling, so that tables\nwhich hold the "
-        "same give the same file. With --id what is written lies in\n"
-        "FILE.ID-....part until FILE is complete, and the same id goes on "
-        "behind it.\n",
-    .required = REQUIRED,
-    .max_args = 2,
-    .options = OPTIONS,
-    .run = run,
-};
+void export_abort(struct export *export)
+{
+    world_lock(&export->mutex);
+    if (export->temporary)
+        (void)unlink(export->temporary);
+    world_unlock(&export->mutex);
+}
+
+struct export *export_new(
+    const struct transfer *transfer, const struct export_options *options)
+{
+    struct export *export = mem_alloc(sizeof(*export));
+
+    export->transfer = *transfer;
+    export->options = *options;
+    arena_init(&export->last_arena);
+    arena_init(&export->arena);
+    buf_init(&export->text, WRITE_BYTES + LINES_MAX_BYTES);
+    world_mutex_init(&export->mutex);
+    return export;
+}
+
+static void close_file(struct export *export)
+{
+    char *part = export->file.part;
+    char *copy = part ? mem_text(part, strlen(part)) : NULL;
+
+    if (export_file_close(&export->file))
+        transfer_report(&export->transfer,
+            "the part that is written stays in %s: the same --id continues",
+            copy);
+    mem_free(copy);
+}
+
+void export_free(struct export *export)
+{
+    if (!export)
+        return;
+    if (export->opened)
+        close_file(export);
+    columns_free(export->columns);
+    buf_done(&export->text);
+    arena_done(&export->arena);
+    arena_done(&export->last_arena);
+    world_mutex_done(&export->mutex);
+    mem_free(export->temporary);
+    mem_free(export);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A part beside its place, which may be gone on with. */
+/* A part beside its target, which a later process may continue. */
 #include "worker/transfer/export_file.h"
 
 #include <dirent.h>
@@ -14,24 +14,25 @@
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/cli/command.h"
-#include "worker/cli/say.h"
 #include "worker/transfer/lines.h"
 
 #define PART ".part"
 #define HASH_DIGITS 16
 
-/* What is written at once, and read at once of what is there. */
-#define WRITE_BYTES ((size_t)256 * 1024)
+/* Bytes of an existing part that are read at once. */
+#define READ_BYTES ((size_t)256 * 1024)
 
-static int cannot_write(const struct export_file *file, int cause)
+static enum tw_err fail_write(
+    const struct export_file *file, int cause, struct err *err)
 {
-    say("%s cannot be written: %s", file->path ? file->path : "standard output",
+    bool full = cause == ENOSPC || cause == EDQUOT;
+
+    return err_fail(err, full ? TW_FULL : TW_INVALID,
+        "%s cannot be written: %s", file->path ? file->path : "standard output",
         strerror(cause));
-    return cause == ENOSPC || cause == EDQUOT ? EXIT_STOPPED : EXIT_FAILED;
 }
 
-/* A pipe or a device is written as it is: nothing can be renamed to it. */
+/* A pipe or a device is written directly: nothing can be renamed to it. */
 static bool is_special(const char *path)
 {
     struct stat is;
@@ -39,14 +40,14 @@ static bool is_special(const char *path)
     return stat(path, &is) == 0 && !S_ISREG(is.st_mode);
 }
 
-/* Where a link leads: it stays one. Owned. */
-static char *place_of(const char *path)
+/* Where a link leads, so that it stays a link. Owned. */
+static char *target_of(const char *path)
 {
     char *real = realpath(path, NULL);
-    char *place = mem_text(real ? real : path, strlen(real ? real : path));
+    char *target = mem_text(real ? real : path, strlen(real ? real : path));
 
     free(real);
-    return place;
+    return target;
 }
 
 /* "folder/" or "./". Owned. */
@@ -77,42 +78,45 @@ static bool is_part_of(const char *name, const char *begin)
            strcmp(name + len + HASH_DIGITS, PART) == 0;
 }
 
-/* The same id with something else to export is a mistake. */
-static int refuse_other(const struct export_file *file, const char *id)
+/* The same id for something else is a mistake. */
+static enum tw_err refuse_other(
+    const struct export_file *file, const char *id, struct err *err)
 {
-    char *folder = folder_of(file->place);
-    char *begin = mem_format("%s.%s-", name_of(file->place), id);
+    char *folder = folder_of(file->target);
+    char *begin = mem_format("%s.%s-", name_of(file->target), id);
     DIR *list = opendir(folder);
     const struct dirent *entry;
-    int code = EXIT_DONE;
+    enum tw_err outcome = TW_OK;
 
-    while (list && code == EXIT_DONE && (entry = readdir(list)) != NULL)
+    while (list && outcome == TW_OK && (entry = readdir(list)) != NULL)
         if (is_part_of(entry->d_name, begin) &&
             strcmp(entry->d_name, name_of(file->part)) != 0)
-            code = say_usage("id %s is known: %s%s is of another store, table, "
-                             "--filter or --select; end that export, or remove "
-                             "its part",
+            outcome = err_fail(err, TW_CONFLICT,
+                "id %s belongs to another export: %s%s has another store, "
+                "table, --filter or --select; finish that export, or remove "
+                "its part",
                 id, folder, entry->d_name);
     if (list)
         closedir(list);
     mem_free(begin);
     mem_free(folder);
-    return code;
+    return outcome;
 }
 
 /* ---- opening ---- */
 
-static char *part_of_id(const char *path, const struct export_id *id)
+static char *part_with_id(
+    const char *path, const struct export_file_options *options)
 {
     unsigned char sum[CRYPTO_SHA256_BYTES];
     char hash[HASH_DIGITS + 1];
 
-    crypto_sha256(id->what, sum);
+    crypto_sha256(options->what, sum);
     text_hex(hash, sum, HASH_DIGITS / 2);
-    return mem_format("%s.%s-%s" PART, path, id->id, hash);
+    return mem_format("%s.%s-%s" PART, path, options->id, hash);
 }
 
-static char *part_of_nobody(const char *path)
+static char *part_without_id(const char *path)
 {
     char id[40];
 
@@ -120,48 +124,48 @@ static char *part_of_nobody(const char *path)
     return mem_format("%s.%.8s" PART, path, id);
 }
 
-/* Whoever may not read the file that is replaced is not to read its part. */
+/* The part gets the mode of the file that it replaces. */
 static void keep_mode(const struct export_file *file, int fd)
 {
     const mode_t who = S_IRWXU | S_IRWXG | S_IRWXO;
     struct stat is;
 
-    if (stat(file->place, &is) == 0 && S_ISREG(is.st_mode))
+    if (stat(file->target, &is) == 0 && S_ISREG(is.st_mode))
         (void)fchmod(fd, (is.st_mode & who) | S_IRUSR | S_IWUSR);
 }
 
-static int take_fd(struct export_file *file, int fd)
+static enum tw_err use_fd(struct export_file *file, int fd, struct err *err)
 {
     int cause = errno;
 
     if (fd < 0) {
         mem_free(file->part);
         file->part = NULL;
-        return cannot_write(file, cause);
+        return fail_write(file, cause, err);
     }
     file->file = fdopen(fd, "w");
     if (!file->file)
         mem_exhausted();
-    return EXIT_DONE;
+    return TW_OK;
 }
 
-static int open_fresh(struct export_file *file)
+static enum tw_err open_new(struct export_file *file, struct err *err)
 {
     int fd;
 
     if (is_special(file->path))
-        return take_fd(file, open(file->path, O_WRONLY | O_CLOEXEC));
-    file->part = part_of_nobody(file->place);
-    fd = open(file->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        return use_fd(file, open(file->path, O_WRONLY | O_CLOEXEC), err);
+    file->part = part_without_id(file->target);
+    fd = open(file->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     file->ours = fd >= 0;
     keep_mode(file, fd);
-    return take_fd(file, fd);
+    return use_fd(file, fd, err);
 }
 
-/* ---- going on ---- */
+/* ---- continuing ---- */
 
-/* What of a part can be gone on with: its whole lines. None of them has a NUL:
- * those stand where a power cut has taken what was written. */
+/* A part is continued after its whole lines. A line of an export has no NUL:
+ * a NUL is where a power cut has lost what was written. */
 struct whole {
     int64_t lines;
     off_t end, begin_of_last;
@@ -181,15 +185,15 @@ static void add_block(
 }
 
 /* -1: errno. */
-static int look_for_whole(int fd, struct whole *ret)
+static int find_whole(int fd, struct whole *ret)
 {
-    char *block = mem_alloc(WRITE_BYTES);
+    char *block = mem_alloc(READ_BYTES);
     const char *nul = NULL;
     off_t at = 0;
     ssize_t got;
 
     *ret = (struct whole){0};
-    while (!nul && (got = pread(fd, block, WRITE_BYTES, at)) > 0) {
+    while (!nul && (got = pread(fd, block, READ_BYTES, at)) > 0) {
         nul = memchr(block, '\0', (size_t)got);
         add_block(ret, at, block, nul ? (size_t)(nul - block) : (size_t)got);
         at += got;
@@ -221,8 +225,8 @@ static int read_last(
     return 0;
 }
 
-/* False: another process is at it, or was until just now, and what is open is
- * not a part any more. */
+/* False: another process writes it, or has just finished, and the open file is
+ * no longer the part. */
 static bool lock_part(const struct export_file *file, int fd)
 {
     struct stat open_one, named;
@@ -232,62 +236,86 @@ static bool lock_part(const struct export_file *file, int fd)
            open_one.st_dev == named.st_dev;
 }
 
-static int go_on(struct export_file *file, int fd, bool goes_on)
+static enum tw_err continue_part(
+    struct export_file *file, int fd, bool continues, struct err *err)
 {
     struct whole whole = {0};
 
-    if (!lock_part(file, fd)) {
-        say("%s: another process is writing it", file->part);
-        return EXIT_STOPPED;
-    }
+    if (!lock_part(file, fd))
+        return err_fail(err, TW_STOPPED,
+            "%s: another process is writing this file", file->part);
     file->ours = true;
     keep_mode(file, fd);
-    if ((goes_on && look_for_whole(fd, &whole) != 0) ||
+    if ((continues && find_whole(fd, &whole) != 0) ||
         ftruncate(fd, whole.end) != 0 || lseek(fd, whole.end, SEEK_SET) < 0 ||
         read_last(file, fd, &whole) != 0)
-        return cannot_write(file, errno);
-    return EXIT_DONE;
+        return fail_write(file, errno, err);
+    return TW_OK;
 }
 
-static int open_with_id(struct export_file *file, const struct export_id *id)
+static enum tw_err open_with_id(struct export_file *file,
+    const struct export_file_options *options, struct err *err)
 {
-    int code, fd;
+    enum tw_err outcome;
+    int fd;
 
     if (is_special(file->path))
-        return say_usage("--id wants a FILE that can be gone on with");
+        return err_fail(err, TW_CONFLICT,
+            "--id needs a regular FILE, which can be continued");
     file->with_id = true;
-    file->part = part_of_id(file->place, id);
-    code = refuse_other(file, id->id);
-    if (code != EXIT_DONE)
-        return code;
-    fd = open(file->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    code = take_fd(file, fd);
-    return code == EXIT_DONE ? go_on(file, fd, id->goes_on) : code;
+    file->part = part_with_id(file->target, options);
+    outcome = refuse_other(file, options->id, err);
+    if (outcome != TW_OK)
+        return outcome;
+    fd = open(file->part, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    outcome = use_fd(file, fd, err);
+    return outcome == TW_OK ? continue_part(file, fd, options->continues, err)
+                            : outcome;
 }
 
-int export_file_open(
-    struct export_file *file, const char *path, const struct export_id *id)
+static enum tw_err refuse_existing(
+    const struct export_file *file, struct err *err)
 {
-    *file = (struct export_file){.file = stdout};
+    return err_fail(
+        err, TW_CONFLICT, "%s exists: --force replaces it", file->path);
+}
+
+static bool exists(const struct export_file *file)
+{
+    struct stat is;
+
+    return lstat(file->path, &is) == 0 && !is_special(file->path);
+}
+
+enum tw_err export_file_open(struct export_file *file,
+    const struct export_file_options *options, struct err *err)
+{
+    const char *path = options->path;
+
+    *file = (struct export_file){.file = stdout, .force = options->force};
     buf_init(&file->last, LINES_MAX_BYTES);
     if (!path || strcmp(path, "-") == 0)
-        return id ? say_usage("--id wants a FILE") : EXIT_DONE;
+        return options->id ? err_fail(err, TW_CONFLICT, "--id needs a FILE")
+                           : TW_OK;
     file->file = NULL;
     file->path = path;
-    file->place = place_of(path);
-    return id ? open_with_id(file, id) : open_fresh(file);
+    if (!options->force && exists(file))
+        return refuse_existing(file, err);
+    file->target = target_of(path);
+    return options->id ? open_with_id(file, options, err) : open_new(file, err);
 }
 
 /* ---- writing ---- */
 
-int export_file_write(struct export_file *file, struct slice text)
+enum tw_err export_file_write(
+    struct export_file *file, struct slice text, struct err *err)
 {
     if (fwrite(text.at, 1, text.len, file->file) == text.len)
-        return EXIT_DONE;
-    return cannot_write(file, errno);
+        return TW_OK;
+    return fail_write(file, errno, err);
 }
 
-/* The name of the file, too, must outlive a power cut. */
+/* The name of the file must survive a power cut, too. */
 static void sync_folder(const char *path)
 {
     char *folder = folder_of(path);
@@ -300,35 +328,49 @@ static void sync_folder(const char *path)
     mem_free(folder);
 }
 
-/* Renamed before it is closed: the lock ends with the name. */
+/* Without force a file that was created meanwhile is not replaced; a file
+ * system that cannot make sure of that renames all the same. */
+static int rename_part(const struct export_file *file)
+{
+    unsigned flags = file->force ? 0 : RENAME_NOREPLACE;
+    int failed = renameat2(AT_FDCWD, file->part, AT_FDCWD, file->target, flags);
+
+    if (failed && flags && (errno == EINVAL || errno == ENOSYS))
+        failed = rename(file->part, file->target);
+    return failed;
+}
+
+/* Renamed before it is closed, because closing releases the lock. Returns
+ * errno. */
 static int finish(struct export_file *file)
 {
     if (fflush(file->file) != 0)
         return errno;
     if (file->part && fsync(fileno(file->file)) != 0)
         return errno;
-    if (file->part && rename(file->part, file->place) != 0)
+    if (file->part && rename_part(file) != 0)
         return errno;
     return 0;
 }
 
-int export_file_keep(struct export_file *file)
+enum tw_err export_file_finish(struct export_file *file, struct err *err)
 {
     int cause;
 
     if (!file->path)
-        return EXIT_DONE; /* standard output is looked at last of all */
+        return TW_OK; /* the end of the program flushes standard output */
     cause = finish(file);
+    if (cause == EEXIST && file->part)
+        return refuse_existing(file, err);
     if (cause != 0)
-        return cannot_write(file, cause);
+        return fail_write(file, cause, err);
     if (file->part)
-        sync_folder(file->place);
+        sync_folder(file->target);
     mem_free(file->part);
     file->part = NULL;
-    return EXIT_DONE;
+    return TW_OK;
 }
 
-/* A part that holds nothing is of no use to anybody. */
 static bool is_empty(const char *path)
 {
     struct stat is;
@@ -336,17 +378,19 @@ static bool is_empty(const char *path)
     return stat(path, &is) == 0 && is.st_size == 0;
 }
 
-void export_file_close(struct export_file *file)
+bool export_file_close(struct export_file *file)
 {
+    bool stays;
+
     if (file->part && file->file)
         (void)fflush(file->file);
-    if (file->ours && file->part && file->with_id && !is_empty(file->part))
-        say("what is written stays in %s: the same --id goes on", file->part);
-    else if (file->ours && file->part)
+    stays = file->ours && file->part && file->with_id && !is_empty(file->part);
+    if (file->ours && file->part && !stays)
         (void)unlink(file->part);
     if (file->path && file->file)
         (void)fclose(file->file);
     mem_free(file->part);
-    mem_free(file->place);
+    mem_free(file->target);
     buf_done(&file->last);
+    return stays;
 }

@@ -1,60 +1,69 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where an export goes. A file is complete or not there: it is written beside
- * its place as a part, made durable, and renamed. The part of an export with
- * an id stays when that ends before its time, and the next one of that id goes
- * on behind its last whole line:
+ * Where an export is written. A file is complete or does not exist: it is
+ * written beside its place as a part, made durable, and renamed. The part of an
+ * export with an id stays when the export is interrupted, and the next one with
+ * that id continues after its last whole line:
  *
  *   blogs.jsonl.ID-0123456789abcdef.part     the hash is of what is exported
  *
- * What it replaces keeps its mode and the links to its name. Everything returns
- * an exit code and has said why.
+ * A new file is readable by its owner alone. A file that is replaced keeps its
+ * mode, and a link to it stays a link.
  */
-#ifndef TW_CLI_EXPORT_FILE_H
-#define TW_CLI_EXPORT_FILE_H
+#ifndef TW_TRANSFER_EXPORT_FILE_H
+#define TW_TRANSFER_EXPORT_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "worker/base/buf.h"
+#include "worker/base/err.h"
 #include "worker/base/slice.h"
 
 struct export_file {
     const char *path; /* borrowed; NULL: standard output */
-    char *place;      /* path, or where it leads as a link */
-    char *part;       /* what is renamed to place; NULL: nothing is */
-    bool with_id;     /* the part stays when the export ends before its time */
-    bool ours;        /* the part, and no other process's */
+    char *target;     /* path, or where it leads as a link */
+    char *part;       /* renamed to target at the end; NULL: written directly */
+    bool with_id;     /* the part stays when the export is interrupted */
+    bool ours;        /* this process has created or locked the part */
+    bool force;       /* an existing file is replaced */
     FILE *file;
 
     int64_t lines;   /* whole ones that an earlier process has written */
     struct buf last; /* the last of them, without its newline */
 };
 
-struct export_id {
-    const char *id;    /* one that text_is_run_id() */
-    struct slice what; /* is exported: another one is refused (64) */
-    bool goes_on;      /* false: what is there is written anew, since the
-                          store's order is none */
+struct export_file_options {
+    const char *path;  /* NULL or "-": standard output */
+    bool force;        /* replace a file that exists */
+    const char *id;    /* one that text_is_run_id(); NULL: none */
+    struct slice what; /* with an id: what is exported, in one text */
+    bool continues;    /* false: an existing part is written again from the
+                          beginning, because the store has no order */
 };
 
 /*
- * export_file_open: path NULL or "-": standard output. id may be NULL; with
- * one path must name a file (64). 75: another process writes under that id.
- * export_file_close() in any case.
+ * export_file_open: TW_CONFLICT: wrong usage: the file exists and force is
+ * false, the id belongs to an export of something else, or standard output has
+ * an id. TW_STOPPED: another process writes the part. TW_INVALID, or TW_FULL
+ * where the disk is full: it cannot be written. export_file_close() in any
+ * case.
  */
-int export_file_open(
-    struct export_file *file, const char *path, const struct export_id *id);
+TW_MUST_USE enum tw_err export_file_open(struct export_file *file,
+    const struct export_file_options *options, struct err *err);
 
-/* export_file_write: an exit code. */
-int export_file_write(struct export_file *file, struct slice text);
+/* export_file_write: TW_INVALID, TW_FULL. */
+TW_MUST_USE enum tw_err export_file_write(
+    struct export_file *file, struct slice text, struct err *err);
 
-/* export_file_keep: all of it is there: put it in its place. */
-int export_file_keep(struct export_file *file);
+/* export_file_finish: everything is written: rename the part to the file.
+ * TW_INVALID, TW_FULL; TW_CONFLICT: the file exists meanwhile. */
+TW_MUST_USE enum tw_err export_file_finish(
+    struct export_file *file, struct err *err);
 
-/* export_file_close: what was not kept goes, but for a part that stays; which
- * it is, is said. */
-void export_file_close(struct export_file *file);
+/* export_file_close: an unfinished part is removed, unless it has an id and is
+ * not empty. True: it stays. */
+bool export_file_close(struct export_file *file);
 
 #endif

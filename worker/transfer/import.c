@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `tableward import TABLE FILE`: JSON Lines or CSV into a table.
+ * Every entity is inserted first. Where one exists, an equal one is accepted,
+ * and a different one is handled by on_conflict with the ETag that was read; so
+ * records may be sent again after a crash or an unknown outcome. A sorter
+ * groups the records by PartitionKey, and a flow makes batches of them.
  *
- * Every entity is inserted first. Where one is there already, an equal one is
- * fine, and a different one goes by --on-conflict with the ETag that was read;
- * so records may be sent again after a crash or a lost answer. A sorter brings
- * them together by PartitionKey, and the engine's flow makes batches of them.
- *
- * Records of the same key must keep their order, which batches in flight do
- * not: the keys of a stretch of records are remembered, and everything is
- * settled before one of them comes again, or the stretch is full.
+ * Records of one key must keep their order, which batches in flight do not
+ * have. So the keys in flight are remembered, and everything is confirmed
+ * before one of them comes again, or the set is full.
  */
+#include "worker/transfer/import.h"
+
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "jobs/engine/flow.h"
 #include "jobs/engine/sorter.h"
@@ -27,99 +24,81 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
-#include "worker/cli/args.h"
-#include "worker/cli/commands.h"
-#include "worker/transfer/import_ledger.h"
-#include "worker/cli/progress.h"
-#include "worker/cli/say.h"
-#include "worker/cli/table_command.h"
+#include "worker/run/local_run.h"
 #include "worker/store/store.h"
-#include "worker/transfer/records.h"
-#include "worker/transfer/rejects.h"
+#include "worker/transfer/import_ledger.h"
 #include "worker/transfer/pending_keys.h"
+#include "worker/transfer/rejects.h"
 
-/* With --id: how often the ledger is told. And for how long at most what comes
- * slowly waits for more of its PartitionKey. */
+/* With an id: how often the ledger is updated. */
 #define SAVE_MS 1000
-#define POUR_MS 1000
+/* How long a record waits at most for others of its PartitionKey. */
+#define SUBMIT_MS 1000
 
-/* --on-conflict: what is done if an entity has the key of a record. */
-enum on_conflict {
-    CONFLICT_FAIL,
-    CONFLICT_SKIP,
-    CONFLICT_REPLACE,
-    CONFLICT_MERGE,
-};
+#define ARGS_MAX 65536
 
-static const char *const CONFLICT_NAMES[] = {
-    [CONFLICT_FAIL] = "fail",
-    [CONFLICT_SKIP] = "skip",
-    [CONFLICT_REPLACE] = "replace",
-    [CONFLICT_MERGE] = "merge",
-    NULL,
-};
-
-static const char *const ON_ERROR[] = {"fail", "skip", NULL};
-/* By enum records_format. */
-static const char *const FORMAT[] = {"json", "csv", NULL};
-
-/* A record that is on its way to the store. */
+/* A record that is in flight. */
 struct sent {
     struct import *import;
     struct sent *next, *previous;
-    uint64_t number; /* its line */
-    size_t len;      /* of the record; 0 where nobody wants it back */
+    uint64_t number; /* of its first line */
+    size_t len;      /* of raw; 0 where rejected lines are not kept */
     char raw[];
 };
 
 struct import {
     struct transfer transfer;
-    const char *path, *rejected; /* rejected: NULL: nobody keeps them */
-    int on_conflict;             /* enum on_conflict */
-    int skip_errors;             /* index into ON_ERROR */
-    int format;                  /* enum records_format */
+    struct import_options options;
 
     struct records *records;
-    int64_t digest;          /* of all before the record that is worked on */
-    struct rejects *rejects; /* NULL: nobody keeps them */
-    struct arena arena;      /* of the record that is worked on */
+    _Atomic(struct records *) opened; /* the same, for import_progress() */
+    int64_t digest;          /* of all lines before the current record */
+    struct rejects *rejects; /* NULL: rejected lines are not kept */
+    struct arena arena;      /* of the current record */
 
     struct local_run local;
     struct sorter *sorter;
     struct flow *flow;
-    struct sent *sent;      /* all that are on their way */
-    struct stretch stretch; /* their keys */
-    int64_t pour_ms;        /* when the sorter is poured at the latest */
-    struct err why;         /* of the record that is failing */
+    struct sent *sent; /* all records in flight */
+    struct pending_keys pending;
+    int64_t submit_ms; /* when the sorter is emptied at the latest */
+    struct err why;    /* why the current record failed in the flow */
 
     struct import_ledger ledger;
     bool with_ledger;
-    int64_t save_ms; /* when it is told next */
+    int64_t save_ms; /* when the ledger is updated next */
 
-    struct import_counts settled; /* up to its place, at the last drain */
-    int64_t wrong;                /* records that could not be taken */
-    bool failed;                  /* one of them ends the import */
-    struct err last_error;        /* for the ledger */
+    struct import_counts confirmed; /* up to its position */
+    int64_t rejected;               /* records, by this process */
+    bool failed;                    /* an invalid record ends the import */
+    struct err failure;             /* that one */
+    bool repeated;
 };
 
-/* ---- records that are wrong ---- */
+/* ---- rejected records ---- */
 
-/* The one that ends the import is said last of all. */
-static void wrong(struct import *import, uint64_t number, const char *what)
+static void keep_rejected(struct import *import, struct slice raw)
+{
+    if (import->rejects)
+        rejects_add(import->rejects, raw);
+}
+
+/* The failure that ends the import is reported last, by the command. */
+static void reject(struct import *import, uint64_t number, const char *why)
 {
     struct err err;
 
-    err_fail(
-        &err, TW_INVALID, "%s:%" PRIu64 ": %s", import->path, number, what);
-    if (import->skip_errors || import->failed)
-        say("%s", err.text);
+    err_fail(&err, TW_INVALID, "%s:%" PRIu64 ": %s", import->options.path,
+        number, why);
+    if (import->options.skip_errors || import->failed)
+        transfer_report(&import->transfer, "%s", err.text);
     if (!import->failed)
-        import->last_error = err;
-    import->failed = !import->skip_errors;
-    import->wrong++;
+        import->failure = err;
+    import->failed = !import->options.skip_errors;
+    import->rejected++;
 }
 
-/* The flow's word on an entity; on_settled() knows its line. */
+/* Called before on_settled(), which knows the line. */
 static void on_failed(void *context, const struct run_failure *failure)
 {
     struct import *import = context;
@@ -127,15 +106,13 @@ static void on_failed(void *context, const struct run_failure *failure)
 
     buf_init(&text, sizeof(import->why.text));
     buf_add_text(&text, "entity ");
-    text_quote(&text, failure->partition_key);
-    buf_add_char(&text, ' ');
-    text_quote(&text, failure->row_key);
+    entity_add_keys(&text, failure->partition_key, failure->row_key);
     buf_add_format(&text, ": %s", failure->why);
     err_fail(&import->why, TW_INVALID, "%s", buf_text(&text));
     buf_done(&text);
 }
 
-static struct sent *keep_sent(
+static struct sent *remember_sent(
     struct import *import, const struct record *record)
 {
     size_t len = import->rejects ? record->raw.len : 0;
@@ -170,20 +147,19 @@ static void on_settled(void *context, const struct flow_settled *how)
     struct import *import = sent->import;
 
     if (how->end == FLOW_ENDED_FAILED) {
-        wrong(import, sent->number, import->why.text);
-        if (import->rejects)
-            rejects_add(import->rejects, (struct slice){sent->raw, sent->len});
+        reject(import, sent->number, import->why.text);
+        keep_rejected(import, (struct slice){sent->raw, sent->len});
     }
     forget_sent(sent);
 }
 
-/* ---- an entity that is there already ---- */
+/* ---- an entity that exists ---- */
 
 static bool is_stored(const struct import *import, const struct entity *sent,
     const struct entity *now)
 {
     return entity_has_all(now, sent) &&
-           (import->on_conflict == CONFLICT_MERGE ||
+           (import->options.on_conflict == IMPORT_CONFLICT_MERGE ||
                now->property_count == sent->property_count);
 }
 
@@ -203,116 +179,120 @@ static enum flow_verdict decide(void *context, const struct operation *sent,
     if (is_stored(import, &sent->entity, now))
         return FLOW_DONE;
     ret->entity.etag = now->etag;
-    switch ((enum on_conflict)import->on_conflict) {
-    case CONFLICT_SKIP:
+    switch (import->options.on_conflict) {
+    case IMPORT_CONFLICT_SKIP:
         return FLOW_SPARE;
-    case CONFLICT_REPLACE:
+    case IMPORT_CONFLICT_REPLACE:
         ret->type = OPERATION_REPLACE;
         return FLOW_SEND;
-    case CONFLICT_MERGE:
+    case IMPORT_CONFLICT_MERGE:
         ret->type = OPERATION_MERGE;
         return FLOW_SEND;
-    case CONFLICT_FAIL:
+    case IMPORT_CONFLICT_FAIL:
         break;
     }
     err_fail(err, TW_CONFLICT,
-        "it exists already and is different: --on-conflict skip, replace or "
-        "merge says what to do");
+        "a different entity exists: use --on-conflict skip, replace or merge");
     return FLOW_FAIL;
 }
 
-/* ---- stretches ---- */
+/* ---- confirmation ---- */
 
-static enum tw_err pour(struct import *import, struct err *err)
+static enum tw_err submit(struct import *import, struct err *err)
 {
-    import->pour_ms = world_boot_ms() + POUR_MS;
+    import->submit_ms = world_boot_ms() + SUBMIT_MS;
     return sorter_pour(import->sorter, import->flow, err);
 }
 
-/* Who goes on knows by this whether somebody has mended the file. */
-static enum tw_err look_at_rejects(struct import *import, struct err *err)
+/* A process that continues detects by the digest whether the rejects file was
+ * edited. */
+static enum tw_err record_rejects(struct import *import, struct err *err)
 {
-    struct import_place *place = &import->settled.place;
-    enum tw_err code;
+    struct import_position *position = &import->confirmed.position;
+    enum tw_err outcome;
 
     if (!import->rejects)
         return TW_OK;
-    code = rejects_sync(import->rejects, &place->left, err);
-    if (code == TW_OK && import->with_ledger)
-        place->seen = rejects_digest(import->rejects, place->left);
-    return code;
+    outcome = rejects_sync(import->rejects, &position->rejects_size, err);
+    if (outcome == TW_OK && import->with_ledger)
+        position->rejects_digest =
+            rejects_digest(import->rejects, position->rejects_size);
+    return outcome;
 }
 
-/* What was passed over is on disk before the ledger says so. */
+/* Rejected lines are on disk before the ledger says so. */
 static enum tw_err sync_rejects(struct import *import, struct err *err)
 {
-    enum tw_err code = look_at_rejects(import, err);
+    struct import_position *position = &import->confirmed.position;
+    enum tw_err outcome = record_rejects(import, err);
 
-    if (code == TW_OK)
-        import->settled.place.rejected_bytes = import->settled.place.left;
-    return code;
+    if (outcome == TW_OK)
+        position->rejected_bytes = position->rejects_size;
+    return outcome;
 }
 
-/* The ledger counts what lies before its place alone: who goes on there reads
- * the rest again. */
-static void settle(struct import *import, uint64_t line)
+/* The ledger counts only what is before its position, because a process that
+ * continues there reads the rest again. */
+static void set_confirmed(struct import *import, uint64_t line)
 {
     const struct run_counts *counts = &import->local.run.counts;
-    struct import_counts *settled = &import->settled;
+    struct import_counts *confirmed = &import->confirmed;
 
-    settled->place.line = line;
-    settled->place.digest = import->digest;
-    settled->read = atomic_load(&counts->read);
-    settled->written = atomic_load(&counts->written);
-    settled->skipped = atomic_load(&counts->skipped);
-    settled->failed = import->wrong;
+    confirmed->position.line = line;
+    confirmed->position.digest = import->digest;
+    confirmed->read = atomic_load(&counts->read);
+    confirmed->written = atomic_load(&counts->written);
+    confirmed->skipped = atomic_load(&counts->skipped);
+    confirmed->rejected = import->rejected;
 }
 
-/* Everything up to line is stored, or was passed over. */
-static enum tw_err end_stretch(
+/* Afterwards everything up to line is stored, skipped or rejected. */
+static enum tw_err confirm(
     struct import *import, uint64_t line, struct err *err)
 {
-    enum tw_err code = pour(import, err);
+    enum tw_err outcome = submit(import, err);
 
-    if (code == TW_OK)
-        code = flow_drain(import->flow, err);
-    if (code != TW_OK)
-        return code;
-    stretch_clear(&import->stretch);
+    if (outcome == TW_OK)
+        outcome = flow_drain(import->flow, err);
+    if (outcome != TW_OK)
+        return outcome;
+    pending_keys_clear(&import->pending);
     if (import->failed)
         return TW_OK;
     if (import->with_ledger)
-        code = sync_rejects(import, err);
-    if (code == TW_OK)
-        settle(import, line);
-    return code;
+        outcome = sync_rejects(import, err);
+    if (outcome == TW_OK)
+        set_confirmed(import, line);
+    return outcome;
 }
 
 static enum tw_err save(struct import *import, uint64_t line, struct err *err)
 {
-    enum tw_err code;
+    enum tw_err outcome;
 
     if (!import->with_ledger || world_boot_ms() < import->save_ms)
         return TW_OK;
-    code = end_stretch(import, line, err);
-    if (code != TW_OK || import->failed)
-        return code;
-    code = import_ledger_save(&import->ledger, &import->settled, err);
+    outcome = confirm(import, line, err);
+    if (outcome != TW_OK || import->failed)
+        return outcome;
+    outcome = import_ledger_save(&import->ledger, &import->confirmed, err);
     import->save_ms = world_boot_ms() + SAVE_MS;
-    return code;
+    return outcome;
 }
 
-static enum tw_err add(
+/* ---- records ---- */
+
+static enum tw_err insert(
     struct import *import, const struct record *record, struct err *err)
 {
     const struct entity *entity = &record->entity;
 
-    if (!stretch_add(&import->stretch, entity)) {
-        enum tw_err code = end_stretch(import, record->first - 1, err);
+    if (!pending_keys_add(&import->pending, entity)) {
+        enum tw_err outcome = confirm(import, record->first - 1, err);
 
-        if (code != TW_OK)
-            return code;
-        (void)stretch_add(&import->stretch, entity);
+        if (outcome != TW_OK)
+            return outcome;
+        (void)pending_keys_add(&import->pending, entity);
     }
     atomic_fetch_add(&import->local.run.counts.read, 1);
     sorter_add(import->sorter,
@@ -321,87 +301,85 @@ static enum tw_err add(
             .table = import->transfer.table,
             .operation = {.type = OPERATION_INSERT, .entity = *entity},
             .decide = decide,
-            .context = keep_sent(import, record),
+            .context = remember_sent(import, record),
             .settled = on_settled,
         });
-    if (!sorter_is_full(import->sorter) && world_boot_ms() < import->pour_ms)
+    if (!sorter_is_full(import->sorter) && world_boot_ms() < import->submit_ms)
         return TW_OK;
-    return pour(import, err);
+    return submit(import, err);
 }
 
-/* ---- records ---- */
-
-static enum tw_err take(
+static enum tw_err import_record(
     struct import *import, const struct record *record, struct err *err)
 {
-    if (record->wrong) {
-        wrong(import, record->first, record->why.text);
-        if (import->rejects && !record->spilled)
-            rejects_add(import->rejects, record->raw);
+    if (record->invalid) {
+        reject(import, record->first, record->why.text);
+        if (!record->too_long)
+            keep_rejected(import, record->raw);
         return TW_OK;
     }
-    return record->blank ? TW_OK : add(import, record, err);
+    return record->blank ? TW_OK : insert(import, record, err);
 }
 
-static enum tw_err take_all(struct import *import, struct err *err)
+static enum tw_err import_records(struct import *import, struct err *err)
 {
-    uint64_t line = import->settled.place.line;
-    enum tw_err code = TW_OK;
+    uint64_t line = import->confirmed.position.line;
+    enum tw_err outcome = TW_OK;
     struct record record;
     bool end = false;
 
-    while (code == TW_OK && !import->failed) {
-        if (atomic_load(&import->transfer.session.stopped))
-            return err_fail(err, TW_STOPPED, "stopped before the end");
+    while (outcome == TW_OK && !import->failed) {
         arena_clear(&import->arena);
-        code =
-            records_next(import->records, &import->arena, &record, &end, err);
-        if (code != TW_OK || end)
+        outcome = transfer_stopped(&import->transfer, err);
+        if (outcome == TW_OK)
+            outcome = records_next(
+                import->records, &import->arena, &record, &end, err);
+        if (outcome != TW_OK || end)
             break;
         line = record.last;
-        code = take(import, &record, err);
+        outcome = import_record(import, &record, err);
         import->digest = records_digest(import->records);
-        if (code == TW_OK && !import->failed)
-            code = save(import, line, err);
+        if (outcome == TW_OK && !import->failed)
+            outcome = save(import, line, err);
     }
-    if (code == TW_OK)
-        code = end_stretch(import, line, err);
-    return code == TW_OK && !import->failed ? sync_rejects(import, err) : code;
+    if (outcome == TW_OK)
+        outcome = confirm(import, line, err);
+    return outcome == TW_OK && !import->failed ? sync_rejects(import, err)
+                                               : outcome;
 }
 
 /* ---- the table ---- */
 
-static enum tw_err look_at_table(void *context, struct attempt *attempt)
+static enum tw_err read_one(void *context, struct attempt *attempt)
 {
-    struct transfer *transfer = context;
+    const struct transfer *transfer = context;
     const struct scan_request request = {.table = transfer->table, .top = 1};
     struct page page;
-    enum tw_err code;
+    enum tw_err outcome;
 
     page_init(&page);
-    code = store_scan(transfer->store, attempt, &request, &page);
+    outcome = store_scan(transfer->store, attempt, &request, &page);
     page_done(&page);
-    return code;
+    return outcome;
 }
 
 static enum tw_err create_table(void *context, struct attempt *attempt)
 {
-    struct transfer *transfer = context;
+    const struct transfer *transfer = context;
 
     return store_create_table(transfer->store, attempt, transfer->table);
 }
 
-/* A signature may allow to add entities and neither to read nor to create; the
- * first batch says so where that does not do. */
-static enum tw_err make_table(struct transfer *transfer, struct err *err)
+/* A SAS may allow inserts, but neither reads nor the creation of tables; then
+ * the first batch shows whether that is enough. */
+static enum tw_err ensure_table(struct transfer *transfer, struct err *err)
 {
-    enum tw_err code = session_call(&transfer->session, transfer->store,
-        look_at_table, transfer, true, err);
+    enum tw_err outcome =
+        transfer_call(transfer, read_one, transfer, true, err);
 
-    if (code == TW_NOT_FOUND)
-        return session_call(&transfer->session, transfer->store, create_table,
-            transfer, true, err);
-    return code == TW_REFUSED || code == TW_TOO_LARGE ? TW_OK : code;
+    if (outcome == TW_NOT_FOUND)
+        return transfer_call(transfer, create_table, transfer, true, err);
+    return outcome == TW_REFUSED || outcome == TW_TOO_LARGE ? TW_OK : outcome;
 }
 
 /* ---- the ledger ---- */
@@ -412,447 +390,269 @@ static void add_member(struct buf *to, const char *name, const char *value)
     json_add_string(to, slice_of(value));
 }
 
-static enum tw_err open_ledger(
-    struct import *import, const char *id, bool *ret_done, struct err *err)
+static enum tw_err open_ledger(struct import *import, struct err *err)
 {
-    struct transfer *transfer = &import->transfer;
-    enum tw_err code;
+    enum tw_err outcome;
     struct buf args;
 
-    buf_init(&args, 65536);
+    if (!import->options.id)
+        return TW_OK;
+    buf_init(&args, ARGS_MAX);
     buf_add_char(&args, '{');
-    add_member(&args, "table", transfer->table);
-    add_member(&args, "file", import->path);
+    add_member(&args, "table", import->transfer.table);
+    add_member(&args, "file", import->options.path);
     buf_add_char(&args, '}');
     import->with_ledger = true;
     import->save_ms = world_boot_ms() + SAVE_MS;
-    code =
-        import_ledger_open(&import->ledger, &transfer->session, transfer->store,
-            id, buf_slice(&args), &import->settled.place, ret_done, err);
+    outcome = import_ledger_open(&import->ledger, &import->transfer,
+        import->options.id, buf_slice(&args), &import->confirmed.position,
+        &import->repeated, err);
     buf_done(&args);
-    return code;
+    return outcome;
 }
 
-/* Returns the exit code: done is only what the ledger knows to be done. */
-static int end_ledger(struct import *import, int exit_code)
+static enum ledger_state state_after(enum tw_err outcome)
 {
-    enum ledger_state state = exit_code == EXIT_DONE     ? LEDGER_SUCCEEDED
-                              : exit_code == EXIT_FAILED ? LEDGER_FAILED
-                                                         : LEDGER_WAITING;
-    struct err err;
-    enum tw_err code;
+    switch (outcome) {
+    case TW_OK:
+        return LEDGER_SUCCEEDED;
+    case TW_NOT_FOUND:
+    case TW_CONFLICT:
+    case TW_INVALID:
+    case TW_TOO_LARGE:
+        return LEDGER_FAILED;
+    case TW_BUSY:
+    case TW_UNKNOWN:
+    case TW_REFUSED:
+    case TW_STOPPED:
+    case TW_FULL:
+        break;
+    }
+    return LEDGER_WAITING;
+}
 
-    if (!import->with_ledger || !import->ledger.stored || import->ledger.passed)
-        return exit_code;
+/* The outcome of the import: it has succeeded only if the ledger says so. */
+static enum tw_err close_ledger(
+    struct import *import, enum tw_err outcome, struct err *err)
+{
+    enum ledger_state state = state_after(outcome);
+    struct err why;
+    enum tw_err stored;
+
+    if (!import->ledger.stored || import->ledger.taken_over || import->repeated)
+        return outcome;
     flow_free(import->flow);
     import->flow = NULL;
-    session_again(&import->transfer.session);
-    code = import_ledger_end(&import->ledger, &import->settled, state,
-        exit_code == EXIT_FAILED ? import->last_error.text : "", &err);
-    if (code == TW_OK)
-        return exit_code;
-    say("the ledger could not be told: %s", err.text);
-    if (exit_code != EXIT_DONE)
-        return exit_code;
-    return import->ledger.passed ? EXIT_STOPPED : say_exit(code);
-}
-
-/* ---- the whole ---- */
-
-static void look(void *context, struct progress_state *ret)
-{
-    struct import *import = context;
-    struct run_counts *counts = &import->local.run.counts;
-
-    ret->done = atomic_load(&counts->written) + atomic_load(&counts->skipped);
-    ret->share = records_share(import->records);
-}
-
-static void say_sums(struct import *import)
-{
-    struct run_counts *counts = &import->local.run.counts;
-    int64_t skipped = atomic_load(&counts->skipped);
-    struct buf line;
-
-    buf_init(&line, 512);
-    say_number(
-        &line, atomic_load(&counts->written), "entity is", "entities are");
-    buf_add_format(&line, " stored in %s", import->transfer.table);
-    if (skipped > 0) {
-        buf_add_text(&line, ", ");
-        say_number(&line, skipped, "was there and stays as it is",
-            "were there and stay as they are");
+    if (import->transfer.restart)
+        import->transfer.client =
+            import->transfer.restart(import->transfer.context);
+    stored = import_ledger_end(&import->ledger, &import->confirmed, state,
+        state == LEDGER_FAILED ? err->text : "", &why);
+    if (stored == TW_OK)
+        return outcome;
+    err_prefix(&why, "the ledger could not be updated");
+    if (outcome != TW_OK) {
+        transfer_report(&import->transfer, "%s", why.text);
+        return outcome;
     }
-    if (import->wrong > 0) {
-        buf_add_text(&line, ", ");
-        say_number(&line, import->wrong, "line was passed over",
-            "lines were passed over");
-        if (import->rejects)
-            buf_add_format(&line, " and %s in %s",
-                import->wrong == 1 ? "is" : "are", import->rejected);
-    }
-    say("%s", buf_text(&line));
-    buf_done(&line);
+    *err = why;
+    return stored;
 }
 
-static int end_failed(struct import *import)
-{
-    say("stopped at the first error (--on-error skip passes over lines that "
-        "cannot be taken)");
-    say("%s", import->last_error.text);
-    return EXIT_FAILED;
-}
+/* ---- files ---- */
 
-static int end_overtaken(const struct err *err)
-{
-    say("%s", err->text);
-    return EXIT_STOPPED;
-}
-
-static int end_early(struct import *import, enum tw_err code, struct err *err)
-{
-    bool stopped = atomic_load(&import->transfer.session.stopped);
-
-    if (import->ledger.passed)
-        return end_overtaken(err);
-    /* A file, not the store. */
-    if (code == TW_INVALID || (code == TW_STOPPED && !stopped)) {
-        import->last_error = *err;
-        say("%s", err->text);
-        return code == TW_INVALID ? EXIT_FAILED : EXIT_STOPPED;
-    }
-    return transfer_failed(&import->transfer, code, err);
-}
-
-static int carry(struct import *import)
-{
-    struct progress *progress;
-    struct err err, unseen;
-    enum tw_err code;
-
-    local_run_init(
-        &import->local, &import->transfer.session, "import", "import");
-    import->local.failed = on_failed;
-    import->local.context = import;
-    import->flow = flow_new(&import->local.run,
-        (unsigned)import->transfer.session.load->setup.lanes);
-    import->sorter = sorter_new();
-    progress = progress_start("import", "imported", look, import);
-    code = take_all(import, &err);
-    flow_settle(import->flow);
-    progress_end(progress);
-    if (code != TW_OK && look_at_rejects(import, &unseen) != TW_OK)
-        import->settled.place.seen = 0;
-    if (import->failed)
-        return end_failed(import);
-    if (code != TW_OK)
-        return end_early(import, code, &err);
-    say_sums(import);
-    return EXIT_DONE;
-}
-
-/* What the id knows, and the table. *ret_done: nothing is left to do. */
-static int prepare(struct import *import, bool *ret_done)
-{
-    const char *id = import->transfer.invocation->values[OPTION_ID];
-    struct err err;
-    enum tw_err code = make_table(&import->transfer, &err);
-
-    if (code == TW_OK && id)
-        code = open_ledger(import, id, ret_done, &err);
-    if (import->ledger.passed)
-        return end_overtaken(&err);
-    if (code == TW_CONFLICT)
-        return say_usage("%s", err.text);
-    if (code != TW_OK)
-        return say_failed(code, &err);
-    if (*ret_done)
-        say("import %s succeeded before: nothing is left to do", id);
-    return EXIT_DONE;
-}
-
-/* What an earlier process has stored is passed over: of the same file. */
+/* Lines that an earlier process has stored are skipped, in the same file. */
 static enum tw_err skip_stored(struct import *import, struct err *err)
 {
-    const struct import_place *place = &import->settled.place;
-    enum tw_err code = records_skip(import->records, place->line, err);
+    const struct import_position *position = &import->confirmed.position;
+    enum tw_err outcome = records_skip(import->records, position->line, err);
 
     import->digest = records_digest(import->records);
-    if (code != TW_OK || place->line == 0)
-        return code;
-    if (place->digest != 0 && place->digest != import->digest)
+    if (outcome != TW_OK || position->line == 0)
+        return outcome;
+    if (position->digest != 0 && position->digest != import->digest)
         return err_fail(err, TW_INVALID,
             "%s: its first %" PRIu64
-            " lines, which this id has stored, are others now: import it "
-            "under another id",
-            import->path, place->line);
-    say("going on after line %" PRIu64, place->line);
+            " lines have changed since this id stored them: import it under "
+            "another id",
+            import->options.path, position->line);
+    transfer_report(
+        &import->transfer, "continuing after line %" PRIu64, position->line);
     return TW_OK;
 }
 
-static int64_t name_of(const char *path)
+static int64_t hash_path(const char *path)
 {
     uint64_t hash = hash_slice(HASH_BEGIN, slice_of(path));
 
     return (int64_t)(hash_mix(hash) >> 1 | 1);
 }
 
-/* The ledger is told of the file before anything is in it: a process that goes
- * on after a kill knows then whose the file is. */
+/* The ledger names the file before anything is in it, so that after a kill the
+ * next process knows that it belongs to this id. */
 static enum tw_err begin_new_rejects(
-    struct import *import, int64_t name, struct err *err)
+    struct import *import, int64_t path, struct err *err)
 {
-    struct import_place *place = &import->settled.place;
-    enum tw_err code = rejects_begin(
+    struct import_position *position = &import->confirmed.position;
+    enum tw_err outcome = rejects_begin(
         import->rejects, records_header(import->records), REJECTS_NEW, err);
 
-    if (code != TW_OK || !import->with_ledger)
-        return code;
-    place->kept = name;
-    place->rejected_bytes = place->left = place->seen = 0;
-    return import_ledger_save(&import->ledger, &import->settled, err);
+    if (outcome != TW_OK || !import->with_ledger)
+        return outcome;
+    position->rejects_path = path;
+    position->rejected_bytes = 0;
+    position->rejects_size = position->rejects_digest = 0;
+    return import_ledger_save(&import->ledger, &import->confirmed, err);
 }
 
-/* And of what is about to be cut off, before it is gone: a process that goes on
- * after a kill would take the rest for a file that somebody has mended. */
-static enum tw_err go_on_with_rejects(
-    struct import *import, int64_t name, struct err *err)
+/* The ledger is updated before the file is truncated: after a kill the next
+ * process would take the truncated file for an edited one. */
+static enum tw_err continue_rejects(
+    struct import *import, int64_t path, struct err *err)
 {
-    struct import_place *place = &import->settled.place;
-    enum tw_err code;
+    struct import_position *position = &import->confirmed.position;
+    enum tw_err outcome;
 
-    if (rejects_is_mended(import->rejects, place->left, place->seen))
+    if (rejects_is_edited(
+            import->rejects, position->rejects_size, position->rejects_digest))
         return err_fail(err, TW_INVALID,
-            "%s is not as this id has left it: import what is mended in it, "
-            "and remove it",
-            import->rejected);
-    place->kept = name;
-    place->left = place->rejected_bytes;
-    place->seen = rejects_digest(import->rejects, place->left);
-    code = import_ledger_save(&import->ledger, &import->settled, err);
-    if (code != TW_OK)
-        return code;
+            "%s was edited since this import was interrupted: import its "
+            "corrected lines, and remove it",
+            import->options.rejects_path);
+    position->rejects_path = path;
+    position->rejects_size = position->rejected_bytes;
+    position->rejects_digest =
+        rejects_digest(import->rejects, position->rejects_size);
+    outcome = import_ledger_save(&import->ledger, &import->confirmed, err);
+    if (outcome != TW_OK)
+        return outcome;
     return rejects_begin(import->rejects, records_header(import->records),
-        place->rejected_bytes, err);
+        position->rejected_bytes, err);
 }
 
 static enum tw_err begin_rejects(struct import *import, struct err *err)
 {
-    const struct import_place *place = &import->settled.place;
-    int64_t name = name_of(import->rejected);
-    bool ours =
-        place->kept == name || (place->kept == 0 && place->rejected_bytes > 0);
+    const struct import_position *position = &import->confirmed.position;
+    int64_t path;
+    enum tw_err outcome;
 
-    return ours ? go_on_with_rejects(import, name, err)
-                : begin_new_rejects(import, name, err);
+    if (!import->rejects)
+        return TW_OK;
+    path = hash_path(import->options.rejects_path);
+    outcome = position->rejects_path == path
+                  ? continue_rejects(import, path, err)
+                  : begin_new_rejects(import, path, err);
+    records_keep_long(import->records, rejects_file(import->rejects));
+    return outcome;
 }
 
-/* The files, where an earlier process has left them. */
-static int place_files(struct import *import)
-{
-    struct err err;
-    enum tw_err code = skip_stored(import, &err);
-
-    if (code == TW_OK && import->rejects)
-        code = begin_rejects(import, &err);
-    if (code != TW_OK)
-        return end_early(import, code, &err);
-    if (import->rejects)
-        records_spill(import->records, rejects_spill(import->rejects));
-    return EXIT_DONE;
-}
-
-/* The file of what is passed over is taken before the id is: who still writes
- * it, perhaps under the same id, is not disturbed. */
+/* The rejects file is locked before the id is taken: a process that still
+ * writes it, perhaps under the same id, is not disturbed. */
 static enum tw_err open_files(struct import *import, struct err *err)
 {
-    enum tw_err code =
-        records_open(import->path, (enum records_format)import->format,
-            &import->transfer.session.stopped, &import->records, err);
+    const struct import_options *options = &import->options;
+    enum tw_err outcome = records_open(options->path, options->format,
+        import->transfer.stopped, &import->records, err);
 
-    if (code == TW_OK && import->rejected)
-        code = rejects_open(import->rejected, &import->rejects, err);
-    return code;
+    if (outcome != TW_OK)
+        return outcome;
+    atomic_store(&import->opened, import->records);
+    return options->rejects_path
+               ? rejects_open(options->rejects_path, &import->rejects, err)
+               : TW_OK;
 }
 
-static int perform(struct import *import)
+/* ---- the import ---- */
+
+static enum tw_err store_all(struct import *import, struct err *err)
 {
-    struct err err;
-    enum tw_err opened = open_files(import, &err);
-    bool done = false;
-    int code;
+    struct err ignored;
+    enum tw_err outcome = skip_stored(import, err);
 
-    if (opened != TW_OK)
-        return end_early(import, opened, &err);
-    code = prepare(import, &done);
-    if (code != EXIT_DONE || done)
-        return code;
-    code = place_files(import);
-    return end_ledger(import, code == EXIT_DONE ? carry(import) : code);
+    if (outcome == TW_OK)
+        outcome = begin_rejects(import, err);
+    if (outcome != TW_OK)
+        return outcome;
+    import->flow = flow_new(&import->local.run, import->transfer.in_flight);
+    import->sorter = sorter_new();
+    outcome = import_records(import, err);
+    flow_settle(import->flow);
+    if (outcome != TW_OK && record_rejects(import, &ignored) != TW_OK)
+        import->confirmed.position.rejects_digest = 0;
+    if (outcome != TW_OK || !import->failed)
+        return outcome;
+    transfer_report(&import->transfer,
+        "stopped at the first invalid line; --on-error skip rejects such lines "
+        "and continues");
+    *err = import->failure;
+    return TW_INVALID;
 }
 
-/* ---- the command ---- */
-
-static int read_choice(const struct invocation *invocation, enum option option,
-    const char *name, const char *const *choices, int *ret)
+enum tw_err import_run(struct import *import, struct err *err)
 {
-    const char *text = invocation->values[option];
-    size_t count = 0;
+    enum tw_err outcome = open_files(import, err);
 
-    for (; text && choices[count]; count++)
-        if (strcmp(text, choices[count]) == 0) {
-            *ret = (int)count;
-            return EXIT_DONE;
-        }
-    return text ? say_unknown(
-                      name, text, text_nearest(slice_of(text), choices, count))
-                : EXIT_DONE;
+    if (outcome == TW_OK)
+        outcome = ensure_table(&import->transfer, err);
+    if (outcome == TW_OK)
+        outcome = open_ledger(import, err);
+    if (outcome != TW_OK || import->repeated)
+        return outcome;
+    return close_ledger(import, store_all(import, err), err);
 }
 
-/* The regular file that is imported, which may be standard input. */
-static bool look_at_input(const struct import *import, struct stat *ret)
+struct import_result import_result(const struct import *import)
 {
-    int failed = strcmp(import->path, "-") == 0 ? fstat(STDIN_FILENO, ret)
-                                                : stat(import->path, ret);
+    const struct run_counts *counts = &import->local.run.counts;
 
-    return failed == 0 && S_ISREG(ret->st_mode);
+    return (struct import_result){
+        .written = atomic_load(&counts->written),
+        .skipped = atomic_load(&counts->skipped),
+        .rejected = import->ledger.before.rejected + import->rejected,
+        .repeated = import->repeated,
+    };
 }
 
-static bool is_input(const struct import *import, const char *path)
+int64_t import_progress(struct import *import, int *ret_share)
 {
-    struct stat one, other;
+    const struct run_counts *counts = &import->local.run.counts;
+    struct records *records = atomic_load(&import->opened);
 
-    return look_at_input(import, &one) && stat(path, &other) == 0 &&
-           one.st_ino == other.st_ino && one.st_dev == other.st_dev;
+    *ret_share = records ? records_share(records) : -1;
+    return atomic_load(&counts->written) + atomic_load(&counts->skipped);
 }
 
-/* Beside a pipe, a device or standard input no file belongs. */
-static bool has_place_beside(const struct import *import)
-{
-    struct stat is;
-
-    return strcmp(import->path, "-") != 0 && look_at_input(import, &is);
-}
-
-/* Where the records go that are passed over. */
-static int read_rejected(struct import *import)
-{
-    const char *given = import->transfer.invocation->values[OPTION_REJECTED];
-
-    if (given && !import->skip_errors)
-        return say_usage("--rejected wants --on-error skip");
-    if (given && is_input(import, given))
-        return say_usage("--rejected names the file that is imported");
-    if (given || !import->skip_errors || !has_place_beside(import))
-        import->rejected = given;
-    else
-        import->rejected =
-            arena_format(&import->transfer.arena, "%s.rejected", import->path)
-                .at;
-    return EXIT_DONE;
-}
-
-static enum records_format format_of(const char *path)
-{
-    size_t len = strlen(path);
-
-    return len >= 4 && strcasecmp(path + len - 4, ".csv") == 0
-               ? RECORDS_CSV
-               : RECORDS_JSON_LINES;
-}
-
-static int read_options(struct import *import)
-{
-    const struct invocation *invocation = import->transfer.invocation;
-    const char *id = invocation->values[OPTION_ID];
-    struct slice checked;
-    int code = id ? args_read_id(id, &checked) : EXIT_DONE;
-
-    import->path = invocation->args[1];
-    import->format = (int)format_of(import->path);
-    if (code == EXIT_DONE)
-        code = read_choice(invocation, OPTION_ON_CONFLICT, "--on-conflict",
-            CONFLICT_NAMES, &import->on_conflict);
-    if (code == EXIT_DONE)
-        code = read_choice(invocation, OPTION_ON_ERROR, "--on-error", ON_ERROR,
-            &import->skip_errors);
-    if (code == EXIT_DONE)
-        code = read_choice(
-            invocation, OPTION_FORMAT, "--format", FORMAT, &import->format);
-    if (code == EXIT_DONE)
-        code = read_rejected(import);
-    if (code == EXIT_DONE)
-        code = transfer_check_file(&import->transfer, import->path);
-    if (code == EXIT_DONE && import->rejected)
-        code = transfer_check_file(&import->transfer, import->rejected);
-    return code;
-}
-
-static void drop_sent(struct import *import)
-{
-    while (import->sent)
-        forget_sent(import->sent);
-}
-
-static int run(const struct invocation *invocation)
+struct import *import_new(
+    const struct transfer *transfer, const struct import_options *options)
 {
     struct import *import = mem_alloc(sizeof(*import));
-    int code = transfer_open(&import->transfer, invocation, true);
 
+    import->transfer = *transfer;
+    import->options = *options;
     arena_init(&import->arena);
-    if (code == EXIT_DONE)
-        code = read_options(import);
-    if (code == EXIT_DONE)
-        code = perform(import);
+    local_run_init(&import->local, &(struct local_run_options){
+                                       .name = "import",
+                                       .object = "import",
+                                       .client = transfer->client,
+                                       .stopped = transfer->stopped,
+                                       .failed = on_failed,
+                                       .context = import,
+                                   });
+    return import;
+}
+
+void import_free(struct import *import)
+{
+    if (!import)
+        return;
     sorter_free(import->sorter);
     flow_free(import->flow);
-    drop_sent(import);
+    while (import->sent)
+        forget_sent(import->sent);
     if (import->with_ledger)
         import_ledger_done(&import->ledger);
     rejects_close(import->rejects);
     records_close(import->records);
     arena_done(&import->arena);
-    transfer_close(&import->transfer);
     mem_free(import);
-    return code;
 }
-
-static const char *const REQUIRED[] = {"TABLE", "FILE", NULL};
-
-static const struct command_option OPTIONS[] = {
-    {OPTION_ON_CONFLICT, "where another entity has the key: fail (the "
-                         "default), skip, replace or merge"},
-    {OPTION_ON_ERROR,
-        "a line that cannot be taken: fail (the default) or skip"},
-    {OPTION_REJECTED, "where skip keeps such lines; default: FILE.rejected"},
-    {OPTION_FORMAT, "json or csv; default: csv for a FILE that ends in .csv"},
-    {OPTION_ID, "keep in the ledger how far it is; the same id again goes on"},
-    {OPTION_STORE, "the store; default: the default store"},
-    {OPTION_COUNT, NULL},
-};
-
-const struct command command_import = {
-    .name = "import",
-    .arguments = "TABLE FILE",
-    .summary = "stores entities from JSON Lines, as export writes them, or CSV",
-    .details =
-        "FILE may be - for standard input. A missing table is created. An "
-        "entity that is\nthere and equal is fine, so an import may be "
-        "repeated. "
-        "Timestamp and odata.* are\npassed over. With --id the ledger of the "
-        "same store keeps the last line that is\nstored with all before it "
-        "(job -import in `status`).\n\n"
-        "CSV is what Storage Explorer writes: a header with PartitionKey and "
-        "RowKey, cells\nquoted where they need it, the type of a property in "
-        "the column PROPERTY@type (String\nwithout one). An empty cell "
-        "without a type is a property that is not there.\n\n"
-        "With --on-error skip the lines that cannot be taken are told by their "
-        "number and\nkept as they came, so that they can be mended and "
-        "imported; of a pipe only with\n--rejected. "
-        "What is in such a file already is never written over, and while one "
-        "import\nwrites it, another is refused it.\n",
-    .required = REQUIRED,
-    .max_args = 2,
-    .options = OPTIONS,
-    .run = run,
-};

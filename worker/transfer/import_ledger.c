@@ -3,15 +3,14 @@
 #include "worker/transfer/import_ledger.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
+#include "worker/base/buf.h"
 #include "worker/base/json.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
-#include "worker/cli/runs.h"
-#include "worker/cli/session.h"
 #include "worker/run/message.h"
 #include "worker/store/store.h"
+#include "worker/transfer/transfer.h"
 
 #define KIND "import"
 
@@ -21,20 +20,22 @@
 /* How often the entity is taken where others write it at the same time. */
 #define TAKE_TRIES 5
 
+#define CHECKPOINT_MAX 512
+
 /* ---- requests ---- */
 
 static enum tw_err create(void *context, struct attempt *attempt)
 {
     struct import_ledger *ledger = context;
 
-    return ledger_create(ledger->store, attempt);
+    return ledger_create(ledger->transfer->store, attempt);
 }
 
 static enum tw_err insert(void *context, struct attempt *attempt)
 {
     struct import_ledger *ledger = context;
 
-    return ledger_insert(ledger->store, attempt, &ledger->run);
+    return ledger_insert(ledger->transfer->store, attempt, &ledger->run);
 }
 
 struct reading {
@@ -47,8 +48,8 @@ static enum tw_err get(void *context, struct attempt *attempt)
 {
     struct reading *reading = context;
 
-    return ledger_get(reading->ledger->store, attempt, slice_of(RUNS_IMPORT),
-        reading->id, reading->run);
+    return ledger_get(reading->ledger->transfer->store, attempt,
+        slice_of(IMPORT_LEDGER_JOB), reading->id, reading->run);
 }
 
 struct writing {
@@ -60,20 +61,19 @@ static enum tw_err update(void *context, struct attempt *attempt)
 {
     struct writing *writing = context;
 
-    return ledger_update(writing->ledger->store, attempt, &writing->ledger->run,
-        writing->marker);
+    return ledger_update(writing->ledger->transfer->store, attempt,
+        &writing->ledger->run, writing->marker);
 }
 
 static enum tw_err call(struct import_ledger *ledger,
     enum tw_err (*what)(void *context, struct attempt *attempt), void *context,
     bool repeatable, struct err *err)
 {
-    return session_call(
-        ledger->session, ledger->store, what, context, repeatable, err);
+    return transfer_call(ledger->transfer, what, context, repeatable, err);
 }
 
-/* A conflict, or no answer: Owner says whose write is stored, and UpdatedAt
- * whether it is this one. TW_UNKNOWN: it is not; send it again. */
+/* After a conflict or an unknown outcome, Owner says whose write is stored, and
+ * UpdatedAt whether it is this one. TW_UNKNOWN: it is not; send it again. */
 static enum tw_err resolve(
     struct import_ledger *ledger, enum tw_err code, struct err *err)
 {
@@ -86,16 +86,17 @@ static enum tw_err resolve(
     code = call(ledger, get, &reading, true, err);
     if (code == TW_OK && stored.state == LEDGER_CANCELLED)
         code = err_fail(
-            err, TW_CONFLICT, "import %.*s was cancelled", SLICE_ARG(run->id));
+            err, TW_INVALID, "import %.*s was cancelled", SLICE_ARG(run->id));
     else if (code == TW_OK && !slice_equal(stored.owner, run->owner)) {
-        ledger->passed = true;
-        code = err_fail(err, TW_CONFLICT,
-            "another process has taken import %.*s over", SLICE_ARG(run->id));
+        ledger->taken_over = true;
+        code = err_fail(err, TW_STOPPED,
+            "another process has taken over import %.*s", SLICE_ARG(run->id));
     } else if (code == TW_OK) {
         run->etag = ledger_text(run, stored.etag);
         if (stored.updated_ticks != run->updated_ticks)
             code = err_fail(err, TW_UNKNOWN,
-                "the ledger's answers for import %.*s were lost",
+                "the outcome of the write of import %.*s to the ledger is "
+                "unknown",
                 SLICE_ARG(run->id));
     }
     ledger_run_done(&stored);
@@ -137,7 +138,7 @@ static enum tw_err begin(struct import_ledger *ledger, struct slice id,
 
     if (code != TW_OK)
         return code;
-    run->job = ledger_text(run, slice_of(RUNS_IMPORT));
+    run->job = ledger_text(run, slice_of(IMPORT_LEDGER_JOB));
     run->id = ledger_text(run, id);
     run->kind = ledger_text(run, slice_of(KIND));
     run->args = ledger_text(run, args);
@@ -149,7 +150,7 @@ static enum tw_err begin(struct import_ledger *ledger, struct slice id,
     return code == TW_OK ? TW_OK : resolve(ledger, code, err);
 }
 
-/* Whole numbers from 0 on; what is none is 0. */
+/* A positive integer; 0 for anything else. */
 static int64_t number_of(const struct json *object, const char *name)
 {
     const struct json *member = json_get(object, name);
@@ -158,41 +159,35 @@ static int64_t number_of(const struct json *object, const char *name)
     return member && json_int64(member, &number) && number > 0 ? number : 0;
 }
 
-struct import_place import_ledger_place(struct slice checkpoint)
+struct import_position import_ledger_position(struct slice checkpoint)
 {
-    struct import_place place = {0};
+    struct import_position position = {0};
     struct json *json = NULL;
 
     if (json_parse(checkpoint, 1, &json, NULL) != TW_OK)
-        return place;
+        return position;
     if (json_type(json) == JSON_OBJECT) {
-        place.line = (uint64_t)number_of(json, "line");
-        place.rejected_bytes = number_of(json, "rejected");
-        place.digest = number_of(json, "digest");
-        place.kept = number_of(json, "kept");
-        place.left = number_of(json, "left");
-        place.seen = number_of(json, "seen");
+        position.line = (uint64_t)number_of(json, "line");
+        position.digest = number_of(json, "digest");
+        position.rejected_bytes = number_of(json, "rejected_bytes");
+        position.rejects_path = number_of(json, "rejects_path");
+        position.rejects_size = number_of(json, "rejects_size");
+        position.rejects_digest = number_of(json, "rejects_digest");
     }
     json_free(json);
-    return place;
+    return position;
 }
 
-static enum tw_err take_up(
-    struct import_ledger *ledger, struct import_place *ret, struct err *err)
+static enum tw_err continue_run(
+    struct import_ledger *ledger, struct import_position *ret, struct err *err)
 {
     struct ledger_run *run = &ledger->run;
     bool ended = ledger_state_ended(run->state);
 
     if (run->state == LEDGER_CANCELLED)
         return err_fail(
-            err, TW_CONFLICT, "import %.*s was cancelled", SLICE_ARG(run->id));
-    *ret = import_ledger_place(run->checkpoint);
-    ledger->before = (struct import_counts){
-        .read = run->read,
-        .written = run->written,
-        .skipped = run->skipped,
-        .failed = run->failed,
-    };
+            err, TW_INVALID, "import %.*s was cancelled", SLICE_ARG(run->id));
+    *ret = import_ledger_position(run->checkpoint);
     if (ended)
         ledger_move(run, LEDGER_QUEUED);
     ledger_move(run, LEDGER_RUNNING);
@@ -204,40 +199,44 @@ static enum tw_err take_up(
 }
 
 static enum tw_err take(struct import_ledger *ledger, const char *id,
-    struct slice args, struct import_place *ret, bool *ret_done,
+    struct slice args, struct import_position *ret, bool *ret_done,
     struct err *err)
 {
     struct reading reading = {ledger, slice_of(id), &ledger->run};
     enum tw_err code;
 
     ledger_run_init(&ledger->run);
-    ledger->before = (struct import_counts){.read = 0};
-    ledger->passed = false;
+    ledger->taken_over = false;
     code = call(ledger, get, &reading, true, err);
+    ledger->before = (struct import_counts){
+        .read = ledger->run.read,
+        .written = ledger->run.written,
+        .skipped = ledger->run.skipped,
+        .rejected = ledger->run.failed,
+    };
     if (code == TW_NOT_FOUND)
         code = begin(ledger, reading.id, args, err);
     else if (code == TW_OK && !message_args_same(ledger->run.args, args))
         code = err_fail(err, TW_CONFLICT,
-            "id %s is known: it imports something else, %.*s", id,
-            SLICE_ARG(ledger->run.args));
+            "id %s belongs to an import of something else, %.*s: use another "
+            "id",
+            id, SLICE_ARG(ledger->run.args));
     else if (code == TW_OK && ledger->run.state == LEDGER_SUCCEEDED)
         *ret_done = true;
     else if (code == TW_OK)
-        code = take_up(ledger, ret, err);
+        code = continue_run(ledger, ret, err);
     return code;
 }
 
 enum tw_err import_ledger_open(struct import_ledger *ledger,
-    struct session *session, struct store *store, const char *id,
-    struct slice args, struct import_place *ret, bool *ret_done,
-    struct err *err)
+    const struct transfer *transfer, const char *id, struct slice args,
+    struct import_position *ret, bool *ret_done, struct err *err)
 {
     enum tw_err code;
 
-    ledger->session = session;
-    ledger->store = store;
+    ledger->transfer = transfer;
     code = take(ledger, id, args, ret, ret_done, err);
-    for (int i = 1; i < TAKE_TRIES && ledger->passed; i++) {
+    for (int i = 1; i < TAKE_TRIES && ledger->taken_over; i++) {
         ledger_run_done(&ledger->run);
         code = take(ledger, id, args, ret, ret_done, err);
     }
@@ -245,29 +244,41 @@ enum tw_err import_ledger_open(struct import_ledger *ledger,
     return code;
 }
 
-/* ---- going on ---- */
+/* ---- progress ---- */
 
-/* The arena of a run only grows; a copy of it holds what counts. */
+static void write_position(
+    struct buf *to, const struct import_position *position)
+{
+    buf_add_format(to,
+        "{\"line\":%" PRIu64 ",\"digest\":%" PRId64
+        ",\"rejected_bytes\":%" PRId64,
+        position->line, position->digest, position->rejected_bytes);
+    buf_add_format(to,
+        ",\"rejects_path\":%" PRId64 ",\"rejects_size\":%" PRId64
+        ",\"rejects_digest\":%" PRId64 "}",
+        position->rejects_path, position->rejects_size,
+        position->rejects_digest);
+}
+
+/* The arena of a run only grows: a fresh copy keeps memory bounded. */
 static void set_counts(
     struct import_ledger *ledger, const struct import_counts *counts)
 {
     struct ledger_run fresh;
-    char checkpoint[240];
+    struct buf checkpoint;
 
-    snprintf(checkpoint, sizeof(checkpoint),
-        "{\"line\":%" PRIu64 ",\"rejected\":%" PRId64 ",\"digest\":%" PRId64
-        ",\"kept\":%" PRId64 ",\"left\":%" PRId64 ",\"seen\":%" PRId64 "}",
-        counts->place.line, counts->place.rejected_bytes, counts->place.digest,
-        counts->place.kept, counts->place.left, counts->place.seen);
+    buf_init(&checkpoint, CHECKPOINT_MAX);
+    write_position(&checkpoint, &counts->position);
     ledger_run_init(&fresh);
     ledger_copy(&fresh, &ledger->run);
     ledger_run_done(&ledger->run);
     ledger->run = fresh;
-    ledger->run.checkpoint = ledger_text(&ledger->run, slice_of(checkpoint));
+    ledger->run.checkpoint = ledger_text(&ledger->run, buf_slice(&checkpoint));
     ledger->run.read = ledger->before.read + counts->read;
     ledger->run.written = ledger->before.written + counts->written;
     ledger->run.skipped = ledger->before.skipped + counts->skipped;
-    ledger->run.failed = ledger->before.failed + counts->failed;
+    ledger->run.failed = ledger->before.rejected + counts->rejected;
+    buf_done(&checkpoint);
 }
 
 enum tw_err import_ledger_save(struct import_ledger *ledger,

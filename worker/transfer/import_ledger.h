@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How far an import with --id has come: an entity of the ledger, PartitionKey
- * "-import", whose Checkpoint is
+ * The ledger entity of an import with --id: PartitionKey "-import", RowKey the
+ * id, in the store that is imported into. Its Checkpoint is
  *
- *   {"line":N,"rejected":M,"digest":D,"kept":K,"left":L,"seen":S}
+ *   {"line":N,"digest":D,"rejected_bytes":B,
+ *    "rejects_path":P,"rejects_size":S,"rejects_digest":R}
  *
- * All lines up to N are stored, or in the first M bytes of the file of those
- * that were passed over, D is their digest, and K names that file. L bytes
- * were in it, and S is their digest: who finds others there leaves it alone.
- * It lies in the store that is imported into. There is no lease: of two that
- * import under one id, the one that finds the entity changed ends. Who begins
- * tries a few times: what it meets may be the last word of a process that is
- * dead, which was still on its way.
+ * see struct import_position. An import has no lease: of two processes with
+ * one id, the one whose write is refused ends. A process that starts retries
+ * a refused write a few times, because the other write may be a late request
+ * of a process that has ended.
  */
-#ifndef TW_CLI_IMPORT_LEDGER_H
-#define TW_CLI_IMPORT_LEDGER_H
+#ifndef TW_TRANSFER_IMPORT_LEDGER_H
+#define TW_TRANSFER_IMPORT_LEDGER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,55 +21,57 @@
 #include "worker/base/slice.h"
 #include "worker/run/ledger.h"
 
-struct session;
-struct store;
+struct transfer;
 
-struct import_place {
-    uint64_t line;
-    int64_t rejected_bytes;
-    int64_t digest; /* records_digest() there; 0: nobody knows */
-    int64_t kept;   /* a hash of the path of the file that this id has made
-                     * for what is passed over; 0: nobody knows */
-    int64_t left;   /* bytes that were in it when this was stored */
-    int64_t seen;   /* rejects_digest() of them; 0: nobody knows */
+/* The PartitionKey: no job can have this name. */
+#define IMPORT_LEDGER_JOB "-import"
+
+/* How far an import is in its files. */
+struct import_position {
+    uint64_t line;          /* every line up to it is stored or rejected */
+    int64_t digest;         /* records_digest() there; 0: unknown */
+    int64_t rejected_bytes; /* that the rejected lines up to `line` take in
+                               the rejects file */
+    int64_t rejects_path;   /* a hash of that file's path; 0: unknown */
+    int64_t rejects_size;   /* its size when this was stored */
+    int64_t rejects_digest; /* rejects_digest() of it; 0: unknown */
 };
 
 struct import_counts {
-    struct import_place place;
-    int64_t read, written, skipped, failed; /* of all lines up to place */
+    struct import_position position;
+    int64_t read, written, skipped, rejected; /* of all lines up to position */
 };
 
 struct import_ledger {
-    struct session *session;
-    struct store *store;
+    const struct transfer *transfer;
     struct ledger_run run;
-    struct import_counts before; /* what it has counted until it was taken up */
-    bool stored;                 /* there is an entity, and it is ours */
-    bool passed; /* another owner wrote it when this one wanted to */
+    struct import_counts before; /* counted by earlier processes */
+    bool stored;     /* the entity exists and this process owns it */
+    bool taken_over; /* another process wrote the entity instead */
 };
 
 /*
- * import_ledger_open: take the entity of id, or make it. args is what is
- * imported, as JSON. *ret: how far it is already. *ret_done: it
- * succeeded before. TW_CONFLICT: the id is known with other args, or another
- * process took it just now. import_ledger_done() in any case.
+ * import_ledger_open: take the entity of id, or insert it. args is what is
+ * imported, as JSON. *ret: how far it is already. *ret_done: it succeeded
+ * before. TW_CONFLICT: the id belongs to other args. TW_STOPPED: another
+ * process took it just now. TW_INVALID: it was cancelled.
+ * import_ledger_done() in any case.
  */
 TW_MUST_USE enum tw_err import_ledger_open(struct import_ledger *ledger,
-    struct session *session, struct store *store, const char *id,
-    struct slice args, struct import_place *ret, bool *ret_done,
-    struct err *err);
+    const struct transfer *transfer, const char *id, struct slice args,
+    struct import_position *ret, bool *ret_done, struct err *err);
 
-/* import_ledger_place: what a Checkpoint names; all 0: nothing. */
-struct import_place import_ledger_place(struct slice checkpoint);
+/* import_ledger_position: what a Checkpoint says; all 0: nothing. */
+struct import_position import_ledger_position(struct slice checkpoint);
 
 /* import_ledger_save: store how far it is; counts are of this process, to which
- * those of earlier ones are added. TW_CONFLICT: another process has
- * taken the id over. */
+ * those of earlier ones are added. TW_STOPPED: another process has taken the
+ * id over. */
 TW_MUST_USE enum tw_err import_ledger_save(struct import_ledger *ledger,
     const struct import_counts *counts, struct err *err);
 
 /* import_ledger_end: the same, with the state in which it ends; why may be
- * empty. LEDGER_WAITING: it can be taken up again. */
+ * empty. LEDGER_WAITING: it can be continued. */
 TW_MUST_USE enum tw_err import_ledger_end(struct import_ledger *ledger,
     const struct import_counts *counts, enum ledger_state state,
     const char *why, struct err *err);

@@ -13,8 +13,8 @@
 
 #define READ_BYTES ((size_t)64 * 1024)
 
-/* How often a wait for a pipe looks whether it is to end. */
-#define LOOK_MS 200
+/* How often a wait for a pipe checks whether the command was stopped. */
+#define POLL_MS 200
 
 struct lines {
     const char *path; /* for messages; borrowed */
@@ -26,10 +26,9 @@ struct lines {
 
     char *buffer;
     size_t room;
-    size_t begin, end; /* what is read and not yet given */
-    size_t looked;     /* from begin: there is no newline in these */
+    size_t begin, end; /* read, and not yet returned */
+    size_t looked;     /* bytes after begin that have no newline */
     bool at_end;       /* of the file */
-    FILE *spill;       /* for what is too long; NULL: nowhere */
     uint64_t number;
 };
 
@@ -68,11 +67,6 @@ void lines_close(struct lines *lines)
     mem_free(lines);
 }
 
-void lines_spill(struct lines *lines, FILE *to)
-{
-    lines->spill = to;
-}
-
 uint64_t lines_number(const struct lines *lines)
 {
     return lines->number;
@@ -107,7 +101,7 @@ static enum tw_err wait_for_more(const struct lines *lines, struct err *err)
 {
     struct pollfd poll_fd = {.fd = lines->fd, .events = POLLIN};
 
-    while (lines->waits && poll(&poll_fd, 1, LOOK_MS) == 0)
+    while (lines->waits && poll(&poll_fd, 1, POLL_MS) == 0)
         if (lines->stopped && atomic_load(lines->stopped))
             return err_fail(
                 err, TW_STOPPED, "stopped while it waited for more");
@@ -134,46 +128,37 @@ static enum tw_err read_more(struct lines *lines, struct err *err)
     return TW_OK;
 }
 
-/* The next len bytes are of a line that nobody gets. */
-static void spill(const struct lines *lines, size_t len)
-{
-    if (lines->spill)
-        (void)fwrite(lines->buffer + lines->begin, 1, len, lines->spill);
-}
-
-/* Look for the next newline, reading as much as that takes. What is beyond
- * the largest line is thrown away, all but its end. */
+/* The length of the line that begins here, without its newline, as far as it
+ * was read; one that is longer than the limit is not read to its end. */
 static enum tw_err find_newline(
-    struct lines *lines, size_t *ret_len, bool *ret_too_long, struct err *err)
+    struct lines *lines, size_t *ret_len, struct err *err)
 {
-    const char *newline;
-    enum tw_err code;
-
-    *ret_too_long = false;
     for (;;) {
         const char *from = lines->buffer + lines->begin;
         size_t len = lines->end - lines->begin;
+        const char *newline =
+            memchr(from + lines->looked, '\n', len - lines->looked);
+        enum tw_err outcome;
 
-        newline = memchr(from + lines->looked, '\n', len - lines->looked);
-        if (newline || lines->at_end) {
-            *ret_len = newline ? (size_t)(newline - from) : len;
+        *ret_len = newline ? (size_t)(newline - from) : len;
+        if (newline || lines->at_end || len > LINES_MAX_BYTES)
             return TW_OK;
-        }
         lines->looked = len;
-        if (len > LINES_MAX_BYTES) {
-            *ret_too_long = true;
-            atomic_fetch_add(&lines->taken, (int64_t)len);
-            spill(lines, len);
-            lines->begin = lines->end;
-            lines->looked = 0;
-        }
-        code = read_more(lines, err);
-        if (code != TW_OK)
-            return code;
+        outcome = read_more(lines, err);
+        if (outcome != TW_OK)
+            return outcome;
     }
 }
 
-/* What some spreadsheets save; neither byte is one that UTF-8 has. */
+/* The next len bytes are done with. */
+static void consume(struct lines *lines, size_t len)
+{
+    lines->begin += len;
+    lines->looked = 0;
+    atomic_fetch_add(&lines->taken, (int64_t)len);
+}
+
+/* Some spreadsheets save it; neither byte can be part of UTF-8. */
 static bool begins_utf16(struct slice text)
 {
     return slice_begins(text, slice_of("\xFF\xFE")) ||
@@ -183,13 +168,12 @@ static bool begins_utf16(struct slice text)
 enum tw_err lines_next(
     struct lines *lines, struct slice *ret, bool *ret_end, struct err *err)
 {
-    bool too_long;
-    size_t len, used;
-    enum tw_err code = find_newline(lines, &len, &too_long, err);
+    size_t len = 0;
+    enum tw_err outcome = find_newline(lines, &len, err);
 
-    if (code != TW_OK)
-        return code;
-    *ret_end = lines->at_end && lines->begin == lines->end && !too_long;
+    if (outcome != TW_OK)
+        return outcome;
+    *ret_end = lines->at_end && lines->begin == lines->end;
     if (*ret_end)
         return TW_OK;
     if (lines->number == 0 &&
@@ -198,17 +182,40 @@ enum tw_err lines_next(
             "%s is UTF-16: save it as UTF-8, or convert it with iconv -f "
             "UTF-16 -t UTF-8",
             lines->path);
-    used = lines->begin + len < lines->end ? len + 1 : len;
-    lines->number++;
-    if (too_long || len > LINES_MAX_BYTES) {
-        code = err_fail(err, TW_TOO_LARGE, "the line is longer than %d bytes",
+    if (len > LINES_MAX_BYTES)
+        return err_fail(err, TW_TOO_LARGE, "the line is longer than %d bytes",
             LINES_MAX_BYTES);
-        spill(lines, used);
-    } else {
-        *ret = (struct slice){lines->buffer + lines->begin, len};
+    *ret = (struct slice){lines->buffer + lines->begin, len};
+    lines->number++;
+    consume(lines, lines->begin + len < lines->end ? len + 1 : len);
+    return TW_OK;
+}
+
+enum tw_err lines_skip_long(struct lines *lines, FILE *to, struct err *err)
+{
+    const char *newline = NULL;
+
+    while (!newline) {
+        const char *from = lines->buffer + lines->begin;
+        size_t len = lines->end - lines->begin;
+
+        newline = memchr(from, '\n', len);
+        if (newline)
+            len = (size_t)(newline - from) + 1;
+        if (to)
+            (void)fwrite(from, 1, len, to);
+        consume(lines, len);
+        if (!newline && lines->at_end)
+            break;
+        if (!newline) {
+            enum tw_err outcome = read_more(lines, err);
+
+            if (outcome != TW_OK)
+                return outcome;
+        }
     }
-    lines->begin += used;
-    lines->looked = 0;
-    atomic_fetch_add(&lines->taken, (int64_t)used);
-    return code;
+    if (to && !newline)
+        (void)putc('\n', to);
+    lines->number++;
+    return TW_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The lines of a file of any size, in bounded memory. */
-#ifndef TW_CLI_LINES_H
-#define TW_CLI_LINES_H
+#ifndef TW_TRANSFER_LINES_H
+#define TW_TRANSFER_LINES_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,25 +17,29 @@
 struct lines;
 
 /* lines_open: path, or "-" for standard input. stopped (may be NULL) ends the
- * waiting for a pipe or a terminal; borrowed. TW_INVALID: it cannot be read;
- * err says why. Owned. */
+ * wait for a pipe or a terminal; borrowed. TW_INVALID: the file cannot be
+ * read; err says why. Owned. */
 TW_MUST_USE enum tw_err lines_open(const char *path,
     const _Atomic bool *stopped, struct lines **ret, struct err *err);
 void lines_close(struct lines *lines); /* NULL: nothing */
 
 /*
  * lines_next: the next line, without its newline; borrowed until the next
- * call. *ret_end (then *ret is not set): there is none. TW_TOO_LARGE: longer
- * than LINES_MAX_BYTES; the next call gives the line after it. TW_INVALID:
- * it cannot be read, or its first bytes are the mark of UTF-16. TW_STOPPED:
- * *stopped, while it waited.
+ * call. *ret_end (then *ret is not set): there is none. TW_TOO_LARGE: the
+ * line is longer than LINES_MAX_BYTES; lines_skip_long() comes next.
+ * TW_INVALID: the file cannot be read, or begins with the byte order mark of
+ * UTF-16. TW_STOPPED: *stopped, while it waited.
  */
 TW_MUST_USE enum tw_err lines_next(
     struct lines *lines, struct slice *ret, bool *ret_end, struct err *err);
 
-/* lines_spill: from now on, what is longer than LINES_MAX_BYTES goes there, as
- * it came. Borrowed; NULL: nowhere. Who owns it looks for its errors. */
-void lines_spill(struct lines *lines, FILE *to);
+/*
+ * lines_skip_long: read to the end of the line that was too long. All of it,
+ * and a newline, is written to `to`; NULL: nowhere. The owner of `to`
+ * checks it for errors. TW_INVALID, TW_STOPPED as above.
+ */
+TW_MUST_USE enum tw_err lines_skip_long(
+    struct lines *lines, FILE *to, struct err *err);
 
 /* lines_number: of the line that lines_next() gave last, from 1. */
 uint64_t lines_number(const struct lines *lines);

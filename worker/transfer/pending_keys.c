@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A set of hashes with open addressing, never more than half full. */
+/* A set of hashes with open addressing, at most half full. */
 #include "worker/transfer/pending_keys.h"
 
 #include <string.h>
@@ -8,29 +8,29 @@
 
 static uint64_t hash_keys(const struct entity *entity)
 {
-    const struct slice nul = {"", 1}; /* no key has one */
+    const struct slice nul = {"", 1}; /* which no key contains */
     uint64_t hash = hash_slice(HASH_BEGIN, entity->partition_key);
 
     hash = hash_slice(hash_slice(hash, nul), entity->row_key);
     return hash ? hash : 1;
 }
 
-bool stretch_add(struct stretch *stretch, const struct entity *entity)
+bool pending_keys_add(struct pending_keys *keys, const struct entity *entity)
 {
     uint64_t hash = hash_keys(entity);
-    size_t at = hash % STRETCH_PLACES;
+    size_t at = hash % PENDING_KEYS_BUCKETS;
 
-    while (stretch->places[at] && stretch->places[at] != hash)
-        at = (at + 1) % STRETCH_PLACES;
-    if (stretch->places[at] || stretch->count == STRETCH_MAX)
+    while (keys->buckets[at] && keys->buckets[at] != hash)
+        at = (at + 1) % PENDING_KEYS_BUCKETS;
+    if (keys->buckets[at] || keys->count == PENDING_KEYS_MAX)
         return false;
-    stretch->places[at] = hash;
-    stretch->count++;
+    keys->buckets[at] = hash;
+    keys->count++;
     return true;
 }
 
-void stretch_clear(struct stretch *stretch)
+void pending_keys_clear(struct pending_keys *keys)
 {
-    if (stretch->count > 0)
-        memset(stretch, 0, sizeof(*stretch));
+    if (keys->count > 0)
+        memset(keys, 0, sizeof(*keys));
 }

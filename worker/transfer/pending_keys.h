@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The keys of a stretch of entities that are on their way together. Two of the
- * same key may not be: the later one would not be sure to be the last. Hashes
- * are kept, so that a key which is none of them may look as if it were.
+ * The keys of the records that an import has sent and not yet confirmed. Two
+ * records of one key must not be in flight together, because the later one
+ * might not be the last to arrive. The set holds hashes, so a key may seem to
+ * be in it that is not; that costs a wait, not correctness.
  */
-#ifndef TW_CLI_STRETCH_H
-#define TW_CLI_STRETCH_H
+#ifndef TW_TRANSFER_PENDING_KEYS_H
+#define TW_TRANSFER_PENDING_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,18 +14,18 @@
 
 #include "worker/store/entity.h"
 
-#define STRETCH_MAX 32768
-#define STRETCH_PLACES (2 * STRETCH_MAX) /* a power of two */
+#define PENDING_KEYS_MAX 32768
+#define PENDING_KEYS_BUCKETS (2 * PENDING_KEYS_MAX) /* a power of two */
 
-struct stretch {
+struct pending_keys {
     size_t count;
-    uint64_t places[STRETCH_PLACES]; /* hashes, scattered; 0: free */
+    uint64_t buckets[PENDING_KEYS_BUCKETS]; /* hashes; 0: empty */
 };
 
-/* stretch_add: false: the key is there already, or the stretch is full. */
-bool stretch_add(struct stretch *stretch, const struct entity *entity);
+/* pending_keys_add: false: the key is in the set, or the set is full. */
+bool pending_keys_add(struct pending_keys *keys, const struct entity *entity);
 
-/* stretch_clear: it is empty again. */
-void stretch_clear(struct stretch *stretch);
+/* pending_keys_clear: the set is empty. */
+void pending_keys_clear(struct pending_keys *keys);
 
 #endif

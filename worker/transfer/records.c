@@ -18,16 +18,17 @@ struct records {
     struct lines *lines;
     enum records_format format;
 
-    /* CSV: lines that were read to see where a record ends. Those before
-     * `from` are done with; `number` is that of the line at it. */
+    /* CSV: lines that were read to find the end of a record. Those before
+     * `from` are done with; `number` is that of the last of them. */
     struct buf held;
     size_t from;
     uint64_t number;
     bool at_end;
-    bool too_long; /* a line that nobody holds follows them */
+    bool too_long; /* the line that follows them, which is not read yet */
     struct err too_long_why;
+    FILE *long_lines; /* where such lines are written, or NULL */
 
-    uint64_t hash; /* of the lines that were given, each with its newline */
+    uint64_t hash; /* of the lines that were returned, with newlines */
 
     struct arena arena; /* of the header */
     struct csv_header header;
@@ -49,14 +50,14 @@ struct slice records_header(const struct records *records)
     return records->header_text;
 }
 
-void records_spill(struct records *records, FILE *to)
+void records_keep_long(struct records *records, FILE *to)
 {
-    lines_spill(records->lines, to);
+    records->long_lines = to;
 }
 
-/* A line, or some: raw is without the last newline. Of one that is too long
- * nothing counts but that it is there. */
-static void note(struct records *records, struct slice raw)
+/* One line or several: raw is without the last newline. A line that is too long
+ * counts as an empty one. */
+static void add_to_digest(struct records *records, struct slice raw)
 {
     records->hash = hash_slice(records->hash, raw);
     records->hash = hash_bytes(records->hash, "\n", 1);
@@ -86,20 +87,25 @@ static enum tw_err next_line(struct records *records, struct arena *arena,
     struct record *ret, bool *ret_end, struct err *err)
 {
     struct record record = {.first = 0};
-    enum tw_err code =
+    enum tw_err outcome =
         lines_next(records->lines, &record.raw, ret_end, &record.why);
 
-    if (code == TW_OK && *ret_end)
+    if (outcome == TW_OK && *ret_end)
         return TW_OK;
-    record.first = record.last = lines_number(records->lines);
-    record.wrong = record.spilled = code == TW_TOO_LARGE;
-    if (code == TW_OK)
-        record.wrong = entity_line(record.raw, record.first == 1, arena,
-                           &record.entity, &record.blank, &record.why) != TW_OK;
-    else if (code != TW_TOO_LARGE) {
-        *err = record.why;
-        return code;
+    if (outcome == TW_TOO_LARGE) {
+        record.invalid = record.too_long = true;
+        outcome =
+            lines_skip_long(records->lines, records->long_lines, &record.why);
     }
+    if (outcome != TW_OK) {
+        *err = record.why;
+        return outcome;
+    }
+    record.first = record.last = lines_number(records->lines);
+    if (!record.too_long)
+        record.invalid =
+            entity_line(record.raw, record.first == 1, arena, &record.entity,
+                &record.blank, &record.why) != TW_OK;
     *ret = record;
     return TW_OK;
 }
@@ -111,8 +117,8 @@ static size_t held_bytes(const struct records *records)
     return records->held.len - records->from;
 }
 
-/* What is done with is given up once it is the greater part. */
-static void give_up_done(struct records *records)
+/* What is done with is dropped once it is the greater part. */
+static void drop_done(struct records *records)
 {
     struct buf *held = &records->held;
 
@@ -124,7 +130,7 @@ static void give_up_done(struct records *records)
     records->from = 0;
 }
 
-static bool may_hold_more(const struct records *records)
+static bool can_hold_more(const struct records *records)
 {
     return !records->at_end && !records->too_long &&
            held_bytes(records) <= RECORDS_MAX_BYTES;
@@ -133,15 +139,16 @@ static bool may_hold_more(const struct records *records)
 static enum tw_err hold_line(struct records *records, struct err *err)
 {
     struct slice line;
-    enum tw_err code = lines_next(records->lines, &line, &records->at_end, err);
+    enum tw_err outcome =
+        lines_next(records->lines, &line, &records->at_end, err);
 
-    if (code == TW_TOO_LARGE) {
+    if (outcome == TW_TOO_LARGE) {
         records->too_long = true;
         records->too_long_why = *err;
         return TW_OK;
     }
-    if (code != TW_OK || records->at_end)
-        return code;
+    if (outcome != TW_OK || records->at_end)
+        return outcome;
     if (lines_number(records->lines) == 1 && slice_begins(line, slice_of(MARK)))
         line = (struct slice){line.at + 3, line.len - 3};
     buf_add_slice(&records->held, line);
@@ -160,31 +167,31 @@ static struct slice held_line(const struct records *records, size_t at)
 
 /* ---- CSV: records ---- */
 
-/* A record, as far as quotes tell. */
+/* The extent of a record, found by its quotes. */
 struct span {
     size_t len; /* without its last newline */
     uint64_t lines;
-    bool wrong;
+    bool invalid;
 };
 
-/* Of a record that is wrong, only the first line. */
+/* Of an invalid record, only the first line. */
 static struct span first_line(const struct records *records, struct err *why)
 {
     err_fail(why, TW_INVALID,
-        "a quote within a cell that is not quoted, text behind a quote, or a "
-        "quote that is never closed");
+        "a quote inside a cell that is not quoted, text after a closing quote, "
+        "or a quote that is never closed");
     return (struct span){
         .len = held_line(records, records->from).len,
         .lines = 1,
-        .wrong = true,
+        .invalid = true,
     };
 }
 
-/* Something is held. */
+/* At least one line is held. */
 static enum tw_err find_record(
     struct records *records, struct span *ret, struct err *why, struct err *err)
 {
-    struct csv_look look = {0};
+    struct csv_state state = {0};
     enum csv_verdict verdict = CSV_OPEN;
     size_t at = records->from;
     uint64_t lines = 0;
@@ -192,16 +199,16 @@ static enum tw_err find_record(
     while (verdict == CSV_OPEN) {
         struct slice line;
 
-        while (at == records->held.len && may_hold_more(records)) {
-            enum tw_err code = hold_line(records, err);
+        while (at == records->held.len && can_hold_more(records)) {
+            enum tw_err outcome = hold_line(records, err);
 
-            if (code != TW_OK)
-                return code;
+            if (outcome != TW_OK)
+                return outcome;
         }
         if (at == records->held.len)
             break;
         line = held_line(records, at);
-        verdict = csv_line(&look, line);
+        verdict = csv_line(&state, line);
         at += line.len + 1;
         lines++;
     }
@@ -211,34 +218,40 @@ static enum tw_err find_record(
     return TW_OK;
 }
 
-/* The next record of whatever is in it. Nothing: ret->first is 0. */
+/* The line that is too long, once everything before it was returned. */
+static enum tw_err next_long_line(
+    struct records *records, struct record *ret, struct err *err)
+{
+    records->too_long = false;
+    ret->last = ++records->number;
+    ret->invalid = ret->too_long = true;
+    ret->why = records->too_long_why;
+    return lines_skip_long(records->lines, records->long_lines, err);
+}
+
+/* The next record, not yet split into cells. At the end ret->first is 0. */
 static enum tw_err next_span(
     struct records *records, struct record *ret, struct err *err)
 {
     struct span span;
-    enum tw_err code = TW_OK;
+    enum tw_err outcome = TW_OK;
 
     *ret = (struct record){.first = 0};
-    give_up_done(records);
-    if (held_bytes(records) == 0 && may_hold_more(records))
-        code = hold_line(records, err);
-    if (code != TW_OK)
-        return code;
+    drop_done(records);
+    if (held_bytes(records) == 0 && can_hold_more(records))
+        outcome = hold_line(records, err);
+    if (outcome != TW_OK)
+        return outcome;
     if (held_bytes(records) == 0 && !records->too_long)
         return TW_OK;
-    ret->first = ret->last = records->number + 1;
-    if (held_bytes(records) == 0) {
-        records->too_long = false;
-        records->number++;
-        ret->wrong = ret->spilled = true;
-        ret->why = records->too_long_why;
-        return TW_OK;
-    }
-    code = find_record(records, &span, &ret->why, err);
-    if (code != TW_OK)
-        return code;
+    ret->first = records->number + 1;
+    if (held_bytes(records) == 0)
+        return next_long_line(records, ret, err);
+    outcome = find_record(records, &span, &ret->why, err);
+    if (outcome != TW_OK)
+        return outcome;
     ret->raw = (struct slice){records->held.at + records->from, span.len};
-    ret->wrong = span.wrong;
+    ret->invalid = span.invalid;
     records->number += span.lines;
     records->from += span.len + 1;
     ret->last = records->number;
@@ -250,19 +263,19 @@ static enum tw_err next_record(struct records *records, struct arena *arena,
 {
     const struct slice *fields;
     struct record record;
-    enum tw_err code = next_span(records, &record, err);
+    enum tw_err outcome = next_span(records, &record, err);
     size_t count;
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     *ret_end = record.first == 0;
     if (*ret_end)
         return TW_OK;
-    record.blank = !record.wrong && is_blank(record.raw);
-    if (!record.wrong && !record.blank) {
+    record.blank = !record.invalid && is_blank(record.raw);
+    if (!record.invalid && !record.blank) {
         fields = csv_split(record.raw, arena, &count);
-        record.wrong = csv_entity(&records->header, fields, count, arena,
-                           &record.entity, &record.why) != TW_OK;
+        record.invalid = csv_entity(&records->header, fields, count, arena,
+                             &record.entity, &record.why) != TW_OK;
     }
     *ret = record;
     return TW_OK;
@@ -284,20 +297,20 @@ static enum tw_err read_header(
     const struct slice *fields;
     struct record record;
     struct slice text;
-    enum tw_err code = next_span(records, &record, err);
+    enum tw_err outcome = next_span(records, &record, err);
     size_t count;
 
-    if (code != TW_OK)
-        return code;
+    if (outcome != TW_OK)
+        return outcome;
     if (record.first == 0)
         return err_fail(err, TW_INVALID,
             "%s has no header: a CSV file begins "
             "with the names of its columns",
             path);
-    if (record.wrong)
+    if (record.invalid)
         return fail_header(path, record.first, &record.why, err);
-    note(records, record.raw);
-    /* With its newline, which every line that is held has. */
+    add_to_digest(records, record.raw);
+    /* With its newline: every held line ends with one. */
     records->header_text =
         arena_copy(arena, (struct slice){record.raw.at, record.raw.len + 1});
     text = arena_copy(arena, record.raw);
@@ -314,20 +327,20 @@ enum tw_err records_open(const char *path, enum records_format format,
     const _Atomic bool *stopped, struct records **ret, struct err *err)
 {
     struct records *records = mem_alloc(sizeof(*records));
-    enum tw_err code;
+    enum tw_err outcome;
 
     records->format = format;
     records->hash = HASH_BEGIN;
     buf_init(&records->held, 2 * (RECORDS_MAX_BYTES + LINES_MAX_BYTES) + 16);
     arena_init(&records->arena);
-    code = lines_open(path, stopped, &records->lines, err);
-    if (code == TW_OK && format == RECORDS_CSV)
-        code = read_header(records, path, err);
-    if (code == TW_OK)
+    outcome = lines_open(path, stopped, &records->lines, err);
+    if (outcome == TW_OK && format == RECORDS_CSV)
+        outcome = read_header(records, path, err);
+    if (outcome == TW_OK)
         *ret = records;
     else
         records_close(records);
-    return code;
+    return outcome;
 }
 
 enum tw_err records_skip(
@@ -337,12 +350,16 @@ enum tw_err records_skip(
     bool end = false;
 
     while (!end && lines_number(records->lines) < line) {
-        enum tw_err code = lines_next(records->lines, &text, &end, err);
+        enum tw_err outcome = lines_next(records->lines, &text, &end, err);
 
-        if (code != TW_OK && code != TW_TOO_LARGE)
-            return code;
+        if (outcome == TW_TOO_LARGE) {
+            text = slice_of("");
+            outcome = lines_skip_long(records->lines, NULL, err);
+        }
+        if (outcome != TW_OK)
+            return outcome;
         if (!end)
-            note(records, code == TW_OK ? text : slice_of(""));
+            add_to_digest(records, text);
     }
     records->number = lines_number(records->lines);
     return TW_OK;
@@ -351,11 +368,11 @@ enum tw_err records_skip(
 enum tw_err records_next(struct records *records, struct arena *arena,
     struct record *ret, bool *ret_end, struct err *err)
 {
-    enum tw_err code = records->format == RECORDS_CSV
-                           ? next_record(records, arena, ret, ret_end, err)
-                           : next_line(records, arena, ret, ret_end, err);
+    enum tw_err outcome = records->format == RECORDS_CSV
+                              ? next_record(records, arena, ret, ret_end, err)
+                              : next_line(records, arena, ret, ret_end, err);
 
-    if (code == TW_OK && !*ret_end)
-        note(records, ret->raw);
-    return code;
+    if (outcome == TW_OK && !*ret_end)
+        add_to_digest(records, ret->raw);
+    return outcome;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The entities of a file, in either format that import reads: JSON Lines, or
- * CSV, whose records may take several lines. One that is wrong is told with its
- * line, and the next one comes all the same: of a CSV record whose quote is
- * never closed only the first line is passed over.
+ * The entities of a file in either format that import reads: JSON Lines, or
+ * CSV, whose records may take several lines. An invalid record is returned with
+ * its line number and the reason, and reading continues after it. Of a CSV
+ * record whose quote is never closed only the first line is invalid.
  */
-#ifndef TW_CLI_RECORDS_H
-#define TW_CLI_RECORDS_H
+#ifndef TW_TRANSFER_RECORDS_H
+#define TW_TRANSFER_RECORDS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,7 +18,8 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-/* A CSV record: every quote of 1 MiB of text twice, and base64. */
+/* The largest CSV record: 1 MiB of text with every quote doubled, base64, and
+ * the commas of all columns. */
 #define RECORDS_MAX_BYTES (4 * 1024 * 1024)
 
 enum records_format {
@@ -38,25 +39,26 @@ TW_MUST_USE enum tw_err records_open(const char *path,
     struct records **ret, struct err *err);
 void records_close(struct records *records); /* NULL: nothing */
 
-/* records_header: the CSV header as it came, with its newline; empty: there is
- * none. Borrowed. */
+/* records_header: the CSV header as it is in the file, with its newline; empty
+ * for JSON Lines. Borrowed. */
 struct slice records_header(const struct records *records);
 
-/* records_spill: where lines go that are too long to be held; lines_spill(). */
-void records_spill(struct records *records, FILE *to);
+/* records_keep_long: where lines that are too long are written whole when
+ * records_next() reaches them; NULL (at first): nowhere. Borrowed. */
+void records_keep_long(struct records *records, FILE *to);
 
-/* records_skip: pass over all lines up to this number, from 1; before the
- * first records_next(). */
+/* records_skip: skip all lines up to this number, from 1; before the first
+ * records_next(). */
 TW_MUST_USE enum tw_err records_skip(
     struct records *records, uint64_t line, struct err *err);
 
 struct record {
     uint64_t first, last; /* its lines, from 1 */
-    struct slice raw;     /* as it came, without its last newline; borrowed
-                             until the next call */
-    bool spilled;         /* raw is empty: it was too long */
-    bool blank;           /* nothing is in it */
-    bool wrong;           /* no store takes it: why */
+    struct slice raw;     /* as it is in the file, without its last newline;
+                             borrowed until the next call */
+    bool too_long;        /* raw is empty; see records_keep_long() */
+    bool blank;           /* it holds nothing */
+    bool invalid;         /* no store accepts it: why */
     struct err why;
     struct entity entity; /* else; points into raw, and lives in the arena */
 };
@@ -68,8 +70,8 @@ struct record {
 TW_MUST_USE enum tw_err records_next(struct records *records,
     struct arena *arena, struct record *ret, bool *ret_end, struct err *err);
 
-/* records_digest: of all lines up to the last one that records_next() gave or
- * records_skip() passed over; above 0. */
+/* records_digest: of all lines up to the last one that records_next() returned
+ * or records_skip() skipped; above 0. */
 int64_t records_digest(const struct records *records);
 
 /* records_share: as lines_share(). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A file that only grows, and that is cut off where its ledger says. It is
- * locked for as long as it is open: what one import has not flushed yet,
- * another would take for an empty file, and remove it. */
+/* The file only grows, and is truncated where the ledger says. It is locked
+ * while it is open: another import would see a file whose content is not
+ * flushed yet as empty, and remove it. */
 #include "worker/transfer/rejects.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@ struct rejects {
     const char *path;
     struct slice header;
     FILE *file;
-    bool regular; /* what is none cannot be locked, cut off, synced, removed */
-    bool ours;    /* this import has made it */
+    bool regular; /* else it cannot be locked, truncated, synced or removed */
+    bool ours;    /* this import has created it */
 
     uint64_t hash; /* of its first bytes */
     off_t hashed;  /* so many of them */
@@ -32,12 +32,12 @@ static enum tw_err cannot_write(
 {
     bool full = cause == ENOSPC || cause == EDQUOT;
 
-    return err_fail(err, full ? TW_STOPPED : TW_INVALID,
+    return err_fail(err, full ? TW_FULL : TW_INVALID,
         "%s cannot be written: %s", rejects->path, strerror(cause));
 }
 
-/* To what an earlier process has written; nothing of it: the header again. */
-static int cut(struct rejects *rejects, int64_t bytes)
+/* Keep what an earlier process has written; if nothing, write the header. */
+static int truncate_to(struct rejects *rejects, int64_t bytes)
 {
     struct stat is;
     int fd = fileno(rejects->file);
@@ -54,8 +54,8 @@ static int cut(struct rejects *rejects, int64_t bytes)
                : -1;
 }
 
-/* A pipe that nobody reads is to be waited for, and is not its own reader. */
-static int way_to_open(const char *path)
+/* O_RDWR on a FIFO would not wait for its reader. */
+static int access_mode(const char *path)
 {
     struct stat is;
 
@@ -66,13 +66,13 @@ static int way_to_open(const char *path)
 static int open_file(struct rejects *rejects)
 {
     const int flags =
-        way_to_open(rejects->path) | O_CREAT | O_APPEND | O_CLOEXEC;
-    int fd = open(rejects->path, flags | O_EXCL, 0666);
+        access_mode(rejects->path) | O_CREAT | O_APPEND | O_CLOEXEC;
+    int fd = open(rejects->path, flags | O_EXCL, 0600);
     struct stat is;
 
     rejects->ours = fd >= 0;
     if (fd < 0 && errno == EEXIST)
-        fd = open(rejects->path, flags, 0666);
+        fd = open(rejects->path, flags, 0600);
     rejects->file = fd >= 0 ? fdopen(fd, "a") : NULL;
     if (fd >= 0 && !rejects->file)
         mem_exhausted();
@@ -80,7 +80,7 @@ static int open_file(struct rejects *rejects)
     return fd;
 }
 
-/* What another import has removed since it was opened is nobody's file. */
+/* Another import may have removed the file since it was opened. */
 static bool is_named(const struct rejects *rejects)
 {
     struct stat open_one, named;
@@ -102,12 +102,12 @@ static enum tw_err lock(const struct rejects *rejects, struct err *err)
     if (locked && is_named(rejects))
         return TW_OK;
     return err_fail(err, TW_STOPPED,
-        "%s: another process is writing it: wait until it ends, or name "
-        "another file with --rejected",
+        "%s: another process is writing this file: wait until it ends, or "
+        "name another file with --rejected",
         rejects->path);
 }
 
-static void hash_anew(struct rejects *rejects)
+static void reset_hash(struct rejects *rejects)
 {
     rejects->hash = HASH_BEGIN;
     rejects->hashed = 0;
@@ -117,20 +117,20 @@ enum tw_err rejects_open(
     const char *path, struct rejects **ret, struct err *err)
 {
     struct rejects *rejects = mem_alloc(sizeof(*rejects));
-    enum tw_err code;
+    enum tw_err outcome;
 
     rejects->path = path;
-    hash_anew(rejects);
-    code = open_file(rejects) < 0 ? cannot_write(rejects, errno, err)
-                                  : lock(rejects, err);
-    if (code == TW_OK) {
+    reset_hash(rejects);
+    outcome = open_file(rejects) < 0 ? cannot_write(rejects, errno, err)
+                                     : lock(rejects, err);
+    if (outcome == TW_OK) {
         *ret = rejects;
         return TW_OK;
     }
     if (rejects->file)
         (void)fclose(rejects->file);
     mem_free(rejects);
-    return code;
+    return outcome;
 }
 
 static off_t size_of(const struct rejects *rejects)
@@ -149,7 +149,7 @@ int64_t rejects_digest(struct rejects *rejects, int64_t bytes)
     if (!rejects->regular)
         return 0;
     if (rejects->hashed > bytes)
-        hash_anew(rejects);
+        reset_hash(rejects);
     block = mem_alloc(READ_BYTES);
     while (rejects->hashed < bytes) {
         size_t left = (size_t)(bytes - rejects->hashed);
@@ -167,26 +167,26 @@ int64_t rejects_digest(struct rejects *rejects, int64_t bytes)
                : 0;
 }
 
-bool rejects_is_mended(struct rejects *rejects, int64_t bytes, int64_t digest)
+bool rejects_is_edited(struct rejects *rejects, int64_t bytes, int64_t digest)
 {
     return digest != 0 && size_of(rejects) > 0 &&
            rejects_digest(rejects, bytes) != digest;
 }
 
 enum tw_err rejects_begin(struct rejects *rejects, struct slice header,
-    int64_t goes_on_bytes, struct err *err)
+    int64_t bytes, struct err *err)
 {
-    bool fresh = goes_on_bytes == REJECTS_NEW;
+    bool fresh = bytes == REJECTS_NEW;
 
     if (fresh && !rejects->ours && size_of(rejects) > 0)
         return err_fail(err, TW_INVALID,
-            "%s is there already: import what is mended in it, or remove it "
-            "first",
+            "%s exists and is not empty: import its corrected lines, or remove "
+            "it, first",
             rejects->path);
     rejects->header = header;
     rejects->ours = rejects->ours || !fresh;
-    hash_anew(rejects);
-    return cut(rejects, fresh ? 0 : goes_on_bytes) == 0
+    reset_hash(rejects);
+    return truncate_to(rejects, fresh ? 0 : bytes) == 0
                ? TW_OK
                : cannot_write(rejects, errno, err);
 }
@@ -197,7 +197,7 @@ void rejects_add(struct rejects *rejects, struct slice raw)
     (void)putc('\n', rejects->file);
 }
 
-FILE *rejects_spill(struct rejects *rejects)
+FILE *rejects_file(struct rejects *rejects)
 {
     return rejects->file;
 }
@@ -216,7 +216,7 @@ enum tw_err rejects_sync(
     return TW_OK;
 }
 
-/* Nothing but what it began with. */
+/* It holds the header at most. */
 static bool is_empty(const struct rejects *rejects)
 {
     struct stat is;

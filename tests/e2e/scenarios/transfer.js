@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Import and export: what is exported, imported elsewhere and exported again is
-// the same file, byte for byte; killed and begun again with the same id, they
-// end as if nothing had happened; and what cannot be taken is not lost.
+// the same file, byte for byte; killed and started again with the same id, they
+// end as if nothing had happened; and rejected lines are not lost.
 'use strict';
 
 const assert = require('assert');
@@ -59,11 +59,13 @@ async function open(suite, tables = []) {
   suite.text = (name) => fs.readFileSync(suite.file(name), 'utf8');
 }
 
-async function ok(suite, ...args) {
+async function ends(suite, wanted, ...args) {
   const {code, log} = await suite.command(args, {limit_ms: 600000});
-  assert.strictEqual(code, 0, `${args.join(' ')}: ${log}`);
+  assert.strictEqual(code, wanted, `${args.join(' ')}: ${log}`);
   return log;
 }
+
+const ok = (suite, ...args) => ends(suite, 0, ...args);
 
 function write_lines(suite, name, count, next) {
   const file = fs.openSync(suite.file(name), 'w');
@@ -115,8 +117,9 @@ const round_trip = (long) => async (suite) => {
 };
 
 // killed: run a command again and again, each time with a SIGKILL after a
-// while that grows, until it ends by itself; how often it was killed.
-async function killed(suite, next, args) {
+// while that grows, until it ends by itself with this exit code; how often it
+// was killed.
+async function killed(suite, next, wanted, args) {
   for (let kills = 0; ; kills++) {
     const running = suite.program.start(
         [...suite.options, ...args], {env: suite.environment});
@@ -128,7 +131,7 @@ async function killed(suite, next, args) {
     if (!over) running.kill('SIGKILL');
     const {code, signal} = await suite.program.end(running, 600000);
     if (signal === 'SIGKILL') continue;
-    assert.strictEqual(code, 0, running.log);
+    assert.strictEqual(code, wanted, running.log);
     return kills;
   }
 }
@@ -145,23 +148,23 @@ async function kills(suite) {
   const good = lines.filter((l) => l[0] === '{');
   const bad = lines.filter((l) => l[0] !== '{');
   fs.writeFileSync(suite.file('all.jsonl'), lines.join('\n'));
-  await suite.judge(`an import that is killed goes on (seed ${seed})`,
+  await suite.judge(`an import that is killed continues (seed ${seed})`,
       async () => {
-        const often = await killed(suite, next, ['import', 'Killed', 'all.jsonl',
-          '--id', 'in', '--on-error', 'skip']);
+        const often = await killed(suite, next, 1, ['import', 'Killed',
+          'all.jsonl', '--id', 'in', '--on-error', 'skip']);
         assert.ok(often > 0, 'it was never killed');
         assert.strictEqual(differ('Killed', good.map(parse_exactly),
             await suite.store.read('Killed')), '');
         assert.strictEqual(
             suite.text('all.jsonl.rejected'), bad.join('\n') + '\n');
-        assert.match(await ok(suite, 'import', 'Killed', 'all.jsonl', '--id',
-            'in', '--on-error', 'skip'), /succeeded before/);
+        assert.match(await ends(suite, 1, 'import', 'Killed', 'all.jsonl',
+            '--id', 'in', '--on-error', 'skip'), /succeeded before/);
       });
-  await suite.judge(`an export that is killed goes on (seed ${seed})`,
+  await suite.judge(`an export that is killed continues (seed ${seed})`,
       async () => {
         await ok(suite, 'export', 'Killed', 'whole.jsonl');
         await killed(
-            suite, next, ['export', 'Killed', 'cut.jsonl', '--id', 'out']);
+            suite, next, 0, ['export', 'Killed', 'cut.jsonl', '--id', 'out']);
         same_files(suite, 'whole.jsonl', 'cut.jsonl');
         assert.deepStrictEqual(fs.readdirSync(suite.folder)
             .filter((name) => name.endsWith('.part') &&
@@ -169,8 +172,8 @@ async function kills(suite) {
       });
 }
 
-// Goal: what is in the table is settled by --on-conflict alone, equal entities
-// are fine, and lines that lose are kept.
+// Goal: --on-conflict alone decides what is in the table, equal entities are
+// accepted, and rejected lines are kept.
 async function conflicts(suite) {
   const keys = (i) =>
       ({PartitionKey: 'p', RowKey: String(i).padStart(4, '0')});
@@ -188,8 +191,8 @@ async function conflicts(suite) {
     ['replace', 'Replaced'], ['merge', 'Merged']])
     await suite.judge(`--on-conflict ${how}`, async () => {
       await suite.store.insert(table, all.map(there));
-      const log = await ok(suite, 'import', table, 'comes.jsonl',
-          '--on-conflict', how, '--on-error', 'skip');
+      const log = await ends(suite, how === 'fail' ? 1 : 0, 'import', table,
+          'comes.jsonl', '--on-conflict', how, '--on-error', 'skip');
       assert.strictEqual(differ(table, all.map(wanted[how]),
           await suite.store.read(table)), '');
       const kept = suite.file('comes.jsonl.rejected');

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* `tableward import TABLE FILE`: JSON Lines or CSV into a table. */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker/base/buf.h"
+#include "worker/cli/args.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/progress.h"
+#include "worker/cli/say.h"
+#include "worker/cli/table_command.h"
+#include "worker/transfer/import.h"
+
+/* By enum import_conflict. */
+static const char *const ON_CONFLICT[] = {
+    "fail", "skip", "replace", "merge", NULL};
+static const char *const ON_ERROR[] = {"fail", "skip", NULL};
+
+/* ---- options ---- */
+
+/* The regular file that is imported, which may be standard input. */
+static bool stat_input(const char *path, struct stat *ret)
+{
+    int failed =
+        strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, ret) : stat(path, ret);
+
+    return failed == 0 && S_ISREG(ret->st_mode);
+}
+
+static bool is_input(const char *input, const char *path)
+{
+    struct stat one, other;
+
+    return stat_input(input, &one) && stat(path, &other) == 0 &&
+           one.st_ino == other.st_ino && one.st_dev == other.st_dev;
+}
+
+/* FILE.rejected is used only beside a regular file with a name. */
+static bool has_rejects_by_default(const char *input)
+{
+    struct stat is;
+
+    return strcmp(input, "-") != 0 && stat_input(input, &is);
+}
+
+static int read_rejected(
+    struct table_command *command, struct import_options *options)
+{
+    const char *given = command->invocation->values[OPTION_REJECTED];
+
+    if (given && !options->skip_errors)
+        return say_usage("--rejected needs --on-error skip");
+    if (given && is_input(options->path, given))
+        return say_usage("--rejected names the file that is imported");
+    if (given || !options->skip_errors ||
+        !has_rejects_by_default(options->path))
+        options->rejects_path = given;
+    else
+        options->rejects_path =
+            arena_format(&command->arena, "%s.rejected", options->path).at;
+    return EXIT_DONE;
+}
+
+static int read_choices(
+    struct table_command *command, struct import_options *options)
+{
+    int on_conflict = IMPORT_CONFLICT_FAIL, skip_errors = 0;
+    int code = table_command_choice(command->invocation, OPTION_ON_CONFLICT,
+        "--on-conflict", ON_CONFLICT, &on_conflict);
+
+    if (code == EXIT_DONE)
+        code = table_command_choice(command->invocation, OPTION_ON_ERROR,
+            "--on-error", ON_ERROR, &skip_errors);
+    options->on_conflict = (enum import_conflict)on_conflict;
+    options->skip_errors = skip_errors != 0;
+    return code;
+}
+
+static int read_options(
+    struct table_command *command, struct import_options *options)
+{
+    const struct invocation *invocation = command->invocation;
+    const char *id = invocation->values[OPTION_ID];
+    struct slice checked;
+    int code = id ? args_read_id(id, &checked) : EXIT_DONE;
+
+    *options = (struct import_options){.path = invocation->args[1], .id = id};
+    if (code == EXIT_DONE)
+        code = read_choices(command, options);
+    if (code == EXIT_DONE)
+        code = table_command_format(command, options->path, &options->format);
+    if (code == EXIT_DONE)
+        code = read_rejected(command, options);
+    if (code == EXIT_DONE)
+        code = table_command_check_file(command, options->path);
+    if (code == EXIT_DONE && options->rejects_path)
+        code = table_command_check_file(command, options->rejects_path);
+    return code;
+}
+
+/* ---- the import ---- */
+
+static void look(void *context, struct progress_state *ret)
+{
+    ret->done = import_progress(context, &ret->share);
+}
+
+static void say_stored(
+    const struct table_command *command, const struct import_result *result)
+{
+    struct buf line;
+
+    buf_init(&line, 512);
+    say_number(&line, result->written, "entity", "entities");
+    buf_add_format(&line, " stored in %s", command->table);
+    if (result->skipped > 0) {
+        buf_add_text(&line, ", ");
+        say_number(&line, result->skipped, "entity existed and is unchanged",
+            "entities existed and are unchanged");
+    }
+    say("%s", buf_text(&line));
+    buf_done(&line);
+}
+
+/* The reason for exit code 1, on the last line. */
+static int end_with(
+    const struct import_options *options, const struct import_result *result)
+{
+    struct buf line;
+
+    if (result->rejected == 0)
+        return EXIT_DONE;
+    buf_init(&line, 4096);
+    say_number(&line, result->rejected, "line was", "lines were");
+    buf_add_text(&line, " rejected");
+    if (options->rejects_path)
+        buf_add_format(&line, ": see %s", options->rejects_path);
+    say("%s", buf_text(&line));
+    buf_done(&line);
+    return EXIT_FAILED;
+}
+
+static int perform(
+    struct table_command *command, const struct import_options *options)
+{
+    const struct transfer transfer = table_command_transfer(command);
+    struct import *import = import_new(&transfer, options);
+    struct progress *progress =
+        progress_start("import", "imported", look, import);
+    struct err err;
+    enum tw_err outcome = import_run(import, &err);
+    struct import_result result = import_result(import);
+
+    progress_end(progress);
+    import_free(import);
+    if (outcome == TW_CONFLICT)
+        return say_usage("%s", err.text);
+    if (outcome != TW_OK)
+        return table_command_failed(command, outcome, &err);
+    if (result.repeated)
+        say("import %s succeeded before: nothing was done", options->id);
+    else
+        say_stored(command, &result);
+    return end_with(options, &result);
+}
+
+static int run(const struct invocation *invocation)
+{
+    struct table_command command;
+    struct import_options options;
+    int code = table_command_open(&command, invocation, true);
+
+    if (code == EXIT_DONE)
+        code = read_options(&command, &options);
+    if (code == EXIT_DONE)
+        code = perform(&command, &options);
+    table_command_close(&command);
+    return code;
+}
+
+/* ---- the command ---- */
+
+static const char *const REQUIRED[] = {"TABLE", "FILE", NULL};
+
+static const struct command_option OPTIONS[] = {
+    {OPTION_ON_CONFLICT, "where a different entity has the key: fail (the "
+                         "default), skip, replace or merge"},
+    {OPTION_ON_ERROR, "at an invalid line: fail (the default) or skip"},
+    {OPTION_REJECTED,
+        "with --on-error skip: the file for rejected lines; default: "
+        "FILE.rejected"},
+    {OPTION_FORMAT, "json or csv; default: csv if FILE ends in .csv"},
+    {OPTION_ID, "record the progress; the same id again continues"},
+    {OPTION_STORE, "the store; default: the default store"},
+    {OPTION_COUNT, NULL},
+};
+
+const struct command command_import = {
+    .name = "import",
+    .arguments = "TABLE FILE",
+    .summary = "stores entities from JSON Lines, as export writes them, or CSV",
+    .details =
+        "FILE may be - for standard input. A missing table is created. An "
+        "equal entity that\nexists is accepted, so an import can be repeated. "
+        "Timestamp and odata.* are ignored.\nWith --id the ledger of the same "
+        "store records the last line that is stored with\nall before it (job "
+        "-import in `status`).\n\n"
+        "CSV is what Storage Explorer writes: a header with PartitionKey and "
+        "RowKey, cells\nquoted where necessary, the type of a property in the "
+        "column PROPERTY@type (String\nwithout one). If both cells are empty, "
+        "the entity does not have the property.\n\n"
+        "With --on-error skip invalid lines are reported by their number and "
+        "kept unchanged\nin the file of --rejected, so that they can be "
+        "corrected and imported; for standard\ninput and pipes only with "
+        "--rejected. A file that is not empty is never\noverwritten, and one "
+        "import at a time writes it. If a line was rejected the exit\ncode is "
+        "1.\n",
+    .required = REQUIRED,
+    .max_args = 2,
+    .options = OPTIONS,
+    .run = run,
+};

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An export: the entities of a table as JSON Lines or CSV, in the order in
+ * which the store returns them, each value in its canonical text, so that two
+ * tables with the same content give the same file.
+ *
+ * A CSV header needs the names of all properties. They are collected by a first
+ * scan of the table; if an entity then has another one, the export fails.
+ */
+#ifndef TW_TRANSFER_EXPORT_H
+#define TW_TRANSFER_EXPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+#include "worker/transfer/records.h"
+#include "worker/transfer/transfer.h"
+
+/* All texts are borrowed for the life of the export. */
+struct export_options {
+    const char *path; /* NULL or "-": standard output */
+    enum records_format format;
+    struct slice filter;        /* OData, or empty */
+    const struct slice *select; /* NULL: all properties */
+    size_t select_count;
+    const char *id; /* an interrupted export is continued; NULL: it is not */
+    bool force;     /* a file that exists is replaced */
+};
+
+struct export;
+
+/* export_new: owned. export_free: what is not complete is removed, but for the
+ * part of an id, which is reported. NULL: nothing. */
+struct export *export_new(
+    const struct transfer *transfer, const struct export_options *options);
+void export_free(struct export *export);
+
+/*
+ * export_run: once. TW_OK: the file is complete. TW_NOT_FOUND: there is no such
+ * table. TW_CONFLICT: wrong usage, as export_file_open() says. TW_INVALID: the
+ * file cannot be written, or an entity cannot be written in this format.
+ * TW_STOPPED, TW_FULL. All else: the store.
+ */
+TW_MUST_USE enum tw_err export_run(struct export *export, struct err *err);
+
+/* export_count: entities in the file so far. export_is_collecting: is the scan
+ * under way that only collects the names of columns? From any thread. */
+int64_t export_count(const struct export *export);
+bool export_is_collecting(const struct export *export);
+
+/* export_abort: remove what export_free() would remove. From any thread, before
+ * the process ends without export_free(). */
+void export_abort(struct export *export);
+
+#endif

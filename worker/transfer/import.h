@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An import: the records of a file into a table. An equal entity that exists
+ * is accepted, so an import can be repeated; with an id it continues after the
+ * last line that was stored.
+ */
+#ifndef TW_TRANSFER_IMPORT_H
+#define TW_TRANSFER_IMPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/base/err.h"
+#include "worker/transfer/records.h"
+#include "worker/transfer/transfer.h"
+
+/* What is done where a different entity has the key. */
+enum import_conflict {
+    IMPORT_CONFLICT_FAIL, /* the record is rejected */
+    IMPORT_CONFLICT_SKIP,
+    IMPORT_CONFLICT_REPLACE,
+    IMPORT_CONFLICT_MERGE,
+};
+
+/* All texts are borrowed for the life of the import. */
+struct import_options {
+    const char *path; /* "-": standard input */
+    enum records_format format;
+    enum import_conflict on_conflict;
+    bool skip_errors;         /* reject invalid records and continue */
+    const char *rejects_path; /* where rejected lines are kept; or NULL */
+    const char *id;           /* continue under this id; NULL: no ledger */
+};
+
+struct import_result {
+    int64_t written, skipped; /* entities, by this process */
+    int64_t rejected;         /* lines, by all processes of the id */
+    bool repeated;            /* the id succeeded before: nothing was done */
+};
+
+struct import;
+
+/* import_new: owned. Of transfer only `client` may change, by its restart(). */
+struct import *import_new(
+    const struct transfer *transfer, const struct import_options *options);
+void import_free(struct import *import); /* NULL: nothing */
+
+/*
+ * import_run: once. TW_OK: each record is stored, skipped or rejected.
+ * TW_INVALID: the first invalid record, unless skip_errors, or a file that
+ * cannot be used. TW_CONFLICT: the id belongs to another import: wrong usage.
+ * TW_STOPPED: it was stopped, or another process has the id or the rejects
+ * file. TW_FULL: the disk is full. All else: the store.
+ */
+TW_MUST_USE enum tw_err import_run(struct import *import, struct err *err);
+
+/* import_result: after import_run(). */
+struct import_result import_result(const struct import *import);
+
+/* import_progress: entities done, and the share of the file that was read, as
+ * records_share(). From any thread. */
+int64_t import_progress(struct import *import, int *ret_share);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* What a command lends to an import or an export: a table of a store, a way to
+ * send requests, and a person to report to. */
+#ifndef TW_TRANSFER_TRANSFER_H
+#define TW_TRANSFER_TRANSFER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
+
+struct attempt;
+struct entity;
+struct lanes_client;
+struct scan;
+struct store;
+
+/* Everything is borrowed for the life of the import or the export. */
+struct transfer {
+    struct store *store;
+    const char *table;
+    struct lanes_client *client;
+    unsigned in_flight;          /* batches of an import at a time, at most */
+    const _Atomic bool *stopped; /* SIGINT or SIGTERM was received */
+
+    /* report: one sentence for a person, without an end of line. */
+    void (*report)(void *context, const char *sentence);
+    /* restart: a client for the last requests after a stop; `client` is not
+     * used any more. NULL: `client` is never stopped. */
+    struct lanes_client *(*restart)(void *context);
+    void *context;
+};
+
+/* transfer_report: a sentence as printf writes it. */
+void transfer_report(const struct transfer *transfer, const char *format, ...)
+    TW_PRINTF(2, 3);
+
+/* transfer_stopped: TW_STOPPED with a sentence, once the command is to stop. */
+TW_MUST_USE enum tw_err transfer_stopped(
+    const struct transfer *transfer, struct err *err);
+
+/*
+ * transfer_call: one request, call(context, attempt), with the retries of
+ * lanes.h (repeatable: also after an unknown outcome).
+ */
+TW_MUST_USE enum tw_err transfer_call(const struct transfer *transfer,
+    enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
+    bool repeatable, struct err *err);
+
+#endif
