@@ -18,6 +18,10 @@
  */
 #include "jobs/cascade/cascade.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "jobs/cascade/checkpoint.h"
 #include "jobs/cascade/count.h"
 #include "jobs/cascade/rules.h"
@@ -27,12 +31,15 @@
 #include "jobs/engine/flow.h"
 #include "jobs/engine/milestones.h"
 #include "jobs/engine/run.h"
+#include "jobs/engine/scan.h"
 #include "jobs/engine/template.h"
 #include "jobs/job.h"
+#include "worker/base/crypto.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/store/canonical.h"
 #include "worker/store/store.h"
 
 /* Batches of one run under way at once. */
@@ -73,18 +80,25 @@ struct cascade_run {
 
     struct arena arena; /* the parent's keys and the owner's name */
     struct slice partition_key, row_key;
-    char *owner;        /* JOB/ID, the value of TablewardRun; owned */
-    struct page parent; /* as last read */
+    char *owner;           /* JOB/ID, the value of TablewardRun; owned */
+    struct page parent;    /* as last read */
+    struct cascade usable; /* the job's, without the rules that read an absent
+                              parent */
 
     /* What the checkpoint keeps. */
     int64_t laid_ticks;       /* the service's clock at the tombstone; 0: not
                                  laid by what the checkpoint knows */
     int64_t began_ticks;      /* ... at the beginning of this pass */
     int64_t not_before_ticks; /* the last look begins no sooner */
-    struct walk_path *from;   /* where this pass goes on */
+    int parent_found;         /* before the tombstone: 0, 1; -1: not known */
+    bool crashed; /* an attempt of this run crashed: counts may be too low */
+    char values[CASCADE_DIGEST_MAX]; /* digest of what first-level rules read of
+                                        the parent; "": not known */
+    struct walk_path *from;          /* where this pass goes on */
 
     int64_t read_ms; /* boot clock when began_ticks was read */
     bool last_look;  /* this pass may take entities with children */
+    bool checked;    /* all tables exist */
     bool counted;    /* refuse_above has been asked */
     struct flow *flow;
     struct archive *archive;
@@ -121,13 +135,16 @@ static bool goes_on(struct cascade_run *c, enum tw_err outcome)
 static char *write_checkpoint(
     const struct cascade_run *c, const struct walk_path *path)
 {
-    return cascade_checkpoint_write(
-        &(struct cascade_checkpoint){
-            .laid_ticks = c->laid_ticks,
-            .began_ticks = c->began_ticks,
-            .not_before_ticks = c->not_before_ticks,
-        },
-        path);
+    struct cascade_checkpoint checkpoint = {
+        .laid_ticks = c->laid_ticks,
+        .began_ticks = c->began_ticks,
+        .not_before_ticks = c->not_before_ticks,
+        .parent_found = c->parent_found,
+        .crashed = c->crashed,
+    };
+
+    memcpy(checkpoint.values, c->values, sizeof(checkpoint.values));
+    return cascade_checkpoint_write(&checkpoint, path);
 }
 
 static void read_checkpoint(struct cascade_run *c)
@@ -138,6 +155,9 @@ static void read_checkpoint(struct cascade_run *c)
     c->laid_ticks = checkpoint.laid_ticks;
     c->began_ticks = checkpoint.began_ticks;
     c->not_before_ticks = checkpoint.not_before_ticks;
+    c->parent_found = checkpoint.parent_found;
+    c->crashed = checkpoint.crashed || c->run->took_over;
+    memcpy(c->values, checkpoint.values, sizeof(c->values));
 }
 
 static void save(
@@ -147,6 +167,22 @@ static void save(
 
     c->run->host->save(c->run, slice_of(text), progress);
     mem_free(text);
+}
+
+/* What to know about a run that does not fail: in the log and the ledger. */
+static void note(struct cascade_run *c, const char *format, ...)
+    TW_PRINTF(2, 3);
+
+static void note(struct cascade_run *c, const char *format, ...)
+{
+    char sentence[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(sentence, sizeof(sentence), format, args);
+    va_end(args);
+    log_warn(run_object(c->run), "%s", sentence);
+    c->run->host->note(c->run, sentence);
 }
 
 /* ---- the parent ---- */
@@ -285,18 +321,226 @@ static bool wait_for_late_insert(struct cascade_run *c)
         return true;
     log_info(run_object(c->run), "waits: a tombstone of an earlier request may "
                                  "still land beside this parent");
+    c->run->waits_for = RUN_WAITS_FOR_SETTLE;
     c->run->resumes_ticks = c->not_before_ticks;
     return ends(c, RUN_WAITING);
 }
 
 static struct walk_plan walk_plan(const struct cascade_run *c, bool whole)
 {
-    return (struct walk_plan){.cascade = c->cascade,
+    return (struct walk_plan){.cascade = &c->usable,
         .stores = c->stores,
         .run = c->run,
         .partition_key = c->partition_key,
         .row_key = c->row_key,
+        .parent = parent_of(c),
         .whole = whole};
+}
+
+/* ---- what first-level rules read of the parent ---- */
+
+static bool fails_by(struct cascade_run *c, enum tw_err outcome)
+{
+    if (outcome == TW_INVALID || outcome == TW_NOT_FOUND ||
+        outcome == TW_TOO_LARGE)
+        return ends(c, RUN_FAILED);
+    return ends_by(c, outcome);
+}
+
+/* The rules that can be bound: without a parent not those that read its
+ * properties. */
+static void choose_rules(struct cascade_run *c)
+{
+    const struct cascade *cascade = c->cascade;
+    struct rule *rules;
+    size_t count = 0;
+
+    c->usable = *cascade;
+    if (c->parent_found != 0)
+        return;
+    rules = arena_alloc(&c->arena, cascade->rule_count * sizeof(*rules));
+    for (size_t i = 0; i < cascade->rule_count; i++)
+        if (!cascade->rules[i].reads_parent)
+            rules[count++] = cascade->rules[i];
+    c->usable.rules = rules;
+    c->usable.rule_count = count;
+}
+
+/* The values that first-level rules read, as one digest; "" where they read
+ * none, or there was no parent to read. */
+static void digest_values(const struct cascade_run *c, char *ret)
+{
+    const struct entity *parent = parent_of(c);
+    unsigned char digest[CRYPTO_SHA256_BYTES];
+    struct arena arena;
+    struct buf text;
+
+    ret[0] = '\0';
+    if (c->cascade->need_count == 0 || c->parent_found == 0)
+        return;
+    arena_init(&arena);
+    buf_init(&text, 2 * ENTITY_MAX_BYTES);
+    for (size_t i = 0; i < c->cascade->need_count; i++) {
+        const struct property *property =
+            parent ? entity_find(parent, c->cascade->needs[i]) : NULL;
+        struct slice value;
+
+        if (property && canonical_text(property, &arena, &value)) {
+            buf_add_format(
+                &text, "%s %zu ", edm_type_name(property->type), value.len);
+            buf_add_slice(&text, value);
+        } else {
+            buf_add_text(&text, "absent ");
+        }
+    }
+    crypto_sha256(buf_slice(&text), digest);
+    for (size_t i = 0; i < sizeof(digest); i++)
+        snprintf(ret + 2 * i, 3, "%02x", digest[i]);
+    buf_done(&text);
+    arena_done(&arena);
+}
+
+/*
+ * Are the values that the rules read still those of the time before the
+ * tombstone? With others the rules would find other entities, and those under
+ * the first values might be left behind.
+ */
+static bool has_same_values(struct cascade_run *c)
+{
+    char now[CASCADE_DIGEST_MAX];
+
+    digest_values(c, now);
+    if (!c->values[0] || strcmp(now, c->values) == 0)
+        return true;
+    err_fail(c->err, TW_INVALID,
+        "a property of the parent in %s that the job's rules read was changed "
+        "or removed after this run had written its tombstone: nothing more was "
+        "deleted. Restore the property, then retry",
+        c->cascade->table);
+    return ends(c, RUN_FAILED);
+}
+
+/* Before the tombstone: what the rules of this run are bound to. */
+static void read_values(struct cascade_run *c, bool found)
+{
+    c->parent_found = found;
+    digest_values(c, c->values);
+    choose_rules(c);
+}
+
+/* Once this run has its tombstone, and whenever the parent is read again. */
+static bool keep_values(struct cascade_run *c)
+{
+    if (c->parent_found < 0)
+        c->parent_found = !is_bare(c);
+    if (!c->values[0])
+        digest_values(c, c->values);
+    c->run->parent_found = c->parent_found;
+    choose_rules(c);
+    return has_same_values(c);
+}
+
+static void note_absent(struct cascade_run *c)
+{
+    struct buf keys;
+
+    buf_init(&keys, 512);
+    entity_add_keys(&keys, c->partition_key, c->row_key);
+    note(c, "the parent %s in %s did not exist", buf_text(&keys),
+        c->cascade->table);
+    buf_done(&keys);
+    for (size_t i = 0; i < c->cascade->rule_count; i++)
+        if (c->cascade->rules[i].reads_parent)
+            note(c,
+                "the rule for %s (line %u) was not used, because it reads a "
+                "property of the parent",
+                c->cascade->rules[i].table, c->cascade->rules[i].mark.line);
+}
+
+/* ---- before the tombstone ---- */
+
+/* Is there an earlier rule that needs the same table? */
+static bool is_checked(const struct rule *rules, size_t count,
+    const struct rule *rule, bool *ret_met)
+{
+    for (size_t i = 0; i < count && !*ret_met; i++) {
+        const struct rule *other = &rules[i];
+
+        if (other == rule)
+            *ret_met = true;
+        else if ((!other->optional &&
+                     cascade_same_table(other->store, other->table, rule->store,
+                         rule->table)) ||
+                 is_checked(other->children, other->child_count, rule, ret_met))
+            return true;
+    }
+    return false;
+}
+
+/* A page of nothing: TW_NOT_FOUND where there is no such table. */
+static enum tw_err check_table(
+    struct cascade_run *c, size_t store, const char *table, const char *advice)
+{
+    static const struct slice none = {"", 0};
+    struct scan_spec spec = {
+        .store = c->stores->stores[store],
+        .table = table,
+        .partition_key = key_range_exact(none),
+        .row_key = key_range_exact(none),
+        .select = &none,
+        .run = c->run,
+    };
+    struct scan *scan = scan_open(c->run->lanes, &spec);
+    const struct page *page;
+    enum tw_err outcome = scan_next(scan, &page, c->err);
+
+    scan_close(scan);
+    if (outcome != TW_NOT_FOUND)
+        return outcome;
+    return err_fail(c->err, TW_NOT_FOUND,
+        "table %s does not exist in store %s; nothing was changed: create "
+        "it%s, "
+        "then retry",
+        table, c->stores->names[store], advice);
+}
+
+static enum tw_err check_tables(
+    struct cascade_run *c, const struct rule *rules, size_t count)
+{
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < count && outcome == TW_OK; i++) {
+        bool met = false;
+
+        if (!rules[i].optional && !is_checked(c->cascade->rules,
+                                      c->cascade->rule_count, &rules[i], &met))
+            outcome = check_table(c, rules[i].store, rules[i].table,
+                ", or write optional: true into its rule");
+        if (outcome == TW_OK)
+            outcome = check_tables(c, rules[i].children, rules[i].child_count);
+    }
+    return outcome;
+}
+
+/* All that can be known to fail later fails here, before anything is written:
+ * a missing table, a rule that cannot be bound. */
+static bool check_first(struct cascade_run *c)
+{
+    struct walk_plan plan;
+    enum tw_err outcome;
+
+    if (c->laid_ticks > 0)
+        return true;
+    plan = walk_plan(c, false);
+    outcome = walk_check(&plan, c->err);
+    if (outcome == TW_OK && !c->checked && !is_here(c))
+        outcome = check_table(c, c->cascade->store, c->cascade->table, "");
+    if (outcome == TW_OK && !c->checked)
+        outcome = check_tables(c, c->cascade->rules, c->cascade->rule_count);
+    if (outcome != TW_OK)
+        return fails_by(c, outcome);
+    c->checked = true;
+    return true;
 }
 
 /* refuse_above: count before anything is written. Once a tombstone was laid,
@@ -311,11 +555,8 @@ static bool count_first(struct cascade_run *c)
         return true;
     outcome = cascade_count(&plan, c->cascade->refuse_above, &estimate, c->err);
     arena_done(&estimate.arena);
-    if (outcome == TW_TOO_LARGE || outcome == TW_INVALID ||
-        outcome == TW_NOT_FOUND)
-        return ends(c, RUN_FAILED);
     if (outcome != TW_OK)
-        return ends_by(c, outcome);
+        return fails_by(c, outcome);
     c->counted = true;
     return true;
 }
@@ -385,18 +626,26 @@ static enum tw_err write_tombstone(struct cascade_run *c, int64_t *ret_ticks)
  * Lay the tombstone on what was just read. *ret_again: somebody was there
  * first, or the outcome is not known: read again.
  */
-static bool lay_tombstone(struct cascade_run *c, bool *ret_again)
+static bool lay_tombstone(
+    struct cascade_run *c, enum holder holder, bool *ret_again)
 {
     bool inserts = !is_here(c);
     int64_t ticks;
     enum tw_err outcome;
 
     *ret_again = true;
-    if (!count_first(c) || !archive_parent(c))
+    if (c->laid_ticks == 0)
+        read_values(c, is_here(c) && !(holder == HOLDER_OTHER && is_bare(c)));
+    else if (!keep_values(c))
+        return false;
+    if (!check_first(c) || !count_first(c) || !archive_parent(c))
         return false;
     outcome = write_tombstone(c, &ticks);
     switch (outcome) {
     case TW_OK:
+        c->run->parent_found = c->parent_found;
+        if (c->laid_ticks == 0 && c->parent_found == 0)
+            note_absent(c);
         if (c->laid_ticks == 0)
             c->laid_ticks = ticks;
         c->began_ticks = ticks;
@@ -455,15 +704,6 @@ static bool leave_to_other(
  */
 static bool may_take(struct cascade_run *c)
 {
-    bool newer;
-
-    if (is_newer(c, &newer) != TW_OK)
-        return ends(c, RUN_FAILED);
-    if (newer) {
-        log_info(run_object(c->run),
-            "nothing to do: the parent was created after the request");
-        return ends(c, RUN_SUCCEEDED);
-    }
     if (c->run->passes == 0)
         return true;
     err_fail(c->err, TW_INVALID,
@@ -476,9 +716,26 @@ static bool may_take(struct cascade_run *c)
 
 static bool gives_way(struct cascade_run *c)
 {
-    log_warn(run_object(c->run),
-        "ends here: the parent no longer carries this run's tombstone, so "
-        "somebody has made it anew");
+    note(c,
+        "the parent in %s no longer carried this run's tombstone: somebody had "
+        "created it again, so the run ended and left it and what is under it",
+        c->cascade->table);
+    return ends(c, RUN_SUCCEEDED);
+}
+
+/* A parent that was created after the request is another one of that name. */
+static bool is_meant(struct cascade_run *c)
+{
+    bool newer;
+
+    if (is_newer(c, &newer) != TW_OK)
+        return ends(c, RUN_FAILED);
+    if (!newer)
+        return true;
+    c->run->parent_found = 1;
+    note(c,
+        "the parent in %s was created after the request: nothing was deleted",
+        c->cascade->table);
     return ends(c, RUN_SUCCEEDED);
 }
 
@@ -500,6 +757,10 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
         expect_late_insert(c);
     c->run->took_over = false;
     if (holder == HOLDER_US) {
+        if (!keep_values(c))
+            return false;
+        if (c->laid_ticks == 0 && c->parent_found == 0)
+            note_absent(c);
         if (c->laid_ticks == 0)
             c->laid_ticks = now_ticks;
         return true;
@@ -510,9 +771,11 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
         return gives_way(c);
     if (holder == HOLDER_OTHER && !leave_to_other(c, owner, now_ticks))
         return false;
+    if (holder != HOLDER_NONE && !is_meant(c))
+        return false;
     if (holder == HOLDER_FREE && !may_take(c))
         return false;
-    return lay_tombstone(c, ret_again);
+    return lay_tombstone(c, holder, ret_again);
 }
 
 /*
@@ -585,6 +848,7 @@ static bool wait_for_look(struct cascade_run *c)
     if (at_ticks <= service_ticks(c))
         return true;
     save(c, NULL, true);
+    c->run->waits_for = RUN_WAITS_FOR_SETTLE;
     c->run->resumes_ticks = at_ticks;
     return ends(c, RUN_WAITING);
 }
@@ -784,12 +1048,7 @@ static bool in_no_circle(struct cascade_run *c, bool stuck)
 
 static bool pass_ended(struct cascade_run *c, enum tw_err outcome)
 {
-    if (outcome == TW_OK)
-        return true;
-    if (outcome == TW_INVALID || outcome == TW_NOT_FOUND ||
-        outcome == TW_TOO_LARGE)
-        return ends(c, RUN_FAILED);
-    return ends_by(c, outcome);
+    return outcome == TW_OK || fails_by(c, outcome);
 }
 
 /*
@@ -886,10 +1145,13 @@ static bool delete_once(struct cascade_run *c, bool *ret_again)
         return says_marked_otherwise(c);
     if (holder_of(c, &owner) != HOLDER_US)
         return true; /* gone, or in new use */
+    if (!has_same_values(c))
+        return false;
     outcome = write_parent(c, OPERATION_DELETE, parent_of(c), &(int64_t){0});
     switch (outcome) {
     case TW_OK:
-        c->run->counts.deleted++;
+        if (c->parent_found != 0)
+            c->run->counts.deleted++;
         return true;
     case TW_NOT_FOUND:
         return true;
@@ -911,6 +1173,9 @@ static void delete_parent(struct cascade_run *c)
         if (!delete_once(c, &again))
             return;
         if (!again) {
+            if (c->parent_found == 0 && !c->crashed &&
+                c->run->counts.deleted == 0)
+                note(c, "nothing was deleted: no rule found an entity");
             c->end = RUN_SUCCEEDED;
             return;
         }
@@ -969,6 +1234,8 @@ static bool set_up(struct cascade_run *c)
     arena_init(&c->arena);
     page_init(&c->parent);
     read_checkpoint(c);
+    c->run->parent_found = c->parent_found;
+    choose_rules(c);
     return render_key(c, c->cascade->partition_key, "PartitionKey",
                &c->partition_key) &&
            render_key(c, c->cascade->row_key, "RowKey", &c->row_key) &&
@@ -1070,7 +1337,8 @@ static enum tw_err cascade_delete_accept(
                &c, cascade->partition_key, "PartitionKey", &c.partition_key) &&
            render_key(&c, cascade->row_key, "RowKey", &c.row_key);
     for (size_t i = 0; i < cascade->rule_count && good; i++)
-        good = selection_bind(&cascade->rules[i].selector, args, NULL, &c.arena,
+        good = selector_reads_entity(&cascade->rules[i].selector) ||
+               selection_bind(&cascade->rules[i].selector, args, NULL, &c.arena,
                    &selection, err) == TW_OK;
     arena_done(&c.arena);
     return good ? TW_OK : TW_INVALID;
@@ -1094,8 +1362,10 @@ static enum tw_err cascade_delete_estimate(const struct job *job,
         render_key(&c, c.cascade->row_key, "RowKey", &c.row_key))
         outcome = read_parent(&c, &(int64_t){0});
     if (outcome == TW_OK) {
-        struct walk_plan plan = walk_plan(&c, false);
+        struct walk_plan plan;
 
+        read_values(&c, is_here(&c));
+        plan = walk_plan(&c, false);
         outcome = cascade_count(&plan, -1, ret, err);
         if (outcome != TW_OK)
             arena_done(&ret->arena);

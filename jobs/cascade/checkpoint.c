@@ -2,9 +2,12 @@
 /*
  * What a cascade keeps between attempts:
  *
- *   {"version":1,"laid":T,"began":T,"not_before":T,"path":[...]}
+ *   {"version":1,"laid":T,"began":T,"not_before":T,"found":true,
+ *    "crashed":true,"values":"HEX","path":[...]}
  */
 #include "jobs/cascade/checkpoint.h"
+
+#include <string.h>
 
 #include "worker/base/buf.h"
 #include "worker/base/json.h"
@@ -25,6 +28,13 @@ char *cascade_checkpoint_write(
         VERSION, (long long)checkpoint->laid_ticks,
         (long long)checkpoint->began_ticks,
         (long long)checkpoint->not_before_ticks);
+    if (checkpoint->parent_found >= 0)
+        buf_add_format(&text, ",\"found\":%s",
+            checkpoint->parent_found ? "true" : "false");
+    if (checkpoint->crashed)
+        buf_add_text(&text, ",\"crashed\":true");
+    if (checkpoint->values[0])
+        buf_add_format(&text, ",\"values\":\"%s\"", checkpoint->values);
     if (path) {
         size_t before = text.len;
 
@@ -48,6 +58,48 @@ static int64_t member_ticks(const struct json *json, const char *name)
     return ticks;
 }
 
+static bool member_boolean(const struct json *json, const char *name, bool *ret)
+{
+    const struct json *member = json_get(json, name);
+
+    if (!member || json_type(member) != JSON_BOOLEAN)
+        return false;
+    *ret = json_boolean(member);
+    return true;
+}
+
+/* Hexadecimal digits, which need no escapes. */
+static void member_digest(const struct json *json, const char *name, char *ret)
+{
+    const struct json *member = json_get(json, name);
+    struct slice text;
+
+    if (!member || json_type(member) != JSON_STRING)
+        return;
+    text = json_string(member);
+    for (size_t i = 0; i < text.len; i++)
+        if (!memchr("0123456789abcdef", text.at[i], 16))
+            return;
+    if (text.len >= CASCADE_DIGEST_MAX)
+        return;
+    memcpy(ret, text.at, text.len);
+    ret[text.len] = '\0';
+}
+
+static void read_members(
+    const struct json *json, struct cascade_checkpoint *checkpoint)
+{
+    bool found;
+
+    checkpoint->laid_ticks = member_ticks(json, "laid");
+    checkpoint->began_ticks = member_ticks(json, "began");
+    checkpoint->not_before_ticks = member_ticks(json, "not_before");
+    if (member_boolean(json, "found", &found))
+        checkpoint->parent_found = found;
+    (void)member_boolean(json, "crashed", &checkpoint->crashed);
+    member_digest(json, "values", checkpoint->values);
+}
+
 void cascade_checkpoint_read(struct slice text,
     struct cascade_checkpoint *checkpoint, struct walk_path *path)
 {
@@ -55,16 +107,14 @@ void cascade_checkpoint_read(struct slice text,
     struct json *json;
     int64_t number;
 
-    *checkpoint = (struct cascade_checkpoint){0};
+    *checkpoint = (struct cascade_checkpoint){.parent_found = -1};
     path->depth = 0;
     if (text.len == 0 ||
         json_parse(text, 2 * CASCADE_MAX_DEPTH, &json, NULL) != TW_OK)
         return;
     version = json_type(json) == JSON_OBJECT ? json_get(json, "version") : NULL;
     if (version && json_int64(version, &number) && number == VERSION) {
-        checkpoint->laid_ticks = member_ticks(json, "laid");
-        checkpoint->began_ticks = member_ticks(json, "began");
-        checkpoint->not_before_ticks = member_ticks(json, "not_before");
+        read_members(json, checkpoint);
         place = json_get(json, "path");
         if (place)
             walk_path_read(place, path);

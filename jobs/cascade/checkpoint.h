@@ -3,6 +3,7 @@
 #ifndef TW_JOBS_CASCADE_CHECKPOINT_H
 #define TW_JOBS_CASCADE_CHECKPOINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "jobs/cascade/walk.h"
@@ -11,11 +12,17 @@
 /* A String property holds 32 Ki UTF-16 units. */
 #define CASCADE_CHECKPOINT_MAX_BYTES (30 * 1024)
 
+#define CASCADE_DIGEST_MAX 65
+
 /* Times are ticks of the service's clock; 0: not known. */
 struct cascade_checkpoint {
     int64_t laid_ticks;       /* at the tombstone                         */
     int64_t began_ticks;      /* at the beginning of this pass            */
     int64_t not_before_ticks; /* the last look begins no sooner           */
+    int parent_found;         /* before the tombstone: 0, 1; -1: not known */
+    bool crashed;             /* an attempt crashed: counts may be too low */
+    char values[CASCADE_DIGEST_MAX]; /* digest of what the rules read of the
+                                        parent; "": not known */
 };
 
 /*

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "config/settings.h"
+#include "jobs/cascade/ends.h"
 #include "jobs/cascade/overlap.h"
 #include "jobs/job.h"
 #include "jobs/place.h"
@@ -66,6 +67,7 @@ static const struct setting PARENT_KEYS[] = {
 struct rule_map {
     struct slice store, table;
     struct selector_nodes nodes;
+    bool optional;
     struct yaml_node *children;
 };
 
@@ -89,6 +91,8 @@ static const struct setting RULE_KEYS[] = {
         .help = "template of how their RowKey begins"},
     {"filter", SETTING_NODE, SETTING_FIELD(struct rule_map, nodes.filter),
         .help = "OData filter that they match"},
+    {"optional", SETTING_BOOL, SETTING_FIELD(struct rule_map, optional),
+        .fallback = "false", .help = "the table may be missing"},
     {"children", SETTING_NODE, SETTING_FIELD(struct rule_map, children),
         .help = "rules that find what is under each of them"},
 };
@@ -334,14 +338,16 @@ static void names_add(void *ctx, struct slice name)
     names->list[names->count++] = name;
 }
 
-static void collect_needs(struct rule *rule, struct arena *arena)
+/* What the templates of rules read of the entity above them. */
+static const struct slice *collect_needs(const struct rule *rules, size_t count,
+    struct arena *arena, size_t *ret_count)
 {
     struct names names = {.arena = arena};
 
-    for (size_t i = 0; i < rule->child_count; i++)
-        selector_properties(&rule->children[i].selector, names_add, &names);
-    rule->needs = names.list;
-    rule->need_count = names.count;
+    for (size_t i = 0; i < count; i++)
+        selector_properties(&rules[i].selector, names_add, &names);
+    *ret_count = names.count;
+    return names.list;
 }
 
 static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
@@ -352,7 +358,7 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
 {
     const struct template_scope scope = {.args = loader->args,
         .arg_count = loader->arg_count,
-        .has_entity = depth > 0};
+        .has_entity = true};
     struct rule_map map = {.table.len = 0};
     struct place place = {.table = NULL};
     bool good = settings_load(node, "a child rule", RULE_KEYS, COUNT(RULE_KEYS),
@@ -363,6 +369,7 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
     rule->store = place.store;
     rule->table = place.table;
     rule->mark = node->mark;
+    rule->optional = map.optional;
     good = selector_load(&map.nodes, &scope, loader->arena, &rule->selector,
                &loader->unset, loader->problems) &&
            good;
@@ -378,7 +385,8 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
         rule->children =
             load_rules(map.children, depth + 1, loader, &rule->child_count);
         good = good && rule->children;
-        collect_needs(rule, loader->arena);
+        rule->needs = collect_needs(rule->children, rule->child_count,
+            loader->arena, &rule->need_count);
     }
     return good;
 }
@@ -408,6 +416,69 @@ static struct rule *load_rules(const struct yaml_node *node, unsigned depth,
         return NULL;
     *ret_count = node->count;
     return rules;
+}
+
+/* ---- what first-level rules read of the parent ---- */
+
+/* Every pass reads the parent again, and must bind its rules to the same
+ * values: not to what the tombstone itself changes. */
+static bool check_need(const struct cascade *cascade, struct slice name,
+    struct mark mark, struct problems *problems)
+{
+    if (!slice_is(name, "Timestamp") && !slice_is(name, CASCADE_OWNER) &&
+        !entity_find(cascade->tombstone, name))
+        return true;
+    problems_add(problems, mark,
+        "this rule reads property %.*s of the parent, which the tombstone "
+        "changes: use another property",
+        SLICE_ARG(name));
+    return false;
+}
+
+/* Any name may be a property: so may a misspelled argument. */
+static void warn_of_argument(
+    struct slice name, struct mark mark, struct job_loader *loader)
+{
+    const char **args =
+        arena_alloc(loader->arena, (loader->arg_count + 1) * sizeof(*args));
+    const char *near;
+
+    for (size_t i = 0; i < loader->arg_count; i++)
+        args[i] = arena_copy(loader->arena, loader->args[i]).at;
+    near = text_nearest(name, args, loader->arg_count);
+    if (near)
+        problems_warn(loader->problems, mark,
+            "this rule reads property '%.*s' of the parent: did you mean the "
+            "argument '%s'?",
+            SLICE_ARG(name), near);
+}
+
+static bool check_reads(
+    const struct cascade *cascade, struct rule *rule, struct job_loader *loader)
+{
+    size_t count;
+    const struct slice *names = collect_needs(rule, 1, loader->arena, &count);
+    bool good = true;
+
+    rule->reads_parent = count > 0;
+    for (size_t i = 0; i < count; i++) {
+        good =
+            check_need(cascade, names[i], rule->mark, loader->problems) && good;
+        warn_of_argument(names[i], rule->mark, loader);
+    }
+    return good;
+}
+
+static bool check_first_level(
+    struct cascade *cascade, struct job_loader *loader)
+{
+    bool good = true;
+
+    for (size_t i = 0; i < cascade->rule_count && cascade->tombstone; i++)
+        good = check_reads(cascade, &cascade->rules[i], loader) && good;
+    cascade->needs = collect_needs(cascade->rules, cascade->rule_count,
+        loader->arena, &cascade->need_count);
+    return good;
 }
 
 /* ---- settle and the whole ---- */
@@ -534,8 +605,9 @@ struct cascade *cascade_rules_load(
     if (map.children) {
         cascade->rules =
             load_rules(map.children, 0, loader, &cascade->rule_count);
-        good = cascade->rules &&
-               cascade_overlap_check(cascade, loader->problems) && good;
+        good = cascade->rules && check_first_level(cascade, loader) &&
+               cascade_overlap_check(cascade, loader->problems) &&
+               cascade_ends_check(cascade, loader->problems) && good;
     }
     if (map.settle)
         good = load_settle(map.settle, loader, cascade) && good;
@@ -562,6 +634,8 @@ static void explain_rules(
         selector_explain(&rule->selector, to);
         if (rule->child_count > 0)
             buf_add_text(to, ", each once nothing is left under it");
+        if (rule->optional)
+            buf_add_text(to, " (the table may be missing)");
         buf_add_char(to, '\n');
     }
 }

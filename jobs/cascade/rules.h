@@ -32,8 +32,11 @@ struct job_loader;
 struct rule {
     size_t store; /* index into struct job_stores */
     const char *table;
-    struct mark mark; /* where it stands */
+    struct mark mark; /* its place in the configuration */
+    bool optional;    /* its table may be missing */
     struct selector selector;
+    bool reads_parent;         /* a first-level rule: it reads a property of the
+                                  parent (not only its keys) */
     struct rule *children;     /* of each entity it finds; deleted before it */
     size_t child_count;        /* 0: a leaf */
     const struct slice *needs; /* what the children's templates read of it */
@@ -48,6 +51,8 @@ struct cascade {
     struct slice created;           /* the parent's property, or empty */
     struct rule *rules;
     size_t rule_count;
+    const struct slice *needs; /* what first-level rules read of the parent */
+    size_t need_count;
     int64_t settle_ms[CASCADE_MAX_SETTLES]; /* ascending */
     size_t settle_count;
     int64_t refuse_above; /* -1: never */

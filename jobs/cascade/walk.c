@@ -216,13 +216,15 @@ bool match_has(const struct match *match, const struct entity *entity)
 }
 
 /*
- * Bind rule to the entity above it (or, at the root, to the arguments alone).
+ * Bind rule to the entity above it; NULL, at the root: to the parent.
  * owner: the match that met that entity; NULL at the root.
  */
 static enum tw_err match_new(const struct walk_plan *plan,
     const struct rule *rule, const struct entity *entity, struct match *owner,
     struct match **ret, struct err *err)
 {
+    const struct entity keys = {
+        .partition_key = plan->partition_key, .row_key = plan->row_key};
     struct match *match = mem_alloc(sizeof(*match));
     enum tw_err outcome;
 
@@ -238,6 +240,8 @@ static enum tw_err match_new(const struct walk_plan *plan,
     if (owner)
         match_hold(owner);
     match->above = owner;
+    if (!entity)
+        entity = plan->parent ? plan->parent : &keys;
     outcome = selection_bind(&rule->selector, &plan->run->args, entity,
         &match->arena, &match->selection, err);
     if (outcome != TW_OK) {
@@ -704,6 +708,8 @@ static enum tw_err walk_pages(struct walk *walk, struct match *match,
         const struct page *page;
         enum tw_err outcome = scan_next(scan, &page, walk->err);
 
+        if (outcome == TW_NOT_FOUND && match->rule->optional)
+            return TW_OK;
         if (outcome == TW_NOT_FOUND)
             return err_fail(walk->err, TW_NOT_FOUND,
                 "table %s does not exist in store %s: create it, or take its "
@@ -755,6 +761,17 @@ static enum tw_err visit_walk(struct walk *walk, struct visit *visit)
     for (size_t i = visit->first_rule;
          i < visit->rule_count && outcome == TW_OK; i++)
         outcome = visit_rule(walk, visit, i);
+    return outcome;
+}
+
+enum tw_err walk_check(const struct walk_plan *plan, struct err *err)
+{
+    struct walk walk = {.plan = plan, .err = err};
+    struct visit root;
+    enum tw_err outcome = visit_open(&walk, &root, plan->cascade->rules,
+        plan->cascade->rule_count, 0, NULL, NULL, NULL);
+
+    visit_close(&root);
     return outcome;
 }
 

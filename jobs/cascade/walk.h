@@ -96,8 +96,10 @@ struct walk_plan {
     const struct job_stores *stores;
     struct run *run;
     struct slice partition_key,
-        row_key; /* of the parent: never its own child */
-    bool whole;  /* entities with all their properties, for an archive */
+        row_key;                 /* of the parent: never its own child */
+    const struct entity *parent; /* what first-level rules are bound to; NULL:
+                                    its keys alone. Borrowed */
+    bool whole; /* entities with all their properties, for an archive */
     const struct walk_path *from; /* go on from here; NULL: all */
 };
 
@@ -106,6 +108,11 @@ struct walk_result {
     int64_t failed; /* entities whose children cannot be looked for: their keys
                        and the reason went to run_host->failed() */
 };
+
+/* walk_check: can the first-level rules be bound? Sends nothing. TW_INVALID as
+ * for walk_run(). */
+TW_MUST_USE enum tw_err walk_check(
+    const struct walk_plan *plan, struct err *err);
 
 /*
  * walk_run: walk it all.

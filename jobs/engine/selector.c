@@ -131,6 +131,14 @@ bool selector_is_empty(const struct selector *selector)
     return !selector->filter;
 }
 
+bool selector_reads_entity(const struct selector *selector)
+{
+    for (int i = 0; i < SELECTOR_KEYS; i++)
+        if (selector->keys[i] && template_reads_entity(selector->keys[i]))
+            return true;
+    return selector->filter && template_reads_entity(selector->filter);
+}
+
 static bool same_text(const struct template *a, const struct template *b)
 {
     if (!a || !b)
@@ -160,6 +168,153 @@ bool selector_stays_with(
         if (!stays_with(selector->keys[i], one->keys[i]))
             return false;
     return stays_with(selector->filter, one->filter);
+}
+
+/* ---- what is known before it is bound ---- */
+
+bool selector_same_partition(const struct selector *selector)
+{
+    const struct template *key = selector->keys[SELECTOR_PARTITION_KEY];
+    bool longer;
+
+    return key && slice_is(template_source(key), "{PartitionKey}") &&
+           template_holds(key, "PartitionKey", &longer);
+}
+
+enum selector_growth selector_growth(
+    const struct selector *selector, enum selector_key first)
+{
+    enum selector_growth growth = SELECTOR_ANY;
+
+    for (int relation = EXACT; relation <= PREFIX; relation++) {
+        const struct template *key = selector->keys[first + relation];
+        bool longer;
+
+        if (!key || !template_holds(key, KEYS[first].name, &longer))
+            continue;
+        if (longer)
+            return SELECTOR_LONGER;
+        growth = SELECTOR_AS_LONG;
+    }
+    return growth;
+}
+
+/* Can no key that one of the relations of `a` allows be one that b's allows? */
+static bool keys_disjoint(const struct selector *a, const struct selector *b,
+    enum selector_key one, enum selector_key other)
+{
+    struct slice x, y;
+    bool x_whole, y_whole;
+
+    if (!a->keys[one] || !b->keys[other])
+        return false;
+    x = template_beginning(a->keys[one], &x_whole);
+    y = template_beginning(b->keys[other], &y_whole);
+    if (slice_begins(x, y))
+        return KEYS[other].relation == EXACT && y_whole && x.len > y.len;
+    if (slice_begins(y, x))
+        return KEYS[one].relation == EXACT && x_whole && y.len > x.len;
+    return true;
+}
+
+static bool all_keys_disjoint(
+    const struct selector *a, const struct selector *b, enum selector_key first)
+{
+    for (int i = EXACT; i <= PREFIX; i++)
+        for (int j = EXACT; j <= PREFIX; j++)
+            if (keys_disjoint(a, b, first + i, first + j))
+                return true;
+    return false;
+}
+
+/* One comparison of a filter that is nothing but comparisons joined by and:
+ * Name eq 'text'. */
+struct equality {
+    struct slice name, text;
+};
+
+/* The first term of *rest, which becomes what follows its `and`. */
+static struct slice take_term(struct slice *rest)
+{
+    static const struct slice separator = {" and ", 5};
+    bool in_quotes = false;
+    struct slice term = *rest;
+
+    for (size_t i = 0; i < rest->len; i++) {
+        struct slice tail = {rest->at + i, rest->len - i};
+
+        in_quotes ^= rest->at[i] == '\'';
+        if (in_quotes || !slice_begins(tail, separator))
+            continue;
+        term.len = i;
+        *rest =
+            (struct slice){tail.at + separator.len, tail.len - separator.len};
+        return term;
+    }
+    rest->len = 0;
+    return term;
+}
+
+static bool read_equality(struct slice term, struct equality *ret)
+{
+    const char *eq = memmem(term.at, term.len, " eq '", 5);
+
+    if (!eq || memchr(term.at, '{', term.len) ||
+        term.at[term.len - 1] != '\'' ||
+        memchr(term.at, ' ', (size_t)(eq - term.at)))
+        return false;
+    ret->name = (struct slice){term.at, (size_t)(eq - term.at)};
+    ret->text = (struct slice){eq + 4, (size_t)(term.at + term.len - (eq + 4))};
+    return true;
+}
+
+/* Is the filter more than comparisons joined by and? Then none of them holds of
+ * all that it finds. */
+static bool is_complex(struct slice filter)
+{
+    return memchr(filter.at, '(', filter.len) ||
+           memmem(filter.at, filter.len, " or ", 4) ||
+           memmem(filter.at, filter.len, "not ", 4);
+}
+
+static bool excludes(struct slice filter, const struct equality *equality)
+{
+    while (filter.len > 0) {
+        struct equality other;
+
+        if (read_equality(take_term(&filter), &other) &&
+            slice_equal(other.name, equality->name) &&
+            !slice_equal(other.text, equality->text))
+            return true;
+    }
+    return false;
+}
+
+static bool filters_disjoint(const struct template *a, const struct template *b)
+{
+    struct slice one, other;
+
+    if (!a || !b)
+        return false;
+    one = template_source(a);
+    other = template_source(b);
+    if (one.len == 0 || other.len == 0 || is_complex(one) || is_complex(other))
+        return false;
+    while (one.len > 0) {
+        struct equality equality;
+
+        if (read_equality(take_term(&one), &equality) &&
+            excludes(other, &equality))
+            return true;
+    }
+    return false;
+}
+
+bool selector_disjoint(const struct selector *a, const struct selector *b)
+{
+    return all_keys_disjoint(a, b, SELECTOR_PARTITION_KEY) ||
+           all_keys_disjoint(a, b, SELECTOR_ROW_KEY) ||
+           filters_disjoint(a->filter, b->filter);
 }
 
 bool selector_scans_table(const struct selector *selector)

@@ -92,6 +92,9 @@ bool selector_load(const struct selector_nodes *nodes,
 /* selector_is_empty: it names nothing: every entity of the table. */
 bool selector_is_empty(const struct selector *selector);
 
+/* selector_reads_entity: a key or a property of the entity above is in it. */
+bool selector_reads_entity(const struct selector *selector);
+
 /* selector_equal: the same texts: bound to the same, they find the same. */
 bool selector_equal(const struct selector *a, const struct selector *b);
 
@@ -102,6 +105,26 @@ bool selector_equal(const struct selector *a, const struct selector *b);
  */
 bool selector_stays_with(
     const struct selector *selector, const struct selector *one);
+
+/* selector_same_partition: everything it finds lies in the partition of the
+ * entity above: partition_key: "{PartitionKey}". */
+bool selector_same_partition(const struct selector *selector);
+
+enum selector_growth {
+    SELECTOR_ANY,     /* nothing is known */
+    SELECTOR_AS_LONG, /* at least as long as the key of the entity above */
+    SELECTOR_LONGER,  /* longer */
+};
+
+/* selector_growth: how long is the PartitionKey (first is
+ * SELECTOR_PARTITION_KEY) or the RowKey (SELECTOR_ROW_KEY) of what it finds? */
+enum selector_growth selector_growth(
+    const struct selector *selector, enum selector_key first);
+
+/* selector_disjoint: can both never find the same entity of a table, whatever
+ * they are bound to? True only where their literal keys, prefixes or
+ * comparisons (Type eq 'a' and Type eq 'b') show it. */
+bool selector_disjoint(const struct selector *a, const struct selector *b);
 
 /* selector_explain: add "PartitionKey = ..., filter ..." for people. */
 void selector_explain(const struct selector *selector, struct buf *to);

@@ -622,6 +622,33 @@ bool template_is_constant(const struct template *template)
     return true;
 }
 
+bool template_holds(
+    const struct template *template, const char *name, bool *ret_longer)
+{
+    bool holds = false;
+
+    *ret_longer = false;
+    for (size_t i = 0; i < template->count; i++) {
+        const struct piece *piece = &template->pieces[i];
+
+        if (piece->expression == NULL)
+            *ret_longer = true;
+        else if (expression_arg(piece->expression) < 0 &&
+                 slice_is(expression_source(piece->expression), name))
+            holds = true;
+    }
+    return holds;
+}
+
+struct slice template_beginning(
+    const struct template *template, bool *ret_whole)
+{
+    *ret_whole = template_is_constant(template) && template->count <= 1;
+    if (template->count == 0 || template->pieces[0].expression != NULL)
+        return slice_of("");
+    return template->pieces[0].literal;
+}
+
 int template_lone_arg(const struct template *template)
 {
     if (template->count != 1 || template->pieces[0].expression == NULL ||

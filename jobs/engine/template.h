@@ -90,6 +90,19 @@ struct slice template_source(const struct template *template);
 /* template_is_constant: no {..} in it. */
 bool template_is_constant(const struct template *template);
 
+/*
+ * template_holds: is one of its pieces the whole value of property or key
+ * `name`, as in "{name}" or "c{name}_"? *ret_longer: there is literal text
+ * beside it, so that the result is longer than that value.
+ */
+bool template_holds(
+    const struct template *template, const char *name, bool *ret_longer);
+
+/* template_beginning: the literal text that every result begins with, perhaps
+ * empty; *ret_whole: it is the whole result. Borrowed. */
+struct slice template_beginning(
+    const struct template *template, bool *ret_whole);
+
 /* template_lone_arg: where it is nothing but one {argument}, its index;
  * else -1. For reading rules backwards. */
 int template_lone_arg(const struct template *template);

@@ -119,7 +119,10 @@ static void host_note(struct run *run, const char *sentence)
 {
     struct hosted *h = run->owner;
 
-    snprintf(h->note, sizeof(h->note), "%s", sentence);
+    size_t len = strlen(h->note);
+
+    if (!strstr(h->note, sentence))
+        snprintf(h->note + len, sizeof(h->note) - len, "%s\n", sentence);
 }
 
 static const struct run_host HOST = {
@@ -171,6 +174,8 @@ void hosted_init(struct hosted *h, const char *configuration)
 
 void hosted_forget(struct hosted *h, const char *id)
 {
+    h->note[0] = '\0';
+    h->passes = 0;
     mem_free(h->checkpoint);
     mem_free(h->phase);
     h->checkpoint = h->phase = NULL;
@@ -389,6 +394,7 @@ static void keep_result(struct hosted *h, const struct run *run)
     h->waits_for = run->waits_for;
     h->behind = run->behind;
     h->caught_up_ticks = run->caught_up_ticks;
+    h->parent_found = run->parent_found;
     h->closes_job = run->closes_job;
 }
 

@@ -63,7 +63,8 @@ struct hosted {
     bool closes_job;
     enum run_waits_for waits_for;
     char failed_why[1024];
-    char note[1024]; /* the last one */
+    char note[4096]; /* the sentences of all attempts, a line each */
+    int parent_found;
 };
 
 /* hosted_init: configuration is YAML, the map below `jobs:`. A problem in it

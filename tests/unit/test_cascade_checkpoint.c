@@ -18,7 +18,11 @@ static struct walk_path path, again;
 static void is_read_as_it_was_written(void **state)
 {
     const struct cascade_checkpoint written = {
-        INT64_C(638396640000000000), INT64_C(638396640010000000), 0};
+        .laid_ticks = INT64_C(638396640000000000),
+        .began_ticks = INT64_C(638396640010000000),
+        .parent_found = 1,
+        .crashed = true,
+        .values = "00ff"};
     struct cascade_checkpoint read;
     char *text;
 
@@ -31,11 +35,16 @@ static void is_read_as_it_was_written(void **state)
     text = cascade_checkpoint_write(&written, &path);
     assert_string_equal(text,
         "{\"version\":1,\"laid\":638396640000000000,"
-        "\"began\":638396640010000000,\"not_before\":0,\"path\":["
+        "\"began\":638396640010000000,\"not_before\":0,\"found\":true,"
+        "\"crashed\":true,\"values\":\"00ff\",\"path\":["
         "{\"rule\":3,\"found\":true,\"done\":[\"p\",\"r'\"],"
         "\"inside\":[\"q\",\"\"]},{\"rule\":0,\"found\":false}]}");
     cascade_checkpoint_read(slice_of(text), &read, &again);
-    assert_memory_equal(&read, &written, sizeof(read));
+    assert_true(read.laid_ticks == written.laid_ticks &&
+                read.began_ticks == written.began_ticks &&
+                read.not_before_ticks == 0);
+    assert_true(read.parent_found == 1 && read.crashed);
+    assert_string_equal(read.values, "00ff");
     assert_int_equal(again.depth, 2);
     assert_memory_equal(again.levels[0].done.row_key, "r'", 2);
     mem_free(text);
@@ -62,16 +71,24 @@ static void what_is_not_ours_starts_over(void **state)
         "{\"version\":1,\"laid\":-1,\"path\":{}}",
         "{\"version\":1,\"path\":[{\"rule\":0}]}",
         "{\"version\":1,\"path\":[{\"rule\":-1,\"found\":true}]}",
-        "{\"version\":1,\"path\":[1,2,3,4,5,6,7,8,9]}"};
+        "{\"version\":1,\"path\":[1,2,3,4,5,6,7,8,9]}",
+        "{\"version\":1,\"found\":1,\"crashed\":1,\"values\":\"XY\"}"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        struct cascade_checkpoint read = {7, 7, 7};
+        struct cascade_checkpoint read = {.laid_ticks = 7,
+            .began_ticks = 7,
+            .not_before_ticks = 7,
+            .parent_found = 7,
+            .crashed = true,
+            .values = "7"};
 
         again.depth = 7;
         cascade_checkpoint_read(slice_of(texts[i]), &read, &again);
         assert_true(read.laid_ticks == 0 && read.began_ticks == 0 &&
                     read.not_before_ticks == 0);
+        assert_true(
+            read.parent_found == -1 && !read.crashed && read.values[0] == '\0');
         assert_int_equal(again.depth, 0);
     }
 }

@@ -110,9 +110,11 @@ static const struct shape SHAPES[] = {
         "        filter: \"Parent eq '{channel}'\"\n"
         "        children:\n"
         "          - table: Nodes\n"
+        "            row_key_prefix: \"{RowKey}.\"\n"
         "            filter: \"Parent eq '{RowKey}'\"\n"
         "            children:\n"
-        "              - {table: Nodes, filter: \"Parent eq '{RowKey}'\"}\n",
+        "              - {table: Nodes, row_key_prefix: \"{RowKey}.\", "
+        "filter: \"Parent eq '{RowKey}'\"}\n",
         {{"Nodes", -1, "n", "%c.%n", "Parent", true, 6},
             {"Nodes", 0, "n", "%a.%n", "Parent", false, 4},
             {"Nodes", 1, "m%n", "%a.%n", "Parent", false, 4}}},

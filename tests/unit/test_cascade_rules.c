@@ -322,13 +322,68 @@ static void a_rules_templates_are_checked_where_they_stand(void **state)
 {
     (void)state;
     loading_refused(HEAD PARENT
-        "  children: [{table: Blogs, partition_key: \"{x}\"}]\n",
-        "unknown argument 'x'");
+        "  children: [{table: Blogs, partition_key: \"{x\"}]\n",
+        "never closed");
     loading_refused(
         HEAD PARENT "  children: [{table: Blogs, row_key: [x]}]\n", "text");
     loading_refused(HEAD PARENT
-        "  children: [{table: Blogs, filter: \"A eq {x}\"}]\n",
-        "unknown argument 'x'");
+        "  children: [{table: Blogs, filter: \"A eq {lower(x}\"}]\n",
+        "expected )");
+}
+
+/* A first-level rule is bound to the parent, in every pass to the same
+ * values. */
+static void a_first_level_rule_may_read_the_parent(void **state)
+{
+    struct loading l;
+    const struct cascade *cascade = load(&l,
+        HEAD PARENT "  children:\n"
+                    "    - {table: Blogs, partition_key: \"{Owner}\", "
+                    "row_key_prefix: \"{RowKey}_{Kind}\"}\n"
+                    "    - {table: Posts, partition_key: \"{PartitionKey}\"}\n"
+                    "    - {table: Likes, partition_key: \"{channel}\", "
+                    "filter: \"Kind eq '{Kind}'\"}\n");
+
+    (void)state;
+    assert_int_equal(cascade->need_count, 2);
+    assert_true(slice_is(cascade->needs[0], "Owner"));
+    assert_true(slice_is(cascade->needs[1], "Kind"));
+    assert_true(cascade->rules[0].reads_parent);
+    assert_false(cascade->rules[1].reads_parent);
+    assert_true(cascade->rules[2].reads_parent);
+    loading_done(&l);
+    loading_refused(HEAD PARENT
+        "  children: [{table: Blogs, partition_key: \"{Deleted}\"}]\n",
+        "reads property Deleted of the parent, which the tombstone changes");
+    loading_refused(HEAD PARENT
+        "  children: [{table: Blogs, partition_key: \"{year(Timestamp)}\"}]\n",
+        "reads property Timestamp of the parent");
+    loading_refused(HEAD PARENT
+        "  children: [{table: Blogs, partition_key: \"{TablewardRun}\"}]\n",
+        "reads property TablewardRun of the parent");
+    load(&l, HEAD PARENT
+        "  children: [{table: Blogs, partition_key: \"{chanel}\"}]\n");
+    assert_true(loading_says(&l,
+        "reads property 'chanel' of the parent: did you mean the argument "
+        "'channel'?"));
+    loading_done(&l);
+}
+
+static void a_rule_may_say_that_its_table_is_optional(void **state)
+{
+    struct loading l;
+    const struct cascade *cascade = load(&l,
+        HEAD PARENT "  children:\n"
+                    "    - {table: Blogs, partition_key: a, optional: true}\n"
+                    "    - {table: Posts, partition_key: a}\n");
+
+    (void)state;
+    assert_true(cascade->rules[0].optional);
+    assert_false(cascade->rules[1].optional);
+    loading_done(&l);
+    loading_refused(HEAD PARENT
+        "  children: [{table: Blogs, partition_key: a, optional: maybe}]\n",
+        "optional");
 }
 
 /* It once ended the program: the rules were gone, their number was not. */
@@ -517,8 +572,9 @@ static void rules_with_the_same_children_may_find_the_same(void **state)
         NULL);
     expect_overlap("[" TAGGED ", children: [" VIEWS ", " LIKES "]}]", NULL);
     expect_overlap(
-        "[" UNDER_BLOGS(LIKES ", {table: Blogs, partition_key: "
-                              "\"{RowKey}\", children: [" LIKES "]}") "]",
+        "[" UNDER_BLOGS(
+            LIKES ", {table: Blogs, partition_key: "
+                  "\"{PartitionKey}_{RowKey}\", children: [" LIKES "]}") "]",
         NULL);
     /* Another store's table of that name is another table. */
     expect_overlap("[{store: other, table: Comments, partition_key: "
@@ -529,6 +585,75 @@ static void rules_with_the_same_children_may_find_the_same(void **state)
         "[{table: Likes, partition_key: \"{channel}\", children: [" VIEWS
         "]}, " UNDER_BLOGS(COMMENTS(LIKES)) "]",
         NULL);
+}
+
+/* ---- rules that reach their own entities ---- */
+
+#define REACHES "can reach its own entities of Blogs again"
+#define NESTED(one, other)                                                     \
+    "[{table: Blogs, " one ", children: [{table: Blogs, " other "}]}]"
+
+/* They were under one another in a circle, and the run failed in its middle. */
+static void a_rule_that_reaches_itself_in_another_partition_is_refused(
+    void **state)
+{
+    (void)state;
+    expect_overlap(
+        NESTED("partition_key: \"{channel}\"", "partition_key: \"{RowKey}\""),
+        REACHES);
+    expect_overlap(NESTED("partition_key: \"{channel}\"",
+                       "filter: \"Parent eq '{RowKey}'\""),
+        REACHES);
+    expect_overlap(NESTED("partition_key: \"{channel}\"",
+                       "partition_key_prefix: \"{PartitionKey}\", "
+                       "row_key: \"x\""),
+        REACHES);
+    /* By way of another table, and by way of another rule. */
+    expect_overlap("[{table: Blogs, partition_key: \"{channel}\", children: "
+                   "[{table: Likes, partition_key: \"{RowKey}_x\", children: "
+                   "[{table: blogs, partition_key: \"{RowKey}\"}]}]}]",
+        "can reach its own entities of blogs again");
+    expect_overlap("[{table: Blogs, partition_key: \"{channel}\", children: "
+                   "[{table: Likes, partition_key: \"{RowKey}\"}]}, "
+                   "{table: Likes, partition_key: \"{channel}\", children: "
+                   "[{table: Blogs, partition_key: \"{RowKey}\"}]}]",
+        "in another partition");
+}
+
+static void rules_that_show_that_they_end_may_reach_themselves(void **state)
+{
+    (void)state;
+    /* Within a partition a run finds a circle. */
+    expect_overlap(NESTED("partition_key: \"{channel}\"",
+                       "partition_key: \"{PartitionKey}\", filter: \"In eq "
+                       "'{RowKey}'\""),
+        NULL);
+    /* A key gets longer. */
+    expect_overlap(NESTED("partition_key: \"{channel}\"",
+                       "partition_key: \"{PartitionKey}_{RowKey}\""),
+        NULL);
+    expect_overlap(NESTED("partition_key_prefix: \"{channel}_\"",
+                       "partition_key_prefix: \"{PartitionKey}_\""),
+        NULL);
+    expect_overlap(NESTED("partition_key: \"{channel}\"",
+                       "partition_key: \"x\", row_key_prefix: \"{RowKey}.\""),
+        NULL);
+    /* They never find the same entity. */
+    expect_overlap(NESTED("partition_key: \"{channel}\", row_key_prefix: \"a\"",
+                       "partition_key: \"{RowKey}\", row_key_prefix: \"b\""),
+        NULL);
+    expect_overlap(NESTED("partition_key: \"c_{channel}\"",
+                       "partition_key: \"b_{RowKey}\""),
+        NULL);
+    expect_overlap(NESTED("partition_key: \"{channel}\", filter: \"Type eq 'a' "
+                          "and Size gt 5\"",
+                       "partition_key: \"{RowKey}\", filter: \"Of eq "
+                       "'{RowKey}' and Type eq 'b'\""),
+        NULL);
+    expect_overlap(NESTED("partition_key: \"{channel}\", filter: \"Type eq 'a' "
+                          "or Size gt 5\"",
+                       "partition_key: \"{RowKey}\", filter: \"Type eq 'b'\""),
+        REACHES);
 }
 
 /* ---- settle ---- */
@@ -698,6 +823,8 @@ int main(void)
         cmocka_unit_test(children_are_a_list_of_rules),
         cmocka_unit_test(a_rule_that_takes_a_whole_table_is_refused),
         cmocka_unit_test(a_rules_templates_are_checked_where_they_stand),
+        cmocka_unit_test(a_first_level_rule_may_read_the_parent),
+        cmocka_unit_test(a_rule_may_say_that_its_table_is_optional),
         cmocka_unit_test(a_mistake_in_a_nested_rule_is_told_and_survived),
         cmocka_unit_test(a_prefix_without_a_filter_is_warned_of),
         cmocka_unit_test(rules_are_nested_eight_deep_at_most),
@@ -706,6 +833,9 @@ int main(void)
         cmocka_unit_test(rules_with_the_same_children_may_find_the_same),
         cmocka_unit_test(
             a_rule_beside_another_may_find_what_that_finds_elsewhere),
+        cmocka_unit_test(
+            a_rule_that_reaches_itself_in_another_partition_is_refused),
+        cmocka_unit_test(rules_that_show_that_they_end_may_reach_themselves),
         cmocka_unit_test(settle_is_a_duration_or_a_rising_list),
         cmocka_unit_test(settle_knows_the_environment),
         cmocka_unit_test(an_archive_is_a_folder),

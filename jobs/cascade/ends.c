@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Can an entity be under itself? The nodes of a graph are the rules. An entity
+ * that rule A found may also be found by rule B of the same table, so from A a
+ * step leads to each child of A and of such a B. A circle of steps that leaves
+ * the partition is refused unless a key gets longer at one of its steps and
+ * shorter at none.
+ */
+#include "jobs/cascade/ends.h"
+
+#include <stddef.h>
+
+#include "config/problems.h"
+#include "jobs/cascade/rules.h"
+#include "jobs/engine/selector.h"
+#include "worker/base/mem.h"
+
+struct graph {
+    const struct rule **rules; /* all of them, each before its children */
+    size_t count;
+    bool *reaches; /* count * count: by one step or more, from * count + to */
+};
+
+static size_t count_rules(const struct rule *rules, size_t count)
+{
+    size_t all = count;
+
+    for (size_t i = 0; i < count; i++)
+        all += count_rules(rules[i].children, rules[i].child_count);
+    return all;
+}
+
+static void add_rules(
+    struct graph *graph, const struct rule *rules, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        graph->rules[graph->count++] = &rules[i];
+        add_rules(graph, rules[i].children, rules[i].child_count);
+    }
+}
+
+static size_t index_of(const struct graph *graph, const struct rule *rule)
+{
+    size_t i = 0;
+
+    while (graph->rules[i] != rule)
+        i++;
+    return i;
+}
+
+/* May both find the same entity? */
+static bool may_meet(const struct rule *a, const struct rule *b)
+{
+    return a == b ||
+           (cascade_same_table(a->store, a->table, b->store, b->table) &&
+               !selector_disjoint(&a->selector, &b->selector));
+}
+
+/* Mark what can be reached from an entity that rule `at` found. */
+static void reach(struct graph *graph, size_t from, size_t at)
+{
+    for (size_t i = 0; i < graph->count; i++) {
+        const struct rule *rule = graph->rules[i];
+
+        if (rule->child_count == 0 || !may_meet(graph->rules[at], rule))
+            continue;
+        for (size_t j = 0; j < rule->child_count; j++) {
+            size_t next = index_of(graph, &rule->children[j]);
+            bool *reached = &graph->reaches[from * graph->count + next];
+
+            if (*reached)
+                continue;
+            *reached = true;
+            reach(graph, from, next);
+        }
+    }
+}
+
+static bool is_reached(const struct graph *graph, size_t from, size_t to)
+{
+    return graph->reaches[from * graph->count + to];
+}
+
+/* Is that key longer after the step to rule `at`, and shorter after none of
+ * the steps that lead from there back to it? */
+static bool grows(const struct graph *graph, size_t at, enum selector_key key)
+{
+    if (selector_growth(&graph->rules[at]->selector, key) != SELECTOR_LONGER)
+        return false;
+    for (size_t i = 0; i < graph->count; i++)
+        if (is_reached(graph, at, i) && is_reached(graph, i, at) &&
+            selector_growth(&graph->rules[i]->selector, key) == SELECTOR_ANY)
+            return false;
+    return true;
+}
+
+static bool check_rule(
+    const struct graph *graph, size_t at, struct problems *problems)
+{
+    const struct rule *rule = graph->rules[at];
+
+    if (!is_reached(graph, at, at) ||
+        selector_same_partition(&rule->selector) ||
+        grows(graph, at, SELECTOR_PARTITION_KEY) ||
+        grows(graph, at, SELECTOR_ROW_KEY))
+        return true;
+    problems_add(problems, rule->mark,
+        "this rule can reach its own entities of %s again, in another "
+        "partition: were they under one another in a circle, none could be "
+        "deleted first. Let a key get longer at each level (row_key_prefix: "
+        "\"{RowKey}_\"), or make rules for this table that never find the same "
+        "entity (literal prefixes, or Type eq '...' in both filters)",
+        rule->table);
+    return false;
+}
+
+bool cascade_ends_check(
+    const struct cascade *cascade, struct problems *problems)
+{
+    size_t count = count_rules(cascade->rules, cascade->rule_count);
+    struct graph graph = {
+        .rules = mem_array(count, sizeof(struct rule *)),
+        .reaches = mem_array(count * count, sizeof(bool)),
+    };
+    bool good = true;
+
+    add_rules(&graph, cascade->rules, cascade->rule_count);
+    for (size_t i = 0; i < count; i++)
+        reach(&graph, i, i);
+    for (size_t i = 0; i < count; i++)
+        good = check_rule(&graph, i, problems) && good;
+    mem_free(graph.reaches);
+    mem_free(graph.rules);
+    return good;
+}

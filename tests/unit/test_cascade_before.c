@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: what a cascade checks before it writes anything, what its rules may
+ * read of the parent, and what it says of a run that deleted nothing. */
+#include "tests/support/hosted.h"
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+#define HEAD(name)                                                             \
+    name ":\n"                                                                 \
+         "    kind: cascade-delete\n"                                          \
+         "    args: [channel]\n"                                               \
+         "    parent: {table: Channels, partition_key: \"{channel}\", "        \
+         "row_key: \"\", tombstone: {Deleted: true}, created: CreatedOn}\n"    \
+         "    settle: 0s\n"                                                    \
+         "    children:\n"
+
+static const char TWO[] = HEAD("two") "      - {table: Blogs, partition_key: "
+                                      "\"{channel}\"}\n"
+                                      "      - table: Posts\n"
+                                      "        partition_key: \"{channel}\"\n"
+                                      "        children:\n"
+                                      "          - {table: Likes, "
+                                      "partition_key: \"{RowKey}\"}\n";
+
+static const char OPTIONAL[] =
+    HEAD("optional") "      - {table: Blogs, partition_key: \"{channel}\"}\n"
+                     "      - {table: Old, partition_key: \"{channel}\", "
+                     "optional: true}\n"
+                     "      - table: Posts\n"
+                     "        partition_key: \"{channel}\"\n"
+                     "        optional: true\n"
+                     "        children:\n"
+                     "          - {table: Likes, partition_key: \"{RowKey}\", "
+                     "optional: true}\n";
+
+static const char OWNED[] =
+    HEAD("owned") "      - {table: Blogs, partition_key: \"{Owner}\", "
+                  "row_key_prefix: \"{PartitionKey}_\"}\n"
+                  "      - {table: Posts, partition_key: \"{PartitionKey}\"}\n";
+
+/* ---- tables ---- */
+
+static void a_missing_table_fails_before_anything_is_touched(void **state)
+{
+    static const char *const tables[] = {"Channels", "Blogs", "Posts", "Likes"};
+
+    (void)state;
+    for (size_t missing = 1; missing < 4; missing++) {
+        struct hosted h;
+
+        hosted_init(&h, TWO);
+        for (size_t i = 0; i < 4; i++)
+            if (i != missing)
+                hosted_table(&h, tables[i]);
+        hosted_put(&h, "Channels", "News", "", "\"Name\":\"n\"");
+        if (missing != 1)
+            hosted_fill(&h, "Blogs", "News", 3);
+        assert_int_equal(hosted_run(&h, "two", "News"), RUN_FAILED);
+        assert_non_null(strstr(h.err.text, tables[missing]));
+        assert_non_null(strstr(h.err.text, "nothing was changed"));
+        assert_string_equal(
+            hosted_json(&h, "Channels", "News", ""), "{\"Name\":\"n\"}");
+        if (missing != 1)
+            assert_int_equal(hosted_count(&h, "Blogs"), 3);
+        hosted_done(&h);
+    }
+}
+
+static void an_optional_table_may_be_missing(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, OPTIONAL);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Blogs");
+    hosted_put(&h, "Channels", "News", "", NULL);
+    hosted_fill(&h, "Blogs", "News", 3);
+    assert_int_equal(hosted_run(&h, "optional", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Blogs"), "");
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+
+    /* Where it exists it is not left out, nor the ones below it. */
+    hosted_forget(&h, "r2");
+    hosted_table(&h, "Posts");
+    hosted_table(&h, "Old");
+    hosted_put(&h, "Channels", "News", "", NULL);
+    hosted_put(&h, "Posts", "News", "p", NULL);
+    hosted_put(&h, "Old", "News", "o", NULL);
+    assert_int_equal(hosted_run(&h, "optional", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Posts"), "");
+    assert_string_equal(hosted_dump(&h, "Old"), "");
+    hosted_done(&h);
+}
+
+static void a_dry_run_of_an_optional_table_counts_none(void **state)
+{
+    struct job_estimate estimate;
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, OPTIONAL);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Blogs");
+    hosted_fill(&h, "Blogs", "News", 3);
+    assert_int_equal(hosted_estimate(&h, "optional", "News", &estimate), TW_OK);
+    assert_int_equal(estimate.tables[0].entities, 3);
+    assert_int_equal(estimate.tables[1].entities, 0);
+    arena_done(&estimate.arena);
+    hosted_done(&h);
+}
+
+/* ---- the parent's properties ---- */
+
+static void owned_tables(struct hosted *h)
+{
+    hosted_init(h, OWNED);
+    hosted_table(h, "Channels");
+    hosted_table(h, "Blogs");
+    hosted_table(h, "Posts");
+    hosted_put(h, "Blogs", "ann", "News_1", NULL);
+    hosted_put(h, "Blogs", "ann", "Sport_1", NULL);
+    hosted_put(h, "Blogs", "bob", "News_2", NULL);
+    hosted_put(h, "Posts", "News", "p", NULL);
+    hosted_put(h, "Posts", "Sport", "p", NULL);
+}
+
+static void a_first_level_rule_finds_by_the_parents_properties(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    owned_tables(&h);
+    hosted_put(&h, "Channels", "News", "", "\"Owner\":\"ann\"");
+    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Blogs"), "ann/Sport_1 bob/News_2 ");
+    assert_string_equal(hosted_dump(&h, "Posts"), "Sport/p ");
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    assert_int_equal(h.parent_found, 1);
+    assert_string_equal(h.note, "");
+    hosted_done(&h);
+}
+
+static int64_t stop_at;
+
+/* The tombstone is a merge, which keeps what the rules read. */
+static void an_attempt_after_the_tombstone_still_sees_them(void **state)
+{
+    (void)state;
+    for (stop_at = 0; stop_at < 12; stop_at++) {
+        struct hosted h;
+
+        owned_tables(&h);
+        hosted_put(&h, "Channels", "News", "", "\"Owner\":\"ann\"");
+        h.stop_after = stop_at;
+        (void)hosted_attempt(&h, "owned", "News");
+        h.stop_after = -1;
+        if (stop_at % 2 == 1) { /* crashed: the checkpoint was never stored */
+            mem_free(h.checkpoint);
+            h.checkpoint = NULL;
+            h.took_over = true;
+        }
+        if (h.end != RUN_SUCCEEDED)
+            assert_int_equal(hosted_run(&h, "owned", "News"), RUN_SUCCEEDED);
+        assert_string_equal(
+            hosted_dump(&h, "Blogs"), "ann/Sport_1 bob/News_2 ");
+        assert_string_equal(hosted_dump(&h, "Channels"), "");
+        hosted_done(&h);
+    }
+}
+
+static void a_property_that_the_parent_lacks_fails_before_anything(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    owned_tables(&h);
+    hosted_put(&h, "Channels", "News", "", "\"Name\":\"n\"");
+    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "property Owner is missing"));
+    assert_string_equal(
+        hosted_json(&h, "Channels", "News", ""), "{\"Name\":\"n\"}");
+    assert_int_equal(hosted_count(&h, "Posts"), 2);
+    hosted_done(&h);
+}
+
+/* The rule cannot find anything without the parent: the others are used, and
+ * the note names it. A message that is delivered again must not fail. */
+static void without_a_parent_a_rule_that_reads_it_is_left_out(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    owned_tables(&h);
+    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&h, "Blogs"), 3);
+    assert_string_equal(hosted_dump(&h, "Posts"), "Sport/p ");
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    assert_int_equal(h.parent_found, 0);
+    assert_string_equal(h.note,
+        "the parent 'News' / '' in Channels did not exist\n"
+        "the rule for Blogs (line 7) was not used, because it reads a property "
+        "of the parent\n");
+    hosted_done(&h);
+}
+
+/* Once the first pass has begun. */
+static void change_owner(struct hosted *h)
+{
+    h->saved = NULL;
+    hosted_replace(h, "Channels", "News", "",
+        "\"Owner\":\"bob\",\"Deleted\":true,\"TablewardRun\":\"owned/r1\"");
+}
+
+/* What is under the first value and what is under the second may both have
+ * been meant: the parent stays, and the run says so. */
+static void a_property_that_changes_meanwhile_fails_the_run(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    owned_tables(&h);
+    hosted_put(&h, "Channels", "News", "", "\"Owner\":\"ann\"");
+    h.saved = change_owner;
+    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "Restore the property, then retry"));
+    assert_true(hosted_has(&h, "Blogs", "bob", "News_2"));
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    hosted_replace(&h, "Channels", "News", "",
+        "\"Owner\":\"ann\",\"Deleted\":true,\"TablewardRun\":\"owned/r1\"");
+    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    hosted_done(&h);
+}
+
+static void its_tombstone_gone_it_does_not_guess_the_properties(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    owned_tables(&h);
+    hosted_put(&h, "Channels", "News", "", "\"Owner\":\"ann\"");
+    h.stop_after = 1;
+    assert_int_equal(hosted_attempt(&h, "owned", "News"), RUN_STOPPED);
+    h.stop_after = -1;
+    hosted_remove(&h, "Channels", "News", "");
+    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "was changed or removed"));
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    hosted_done(&h);
+}
+
+/* ---- what is said of a run that did not fail ---- */
+
+static void two_tables(struct hosted *h)
+{
+    hosted_init(h, TWO);
+    hosted_table(h, "Channels");
+    hosted_table(h, "Blogs");
+    hosted_table(h, "Posts");
+    hosted_table(h, "Likes");
+}
+
+static void an_absent_parent_is_noted(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    two_tables(&h);
+    hosted_fill(&h, "Blogs", "News", 3);
+    assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
+    assert_int_equal(h.parent_found, 0);
+    assert_int_equal(h.deleted, 3); /* not its own tombstone */
+    assert_string_equal(
+        h.note, "the parent 'News' / '' in Channels did not exist\n");
+    hosted_forget(&h, "r2");
+    assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
+    assert_string_equal(h.note,
+        "the parent 'News' / '' in Channels did not exist\n"
+        "nothing was deleted: no rule found an entity\n");
+    hosted_done(&h);
+}
+
+static void a_parent_without_children_is_no_news(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    two_tables(&h);
+    hosted_put(&h, "Channels", "News", "", NULL);
+    assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
+    assert_int_equal(h.parent_found, 1);
+    assert_int_equal(h.deleted, 1);
+    assert_string_equal(h.note, "");
+    hosted_done(&h);
+}
+
+static void a_newer_parent_is_noted(void **state)
+{
+    char time[TEXT_TIME_MAX];
+    struct hosted h;
+    char *created;
+
+    (void)state;
+    two_tables(&h);
+    created = mem_format(
+        "\"CreatedOn@odata.type\":\"Edm.DateTime\",\"CreatedOn\":\"%s\"",
+        text_from_ticks(h.requested_ticks + TICKS_PER_S, time));
+    hosted_put(&h, "Channels", "News", "", created);
+    hosted_fill(&h, "Blogs", "News", 3);
+    assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
+    assert_int_equal(h.parent_found, 1);
+    assert_non_null(strstr(h.note, "was created after the request"));
+    assert_int_equal(hosted_count(&h, "Blogs"), 3);
+    hosted_done(&h);
+    mem_free(created);
+}
+
+/* Also where a run that has ended since had marked it: its tombstone does not
+ * make it the parent that was meant. */
+static void a_newer_parent_that_another_run_marked_is_left(void **state)
+{
+    char time[TEXT_TIME_MAX];
+    struct hosted h;
+    char *created;
+
+    (void)state;
+    two_tables(&h);
+    created = mem_format(
+        "\"CreatedOn@odata.type\":\"Edm.DateTime\",\"CreatedOn\":\"%s\","
+        "\"Deleted\":true,\"TablewardRun\":\"two/r0\"",
+        text_from_ticks(h.requested_ticks + TICKS_PER_S, time));
+    hosted_put(&h, "Channels", "News", "", created);
+    assert_int_equal(hosted_run(&h, "two", "News"), RUN_SUCCEEDED);
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    assert_non_null(strstr(h.note, "was created after the request"));
+    hosted_done(&h);
+    mem_free(created);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_missing_table_fails_before_anything_is_touched),
+        cmocka_unit_test(an_optional_table_may_be_missing),
+        cmocka_unit_test(a_dry_run_of_an_optional_table_counts_none),
+        cmocka_unit_test(a_first_level_rule_finds_by_the_parents_properties),
+        cmocka_unit_test(an_attempt_after_the_tombstone_still_sees_them),
+        cmocka_unit_test(
+            a_property_that_the_parent_lacks_fails_before_anything),
+        cmocka_unit_test(without_a_parent_a_rule_that_reads_it_is_left_out),
+        cmocka_unit_test(a_property_that_changes_meanwhile_fails_the_run),
+        cmocka_unit_test(its_tombstone_gone_it_does_not_guess_the_properties),
+        cmocka_unit_test(an_absent_parent_is_noted),
+        cmocka_unit_test(a_parent_without_children_is_no_news),
+        cmocka_unit_test(a_newer_parent_is_noted),
+        cmocka_unit_test(a_newer_parent_that_another_run_marked_is_left),
+    };
+
+    log_set(LOG_ERROR, LOG_TEXT);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
