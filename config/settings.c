@@ -281,13 +281,14 @@ static void add_duration(struct buf *to, int64_t ms)
     static const struct {
         int64_t ms;
         const char *unit;
-    } units[] = {{3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
+    } units[] = {
+        {86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
     size_t i = 0;
 
     while (ms % units[i].ms != 0)
         i++;
     if (ms == 0)
-        i = 2;
+        i = 3;
     buf_add_format(to, "%" PRId64 "%s", ms / units[i].ms, units[i].unit);
 }
 

@@ -155,6 +155,7 @@ bool text_duration_ms(struct slice text, int64_t *ret_ms)
         {"s", 1000},
         {"m", 60000},
         {"h", 3600000},
+        {"d", 86400000},
     };
     int64_t ms;
 

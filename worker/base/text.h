@@ -27,7 +27,8 @@ bool text_int64(struct slice text, int64_t min, int64_t max, int64_t *ret);
 /* text_double: a finite JSON number. */
 bool text_double(struct slice text, double *ret);
 
-/* text_duration_ms: 500ms, 30s, 5m, 2h (a whole number and a unit), or 0. */
+/* text_duration_ms: 500ms, 30s, 5m, 2h, 90d (a whole number and a unit), or 0.
+ */
 bool text_duration_ms(struct slice text, int64_t *ret_ms);
 
 /* text_size_bytes: 100, 64KiB, 4MiB, 1GiB. */
