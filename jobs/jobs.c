@@ -4,6 +4,7 @@
 
 #include "config/settings.h"
 #include "jobs/cascade/cascade.h"
+#include "jobs/copy/copy.h"
 #include "jobs/delete/delete.h"
 #include "jobs/move/move.h"
 #include "jobs/retired.h"
@@ -16,6 +17,7 @@
 static const struct kind *const KINDS[] = {
     &cascade_delete_kind,
     &schema_upgrade_kind,
+    &copy_kind,
     &move_kind,
     &delete_kind,
 };

@@ -4,8 +4,8 @@
 
 #include <strings.h>
 
-#include "jobs/engine/keys.h"
 #include "jobs/engine/digest.h"
+#include "jobs/engine/keys.h"
 #include "worker/base/json.h"
 #include "worker/store/store.h"
 

@@ -17,6 +17,12 @@ struct batch_task {
     struct batch_result *result;
 };
 
+struct scan_task {
+    struct lanes_task task;
+    const struct scan_request *request;
+    struct page *page;
+};
+
 struct create_task {
     struct lanes_task task;
     const char *table;
@@ -36,6 +42,14 @@ static enum tw_err batch_attempt(
     struct batch_task *batch = (struct batch_task *)task;
 
     return store_batch(task->store, attempt, batch->batch, batch->result);
+}
+
+static enum tw_err scan_attempt(
+    struct lanes_task *task, struct attempt *attempt)
+{
+    struct scan_task *scan = (struct scan_task *)task;
+
+    return store_scan(task->store, attempt, scan->request, scan->page);
 }
 
 static enum tw_err create_attempt(
@@ -89,6 +103,21 @@ enum tw_err call_batch(struct lanes_client *lanes, struct store *store,
     };
 
     return call(lanes, &task.task, ret_date_ticks, err);
+}
+
+enum tw_err call_scan(struct lanes_client *lanes, struct store *store,
+    const struct scan_request *request, struct page *page, struct err *err)
+{
+    struct scan_task task = {
+        .task = {.attempt = scan_attempt,
+            .repeatable = true,
+            .store = store,
+            .bytes = ENTITY_MAX_BYTES},
+        .request = request,
+        .page = page,
+    };
+
+    return call(lanes, &task.task, NULL, err);
 }
 
 enum tw_err call_create_table(struct lanes_client *lanes, struct store *store,

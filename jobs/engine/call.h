@@ -28,6 +28,11 @@ TW_MUST_USE enum tw_err call_batch(struct lanes_client *lanes,
     struct store *store, const struct batch *batch, struct batch_result *ret,
     int64_t *ret_date_ticks, struct err *err);
 
+/* call_scan: store_scan(): one page, which may be empty though more follows. */
+TW_MUST_USE enum tw_err call_scan(struct lanes_client *lanes,
+    struct store *store, const struct scan_request *request, struct page *page,
+    struct err *err);
+
 /* call_create_table: store_create_table(): TW_OK also when it exists. */
 TW_MUST_USE enum tw_err call_create_table(struct lanes_client *lanes,
     struct store *store, const char *table, struct err *err);

@@ -154,6 +154,11 @@ static void load_jobs(struct hosted *h, const char *configuration)
     problems_done(&problems);
 }
 
+void hosted_load(struct hosted *h, const char *configuration)
+{
+    load_jobs(h, configuration);
+}
+
 void hosted_init(struct hosted *h, const char *configuration)
 {
     struct err err;

@@ -72,6 +72,9 @@ struct hosted {
 void hosted_init(struct hosted *h, const char *configuration);
 void hosted_done(struct hosted *h);
 
+/* hosted_load: another configuration takes the place of the former one. */
+void hosted_load(struct hosted *h, const char *configuration);
+
 /* hosted_table: create it. */
 void hosted_table(struct hosted *h, const char *table);
 

@@ -132,7 +132,7 @@ static void names_that_no_copy_can_have_are_refused(void **state)
     refused("{rename: {A: Timestamp}}", 14, "Timestamp is the service's own");
     refused("{rename: {Timestamp: A}}", 11, "Timestamp is the service's own");
     refused("{set: {TablewardSource: 1}}", 8,
-        "TablewardSource says where a copy comes from");
+        "TablewardSource is tableward's own");
     refused("{set: {a-b: 1}}", 8, "'a-b' is no property name");
     refused("{keep: ['5A']}", 9, "'5A' is no property name");
     refused("[RowKey]", 2, "RowKey is a key");

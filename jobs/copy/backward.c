@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Backward: from the job's own copies to their sources.
+ *
+ * A filter on TablewardSource selects the copies of this job among all that
+ * their tables hold. Deletes are counted before the first one is made (rule
+ * C6): up to a hundred of them wait in the sorter meanwhile; if there are more,
+ * the copies are read a second time.
+ */
+#include "jobs/copy/backward.h"
+
+#include <stdio.h>
+
+#include "jobs/copy/decide.h"
+#include "jobs/copy/look.h"
+#include "jobs/copy/work.h"
+#include "jobs/engine/call.h"
+#include "jobs/engine/difference.h"
+#include "jobs/engine/flow.h"
+#include "jobs/engine/gets.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/scan.h"
+#include "jobs/engine/sorter.h"
+#include "worker/base/log.h"
+#include "worker/store/store.h"
+
+/* Deletes that need nobody's consent: so many, or a tenth of the copies. */
+#define DELETES_MAX 100
+
+/* Edited copies that are named in the log, of a round. */
+#define EDITED_NAMED_MAX 100
+
+/* One scan over the own copies. */
+struct backward {
+    struct copy_work *work;
+    size_t table; /* that is being read */
+
+    bool counts;  /* it counts what would be deleted */
+    bool holds;   /* it keeps the first deletes */
+    bool deletes; /* it deletes */
+};
+
+/* ---- scanning ---- */
+
+static struct scan *open_scan(struct copy_work *work, size_t number)
+{
+    const struct copy_table *table = &work->tables[number];
+    struct scan_spec spec = {
+        .store = table->store, .table = table->table, .run = work->run};
+    struct scan *scan;
+    struct buf filter;
+
+    buf_init(&filter, 1024);
+    source_filter(slice_of(work->job->name), &filter);
+    spec.filter = buf_slice(&filter);
+    if (work->at.resumes && work->at.table == number) {
+        spec.resumed = true;
+        spec.after_partition_key = work->at.partition_key;
+        spec.after_row_key = work->at.row_key;
+        work->at.resumes = false;
+    }
+    scan = scan_open(work->run->lanes, &spec);
+    buf_done(&filter);
+    return scan;
+}
+
+/* ---- what is found ---- */
+
+/* Rule C3: counted and named, nothing else. */
+static void name_edited(struct backward *b, const struct entity *copy)
+{
+    struct copy_work *work = b->work;
+    struct buf keys;
+
+    atomic_fetch_add(&work->run->counts.skipped, 1);
+    if (work->edited++ >= EDITED_NAMED_MAX)
+        return;
+    buf_init(&keys, sizeof(work->first_edited));
+    buf_add_format(&keys, "%s ", work->tables[b->table].table);
+    entity_add_keys(&keys, copy->partition_key, copy->row_key);
+    log_warn(run_object(work->run),
+        "the copy %s was edited, and stays as it is", buf_text(&keys));
+    if (work->edited == 1)
+        (void)snprintf(work->first_edited, sizeof(work->first_edited), "%s",
+            buf_text(&keys));
+    buf_done(&keys);
+}
+
+static enum tw_err find_own(
+    void *ctx, size_t table, const struct entity *copy, const struct source *is)
+{
+    struct backward *b = ctx;
+    bool edited = !source_is_intact(is, copy),
+         stays = edited && copy_keeps_edits(b->work, table);
+
+    b->table = table;
+    if (stays)
+        name_edited(b, copy);
+    difference_found(b->work->difference, copy->partition_key, copy->row_key,
+        copy_digest(copy, edited && !stays));
+    return TW_OK;
+}
+
+enum tw_err copy_own(struct copy_work *work)
+{
+    struct backward b = {.work = work};
+    const struct copy_look look = {.ctx = &b, .own = find_own};
+
+    return copy_look_at_own(work, &look, NULL);
+}
+
+/* ---- what is deleted ---- */
+
+static enum tw_err send_delete(struct backward *b, const struct entity *copy)
+{
+    const struct copy_table *table = &b->work->tables[b->table];
+    const struct flow_item item = {
+        .store = table->store,
+        .table = table->table,
+        .operation = {.type = OPERATION_DELETE, .entity = *copy},
+        .decide = copy_decide_delete,
+        .context = b->work,
+    };
+
+    return copy_send(b->work, &item);
+}
+
+/* More than may be held: the copies are read a second time. */
+static void drop_held(struct backward *b)
+{
+    sorter_free(b->work->sorter);
+    b->work->sorter = sorter_new();
+    b->holds = false;
+}
+
+static enum tw_err delete_copy(
+    struct backward *b, const struct entity *copy, const struct source *is)
+{
+    struct copy_work *work = b->work;
+
+    if (b->counts) {
+        work->at.deletes++;
+        work->at.former += !slice_is(is->by, work->entries[is->entry].by);
+    }
+    if (b->holds && work->at.deletes > DELETES_MAX)
+        drop_held(b);
+    return b->deletes || b->holds ? send_delete(b, copy) : TW_OK;
+}
+
+/* Rule C5: under another name it may be the source. */
+static bool has_etag_of_source(const struct entity *copy,
+    const struct source *is, const struct entity *source)
+{
+    return slice_equal(copy->etag, is->etag) ||
+           (source && slice_equal(copy->etag, source->etag));
+}
+
+/* source: what is stored at the keys that the copy names; NULL: nothing. */
+static enum tw_err judge(struct backward *b, const struct entity *copy,
+    const struct source *is, const struct entity *source)
+{
+    struct copy_work *work = b->work;
+    enum copy_standing standing = copy_standing(work, is, source);
+    bool edited = !source_is_intact(is, copy),
+         stays = edited && !work->tables[b->table].is_index,
+         has_source = standing == COPY_HAS_KEY || standing == COPY_UNCLEAR,
+         was_named = work->difference && copy_keeps_edits(work, b->table);
+
+    if (stays && b->counts && !was_named &&
+        (!has_source || copy_keeps_edits(work, b->table)))
+        name_edited(b, copy);
+    if (has_source || stays)
+        return TW_OK;
+    if (!work->tables[b->table].may_be_index ||
+        !has_etag_of_source(copy, is, source))
+        return delete_copy(b, copy, is);
+    if (b->counts)
+        work->run->host->failed(work->run,
+            &(struct run_failure){work->tables[b->table].table,
+                copy->partition_key, copy->row_key, "delete",
+                "the copy has the ETag of its source: it may be the source "
+                "itself, under another name of its account"});
+    return TW_OK;
+}
+
+/* Up to GETS_MAX candidates from page->entities[*at] on. */
+static enum tw_err judge_some(
+    struct backward *b, const struct page *page, size_t *at)
+{
+    struct copy_work *work = b->work;
+    const struct entity *copies[GETS_MAX];
+    struct source is[GETS_MAX];
+    struct gets gets = {.count = 0};
+    enum tw_err outcome;
+
+    for (; *at < page->count && gets.count < GETS_MAX; ++*at) {
+        const struct entity *copy = &page->entities[*at];
+        struct source *source = &is[gets.count];
+
+        if (!copy_is_own(work, b->table, copy, &work->scratch, source))
+            continue;
+        work->at.own += b->counts;
+        if (work->difference && !difference_is_at(work->difference,
+                                    copy->partition_key, copy->row_key))
+            continue;
+        copies[gets.count] = copy;
+        gets_add(&gets, work->from_store, work->rules->from.table,
+            source->partition_key, source->row_key);
+    }
+    outcome = gets_read(&gets, work->run->lanes, work->err);
+    for (size_t i = 0; i < gets.count && outcome == TW_OK; i++)
+        outcome = judge(b, copies[i], &is[i], gets.list[i].found);
+    gets_done(&gets);
+    return outcome;
+}
+
+static enum tw_err backward_page(struct backward *b, const struct page *page)
+{
+    enum tw_err outcome = TW_OK;
+    size_t at = 0;
+
+    while (at < page->count && outcome == TW_OK)
+        outcome = judge_some(b, page, &at);
+    if (outcome == TW_OK && b->deletes)
+        outcome = copy_pour(b->work);
+    if (outcome == TW_OK)
+        copy_reached(b->work, b->table, &page->entities[page->count - 1]);
+    return outcome;
+}
+
+static enum tw_err scan_table(struct backward *b)
+{
+    struct copy_work *work = b->work;
+    struct scan *scan = open_scan(work, b->table);
+    const struct page *page = NULL;
+    enum tw_err outcome;
+
+    do {
+        outcome = run_stopping(work->run)
+                      ? err_fail(work->err, TW_STOPPED, "stopped")
+                      : scan_next(scan, &page, work->err);
+        if (outcome != TW_OK || !page)
+            break;
+        atomic_fetch_add(&work->run->counts.read, (int64_t)page->count);
+        outcome = backward_page(b, page);
+        arena_clear(&work->scratch);
+    } while (outcome == TW_OK);
+    scan_close(scan);
+    return outcome;
+}
+
+static enum tw_err scan_tables(struct backward *b)
+{
+    enum tw_err outcome = TW_OK;
+
+    b->table = b->work->at.resumes ? b->work->at.table : 0;
+    for (; b->table < b->work->table_count && outcome == TW_OK; b->table++)
+        outcome = scan_table(b);
+    return outcome;
+}
+
+/* ---- the brake ---- */
+
+static enum tw_err refuse_former(struct copy_work *work)
+{
+    return err_fail(work->err, TW_INVALID,
+        "the destination holds copies that other key templates of this job "
+        "made; they would be deleted: run it with --accept-deletes, or restore "
+        "the templates");
+}
+
+/* Rule C6. */
+static enum tw_err brake(struct copy_work *work)
+{
+    const struct copy_progress *at = &work->at;
+
+    if (at->former > 0)
+        return refuse_former(work);
+    if (at->deletes <= DELETES_MAX || at->deletes * 10 <= at->own)
+        return TW_OK;
+    return err_fail(work->err, TW_INVALID,
+        "%lld of %lld copies have no source any more and would be deleted: "
+        "check the table of the sources and `from:`, then run it with "
+        "--accept-deletes",
+        (long long)at->deletes, (long long)at->own);
+}
+
+/* ---- the step ---- */
+
+static enum tw_err one_scan(struct backward *b)
+{
+    enum tw_err outcome;
+
+    copy_begin_step(b->work);
+    outcome = scan_tables(b);
+    if (outcome == TW_OK && b->counts && !b->deletes)
+        outcome = brake(b->work);
+    return copy_end_step(b->work, outcome);
+}
+
+/* Nothing is deleted on the word of a table that is not there. */
+enum tw_err copy_check_sources(struct copy_work *work)
+{
+    const struct scan_request request = {
+        .table = work->rules->from.table, .top = 1};
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome = call_scan(
+        work->run->lanes, work->from_store, &request, &page, work->err);
+    page_done(&page);
+    if (outcome == TW_NOT_FOUND)
+        (void)err_fail(work->err, outcome,
+            "the table of the sources, %s in store %s, does not exist",
+            work->rules->from.table, work->from_store->name);
+    return outcome;
+}
+
+enum tw_err copy_backward(struct copy_work *work)
+{
+    bool accepts = work->run->accept_deletes;
+    struct backward b = {.work = work,
+        .counts = !work->at.checked,
+        .holds = !work->at.checked && !accepts && work->at.mode == COPY_COMPARE,
+        .deletes = work->at.checked || accepts};
+    bool again;
+    enum tw_err outcome = copy_check_sources(work);
+
+    if (outcome == TW_OK)
+        outcome = one_scan(&b);
+    again = !b.deletes && !b.holds && work->at.deletes > 0;
+    if (outcome != TW_OK || !again)
+        return outcome;
+    work->at.checked = true;
+    copy_save(work, true);
+    b.counts = false;
+    b.deletes = true;
+    return one_scan(&b);
+}
+
+/* ---- before the first round ---- */
+
+static enum tw_err look_at_table(
+    struct copy_work *work, size_t number, bool *ret)
+{
+    const struct copy_table *table = &work->tables[number];
+    struct scan_request request = {.table = table->table, .top = 100};
+    struct page page;
+    struct buf filter;
+    enum tw_err outcome;
+
+    page_init(&page);
+    buf_init(&filter, 1024);
+    source_filter(slice_of(work->job->name), &filter);
+    request.filter = buf_slice(&filter);
+    outcome =
+        call_scan(work->run->lanes, table->store, &request, &page, work->err);
+    if (outcome == TW_NOT_FOUND) /* of a dry run */
+        outcome = TW_OK;
+    for (size_t i = 0; i < page.count && outcome == TW_OK; i++) {
+        struct source is;
+
+        if (!copy_is_own(work, number, &page.entities[i], &work->scratch, &is))
+            continue;
+        *ret = true;
+        if (!work->run->accept_deletes &&
+            !slice_is(is.by, work->entries[is.entry].by))
+            outcome = refuse_former(work);
+    }
+    arena_clear(&work->scratch);
+    buf_done(&filter);
+    page_done(&page);
+    return outcome;
+}
+
+enum tw_err copy_any_own(struct copy_work *work, bool *ret)
+{
+    enum tw_err outcome = TW_OK;
+
+    *ret = false;
+    for (size_t i = 0; i < work->table_count && outcome == TW_OK; i++)
+        outcome = look_at_table(work, i, ret);
+    return outcome;
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * copy: keeps copies of a table's entities, under other keys, in other tables
+ * or stores, in agreement with their sources while the application writes.
+ *
+ * An attempt makes rounds (jobs/engine/rounds.h) until the run ends, waits or
+ * is stopped; a round is a few steps (jobs/copy/work.h).
+ */
+#include "jobs/copy/copy.h"
+
+#include <stdio.h>
+
+#include "jobs/copy/backward.h"
+#include "jobs/copy/checkpoint.h"
+#include "jobs/copy/count.h"
+#include "jobs/copy/forward.h"
+#include "jobs/copy/rules.h"
+#include "jobs/copy/verify.h"
+#include "jobs/copy/work.h"
+#include "jobs/engine/call.h"
+#include "jobs/engine/difference.h"
+#include "jobs/engine/probe.h"
+#include "jobs/engine/run.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/store.h"
+
+/* Interrupted comparisons, after which a round is made without one. */
+#define RESTARTS_MAX 3
+
+/* A following run compares both sides more often than it must while that is
+ * cheap: it takes no more than this, and so small a part of the time. */
+#define CHEAP_COMPARISON_MS 2000
+#define COMPARISON_PART 20
+
+/* ---- before the first round ---- */
+
+/* Two stores of the configuration may be one account: then the copies would be
+ * written over their sources (rule C5). */
+static enum tw_err check_alias(
+    struct copy_work *work, const struct copy_table *table)
+{
+    bool same;
+    enum tw_err outcome =
+        probe_same(work->run, work->from_store, table->store, &same, work->err);
+
+    if (outcome != TW_OK || !same)
+        return outcome;
+    return err_fail(work->err, TW_INVALID,
+        "the stores %s and %s are one account, and table %s of it is both "
+        "source and destination: name the same store in from: and to:",
+        work->from_store->name, table->store->name, table->table);
+}
+
+static enum tw_err prepare_tables(struct copy_work *work)
+{
+    enum tw_err outcome = copy_check_sources(work);
+
+    for (size_t i = 0; i < work->table_count && outcome == TW_OK; i++)
+        if (work->tables[i].may_be_index)
+            outcome = check_alias(work, &work->tables[i]);
+    for (size_t i = 0; i < work->table_count && outcome == TW_OK; i++)
+        if (!work->tables[i].is_index)
+            outcome = call_create_table(work->run->lanes, work->tables[i].store,
+                work->tables[i].table, work->err);
+    return outcome;
+}
+
+/* A full round meets, and names, everything again. */
+static void forget_named(struct copy_work *work)
+{
+    work->run->host->forget_failed(work->run, 0);
+    atomic_store(&work->run->counts.skipped, 0);
+    work->edited = 0;
+    work->first_edited[0] = '\0';
+}
+
+static void begin_steps(struct copy_work *work, enum copy_mode mode)
+{
+    work->at = (struct copy_progress){.mode = mode,
+        .restarts = work->at.restarts,
+        .compared_ms = work->at.compared_ms};
+    work->selected = 0;
+    if (mode != COPY_SEND_NEWER)
+        forget_named(work);
+}
+
+/* A comparison was in memory. */
+static void resume_comparison(struct copy_work *work)
+{
+    work->at.restarts++;
+    begin_steps(
+        work, work->at.restarts < RESTARTS_MAX ? COPY_COMPARE : COPY_EACH);
+}
+
+static void resume(struct copy_work *work)
+{
+    bool resumes = copy_checkpoint_read(
+        work->run->checkpoint, &work->arena, &work->rounds, &work->at);
+
+    if (work->run->took_over || (resumes && work->at.late))
+        for (size_t i = 0; i < work->table_count; i++)
+            late_note(&work->late, work->tables[i].store);
+    if (resumes && work->rounds.under_way && work->at.mode == COPY_COMPARE)
+        resume_comparison(work);
+}
+
+/* ---- a round ---- */
+
+static bool compares_early(const struct copy_work *work)
+{
+    int64_t part_ms = COMPARISON_PART * work->at.compared_ms;
+
+    return work->rounds.stage == ROUNDS_FOLLOWING && work->at.compared_ms > 0 &&
+           work->at.compared_ms <= CHEAP_COMPARISON_MS &&
+           work->rounds.began_ticks - work->rounds.full_ticks >=
+               part_ms * TICKS_PER_MS;
+}
+
+static enum tw_err choose_mode(struct copy_work *work, enum copy_mode *ret)
+{
+    struct rounds *rounds = &work->rounds;
+    enum tw_err outcome = TW_OK;
+    bool any;
+
+    if (!rounds->full && compares_early(work)) {
+        rounds->full = true;
+        rounds->full_ticks = rounds->began_ticks;
+    }
+    *ret = rounds->full ? COPY_COMPARE : COPY_SEND_NEWER;
+    if (rounds->number > 1)
+        return TW_OK;
+    outcome = copy_any_own(work, &any);
+    if (outcome == TW_OK && !any)
+        *ret = COPY_SEND_ALL;
+    return outcome;
+}
+
+static enum tw_err begin_round(struct copy_work *work)
+{
+    bool begins = !work->rounds.under_way;
+    enum copy_mode mode;
+    enum tw_err outcome = rounds_begin(&work->rounds, work->run,
+        work->from_store, work->rules->from.table, work->err);
+
+    if (outcome != TW_OK || !begins)
+        return outcome;
+    outcome = choose_mode(work, &mode);
+    if (outcome != TW_OK)
+        return outcome;
+    begin_steps(work, mode);
+    repaired_clear(&work->repaired);
+    copy_save(work, false);
+    return TW_OK;
+}
+
+static enum tw_err step(struct copy_work *work, enum copy_step step,
+    enum tw_err (*make)(struct copy_work *work))
+{
+    work->at.step = step;
+    return make(work);
+}
+
+/* Both sides, once. Before the own copies are read nothing that was sent may
+ * still arrive (rule A4). */
+static enum tw_err compare_once(struct copy_work *work)
+{
+    enum tw_err outcome = step(work, COPY_FORWARD, copy_forward);
+
+    if (outcome == TW_OK)
+        outcome = late_wait(&work->late, work->run, work->err);
+    if (outcome == TW_OK)
+        outcome = step(work, COPY_OWN, copy_own);
+    if (outcome != TW_OK || difference_is_none(work->difference))
+        return outcome;
+    outcome = step(work, COPY_REPAIR, copy_forward);
+    if (outcome == TW_OK)
+        outcome = late_wait(&work->late, work->run, work->err);
+    if (outcome == TW_OK)
+        outcome = step(work, COPY_BACKWARD, copy_backward);
+    return outcome;
+}
+
+/* Once more where a repair has an unknown outcome. */
+static enum tw_err compare(struct copy_work *work)
+{
+    int64_t began_ms = world_boot_ms();
+    enum tw_err outcome;
+
+    do {
+        work->difference = difference_new();
+        outcome = compare_once(work);
+        difference_free(work->difference);
+        work->difference = NULL;
+        if (outcome != TW_OK || !work->late.any)
+            break;
+        begin_steps(work, COPY_COMPARE);
+    } while (true);
+    work->at.compared_ms = world_boot_ms() - began_ms;
+    return outcome;
+}
+
+static enum tw_err send_each(struct copy_work *work)
+{
+    enum tw_err outcome = TW_OK;
+
+    if (work->at.step == COPY_FORWARD) {
+        outcome = step(work, COPY_FORWARD, copy_forward);
+        if (outcome != TW_OK)
+            return outcome;
+        work->at.step = COPY_BACKWARD;
+        copy_save(work, true);
+    }
+    do {
+        outcome = late_wait(&work->late, work->run, work->err);
+        if (outcome == TW_OK)
+            outcome = copy_backward(work);
+        work->at.checked = false;
+        work->at.own = work->at.deletes = work->at.former = 0;
+    } while (outcome == TW_OK && work->late.any);
+    return outcome;
+}
+
+static enum tw_err make_round(struct copy_work *work)
+{
+    switch (work->at.mode) {
+    case COPY_COMPARE:
+        return compare(work);
+    case COPY_EACH:
+        return send_each(work);
+    case COPY_SEND_ALL:
+    case COPY_SEND_NEWER:
+        break;
+    }
+    return copy_forward(work);
+}
+
+static enum tw_err end_round(struct copy_work *work, enum rounds_next *ret)
+{
+    int64_t behind = 0;
+    enum tw_err outcome = TW_OK;
+
+    if (rounds_counts_behind(&work->rounds))
+        outcome = copy_behind(work, &behind);
+    if (outcome != TW_OK)
+        return outcome;
+    *ret = rounds_end(&work->rounds, work->run, behind);
+    work->at.restarts = 0;
+    copy_save(work, true);
+    return TW_OK;
+}
+
+/* ---- the end ---- */
+
+static void note_rest(struct copy_work *work)
+{
+    char sentence[512];
+
+    if (work->selected == 0 && work->at.mode == COPY_COMPARE)
+        work->run->host->note(work->run, "nothing was selected");
+    if (work->edited == 0)
+        return;
+    (void)snprintf(sentence, sizeof(sentence), "%lld edited %s as %s (e.g. %s)",
+        (long long)work->edited,
+        work->edited == 1 ? "copy stays" : "copies stay",
+        work->edited == 1 ? "it is" : "they are", work->first_edited);
+    work->run->host->note(work->run, sentence);
+}
+
+/* Somebody may correct what is wrong and retry the run: then everything is
+ * read again. */
+static enum run_end fail(struct copy_work *work)
+{
+    work->rounds = (struct rounds){.follow = work->rules->follow};
+    work->at = (struct copy_progress){.mode = COPY_SEND_ALL};
+    copy_save(work, false);
+    return RUN_FAILED;
+}
+
+static enum run_end end_run(struct copy_work *work)
+{
+    int64_t failed = atomic_load(&work->run->counts.failed);
+
+    note_rest(work);
+    if (failed > 0) {
+        err_fail(work->err, TW_INVALID,
+            failed == 1 ? "%lld entity could not be copied; all others are"
+                        : "%lld entities could not be copied; all others are",
+            (long long)failed);
+        return fail(work);
+    }
+    work->run->closes_job =
+        work->rules->follow &&
+        atomic_load(&work->run->finish) != RUN_NOT_FINISHING;
+    return RUN_SUCCEEDED;
+}
+
+static enum run_end end_of(struct copy_work *work, enum tw_err outcome)
+{
+    if (outcome == TW_NOT_FOUND || outcome == TW_INVALID ||
+        outcome == TW_TOO_LARGE)
+        return fail(work);
+    return run_end_of(work->run, outcome);
+}
+
+static enum run_end attempt(struct copy_work *work)
+{
+    enum rounds_next next = ROUNDS_AGAIN;
+    enum tw_err outcome = prepare_tables(work);
+
+    if (outcome == TW_OK)
+        resume(work);
+    while (outcome == TW_OK && next == ROUNDS_AGAIN) {
+        outcome = begin_round(work);
+        if (outcome == TW_OK)
+            outcome = make_round(work);
+        if (outcome == TW_OK)
+            outcome = end_round(work, &next);
+    }
+    if (outcome != TW_OK)
+        return end_of(work, outcome);
+    return next == ROUNDS_WAIT ? RUN_WAITING : end_run(work);
+}
+
+static enum run_end copy_run(const struct job *job,
+    const struct job_stores *stores, struct run *run, struct err *err)
+{
+    struct copy_work *work = mem_alloc(sizeof(*work));
+    enum tw_err outcome = copy_work_init(work, job, stores, run, err);
+    enum run_end end = outcome == TW_OK ? attempt(work) : end_of(work, outcome);
+
+    copy_work_done(work);
+    mem_free(work);
+    return end;
+}
+
+/* ---- the kind ---- */
+
+static void *copy_load(const struct yaml_node *node, struct job_loader *loader)
+{
+    return copy_rules_load(node, loader);
+}
+
+static void copy_explain(const struct job *job, struct buf *to)
+{
+    copy_rules_explain(job->settings, to);
+}
+
+static bool copy_follows(const struct job *job)
+{
+    const struct copy_rules *rules = job->settings;
+
+    return rules->follow;
+}
+
+static void copy_tables(const struct job *job,
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
+{
+    const struct copy_rules *rules = job->settings;
+
+    each(ctx, rules->from.store, rules->from.table, JOB_READS);
+    for (size_t i = 0; i < rules->target_count; i++) {
+        const struct place *place = &rules->targets[i].place;
+
+        each(ctx, place->store, place->table, JOB_WRITES);
+    }
+}
+
+static enum tw_err copy_accept(
+    const struct job *job, const struct run_args *args, struct err *err)
+{
+    const struct copy_rules *rules = job->settings;
+    struct selection selection;
+    struct arena arena;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    outcome =
+        selection_bind(&rules->selector, args, NULL, &arena, &selection, err);
+    if (outcome == TW_OK)
+        outcome = selection_check(&selection, err);
+    arena_done(&arena);
+    return outcome;
+}
+
+const struct kind copy_kind = {
+    .name = "copy",
+    .summary = "keeps copies of entities in agreement with their sources",
+    .destructive = true,
+    .table_job = true,
+    .load = copy_load,
+    .accept = copy_accept,
+    .explain = copy_explain,
+    .tables = copy_tables,
+    .follows = copy_follows,
+    .verify = copy_verify,
+    .estimate = copy_estimate,
+    .run = copy_run,
+};

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The dry run of a copy job: the sources, and the copies that a run would
+ * write. Where copies of the job exist already both sides are compared, as the
+ * run compares them (jobs/engine/difference.h).
+ */
+#include "jobs/copy/count.h"
+
+#include <stdlib.h>
+
+#include "jobs/copy/backward.h"
+#include "jobs/copy/look.h"
+#include "jobs/copy/work.h"
+#include "jobs/engine/difference.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/sorter.h"
+#include "worker/base/hash.h"
+#include "worker/base/mem.h"
+#include "worker/store/store.h"
+
+#define FIRST_KEYS                                                             \
+    (sizeof(((struct job_estimate_table *)0)->first_keys) / sizeof(char *))
+
+/* The operations of one filling of the sorter: what makes a batch. */
+struct operation_place {
+    size_t table;
+    uint64_t partition;
+};
+
+struct estimating {
+    struct copy_work *work;
+    struct job_estimate *ret;
+    struct operation_place *places; /* SORTER_MAX_OPERATIONS */
+    size_t place_count;
+    int64_t own;
+    bool only_differing; /* the second scan of the sources */
+};
+
+/* ---- batches ---- */
+
+static int compare_places(const void *left, const void *right)
+{
+    const struct operation_place *a = left, *b = right;
+
+    if (a->table != b->table)
+        return a->table < b->table ? -1 : 1;
+    if (a->partition != b->partition)
+        return a->partition < b->partition ? -1 : 1;
+    return 0;
+}
+
+/* Source first, then a table for each destination. */
+static struct job_estimate_table *shown_of(struct estimating *e, size_t table)
+{
+    return &e->ret->tables[1 + table];
+}
+
+static void count_batches(struct estimating *e)
+{
+    size_t in_batch = 0;
+
+    qsort(e->places, e->place_count, sizeof(*e->places), compare_places);
+    for (size_t i = 0; i < e->place_count; i++) {
+        bool begins = i == 0 || in_batch == BATCH_MAX_OPERATIONS ||
+                      compare_places(&e->places[i - 1], &e->places[i]) != 0;
+
+        in_batch = begins ? 1 : in_batch + 1;
+        shown_of(e, e->places[i].table)->batches += begins;
+    }
+    e->place_count = 0;
+}
+
+static void add_place(
+    struct estimating *e, size_t table, const struct entity *copy)
+{
+    e->places[e->place_count++] = (struct operation_place){
+        table, hash_slice(HASH_BEGIN, copy->partition_key)};
+    if (e->place_count == SORTER_MAX_OPERATIONS)
+        count_batches(e);
+}
+
+/* ---- both sides ---- */
+
+static void count_entity(struct job_estimate_table *shown,
+    const struct entity *entity, struct arena *arena)
+{
+    if ((size_t)shown->entities < FIRST_KEYS)
+        shown->first_keys[shown->entities] = arena_format(arena, "%.*s/%.*s",
+            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key))
+                                                 .at;
+    shown->entities++;
+}
+
+static enum tw_err on_source(void *ctx, const struct entity *source,
+    size_t entry, const struct entity *copy, const char *why)
+{
+    struct estimating *e = ctx;
+    const struct difference *difference = e->work->difference;
+    size_t table = e->work->entries[entry].table;
+
+    (void)why;
+    if (!e->only_differing && entry == 0)
+        count_entity(&e->ret->tables[0], source, &e->ret->arena);
+    if (!copy)
+        return TW_OK;
+    if (difference && !e->only_differing) {
+        difference_expect(e->work->difference, copy->partition_key,
+            copy->row_key, copy_digest(copy, false));
+        return TW_OK;
+    }
+    if (difference &&
+        !difference_is_at(difference, copy->partition_key, copy->row_key))
+        return TW_OK;
+    count_entity(shown_of(e, table), copy, &e->ret->arena);
+    add_place(e, table, copy);
+    return TW_OK;
+}
+
+static enum tw_err on_own(
+    void *ctx, size_t table, const struct entity *copy, const struct source *is)
+{
+    struct estimating *e = ctx;
+    bool edited = !source_is_intact(is, copy);
+
+    e->own++;
+    difference_found(e->work->difference, copy->partition_key, copy->row_key,
+        copy_digest(copy, edited && !copy_keeps_edits(e->work, table)));
+    return TW_OK;
+}
+
+/* Without any own copy, one scan of the sources says it all. */
+static enum tw_err count_all(struct estimating *e, bool any_own)
+{
+    const struct copy_look look = {
+        .ctx = e, .source = on_source, .own = on_own};
+    struct job_estimate_table *tables = e->ret->tables;
+    int64_t own_pages = 0;
+    enum tw_err outcome;
+
+    if (any_own)
+        e->work->difference = difference_new();
+    outcome = copy_look_at_sources(e->work, &look, &tables[0].pages);
+    if (outcome == TW_OK && any_own)
+        outcome = copy_look_at_own(e->work, &look, &own_pages);
+    e->only_differing = true;
+    if (outcome == TW_OK && any_own && !difference_is_none(e->work->difference))
+        outcome = copy_look_at_sources(e->work, &look, NULL);
+    count_batches(e);
+    tables[1].pages = own_pages;
+    return outcome;
+}
+
+/* Two full rounds: each reads the sources, one of them the copies. */
+static void sum_up(struct estimating *e)
+{
+    struct job_estimate *ret = e->ret;
+    int64_t copies = 0;
+
+    ret->transactions = 2 * ret->tables[0].pages + 2 * ret->tables[1].pages;
+    for (size_t i = 1; i < ret->table_count; i++) {
+        copies += ret->tables[i].entities;
+        ret->transactions += ret->tables[i].batches;
+    }
+    ret->transactions += copies / PAGE_MAX_ENTITIES + 1;
+    ret->read = 2 * ret->tables[0].entities + e->own + copies;
+    if (e->own > 0)
+        ret->details = arena_format(&ret->arena,
+            "%lld own copies exist; a copy without a source would be deleted\n",
+            (long long)e->own)
+                           .at;
+    if (ret->tables[0].entities == 0)
+        ret->note = "nothing is selected";
+    else if (copies == 0)
+        ret->note = "every copy is current";
+}
+
+static enum tw_err look_for_own(struct copy_work *work, bool *ret)
+{
+    bool accepts = work->run->accept_deletes;
+    enum tw_err outcome;
+
+    work->run->accept_deletes = true; /* nothing is deleted here */
+    outcome = copy_any_own(work, ret);
+    work->run->accept_deletes = accepts;
+    return outcome;
+}
+
+static enum tw_err estimate(struct copy_work *work, struct job_estimate *ret)
+{
+    struct estimating e = {.work = work, .ret = ret};
+    bool any_own = false;
+    enum tw_err outcome;
+
+    ret->table_count = 1 + work->table_count;
+    ret->tables =
+        arena_alloc(&ret->arena, ret->table_count * sizeof(*ret->tables));
+    ret->tables[0].table = work->rules->from.table;
+    ret->tables[0].table_scan = selector_scans_table(&work->rules->selector);
+    for (size_t i = 0; i < work->table_count; i++)
+        shown_of(&e, i)->table = work->tables[i].table;
+    outcome = look_for_own(work, &any_own);
+    if (outcome != TW_OK)
+        return outcome;
+    e.places = mem_array(SORTER_MAX_OPERATIONS, sizeof(*e.places));
+    outcome = count_all(&e, any_own);
+    mem_free(e.places);
+    if (outcome == TW_OK)
+        sum_up(&e);
+    return outcome;
+}
+
+enum tw_err copy_estimate(const struct job *job,
+    const struct job_stores *stores, struct run *run, struct job_estimate *ret,
+    struct err *err)
+{
+    struct copy_work *work = mem_alloc(sizeof(*work));
+    enum tw_err outcome = copy_work_init(work, job, stores, run, err);
+
+    *ret = (struct job_estimate){.table_count = 0};
+    arena_init(&ret->arena);
+    if (outcome == TW_OK)
+        outcome = estimate(work, ret);
+    copy_work_done(work);
+    mem_free(work);
+    return outcome;
+}

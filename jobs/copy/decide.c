@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* What is done about an entity that has the keys of a copy. */
+#include "jobs/copy/decide.h"
+
+#include "jobs/copy/work.h"
+#include "jobs/engine/difference.h"
+
+struct decision {
+    struct copy_work *work;
+    const struct operation *sent;
+    struct source mine; /* of sent */
+    size_t table;
+    const struct entity *now;
+    struct source is; /* of now, where it is an own copy */
+    struct arena *arena;
+    struct operation *ret;
+    struct err *err;
+};
+
+/* ---- verdicts ---- */
+
+static enum flow_verdict write_copy(struct decision *d)
+{
+    *d->ret = *d->sent;
+    d->ret->type = d->now ? OPERATION_REPLACE : OPERATION_INSERT;
+    d->ret->entity.etag = d->now ? d->now->etag : slice_of("");
+    return FLOW_SEND;
+}
+
+/* Nothing was repaired of this source. */
+static enum flow_verdict keep(struct decision *d)
+{
+    repaired_drop(&d->work->repaired, d->mine.partition_key, d->mine.row_key);
+    return FLOW_KEEP;
+}
+
+/* There will be no copy: the other side of the comparison need not have it. */
+static void expect_no_more(struct decision *d)
+{
+    const struct entity *copy = &d->sent->entity;
+
+    (void)keep(d);
+    if (d->work->difference && d->work->at.step == COPY_FORWARD)
+        difference_found(d->work->difference, copy->partition_key,
+            copy->row_key, copy_digest(copy, false));
+}
+
+static enum flow_verdict fail(struct decision *d, const char *why)
+{
+    struct buf keys;
+
+    expect_no_more(d);
+    buf_init(&keys, sizeof(d->err->text));
+    entity_add_keys(&keys, d->mine.partition_key, d->mine.row_key);
+    err_fail(d->err, TW_CONFLICT, "the copy of %s of %.*s cannot be there: %s",
+        buf_text(&keys), SLICE_ARG(d->mine.from.table), why);
+    buf_done(&keys);
+    return FLOW_FAIL;
+}
+
+static enum flow_verdict skip(struct decision *d)
+{
+    expect_no_more(d);
+    return FLOW_SPARE;
+}
+
+/* The outcome of a request that the decision needs ends the attempt; no
+ * checkpoint is saved after it. */
+static enum flow_verdict break_off(
+    struct copy_work *work, enum tw_err outcome, const struct err *why)
+{
+    if (work->broken == TW_OK) {
+        work->broken = outcome;
+        work->why = *why;
+    }
+    return FLOW_KEEP;
+}
+
+/* ---- own copies ---- */
+
+static bool is_of_same(const struct source *a, const struct source *b)
+{
+    return a->entry == b->entry &&
+           slice_equal(a->partition_key, b->partition_key) &&
+           slice_equal(a->row_key, b->row_key);
+}
+
+static bool is_current(const struct source *is, const struct source *mine)
+{
+    return slice_equal(is->etag, mine->etag) && slice_equal(is->by, mine->by) &&
+           slice_equal(is->digest, mine->digest);
+}
+
+static enum flow_verdict decide_same(struct decision *d)
+{
+    if (!source_is_intact(&d->is, d->now))
+        return copy_keeps_edits(d->work, d->table) ? keep(d) : write_copy(d);
+    return is_current(&d->is, &d->mine) ? keep(d) : write_copy(d);
+}
+
+static enum flow_verdict fail_collision(struct decision *d)
+{
+    enum flow_verdict verdict;
+    struct buf text;
+
+    buf_init(&text, sizeof(d->err->text));
+    buf_add_text(&text, "the copy of ");
+    entity_add_keys(&text, d->is.partition_key, d->is.row_key);
+    buf_add_text(&text, " has these keys: each copy needs keys of its own");
+    verdict = fail(d, buf_text(&text));
+    buf_done(&text);
+    return verdict;
+}
+
+/* An edited copy, whose source has left this key, is never overwritten: not by
+ * the copy of another source either (rule C3). */
+static enum flow_verdict decide_edited(struct decision *d)
+{
+    if (d->work->rules->on_conflict == COPY_CONFLICT_SKIP)
+        return skip(d);
+    return fail(d, "an edited copy of another source has these keys");
+}
+
+static enum flow_verdict decide_other(struct decision *d)
+{
+    enum copy_standing standing;
+    struct slice etag;
+    struct err why;
+    enum tw_err outcome =
+        copy_read_source(d->work, &d->is, &standing, &etag, d->arena, &why);
+
+    if (outcome != TW_OK)
+        return break_off(d->work, outcome, &why);
+    if (standing == COPY_HAS_KEY || standing == COPY_UNCLEAR)
+        return fail_collision(d);
+    if (!d->work->tables[d->table].is_index &&
+        !source_is_intact(&d->is, d->now))
+        return decide_edited(d);
+    return write_copy(d);
+}
+
+/* ---- foreign entities ---- */
+
+/* A source of the job is never overwritten by a copy (rule C4). */
+static bool is_source(const struct decision *d)
+{
+    return d->work->tables[d->table].is_index &&
+           copy_is_selected(d->work, d->now);
+}
+
+static enum flow_verdict decide_foreign(struct decision *d)
+{
+    switch (d->work->rules->on_conflict) {
+    case COPY_CONFLICT_FAIL:
+        return fail(d, "a foreign entity has these keys (on_conflict: fail)");
+    case COPY_CONFLICT_SKIP:
+        return skip(d);
+    case COPY_CONFLICT_REPLACE:
+        break;
+    }
+    if (is_source(d))
+        return fail(d, "an entity that the job selects itself has these keys");
+    return write_copy(d);
+}
+
+enum flow_verdict copy_decide_write(void *context, const struct operation *sent,
+    const struct entity *now, struct arena *arena, struct operation *ret,
+    struct err *err)
+{
+    struct copy_work *work = context;
+    struct decision d = {.work = work,
+        .sent = sent,
+        .now = now,
+        .arena = arena,
+        .ret = ret,
+        .err = err};
+
+    if (!source_read(&sent->entity, arena, &d.mine)) {
+        err_fail(err, TW_INVALID, "the copy lost its " SOURCE_PROPERTY);
+        return FLOW_FAIL;
+    }
+    d.table = work->entries[d.mine.entry].table;
+    if (!now)
+        return write_copy(&d);
+    if (work->tables[d.table].may_be_index &&
+        slice_equal(now->etag, d.mine.etag))
+        return fail(&d,
+            "the entity there has the ETag of the source: it may be the source "
+            "itself, under another name of its account");
+    if (!copy_is_own(work, d.table, now, arena, &d.is))
+        return decide_foreign(&d);
+    return is_of_same(&d.is, &d.mine) ? decide_same(&d) : decide_other(&d);
+}
+
+/* ---- deletes ---- */
+
+static size_t table_named(const struct copy_work *work, const struct source *is)
+{
+    return work->entries[is->entry].table;
+}
+
+enum flow_verdict copy_decide_delete(void *context,
+    const struct operation *sent, const struct entity *now, struct arena *arena,
+    struct operation *ret, struct err *err)
+{
+    struct copy_work *work = context;
+    enum copy_standing standing;
+    struct source is;
+    struct slice etag;
+    struct err why;
+    enum tw_err outcome;
+
+    (void)sent, (void)err;
+    if (!source_read(now, arena, &is) || is.entry < 0 ||
+        is.entry >= (int64_t)work->rules->target_count ||
+        !copy_is_own(work, table_named(work, &is), now, arena, &is))
+        return FLOW_KEEP;
+    outcome = copy_read_source(work, &is, &standing, &etag, arena, &why);
+    if (outcome != TW_OK)
+        return break_off(work, outcome, &why);
+    if (standing == COPY_HAS_KEY || standing == COPY_UNCLEAR ||
+        (work->tables[table_named(work, &is)].may_be_index &&
+            slice_equal(etag, now->etag)) ||
+        (!work->tables[table_named(work, &is)].is_index &&
+            !source_is_intact(&is, now)))
+        return FLOW_KEEP;
+    *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
+    return FLOW_SEND;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Forward: from the sources to their copies.
+ *
+ * Operations are gathered by the sorter and handed over by destination
+ * partition, so that key templates that scatter fill batches too.
+ */
+#include "jobs/copy/forward.h"
+
+#include "jobs/copy/decide.h"
+#include "jobs/copy/work.h"
+#include "jobs/engine/difference.h"
+#include "jobs/engine/flow.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/scan.h"
+#include "jobs/engine/sorter.h"
+#include "worker/base/text.h"
+#include "worker/store/store.h"
+
+/* A page ends with a place for the checkpoint once so many operations wait. */
+#define POUR_FROM (SORTER_MAX_OPERATIONS * 3 / 4)
+
+/* ---- the scan ---- */
+
+/* Only those with a Timestamp of at least since_ticks; 0: all. */
+static struct scan *open_scan(struct copy_work *work, int64_t since_ticks)
+{
+    struct scan_spec spec = {.store = work->from_store,
+        .table = work->rules->from.table,
+        .run = work->run};
+    struct scan *scan;
+    struct arena arena;
+    struct buf filter;
+    char room[TEXT_TIME_MAX];
+
+    arena_init(&arena);
+    buf_init(&filter, 256);
+    selection_spec_sure(&work->selection, &arena, &spec);
+    if (since_ticks > 0) {
+        buf_add_format(&filter, "Timestamp ge datetime'%s'",
+            text_from_ticks(since_ticks, room));
+        spec.filter = buf_slice(&filter);
+    }
+    if (work->at.resumes) {
+        spec.resumed = true;
+        spec.after_partition_key = work->at.partition_key;
+        spec.after_row_key = work->at.row_key;
+        work->at.resumes = false;
+    }
+    scan = scan_open(work->run->lanes, &spec);
+    buf_done(&filter);
+    arena_done(&arena);
+    return scan;
+}
+
+/* ---- one source ---- */
+
+/* Of a comparison: what changed since the round before is sent at once, the
+ * rest by the repair, and what changed during this round: so nothing is sent,
+ * and named, twice. */
+static bool is_due(const struct copy_work *work, const struct entity *source)
+{
+    const struct rounds *rounds = &work->rounds;
+    bool repairs = work->at.step == COPY_REPAIR;
+    int64_t ticks;
+
+    if (rounds->number == 1)
+        return repairs;
+    if (!text_ticks(source->timestamp, &ticks))
+        return !repairs;
+    if (!repairs)
+        return ticks >= rounds->since_ticks;
+    return ticks < rounds->since_ticks || ticks >= rounds->began_ticks;
+}
+
+static bool is_sent(const struct copy_work *work, const struct entity *source,
+    const struct entity *copy)
+{
+    if (work->at.mode != COPY_COMPARE)
+        return true;
+    return is_due(work, source) && (work->at.step == COPY_FORWARD ||
+                                       difference_is_at(work->difference,
+                                           copy->partition_key, copy->row_key));
+}
+
+static enum tw_err send_copy(struct copy_work *work, size_t entry,
+    const struct entity *source, const struct entity *copy)
+{
+    const struct copy_table *table = &work->tables[work->entries[entry].table];
+    const struct flow_item item = {
+        .store = table->store,
+        .table = table->table,
+        .operation = {.type = OPERATION_INSERT, .entity = *copy},
+        .decide = copy_decide_write,
+        .context = work,
+    };
+
+    if (work->rounds.stage >= ROUNDS_LAST)
+        repaired_add(&work->repaired, source->partition_key, source->row_key,
+            source->etag);
+    return copy_send(work, &item);
+}
+
+static enum tw_err forward_copy(
+    struct copy_work *work, size_t entry, const struct entity *source)
+{
+    struct entity copy;
+    struct err why;
+    enum tw_err outcome =
+        copy_make(work, entry, source, &work->scratch, &copy, &why);
+
+    if (outcome != TW_OK) {
+        /* The repair meets it a second time. */
+        if (work->at.step == COPY_FORWARD)
+            copy_name_source(work, source, why.text);
+        return TW_OK;
+    }
+    if (work->difference && work->at.step == COPY_FORWARD)
+        difference_expect(work->difference, copy.partition_key, copy.row_key,
+            copy_digest(&copy, false));
+    if (!is_sent(work, source, &copy))
+        return TW_OK;
+    return send_copy(work, entry, source, &copy);
+}
+
+static enum tw_err forward_source(
+    struct copy_work *work, const struct entity *source)
+{
+    enum tw_err outcome = TW_OK;
+
+    if (!copy_is_selected(work, source))
+        return TW_OK;
+    work->selected += work->at.step == COPY_FORWARD;
+    for (size_t i = 0; i < work->rules->target_count && outcome == TW_OK; i++)
+        outcome = forward_copy(work, i, source);
+    arena_clear(&work->scratch);
+    return outcome;
+}
+
+/* ---- the step ---- */
+
+static enum tw_err forward_page(struct copy_work *work, const struct page *page)
+{
+    enum tw_err outcome = TW_OK;
+
+    atomic_fetch_add(&work->run->counts.read, (int64_t)page->count);
+    for (size_t i = 0; i < page->count && outcome == TW_OK; i++)
+        outcome = forward_source(work, &page->entities[i]);
+    if (outcome == TW_OK && sorter_count(work->sorter) >= POUR_FROM)
+        outcome = copy_pour(work);
+    if (outcome == TW_OK)
+        copy_reached(work, 0, &page->entities[page->count - 1]);
+    return outcome;
+}
+
+static enum tw_err forward_pages(struct copy_work *work, struct scan *scan)
+{
+    const struct page *page = NULL;
+    enum tw_err outcome;
+
+    do {
+        outcome = run_stopping(work->run)
+                      ? err_fail(work->err, TW_STOPPED, "stopped")
+                      : scan_next(scan, &page, work->err);
+        if (outcome == TW_OK && page)
+            outcome = forward_page(work, page);
+    } while (outcome == TW_OK && page);
+    return outcome;
+}
+
+enum tw_err copy_forward(struct copy_work *work)
+{
+    int64_t since_ticks =
+        work->at.mode == COPY_SEND_NEWER ? work->rounds.since_ticks : 0;
+    struct scan *scan = open_scan(work, since_ticks);
+    enum tw_err outcome;
+
+    copy_begin_step(work);
+    outcome = forward_pages(work, scan);
+    outcome = copy_end_step(work, outcome);
+    scan_close(scan);
+    return outcome;
+}
+
+/* ---- how far behind ---- */
+
+enum tw_err copy_behind(struct copy_work *work, int64_t *ret)
+{
+    struct scan *scan =
+        open_scan(work, rounds_margin(work->rounds.began_ticks));
+    const struct page *page = NULL;
+    enum tw_err outcome;
+
+    *ret = 0;
+    do {
+        outcome = scan_next(scan, &page, work->err);
+        for (size_t i = 0; outcome == TW_OK && page && i < page->count; i++)
+            *ret += repaired_is_behind(&work->repaired, &page->entities[i]) &&
+                    copy_is_selected(work, &page->entities[i]);
+    } while (outcome == TW_OK && page);
+    scan_close(scan);
+    return outcome;
+}

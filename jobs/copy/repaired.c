@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* The sources that a round has repaired: a bounded hash table. */
+#include "jobs/copy/repaired.h"
+
+#include <string.h>
+
+#include "worker/base/hash.h"
+
+static uint64_t hash_keys(struct slice partition_key, struct slice row_key)
+{
+    uint64_t hash = hash_slice(HASH_BEGIN, partition_key);
+
+    hash = hash_slice(hash, slice_of("/"));
+    hash = hash_mix(hash_slice(hash, row_key));
+    return hash ? hash : 1;
+}
+
+static uint64_t hash_etag(struct slice etag)
+{
+    return hash_mix(hash_slice(HASH_BEGIN, etag));
+}
+
+/* The place of these keys, or the free one where they belong. */
+static size_t find(const struct repaired *repaired, uint64_t keys)
+{
+    size_t at = (size_t)(keys % REPAIRED_PLACES);
+
+    while (repaired->places[at].keys != 0 && repaired->places[at].keys != keys)
+        at = (at + 1) % REPAIRED_PLACES;
+    return at;
+}
+
+void repaired_clear(struct repaired *repaired)
+{
+    memset(repaired, 0, sizeof(*repaired));
+}
+
+void repaired_add(struct repaired *repaired, struct slice partition_key,
+    struct slice row_key, struct slice etag)
+{
+    uint64_t keys = hash_keys(partition_key, row_key);
+    size_t at = find(repaired, keys);
+
+    if (repaired->places[at].keys == 0) {
+        if (repaired->count == REPAIRED_PLACES / 2) {
+            repaired->overflow = true;
+            return;
+        }
+        repaired->count++;
+    }
+    repaired->places[at].keys = keys;
+    repaired->places[at].etag = hash_etag(etag);
+}
+
+/* The place stays taken, so that what was put behind it is still found: an
+ * ETag of 0 is never behind. */
+void repaired_drop(
+    struct repaired *repaired, struct slice partition_key, struct slice row_key)
+{
+    size_t at = find(repaired, hash_keys(partition_key, row_key));
+
+    repaired->places[at].etag = 0;
+}
+
+bool repaired_is_behind(
+    const struct repaired *repaired, const struct entity *source)
+{
+    uint64_t keys = hash_keys(source->partition_key, source->row_key);
+    size_t at = find(repaired, keys);
+
+    if (repaired->places[at].keys == 0)
+        return repaired->overflow;
+    return repaired->places[at].etag != 0 &&
+           repaired->places[at].etag != hash_etag(source->etag);
+}

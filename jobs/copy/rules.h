@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* The configuration of a copy job, read and checked. */
+#ifndef TW_JOBS_COPY_RULES_H
+#define TW_JOBS_COPY_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "jobs/copying.h"
+#include "jobs/engine/selector.h"
+#include "jobs/place.h"
+
+struct buf;
+struct job_loader;
+struct yaml_node;
+
+/* What is done if a foreign entity has the keys of a copy. */
+enum copy_conflict {
+    COPY_CONFLICT_FAIL,    /* the source is named, the run fails in the end */
+    COPY_CONFLICT_SKIP,    /* there is no copy */
+    COPY_CONFLICT_REPLACE, /* it is adopted; edited copies are restored */
+};
+
+struct copy_rules {
+    struct place from;
+    struct selector selector; /* empty: the whole table */
+    struct copying_target targets[COPYING_MAX_TARGETS];
+    size_t target_count;
+    enum copy_conflict on_conflict;
+    bool follow;
+};
+
+/* copy_rules_load: NULL: problems has been added to. */
+struct copy_rules *copy_rules_load(
+    const struct yaml_node *node, struct job_loader *loader);
+
+/* copy_rules_explain: what is read and written, in order, for people. */
+void copy_rules_explain(const struct copy_rules *rules, struct buf *to);
+
+/* copy_rules_is_index: is the copy of this target in the table of its source?
+ * By the names of the configuration. */
+bool copy_rules_is_index(
+    const struct copy_rules *rules, const struct copying_target *target);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `verify` of a copy job: both sides are compared in constant memory; what
+ * lies in a bucket that differs is read a second time, entity by entity, and
+ * counts once that confirms it.
+ */
+#include "jobs/copy/verify.h"
+
+#include "jobs/copy/look.h"
+#include "jobs/copy/work.h"
+#include "jobs/engine/call.h"
+#include "jobs/engine/difference.h"
+#include "jobs/engine/run.h"
+#include "worker/base/mem.h"
+#include "worker/store/store.h"
+
+enum {
+    MISSING,
+    STALE,
+    ORPHANED,
+    EDITED,
+    IMPOSSIBLE,
+    DIFFERENCES,
+};
+
+static const char *const NAMES[DIFFERENCES] = {
+    [MISSING] = "sources without a copy",
+    [STALE] = "copies that differ from their sources",
+    [ORPHANED] = "copies without a source",
+    [EDITED] = "edited copies",
+    [IMPOSSIBLE] = "sources that cannot be copied",
+};
+
+#define FIRST_KEYS                                                             \
+    (sizeof(((struct job_difference *)0)->first_keys) / sizeof(char *))
+
+struct verifying {
+    struct copy_work *work;
+    struct job_verification *ret;
+    bool confirms; /* the second time */
+};
+
+static void count(struct verifying *v, int which, const char *table,
+    const struct entity *entity)
+{
+    struct job_difference *difference = &v->ret->differences[which];
+
+    if ((size_t)difference->count < FIRST_KEYS)
+        difference->first_keys[difference->count] =
+            arena_format(&v->ret->arena, "%s %.*s %.*s", table,
+                SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key))
+                .at;
+    difference->count++;
+}
+
+/* *ret_found: NULL: there is none. */
+static enum tw_err read_again(struct verifying *v, struct store *store,
+    const char *table, const struct entity *entity, struct page *page,
+    const struct entity **ret_found)
+{
+    enum tw_err outcome = call_get(v->work->run->lanes, store, table,
+        entity->partition_key, entity->row_key, page, NULL, v->work->err);
+
+    *ret_found = outcome == TW_OK ? &page->entities[0] : NULL;
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+/* ---- forward ---- */
+
+/* What is wrong with what is stored at the keys of a copy; -1: nothing. */
+static int judge(struct verifying *v, size_t table, const struct entity *copy,
+    const struct entity *found)
+{
+    struct source is, wanted;
+    struct arena arena;
+    int which = -1;
+
+    if (!found)
+        return MISSING;
+    arena_init(&arena);
+    if (!copy_is_own(v->work, table, found, &arena, &is) ||
+        !source_read(copy, &arena, &wanted) || is.entry != wanted.entry ||
+        !slice_equal(is.partition_key, wanted.partition_key) ||
+        !slice_equal(is.row_key, wanted.row_key))
+        which = MISSING;
+    else if (!source_is_intact(&is, found))
+        which = copy_keeps_edits(v->work, table) ? -1 : STALE;
+    else if (!slice_equal(is.etag, wanted.etag) ||
+             !slice_equal(is.digest, wanted.digest))
+        which = STALE;
+    arena_done(&arena);
+    return which;
+}
+
+/* Is it so, and is source still what it was made of? */
+static enum tw_err confirm_source(struct verifying *v,
+    const struct entity *source, size_t entry, const struct entity *copy)
+{
+    const struct copy_work *work = v->work;
+    size_t number = work->entries[entry].table;
+    const struct copy_table *table = &work->tables[number];
+    const struct entity *found, *now;
+    struct page page;
+    int which = -1;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome = read_again(v, table->store, table->table, copy, &page, &found);
+    if (outcome == TW_OK)
+        which = judge(v, number, copy, found);
+    if (which >= 0) {
+        outcome = read_again(
+            v, work->from_store, work->rules->from.table, source, &page, &now);
+        if (outcome == TW_OK && now && slice_equal(now->etag, source->etag))
+            count(v, which, work->rules->from.table, source);
+    }
+    page_done(&page);
+    return outcome;
+}
+
+static enum tw_err on_source(void *ctx, const struct entity *source,
+    size_t entry, const struct entity *copy, const char *why)
+{
+    struct verifying *v = ctx;
+    struct difference *difference = v->work->difference;
+
+    (void)why;
+    if (v->confirms)
+        return copy && difference_is_at(
+                           difference, copy->partition_key, copy->row_key)
+                   ? confirm_source(v, source, entry, copy)
+                   : TW_OK;
+    if (copy)
+        difference_expect(difference, copy->partition_key, copy->row_key,
+            copy_digest(copy, false));
+    else
+        count(v, IMPOSSIBLE, v->work->rules->from.table, source);
+    return TW_OK;
+}
+
+/* ---- backward ---- */
+
+static enum tw_err confirm_own(
+    struct verifying *v, size_t number, const struct entity *copy)
+{
+    const struct copy_table *table = &v->work->tables[number];
+    enum copy_standing standing = COPY_UNCLEAR;
+    const struct entity *found;
+    struct source is;
+    struct slice etag;
+    struct page page;
+    struct arena arena;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    page_init(&page);
+    outcome = read_again(v, table->store, table->table, copy, &page, &found);
+    if (outcome == TW_OK && found &&
+        copy_is_own(v->work, number, found, &arena, &is))
+        outcome = copy_read_source(
+            v->work, &is, &standing, &etag, &arena, v->work->err);
+    if (outcome == TW_OK &&
+        (standing == COPY_IS_GONE || standing == COPY_HAS_OTHER))
+        count(v, ORPHANED, table->table, copy);
+    page_done(&page);
+    arena_done(&arena);
+    return outcome;
+}
+
+static enum tw_err on_own(
+    void *ctx, size_t table, const struct entity *copy, const struct source *is)
+{
+    struct verifying *v = ctx;
+    bool edited = !source_is_intact(is, copy),
+         stays = edited && copy_keeps_edits(v->work, table);
+
+    if (v->confirms)
+        return !stays && difference_is_at(v->work->difference,
+                             copy->partition_key, copy->row_key)
+                   ? confirm_own(v, table, copy)
+                   : TW_OK;
+    if (stays)
+        count(v, EDITED, v->work->tables[table].table, copy);
+    difference_found(v->work->difference, copy->partition_key, copy->row_key,
+        copy_digest(copy, edited && !stays));
+    return TW_OK;
+}
+
+/* ---- the whole ---- */
+
+static enum tw_err look_twice(struct verifying *v)
+{
+    const struct copy_look look = {
+        .ctx = v, .source = on_source, .own = on_own};
+    enum tw_err outcome = TW_OK;
+
+    v->work->difference = difference_new();
+    for (int i = 0; i < 2 && outcome == TW_OK; i++) {
+        v->confirms = i > 0;
+        if (v->confirms && difference_is_none(v->work->difference))
+            break;
+        outcome = copy_look_at_sources(v->work, &look, NULL);
+        if (outcome == TW_OK)
+            outcome = copy_look_at_own(v->work, &look, NULL);
+    }
+    return outcome;
+}
+
+enum tw_err copy_verify(const struct job *job, const struct job_stores *stores,
+    struct run *run, struct job_verification *ret, struct err *err)
+{
+    struct copy_work *work = mem_alloc(sizeof(*work));
+    struct verifying v = {.work = work, .ret = ret};
+    enum tw_err outcome = copy_work_init(work, job, stores, run, err);
+
+    *ret = (struct job_verification){.count = DIFFERENCES};
+    arena_init(&ret->arena);
+    ret->differences =
+        arena_alloc(&ret->arena, DIFFERENCES * sizeof(*ret->differences));
+    for (int i = 0; i < DIFFERENCES; i++)
+        ret->differences[i].what = NAMES[i];
+    if (outcome == TW_OK)
+        outcome = look_twice(&v);
+    ret->read = atomic_load(&run->counts.read);
+    copy_work_done(work);
+    mem_free(work);
+    return outcome;
+}

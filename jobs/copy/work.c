@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/* What the parts of a copy run share. */
+#include "jobs/copy/work.h"
+
+#include <strings.h>
+
+#include "jobs/copy/checkpoint.h"
+#include "jobs/engine/call.h"
+#include "jobs/engine/difference.h"
+#include "jobs/engine/flow.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/sorter.h"
+#include "jobs/index_row.h"
+#include "worker/base/crypto.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/store/store.h"
+
+/* Batches of one run in flight. */
+#define BATCHES_IN_FLIGHT 16
+
+/* ---- the locations ---- */
+
+/* Embedded stores know their identity; their ETags are not unique among them.
+ */
+static bool may_be_index(
+    const struct copy_work *work, const struct store *store, const char *table)
+{
+    return strcasecmp(table, work->rules->from.table) == 0 &&
+           strcmp(store->traits.kind, work->from_store->traits.kind) == 0 &&
+           strcmp(store->traits.kind, "embedded") != 0;
+}
+
+static size_t table_of(struct copy_work *work, const struct place *place)
+{
+    struct store *store = work->stores->stores[place->store];
+    const struct source_table at = source_table_of(store, place->table);
+    struct copy_table *table = work->tables;
+
+    for (size_t i = 0; i < work->table_count; i++)
+        if (source_table_equal(&work->tables[i].at, &at))
+            return i;
+    table += work->table_count;
+    *table = (struct copy_table){
+        .store = store,
+        .table = place->table,
+        .at = at,
+        .is_index = source_table_equal(&at, &work->from),
+    };
+    table->may_be_index =
+        !table->is_index && may_be_index(work, store, place->table);
+    work->has_index |= table->is_index;
+    return work->table_count++;
+}
+
+static void digest_templates(
+    const struct copying_target *target, char to[COPY_BY_CHARACTERS + 1])
+{
+    unsigned char sha256[CRYPTO_SHA256_BYTES];
+    struct buf text;
+
+    buf_init(&text, SIZE_MAX / 2);
+    copying_add_templates(target, &text);
+    crypto_sha256(buf_slice(&text), sha256);
+    text_hex(to, sha256, COPY_BY_CHARACTERS / 2);
+    buf_done(&text);
+}
+
+static void init_entries(struct copy_work *work)
+{
+    for (size_t i = 0; i < work->rules->target_count; i++) {
+        const struct copying_target *target = &work->rules->targets[i];
+        struct copy_entry *entry = &work->entries[i];
+
+        entry->target = target;
+        entry->table = table_of(work, &target->place);
+        digest_templates(target, entry->by);
+    }
+}
+
+enum tw_err copy_work_init(struct copy_work *work, const struct job *job,
+    const struct job_stores *stores, struct run *run, struct err *err)
+{
+    const struct copy_rules *rules = job->settings;
+    enum tw_err outcome;
+
+    memset(work, 0, sizeof(*work));
+    work->job = job;
+    work->rules = rules;
+    work->stores = stores;
+    work->run = run;
+    work->err = err;
+    arena_init(&work->arena);
+    arena_init(&work->scratch);
+    work->from_store = stores->stores[rules->from.store];
+    work->from = source_table_of(work->from_store, rules->from.table);
+    init_entries(work);
+    work->rounds.follow = rules->follow;
+    outcome = selection_bind(&rules->selector, &run->args, NULL, &work->arena,
+        &work->selection, err);
+    return outcome == TW_OK ? selection_check(&work->selection, err) : outcome;
+}
+
+void copy_work_done(struct copy_work *work)
+{
+    difference_free(work->difference);
+    arena_done(&work->scratch);
+    arena_done(&work->arena);
+}
+
+/* ---- sources and their copies ---- */
+
+bool copy_is_selected(const struct copy_work *work, const struct entity *entity)
+{
+    return selection_matches(&work->selection, entity) &&
+           !is_index_row(entity, work->from_store, work->rules->from.table);
+}
+
+static bool has_same_keys(const struct entity *a, const struct entity *b)
+{
+    return slice_equal(a->partition_key, b->partition_key) &&
+           slice_equal(a->row_key, b->row_key);
+}
+
+enum tw_err copy_make(const struct copy_work *work, size_t number,
+    const struct entity *source, struct arena *arena, struct entity *ret,
+    struct err *err)
+{
+    const struct copy_entry *entry = &work->entries[number];
+    const struct copy_table *table = &work->tables[entry->table];
+    const struct source stamp = {
+        .job = slice_of(work->job->name),
+        .entry = (int64_t)number,
+        .by = slice_of(entry->by),
+        .from = work->from,
+        .at = table->at,
+        .partition_key = source->partition_key,
+        .row_key = source->row_key,
+        .etag = source->etag,
+    };
+    enum tw_err outcome = copying_make(entry->target, &work->run->args, source,
+        slice_of(SOURCE_PROPERTY), arena, ret, err);
+
+    if (outcome != TW_OK)
+        return outcome;
+    if (table->is_index && has_same_keys(ret, source))
+        return err_fail(err, TW_INVALID,
+            "its copy would have its own keys in its own table");
+    source_stamp(ret, &stamp, arena);
+    outcome = entity_check(ret, err);
+    if (outcome != TW_OK)
+        err_prefix(err, "the copy with " SOURCE_PROPERTY);
+    return outcome;
+}
+
+/* Rule C1: everything that is not named right is foreign. */
+bool copy_is_own(const struct copy_work *work, size_t table,
+    const struct entity *entity, struct arena *arena, struct source *ret)
+{
+    return source_read(entity, arena, ret) &&
+           slice_is(ret->job, work->job->name) &&
+           ret->entry < (int64_t)work->rules->target_count &&
+           work->entries[ret->entry].table == table &&
+           source_table_equal(&ret->from, &work->from) &&
+           source_is_at(ret, entity, &work->tables[table].at);
+}
+
+enum copy_standing copy_standing(struct copy_work *work,
+    const struct source *is, const struct entity *source)
+{
+    const struct copy_entry *entry = &work->entries[is->entry];
+    enum copy_standing standing = COPY_HAS_OTHER;
+    struct entity copy;
+    struct arena arena;
+    struct err err;
+
+    if (!source || !copy_is_selected(work, source))
+        return COPY_IS_GONE;
+    arena_init(&arena);
+    if (copying_make(entry->target, &work->run->args, source,
+            slice_of(SOURCE_PROPERTY), &arena, &copy, &err) != TW_OK)
+        standing = COPY_UNCLEAR;
+    else if (slice_equal(copy.partition_key, is->own_partition_key) &&
+             slice_equal(copy.row_key, is->own_row_key))
+        standing = COPY_HAS_KEY;
+    arena_done(&arena);
+    return standing;
+}
+
+enum tw_err copy_read_source(struct copy_work *work, const struct source *is,
+    enum copy_standing *ret, struct slice *ret_etag, struct arena *arena,
+    struct err *err)
+{
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome =
+        call_get(work->run->lanes, work->from_store, work->rules->from.table,
+            is->partition_key, is->row_key, &page, NULL, err);
+    *ret_etag = (struct slice){0};
+    if (outcome == TW_OK)
+        *ret_etag = arena_copy(arena, page.entities[0].etag);
+    if (outcome == TW_OK || outcome == TW_NOT_FOUND)
+        *ret = copy_standing(
+            work, is, outcome == TW_OK ? &page.entities[0] : NULL);
+    page_done(&page);
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+struct digest copy_digest(const struct entity *copy, bool edited)
+{
+    const struct property *property =
+        entity_find(copy, slice_of(SOURCE_PROPERTY));
+    struct slice text;
+    struct digest digest;
+    struct arena arena;
+
+    arena_init(&arena);
+    if (!property || !property_peek_text(property, &arena, &text))
+        text = slice_of("");
+    digest = digest_of(text);
+    if (edited)
+        digest.low = ~digest.low;
+    arena_done(&arena);
+    return digest;
+}
+
+bool copy_keeps_edits(const struct copy_work *work, size_t table)
+{
+    return !work->tables[table].is_index &&
+           work->rules->on_conflict != COPY_CONFLICT_REPLACE;
+}
+
+void copy_name_source(
+    struct copy_work *work, const struct entity *source, const char *why)
+{
+    work->run->host->failed(
+        work->run, &(struct run_failure){work->rules->from.table,
+                       source->partition_key, source->row_key, "copy", why});
+}
+
+/* ---- a step ---- */
+
+void copy_begin_step(struct copy_work *work)
+{
+    work->flow = flow_new(work->run, BATCHES_IN_FLIGHT);
+    work->sorter = sorter_new();
+    work->broken = TW_OK;
+}
+
+enum tw_err copy_is_broken(struct copy_work *work)
+{
+    if (work->broken == TW_OK)
+        return TW_OK;
+    return err_fail(work->err, work->broken, "%s", work->why.text);
+}
+
+static void save_reached(struct copy_work *work)
+{
+    uint64_t low_water = flow_low_water(work->flow);
+
+    if (work->broken == TW_OK)
+        milestones_save(&work->milestones, work->run, low_water);
+}
+
+/* What was in flight is waited for and saved, also after an error. */
+enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
+{
+    if (outcome == TW_OK)
+        outcome = copy_pour(work);
+    if (outcome == TW_OK)
+        outcome = flow_drain(work->flow, work->err);
+    flow_settle(work->flow);
+    save_reached(work);
+    milestones_drop(&work->milestones);
+    if (outcome == TW_OK)
+        outcome = copy_is_broken(work);
+    work->rounds.found += flow_done(work->flow);
+    if (flow_unsure(work->flow))
+        for (size_t i = 0; i < work->table_count; i++)
+            late_note(&work->late, work->tables[i].store);
+    flow_free(work->flow);
+    sorter_free(work->sorter);
+    work->flow = NULL;
+    work->sorter = NULL;
+    return outcome;
+}
+
+enum tw_err copy_pour(struct copy_work *work)
+{
+    enum tw_err outcome = sorter_pour(work->sorter, work->flow, work->err);
+
+    return outcome == TW_OK ? copy_is_broken(work) : outcome;
+}
+
+enum tw_err copy_send(struct copy_work *work, const struct flow_item *item)
+{
+    enum tw_err outcome = TW_OK;
+
+    if (sorter_is_full(work->sorter))
+        outcome = copy_pour(work);
+    if (outcome == TW_OK)
+        sorter_add(work->sorter, item);
+    return outcome;
+}
+
+/* ---- the checkpoint ---- */
+
+static char *checkpoint_of(struct copy_work *work)
+{
+    struct rounds rounds = work->rounds;
+    struct copy_progress at = work->at;
+
+    if (work->flow)
+        rounds.found += flow_done(work->flow);
+    at.late |= work->late.any || (work->flow && flow_unsure(work->flow));
+    return copy_checkpoint_write(&rounds, &at);
+}
+
+void copy_save(struct copy_work *work, bool progress)
+{
+    char *text = checkpoint_of(work);
+
+    work->run->host->save(work->run, slice_of(text), progress);
+    mem_free(text);
+}
+
+void copy_reached(
+    struct copy_work *work, size_t table, const struct entity *last)
+{
+    save_reached(work);
+    if (work->at.mode == COPY_COMPARE || sorter_count(work->sorter) > 0)
+        return;
+    work->at.resumes = true;
+    work->at.table = table;
+    work->at.partition_key = last->partition_key;
+    work->at.row_key = last->row_key;
+    milestones_add(
+        &work->milestones, flow_ticket(work->flow), checkpoint_of(work));
+    work->at.resumes = false;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Several point reads at once. */
+#include "jobs/engine/gets.h"
+
+#include <assert.h>
+
+/* What one entity may take while it is read, for the budget of all requests.
+ * Larger ones are rare. */
+#define GET_BYTES (128 * 1024)
+
+static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
+{
+    struct get *get =
+        (struct get *)(void *)((char *)task - offsetof(struct get, task));
+
+    return store_get(get->store, attempt, get->table, get->partition_key,
+        get->row_key, &get->page);
+}
+
+void gets_add(struct gets *gets, struct store *store, const char *table,
+    struct slice partition_key, struct slice row_key)
+{
+    struct get *get = &gets->list[gets->count++];
+
+    assert(gets->count <= GETS_MAX);
+    *get = (struct get){.store = store,
+        .table = table,
+        .partition_key = partition_key,
+        .row_key = row_key,
+        .task = {.attempt = attempt_get,
+            .repeatable = true,
+            .store = store,
+            .bytes = GET_BYTES}};
+    page_init(&get->page);
+}
+
+static enum tw_err result_of(struct get *get, struct err *err)
+{
+    if (get->task.outcome == TW_OK)
+        get->found = &get->page.entities[0];
+    if (get->task.outcome == TW_OK || get->task.outcome == TW_NOT_FOUND)
+        return TW_OK;
+    return err_fail(err, get->task.outcome, "table %s: %s", get->table,
+        get->task.last.err.text);
+}
+
+enum tw_err gets_read(
+    struct gets *gets, struct lanes_client *lanes, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < gets->count; i++)
+        lanes_submit(lanes, &gets->list[i].task);
+    for (size_t i = 0; i < gets->count; i++)
+        lanes_wait(lanes, &gets->list[i].task);
+    for (size_t i = 0; i < gets->count && outcome == TW_OK; i++)
+        outcome = result_of(&gets->list[i], err);
+    return outcome;
+}
+
+void gets_done(struct gets *gets)
+{
+    for (size_t i = 0; i < gets->count; i++)
+        page_done(&gets->list[i].page);
+    gets->count = 0;
+}

@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: MIT */
+/* The kind copy: one test at least for each rule of copies, C1 to C7. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/faulty.h"
+#include "tests/support/hosted.h"
+#include "tests/support/loading.h"
+#include "worker/base/buf.h"
+#include "worker/base/mem.h"
+
+#define TO_SIZE                                                                \
+    "  to: {table: BySize, partition_key: \"{Size}\", row_key: "               \
+    "\"{RowKey}\"}\n"
+#define INDEX                                                                  \
+    "  to: {table: Shoes, row_key: \"size:{Size}\", properties: [Size, "       \
+    "Name]}\n"
+
+static const char JOBS[] =
+    "by-size:\n"
+    "  kind: copy\n"
+    "  from: {table: Shoes, filter: \"Hidden eq false\"}\n" TO_SIZE
+    "all-by-size:\n"
+    "  kind: copy\n"
+    "  from: {table: Shoes}\n" TO_SIZE "skips:\n"
+    "  kind: copy\n"
+    "  from: {table: Shoes}\n" TO_SIZE "  on_conflict: skip\n"
+    "adopts:\n"
+    "  kind: copy\n"
+    "  from: {table: Shoes}\n" TO_SIZE "  on_conflict: replace\n"
+    "index:\n"
+    "  kind: copy\n"
+    "  from: {table: Shoes}\n" INDEX "index-adopts:\n"
+    "  kind: copy\n"
+    "  from: {table: Shoes, row_key_below: \"t\"}\n" INDEX
+    "  on_conflict: replace\n"
+    "two:\n"
+    "  kind: copy\n"
+    "  from: {table: Shoes}\n"
+    "  to:\n"
+    "    - {table: BySize, partition_key: \"{Size}\", row_key: \"{RowKey}\"}\n"
+    "    - {table: BySize, partition_key: \"{Other}\", row_key: \"{RowKey}\"}\n"
+    "follows:\n"
+    "  kind: copy\n"
+    "  from: {table: Shoes}\n" TO_SIZE "  follow: true\n";
+
+static struct hosted h;
+
+static int set_up(void **state)
+{
+    (void)state;
+    hosted_init(&h, JOBS);
+    hosted_table(&h, "Shoes");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hosted_done(&h);
+    return 0;
+}
+
+/* ---- what the application does ---- */
+
+static const char *shoe_of(int size)
+{
+    static char properties[128];
+
+    snprintf(properties, sizeof(properties),
+        "\"Size\":%d,\"Name\":\"n%d\",\"Hidden\":false", size, size);
+    return properties;
+}
+
+static void shoe(const char *row_key, int size)
+{
+    hosted_put(&h, "Shoes", "p", row_key, shoe_of(size));
+}
+
+static void change(const char *row_key, int size)
+{
+    hosted_replace(&h, "Shoes", "p", row_key, shoe_of(size));
+}
+
+/* All properties of an entity, in which `from` became `to`. */
+static const char *edited(const char *table, const char *partition_key,
+    const char *row_key, const char *from, const char *to)
+{
+    const char *json = hosted_json(&h, table, partition_key, row_key);
+    struct buf text;
+    const char *at, *copy;
+
+    assert_non_null(json);
+    at = strstr(json, from);
+    assert_non_null(at);
+    buf_init(&text, 1 << 20);
+    buf_add_slice(&text, (struct slice){json + 1, (size_t)(at - json - 1)});
+    buf_add_text(&text, to);
+    at += strlen(from);
+    buf_add_slice(&text, (struct slice){at, strlen(at) - 1});
+    copy = arena_copy(&h.arena, buf_slice(&text)).at;
+    buf_done(&text);
+    return copy;
+}
+
+/* Somebody reads an entity and writes it back with another name. */
+static void edit(const char *table, const char *partition_key,
+    const char *row_key, const char *from, const char *to)
+{
+    hosted_replace(&h, table, partition_key, row_key,
+        edited(table, partition_key, row_key, from, to));
+}
+
+static void check_has(const char *table, const char *partition_key,
+    const char *row_key, const char *part)
+{
+    const char *json = hosted_json(&h, table, partition_key, row_key);
+
+    if (!json)
+        fail_msg("no %s %s/%s: %s", table, partition_key, row_key,
+            hosted_dump(&h, table));
+    else if (!strstr(json, part))
+        fail_msg("%s is not in %s", part, json);
+}
+
+static void check_table(const char *table, const char *dump)
+{
+    assert_string_equal(hosted_dump(&h, table), dump);
+}
+
+/* ---- runs ---- */
+
+static void new_run(void)
+{
+    static char ids[64][8];
+    static unsigned count;
+    char *id = ids[count++ % 64];
+
+    snprintf(id, 8, "r%u", count);
+    hosted_forget(&h, id);
+    h.written = h.deleted = 0;
+}
+
+static void run_ends(const char *job, enum run_end end)
+{
+    new_run();
+    if (hosted_run(&h, job, "") != end)
+        fail_msg(
+            "%s ended %d: %s (%s)", job, (int)h.end, h.err.text, h.failed_why);
+}
+
+static void succeeds(const char *job)
+{
+    run_ends(job, RUN_SUCCEEDED);
+}
+
+static void fails(const char *job, const char *part)
+{
+    run_ends(job, RUN_FAILED);
+    if (!strstr(h.err.text, part) && !strstr(h.failed_why, part))
+        fail_msg("\"%s\" is not in: %s; %s", part, h.err.text, h.failed_why);
+}
+
+static void check_written(int64_t written, int64_t deleted)
+{
+    assert_int_equal(h.written, written);
+    assert_int_equal(h.deleted, deleted);
+}
+
+/* ---- what a run does ---- */
+
+static void each_source_gets_its_copy(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    shoe("b", 2);
+    hosted_put(&h, "Shoes", "p", "c", "\"Size\":3,\"Hidden\":true");
+    succeeds("by-size");
+    check_table("BySize", "1/a 2/b ");
+    check_has("BySize", "1", "a", "\"Name\":\"n1\"");
+    check_has("BySize", "1", "a", "\\\"job\\\":\\\"by-size\\\",\\\"to\\\":0");
+    check_written(2, 0);
+    assert_int_equal(h.failed, 0);
+    assert_int_equal(h.skipped, 0);
+    assert_int_equal(h.behind, 0);
+    assert_false(h.closes_job);
+}
+
+static void a_second_run_writes_nothing(void **state)
+{
+    (void)state;
+    hosted_fill(&h, "Shoes", "p", 0);
+    for (int i = 0; i < 50; i++) {
+        char key[8];
+
+        snprintf(key, sizeof(key), "k%02d", i);
+        shoe(key, i % 7);
+    }
+    succeeds("all-by-size");
+    check_written(50, 0);
+    succeeds("all-by-size");
+    check_written(0, 0);
+}
+
+static void a_later_run_does_what_is_left(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    shoe("b", 2);
+    shoe("c", 3);
+    shoe("d", 4);
+    succeeds("by-size");
+    change("a", 7);
+    hosted_remove(&h, "Shoes", "p", "b");
+    hosted_replace(&h, "Shoes", "p", "c", "\"Size\":3,\"Hidden\":true");
+    shoe("e", 5);
+    hosted_remove(&h, "BySize", "4", "d");
+    succeeds("by-size");
+    check_table("BySize", "4/d 5/e 7/a ");
+    check_written(3, 3);
+}
+
+static void another_shape_rewrites_the_copies(void **state)
+{
+    struct jobs before;
+
+    (void)state;
+    shoe("a", 1);
+    succeeds("by-size");
+    before = h.jobs;
+    hosted_load(&h,
+        "by-size:\n  kind: copy\n"
+        "  from: {table: Shoes}\n" TO_SIZE "  properties: [Size]\n");
+    succeeds("by-size");
+    check_written(1, 0);
+    assert_null(strstr(hosted_json(&h, "BySize", "1", "a"), "Name"));
+    h.jobs = before;
+}
+
+static void a_source_that_cannot_be_copied_is_named_and_the_rest_is_copied(
+    void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    hosted_put(&h, "Shoes", "p", "b", "\"Name\":\"x\"");
+    fails("all-by-size", "property Size is missing");
+    assert_int_equal(h.failed, 1);
+    check_table("BySize", "1/a ");
+}
+
+/* Its former copy stays: what it should be is not known. */
+static void a_source_that_can_no_longer_be_copied_keeps_its_copy(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("all-by-size");
+    hosted_replace(&h, "Shoes", "p", "a", "\"Name\":\"x\"");
+    fails("all-by-size", "property Size is missing");
+    check_table("BySize", "1/a ");
+}
+
+static void a_copy_of_index_rows_of_several_entries_is_kept(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Shoes", "p", "a", "\"Size\":1,\"Other\":8");
+    succeeds("two");
+    check_table("BySize", "1/a 8/a ");
+    hosted_replace(&h, "Shoes", "p", "a", "\"Size\":8,\"Other\":1");
+    succeeds("two");
+    check_table("BySize", "1/a 8/a ");
+    check_has("BySize", "8", "a", "\\\"to\\\":0");
+    check_has("BySize", "1", "a", "\\\"to\\\":1");
+}
+
+/* ---- C1: what is own ---- */
+
+/* Loss 6: the application copied an index row with all its properties. */
+static void an_entity_with_a_copied_source_is_not_the_jobs(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("index");
+    check_table("Shoes", "p/a p/size:1 ");
+    hosted_put(
+        &h, "Shoes", "q", "mine", edited("Shoes", "p", "size:1", "n1", "mine"));
+    succeeds("index");
+    check_has("Shoes", "q", "mine", "\"Name\":\"mine\"");
+    check_table("Shoes", "p/a p/size:1 q/mine q/size:1 ");
+}
+
+static void copies_of_another_job_are_foreign(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("all-by-size");
+    fails("by-size", "a foreign entity has these keys");
+    hosted_remove(&h, "Shoes", "p", "a");
+    succeeds("by-size");
+    check_table("BySize", "1/a ");
+    check_written(0, 0);
+}
+
+static void copies_in_another_table_are_sources_for_another_job(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("all-by-size");
+    hosted_load(&h, "second:\n  kind: copy\n"
+                    "  from: {table: BySize}\n"
+                    "  to: {table: Third}\n");
+    succeeds("second");
+    check_has("Third", "1", "a", "\\\"job\\\":\\\"second\\\"");
+}
+
+/* Loss 7: an index of a table that a copy filled built nothing. */
+static void an_index_of_copied_entities_is_built(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("all-by-size");
+    hosted_load(&h, "names:\n  kind: copy\n"
+                    "  from: {table: BySize}\n"
+                    "  to: {table: BySize, row_key: \"name:{Name}\"}\n");
+    succeeds("names");
+    check_table("BySize", "1/a 1/name:n1 ");
+    succeeds("names");
+    check_written(0, 0);
+}
+
+static void index_rows_are_never_sources(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("index");
+    hosted_load(&h, "away:\n  kind: copy\n"
+                    "  from: {table: Shoes}\n"
+                    "  to: {table: Third}\n");
+    succeeds("away");
+    check_table("Third", "p/a ");
+}
+
+/* ---- C2: two copies with one key ---- */
+
+static void of_two_sources_with_one_key_the_second_is_named(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Shoes", "p", "a", "\"Size\":1,\"Name\":\"first\"");
+    hosted_put(&h, "Shoes", "p", "b", "\"Size\":1,\"Name\":\"second\"");
+    for (int i = 0; i < 2; i++) {
+        fails("index", "the copy of 'p' / 'a' has these keys");
+        assert_int_equal(h.failed, 1);
+        check_has("Shoes", "p", "size:1", "first");
+    }
+    hosted_remove(&h, "Shoes", "p", "a");
+    succeeds("index");
+    check_has("Shoes", "p", "size:1", "second");
+}
+
+static void sources_that_swap_their_keys_keep_both_copies(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    shoe("b", 2);
+    succeeds("index");
+    hosted_replace(&h, "Shoes", "p", "a", "\"Size\":2,\"Name\":\"a\"");
+    hosted_replace(&h, "Shoes", "p", "b", "\"Size\":1,\"Name\":\"b\"");
+    succeeds("index");
+    check_table("Shoes", "p/a p/b p/size:1 p/size:2 ");
+    check_has("Shoes", "p", "size:2", "\"Name\":\"a\"");
+    check_has("Shoes", "p", "size:1", "\"Name\":\"b\"");
+    check_written(2, 0);
+}
+
+static void two_copies_of_one_source_collide_too(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Shoes", "p", "a", "\"Size\":1,\"Other\":1");
+    fails("two", "has these keys: each copy needs keys of its own");
+    check_has("BySize", "1", "a", "\\\"to\\\":0");
+}
+
+/* ---- C3: edited copies ---- */
+
+static void an_edited_copy_stays_and_is_counted(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    shoe("b", 2);
+    succeeds("all-by-size");
+    edit("BySize", "1", "a", "n1", "edited");
+    succeeds("all-by-size");
+    assert_int_equal(h.skipped, 1);
+    check_written(0, 0);
+    assert_non_null(strstr(h.note, "1 edited copy stays as it is"));
+    assert_non_null(strstr(h.note, "BySize '1' / 'a'"));
+    hosted_replace(&h, "Shoes", "p", "a", "\"Size\":1,\"Name\":\"newer\"");
+    succeeds("all-by-size");
+    check_has("BySize", "1", "a", "edited");
+    hosted_remove(&h, "Shoes", "p", "a");
+    succeeds("all-by-size");
+    assert_int_equal(h.skipped, 1);
+    check_has("BySize", "1", "a", "edited");
+}
+
+static void replace_restores_an_edited_copy_while_its_source_has_this_key(
+    void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("adopts");
+    edit("BySize", "1", "a", "n1", "edited");
+    succeeds("adopts");
+    check_has("BySize", "1", "a", "n1");
+    edit("BySize", "1", "a", "n1", "edited");
+    change("a", 2);
+    succeeds("adopts");
+    assert_int_equal(h.skipped, 1);
+    check_has("BySize", "1", "a", "edited");
+    check_has("BySize", "2", "a", "n2");
+}
+
+static void an_edited_copy_is_not_overwritten_by_another_sources(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    hosted_load(&h, "by-name:\n  kind: copy\n  from: {table: Shoes}\n"
+                    "  to: {table: ByName, row_key: \"{Name}\"}\n"
+                    "  on_conflict: replace\n");
+    succeeds("by-name");
+    edit("ByName", "p", "n1", "\"Hidden\":false", "\"Hidden\":true");
+    hosted_remove(&h, "Shoes", "p", "a");
+    hosted_put(&h, "Shoes", "p", "b", "\"Name\":\"n1\"");
+    fails("by-name", "an edited copy of another source");
+    check_has("ByName", "p", "n1", "\"Hidden\":true");
+}
+
+static void an_edited_index_row_is_restored_and_deleted(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    shoe("b", 2);
+    succeeds("index");
+    edit("Shoes", "p", "size:1", "n1", "edited");
+    edit("Shoes", "p", "size:2", "n2", "edited");
+    hosted_remove(&h, "Shoes", "p", "b");
+    succeeds("index");
+    check_table("Shoes", "p/a p/size:1 ");
+    check_has("Shoes", "p", "size:1", "n1");
+    assert_int_equal(h.skipped, 0);
+}
+
+/* ---- foreign entities, C4 ---- */
+
+static void a_foreign_entity_is_decided_by_on_conflict(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    hosted_table(&h, "BySize");
+    hosted_put(&h, "BySize", "1", "a", "\"Name\":\"foreign\"");
+    fails("all-by-size", "a foreign entity has these keys");
+    succeeds("skips");
+    assert_int_equal(h.skipped, 1);
+    check_has("BySize", "1", "a", "foreign");
+    succeeds("adopts");
+    check_has("BySize", "1", "a", "n1");
+}
+
+/* Equal or not: nobody said that it is the job's. */
+static void an_equal_foreign_entity_is_foreign(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    hosted_table(&h, "BySize");
+    hosted_put(&h, "BySize", "1", "a", shoe_of(1));
+    fails("all-by-size", "a foreign entity has these keys");
+    assert_null(strstr(hosted_json(&h, "BySize", "1", "a"), "Tableward"));
+}
+
+static void replace_never_adopts_a_source_of_the_job(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    hosted_put(&h, "Shoes", "p", "size:1", "\"Size\":9,\"Name\":\"source\"");
+    fails("index-adopts", "an entity that the job selects itself");
+    check_has("Shoes", "p", "size:1", "\"Name\":\"source\"");
+    assert_null(strstr(hosted_json(&h, "Shoes", "p", "size:1"), "Tableward"));
+}
+
+static void replace_adopts_what_the_job_does_not_select(void **state)
+{
+    (void)state;
+    hosted_load(&h, "index-adopts:\n  kind: copy\n"
+                    "  from: {table: Shoes, row_key_below: \"b\"}\n" INDEX
+                    "  on_conflict: replace\n");
+    shoe("a", 1);
+    hosted_put(&h, "Shoes", "p", "size:1", "\"Name\":\"foreign\"");
+    succeeds("index-adopts");
+    check_has("Shoes", "p", "size:1", "n1");
+}
+
+static void a_copy_with_the_keys_of_its_source_is_refused(void **state)
+{
+    (void)state;
+    hosted_put(&h, "Shoes", "p", "size:1", "\"Size\":1");
+    fails("index", "its own keys in its own table");
+    assert_null(strstr(hosted_json(&h, "Shoes", "p", "size:1"), "Tableward"));
+}
+
+/* ---- C6: the brake ---- */
+
+static void many_shoes(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%05u", i);
+        shoe(key, (int)(i % 5));
+    }
+}
+
+static void remove_shoes(unsigned from, unsigned below)
+{
+    for (unsigned i = from; i < below; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%05u", i);
+        hosted_remove(&h, "Shoes", "p", key);
+    }
+}
+
+static void a_tenth_of_the_copies_is_not_deleted_without_consent(void **state)
+{
+    (void)state;
+    many_shoes(300);
+    succeeds("all-by-size");
+    remove_shoes(0, 101);
+    fails("all-by-size", "101 of 300 copies have no source any more");
+    check_written(0, 0);
+    assert_int_equal(hosted_count(&h, "BySize"), 300);
+    h.accept_deletes = true;
+    succeeds("all-by-size");
+    check_written(0, 101);
+    assert_int_equal(hosted_count(&h, "BySize"), 199);
+}
+
+static void a_hundred_deletes_need_no_consent(void **state)
+{
+    (void)state;
+    many_shoes(120);
+    succeeds("all-by-size");
+    remove_shoes(0, 100);
+    succeeds("all-by-size");
+    check_written(0, 100);
+}
+
+static void a_tenth_needs_no_consent(void **state)
+{
+    (void)state;
+    many_shoes(1010);
+    succeeds("all-by-size");
+    remove_shoes(500, 601);
+    succeeds("all-by-size");
+    check_written(0, 101);
+    assert_int_equal(hosted_count(&h, "BySize"), 909);
+}
+
+static void other_key_templates_need_consent(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("by-size");
+    hosted_load(&h, "by-size:\n  kind: copy\n  from: {table: Shoes}\n"
+                    "  to: {table: BySize, partition_key: \"s{Size}\", "
+                    "row_key: \"{RowKey}\"}\n");
+    fails("by-size", "--accept-deletes");
+    check_table("BySize", "1/a ");
+    h.accept_deletes = true;
+    succeeds("by-size");
+    check_table("BySize", "s1/a ");
+}
+
+/* ---- C7: the tables ---- */
+
+static void a_missing_table_of_sources_fails_the_run(void **state)
+{
+    (void)state;
+    hosted_load(&h, "gone:\n  kind: copy\n  from: {table: Gone}\n" TO_SIZE);
+    fails("gone", "Gone");
+    assert_false(h.written > 0 || h.deleted > 0);
+}
+
+/* ---- A5: following ---- */
+
+static void a_following_run_waits_and_ends_by_finish(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    new_run();
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_WAITING);
+    assert_int_equal(h.waits_for, RUN_WAITS_FOR_ROUND);
+    check_table("BySize", "1/a ");
+    shoe("b", 2);
+    hosted_remove(&h, "Shoes", "p", "a");
+    h.finish = RUN_FINISHING;
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_SUCCEEDED);
+    check_table("BySize", "2/b ");
+    assert_true(h.closes_job);
+    assert_int_equal(h.behind, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(each_source_gets_its_copy),
+        TEST(a_second_run_writes_nothing),
+        TEST(a_later_run_does_what_is_left),
+        TEST(another_shape_rewrites_the_copies),
+        TEST(a_source_that_cannot_be_copied_is_named_and_the_rest_is_copied),
+        TEST(a_source_that_can_no_longer_be_copied_keeps_its_copy),
+        TEST(a_copy_of_index_rows_of_several_entries_is_kept),
+        TEST(an_entity_with_a_copied_source_is_not_the_jobs),
+        TEST(copies_of_another_job_are_foreign),
+        TEST(copies_in_another_table_are_sources_for_another_job),
+        TEST(an_index_of_copied_entities_is_built),
+        TEST(index_rows_are_never_sources),
+        TEST(of_two_sources_with_one_key_the_second_is_named),
+        TEST(sources_that_swap_their_keys_keep_both_copies),
+        TEST(two_copies_of_one_source_collide_too),
+        TEST(an_edited_copy_stays_and_is_counted),
+        TEST(replace_restores_an_edited_copy_while_its_source_has_this_key),
+        TEST(an_edited_copy_is_not_overwritten_by_another_sources),
+        TEST(an_edited_index_row_is_restored_and_deleted),
+        TEST(a_foreign_entity_is_decided_by_on_conflict),
+        TEST(an_equal_foreign_entity_is_foreign),
+        TEST(replace_never_adopts_a_source_of_the_job),
+        TEST(replace_adopts_what_the_job_does_not_select),
+        TEST(a_copy_with_the_keys_of_its_source_is_refused),
+        TEST(a_tenth_of_the_copies_is_not_deleted_without_consent),
+        TEST(a_hundred_deletes_need_no_consent),
+        TEST(a_tenth_needs_no_consent),
+        TEST(other_key_templates_need_consent),
+        TEST(a_missing_table_of_sources_fails_the_run),
+        TEST(a_following_run_waits_and_ends_by_finish),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
