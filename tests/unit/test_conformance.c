@@ -516,6 +516,54 @@ static void prefixes_may_end_anywhere(struct fixture *f)
     }
 }
 
+/* U+D7FF, U+E000, U+FF41 and U+1F600: UTF-16 units D7FF, E000, FF41 and D83D
+ * DE00. */
+static struct slice random_key(struct fixture *f)
+{
+    static const char *const letters[] = {"a", "\xed\x9f\xbf", "\xee\x80\x80",
+        "\xef\xbd\x81", "\xf0\x9f\x98\x80"};
+    struct slice key = {"", 0};
+
+    for (uint64_t len = 1 + world_random_below(3); len > 0; len--)
+        key = arena_format(&f->arena, "%.*s%s", SLICE_ARG(key),
+            letters[world_random_below(5)]);
+    return key;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct slice *one = a, *other = b;
+    int order = text_utf16_compare(one[0], other[0]);
+
+    return order ? order : text_utf16_compare(one[1], other[1]);
+}
+
+static void scans_return_keys_in_utf16_order(struct fixture *f)
+{
+    struct slice keys[60][2];
+    size_t count = 0;
+    struct buf wanted;
+
+    while (count < 60) {
+        struct operation insert;
+
+        keys[count][0] = world_random_below(2) ? random_key(f) : slice_of("p");
+        keys[count][1] = random_key(f);
+        insert = fixture_operation(f, OPERATION_INSERT, keys[count][0].at,
+            keys[count][1].at, NULL, "\"A\":1");
+        count += fixture_send(f, &insert, 1) == TW_OK;
+    }
+    qsort(keys, count, sizeof(keys[0]), compare_keys);
+    buf_init(&wanted, 65536);
+    for (size_t i = 0; i < count; i++)
+        buf_add_format(&wanted, "%s%.*s/%.*s", i ? " " : "",
+            SLICE_ARG(keys[i][0]), SLICE_ARG(keys[i][1]));
+    check_text(slice_of(fixture_all(f)), buf_slice(&wanted));
+    check_text(slice_of(fixture_keys(f, (struct scan_request){.top = 3})),
+        buf_slice(&wanted));
+    buf_done(&wanted);
+}
+
 #define FILTERED                                                               \
     "\"S\":\"O'Brien\",\"I\":5,\"L@odata.type\":\"Edm.Int64\",\"L\":\"5\","    \
     "\"D@odata.type\":\"Edm.Double\",\"D\":2.5,\"B\":true,"                    \
@@ -1376,6 +1424,7 @@ static const struct conformance {
     CASE(ranges_bound_both_keys),
     CASE(prefixes_find_what_begins_with_them),
     CASE(prefixes_may_end_anywhere),
+    CASE(scans_return_keys_in_utf16_order),
     CASE(filters_match_by_type),
     CASE(filters_join_ranges),
     CASE(wrong_filters_are_invalid),

@@ -833,16 +833,18 @@ static void full_last_page_has_no_successor(void **state)
     end(&f);
 }
 
-/* Keys from a few letters, so that ranges cut between, at and inside them. */
+/* Keys from a few letters, so that ranges cut between, at and inside them; two
+ * of them have another order in UTF-16 than in UTF-8. */
 static struct slice random_key(struct fixture *f)
 {
-    static const char letters[] = "ab_";
-    size_t len = (size_t)world_random_below(4);
-    char *key = arena_alloc(&f->arena, len + 1);
+    static const char *const letters[] = {
+        "a", "b", "_", "\xef\xbd\x81", "\xf0\x9f\x98\x80"};
+    struct slice key = {"", 0};
 
-    for (size_t i = 0; i < len; i++)
-        key[i] = letters[world_random_below(3)];
-    return (struct slice){key, len};
+    for (uint64_t len = world_random_below(4); len > 0; len--)
+        key = arena_format(&f->arena, "%.*s%s", SLICE_ARG(key),
+            letters[world_random_below(5)]);
+    return key;
 }
 
 static struct key_range random_range(struct fixture *f)
@@ -1025,6 +1027,44 @@ static void a_damaged_entity_comes_with_its_keys_where_asked(void **state)
     remove_store();
 }
 
+/* Version 1 stored keys as UTF-8. */
+static void keys_of_a_former_version_are_converted(void **state)
+{
+    struct fixture f;
+    const char *all;
+    sqlite3 *sqlite;
+
+    (void)state;
+    begin(&f);
+    (void)fixture_insert(&f, "p", "\xef\xbd\x81", "\"A\":1");
+    (void)fixture_insert(&f, "p", "\xf0\x9f\x98\x80", "\"A\":2");
+    (void)fixture_insert(&f, "\xee\x80\x80", "r", "\"A\":3");
+    all = fixture_all(&f);
+    check_text(slice_of(all), slice_of("p/\xf0\x9f\x98\x80 p/\xef\xbd\x81 "
+                                       "\xee\x80\x80/r"));
+    store_close(f.store);
+    assert_int_equal(sqlite3_open(PATH, &sqlite), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sqlite,
+                         "UPDATE entities SET row_key = x'efbd81'"
+                         " WHERE row_key = x'f9bd81';"
+                         "UPDATE entities SET partition_key = x'ee8080'"
+                         " WHERE partition_key = x'f88080';"
+                         "PRAGMA user_version = 1",
+                         NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_total_changes(sqlite), 2);
+    sqlite3_close(sqlite);
+    for (int i = 0; i < 2; i++) {
+        f.store = open_store(PATH);
+        check_text(slice_of(fixture_all(&f)), slice_of(all));
+        (void)fixture_get(&f, "p", "\xef\xbd\x81");
+        store_close(f.store);
+    }
+    f.store = open_store(PATH);
+    end(&f);
+    remove_store();
+}
+
 /* Nothing of it can be met again. */
 static void a_store_in_memory_has_no_identity(void **state)
 {
@@ -1068,6 +1108,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_moved_stays_the_same_store),
         cmocka_unit_test(a_file_of_a_former_release_is_given_an_identity),
         cmocka_unit_test(a_store_in_memory_has_no_identity),
+        cmocka_unit_test(keys_of_a_former_version_are_converted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

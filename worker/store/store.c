@@ -177,12 +177,12 @@ bool key_range_has(const struct key_range *range, struct slice key)
     if (range->exact)
         return slice_equal(range->from, key);
     if (range->has_from) {
-        int order = slice_compare(key, range->from);
+        int order = text_utf16_compare(key, range->from);
 
         if (order < 0 || (order == 0 && range->from_exclusive))
             return false;
     }
-    return !range->has_below || slice_compare(key, range->below) < 0;
+    return !range->has_below || text_utf16_compare(key, range->below) < 0;
 }
 
 /* ---- what every call begins with ---- */

@@ -44,7 +44,8 @@ struct attempt {
 /* What a store is like. */
 struct store_traits {
     const char *kind; /* "embedded" or "azure" */
-    bool ordered;     /* scans come in key order (not on Cosmos DB)     */
+    bool ordered;     /* scans return keys in UTF-16 ordinal order (not
+                         on Cosmos DB)                                  */
     bool has_queues;  /* not on Cosmos DB                               */
     bool late_writes; /* a request given up may still land later        */
     size_t batch_max_bytes;
@@ -77,7 +78,7 @@ struct key_range key_range_prefix(struct slice prefix, struct arena *arena);
  * test is the caller's. NULL: no bound. */
 struct key_range key_range_between(
     const struct slice *from, const struct slice *below, struct arena *arena);
-/* key_range_has: the test that the embedded store makes (code points). */
+/* key_range_has: the test that a store makes, in UTF-16 order. */
 bool key_range_has(const struct key_range *range, struct slice key);
 
 /* Opaque, the service's own; empty: the beginning, or the end. */

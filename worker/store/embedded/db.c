@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "worker/base/buf.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -23,9 +24,12 @@
 
 /* "TWRD", in the file's header; what `file` shows, and how we know our own. */
 #define APPLICATION_ID 0x54575244
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
+/* Keys were stored as UTF-8: see write_key(). */
+#define SCHEMA_UTF8_KEYS 1
 
 #define IDENTITY_LEN 32 /* of text_random_id() */
+#define KEY_MAX_BYTES 65536
 
 #define OPEN_WAIT_MS 10000
 #define NAP_MAX_MS 20
@@ -46,12 +50,14 @@ struct db {
     bool stamped;                           /* since db_begin */
     char identity[IDENTITY_LEN + 1];        /* a writer's; "": none */
     int log_pages;                          /* as of the last commit */
+    struct buf keys[2];                     /* see db_column_key() */
     struct world_mutex nap_lock;
     struct world_cond nap; /* never signalled: waiting for other processes */
 };
 
 /*
- * Keys are BLOBs: compared by memcmp, which is the order of code points.
+ * Keys are BLOBs, compared by memcmp, in the text form of write_key(), whose
+ * order is the service's.
  * WITHOUT ROWID: an entity lies in the tree of its keys, and a partition is
  * read in one sweep. SQLite reads the whole of every record that it compares a
  * key with, so long properties lie beside the tree, as a body.
@@ -315,8 +321,92 @@ static enum tw_err open_handle(struct db *db, struct err *err)
     return TW_OK;
 }
 
+/* ---- keys ---- */
+
+/*
+ * The service orders keys by their UTF-16 units, memcmp orders UTF-8 by code
+ * points. The two differ in one place: characters above U+FFFF (lead bytes F0
+ * to F4) are surrogates in UTF-16, before U+E000 to U+FFFF (lead bytes EE and
+ * EF). So these two lead bytes, which are no other byte of UTF-8, are stored as
+ * F8 and F9.
+ */
+#define LEAD_FIRST 0xee
+#define STORED_FIRST 0xf8
+
+/* to may be from. */
+static void shift_leads(
+    char *to, struct slice from, unsigned char first, unsigned char becomes)
+{
+    for (size_t i = 0; i < from.len; i++) {
+        unsigned char c = (unsigned char)from.at[i];
+        bool is_lead = c == first || c == first + 1;
+
+        to[i] = (char)(is_lead ? c - first + becomes : c);
+    }
+}
+
+static bool has_lead(struct slice key, unsigned char first)
+{
+    return key.len > 0 && (memchr(key.at, first, key.len) ||
+                              memchr(key.at, first + 1, key.len));
+}
+
+static void write_key(char *to, struct slice key)
+{
+    shift_leads(to, key, LEAD_FIRST, STORED_FIRST);
+}
+
+static void read_key(char *to, struct slice stored)
+{
+    shift_leads(to, stored, STORED_FIRST, LEAD_FIRST);
+}
+
+static void stored_key(
+    sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct slice key = {
+        sqlite3_value_blob(values[0]), (size_t)sqlite3_value_bytes(values[0])};
+    char *stored = mem_alloc(key.len + 1);
+
+    (void)count;
+    write_key(stored, key);
+    sqlite3_result_blob64(context, stored, key.len, SQLITE_TRANSIENT);
+    mem_free(stored);
+}
+
+/* A file of a former version, in one transaction. */
+static enum tw_err convert_keys(struct db *db, struct err *err)
+{
+    int64_t version = 0;
+    char text[16];
+    int result = sqlite3_create_function(db->sqlite, "stored_key", 1,
+        SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, stored_key, NULL, NULL);
+    enum tw_err code = result == SQLITE_OK ? execute(db, "BEGIN IMMEDIATE", err)
+                                           : fail(db, result, err);
+
+    if (code != TW_OK)
+        return code;
+    code = ask(db, "PRAGMA user_version", &version, text, err);
+    if (code == TW_OK && version == SCHEMA_UTF8_KEYS)
+        code = execute(db,
+            "UPDATE entities SET partition_key = stored_key(partition_key),"
+            " row_key = stored_key(row_key)"
+            " WHERE instr(partition_key, x'ee') OR instr(partition_key, x'ef')"
+            " OR instr(row_key, x'ee') OR instr(row_key, x'ef');"
+            "PRAGMA user_version = 2",
+            err);
+    if (code == TW_OK)
+        code = execute(db, "COMMIT", err);
+    if (code != TW_OK)
+        db_rollback(db);
+    return code;
+}
+
+/* ---- opening ---- */
+
 /* Is it ours, or still empty? Nothing of another program's is touched. */
-static enum tw_err check_ours(struct db *db, bool *ret_empty, struct err *err)
+static enum tw_err check_ours(
+    struct db *db, bool *ret_empty, bool *ret_convert, struct err *err)
 {
     int64_t id = 0, version = 0, objects = 0;
     char text[16];
@@ -333,7 +423,8 @@ static enum tw_err check_ours(struct db *db, bool *ret_empty, struct err *err)
     if (!*ret_empty && id != APPLICATION_ID)
         return err_fail(err, TW_INVALID,
             "%s: it is the database of another program", db->path);
-    if (!*ret_empty && version != SCHEMA_VERSION)
+    *ret_convert = version == SCHEMA_UTF8_KEYS;
+    if (!*ret_empty && !*ret_convert && version != SCHEMA_VERSION)
         return err_fail(err, TW_INVALID,
             "%s: it has version %lld, this tableward knows version %d",
             db->path, (long long)version, SCHEMA_VERSION);
@@ -343,13 +434,13 @@ static enum tw_err check_ours(struct db *db, bool *ret_empty, struct err *err)
 /* The same at one moment: a process that is creating the file commits its
  * numbers and tables together, and they must not be read half and half. */
 static enum tw_err check_ours_at_once(
-    struct db *db, bool *ret_empty, struct err *err)
+    struct db *db, bool *ret_empty, bool *ret_convert, struct err *err)
 {
     enum tw_err code = execute(db, "BEGIN", err);
 
     if (code != TW_OK)
         return code;
-    code = check_ours(db, ret_empty, err);
+    code = check_ours(db, ret_empty, ret_convert, err);
     db_rollback(db);
     return code;
 }
@@ -401,7 +492,7 @@ static enum tw_err configure(struct db *db, struct err *err)
 static enum tw_err build_schema(struct db *db, struct err *err)
 {
     char numbers[96];
-    bool empty = false;
+    bool empty = false, convert = false;
     enum tw_err code;
 
     code =
@@ -412,7 +503,7 @@ static enum tw_err build_schema(struct db *db, struct err *err)
         code = execute(db, "BEGIN IMMEDIATE", err);
     if (code != TW_OK)
         return code;
-    code = check_ours(db, &empty, err);
+    code = check_ours(db, &empty, &convert, err);
     if (code == TW_OK && empty)
         code = execute(db, SCHEMA, err);
     sqlite3_snprintf(sizeof(numbers), numbers,
@@ -533,7 +624,7 @@ enum tw_err db_open(
     const char *path, enum db_role role, struct db **ret, struct err *err)
 {
     struct db *db;
-    bool empty = false;
+    bool empty = false, convert = false;
     enum tw_err code = TW_OK;
 
     spare_counting();
@@ -541,6 +632,8 @@ enum tw_err db_open(
     db->path = path;
     db->role = role;
     db->until_ms = world_boot_ms() + OPEN_WAIT_MS;
+    for (size_t i = 0; i < 2; i++)
+        buf_init(&db->keys[i], KEY_MAX_BYTES);
     world_mutex_init(&db->nap_lock);
     world_cond_init(&db->nap);
     if (role == DB_WRITER && strcmp(path, DB_MEMORY) != 0)
@@ -548,9 +641,11 @@ enum tw_err db_open(
     if (code == TW_OK)
         code = open_handle(db, err);
     if (code == TW_OK)
-        code = check_ours_at_once(db, &empty, err);
+        code = check_ours_at_once(db, &empty, &convert, err);
     if (code == TW_OK && empty && role == DB_WRITER)
         code = build_schema(db, err);
+    if (code == TW_OK && convert && role == DB_WRITER)
+        code = convert_keys(db, err);
     if (code == TW_OK)
         code = configure(db, err);
     if (code == TW_OK && role == DB_WRITER)
@@ -576,6 +671,8 @@ void db_close(struct db *db)
                                     SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
     }
     sqlite3_close(db->sqlite);
+    for (size_t i = 0; i < 2; i++)
+        buf_done(&db->keys[i]);
     world_cond_done(&db->nap);
     world_mutex_done(&db->nap_lock);
     mem_free(db);
@@ -671,6 +768,18 @@ void db_tidy(struct db *db)
 
 /* ---- statements ---- */
 
+static int bind_key(sqlite3_stmt *statement, int at, struct slice key)
+{
+    char *stored = mem_alloc(key.len);
+    int result;
+
+    write_key(stored, key);
+    result =
+        sqlite3_bind_blob64(statement, at, stored, key.len, SQLITE_TRANSIENT);
+    mem_free(stored);
+    return result;
+}
+
 static int bind(sqlite3_stmt *statement, int at, const struct db_value *value)
 {
     /* A NULL pointer would bind NULL, not the empty key. */
@@ -678,7 +787,9 @@ static int bind(sqlite3_stmt *statement, int at, const struct db_value *value)
 
     if (value->type == DB_INTEGER)
         return sqlite3_bind_int64(statement, at, value->integer);
-    if (value->type == DB_BYTES)
+    if (value->type == DB_KEY && has_lead(value->bytes, LEAD_FIRST))
+        return bind_key(statement, at, value->bytes);
+    if (value->type == DB_BYTES || value->type == DB_KEY)
         return sqlite3_bind_blob64(
             statement, at, bytes, value->bytes.len, SQLITE_STATIC);
     return sqlite3_bind_text64(
@@ -732,6 +843,19 @@ struct slice db_column_bytes(struct db *db, enum db_sql sql, int column)
     if (!at && sqlite3_errcode(db->sqlite) == SQLITE_NOMEM)
         end_process(db->path, "out of memory");
     return (struct slice){at, at ? (size_t)len : 0};
+}
+
+struct slice db_column_key(struct db *db, enum db_sql sql, int column)
+{
+    struct slice stored = db_column_bytes(db, sql, column);
+    struct buf *key = &db->keys[column & 1];
+
+    if (!has_lead(stored, STORED_FIRST))
+        return stored;
+    buf_clear(key);
+    buf_add_slice(key, stored);
+    read_key(key->at, stored);
+    return buf_slice(key);
 }
 
 enum tw_err db_run(struct db *db, enum db_sql sql,

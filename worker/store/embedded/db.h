@@ -126,7 +126,7 @@ enum db_sql {
 };
 
 struct db_value {
-    enum { DB_INTEGER, DB_BYTES, DB_TEXT } type;
+    enum { DB_INTEGER, DB_BYTES, DB_KEY, DB_TEXT } type;
     int64_t integer;
     struct slice bytes; /* borrowed until db_end */
 };
@@ -139,6 +139,13 @@ static inline struct db_value db_integer(int64_t integer)
 static inline struct db_value db_bytes(struct slice bytes)
 {
     return (struct db_value){.type = DB_BYTES, .bytes = bytes};
+}
+
+/* A PartitionKey or RowKey: stored so that keys have the service's order,
+ * UTF-16 ordinal. */
+static inline struct db_value db_key(struct slice key)
+{
+    return (struct db_value){.type = DB_KEY, .bytes = key};
 }
 
 static inline struct db_value db_text(struct slice text)
@@ -170,6 +177,9 @@ void db_end(struct db *db, enum db_sql sql);
 
 int64_t db_column_integer(struct db *db, enum db_sql sql, int column);
 struct slice db_column_bytes(struct db *db, enum db_sql sql, int column);
+/* db_column_key: one that db_key() stored; of two neighbouring columns at most,
+ * both of which live until the next row's. */
+struct slice db_column_key(struct db *db, enum db_sql sql, int column);
 
 /* db_find: the integer in the first column of the first row; TW_NOT_FOUND
  * (without a sentence) where there is no row. */

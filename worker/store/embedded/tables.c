@@ -294,8 +294,8 @@ static enum tw_err get_body(struct db *db, void *arg, struct err *err)
 
     if (code == TW_OK)
         code = db_start(db, DB_ENTITY_GET,
-            DB_VALUES(db_integer(table), db_bytes(getting->partition_key),
-                db_bytes(getting->row_key)),
+            DB_VALUES(db_integer(table), db_key(getting->partition_key),
+                db_key(getting->row_key)),
             err);
     if (code == TW_OK)
         code = get_row(db, getting, err);
@@ -474,8 +474,8 @@ static void add_entity(
 
 static void row_of(struct db *db, enum db_sql sql, struct row *ret)
 {
-    ret->partition_key = db_column_bytes(db, sql, 0);
-    ret->row_key = db_column_bytes(db, sql, 1);
+    ret->partition_key = db_column_key(db, sql, 0);
+    ret->row_key = db_column_key(db, sql, 1);
     ret->stamp = db_column_integer(db, sql, 2);
     ret->timestamp_ticks = db_column_integer(db, sql, 3);
     ret->has_properties = sql == DB_SCAN_ALL;
@@ -504,10 +504,10 @@ static enum tw_err start_rows(
 {
     return db_start(db, scanning->sql,
         DB_VALUES(db_integer(scanning->table),
-            db_bytes(scanning->first.partition_key),
-            db_bytes(scanning->first.row_key),
-            db_bytes(scanning->below.partition_key),
-            db_bytes(scanning->below.row_key)),
+            db_key(scanning->first.partition_key),
+            db_key(scanning->first.row_key),
+            db_key(scanning->below.partition_key),
+            db_key(scanning->below.row_key)),
         err);
 }
 
@@ -516,7 +516,8 @@ static enum tw_err start_rows(
 static enum tw_err miss(struct db *db, struct scanning *scanning,
     const struct row *row, struct err *err)
 {
-    bool further = slice_compare(row->row_key, scanning->first_row_key) < 0;
+    bool further =
+        text_utf16_compare(row->row_key, scanning->first_row_key) < 0;
     char *key;
 
     if (++scanning->misses < SEEK_AFTER || row->partition_key.len >= KEY_ROOM)
@@ -666,8 +667,8 @@ static enum tw_err find_stored(struct db *db, const struct change *change,
 {
     bool there = false;
     enum tw_err code = db_start(db, DB_ENTITY_FIND,
-        DB_VALUES(db_integer(change->table), db_bytes(change->partition_key),
-            db_bytes(change->row_key)),
+        DB_VALUES(db_integer(change->table), db_key(change->partition_key),
+            db_key(change->row_key)),
         err);
 
     if (code == TW_OK)
@@ -697,8 +698,8 @@ static enum tw_err put_json(struct db *db, enum db_sql sql,
                    RECORD_MAX_BYTES;
     int64_t body = is_long ? db_stamp(db) : 0;
     enum tw_err code = db_run(db, sql,
-        DB_VALUES(db_integer(change->table), db_bytes(change->partition_key),
-            db_bytes(change->row_key), db_integer(change->stamp),
+        DB_VALUES(db_integer(change->table), db_key(change->partition_key),
+            db_key(change->row_key), db_integer(change->stamp),
             db_integer(change->now_ticks), db_integer(body),
             db_bytes(is_long ? NOTHING : json)),
         ret_changed, err);
@@ -749,8 +750,8 @@ static enum tw_err read_stored(struct db *db, const struct change *change,
         .has_properties = true};
     bool there = false;
     enum tw_err code = db_start(db, DB_ENTITY_GET,
-        DB_VALUES(db_integer(change->table), db_bytes(change->partition_key),
-            db_bytes(change->row_key)),
+        DB_VALUES(db_integer(change->table), db_key(change->partition_key),
+            db_key(change->row_key)),
         err);
 
     if (code == TW_OK)
@@ -798,8 +799,8 @@ static enum tw_err delete (
 
     if (code == TW_OK) code = drop_body(db, body, err);
     if (code == TW_OK) code = db_run(db, DB_ENTITY_DELETE,
-        DB_VALUES(db_integer(change->table), db_bytes(change->partition_key),
-            db_bytes(change->row_key)),
+        DB_VALUES(db_integer(change->table), db_key(change->partition_key),
+            db_key(change->row_key)),
         NULL, err);
     return code;
 }
