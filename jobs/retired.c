@@ -46,7 +46,7 @@ const char *retired_kind(const struct yaml_node *job, struct problems *problems)
 
 /* ---- keys ---- */
 
-enum job_kinds { OF_COPY = 1, OF_MOVE = 2 };
+enum job_kinds { OF_COPY = 1, OF_MOVE = 2, OF_UPGRADE = 4 };
 
 #define OF_COPIES (OF_COPY | OF_MOVE)
 #define IN_FROM "it is part of from: {table: ..., filter: ...}"
@@ -87,6 +87,13 @@ static const struct former_key {
     {"row_key_prefix", NULL, OF_COPIES, IN_FROM},
     {"row_key_from", NULL, OF_COPIES, IN_FROM},
     {"row_key_below", NULL, OF_COPIES, IN_FROM},
+    {"steps", NULL, OF_UPGRADE,
+        "steps belong to a version: versions: [{to: 2, steps: [...]}]"},
+    {"phase", NULL, OF_UPGRADE,
+        "the run says it: run JOB phase=expand, later phase=contract"},
+    {"max_passes", NULL, OF_UPGRADE,
+        "a run ends by itself, after the first round that was short; remove "
+        "it"},
 };
 
 static int bit_of(const char *kind)
@@ -94,7 +101,8 @@ static int bit_of(const char *kind)
     static const struct {
         const char *name;
         int bit;
-    } BITS[] = {{"copy", OF_COPY}, {"move", OF_MOVE}};
+    } BITS[] = {
+        {"copy", OF_COPY}, {"move", OF_MOVE}, {"schema-upgrade", OF_UPGRADE}};
 
     for (size_t i = 0; i < COUNT(BITS); i++)
         if (strcmp(BITS[i].name, kind) == 0)

@@ -2,11 +2,10 @@
 /*
  * What a schema upgrade keeps between attempts:
  *
- *   {"version":1,"pass":N,"waits":N,"surveyed":true,
- *    "done":["pk","rk"],"found":N,"awaited":N,"other":N,"held":N,"below":N,
- *    "failed":N,"skipped":N}
+ *   {"version":2,"rounds":{...},"selected":N,"outside":N,"leftover":N,
+ *    "failed":N,"skipped":N,"done":["pk","rk"]}
  *
- * "done" and the counts behind it are there within a pass only.
+ * "done" is there within a round only.
  */
 #include "jobs/upgrade/checkpoint.h"
 
@@ -16,19 +15,16 @@
 #include "worker/base/buf.h"
 #include "worker/base/json.h"
 
-#define VERSION 1
-#define DEPTH_MAX 3
+#define VERSION 2
+#define DEPTH_MAX 4
 
-/* The counts of a pass, by the names they have in JSON. */
 static const struct count {
     const char *name;
     size_t offset;
 } COUNTS[] = {
-    {"found", offsetof(struct upgrade_checkpoint, found)},
-    {"awaited", offsetof(struct upgrade_checkpoint, awaited)},
-    {"other", offsetof(struct upgrade_checkpoint, other)},
-    {"held", offsetof(struct upgrade_checkpoint, held)},
-    {"below", offsetof(struct upgrade_checkpoint, below)},
+    {"selected", offsetof(struct upgrade_checkpoint, selected)},
+    {"outside", offsetof(struct upgrade_checkpoint, outside)},
+    {"leftover", offsetof(struct upgrade_checkpoint, leftover)},
     {"failed", offsetof(struct upgrade_checkpoint, failed)},
     {"skipped", offsetof(struct upgrade_checkpoint, skipped)},
 };
@@ -37,34 +33,25 @@ static const struct count {
 
 static int64_t *count_of(struct upgrade_checkpoint *checkpoint, size_t i)
 {
-    return (int64_t *)((char *)checkpoint + COUNTS[i].offset);
-}
-
-static void add_place(
-    const struct upgrade_checkpoint *checkpoint, struct buf *to)
-{
-    struct upgrade_checkpoint counts = *checkpoint;
-
-    buf_add_text(to, ",\"done\":");
-    keys_write(to, checkpoint->partition_key, checkpoint->row_key);
-    for (size_t i = 0; i < COUNT_OF_COUNTS; i++)
-        buf_add_format(to, ",\"%s\":%lld", COUNTS[i].name,
-            (long long)*count_of(&counts, i));
+    return (int64_t *)(void *)((char *)checkpoint + COUNTS[i].offset);
 }
 
 char *upgrade_checkpoint_write(const struct upgrade_checkpoint *checkpoint)
 {
+    struct upgrade_checkpoint counts = *checkpoint;
     struct buf text;
+    size_t before;
 
     buf_init(&text, UPGRADE_CHECKPOINT_MAX_BYTES);
-    buf_add_format(&text,
-        "{\"version\":%d,\"pass\":%lld,\"waits\":%lld,\"surveyed\":%s", VERSION,
-        (long long)checkpoint->pass, (long long)checkpoint->waits,
-        checkpoint->surveyed ? "true" : "false");
-    if (checkpoint->in_pass) {
-        size_t before = text.len;
-
-        add_place(checkpoint, &text);
+    buf_add_format(&text, "{\"version\":%d,\"rounds\":", VERSION);
+    rounds_write(&checkpoint->rounds, &text);
+    for (size_t i = 0; i < COUNT_OF_COUNTS; i++)
+        buf_add_format(&text, ",\"%s\":%lld", COUNTS[i].name,
+            (long long)*count_of(&counts, i));
+    before = text.len;
+    if (checkpoint->in_round) {
+        buf_add_text(&text, ",\"done\":");
+        keys_write(&text, checkpoint->partition_key, checkpoint->row_key);
         (void)buf_keep(&text, before, sizeof("}") - 1);
     }
     buf_add_char(&text, '}');
@@ -78,38 +65,32 @@ static bool read_count(const struct json *json, const char *name, int64_t *ret)
     return member && json_int64(member, ret) && *ret >= 0;
 }
 
-static bool read_place(const struct json *json, struct arena *arena,
+static void read_place(const struct json *json, struct arena *arena,
     struct upgrade_checkpoint *checkpoint)
 {
     struct slice partition_key, row_key;
 
     if (!keys_read(json_get(json, "done"), &partition_key, &row_key))
-        return false;
-    for (size_t i = 0; i < COUNT_OF_COUNTS; i++)
-        if (!read_count(json, COUNTS[i].name, count_of(checkpoint, i)))
-            return false;
+        return;
     checkpoint->partition_key = arena_copy(arena, partition_key);
     checkpoint->row_key = arena_copy(arena, row_key);
-    checkpoint->in_pass = true;
-    return true;
+    checkpoint->in_round = true;
 }
 
 static void read_members(const struct json *json, struct arena *arena,
     struct upgrade_checkpoint *checkpoint)
 {
-    const struct json *surveyed = json_get(json, "surveyed");
-    struct upgrade_checkpoint read = {0};
+    struct upgrade_checkpoint read = {.in_round = false};
     int64_t version;
 
     if (!read_count(json, "version", &version) || version != VERSION ||
-        !read_count(json, "pass", &read.pass) ||
-        !read_count(json, "waits", &read.waits) || !surveyed ||
-        json_type(surveyed) != JSON_BOOLEAN)
+        !rounds_read(&read.rounds, json_get(json, "rounds")))
         return;
-    read.surveyed = json_boolean(surveyed);
+    for (size_t i = 0; i < COUNT_OF_COUNTS; i++)
+        if (!read_count(json, COUNTS[i].name, count_of(&read, i)))
+            return;
+    read_place(json, arena, &read);
     *checkpoint = read;
-    if (read_place(json, arena, &read))
-        *checkpoint = read;
 }
 
 void upgrade_checkpoint_read(struct slice text, struct arena *arena,
@@ -117,7 +98,7 @@ void upgrade_checkpoint_read(struct slice text, struct arena *arena,
 {
     struct json *json;
 
-    *checkpoint = (struct upgrade_checkpoint){0};
+    *checkpoint = (struct upgrade_checkpoint){.in_round = false};
     if (text.len == 0 || json_parse(text, DEPTH_MAX, &json, NULL) != TW_OK)
         return;
     if (json_type(json) == JSON_OBJECT)

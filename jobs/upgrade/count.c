@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A pass that only looks: what the steps would do to each entity. */
+/* A reading without writing: what the steps would do to each entity. */
 #include "jobs/upgrade/count.h"
+
+#include <inttypes.h>
 
 #include "jobs/counting.h"
 #include "jobs/engine/census.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "jobs/engine/selector.h"
+#include "jobs/index_row.h"
 #include "jobs/upgrade/steps.h"
 #include "worker/base/mem.h"
 #include "worker/store/store.h"
@@ -19,16 +22,17 @@
 
 struct count {
     const struct upgrade *upgrade;
+    struct upgrade_how how;
     struct store *store;
     struct run *run;
     struct job_estimate *estimate;
     struct selection selection;
     struct census *census;
     struct counting counting;
-    struct upgrade_tally steps;
-    struct arena scratch; /* of one entity */
-    struct buf failed;    /* lines about the first ones */
-    int64_t below, other, held, skipped, failed_count;
+    struct upgrade_tally one, all; /* of one entity, and of those changed */
+    struct arena scratch;          /* of one entity */
+    struct buf failed;             /* lines about the first ones */
+    int64_t outside, leftover, skipped, failed_count;
 };
 
 /* ---- counting ---- */
@@ -43,18 +47,36 @@ static void note_failed(
     buf_add_format(&count->failed, ": %s\n", why);
 }
 
-static void count_due(struct count *count, const struct entity *entity)
+/* The steps of one entity are counted only if it is changed. */
+static void take_tally(struct count *count, bool changed)
 {
-    struct entity changed;
-    struct err why;
+    for (size_t v = 0; v < count->upgrade->version_count; v++)
+        for (size_t i = 0; i < UPGRADE_MAX_STEPS; i++) {
+            if (changed)
+                count->all.counts[v][i] += count->one.counts[v][i];
+            count->one.counts[v][i] = 0;
+        }
+}
 
-    switch (upgrade_apply(count->upgrade, &count->run->args, entity,
-        &count->scratch, &changed, &count->steps, &why)) {
+static void count_entity(struct count *count, const struct entity *entity)
+{
+    struct upgrade_result result;
+    struct err why;
+    enum upgrade_outcome outcome =
+        upgrade_apply(&count->how, entity, &count->scratch, &result, &why);
+    int64_t version;
+
+    switch (outcome) {
     case UPGRADE_CHANGED:
-        counting_add(&count->counting, &changed,
-            entity_json_bytes(&changed) + OPERATION_BYTES);
+        counting_add(&count->counting, &result.entity,
+            entity_json_bytes(&result.entity) + OPERATION_BYTES);
         break;
     case UPGRADE_UNCHANGED:
+        count->leftover +=
+            upgrade_leftover(count->upgrade, entity, &version) != NULL;
+        break;
+    case UPGRADE_OUTSIDE:
+        count->outside++;
         break;
     case UPGRADE_SKIPPED:
         count->skipped++;
@@ -63,31 +85,7 @@ static void count_due(struct count *count, const struct entity *entity)
         note_failed(count, entity, why.text);
         break;
     }
-}
-
-static void count_entity(struct count *count, const struct entity *entity)
-{
-    bool contracts = count->upgrade->phase == UPGRADE_CONTRACT;
-
-    switch (upgrade_version(count->upgrade, entity, NULL)) {
-    case UPGRADE_AT_FROM:
-        count->below += contracts;
-        if (!contracts)
-            count_due(count, entity);
-        break;
-    case UPGRADE_AT_TO:
-        if (contracts)
-            count_due(count, entity);
-        else if (upgrade_holds(count->upgrade, entity) >= 0)
-            count->held++;
-        break;
-    case UPGRADE_BEFORE:
-        count->below++;
-        break;
-    case UPGRADE_OTHER:
-        count->other++;
-        break;
-    }
+    take_tally(count, outcome == UPGRADE_CHANGED);
 }
 
 static enum tw_err count_page(
@@ -99,7 +97,8 @@ static enum tw_err count_page(
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
         const struct entity *entity = &page->entities[i];
 
-        if (!selection_matches(&count->selection, entity))
+        if (!selection_matches(&count->selection, entity) ||
+            is_index_row(entity, count->store, count->upgrade->place.table))
             continue;
         count_entity(count, entity);
         arena_clear(&count->scratch);
@@ -133,13 +132,16 @@ static enum tw_err count_all(struct count *count, struct err *err)
 
 static void add_steps(const struct count *count, struct buf *to)
 {
-    for (size_t i = 0; i < count->upgrade->step_count; i++) {
-        const struct upgrade_step *step = &count->upgrade->steps[i];
+    for (size_t v = 0; v < count->upgrade->version_count; v++)
+        for (size_t i = 0; i < count->upgrade->versions[v].step_count; i++) {
+            const struct upgrade_version *version =
+                &count->upgrade->versions[v];
+            const struct upgrade_step *step = &version->steps[i];
 
-        buf_add_format(to, "step %zu, %s %.*s: changes %lld\n", i + 1,
-            upgrade_step_name(step->type), SLICE_ARG(step->property),
-            (long long)count->steps.carried_out[i]);
-    }
+            buf_add_format(to, "version %" PRId64 ", %s %.*s: changes %lld\n",
+                version->number, upgrade_step_name(step->type),
+                SLICE_ARG(step->property), (long long)count->all.counts[v][i]);
+        }
 }
 
 static void add_number(struct buf *to, int64_t number, const char *of_which)
@@ -150,31 +152,28 @@ static void add_number(struct buf *to, int64_t number, const char *of_which)
 
 static void add_details(const struct count *count, struct buf *to)
 {
-    bool contracts = count->upgrade->phase == UPGRADE_CONTRACT;
-
     buf_add_format(to, "entities by version (%.*s):\n",
         SLICE_ARG(count->upgrade->version));
     census_add_versions(count->census, to);
+    buf_add_format(to, "phase %s:\n", upgrade_phase_name(count->how.phase));
     add_steps(count, to);
-    add_number(to, count->below,
-        contracts ? "below the version to be contracted, so it would refuse"
-                  : "waiting for an earlier upgrade");
-    add_number(to, count->other, "at other versions, left alone");
-    add_number(to, count->held,
-        "at the new version, and yet with what a step takes away");
+    add_number(to, count->outside,
+        "at versions that the document does not contain, unchanged");
+    add_number(to, count->leftover,
+        "at the newest version, with what an older version's step removed, "
+        "unchanged");
     add_number(to, count->skipped, "would be skipped");
     add_number(to, count->failed_count, "would fail");
     buf_add_slice(to, buf_slice(&count->failed));
 }
 
-/* Reading it once more is what shows that nothing is left. */
+/* A run has two rounds at least. */
 static void set_sums(struct count *count)
 {
     const struct job_estimate_table *shown = count->counting.shown;
-    int64_t passes = shown->batches > 0 ? 2 : 1;
 
-    count->estimate->transactions = shown->pages * passes + shown->batches;
-    count->estimate->read = atomic_load(&count->run->counts.read) * passes;
+    count->estimate->transactions = shown->pages * 2 + shown->batches;
+    count->estimate->read = atomic_load(&count->run->counts.read) * 2;
 }
 
 static void finish(struct count *count)
@@ -194,9 +193,20 @@ static void finish(struct count *count)
 enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
     struct run *run, struct job_estimate *ret, struct err *err)
 {
-    struct count count = {
-        .upgrade = upgrade, .store = store, .run = run, .estimate = ret};
+    struct count count = {.upgrade = upgrade,
+        .store = store,
+        .run = run,
+        .estimate = ret,
+        .one.counts =
+            mem_array(upgrade->version_count, sizeof(*count.one.counts)),
+        .all.counts =
+            mem_array(upgrade->version_count, sizeof(*count.all.counts))};
     enum tw_err outcome;
+
+    count.how = (struct upgrade_how){.upgrade = upgrade,
+        .phase = upgrade_rules_phase(&run->args),
+        .args = &run->args,
+        .tally = &count.one};
 
     *ret = (struct job_estimate){.table_count = 1};
     arena_init(&ret->arena);
@@ -214,6 +224,8 @@ enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
         outcome = count_all(&count, err);
     if (outcome == TW_OK)
         finish(&count);
+    mem_free(count.one.counts);
+    mem_free(count.all.counts);
     census_free(count.census);
     buf_done(&count.failed);
     arena_done(&count.scratch);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a schema-upgrade job says in the configuration: which entities, which
- * version they come from and go to, and the steps between.
+ * What a schema-upgrade job says in the configuration: which entities of a
+ * table, and its document of versions: for each version the steps that bring an
+ * entity there from the version before.
  */
 #ifndef TW_JOBS_UPGRADE_RULES_H
 #define TW_JOBS_UPGRADE_RULES_H
@@ -12,6 +13,7 @@
 
 #include "config/problems.h"
 #include "config/yaml.h"
+#include "jobs/engine/digest.h"
 #include "jobs/engine/selector.h"
 #include "jobs/engine/template.h"
 #include "jobs/place.h"
@@ -24,35 +26,23 @@ struct job;
 struct job_loader;
 struct jobs;
 
-#define UPGRADE_MAX_STEPS 64
-#define UPGRADE_MAX_PASSES 1000
+#define UPGRADE_MAX_VERSIONS 256
+#define UPGRADE_MAX_STEPS 64 /* of one version */
 
-enum upgrade_step_type {
-    UPGRADE_ADD,    /* kept where the property is there already */
-    UPGRADE_SET,    /* overwrites                               */
-    UPGRADE_RENAME, /* onto one that exists: the entity fails   */
-    UPGRADE_RETYPE,
-    UPGRADE_REMOVE,
-};
-
-enum upgrade_on_error {
-    UPGRADE_FAIL, /* the entity stays as it is, and the run ends failed   */
-    UPGRADE_SKIP, /* the entity stays as it is, and is counted            */
-    UPGRADE_NULL, /* the property goes: absent is what null is in a table */
-};
+/* The argument of a run. */
+#define UPGRADE_PHASE_ARG "phase"
 
 /*
- * Which part of the steps is carried out.
+ * Which part of the newest version's steps a run carries out.
  *
- *   step                  all                  expand         contract
- *   add, set              carried out          carried out    -
- *   rename                moved                copied         the old one goes
- *   retype                in place             (refused)      (refused)
- *   retype, to_property   copied, old stays    copied         the old one goes
- *   remove                goes                 -              goes
+ *   step                  all              expand           contract
+ *   add, set              carried out      carried out      -
+ *   rename                moved            copied           the old one goes
+ *   retype                in place         in place         in place
+ *   retype, to_property   moved            copied           the old one goes
+ *   remove                goes             -                goes
  *
- * all and expand bring entities from `from` to `to`. contract works on those
- * at `to`, and refuses to begin while any is below.
+ * The steps of older versions are carried out whole in every phase.
  */
 enum upgrade_phase {
     UPGRADE_ALL,
@@ -60,101 +50,113 @@ enum upgrade_phase {
     UPGRADE_CONTRACT,
 };
 
+enum upgrade_step_type {
+    UPGRADE_ADD, /* keeps an existing value */
+    UPGRADE_SET, /* overwrites              */
+    UPGRADE_RENAME,
+    UPGRADE_RETYPE,
+    UPGRADE_REMOVE,
+};
+
+/* A value that cannot be converted. */
+enum upgrade_on_error {
+    UPGRADE_FAIL, /* the entity is unchanged, and the run ends failed        */
+    UPGRADE_SKIP, /* the entity is unchanged and counted                     */
+    UPGRADE_NULL, /* the property is removed: absent is what null is in a
+                     table */
+};
+
+/* Old and new property were both written since expand. */
+enum upgrade_on_difference {
+    UPGRADE_DIFFERENCE_FAILS, /* the entity is unchanged, and named */
+    UPGRADE_DIFFERENCE_OLD,   /* the old one is converted again      */
+    UPGRADE_DIFFERENCE_NEW,   /* the new one stays                   */
+};
+
 struct upgrade_step {
     enum upgrade_step_type type;
-    struct mark mark;
+    struct mark mark, property_mark, to_mark, value_mark;
     struct slice property;
-    enum edm_type edm;            /* of add, set and retype                  */
-    const struct template *value; /* of add and set                          */
-    const struct property *constant; /* of add and set without {..}: its value,
-                                      else NULL                               */
-    struct slice to;                 /* of rename; of retype its to_property, or
-                                        empty: in place                         */
+    enum edm_type edm;               /* of add, set and retype */
+    bool typed;                      /* edm could be read */
+    const struct template *value;    /* of add and set */
+    const struct property *constant; /* of add and set without {..}: its value;
+                                      else NULL */
+    struct slice to; /* of rename; of retype its to_property, or empty: in
+                        place. A step with it retains `property` in expand */
     bool lossy;
     enum upgrade_on_error on_error;
 };
 
-/* What a step does in its upgrade's phase: the table above. */
-enum upgrade_effect {
-    UPGRADE_NOTHING,
-    UPGRADE_PUT,     /* add, set                                         */
-    UPGRADE_MOVE,    /* from property to `to`                            */
-    UPGRADE_COPY,    /* the same; the old one stays. A retype converts   */
-    UPGRADE_CONVERT, /* in place                                         */
-    UPGRADE_DROP,    /* property goes; where there is a `to`, only where
-                        that is there                                    */
-};
-
-/* A job of the same table that brings entities to this one's `from`, or to the
- * `from` of one that does. */
-struct upgrade_before {
-    const char *job;             /* its name */
-    const struct property *from; /* the version of entities that wait for it */
+struct upgrade_version {
+    int64_t number;
+    struct mark mark;
+    struct upgrade_step *steps;
+    size_t step_count;
+    char digest[2 * DIGEST_BYTES + 1]; /* of the steps, without on_error and
+                                          lossy (rule U8) */
 };
 
 struct upgrade {
     struct place place;
-    struct selector selector; /* nothing but a filter, or empty */
-    struct slice version;     /* the property */
-    struct property from, to; /* its values: Int32, Int64 or String */
-    struct upgrade_step *steps;
-    size_t step_count;
-    enum upgrade_phase phase;
-    int64_t max_passes;
-
-    /* Of the other jobs, by upgrade_rules_link(). */
-    struct upgrade_before *befores;
-    size_t before_count;
-    bool absent_is_before; /* without a version property: an entity at the
-                              `from` of befores[0], the first of the chain; else
-                              at ours */
+    struct selector selector;         /* a filter, or empty */
+    struct slice version;             /* the property */
+    int64_t absent;                   /* the version of an entity without it */
+    struct upgrade_version *versions; /* oldest first */
+    size_t version_count;             /* at least 1 */
+    enum upgrade_on_difference on_difference;
+    bool follow;
 };
 
 /*
  * upgrade_rules_load: see struct kind, load. Refused, each at its place: a
- * step that names PartitionKey, RowKey, Timestamp, the version property or a
- * name that the service forbids; a value that is none of its type; a
- * conversion that is impossible, or lossy without `lossy: true`; a rename or a
- * to_property onto a property that another step adds, sets, or makes; a step
- * or a template that reads what a step before it has removed; from and to that
- * are equal; a retype in place in a phase other than all.
+ * step that names PartitionKey, RowKey, Timestamp, the version property,
+ * TablewardExpanded or a name that the service forbids; a value that is not of
+ * its type; and what upgrade_order_check() refuses.
  */
 struct upgrade *upgrade_rules_load(
     const struct yaml_node *node, struct job_loader *loader);
 
 /*
- * upgrade_rules_link: see struct kind, link: the chain of versions. Jobs
- * belong to one chain when table and version property are the same, and their
- * filters are or one has none; contract jobs belong to none. A cycle is a
- * problem; a chain that nothing but its filters part is a warning.
+ * upgrade_rules_link: see struct kind, link: two jobs for one table must have
+ * one document of versions.
  */
 void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems);
 
-/* upgrade_rules_explain: what it reads and writes, in order, a line each. */
-void upgrade_rules_explain(const struct upgrade *upgrade, struct buf *to);
-
 /*
  * upgrade_rules_select: the filter with a run's arguments; ret lives in arena.
- * TW_INVALID: they make no filter, or one that would take everything.
+ * TW_INVALID: they give an invalid filter, or one that would take everything.
  */
 TW_MUST_USE enum tw_err upgrade_rules_select(const struct upgrade *upgrade,
     const struct run_args *args, struct arena *arena, struct selection *ret,
     struct err *err);
 
-/* upgrade_rules_effect: step is one of upgrade's. */
-enum upgrade_effect upgrade_rules_effect(
-    const struct upgrade *upgrade, const struct upgrade_step *step);
+/* upgrade_rules_phase: the run's argument. */
+enum upgrade_phase upgrade_rules_phase(const struct run_args *args);
+const char *upgrade_phase_name(enum upgrade_phase phase);
 
-/* upgrade_rules_same_version: integers are equal by value, whichever of Int32,
- * Int64 or a whole Double they are; texts by text. */
-bool upgrade_rules_same_version(
-    const struct property *a, const struct property *b);
+/*
+ * upgrade_rules_level: how many versions of the document an entity at version
+ * `number` has behind it: 0 to version_count. False: the document does not
+ * contain that version.
+ */
+bool upgrade_rules_level(
+    const struct upgrade *upgrade, int64_t number, size_t *ret);
 
-/* upgrade_rules_is_below: both are whole numbers, and a is the lesser. */
-bool upgrade_rules_is_below(const struct property *a, const struct property *b);
+/* upgrade_rules_newest: the number of the last version. */
+int64_t upgrade_rules_newest(const struct upgrade *upgrade);
 
 /* upgrade_step_name: "add", "rename", ... */
 const char *upgrade_step_name(enum upgrade_step_type type);
+
+/* upgrade_step_retains: expand keeps its old property beside a new one. */
+bool upgrade_step_retains(const struct upgrade_step *step);
+
+/* upgrade_step_ends: its property is gone at the end of its version. */
+bool upgrade_step_ends(const struct upgrade_step *step);
+
+/* upgrade_step_makes: it gives an entity a property of that name. */
+bool upgrade_step_makes(const struct upgrade_step *step, struct slice name);
 
 #endif

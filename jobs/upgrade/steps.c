@@ -2,45 +2,41 @@
 /* The steps of an upgrade, carried out on a copy of one entity. */
 #include "jobs/upgrade/steps.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "jobs/engine/convert.h"
 #include "jobs/engine/template.h"
+#include "jobs/upgrade/record.h"
 
 /* The entity as it becomes. Its list of properties is its own and has room for
- * one more a step; what they point to is shared with the entity as it was. */
+ * all that steps may add; what they point to is shared with the entity that was
+ * read. */
 struct work {
+    const struct upgrade_how *how;
     const struct upgrade *upgrade;
-    const struct run_args *args;
     struct arena *arena;
     struct entity entity;
+    bool changed;
+
+    int64_t number; /* what its version property says */
+    bool has_number;
+    bool has_record; /* as read */
+    struct record record;
+
+    const struct upgrade_version *version; /* whose steps are carried out */
+    const struct upgrade_step *step;       /* the one of them that fails */
     struct err *err;
 };
 
-/* ---- versions ---- */
-
-enum upgrade_version upgrade_version(const struct upgrade *upgrade,
-    const struct entity *entity, size_t *ret_before)
-{
-    const struct property *is = entity_find(entity, upgrade->version);
-    size_t before = 0;
-
-    if (is && upgrade_rules_same_version(is, &upgrade->from))
-        return UPGRADE_AT_FROM;
-    if (is && upgrade_rules_same_version(is, &upgrade->to))
-        return UPGRADE_AT_TO;
-    if (!is && !upgrade->absent_is_before)
-        return UPGRADE_AT_FROM;
-    while (is && before < upgrade->before_count &&
-           !upgrade_rules_same_version(is, upgrade->befores[before].from))
-        before++;
-    if (is && before == upgrade->before_count)
-        return upgrade->phase == UPGRADE_CONTRACT &&
-                       upgrade_rules_is_below(is, &upgrade->to)
-                   ? UPGRADE_BEFORE
-                   : UPGRADE_OTHER;
-    if (ret_before)
-        *ret_before = before;
-    return UPGRADE_BEFORE;
-}
+/* What came of a step. */
+enum end {
+    GOES_ON,
+    SKIPS,
+    FAILS, /* err says why */
+};
 
 /* ---- the properties of the work ---- */
 
@@ -57,32 +53,162 @@ static void put(struct work *work, const struct property *property)
 {
     struct property *place = find(work, property->name);
 
+    if (place && property_equal(place, property))
+        return;
     if (!place)
         place = &work->entity.properties[work->entity.property_count++];
     *place = *property;
+    work->changed = true;
 }
 
-static void take(struct work *work, struct property *property)
+static void take(struct work *work, struct slice name)
 {
     struct entity *entity = &work->entity;
-    size_t behind =
-        (size_t)(entity->properties + entity->property_count - (property + 1));
+    struct property *property = find(work, name);
+    size_t behind;
 
+    if (!property)
+        return;
+    behind =
+        (size_t)(entity->properties + entity->property_count - (property + 1));
     memmove(property, property + 1, behind * sizeof(*property));
     entity->property_count--;
+    work->changed = true;
 }
 
-static enum upgrade_end fail_there(struct work *work, struct slice name)
+/* value (NULL: absent) under that name. */
+static void put_as(
+    struct work *work, struct slice name, const struct property *value)
 {
-    err_fail(work->err, TW_INVALID, "the entity has a property %.*s already",
-        SLICE_ARG(name));
-    return UPGRADE_FAILED;
+    struct property named;
+
+    if (!value) {
+        take(work, name);
+        return;
+    }
+    named = *value;
+    named.name = name;
+    put(work, &named);
 }
 
-/* ---- what a step does ---- */
+/* A copy, since the list may move; NULL: absent. */
+static const struct property *copy_of(
+    struct work *work, const struct property *property)
+{
+    struct property *copy;
 
-/* Each: UPGRADE_UNCHANGED and UPGRADE_CHANGED: done; else err says why the
- * entity stays as it was. */
+    if (!property)
+        return NULL;
+    copy = arena_alloc(work->arena, sizeof(*copy));
+    *copy = *property;
+    return copy;
+}
+
+static const struct property *value_of(struct work *work, struct slice name)
+{
+    return copy_of(work, find(work, name));
+}
+
+/* Both absent, or the same value under whatever names. */
+static bool same_value(const struct property *a, const struct property *b)
+{
+    struct property named;
+
+    if (!a || !b)
+        return !a && !b;
+    named = *a;
+    named.name = b->name;
+    return property_equal(&named, b);
+}
+
+static void count_step(struct work *work, const struct upgrade_step *step)
+{
+    const struct upgrade *upgrade = work->upgrade;
+
+    if (work->how->tally)
+        work->how->tally->counts[work->version - upgrade->versions]
+                                [step - work->version->steps]++;
+}
+
+/* ---- conversions ---- */
+
+/* *value (never NULL before) as the step's type; NULL: it cannot be, and
+ * on_error is null. */
+static enum end convert(struct work *work, const struct upgrade_step *step,
+    const struct property **value)
+{
+    enum convert_worth worth;
+    struct property converted;
+
+    if ((*value)->type == step->edm)
+        return GOES_ON;
+    worth =
+        convert_property(*value, step->edm, work->arena, &converted, work->err);
+    if (worth == CONVERT_EXACT || (worth == CONVERT_LOSSY && step->lossy)) {
+        *value = copy_of(work, &converted);
+        return GOES_ON;
+    }
+    *value = NULL;
+    work->step = step;
+    if (step->on_error == UPGRADE_NULL)
+        return GOES_ON;
+    return step->on_error == UPGRADE_SKIP ? SKIPS : FAILS;
+}
+
+static bool is_in_place(const struct upgrade_step *step, struct slice name)
+{
+    return step->type == UPGRADE_RETYPE && step->to.len == 0 &&
+           slice_equal(step->property, name);
+}
+
+/*
+ * What an old value becomes under its new name: *value (NULL: absent) on its
+ * way through the steps of its version, from step `from` on: retypes in place
+ * of the old property, the step that gives it its new name, retypes in place of
+ * the new one.
+ */
+static enum end convert_pair(struct work *work, size_t from,
+    const struct upgrade_step *pair, const struct property **value)
+{
+    const struct upgrade_version *version = work->version;
+
+    for (size_t i = from; i < version->step_count && *value; i++) {
+        const struct upgrade_step *step = &version->steps[i];
+        bool converts =
+            step == pair
+                ? step->type == UPGRADE_RETYPE
+                : is_in_place(step, step < pair ? pair->property : pair->to);
+        enum end end = converts ? convert(work, step, value) : GOES_ON;
+
+        if (end != GOES_ON)
+            return end;
+    }
+    return GOES_ON;
+}
+
+/* ---- differences ---- */
+
+/* Old and new value were both written, or nobody knows which came last. True:
+ * the old one wins. */
+static enum end decide_difference(struct work *work,
+    const struct upgrade_step *step, const char *why, bool *ret_old)
+{
+    *ret_old = work->upgrade->on_difference == UPGRADE_DIFFERENCE_OLD;
+    if (work->upgrade->on_difference != UPGRADE_DIFFERENCE_FAILS)
+        return GOES_ON;
+    work->step = step;
+    err_fail(work->err, TW_INVALID, "%.*s and %.*s %s",
+        SLICE_ARG(step->property), SLICE_ARG(step->to), why);
+    return FAILS;
+}
+
+#define BOTH_WRITTEN "were both written since they were the same"
+#define BOTH_THERE "are both there, with different values"
+#define OLD_REMOVED                                                            \
+    "were the same, and the old one was removed since: by a release that "     \
+    "cleared it, or by one that only knows the new one"
+
+/* ---- the steps of a version that the entity lacks ---- */
 
 static enum tw_err render(
     struct work *work, const struct upgrade_step *step, struct slice *ret)
@@ -92,7 +218,7 @@ static enum tw_err render(
 
     buf_init(&text, ENTITY_MAX_BYTES);
     outcome = template_render(
-        step->value, work->args, &work->entity, &text, work->err);
+        step->value, work->how->args, &work->entity, &text, work->err);
     if (outcome == TW_OK && text.overflow)
         outcome =
             err_fail(work->err, TW_TOO_LARGE, "its text is longer than 1 MiB");
@@ -102,280 +228,565 @@ static enum tw_err render(
     return outcome;
 }
 
-static enum upgrade_end do_put(
-    struct work *work, const struct upgrade_step *step)
+/* overwrites: as `set` does; else as `add`. */
+static enum end run_put(
+    struct work *work, const struct upgrade_step *step, bool overwrites)
 {
     const struct property *is = find(work, step->property);
     struct property value;
     struct slice text;
 
-    if (is && step->type == UPGRADE_ADD)
-        return UPGRADE_UNCHANGED;
-    if (step->constant)
+    if (is && !overwrites)
+        return GOES_ON;
+    if (step->constant) {
         value = *step->constant;
-    else if (render(work, step, &text) != TW_OK ||
-             convert_text(step->property, text, step->edm, work->arena, &value,
-                 work->err) != TW_OK)
-        return UPGRADE_FAILED;
-    if (is && property_equal(is, &value))
-        return UPGRADE_UNCHANGED;
+    } else if (render(work, step, &text) != TW_OK ||
+               convert_text(step->property, text, step->edm, work->arena,
+                   &value, work->err) != TW_OK) {
+        work->step = step;
+        return FAILS;
+    }
+    if (!is || !property_equal(is, &value))
+        count_step(work, step);
     put(work, &value);
-    return UPGRADE_CHANGED;
+    return GOES_ON;
 }
 
-static enum upgrade_end do_move(
-    struct work *work, const struct upgrade_step *step)
+/* A rename or a to_property. A new value that is there already is a difference,
+ * unless it is what the old one becomes (rule U4). */
+static enum end run_pair(struct work *work, const struct upgrade_step *step)
 {
-    struct property *is = find(work, step->property);
-
-    if (!is)
-        return UPGRADE_UNCHANGED;
-    if (find(work, step->to))
-        return fail_there(work, step->to);
-    is->name = step->to;
-    return UPGRADE_CHANGED;
-}
-
-/* UPGRADE_CHANGED: *ret is it. UPGRADE_UNCHANGED: there is no such value, and
- * the property goes. */
-static enum upgrade_end convert(struct work *work,
-    const struct upgrade_step *step, const struct property *from,
-    struct property *ret)
-{
-    enum convert_worth worth = CONVERT_EXACT;
-
-    if (from->type == step->edm)
-        *ret = *from;
-    else
-        worth = convert_property(from, step->edm, work->arena, ret, work->err);
-    if (worth == CONVERT_EXACT || (worth == CONVERT_LOSSY && step->lossy))
-        return UPGRADE_CHANGED;
-    if (step->on_error == UPGRADE_NULL)
-        return UPGRADE_UNCHANGED;
-    return step->on_error == UPGRADE_SKIP ? UPGRADE_SKIPPED : UPGRADE_FAILED;
-}
-
-static enum upgrade_end do_convert(
-    struct work *work, const struct upgrade_step *step)
-{
-    struct property *is = find(work, step->property), value;
-    enum upgrade_end end;
-
-    if (!is || is->type == step->edm)
-        return UPGRADE_UNCHANGED;
-    end = convert(work, step, is, &value);
-    if (end == UPGRADE_CHANGED)
-        *is = value;
-    if (end != UPGRADE_UNCHANGED)
-        return end;
-    take(work, is);
-    return UPGRADE_CHANGED;
-}
-
-static enum upgrade_end do_copy(
-    struct work *work, const struct upgrade_step *step)
-{
-    const struct property *from = find(work, step->property),
-                          *is = find(work, step->to);
-    struct property value;
-    enum upgrade_end end = UPGRADE_CHANGED;
+    size_t at = (size_t)(step - work->version->steps);
+    const struct property *from = value_of(work, step->property),
+                          *is = value_of(work, step->to), *becomes = from;
+    bool old_wins = true;
+    enum end end;
 
     if (!from)
-        return UPGRADE_UNCHANGED;
-    if (step->type == UPGRADE_RETYPE)
-        end = convert(work, step, from, &value);
-    else
-        value = *from;
-    if (end == UPGRADE_SKIPPED || end == UPGRADE_FAILED)
-        return end;
-    value.name = step->to;
-    if (is &&
-        (end == UPGRADE_UNCHANGED || work->upgrade->phase == UPGRADE_ALL ||
-            !property_equal(is, &value)))
-        return fail_there(work, step->to);
-    if (is || end == UPGRADE_UNCHANGED)
-        return UPGRADE_UNCHANGED;
-    put(work, &value);
-    return UPGRADE_CHANGED;
-}
-
-/* Is it right that the entity has no `to`? So where the conversion gave none
- * and that was allowed. */
-static bool has_no_copy(struct work *work, const struct upgrade_step *step,
-    const struct property *from)
-{
-    struct property value;
-
-    return step->type == UPGRADE_RETYPE && step->on_error == UPGRADE_NULL &&
-           convert(work, step, from, &value) == UPGRADE_UNCHANGED;
-}
-
-static enum upgrade_end do_drop(
-    struct work *work, const struct upgrade_step *step)
-{
-    struct property *is = find(work, step->property);
-
-    if (!is)
-        return UPGRADE_UNCHANGED;
-    if (step->to.len > 0 && !find(work, step->to) &&
-        !has_no_copy(work, step, is)) {
-        err_fail(work->err, TW_INVALID,
-            "the entity has no property %.*s, and what it holds would be lost",
-            SLICE_ARG(step->to));
-        return UPGRADE_FAILED;
+        return GOES_ON;
+    if (is) {
+        end = convert_pair(work, at, step, &becomes);
+        if (end == GOES_ON && !same_value(becomes, is))
+            end = decide_difference(work, step, BOTH_THERE, &old_wins);
+        else
+            old_wins = false;
+        if (end != GOES_ON)
+            return end;
     }
-    take(work, is);
-    return UPGRADE_CHANGED;
+    if (old_wins) {
+        becomes = from;
+        end = step->type == UPGRADE_RETYPE ? convert(work, step, &becomes)
+                                           : GOES_ON;
+        if (end != GOES_ON)
+            return end;
+        put_as(work, step->to, becomes);
+    }
+    count_step(work, step);
+    if (step->type == UPGRADE_RENAME)
+        take(work, step->property);
+    return GOES_ON;
 }
 
-static enum upgrade_end do_nothing(
-    struct work *work, const struct upgrade_step *step)
+static enum end run_convert(struct work *work, const struct upgrade_step *step)
 {
-    (void)work;
-    (void)step;
-    return UPGRADE_UNCHANGED;
+    const struct property *value = value_of(work, step->property);
+    enum end end;
+
+    if (!value || value->type == step->edm)
+        return GOES_ON;
+    end = convert(work, step, &value);
+    if (end != GOES_ON)
+        return end;
+    count_step(work, step);
+    put_as(work, step->property, value);
+    return GOES_ON;
 }
 
-/* ---- all steps ---- */
+static void run_remove(struct work *work, const struct upgrade_step *step)
+{
+    if (!find(work, step->property))
+        return;
+    count_step(work, step);
+    take(work, step->property);
+}
 
+static enum end run_step(struct work *work, const struct upgrade_step *step)
+{
+    switch (step->type) {
+    case UPGRADE_ADD:
+        return run_put(work, step, false);
+    case UPGRADE_SET:
+        return run_put(work, step, true);
+    case UPGRADE_RENAME:
+        return run_pair(work, step);
+    case UPGRADE_RETYPE:
+        return step->to.len > 0 ? run_pair(work, step)
+                                : run_convert(work, step);
+    case UPGRADE_REMOVE:
+        run_remove(work, step);
+        break;
+    }
+    return GOES_ON;
+}
+
+/* The old properties of a version, as the entity came to it. */
+struct olds {
+    const struct property *values[UPGRADE_MAX_STEPS]; /* by step */
+};
+
+static void remember_olds(struct work *work, struct olds *olds)
+{
+    for (size_t i = 0; i < work->version->step_count; i++) {
+        const struct upgrade_step *step = &work->version->steps[i];
+
+        olds->values[i] =
+            upgrade_step_ends(step) ? value_of(work, step->property) : NULL;
+    }
+}
+
+/* They stay beside the new ones, and the record says what both were. */
+static void retain_olds(struct work *work, const struct olds *olds)
+{
+    struct record record = {.version = work->version->number};
+    struct property property;
+
+    for (size_t i = 0; i < work->version->step_count; i++) {
+        const struct upgrade_step *step = &work->version->steps[i];
+
+        if (olds->values[i])
+            put_as(work, step->property, olds->values[i]);
+        if (upgrade_step_retains(step))
+            record_put(&record, step, olds->values[i], find(work, step->to));
+    }
+    property = record_property(&record, work->arena);
+    put(work, &property);
+}
+
+static void drop_olds(struct work *work)
+{
+    for (size_t i = 0; i < work->version->step_count; i++)
+        if (upgrade_step_ends(&work->version->steps[i]))
+            take(work, work->version->steps[i].property);
+}
+
+/* All steps of a version that the entity lacks. */
+static enum end run_version(
+    struct work *work, const struct upgrade_version *version, bool retains)
+{
+    struct olds olds;
+    enum end end = GOES_ON;
+
+    work->version = version;
+    remember_olds(work, &olds);
+    for (size_t i = 0; end == GOES_ON && i < version->step_count; i++)
+        end = run_step(work, &version->steps[i]);
+    if (end != GOES_ON)
+        return end;
+    drop_olds(work);
+    if (retains)
+        retain_olds(work, &olds);
+    return GOES_ON;
+}
+
+/* ---- a version that the entity has ---- */
+
+/* A pair of an old and a new property, and what the record says of it. */
+struct pair {
+    const struct upgrade_step *step;
+    const struct record_pair *was; /* NULL: nothing (rule U4) */
+    const struct property *old_value, *new_value;
+    bool settles; /* what they are now is the same: the record is to say so */
+    bool fills;   /* a new value was missing */
+};
+
+/* The new value becomes what the old one is. */
+static enum end convert_again(struct work *work, struct pair *pair)
+{
+    enum end end;
+
+    pair->new_value = pair->old_value;
+    end = convert_pair(work, 0, pair->step, &pair->new_value);
+    if (end != GOES_ON)
+        return end;
+    put_as(work, pair->step->to, pair->new_value);
+    pair->settles = true;
+    count_step(work, pair->step);
+    return GOES_ON;
+}
+
+static enum end differ(struct work *work, struct pair *pair, const char *why)
+{
+    bool old_wins;
+    enum end end = decide_difference(work, pair->step, why, &old_wins);
+
+    if (end != GOES_ON)
+        return end;
+    if (old_wins)
+        return convert_again(work, pair);
+    pair->settles = true;
+    return GOES_ON;
+}
+
+/* Is the new value what the old one becomes? */
+static enum end compare(struct work *work, const struct pair *pair, bool *ret)
+{
+    const struct property *becomes = pair->old_value;
+    enum end end = convert_pair(work, 0, pair->step, &becomes);
+
+    *ret = end == GOES_ON && same_value(becomes, pair->new_value);
+    return end;
+}
+
+/* Rule U4. */
+static enum end settle_unrecorded(struct work *work, struct pair *pair)
+{
+    bool same;
+    enum end end;
+
+    if (!pair->old_value)
+        return GOES_ON;
+    if (!pair->new_value) {
+        pair->fills = true;
+        return convert_again(work, pair);
+    }
+    end = compare(work, pair, &same);
+    if (end != GOES_ON)
+        return end;
+    if (!same)
+        return differ(work, pair, BOTH_THERE);
+    pair->settles = true;
+    return GOES_ON;
+}
+
+/* Rule U3. */
+static enum end settle_recorded(struct work *work, struct pair *pair)
+{
+    bool old_written = !record_is_old(pair->was, pair->old_value);
+    bool new_written = !record_is_new(pair->was, pair->new_value);
+    bool same;
+    enum end end;
+
+    if (!old_written)
+        return GOES_ON;
+    if (!pair->old_value && pair->new_value)
+        return differ(work, pair, OLD_REMOVED);
+    if (!new_written)
+        return convert_again(work, pair);
+    end = compare(work, pair, &same);
+    if (end != GOES_ON)
+        return end;
+    if (!same)
+        return differ(work, pair, BOTH_WRITTEN);
+    pair->settles = true;
+    return GOES_ON;
+}
+
+static struct pair pair_of(struct work *work, const struct record *record,
+    const struct upgrade_step *step)
+{
+    return (struct pair){.step = step,
+        .was = record ? record_find(record, step) : NULL,
+        .old_value = value_of(work, step->property),
+        .new_value = value_of(work, step->to)};
+}
+
+/* *ret: what the record is to say from now on. *ret_fills: a release that does
+ * not know the version replaced the entity. */
+static enum end settle_pairs(struct work *work, const struct record *record,
+    struct record *ret, bool *ret_fills)
+{
+    for (size_t i = 0; i < work->version->step_count; i++) {
+        const struct upgrade_step *step = &work->version->steps[i];
+        struct pair pair;
+        enum end end;
+
+        if (!upgrade_step_retains(step))
+            continue;
+        pair = pair_of(work, record, step);
+        end = pair.was ? settle_recorded(work, &pair)
+                       : settle_unrecorded(work, &pair);
+        if (end != GOES_ON)
+            return end;
+        if (pair.was && !pair.settles)
+            ret->pairs[ret->count++] = *pair.was;
+        else
+            record_put(ret, step, pair.old_value, pair.new_value);
+        *ret_fills |= pair.fills;
+    }
+    return GOES_ON;
+}
+
+static bool ends_in(const struct upgrade_version *version, struct slice name)
+{
+    for (size_t i = 0; i < version->step_count; i++)
+        if (upgrade_step_ends(&version->steps[i]) &&
+            slice_equal(version->steps[i].property, name))
+            return true;
+    return false;
+}
+
+/* Retypes in place that a release has undone; and, where the steps were not all
+ * carried out on what is there now (rule U2), what is absent. */
+static enum end settle_others(struct work *work, bool fills)
+{
+    const struct upgrade_version *version = work->version;
+
+    for (size_t i = 0; i < version->step_count; i++) {
+        const struct upgrade_step *step = &version->steps[i];
+        bool puts = step->type == UPGRADE_ADD || step->type == UPGRADE_SET;
+        enum end end = GOES_ON;
+
+        if (puts && fills)
+            end = run_put(work, step, false);
+        else if (step->type == UPGRADE_RETYPE && step->to.len == 0 &&
+                 !ends_in(version, step->property))
+            end = run_convert(work, step);
+        if (end != GOES_ON)
+            return end;
+    }
+    return GOES_ON;
+}
+
+/* What record_property() made of it is compared: digests, and their order. */
+static void keep_record(struct work *work, struct record *record)
+{
+    struct property property;
+    bool any = work->has_record;
+
+    for (size_t i = 0; i < record->count; i++)
+        any = any || strcmp(record->pairs[i].old_digest, "absent") != 0;
+    if (!any)
+        return; /* an entity of a release that knows only the new properties */
+    record->version = work->version->number;
+    property = record_property(record, work->arena);
+    put(work, &property);
+}
+
+/*
+ * The pairs and the types of a version that the entity has. retains: the old
+ * properties stay (expand); else they and the record are removed, as contract
+ * does (rule U5).
+ */
+static enum end settle_version(struct work *work,
+    const struct upgrade_version *version, const struct record *record,
+    bool retains)
+{
+    bool fills = !work->has_number || work->number < version->number;
+    struct record now = {.version = version->number};
+    enum end end;
+
+    work->version = version;
+    end = settle_pairs(work, record, &now, &fills);
+    if (end == GOES_ON)
+        end = settle_others(work, fills);
+    if (end != GOES_ON)
+        return end;
+    if (retains) {
+        keep_record(work, &now);
+        return GOES_ON;
+    }
+    drop_olds(work);
+    take(work, slice_of(RECORD_PROPERTY));
+    return GOES_ON;
+}
+
+/* ---- where an entity is ---- */
+
+/* Of an Int32, an Int64 or a whole Double. */
+static bool whole_number(const struct property *property, int64_t *ret)
+{
+    double number;
+
+    if (property_integer(property, ret))
+        return true;
+    if (!property_double(property, &number) || trunc(number) != number ||
+        number < (double)INT64_MIN || number >= -(double)INT64_MIN)
+        return false;
+    *ret = (int64_t)number;
+    return true;
+}
+
+static void read_number(struct work *work)
+{
+    const struct property *is =
+        entity_find(&work->entity, work->upgrade->version);
+
+    work->number = work->upgrade->absent;
+    work->has_number = !is || whole_number(is, &work->number);
+}
+
+/* Rule U2: it is at least at the version that its record names. False: the
+ * document does not contain its version. */
+static bool find_level(const struct work *work, size_t *ret)
+{
+    int64_t number = work->number;
+
+    if (work->has_record &&
+        (!work->has_number || work->record.version > number))
+        number = work->record.version;
+    else if (!work->has_number)
+        return false;
+    return upgrade_rules_level(work->upgrade, number, ret);
+}
+
+static bool names_version(
+    const struct work *work, const struct upgrade_version *version)
+{
+    return work->has_record && work->record.version == version->number;
+}
+
+/* A record of a version that the entity has left by a release's own write. */
+static enum end settle_left(struct work *work, size_t level)
+{
+    size_t left;
+
+    if (!work->has_record ||
+        !upgrade_rules_level(work->upgrade, work->record.version, &left) ||
+        left == 0 || left >= level)
+        return GOES_ON;
+    return settle_version(
+        work, &work->upgrade->versions[left - 1], &work->record, false);
+}
+
+/* The entity has `level` versions behind it. */
+static enum end bring_up(struct work *work, size_t level)
+{
+    const struct upgrade *upgrade = work->upgrade;
+    const struct upgrade_version *at =
+        level > 0 ? &upgrade->versions[level - 1] : NULL;
+    bool expands = work->how->phase == UPGRADE_EXPAND;
+    bool is_newest = level == upgrade->version_count;
+    bool retains = is_newest && (expands || (work->how->phase == UPGRADE_ALL &&
+                                                names_version(work, at)));
+    enum end end = settle_left(work, level);
+
+    if (end == GOES_ON && at)
+        end = settle_version(
+            work, at, names_version(work, at) ? &work->record : NULL, retains);
+    for (size_t i = level; end == GOES_ON && i < upgrade->version_count; i++)
+        end = run_version(work, &upgrade->versions[i],
+            expands && i + 1 == upgrade->version_count);
+    return end;
+}
+
+/* An Int64 stays one: a release may read nothing else. */
+static void put_version(struct work *work)
+{
+    const struct property *is =
+        entity_find(&work->entity, work->upgrade->version);
+    int64_t number = upgrade_rules_newest(work->upgrade), now;
+    struct entity holder = {.property_count = 0};
+    const char *name = work->upgrade->version.at;
+
+    if (is && whole_number(is, &now) && now == number)
+        return;
+    if ((is && is->type == EDM_INT64) || number < INT32_MIN ||
+        number > INT32_MAX)
+        entity_set_int64(&holder, work->arena, name, number);
+    else
+        entity_set_int32(&holder, work->arena, name, (int32_t)number);
+    put(work, &holder.properties[0]);
+}
+
+/* ---- the whole ---- */
+
+static size_t count_steps(const struct upgrade *upgrade)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < upgrade->version_count; i++)
+        count += upgrade->versions[i].step_count;
+    return count;
+}
+
+/* Each step may add one property and retain another; a record and a version. */
 static void begin(struct work *work, const struct entity *entity)
 {
     size_t count = entity->property_count;
 
     work->entity = *entity;
     work->entity.properties = arena_alloc(work->arena,
-        (count + work->upgrade->step_count + 1) * sizeof(struct property));
+        (count + 2 * count_steps(work->upgrade) + 2) * sizeof(struct property));
     if (count > 0)
         memcpy(work->entity.properties, entity->properties,
             count * sizeof(struct property));
+    work->has_record = record_read(entity, work->arena, &work->record);
+    read_number(work);
 }
 
-/* changed[i]: step i did something. */
-static enum upgrade_end run_steps(struct work *work, bool *changed)
+static enum upgrade_outcome name_step(
+    const struct work *work, enum end end, struct upgrade_result *ret)
 {
-    static enum upgrade_end (*const DO[])(
-        struct work * work, const struct upgrade_step *step) = {
-        [UPGRADE_NOTHING] = do_nothing,
-        [UPGRADE_PUT] = do_put,
-        [UPGRADE_MOVE] = do_move,
-        [UPGRADE_COPY] = do_copy,
-        [UPGRADE_CONVERT] = do_convert,
-        [UPGRADE_DROP] = do_drop,
-    };
-    const struct upgrade *upgrade = work->upgrade;
-    enum upgrade_end all = UPGRADE_UNCHANGED;
-
-    for (size_t i = 0; i < upgrade->step_count; i++) {
-        const struct upgrade_step *step = &upgrade->steps[i];
-        enum upgrade_end end =
-            DO[upgrade_rules_effect(upgrade, step)](work, step);
-
-        if (end == UPGRADE_SKIPPED || end == UPGRADE_FAILED) {
-            err_prefix(work->err, "step %zu, %s %.*s", i + 1,
-                upgrade_step_name(step->type), SLICE_ARG(step->property));
-            return end;
-        }
-        changed[i] = end == UPGRADE_CHANGED;
-        if (changed[i])
-            all = UPGRADE_CHANGED;
-    }
-    return all;
+    (void)snprintf(ret->step, sizeof(ret->step), "version %" PRId64 ", %s %.*s",
+        work->version->number, upgrade_step_name(work->step->type),
+        SLICE_ARG(work->step->property));
+    err_prefix(work->err, "%s", ret->step);
+    return end == SKIPS ? UPGRADE_SKIPPED : UPGRADE_FAILED;
 }
 
-static void add_tally(
-    struct upgrade_tally *tally, const bool *changed, size_t count)
+static enum upgrade_outcome check_size(
+    const struct work *work, struct upgrade_result *ret)
 {
-    for (size_t i = 0; i < count; i++)
-        tally->carried_out[i] += changed[i];
+    if (entity_check(&work->entity, work->err) == TW_OK)
+        return UPGRADE_CHANGED;
+    (void)snprintf(ret->step, sizeof(ret->step), "version %" PRId64,
+        upgrade_rules_newest(work->upgrade));
+    err_prefix(work->err, "after the steps");
+    return UPGRADE_FAILED;
 }
 
-enum upgrade_end upgrade_apply(const struct upgrade *upgrade,
-    const struct run_args *args, const struct entity *entity,
-    struct arena *arena, struct entity *ret, struct upgrade_tally *tally,
-    struct err *err)
+enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
+    const struct entity *entity, struct arena *arena,
+    struct upgrade_result *ret, struct err *err)
 {
+    const struct upgrade *upgrade = how->upgrade;
     struct work work = {
-        .upgrade = upgrade, .args = args, .arena = arena, .err = err};
-    bool changed[UPGRADE_MAX_STEPS] = {false};
-    enum upgrade_end end;
+        .how = how, .upgrade = upgrade, .arena = arena, .err = err};
+    size_t level;
+    enum end end;
 
+    *ret = (struct upgrade_result){.is_below = false};
     begin(&work, entity);
-    end = run_steps(&work, changed);
-    if (end == UPGRADE_SKIPPED || end == UPGRADE_FAILED)
-        return end;
-    if (upgrade->phase != UPGRADE_CONTRACT)
-        put(&work, &upgrade->to);
-    else if (end == UPGRADE_UNCHANGED)
+    if (!find_level(&work, &level))
+        return UPGRADE_OUTSIDE;
+    ret->is_below = level < upgrade->version_count;
+    ret->first = level > 0 ? level - 1 : 0;
+    end = bring_up(&work, level);
+    if (end != GOES_ON)
+        return name_step(&work, end, ret);
+    put_version(&work);
+    if (!work.changed)
         return UPGRADE_UNCHANGED;
-    if (entity_check(&work.entity, err) != TW_OK) {
-        err_prefix(err, "after the steps");
-        return UPGRADE_FAILED;
-    }
-    if (tally)
-        add_tally(tally, changed, upgrade->step_count);
-    *ret = work.entity;
-    return UPGRADE_CHANGED;
+    ret->entity = work.entity;
+    return check_size(&work, ret);
 }
 
 /* ---- what should not be there any more ---- */
 
-/* Then that step decides what becomes of it. */
-static bool named_later(
-    const struct upgrade *upgrade, size_t i, struct slice name)
+/* By a step behind step i of version v. */
+static bool is_made_later(
+    const struct upgrade *upgrade, size_t v, struct slice name)
 {
-    while (++i < upgrade->step_count)
-        if (slice_equal(upgrade->steps[i].property, name) ||
-            slice_equal(upgrade->steps[i].to, name))
-            return true;
+    for (size_t k = v + 1; k < upgrade->version_count; k++)
+        for (size_t i = 0; i < upgrade->versions[k].step_count; i++)
+            if (upgrade_step_makes(&upgrade->versions[k].steps[i], name))
+                return true;
     return false;
 }
 
-static bool lacks_copy(const struct upgrade *upgrade,
-    const struct upgrade_step *step, const struct entity *entity,
-    const struct property *from)
+const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
+    const struct entity *entity, int64_t *ret_version)
 {
-    struct arena arena;
-    struct work work = {.upgrade = upgrade, .arena = &arena};
-    bool lacks;
+    for (size_t v = 0; v + 1 < upgrade->version_count; v++)
+        for (size_t i = 0; i < upgrade->versions[v].step_count; i++) {
+            const struct upgrade_step *step = &upgrade->versions[v].steps[i];
 
-    if (entity_find(entity, step->to))
-        return false;
-    arena_init(&arena);
-    lacks = !has_no_copy(&work, step, from);
-    arena_done(&arena);
-    return lacks;
-}
-
-static bool step_holds(
-    const struct upgrade *upgrade, size_t i, const struct entity *entity)
-{
-    const struct upgrade_step *step = &upgrade->steps[i];
-    const struct property *is = entity_find(entity, step->property);
-
-    if (!is)
-        return false;
-    switch (upgrade_rules_effect(upgrade, step)) {
-    case UPGRADE_NOTHING:
-    case UPGRADE_PUT:
-        return false;
-    case UPGRADE_MOVE:
-    case UPGRADE_DROP:
-        return !named_later(upgrade, i, step->property);
-    case UPGRADE_CONVERT:
-        return is->type != step->edm &&
-               !named_later(upgrade, i, step->property);
-    case UPGRADE_COPY:
-        return !named_later(upgrade, i, step->property) &&
-               !named_later(upgrade, i, step->to) &&
-               lacks_copy(upgrade, step, entity, is);
-    }
-    return false;
-}
-
-int upgrade_holds(const struct upgrade *upgrade, const struct entity *entity)
-{
-    for (size_t i = 0; i < upgrade->step_count; i++)
-        if (step_holds(upgrade, i, entity))
-            return (int)i;
-    return -1;
+            if (!upgrade_step_ends(step) ||
+                !entity_find(entity, step->property) ||
+                is_made_later(upgrade, v, step->property))
+                continue;
+            *ret_version = upgrade->versions[v].number;
+            return step;
+        }
+    return NULL;
 }

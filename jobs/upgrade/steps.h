@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One entity and the steps of an upgrade: pure functions. The same entity gives
- * the same result, whoever asks and however often.
+ * the same result, for a round, a dry run, `verify` and `convert`.
  */
 #ifndef TW_JOBS_UPGRADE_STEPS_H
 #define TW_JOBS_UPGRADE_STEPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,52 +16,57 @@
 #include "worker/base/err.h"
 #include "worker/store/entity.h"
 
-/* At which version an entity is, seen from one upgrade. Integers are equal by
- * value, whichever of Int32, Int64 or a whole Double they are. */
-enum upgrade_version {
-    UPGRADE_AT_FROM,
-    UPGRADE_AT_TO,
-    UPGRADE_BEFORE, /* another job brings it to `from`; contract: any
-                       number below `to` that is not `from`          */
-    UPGRADE_OTHER,  /* left alone and counted                        */
+enum upgrade_outcome {
+    UPGRADE_CHANGED,   /* ret->entity is what to store: same keys and ETag  */
+    UPGRADE_UNCHANGED, /* it is as the steps make it                        */
+    UPGRADE_OUTSIDE,   /* its version is not in the document                */
+    UPGRADE_SKIPPED,   /* on_error: skip; err says why                      */
+    UPGRADE_FAILED,    /* err says why: "version 3, retype Rating: an
+                          Edm.String that is no number"                     */
 };
 
-/* upgrade_version: *ret_before (may be NULL): for UPGRADE_BEFORE the index of
- * the job that is waited for. */
-enum upgrade_version upgrade_version(const struct upgrade *upgrade,
-    const struct entity *entity, size_t *ret_before);
-
-enum upgrade_end {
-    UPGRADE_CHANGED,   /* *ret is what to store: same keys, same ETag        */
-    UPGRADE_UNCHANGED, /* contract: nothing is left that could go            */
-    UPGRADE_SKIPPED,   /* on_error: skip; err says why                       */
-    UPGRADE_FAILED,    /* it can never succeed; err says why: "step 3, retype
-                          Rating: an Edm.String that is no number"           */
-};
-
-/* What the steps did, for a dry run. */
+/* Which steps changed an entity, for a dry run: by version and step. */
 struct upgrade_tally {
-    int64_t carried_out[UPGRADE_MAX_STEPS]; /* entities that the step changed */
+    int64_t (*counts)[UPGRADE_MAX_STEPS]; /* one list a version */
+};
+
+struct upgrade_result {
+    struct entity entity; /* UPGRADE_CHANGED: lives in arena, or as long as the
+                             entity that was read */
+    bool is_below;        /* it was at an older version than the newest one */
+    size_t first;   /* UPGRADE_CHANGED: the steps of versions[first] and of all
+                       behind it had a part in it */
+    char step[160]; /* SKIPPED, FAILED: "version 3, retype Rating" */
+};
+
+/* Everything that decides what becomes of an entity. */
+struct upgrade_how {
+    const struct upgrade *upgrade;
+    enum upgrade_phase phase;
+    const struct run_args *args;
+    struct upgrade_tally *tally; /* NULL: nobody counts */
 };
 
 /*
- * upgrade_apply: the steps of the upgrade's phase, in order, on an entity that
- * is at `from` (contract: at `to`), and then the new version. What the service
- * would not take (252 properties, 1 MiB, 64 KiB) fails here. *ret lives in
- * arena, or as long as entity. tally may be NULL; added to only where the
- * entity is changed.
+ * upgrade_apply: all steps that the entity lacks, in order, in one go, and the
+ * newest version; rules U1 to U5. Before it leaves a version, that version's
+ * pairs of old and new properties are settled as `contract` settles them. What
+ * the service would not store (252 properties, 1 MiB, 64 KiB) fails here.
+ *
+ * In phase `all` an entity that expand brought to the newest version keeps its
+ * old properties: only `contract` removes them.
  */
-enum upgrade_end upgrade_apply(const struct upgrade *upgrade,
-    const struct run_args *args, const struct entity *entity,
-    struct arena *arena, struct entity *ret, struct upgrade_tally *tally,
-    struct err *err);
+enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
+    const struct entity *entity, struct arena *arena,
+    struct upgrade_result *ret, struct err *err);
 
 /*
- * upgrade_holds: does an entity at `to` still hold something that a step takes
- * away or changes the type of? The step's index, or -1. It is reported, not
- * touched: somebody has written it in the old shape and named it new. Of phase
- * expand, where the old properties stay: one whose new one is missing.
+ * upgrade_leftover: does an entity at the newest version hold a property that
+ * an older version's step removed, and no later one made? Nobody who knows the
+ * newest version reads it. It is reported, and unchanged. The step, or NULL;
+ * *ret_version: of which version.
  */
-int upgrade_holds(const struct upgrade *upgrade, const struct entity *entity);
+const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
+    const struct entity *entity, int64_t *ret_version);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Schema upgrades that were made up, on entities from outside and on made-up
- * ones: what is changed is whole, at the new version, and can be stored; what
- * no step names keeps its bytes; the same entity gives the same result; and
- * nothing that the steps have done is left to do.
+ * ones: what is changed is whole, at the newest version, and can be stored;
+ * what no step names keeps its bytes; the same entity gives the same result;
+ * and nothing that the steps have done is left to do.
  */
 #include "config/problems.h"
 #include "config/yaml.h"
 #include "jobs/job.h"
+#include "jobs/upgrade/record.h"
 #include "jobs/upgrade/rules.h"
 #include "jobs/upgrade/steps.h"
 #include "tests/fuzz/fuzz.h"
@@ -16,7 +17,8 @@
 /* Few names, so that steps meet. */
 static const char *const NAMES[] = {"A", "B", "C", "D", "E"};
 #define NAME_COUNT (sizeof(NAMES) / sizeof(NAMES[0]))
-#define MAX_STEPS 6
+#define MAX_STEPS 4
+#define MAX_VERSIONS 3
 
 static const char *some_name(struct fuzz_source *in)
 {
@@ -81,10 +83,21 @@ static void add_step(struct fuzz_source *in, struct buf *to)
     }
 }
 
+static void add_versions(struct fuzz_source *in, struct buf *to)
+{
+    uint64_t versions = 1 + fuzz_below(in, MAX_VERSIONS);
+
+    for (uint64_t v = 0; v < versions; v++) {
+        buf_add_format(to, "- to: %d\n  steps:\n", (int)v + 2);
+        for (uint64_t left = 1 + fuzz_below(in, MAX_STEPS); left > 0; left--)
+            add_step(in, to);
+    }
+}
+
 /* NULL: the steps do not go together. */
 static struct upgrade *made_upgrade(struct fuzz_source *in)
 {
-    static const char *const PHASES[] = {"all", "all", "expand", "contract"};
+    static const char *const DIFFERENCES[] = {"fail", "old", "new"};
     static const char *const STORES[] = {"main"};
     const struct job_stores stores = {.count = 1, .names = STORES};
     const struct slice arg = slice_of("word");
@@ -101,11 +114,10 @@ static struct upgrade *made_upgrade(struct fuzz_source *in)
 
     buf_init(&yaml, 65536);
     buf_add_format(&yaml,
-        "table: Blogs\nversion: {property: V, from: 1, to: 2}\nphase: %s\n"
-        "steps:\n",
-        PHASES[fuzz_below(in, 4)]);
-    for (uint64_t left = 1 + fuzz_below(in, MAX_STEPS); left > 0; left--)
-        add_step(in, &yaml);
+        "table: Blogs\nversion: {property: V, absent: 1}\n"
+        "on_difference: %s\nversions:\n",
+        DIFFERENCES[fuzz_below(in, 3)]);
+    add_versions(in, &yaml);
     problems_init(&problems);
     node = yaml_read("t.yaml", arena_copy(in->arena, buf_slice(&yaml)),
         in->arena, &problems);
@@ -117,10 +129,23 @@ static struct upgrade *made_upgrade(struct fuzz_source *in)
     return upgrade;
 }
 
-/* Its first properties have names that steps may have, and it is where the
- * upgrade takes entities up. */
-static struct entity made_entity(
-    struct fuzz_source *in, const struct upgrade *upgrade)
+/* A record as expand leaves it, or one that was made up, or none. */
+static void add_record(struct fuzz_source *in, struct entity *entity)
+{
+    static const char *const RECORDS[] = {"{}", "x",
+        "{\"version\":2,\"pairs\":[]}", "{\"version\":3,\"pairs\":[]}",
+        "{\"version\":9,\"pairs\":[]}",
+        "{\"version\":2,\"pairs\":[[\"A\",\"B\",\"absent\",\"absent\"]]}"};
+
+    if (fuzz_yes(in))
+        entity_set_string(entity, in->arena, RECORD_PROPERTY,
+            slice_of(
+                RECORDS[fuzz_below(in, sizeof(RECORDS) / sizeof(RECORDS[0]))]));
+}
+
+/* Its first properties have names that steps may have, and it is at one of the
+ * document's versions, or near. */
+static struct entity made_entity(struct fuzz_source *in)
 {
     struct entity made = fuzz_entity(in), entity;
 
@@ -133,21 +158,21 @@ static struct entity made_entity(
             property.name = slice_of(NAMES[i]);
         entity_set(&entity, in->arena, &property);
     }
-    if (upgrade->phase == UPGRADE_CONTRACT)
-        entity_set(&entity, in->arena, &upgrade->to);
-    else if (fuzz_yes(in))
-        entity_set(&entity, in->arena, &upgrade->from);
+    if (fuzz_yes(in))
+        entity_set_int32(&entity, in->arena, "V", (int)fuzz_below(in, 6));
+    add_record(in, &entity);
     return entity;
 }
 
 static bool is_named(const struct upgrade *upgrade, struct slice name)
 {
-    if (slice_equal(upgrade->version, name))
+    if (slice_equal(upgrade->version, name) || slice_is(name, RECORD_PROPERTY))
         return true;
-    for (size_t i = 0; i < upgrade->step_count; i++)
-        if (slice_equal(upgrade->steps[i].property, name) ||
-            slice_equal(upgrade->steps[i].to, name))
-            return true;
+    for (size_t v = 0; v < upgrade->version_count; v++)
+        for (size_t i = 0; i < upgrade->versions[v].step_count; i++)
+            if (slice_equal(upgrade->versions[v].steps[i].property, name) ||
+                slice_equal(upgrade->versions[v].steps[i].to, name))
+                return true;
     return false;
 }
 
@@ -187,47 +212,45 @@ static void check_stored(const struct entity *entity, struct arena *arena)
     buf_done(&json);
 }
 
-static void check_changed(const struct upgrade *upgrade,
-    const struct run_args *args, const struct entity *before,
-    const struct entity *after, struct arena *arena)
-{
-    struct entity again;
-    struct err err = {{0}};
-
-    check_untouched(upgrade, before, after);
-    check_stored(after, arena);
-    if (upgrade->phase != UPGRADE_CONTRACT)
-        FUZZ_CHECK(upgrade_version(upgrade, after, NULL) == UPGRADE_AT_TO);
-    FUZZ_CHECK(upgrade_holds(upgrade, after) == -1);
-    if (upgrade->phase == UPGRADE_CONTRACT)
-        FUZZ_CHECK(upgrade_apply(upgrade, args, after, arena, &again, NULL,
-                       &err) == UPGRADE_UNCHANGED);
-}
-
-static void try_upgrade(const struct upgrade *upgrade,
-    const struct run_args *args, const struct entity *before,
+/* Another round finds nothing to do. */
+static void check_changed(const struct upgrade_how *how,
+    const struct entity *before, const struct entity *after,
     struct arena *arena)
 {
-    struct entity kept, first, second;
-    struct upgrade_tally tally = {{0}};
+    struct upgrade_result again;
+    const struct property *version;
     struct err err = {{0}};
-    enum upgrade_end end;
+    int64_t number;
+
+    check_untouched(how->upgrade, before, after);
+    check_stored(after, arena);
+    version = entity_find(after, how->upgrade->version);
+    FUZZ_CHECK(version && property_integer(version, &number) &&
+               number == upgrade_rules_newest(how->upgrade));
+    FUZZ_CHECK(how->phase != UPGRADE_CONTRACT ||
+               !entity_find(after, slice_of(RECORD_PROPERTY)));
+    FUZZ_CHECK(
+        upgrade_apply(how, after, arena, &again, &err) == UPGRADE_UNCHANGED);
+}
+
+static void try_upgrade(const struct upgrade_how *how,
+    const struct entity *before, struct arena *arena)
+{
+    struct upgrade_result first, second;
+    struct entity kept;
+    struct err err = {{0}}, again;
+    enum upgrade_outcome outcome;
 
     entity_copy(&kept, arena, before);
-    end = upgrade_apply(upgrade, args, before, arena, &first, &tally, &err);
+    outcome = upgrade_apply(how, before, arena, &first, &err);
     FUZZ_CHECK(fuzz_entities_equal(before, &kept));
-    FUZZ_CHECK(upgrade_apply(
-                   upgrade, args, before, arena, &second, NULL, NULL) == end);
-    if (end == UPGRADE_SKIPPED || end == UPGRADE_FAILED)
+    FUZZ_CHECK(upgrade_apply(how, before, arena, &second, &again) == outcome);
+    if (outcome == UPGRADE_SKIPPED || outcome == UPGRADE_FAILED)
         fuzz_said(&err);
-    if (end == UPGRADE_UNCHANGED)
-        FUZZ_CHECK(upgrade->phase == UPGRADE_CONTRACT);
-    for (size_t i = 0; i < UPGRADE_MAX_STEPS; i++)
-        FUZZ_CHECK(tally.carried_out[i] <= (end == UPGRADE_CHANGED));
-    if (end != UPGRADE_CHANGED)
+    if (outcome != UPGRADE_CHANGED)
         return;
-    FUZZ_CHECK(fuzz_entities_equal(&first, &second));
-    check_changed(upgrade, args, before, &first, arena);
+    FUZZ_CHECK(fuzz_entities_equal(&first.entity, &second.entity));
+    check_changed(how, before, &first.entity, arena);
 }
 
 static void try_both(
@@ -235,13 +258,19 @@ static void try_both(
 {
     const struct slice name = slice_of("word"), value = fuzz_text(in, 8);
     const struct run_args args = {1, &name, &value};
-    struct entity entity = made_entity(in, upgrade);
+    struct entity entity = made_entity(in);
     struct err err;
 
-    try_upgrade(upgrade, &args, &entity, in->arena);
-    if (entity_parse(text, true, in->arena, &entity, NULL, &err) == TW_OK &&
-        entity_check(&entity, &err) == TW_OK)
-        try_upgrade(upgrade, &args, &entity, in->arena);
+    for (int phase = UPGRADE_ALL; phase <= UPGRADE_CONTRACT; phase++) {
+        const struct upgrade_how how = {.upgrade = upgrade,
+            .phase = (enum upgrade_phase)phase,
+            .args = &args};
+
+        try_upgrade(&how, &entity, in->arena);
+        if (entity_parse(text, true, in->arena, &entity, NULL, &err) == TW_OK &&
+            entity_check(&entity, &err) == TW_OK)
+            try_upgrade(&how, &entity, in->arena);
+    }
 }
 
 FUZZ_TARGET(upgrade)

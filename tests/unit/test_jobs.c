@@ -92,21 +92,31 @@ static void a_job_says_what_it_does(void **state)
     loading_refused("purge: {kind: [cascade-delete]}\n", "kind");
 }
 
-/* Two upgrades that lead to each other: each alone is right. */
+/* Two upgrades of one table: each alone is right. */
 static void a_kind_sees_all_jobs_once_they_are_read(void **state)
 {
-#define UPGRADE(name, from, to)                                                \
+#define UPGRADE(name, to)                                                      \
     name ": {kind: schema-upgrade, table: Blogs, version: {property: V, "      \
-         "from: " from ", to: " to "}, steps: [remove: {property: Old}]}\n"
+         "absent: 1}, versions: [{to: " to ", steps: [remove: {property: "     \
+         "Old}]}]}\n"
     struct loading l;
 
     (void)state;
-    loading_begin(&l, UPGRADE("there", "1", "2") UPGRADE("back", "2", "1"));
+    loading_begin(&l, UPGRADE("one", "2") UPGRADE("other", "3"));
     assert_int_equal(l.problems.errors, 1);
-    assert_true(loading_says(&l, "there (1 to 2), back (2 to 1)"));
+    assert_true(loading_says(&l, "one document per table"));
     loading_done(&l);
-    loading_good(&l, UPGRADE("there", "1", "2") UPGRADE("on", "2", "3"));
+    loading_good(&l, UPGRADE("one", "2") UPGRADE("same", "2"));
     loading_done(&l);
+}
+
+static void an_argument_of_the_kind_cannot_be_declared(void **state)
+{
+    (void)state;
+    loading_refused("up: {kind: schema-upgrade, args: [phase], table: Blogs, "
+                    "version: {property: V, absent: 1}, versions: [{to: 2, "
+                    "steps: [remove: {property: Old}]}]}\n",
+        "every job of kind schema-upgrade has an argument phase");
 }
 
 /* ---- arguments ---- */
@@ -229,6 +239,7 @@ int main(void)
         cmocka_unit_test(a_job_with_mistakes_does_not_hide_the_others),
         cmocka_unit_test(a_job_says_what_it_does),
         cmocka_unit_test(a_kind_sees_all_jobs_once_they_are_read),
+        cmocka_unit_test(an_argument_of_the_kind_cannot_be_declared),
         cmocka_unit_test(arguments_are_names_that_a_template_can_hold),
         cmocka_unit_test(arguments_are_a_list_of_few),
         cmocka_unit_test(an_argument_is_declared_once),

@@ -72,6 +72,9 @@ static void a_former_key_is_named_with_what_replaces_it(void **state)
         {"copy", "table: Footwear", "table", "from: {table: "},
         {"copy", "row_key_below: a", "row_key_below", "from: {table: "},
         {"copy", "args: [a]", "args", "no arguments"},
+        {"schema-upgrade", "steps: []", "steps", "versions: [{to: 2"},
+        {"schema-upgrade", "phase: expand", "phase", "phase=expand"},
+        {"schema-upgrade", "max_passes: 3", "max_passes", "ends by itself"},
     };
 
     (void)state;

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/* Digests of steps that have been applied, beside the ledger. */
+#include "jobs/upgrade/applied.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/engine/call.h"
+#include "jobs/engine/digest.h"
+#include "jobs/engine/run.h"
+#include "worker/base/arena.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/store.h"
+
+#define TRIES_MAX 10
+#define ROW_KEY_MAX 64
+/* Of the row that says how far the expand is. */
+#define EXPAND_SUFFIX "expand"
+
+/* A row of the partition, as it is kept. */
+struct row {
+    char row_key[ROW_KEY_MAX];
+    struct page page;
+    const struct entity *entity; /* NULL: there is none */
+};
+
+/* ---- names ---- */
+
+/* The configuration's own name where a store cannot say which one it is. */
+static const char *account_of(const struct store *store, const char *name)
+{
+    if (store->traits.identity)
+        return store->traits.identity;
+    return store->traits.place ? store->traits.place : name;
+}
+
+/* Table names are the same in any case of letters. */
+static void digest_table(struct applied *applied)
+{
+    char *text = mem_format(
+        "%s\n%s", applied->account, applied->upgrade->place.table);
+    struct digest digest;
+
+    for (char *at = strchr(text, '\n'); *at; at++)
+        if (*at >= 'A' && *at <= 'Z')
+            *at = (char)(*at + 'a' - 'A');
+    digest = digest_of(slice_of(text));
+    digest_text(&digest, applied->table_digest);
+    mem_free(text);
+}
+
+void applied_init(struct applied *applied, const struct upgrade *upgrade,
+    const struct store *store, const char *store_name, struct run *run)
+{
+    *applied = (struct applied){.upgrade = upgrade,
+        .run = run,
+        .account = account_of(store, store_name)};
+    digest_table(applied);
+}
+
+/* ---- rows ---- */
+
+static void row_init(
+    struct row *row, const struct applied *applied, const char *suffix)
+{
+    (void)snprintf(row->row_key, sizeof(row->row_key), "%s.%s",
+        applied->table_digest, suffix);
+    row->entity = NULL;
+    page_init(&row->page);
+}
+
+static void version_row_init(struct row *row, const struct applied *applied,
+    const struct upgrade_version *version)
+{
+    char number[24];
+
+    (void)snprintf(number, sizeof(number), "%" PRId64, version->number);
+    row_init(row, applied, number);
+}
+
+static void row_done(struct row *row)
+{
+    page_done(&row->page);
+}
+
+static enum tw_err read_row(
+    struct row *row, const struct applied *applied, struct err *err)
+{
+    struct run *run = applied->run;
+    enum tw_err outcome = call_get(run->lanes, run->ledger, run->ledger_table,
+        slice_of(APPLIED_PARTITION), slice_of(row->row_key), &row->page, NULL,
+        err);
+
+    row->entity = outcome == TW_OK ? &row->page.entities[0] : NULL;
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+static enum tw_err write_row(const struct applied *applied,
+    const struct operation *operation, struct err *err)
+{
+    struct run *run = applied->run;
+    const struct batch batch = {run->ledger_table, operation, 1};
+    struct batch_result *result = mem_alloc(sizeof(*result));
+    enum tw_err outcome =
+        call_batch(run->lanes, run->ledger, &batch, result, NULL, err);
+
+    mem_free(result);
+    return outcome;
+}
+
+static struct operation row_operation(const struct row *row,
+    const struct applied *applied, struct arena *arena)
+{
+    struct operation operation = {
+        .type = row->entity ? OPERATION_REPLACE : OPERATION_INSERT};
+    struct entity *entity = &operation.entity;
+
+    entity_init(entity, arena, slice_of(APPLIED_PARTITION),
+        slice_of(row->row_key));
+    if (row->entity)
+        entity->etag = row->entity->etag;
+    entity_set_string(entity, arena, "Account", slice_of(applied->account));
+    entity_set_string(
+        entity, arena, "Table", slice_of(applied->upgrade->place.table));
+    entity_set_string(entity, arena, "Job", slice_of(applied->run->job));
+    entity_set_string(entity, arena, "Run", slice_of(applied->run->id));
+    return operation;
+}
+
+static struct slice text_of(
+    const struct entity *entity, const char *name, struct arena *arena)
+{
+    const struct property *property = entity_find(entity, slice_of(name));
+    struct slice text;
+
+    return property && property_text(property, arena, &text) ? text
+                                                             : slice_of("");
+}
+
+/* ---- the digests ---- */
+
+static enum tw_err refuse_changed(const struct upgrade_version *version,
+    const struct entity *stored, struct arena *arena, struct err *err)
+{
+    struct slice at = text_of(stored, "AppliedAt", arena),
+                 job = text_of(stored, "Job", arena),
+                 run = text_of(stored, "Run", arena);
+
+    return err_fail(err, TW_INVALID,
+        "the steps of version %" PRId64 " have changed since they were first "
+        "applied (%.*s, run %.*s/%.*s): restore them, and add a version for "
+        "what is new",
+        version->number, SLICE_ARG(at), SLICE_ARG(job), SLICE_ARG(run));
+}
+
+/* The row was read. */
+static enum tw_err check_version(struct applied *applied, size_t index,
+    const struct row *row, struct err *err)
+{
+    const struct upgrade_version *version = &applied->upgrade->versions[index];
+    enum tw_err outcome = TW_OK;
+    struct arena arena;
+
+    if (!row->entity)
+        return TW_OK;
+    arena_init(&arena);
+    applied->known[index] =
+        slice_is(text_of(row->entity, "Digest", &arena), version->digest);
+    if (!applied->known[index])
+        outcome = refuse_changed(version, row->entity, &arena, err);
+    arena_done(&arena);
+    return outcome;
+}
+
+enum tw_err applied_check(struct applied *applied, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    if (!applied->run->ledger)
+        return TW_OK;
+    for (size_t i = 0;
+         outcome == TW_OK && i < applied->upgrade->version_count; i++) {
+        struct row row;
+
+        version_row_init(&row, applied, &applied->upgrade->versions[i]);
+        outcome = read_row(&row, applied, err);
+        if (outcome == TW_OK)
+            outcome = check_version(applied, i, &row, err);
+        row_done(&row);
+    }
+    return outcome;
+}
+
+static enum tw_err insert_digest(const struct applied *applied,
+    const struct upgrade_version *version, const struct row *row,
+    struct err *err)
+{
+    struct operation operation;
+    struct arena arena;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    operation = row_operation(row, applied, &arena);
+    entity_set_int64(&operation.entity, &arena, "Version", version->number);
+    entity_set_string(
+        &operation.entity, &arena, "Digest", slice_of(version->digest));
+    entity_set_datetime(
+        &operation.entity, &arena, "AppliedAt", world_wall_ticks());
+    outcome = write_row(applied, &operation, err);
+    arena_done(&arena);
+    return outcome;
+}
+
+/* An insert that meets a row, or whose outcome is unknown: the row is read. */
+static enum tw_err note_version(
+    struct applied *applied, size_t index, struct err *err)
+{
+    const struct upgrade_version *version = &applied->upgrade->versions[index];
+    enum tw_err outcome = TW_UNKNOWN;
+
+    for (int i = 0; i < TRIES_MAX && !applied->known[index]; i++) {
+        struct row row;
+
+        version_row_init(&row, applied, version);
+        outcome = read_row(&row, applied, err);
+        if (outcome == TW_OK && row.entity)
+            outcome = check_version(applied, index, &row, err);
+        else if (outcome == TW_OK)
+            outcome = insert_digest(applied, version, &row, err);
+        applied->known[index] |= outcome == TW_OK;
+        row_done(&row);
+        if (outcome != TW_OK && outcome != TW_CONFLICT && outcome != TW_UNKNOWN)
+            return outcome;
+    }
+    return applied->known[index] ? TW_OK : outcome;
+}
+
+enum tw_err applied_note(struct applied *applied, size_t first, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    if (!applied->run->ledger)
+        return TW_OK;
+    for (size_t i = first;
+         outcome == TW_OK && i < applied->upgrade->version_count; i++)
+        if (!applied->known[i])
+            outcome = note_version(applied, i, err);
+    return outcome;
+}
+
+/* ---- how far the expand is ---- */
+
+static enum tw_err write_expand(const struct applied *applied,
+    const struct row *row, int64_t behind, struct err *err)
+{
+    struct operation operation;
+    struct arena arena;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    operation = row_operation(row, applied, &arena);
+    entity_set_int64(&operation.entity, &arena, "Version",
+        upgrade_rules_newest(applied->upgrade));
+    entity_set_int64(&operation.entity, &arena, "Behind", behind);
+    outcome = write_row(applied, &operation, err);
+    arena_done(&arena);
+    return outcome;
+}
+
+/* Only the run that has the table's lock writes it. */
+enum tw_err applied_expand(
+    struct applied *applied, int64_t behind, struct err *err)
+{
+    enum tw_err outcome = TW_UNKNOWN;
+
+    if (!applied->run->ledger)
+        return TW_OK;
+    for (int i = 0; i < TRIES_MAX; i++) {
+        struct row row;
+
+        row_init(&row, applied, EXPAND_SUFFIX);
+        outcome = read_row(&row, applied, err);
+        if (outcome == TW_OK)
+            outcome = write_expand(applied, &row, behind, err);
+        row_done(&row);
+        if (outcome != TW_CONFLICT && outcome != TW_UNKNOWN)
+            break;
+    }
+    return outcome;
+}
+
+static bool is_newest(const struct applied *applied, const struct entity *row)
+{
+    const struct property *version = entity_find(row, slice_of("Version"));
+    int64_t number;
+
+    return version && property_integer(version, &number) &&
+           number == upgrade_rules_newest(applied->upgrade);
+}
+
+static enum tw_err check_behind(
+    const struct applied *applied, const struct entity *row, struct err *err)
+{
+    const struct property *property = entity_find(row, slice_of("Behind"));
+    struct arena arena;
+    int64_t behind;
+    char *run;
+
+    if (!is_newest(applied, row) || !property ||
+        !property_integer(property, &behind) || behind == 0)
+        return TW_OK;
+    arena_init(&arena);
+    run = mem_format("%.*s/%.*s", SLICE_ARG(text_of(row, "Job", &arena)),
+        SLICE_ARG(text_of(row, "Run", &arena)));
+    if (behind < 0)
+        err_fail(err, TW_INVALID,
+            "the expand %s was begun and has not come to its end: run it to "
+            "its end before contract",
+            run);
+    else
+        err_fail(err, TW_INVALID,
+            "the expand %s ended with %" PRId64 " entit%s behind: run "
+            "phase=expand again before contract, once the old release writes "
+            "no more",
+            run, behind, behind == 1 ? "y" : "ies");
+    mem_free(run);
+    arena_done(&arena);
+    return TW_INVALID;
+}
+
+enum tw_err applied_check_expand(struct applied *applied, struct err *err)
+{
+    struct row row;
+    enum tw_err outcome;
+
+    if (!applied->run->ledger)
+        return TW_OK;
+    row_init(&row, applied, EXPAND_SUFFIX);
+    outcome = read_row(&row, applied, err);
+    if (outcome == TW_OK && row.entity)
+        outcome = check_behind(applied, row.entity, err);
+    row_done(&row);
+    return outcome;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* What convert.c and vectors.c share. */
+#ifndef TW_JOBS_UPGRADE_CONVERTER_H
+#define TW_JOBS_UPGRADE_CONVERTER_H
+
+#include "jobs/engine/selector.h"
+#include "jobs/upgrade/steps.h"
+#include "worker/base/arena.h"
+
+struct upgrade_converter {
+    struct upgrade_how how;
+    struct arena arena; /* the selection */
+    struct selection selection;
+};
+
+#endif

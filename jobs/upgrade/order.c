@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* The steps of a document, checked against one another. */
+#include "jobs/upgrade/order.h"
+
+#include "jobs/engine/convert.h"
+#include "jobs/engine/expression.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+
+/* All steps of all versions in a row. */
+struct order {
+    const struct placed {
+        const struct upgrade_step *step;
+        size_t version; /* index */
+    } * list;
+    size_t count;
+    struct problems *problems;
+    bool good;
+};
+
+static bool is_same(struct slice a, struct slice b)
+{
+    return a.len > 0 && slice_equal(a, b);
+}
+
+static bool is_put(const struct upgrade_step *step)
+{
+    return step->type == UPGRADE_ADD || step->type == UPGRADE_SET;
+}
+
+/* The name that a step gives an entity, or an empty one. */
+static struct slice made_by(const struct upgrade_step *step)
+{
+    return is_put(step) ? step->property : step->to;
+}
+
+/* Is name gone once the step is done? */
+static bool takes(const struct upgrade_step *step, struct slice name)
+{
+    return (step->type == UPGRADE_RENAME || step->type == UPGRADE_REMOVE) &&
+           is_same(step->property, name);
+}
+
+/* The same once its version is done: a to_property leaves the old one until
+ * then. */
+static bool ends(const struct upgrade_step *step, struct slice name)
+{
+    return upgrade_step_ends(step) && is_same(step->property, name);
+}
+
+/* Seen from step i. */
+static bool has_taken(
+    const struct order *order, size_t k, size_t i, struct slice name)
+{
+    const struct upgrade_step *step = order->list[k].step;
+
+    return order->list[k].version == order->list[i].version ? takes(step, name)
+                                                            : ends(step, name);
+}
+
+/* ---- what is gone ---- */
+
+#define GONE "%.*s is no longer there: the %s in line %u removes it"
+
+/* The step before step i that took name away, if none has made it since. */
+static const struct upgrade_step *taken_before(
+    const struct order *order, size_t i, struct slice name)
+{
+    for (size_t k = i; k-- > 0;) {
+        if (upgrade_step_makes(order->list[k].step, name))
+            return NULL;
+        if (has_taken(order, k, i, name))
+            return order->list[k].step;
+    }
+    return NULL;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_name_byte(char c)
+{
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_' ||
+           (unsigned char)c >= 0x80;
+}
+
+static bool is_word_at(struct slice text, size_t at, struct slice word)
+{
+    size_t end = at + word.len;
+
+    return end <= text.len && memcmp(text.at + at, word.at, word.len) == 0 &&
+           (at == 0 || !is_name_byte(text.at[at - 1])) &&
+           (end == text.len || !is_name_byte(text.at[end]));
+}
+
+/* Where a template first reads name: within braces, and not in quotes. */
+static size_t read_at(struct slice template, struct slice name)
+{
+    bool inside = false, quoted = false;
+
+    for (size_t i = 0; i < template.len; i++) {
+        struct slice rest = {template.at + i, template.len - i};
+
+        if (!inside && *rest.at == '{') {
+            inside = !slice_begins(rest, slice_of("{{"));
+            i += !inside;
+        } else if (inside && *rest.at == '\'') {
+            quoted = !quoted;
+        } else if (inside && !quoted && *rest.at == '}') {
+            inside = false;
+        } else if (inside && !quoted && is_word_at(template, i, name)) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+static void check_template(
+    struct order *order, size_t i, const struct template *template)
+{
+    struct expression_reader place = {.text = template_source(template),
+        .mark = order->list[i].step->value_mark,
+        .problems = order->problems};
+    size_t count;
+    const struct slice *read = template_properties(template, &count);
+
+    for (size_t k = 0; k < count; k++) {
+        const struct upgrade_step *taker = taken_before(order, i, read[k]);
+
+        if (!taker)
+            continue;
+        expression_problem(&place, read_at(place.text, read[k]), GONE,
+            SLICE_ARG(read[k]), upgrade_step_name(taker->type),
+            taker->mark.line);
+        order->good = false;
+    }
+}
+
+static void check_reads(struct order *order, size_t i)
+{
+    const struct upgrade_step *step = order->list[i].step, *taker;
+
+    if (step->value)
+        check_template(order, i, step->value);
+    if (is_put(step))
+        return;
+    taker = taken_before(order, i, step->property);
+    if (!taker)
+        return;
+    problems_add(order->problems, step->property_mark, GONE,
+        SLICE_ARG(step->property), upgrade_step_name(taker->type),
+        taker->mark.line);
+    order->good = false;
+}
+
+/* ---- what is there already ---- */
+
+/* The step that gives the entity the name that step i is to make: another of
+ * its version, or of an older one, and not taken away since. */
+static const struct upgrade_step *maker_of(
+    const struct order *order, size_t i, struct slice name)
+{
+    size_t version = order->list[i].version;
+
+    /* Of two renames of a version the second is the wrong one. */
+    for (size_t k = 0; k < order->count; k++)
+        if (k != i && order->list[k].version == version &&
+            (is_put(order->list[k].step) || k < i) &&
+            upgrade_step_makes(order->list[k].step, name))
+            return order->list[k].step;
+    for (size_t k = i; k-- > 0;) {
+        if (order->list[k].version == version)
+            continue;
+        if (upgrade_step_makes(order->list[k].step, name))
+            return order->list[k].step;
+        if (ends(order->list[k].step, name))
+            return NULL;
+    }
+    return NULL;
+}
+
+/* A rename or a to_property onto what another step gives. */
+static void check_onto(struct order *order, size_t i)
+{
+    const struct upgrade_step *step = order->list[i].step, *other;
+
+    if (!upgrade_step_retains(step))
+        return;
+    other = maker_of(order, i, step->to);
+    if (!other)
+        return;
+    problems_add(order->problems, step->to_mark,
+        "%.*s is what the %s in line %u gives an entity: onto a property that "
+        "is there the %s would fail",
+        SLICE_ARG(step->to), upgrade_step_name(other->type), other->mark.line,
+        upgrade_step_name(step->type));
+    order->good = false;
+}
+
+/* Rule U6: between expand and contract a name cannot be old and new at once. */
+static void check_made_and_taken(struct order *order, size_t i)
+{
+    const struct upgrade_step *step = order->list[i].step;
+    struct slice name = made_by(step);
+
+    for (size_t k = 0; k < order->count; k++) {
+        const struct placed *other = &order->list[k];
+
+        if (k == i || other->version != order->list[i].version ||
+            !ends(other->step, name))
+            continue;
+        problems_add(order->problems,
+            is_put(step) ? step->property_mark : step->to_mark,
+            "one version makes and removes %.*s (the %s in line %u): between "
+            "expand and contract it would be old and new at once; put one of "
+            "the two steps into the next version",
+            SLICE_ARG(name), upgrade_step_name(other->step->type),
+            other->step->mark.line);
+        order->good = false;
+        return;
+    }
+}
+
+/* ---- types ---- */
+
+/* The type that the steps before step i have given name; false: any. */
+static bool known_type(
+    const struct order *order, size_t i, struct slice name, enum edm_type *ret)
+{
+    for (size_t k = i; k-- > 0;) {
+        const struct upgrade_step *step = order->list[k].step;
+        bool in_place = step->type == UPGRADE_RETYPE && step->to.len == 0 &&
+                        is_same(step->property, name);
+
+        if (has_taken(order, k, i, name))
+            return false;
+        if (upgrade_step_makes(step, name) && step->type == UPGRADE_RENAME) {
+            name = step->property;
+        } else if (upgrade_step_makes(step, name) || in_place) {
+            *ret = step->edm;
+            return step->typed;
+        }
+    }
+    return false;
+}
+
+static void check_way(struct order *order, size_t i)
+{
+    const struct upgrade_step *step = order->list[i].step;
+    enum edm_type from;
+    const struct convert_way *way;
+
+    if (step->type != UPGRADE_RETYPE || !step->typed ||
+        !known_type(order, i, step->property, &from))
+        return;
+    way = convert_way(from, step->edm);
+    if (way->worth == CONVERT_EXACT ||
+        (way->worth == CONVERT_LOSSY && step->lossy))
+        return;
+    order->good = false;
+    if (way->worth == CONVERT_LOSSY)
+        problems_add(order->problems, step->mark,
+            "from %s to %s something is lost (%s): say lossy: true if that is "
+            "meant",
+            edm_type_name(from), edm_type_name(step->edm), way->how);
+    else
+        problems_add(order->problems, step->mark,
+            "no %s can become %s (%s): remove it and add another",
+            edm_type_name(from), edm_type_name(step->edm), way->how);
+}
+
+/* ---- the whole ---- */
+
+bool upgrade_order_check(
+    const struct upgrade *upgrade, struct problems *problems)
+{
+    struct order order = {.problems = problems, .good = true};
+    struct placed *list;
+    size_t room = 0;
+
+    for (size_t v = 0; v < upgrade->version_count; v++)
+        room += upgrade->versions[v].step_count;
+    order.list = list = mem_array(room + 1, sizeof(*list));
+    for (size_t v = 0; v < upgrade->version_count; v++)
+        for (size_t i = 0; i < upgrade->versions[v].step_count; i++)
+            list[order.count++] =
+                (struct placed){&upgrade->versions[v].steps[i], v};
+    for (size_t i = 0; i < order.count; i++) {
+        check_reads(&order, i);
+        check_onto(&order, i);
+        check_made_and_taken(&order, i);
+        check_way(&order, i);
+    }
+    mem_free(list);
+    return order.good;
+}

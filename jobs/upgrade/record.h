@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The property that expand keeps in an entity: which version it was expanded
+ * to, and for each retained property what old and new value were then (rule
+ * U1). So it can be seen later which of the two was written since.
+ *
+ *   {"version":3,"pairs":[["Text","Body","DIGEST","DIGEST"]]}
+ *
+ * DIGEST is 32 hex digits, or "absent".
+ */
+#ifndef TW_JOBS_UPGRADE_RECORD_H
+#define TW_JOBS_UPGRADE_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "jobs/engine/digest.h"
+#include "jobs/upgrade/rules.h"
+#include "worker/base/arena.h"
+#include "worker/base/slice.h"
+#include "worker/store/entity.h"
+
+#define RECORD_PROPERTY "TablewardExpanded"
+
+/* Of a value; absence has one too. */
+#define RECORD_DIGEST_MAX (2 * DIGEST_BYTES + 1)
+
+struct record_pair {
+    struct slice old_name, new_name;
+    char old_digest[RECORD_DIGEST_MAX], new_digest[RECORD_DIGEST_MAX];
+};
+
+struct record {
+    int64_t version;
+    struct record_pair pairs[UPGRADE_MAX_STEPS];
+    size_t count;
+};
+
+/* record_digest: of a value, whatever its property's name; NULL: absent. */
+void record_digest(const struct property *value, char to[RECORD_DIGEST_MAX]);
+
+/* record_read: false: the entity has none that could be read. Names live in
+ * arena. */
+bool record_read(
+    const struct entity *entity, struct arena *arena, struct record *ret);
+
+/* record_property: as a property of an entity; lives in arena. */
+struct property record_property(
+    const struct record *record, struct arena *arena);
+
+/* record_find: the pair of that step, or NULL. */
+const struct record_pair *record_find(
+    const struct record *record, const struct upgrade_step *step);
+
+/* record_put: the pair of that step, with the digests of these values (NULL:
+ * absent); in place of the one that is there. */
+void record_put(struct record *record, const struct upgrade_step *step,
+    const struct property *old_value, const struct property *new_value);
+
+/* record_is_old, record_is_new: is the value still what it was? */
+bool record_is_old(
+    const struct record_pair *pair, const struct property *value);
+bool record_is_new(
+    const struct record_pair *pair, const struct property *value);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two readings: the first remembers which entities differ, the second reports
+ * those of them that still do. So what a writer and a round are about to agree
+ * upon is not reported.
+ */
+#include "jobs/upgrade/verify.h"
+
+#include <inttypes.h>
+
+#include "jobs/engine/keyset.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/scan.h"
+#include "jobs/engine/selector.h"
+#include "jobs/index_row.h"
+#include "jobs/upgrade/steps.h"
+#include "worker/base/mem.h"
+#include "worker/store/store.h"
+
+#define FIRST_KEYS                                                             \
+    (sizeof(((struct job_difference *)0)->first_keys) / sizeof(char *))
+
+enum difference {
+    BELOW,    /* at an older version                           */
+    DIFFERS,  /* at the newest one, and a run would change it  */
+    REFUSED,  /* at the newest one, and no run can bring it there */
+    LEFTOVER, /* at the newest one, with what an older one removed */
+    DIFFERENCES,
+    NONE = DIFFERENCES,
+};
+
+static const char *const WHAT[] = {
+    [BELOW] = "entities below the newest version",
+    [DIFFERS] = "entities at the newest version, and not as its steps make them",
+    [REFUSED] = "entities at the newest version that its steps refuse",
+    [LEFTOVER] =
+        "entities at the newest version with what an older one removed",
+};
+
+struct verify {
+    const struct upgrade *upgrade;
+    struct upgrade_how how;
+    struct store *store;
+    struct run *run;
+    struct selection selection;
+    struct keyset *found; /* by the first reading */
+    bool confirms;        /* this is the second one */
+    int64_t differing;    /* in this reading */
+    int64_t skipped, outside;
+    struct job_verification *ret;
+    struct arena scratch; /* of one entity */
+};
+
+/* ---- one entity ---- */
+
+/* A skipped one is where the job leaves it. */
+static enum difference judge(struct verify *verify, const struct entity *entity)
+{
+    struct upgrade_result result;
+    struct err why;
+    int64_t version;
+
+    switch (
+        upgrade_apply(&verify->how, entity, &verify->scratch, &result, &why)) {
+    case UPGRADE_CHANGED:
+        return result.is_below ? BELOW : DIFFERS;
+    case UPGRADE_FAILED:
+        return result.is_below ? BELOW : REFUSED;
+    case UPGRADE_UNCHANGED:
+        return upgrade_leftover(verify->upgrade, entity, &version) ? LEFTOVER
+                                                                   : NONE;
+    case UPGRADE_SKIPPED:
+        verify->skipped++;
+        break;
+    case UPGRADE_OUTSIDE:
+        verify->outside++;
+        break;
+    }
+    return NONE;
+}
+
+static void report(
+    struct verify *verify, enum difference what, const struct entity *entity)
+{
+    struct job_difference *difference = &verify->ret->differences[what];
+    struct buf key;
+
+    if (difference->count < (int64_t)FIRST_KEYS) {
+        buf_init(&key, 8 * ENTITY_MAX_KEY_BYTES);
+        buf_add_format(&key, "%s ", verify->upgrade->place.table);
+        entity_add_keys(&key, entity->partition_key, entity->row_key);
+        difference->first_keys[difference->count] =
+            arena_copy(&verify->ret->arena, buf_slice(&key)).at;
+        buf_done(&key);
+    }
+    difference->count++;
+}
+
+static void look_at(struct verify *verify, const struct entity *entity)
+{
+    enum difference what = judge(verify, entity);
+
+    if (what == NONE)
+        return;
+    verify->differing++;
+    if (!verify->confirms)
+        keyset_add(
+            verify->found, 0, entity->partition_key, entity->row_key);
+    else if (keyset_has(
+                 verify->found, 0, entity->partition_key, entity->row_key))
+        report(verify, what, entity);
+}
+
+/* ---- a reading ---- */
+
+static void look_at_page(struct verify *verify, const struct page *page)
+{
+    for (size_t i = 0; i < page->count; i++) {
+        const struct entity *entity = &page->entities[i];
+
+        if (!selection_matches(&verify->selection, entity) ||
+            is_index_row(entity, verify->store, verify->upgrade->place.table))
+            continue;
+        verify->ret->read += !verify->confirms;
+        look_at(verify, entity);
+        arena_clear(&verify->scratch);
+    }
+}
+
+static enum tw_err read_all(struct verify *verify, struct err *err)
+{
+    struct scan_spec spec = {.store = verify->store,
+        .table = verify->upgrade->place.table,
+        .run = verify->run};
+    const struct page *page;
+    struct scan *scan;
+    enum tw_err outcome;
+
+    verify->differing = verify->skipped = verify->outside = 0;
+    selection_spec_sure(&verify->selection, &verify->ret->arena, &spec);
+    scan = scan_open(verify->run->lanes, &spec);
+    do {
+        outcome = scan_next(scan, &page, err);
+        if (outcome == TW_OK && page) {
+            atomic_fetch_add(
+                &verify->run->counts.read, (int64_t)page->count);
+            look_at_page(verify, page);
+        }
+    } while (outcome == TW_OK && page);
+    scan_close(scan);
+    return outcome;
+}
+
+static enum tw_err read_twice(struct verify *verify, struct err *err)
+{
+    enum tw_err outcome = read_all(verify, err);
+
+    if (outcome != TW_OK || verify->differing == 0)
+        return outcome;
+    verify->confirms = true;
+    return read_all(verify, err);
+}
+
+/* ---- the report ---- */
+
+static void add_note(struct verify *verify)
+{
+    if (verify->skipped == 0 && verify->outside == 0)
+        return;
+    verify->ret->note = arena_format(&verify->ret->arena,
+        "%" PRId64 " left below the newest version by on_error: skip, %" PRId64
+        " at versions that the document does not contain",
+        verify->skipped, verify->outside)
+                            .at;
+}
+
+static void begin(struct verify *verify)
+{
+    struct job_verification *ret = verify->ret;
+
+    *ret = (struct job_verification){.count = DIFFERENCES};
+    arena_init(&ret->arena);
+    arena_init(&verify->scratch);
+    ret->differences =
+        arena_alloc(&ret->arena, DIFFERENCES * sizeof(*ret->differences));
+    for (size_t i = 0; i < DIFFERENCES; i++)
+        ret->differences[i].what = WHAT[i];
+    verify->found = keyset_new();
+}
+
+enum tw_err upgrade_verify(const struct upgrade *upgrade, struct store *store,
+    struct run *run, struct job_verification *ret, struct err *err)
+{
+    struct verify verify = {.upgrade = upgrade,
+        .how = {.upgrade = upgrade,
+            .phase = upgrade_rules_phase(&run->args),
+            .args = &run->args},
+        .store = store,
+        .run = run,
+        .ret = ret};
+    enum tw_err outcome;
+
+    begin(&verify);
+    outcome = upgrade_rules_select(
+        upgrade, &run->args, &ret->arena, &verify.selection, err);
+    if (outcome == TW_OK)
+        outcome = read_twice(&verify, err);
+    if (outcome == TW_OK)
+        add_note(&verify);
+    keyset_free(verify.found);
+    arena_done(&verify.scratch);
+    return outcome;
+}

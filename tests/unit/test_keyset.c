@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* A set of keys in constant memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "jobs/engine/keyset.h"
+
+static struct slice number(char room[32], unsigned n)
+{
+    (void)snprintf(room, 32, "%u", n);
+    return slice_of(room);
+}
+
+static void what_was_added_is_found_and_nothing_else(void **state)
+{
+    struct keyset *set = keyset_new();
+    char room[32];
+
+    (void)state;
+    for (unsigned i = 0; i < KEYSET_MAX_KEYS; i++)
+        keyset_add(set, 0, slice_of("p"), number(room, i));
+    assert_true(keyset_is_sure(set));
+    for (unsigned i = 0; i < KEYSET_MAX_KEYS; i++)
+        assert_true(keyset_has(set, 0, slice_of("p"), number(room, i)));
+    for (unsigned i = 0; i < KEYSET_MAX_KEYS; i++) {
+        assert_false(keyset_has(set, 1, slice_of("p"), number(room, i)));
+        assert_false(keyset_has(set, 0, slice_of("q"), number(room, i)));
+    }
+    keyset_free(set);
+}
+
+static void keys_do_not_run_into_each_other(void **state)
+{
+    struct keyset *set = keyset_new();
+
+    (void)state;
+    keyset_add(set, 0, slice_of("ab"), slice_of("c"));
+    assert_true(keyset_has(set, 0, slice_of("ab"), slice_of("c")));
+    assert_false(keyset_has(set, 0, slice_of("a"), slice_of("bc")));
+    assert_false(keyset_has(set, 0, slice_of(""), slice_of("abc")));
+    keyset_free(set);
+}
+
+static void beyond_its_measure_it_is_not_sure(void **state)
+{
+    struct keyset *set = keyset_new();
+    char room[32];
+
+    (void)state;
+    for (unsigned i = 0; i < KEYSET_MAX_KEYS + 1; i++)
+        keyset_add(set, 0, slice_of(""), number(room, i));
+    assert_false(keyset_is_sure(set));
+    keyset_free(set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_added_is_found_and_nothing_else),
+        cmocka_unit_test(keys_do_not_run_into_each_other),
+        cmocka_unit_test(beyond_its_measure_it_is_not_sure),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* One entity to the newest version, without a run, and examples of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/upgrade/convert.h"
+#include "tests/support/hosted.h"
+#include "worker/base/mem.h"
+
+#define JOB                                                                    \
+    "blogs:\n"                                                                 \
+    "  kind: schema-upgrade\n"                                                 \
+    "  table: Blogs\n"                                                         \
+    "  filter: \"EntityType eq 'Blog'\"\n"                                     \
+    "  version: {property: V, absent: 1}\n"                                    \
+    "  versions:\n"                                                            \
+    "  - to: 2\n"                                                              \
+    "    steps:\n"                                                             \
+    "    - add: {property: Slug, type: Edm.String,\n"                          \
+    "        value: \"{lower(Title)}\"}\n"                                     \
+    "    - rename: {property: Text, to: Body}\n"                               \
+    "  - to: 3\n"                                                              \
+    "    steps:\n"                                                             \
+    "    - retype: {property: Rating, to: Edm.Double, on_error: %s}\n"         \
+    "    - add: {property: Year, type: Edm.Int32, value: \"{year(At)}\"}\n"
+
+struct bench {
+    struct hosted hosted;
+    struct arena arena;
+    struct upgrade_converter *converter;
+};
+
+static void begin(struct bench *b, const char *on_error, const char *phase)
+{
+    const struct slice name = slice_of("phase"), value = slice_of(phase);
+    const struct run_args args = {1, &name, &value};
+    char *job = mem_format(JOB, on_error);
+    struct err err;
+
+    hosted_init(&b->hosted, job);
+    mem_free(job);
+    arena_init(&b->arena);
+    assert_int_equal(upgrade_convert_open(
+                         b->hosted.jobs.list, &args, &b->converter, &err),
+        TW_OK);
+}
+
+static void done(struct bench *b)
+{
+    upgrade_convert_close(b->converter);
+    arena_done(&b->arena);
+    hosted_done(&b->hosted);
+}
+
+static struct entity parse(struct bench *b, const char *json)
+{
+    struct entity entity;
+    struct err err;
+    char *text = mem_format(
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",%s}", json);
+
+    if (entity_parse(arena_copy(&b->arena, slice_of(text)), true, &b->arena,
+            &entity, NULL, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    mem_free(text);
+    return entity;
+}
+
+static const char *json_of(struct bench *b, const struct entity *entity)
+{
+    struct buf text;
+    const char *json;
+
+    buf_init(&text, 65536);
+    entity_write_properties(entity, &text);
+    json = arena_copy(&b->arena, buf_slice(&text)).at;
+    buf_done(&text);
+    return json;
+}
+
+static void an_entity_becomes_the_newest_version(void **state)
+{
+    struct bench b;
+    struct entity before, after;
+    struct err err;
+
+    (void)state;
+    begin(&b, "fail", "all");
+    before = parse(&b, "\"EntityType\":\"Blog\",\"Title\":\"A B\",\"Text\":\"x\","
+                       "\"Rating\":\"4.5\",\"At@odata.type\":\"Edm.DateTime\","
+                       "\"At\":\"2024-01-01T00:00:00Z\"");
+    assert_int_equal(
+        upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+        UPGRADE_CONVERTED);
+    assert_string_equal(json_of(&b, &after),
+        "{\"EntityType\":\"Blog\",\"Title\":\"A B\","
+        "\"Rating@odata.type\":\"Edm.Double\",\"Rating\":4.5,"
+        "\"At@odata.type\":\"Edm.DateTime\",\"At\":\"2024-01-01T00:00:00Z\","
+        "\"Slug\":\"a b\",\"Body\":\"x\",\"Year\":2024,\"V\":3}");
+    before = after;
+    assert_int_equal(
+        upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+        UPGRADE_CONVERTED);
+    assert_string_equal(json_of(&b, &after), json_of(&b, &before));
+    done(&b);
+}
+
+static void what_the_job_does_not_select_passes(void **state)
+{
+    struct bench b;
+    struct entity before, after;
+    struct err err;
+
+    (void)state;
+    begin(&b, "fail", "all");
+    before = parse(&b, "\"EntityType\":\"User\"");
+    assert_int_equal(
+        upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+        UPGRADE_PASSED);
+    assert_string_equal(json_of(&b, &after), json_of(&b, &before));
+    before = parse(&b, "\"EntityType\":\"Blog\",\"V\":7");
+    assert_int_equal(
+        upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+        UPGRADE_PASSED);
+    done(&b);
+}
+
+static void a_step_that_fails_is_named(void **state)
+{
+    static const char *const ON_ERROR[] = {"fail", "skip"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct bench b;
+        struct entity before, after;
+        struct err err;
+
+        begin(&b, ON_ERROR[i], "all");
+        before = parse(&b, "\"EntityType\":\"Blog\",\"V\":2,\"Rating\":\"x\"");
+        assert_int_equal(
+            upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+            UPGRADE_REFUSED);
+        assert_non_null(strstr(err.text, "version 3, retype Rating: an "));
+        done(&b);
+    }
+}
+
+static void expand_keeps_the_old_properties_of_the_newest_version(void **state)
+{
+    struct bench b;
+    struct entity before, after;
+    struct err err;
+
+    (void)state;
+    begin(&b, "fail", "expand");
+    before = parse(&b, "\"EntityType\":\"Blog\",\"Slug\":\"s\",\"Text\":\"x\","
+                       "\"Year\":1");
+    assert_int_equal(
+        upgrade_convert(b.converter, &before, &b.arena, &after, &err),
+        UPGRADE_CONVERTED);
+    assert_null(entity_find(&after, slice_of("Text")));
+    assert_non_null(entity_find(&after, slice_of("TablewardExpanded")));
+    done(&b);
+}
+
+/* ---- examples ---- */
+
+struct seen {
+    struct bench *bench;
+    size_t count, without_version, at_two;
+};
+
+static enum tw_err see(void *ctx, const struct entity *before,
+    const struct entity *after, struct err *err)
+{
+    struct seen *seen = ctx;
+    const struct property *version = entity_find(before, slice_of("V"));
+    struct entity converted;
+    int64_t number = 0;
+
+    seen->count++;
+    seen->without_version += !version;
+    seen->at_two +=
+        version && property_integer(version, &number) && number == 2;
+    assert_int_equal(upgrade_convert(seen->bench->converter, before,
+                         &seen->bench->arena, &converted, err),
+        UPGRADE_CONVERTED);
+    assert_string_equal(
+        json_of(seen->bench, &converted), json_of(seen->bench, after));
+    assert_true(property_integer(entity_find(after, slice_of("V")), &number));
+    assert_int_equal(number, 3);
+    return TW_OK;
+}
+
+static void examples_are_of_all_versions_and_convert(void **state)
+{
+    struct bench b;
+    struct seen seen = {.bench = &b};
+    struct err err;
+
+    (void)state;
+    begin(&b, "fail", "all");
+    if (upgrade_convert_vectors(b.converter, 200, see, &seen, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(seen.count, 200);
+    assert_in_range(seen.without_version, 20, 80);
+    assert_int_equal(seen.at_two, 100);
+    done(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_entity_becomes_the_newest_version),
+        cmocka_unit_test(what_the_job_does_not_select_passes),
+        cmocka_unit_test(a_step_that_fails_is_named),
+        cmocka_unit_test(expand_keeps_the_old_properties_of_the_newest_version),
+        cmocka_unit_test(examples_are_of_all_versions_and_convert),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
