@@ -32,12 +32,12 @@ bool carry_selects(const struct mover *m, const struct entity *entity)
 enum tw_err carry_make(const struct mover *m, const struct entity *source,
     struct arena *arena, struct entity *ret, struct err *err)
 {
-    return copying_make(&m->rules->to, &m->run->args, source, slice_of(""),
-        arena, ret, err);
+    return copying_make(
+        &m->rules->to, &m->run->args, source, slice_of(""), arena, ret, err);
 }
 
-void carry_complain(struct mover *m, const struct keys *keys,
-    struct slice etag, const char *why)
+void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
+    const char *why)
 {
     if (m->rounds.stage < ROUNDS_LAST)
         return;
@@ -119,9 +119,8 @@ static enum tw_err check_location(struct mover *m, struct err *err)
         return TW_OK;
     outcome = probe_same(m->run, source, copy, &same, err);
     if (outcome == TW_OK && same)
-        return err_fail(err, TW_INVALID,
-            "stores %s and %s are one account: %s", source->name, copy->name,
-            m->rules->overlap);
+        return err_fail(err, TW_INVALID, "stores %s and %s are one account: %s",
+            source->name, copy->name, m->rules->overlap);
     m->prepared = outcome == TW_OK;
     return outcome;
 }
@@ -162,8 +161,10 @@ static bool is_accepted(const struct pair *pair, const struct intent *intent)
 
     if (!found->equal || strcmp(found->etag, pair->etags[PAIR_SOURCE]) == 0)
         return false; /* the source's own ETag: it is the source (rule M2) */
-    return (pair->unsure && carry_is_recent(intent, found)) ||
-           pair->mover->rules->on_conflict == MOVE_ACCEPT_EQUAL;
+    if (pair->unsure && carry_is_recent(intent, found) &&
+        !mover_has_filled(pair->mover, &pair->keys[PAIR_COPY]))
+        return true;
+    return pair->mover->rules->on_conflict == MOVE_ACCEPT_EQUAL;
 }
 
 static void settle_met(struct pair *pair)
@@ -172,6 +173,7 @@ static void settle_met(struct pair *pair)
         pair->state = PAIR_COPIED;
         memcpy(pair->etags[PAIR_COPY], pair->found.etag, ETAG_MAX);
         pair->unsure = true; /* not provably the run's own (rule M9) */
+        mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         return;
     }
     pair->state = PAIR_LEFT;
@@ -193,6 +195,7 @@ static void settle_insert(void *context, const struct flow_settled *how)
     case FLOW_ENDED_DONE:
         pair->state = PAIR_COPIED;
         etag_copy(pair->etags[PAIR_COPY], how->etag);
+        mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         break;
     case FLOW_ENDED_KEPT:
         settle_met(pair);
@@ -255,8 +258,8 @@ static void report_conflicts(struct mover *m, struct load *load)
         buf_add_format(&why, "%s is at ",
             pair->found.equal ? "an equal entity" : "another entity");
         entity_add_keys(&why, keys->partition_key, keys->row_key);
-        buf_add_format(&why, " in %s: the source stays",
-            m->ends.tables[PAIR_COPY]);
+        buf_add_format(
+            &why, " in %s: the source stays", m->ends.tables[PAIR_COPY]);
         carry_complain(m, &pair->keys[PAIR_SOURCE],
             slice_of(pair->etags[PAIR_SOURCE]), buf_text(&why));
         buf_done(&why);
@@ -358,8 +361,8 @@ enum tw_err carry_leave(
 
     if (move_load_count(&carried->load, PAIR_COPIED) == 0)
         return TW_OK;
-    outcome = intent_leave(
-        &carried->intent, m->run, &m->late, &carried->load, err);
+    outcome =
+        intent_leave(&carried->intent, m->run, &m->late, &carried->load, err);
     return outcome == TW_OK ? send_deletes(m, carried, err) : outcome;
 }
 
@@ -421,9 +424,9 @@ static enum tw_err store_intent(
         .places = {m->places[PAIR_SOURCE], m->places[PAIR_COPY]}};
     intent_name(intent, carried == &m->carried[1]);
     outcome = open_destination(m, &intent->since_ticks, err);
-    return outcome == TW_OK ? intent_store(
-                                  intent, m->run, &m->late, &carried->load, err)
-                            : outcome;
+    return outcome == TW_OK
+               ? intent_store(intent, m->run, &m->late, &carried->load, err)
+               : outcome;
 }
 
 /* An insert that is on its way is over before anything relies on what is

@@ -58,7 +58,7 @@ bool carry_selects(const struct mover *m, const struct entity *entity);
 
 /* carry_complain: report a source that stays and is met again in each round:
  * only the last round reports it. */
-void carry_complain(struct mover *m, const struct keys *keys,
-    struct slice etag, const char *why);
+void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
+    const char *why);
 
 #endif

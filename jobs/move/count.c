@@ -34,8 +34,7 @@ static enum tw_err begin_reading(struct mover *m, struct err *err)
         m->ends.stores[side] = store;
         m->ends.tables[side] = places[side]->table;
         m->places[side] = (struct location){slice_of(store->name),
-            location_account(store, &m->arena),
-            slice_of(places[side]->table)};
+            location_account(store, &m->arena), slice_of(places[side]->table)};
     }
     outcome = selection_bind(
         &rules->selector, &m->run->args, NULL, &m->arena, &m->selection, err);
@@ -150,10 +149,9 @@ static void sum_up(struct estimating *e)
     struct job_estimate *ret = e->ret;
 
     close_load(e);
-    ret->transactions = ret->tables[PAIR_SOURCE].pages +
-                        ret->tables[PAIR_SOURCE].batches +
-                        2 * ret->tables[PAIR_COPY].batches +
-                        REQUESTS_PER_LOAD * e->loads;
+    ret->transactions =
+        ret->tables[PAIR_SOURCE].pages + ret->tables[PAIR_SOURCE].batches +
+        2 * ret->tables[PAIR_COPY].batches + REQUESTS_PER_LOAD * e->loads;
     ret->read = ret->tables[PAIR_COPY].entities;
     if (e->unmade > 0)
         ret->details = arena_format(&ret->arena,
@@ -184,8 +182,8 @@ enum tw_err move_estimate(const struct job *job,
     counting_begin(&e->sources, &ret->tables[PAIR_SOURCE], &ret->arena,
         e->m.ends.stores[PAIR_SOURCE]->traits.batch_max_bytes);
     if (outcome == TW_OK)
-        outcome = read_sources(&e->m, estimate_entity, e,
-            &ret->tables[PAIR_SOURCE].pages, err);
+        outcome = read_sources(
+            &e->m, estimate_entity, e, &ret->tables[PAIR_SOURCE].pages, err);
     if (outcome == TW_OK)
         sum_up(e);
     arena_done(&e->m.arena);
@@ -226,8 +224,8 @@ static void verify_source(void *ctx, const struct entity *entity)
         entity->row_key);
 }
 
-static enum tw_err verify_intent(void *ctx, struct intent *intent,
-    struct load *load, struct err *err)
+static enum tw_err verify_intent(
+    void *ctx, struct intent *intent, struct load *load, struct err *err)
 {
     struct verifying *v = ctx;
 
@@ -269,8 +267,8 @@ static enum tw_err verify_twice(struct verifying *v, struct err *err)
     if (outcome != TW_OK && outcome != TW_NOT_FOUND)
         return outcome;
     outcome = verify_pass(v, err);
-    if (outcome != TW_OK ||
-        (v->ret->differences[0].count == 0 && v->ret->differences[1].count == 0))
+    if (outcome != TW_OK || (v->ret->differences[0].count == 0 &&
+                                v->ret->differences[1].count == 0))
         return outcome;
     v->second = true;
     return verify_pass(v, err);

@@ -107,8 +107,7 @@ static size_t add_pairs(struct buf *to, const struct load *load, bool leaving)
 /* The next text up to end; false: there is none. */
 static bool take_field(struct slice *text, char end, struct slice *ret)
 {
-    const char *at =
-        text->len > 0 ? memchr(text->at, end, text->len) : NULL;
+    const char *at = text->len > 0 ? memchr(text->at, end, text->len) : NULL;
 
     if (!at)
         return false;
@@ -158,8 +157,8 @@ struct change {
 
 enum stored { STORED_AS_BEFORE, STORED_CHANGED, STORED_OTHER };
 
-static void describe(struct change *change, const char *state,
-    struct slice list, size_t pairs)
+static void describe(
+    struct change *change, const char *state, struct slice list, size_t pairs)
 {
     static const char *const NAMES[][3] = {
         {"SourceStore", "SourceAccount", "SourceTable"},
@@ -221,8 +220,7 @@ static enum tw_err make_rows(
         entity_init(row, arena, slice_of(INTENTS_PARTITION),
             chunk_key(change->intent, change->count++, arena));
         entity_set_string(row, arena, "Load", slice_of(change->intent->id));
-        entity_set_string(
-            row, arena, "Text", (struct slice){rest.at, bytes});
+        entity_set_string(row, arena, "Text", (struct slice){rest.at, bytes});
         rest.at += bytes;
         rest.len -= bytes;
     } while (rest.len > 0 && change->count < INTENT_MAX_CHUNKS);
@@ -237,16 +235,14 @@ static size_t list_operations(struct change *change, struct operation *to)
     size_t i = 0;
 
     for (; i < change->count; i++) {
-        to[i].type =
-            i < intent->chunks ? OPERATION_REPLACE : OPERATION_INSERT;
+        to[i].type = i < intent->chunks ? OPERATION_REPLACE : OPERATION_INSERT;
         to[i].entity = change->rows[i];
         if (i < intent->chunks)
             to[i].entity.etag = slice_of(intent->etags[i]);
     }
     for (; i < intent->chunks; i++) {
         to[i].type = OPERATION_DELETE;
-        entity_init(&to[i].entity, &change->arena,
-            slice_of(INTENTS_PARTITION),
+        entity_init(&to[i].entity, &change->arena, slice_of(INTENTS_PARTITION),
             chunk_key(intent, i, &change->arena));
         to[i].entity.etag = slice_of(intent->etags[i]);
     }
@@ -256,12 +252,11 @@ static size_t list_operations(struct change *change, struct operation *to)
 static enum tw_err send(struct change *change, struct err *err)
 {
     struct run *run = change->run;
-    struct operation *operations = arena_alloc(
-        &change->arena, BATCH_MAX_OPERATIONS * sizeof(*operations));
-    struct batch batch = {run->ledger_table, operations,
-        list_operations(change, operations)};
-    struct batch_result *result =
-        arena_alloc(&change->arena, sizeof(*result));
+    struct operation *operations =
+        arena_alloc(&change->arena, BATCH_MAX_OPERATIONS * sizeof(*operations));
+    struct batch batch = {
+        run->ledger_table, operations, list_operations(change, operations)};
+    struct batch_result *result = arena_alloc(&change->arena, sizeof(*result));
     enum tw_err outcome =
         call_batch(run->lanes, run->ledger, &batch, result, NULL, err);
 
@@ -282,8 +277,8 @@ static bool has_text(
     bool equal;
 
     arena_init(&arena);
-    equal = property && property_text(property, &arena, &is) &&
-            slice_is(is, text);
+    equal =
+        property && property_text(property, &arena, &is) && slice_is(is, text);
     arena_done(&arena);
     return equal;
 }
@@ -313,8 +308,8 @@ static enum stored compare_rows(struct change *change, const struct rows *rows)
                : STORED_OTHER;
 }
 
-static void add_rows(const struct change *change, struct rows *rows,
-    const struct page *page)
+static void add_rows(
+    const struct change *change, struct rows *rows, const struct page *page)
 {
     for (size_t i = 0; i < page->count && rows->count < INTENT_MAX_CHUNKS;
          i++) {
@@ -358,19 +353,21 @@ static enum tw_err read_stored(
 
 /* The write met something, or its outcome is unknown. An insert that may be on
  * its way could arrive after the intent was removed. */
-static enum tw_err look_after(struct change *change, enum tw_err sent,
-    enum stored *ret, struct err *err)
+static enum tw_err look_after(
+    struct change *change, enum tw_err sent, enum stored *ret, struct err *err)
 {
     struct run *run = change->run;
     bool inserts = change->intent->chunks == 0;
-    enum tw_err outcome = read_stored(change, ret, err);
+    enum tw_err outcome;
 
+    if (sent == TW_UNKNOWN && inserts)
+        late_note(change->late, run->ledger);
+    outcome = read_stored(change, ret, err);
     if (outcome != TW_OK || *ret != STORED_AS_BEFORE || !inserts)
         return outcome;
     if (sent == TW_NOT_FOUND)
         return call_create_table(
             run->lanes, run->ledger, run->ledger_table, err);
-    late_note(change->late, run->ledger);
     outcome = late_wait(change->late, run, err);
     return outcome == TW_OK ? read_stored(change, ret, err) : outcome;
 }
@@ -396,8 +393,8 @@ static enum tw_err apply(struct change *change, struct err *err)
     return err_fail(err, TW_BUSY,
         "the intent %s/%s in table %s could not be written: the outcome of "
         "%d requests is unknown",
-        INTENTS_PARTITION, change->intent->row_key,
-        change->run->ledger_table, TRIES_MAX);
+        INTENTS_PARTITION, change->intent->row_key, change->run->ledger_table,
+        TRIES_MAX);
 }
 
 /* load NULL: it is removed. */
@@ -433,8 +430,8 @@ enum tw_err intent_leave(struct intent *intent, struct run *run,
     return write_intent(intent, run, late, load, err);
 }
 
-enum tw_err intent_remove(struct intent *intent, struct run *run,
-    struct late *late, struct err *err)
+enum tw_err intent_remove(
+    struct intent *intent, struct run *run, struct late *late, struct err *err)
 {
     return write_intent(intent, run, late, NULL, err);
 }
@@ -460,8 +457,8 @@ static bool read_text(struct reading *reading, const struct entity *row,
            ((*ret = arena_copy(&reading->arena, *ret)), true);
 }
 
-static bool read_id(
-    struct reading *reading, const struct entity *row, const char *name, char *to)
+static bool read_id(struct reading *reading, const struct entity *row,
+    const char *name, char *to)
 {
     struct slice text;
 
@@ -514,8 +511,8 @@ static bool read_first(struct reading *reading, const struct entity *row)
         !read_count(row, "Chunks", INTENT_MAX_CHUNKS, &reading->chunks) ||
         !read_count(row, "Pairs", LOAD_MAX_PAIRS, &reading->pairs))
         return false;
-    snprintf(intent->row_key, sizeof(intent->row_key), "%.*s",
-        (int)key.len - 3, key.at);
+    snprintf(intent->row_key, sizeof(intent->row_key), "%.*s", (int)key.len - 3,
+        key.at);
     intent->leaving = slice_is(state, STATES[true]);
     return reading->chunks > 0 &&
            (intent->leaving || slice_is(state, STATES[false]));
@@ -531,8 +528,7 @@ static bool read_row(struct reading *reading, const struct entity *row)
         return false;
     snprintf(
         wanted, sizeof(wanted), "%s-%02zu", intent->row_key, intent->chunks);
-    if (!slice_is(row->row_key, wanted) ||
-        !has_text(row, "Load", intent->id) ||
+    if (!slice_is(row->row_key, wanted) || !has_text(row, "Load", intent->id) ||
         !read_text(reading, row, "Text", &text))
         return false;
     buf_add_slice(&reading->list, text);
@@ -576,13 +572,13 @@ static enum tw_err damaged(
 struct visit {
     struct run *run;
     struct load *load;
-    enum tw_err (*each)(void *ctx, struct intent *intent, struct load *load,
-        struct err *err);
+    enum tw_err (*each)(
+        void *ctx, struct intent *intent, struct load *load, struct err *err);
     void *ctx;
 };
 
-static enum tw_err visit_row(const struct visit *visit,
-    struct reading *reading, const struct entity *row, struct err *err)
+static enum tw_err visit_row(const struct visit *visit, struct reading *reading,
+    const struct entity *row, struct err *err)
 {
     enum tw_err outcome = TW_OK;
 
@@ -611,14 +607,13 @@ static enum tw_err visit_rows(const struct visit *visit,
             outcome = visit_row(visit, reading, &page->entities[i], err);
     } while (outcome == TW_OK && page);
     if (outcome == TW_OK && reading->intent->chunks > 0)
-        return damaged(
-            visit->run, slice_of(reading->intent->row_key), err);
+        return damaged(visit->run, slice_of(reading->intent->row_key), err);
     return outcome;
 }
 
 enum tw_err intent_each(struct run *run, struct load *load,
-    enum tw_err (*each)(void *ctx, struct intent *intent, struct load *load,
-        struct err *err),
+    enum tw_err (*each)(
+        void *ctx, struct intent *intent, struct load *load, struct err *err),
     void *ctx, struct err *err)
 {
     const struct visit visit = {run, load, each, ctx};

@@ -82,8 +82,8 @@ TW_MUST_USE enum tw_err intent_store(struct intent *intent, struct run *run,
     struct late *late, const struct load *load, struct err *err);
 TW_MUST_USE enum tw_err intent_leave(struct intent *intent, struct run *run,
     struct late *late, const struct load *load, struct err *err);
-TW_MUST_USE enum tw_err intent_remove(struct intent *intent, struct run *run,
-    struct late *late, struct err *err);
+TW_MUST_USE enum tw_err intent_remove(
+    struct intent *intent, struct run *run, struct late *late, struct err *err);
 
 /*
  * intent_each: read all intents of the ledger, one after another. load is
@@ -92,8 +92,8 @@ TW_MUST_USE enum tw_err intent_remove(struct intent *intent, struct run *run,
  * TW_INVALID: an intent is damaged, and err says which and what to do.
  */
 TW_MUST_USE enum tw_err intent_each(struct run *run, struct load *load,
-    enum tw_err (*each)(void *ctx, struct intent *intent, struct load *load,
-        struct err *err),
+    enum tw_err (*each)(
+        void *ctx, struct intent *intent, struct load *load, struct err *err),
     void *ctx, struct err *err);
 
 #endif

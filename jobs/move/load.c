@@ -173,7 +173,8 @@ static int compare_copies(const void *a, const void *b)
         &(*(struct pair *const *)b)->keys[PAIR_COPY]);
 }
 
-size_t move_load_sort(struct load *load, enum pair_state state, enum pair_side side)
+size_t move_load_sort(
+    struct load *load, enum pair_state state, enum pair_side side)
 {
     size_t count = 0;
 
@@ -355,8 +356,9 @@ static enum tw_err read_range(struct range *range, struct run *run,
     return outcome;
 }
 
-enum tw_err move_load_look_up(struct load *load, size_t count, enum pair_side side,
-    struct run *run, struct store *store, const char *table, struct err *err)
+enum tw_err move_load_look_up(struct load *load, size_t count,
+    enum pair_side side, struct run *run, struct store *store,
+    const char *table, struct err *err)
 {
     struct range ranges[RANGES_AT_ONCE];
     size_t most = load->bytes > LARGE_LOAD_BYTES ? 1 : RANGES_AT_ONCE;
@@ -367,8 +369,7 @@ enum tw_err move_load_look_up(struct load *load, size_t count, enum pair_side si
         size_t opened = 0;
 
         for (; opened < most && done < count; opened++) {
-            ranges[opened] =
-                cut_range(load->order + done, count - done, side);
+            ranges[opened] = cut_range(load->order + done, count - done, side);
             open_range(&ranges[opened], run, store, table);
             done += ranges[opened].count;
         }

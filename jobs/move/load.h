@@ -30,9 +30,9 @@ struct keys {
 enum pair_side { PAIR_SOURCE, PAIR_COPY };
 
 enum pair_state {
-    PAIR_READ,   /* its copy is to be inserted */
-    PAIR_COPIED, /* its copy is the run's own (rule M2) */
-    PAIR_LEFT,   /* its source stays, for `why` if that is set */
+    PAIR_READ,    /* its copy is to be inserted */
+    PAIR_COPIED,  /* its copy is the run's own (rule M2) */
+    PAIR_LEFT,    /* its source stays, for `why` if that is set */
     PAIR_CHANGED, /* a definite 412: the source has another ETag now */
     PAIR_ABSENT,  /* a definite 404: somebody else deleted the source */
     PAIR_DONE,    /* its source is deleted */
@@ -48,19 +48,19 @@ struct found {
 };
 
 struct pair {
-    struct mover *mover; /* for callbacks of a flow */
-    struct keys keys[2]; /* by enum pair_side; in the load's arena */
-    char etags[2][ETAG_MAX]; /* the source's as it was copied; the copy's, ""
-                                while it is not known */
-    struct digest digest;    /* of the copy */
+    struct mover *mover;       /* for callbacks of a flow */
+    struct keys keys[2];       /* by enum pair_side; in the load's arena */
+    char etags[2][ETAG_MAX];   /* the source's as it was copied; the copy's, ""
+                                  while it is not known */
+    struct digest digest;      /* of the copy */
     const struct entity *copy; /* until it is handed to the flow */
     enum pair_state state;
-    bool unsure; /* the outcome of an insert was unknown, or the copy was
-                    accepted or taken over: it is not provably the run's own,
-                    and nothing is written at the destination (rule M4) */
+    bool unsure;        /* the outcome of an insert was unknown, or the copy was
+                           accepted or taken over: it is not provably the run's own,
+                           and nothing is written at the destination (rule M4) */
     bool delete_unsure; /* the source may have been deleted by the run itself:
                            absent means done (rule M5) */
-    bool conflict; /* an entity is at its destination key */
+    bool conflict;      /* an entity is at its destination key */
     bool named;         /* the report has it */
     const char *why;    /* why both stay; static or in the load's arena */
     struct found found;
@@ -79,8 +79,8 @@ struct load {
     uint16_t slots[LOAD_SLOTS]; /* index + 1 of a pair, by destination key */
 };
 
-/* move_load_init: empty. move_load_done frees. move_load_clear: empty again. move_load_drop_bodies:
- * the copies are not needed any more. */
+/* move_load_init: empty. move_load_done frees. move_load_clear: empty again.
+ * move_load_drop_bodies: the copies are not needed any more. */
 void move_load_init(struct load *load);
 void move_load_done(struct load *load);
 void move_load_clear(struct load *load);
@@ -93,8 +93,8 @@ bool move_load_is_full(const struct load *load);
 struct pair *move_load_find(
     const struct load *load, struct slice partition_key, struct slice row_key);
 
-/* move_load_add: a pair whose destination key is not in the load yet. copy is in
- * load->bodies; NULL for a pair of an intent. */
+/* move_load_add: a pair whose destination key is not in the load yet. copy is
+ * in load->bodies; NULL for a pair of an intent. */
 struct pair *move_load_add(struct load *load, const struct keys *source,
     struct slice source_etag, const struct keys *copy_keys,
     const struct entity *copy);

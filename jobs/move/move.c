@@ -84,11 +84,10 @@ static bool is_same(const struct keys *a, const struct keys *b)
 }
 
 /* The pair of a load under way that has this destination key. */
-static struct pair *find_pair(
-    const struct mover *m, const struct entity *copy)
+static struct pair *find_pair(const struct mover *m, const struct entity *copy)
 {
-    struct pair *pair = move_load_find(
-        &m->gathering->load, copy->partition_key, copy->row_key);
+    struct pair *pair =
+        move_load_find(&m->gathering->load, copy->partition_key, copy->row_key);
 
     if (!pair && m->leaving)
         pair = move_load_find(
@@ -200,8 +199,8 @@ static void ask_for_newer(
 {
     char time[TEXT_TIME_MAX];
 
-    spec->filter = arena_format(arena, "Timestamp ge datetime'%s'",
-        text_from_ticks(since_ticks, time));
+    spec->filter = arena_format(
+        arena, "Timestamp ge datetime'%s'", text_from_ticks(since_ticks, time));
 }
 
 /* since_ticks: 0: all. */
@@ -233,9 +232,8 @@ static enum tw_err read_pages(struct mover *m, struct scan *scan)
     enum tw_err outcome;
 
     do {
-        outcome = run_stopping(m->run)
-                      ? err_fail(m->err, TW_STOPPED, "stopped")
-                      : scan_next(scan, &page, m->err);
+        outcome = run_stopping(m->run) ? err_fail(m->err, TW_STOPPED, "stopped")
+                                       : scan_next(scan, &page, m->err);
         if (outcome == TW_OK && page)
             outcome = gather_page(m, page, m->err);
     } while (outcome == TW_OK && page);
@@ -345,6 +343,7 @@ static void begin(struct mover *m)
 
     arena_init(&m->arena);
     m->known = mem_array((size_t)2 * KNOWN_MAX, sizeof(*m->known));
+    m->filled = mem_array(FILLED_SLOTS, sizeof(*m->filled));
     m->gathering = &m->carried[0];
     for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
         struct store *store = m->stores->stores[places[side]->store];
@@ -352,8 +351,7 @@ static void begin(struct mover *m)
         m->ends.stores[side] = store;
         m->ends.tables[side] = places[side]->table;
         m->places[side] = (struct location){slice_of(store->name),
-            location_account(store, &m->arena),
-            slice_of(places[side]->table)};
+            location_account(store, &m->arena), slice_of(places[side]->table)};
         move_load_init(&m->carried[side].load);
     }
     if (!mover_read_checkpoint(m))
@@ -368,6 +366,7 @@ static void end(struct mover *m)
     }
     mover_forget_place(m);
     mem_free(m->known);
+    mem_free(m->filled);
     arena_done(&m->arena);
 }
 
@@ -387,8 +386,10 @@ static enum run_end end_of(struct mover *m, enum tw_err outcome)
     if (outcome == TW_NOT_FOUND || outcome == TW_INVALID ||
         outcome == TW_TOO_LARGE)
         return fail(m);
-    if (outcome != TW_OK)
+    if (outcome != TW_OK) {
+        mover_save(m, NULL); /* what may arrive late is in the checkpoint */
         return run_end_of(m->run, outcome);
+    }
     if (failed > 0) {
         err_fail(m->err, TW_INVALID,
             "%lld %s of %s could not be moved as asked; the first of them are "

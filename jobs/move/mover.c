@@ -33,9 +33,9 @@ static struct digest *find_known(const struct mover *m, struct digest digest)
 {
     size_t at = digest.low % (2 * KNOWN_MAX);
 
-    while ((m->known[at].low != digest.low ||
-               m->known[at].high != digest.high) &&
-           (m->known[at].low != 0 || m->known[at].high != 0))
+    while (
+        (m->known[at].low != digest.low || m->known[at].high != digest.high) &&
+        (m->known[at].low != 0 || m->known[at].high != 0))
         at = (at + 1) % (2 * KNOWN_MAX);
     return &m->known[at];
 }
@@ -62,9 +62,26 @@ bool mover_knows(
     return find_known(m, digest)->low == digest.low;
 }
 
+/* ---- destination keys that were filled ---- */
+
+void mover_fill(struct mover *m, const struct keys *keys)
+{
+    struct digest digest = digest_keys(keys, slice_of(""));
+
+    m->filled[digest.low % FILLED_SLOTS] = (uint32_t)digest.high;
+}
+
+bool mover_has_filled(const struct mover *m, const struct keys *keys)
+{
+    struct digest digest = digest_keys(keys, slice_of(""));
+
+    return m->filled[digest.low % FILLED_SLOTS] == (uint32_t)digest.high;
+}
+
 /* ---- the checkpoint ---- */
 
-/* {"version":1,"named":0,"rounds":{...},"done":["pk","rk"]} */
+/* {"version":1,"named":0,"late":false,"rounds":{...},"done":["pk","rk"]}
+ * late: the attempt ended while a request of it could still arrive. */
 #define CHECKPOINT_VERSION 1
 #define CHECKPOINT_MAX_BYTES (30 * 1024)
 #define CHECKPOINT_DEPTH 4
@@ -74,8 +91,10 @@ static char *write_checkpoint(const struct mover *m)
     struct buf text;
 
     buf_init(&text, CHECKPOINT_MAX_BYTES);
-    buf_add_format(&text, "{\"version\":%d,\"named\":%lld,\"rounds\":",
-        CHECKPOINT_VERSION, (long long)m->named);
+    buf_add_format(&text,
+        "{\"version\":%d,\"named\":%lld,\"late\":%s,\"rounds\":",
+        CHECKPOINT_VERSION, (long long)m->named,
+        m->late.any ? "true" : "false");
     rounds_write(&m->rounds, &text);
     if (m->resumes) {
         buf_add_text(&text, ",\"done\":");
@@ -128,7 +147,7 @@ void mover_forget(struct mover *m)
 
 static bool read_parts(struct mover *m, const struct json *json)
 {
-    const struct json *version, *named;
+    const struct json *version, *named, *late;
     struct keys done;
     int64_t number;
 
@@ -142,6 +161,9 @@ static bool read_parts(struct mover *m, const struct json *json)
         !rounds_read(&m->rounds, json_get(json, "rounds")))
         return false;
     m->named_stored = m->named;
+    late = json_get(json, "late");
+    m->may_be_late =
+        late && json_type(late) == JSON_BOOLEAN && json_boolean(late);
     if (m->rounds.under_way &&
         keys_read(json_get(json, "done"), &done.partition_key, &done.row_key))
         set_place(m, &done);
@@ -153,8 +175,8 @@ bool mover_read_checkpoint(struct mover *m)
     struct json *json;
     bool good;
 
-    if (m->run->checkpoint.len == 0 || json_parse(m->run->checkpoint,
-                                           CHECKPOINT_DEPTH, &json, NULL) != TW_OK)
+    if (m->run->checkpoint.len == 0 ||
+        json_parse(m->run->checkpoint, CHECKPOINT_DEPTH, &json, NULL) != TW_OK)
         return false;
     good = read_parts(m, json);
     json_free(json);
@@ -173,16 +195,15 @@ void mover_name(struct mover *m, const struct ends *ends, struct pair *pair)
     buf_add_format(&why, "%s; its destination is ", pair->why);
     entity_add_keys(&why, copy->partition_key, copy->row_key);
     buf_add_format(&why, " in %s", ends->tables[PAIR_COPY]);
-    m->run->host->failed(m->run,
-        &(struct run_failure){.table = ends->tables[PAIR_SOURCE],
-            .partition_key = source->partition_key,
-            .row_key = source->row_key,
-            .step = "move",
-            .why = buf_text(&why)});
+    m->run->host->failed(
+        m->run, &(struct run_failure){.table = ends->tables[PAIR_SOURCE],
+                    .partition_key = source->partition_key,
+                    .row_key = source->row_key,
+                    .step = "move",
+                    .why = buf_text(&why)});
     buf_done(&why);
     if (ends->stores[PAIR_SOURCE] == m->ends.stores[PAIR_SOURCE] &&
-        strcasecmp(
-            ends->tables[PAIR_SOURCE], m->ends.tables[PAIR_SOURCE]) == 0)
+        strcasecmp(ends->tables[PAIR_SOURCE], m->ends.tables[PAIR_SOURCE]) == 0)
         mover_know(m, source, slice_of(""));
     pair->named = true;
     m->named++;

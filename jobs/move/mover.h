@@ -47,7 +47,8 @@ struct mover {
 
     struct rounds rounds;
     struct late late;
-    bool takes_over; /* an intent concerns this move */
+    bool may_be_late; /* a request of an attempt before may still arrive */
+    bool takes_over;  /* an intent concerns this move */
     bool prepared; /* the location of the destination is known to be another */
 
     struct carried carried[2];
@@ -65,13 +66,24 @@ struct mover {
     /* Digests of sources that were named; the first KNOWN_MAX. */
     struct digest *known; /* owned; a hash table of 2 * KNOWN_MAX */
     size_t known_count;
+
+    /* Destination keys that this attempt has filled, the newest of each slot:
+     * an equal entity there is the copy of another source, however young. */
+    uint32_t *filled; /* owned; FILLED_SLOTS of them */
 };
+
+#define FILLED_SLOTS 65536
 
 /* mover_know: remember the source; with its ETag, or (empty) whatever its ETag
  * is. mover_knows: is it remembered like that? */
 void mover_know(struct mover *m, const struct keys *keys, struct slice etag);
 bool mover_knows(
     const struct mover *m, const struct keys *keys, struct slice etag);
+
+/* mover_fill: a copy is at these keys. mover_has_filled: since then no other
+ * key has taken its slot. */
+void mover_fill(struct mover *m, const struct keys *keys);
+bool mover_has_filled(const struct mover *m, const struct keys *keys);
 
 /*
  * mover_name: report the pair as one where both sides stay, or one side that
@@ -81,8 +93,8 @@ void mover_name(struct mover *m, const struct ends *ends, struct pair *pair);
 
 /* mover_name_all: every pair of the load that has a reason and was not named
  * yet; what was named is in the ledger when this returns TW_OK. */
-TW_MUST_USE enum tw_err mover_name_all(struct mover *m,
-    const struct ends *ends, struct load *load, struct err *err);
+TW_MUST_USE enum tw_err mover_name_all(struct mover *m, const struct ends *ends,
+    struct load *load, struct err *err);
 
 /* mover_save: hand over the checkpoint. done: all up to this source is done;
  * NULL: as before. */

@@ -72,8 +72,8 @@ static enum tw_err write_side(struct repair *r, enum pair_side side,
     operation.entity.partition_key = r->pair->keys[side].partition_key;
     operation.entity.row_key = r->pair->keys[side].row_key;
     operation.entity.etag = slice_of(r->pair->etags[side]);
-    outcome = call_batch(r->m->run->lanes, r->ends->stores[side], &batch,
-        &result, NULL, r->err);
+    outcome = call_batch(
+        r->m->run->lanes, r->ends->stores[side], &batch, &result, NULL, r->err);
     if (outcome == TW_OK && ret_etag)
         etag_copy(ret_etag, slice_of(result.etags[0]));
     return outcome;
@@ -88,8 +88,7 @@ static enum tw_err delete_side(
     bool unsure = false;
 
     for (int i = 0; i < TRIES_MAX; i++) {
-        enum tw_err outcome =
-            write_side(r, side, OPERATION_DELETE, NULL, NULL);
+        enum tw_err outcome = write_side(r, side, OPERATION_DELETE, NULL, NULL);
 
         if (outcome == TW_UNKNOWN) {
             unsure = true;
@@ -270,10 +269,10 @@ enum tw_err repair_pair(struct mover *m, struct carried *carried,
 
     if (!pair->unsure && !pair->delete_unsure)
         return changed ? follow_source(&repair) : delete_copy(&repair, false);
-    leave(pair,
-        changed ? "the source was changed by others, and the copy is not "
-                  "provably this run's: both stay"
-                : "the source was deleted by others, and the copy is not "
-                  "provably this run's: the copy stays");
+    leave(pair, changed
+                    ? "the source was changed by others, and the copy is not "
+                      "provably this run's: both stay"
+                    : "the source was deleted by others, and the copy is not "
+                      "provably this run's: the copy stays");
     return TW_OK;
 }

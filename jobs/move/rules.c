@@ -83,8 +83,7 @@ static struct slice literal_of(
     return literal;
 }
 
-static void add_range(
-    struct ranges *ranges, int relation, struct slice text)
+static void add_range(struct ranges *ranges, int relation, struct slice text)
 {
     ranges->list[ranges->count].relation = relation;
     ranges->list[ranges->count++].text = text;
@@ -157,8 +156,8 @@ static bool keys_disjoint(const struct selector *selector,
 {
     struct ranges selected = selected_ranges(selector, first, arena), keys;
 
-    if (keeps_key(made,
-            first == SELECTOR_ROW_KEY ? "{RowKey}" : "{PartitionKey}"))
+    if (keeps_key(
+            made, first == SELECTOR_ROW_KEY ? "{RowKey}" : "{PartitionKey}"))
         return false;
     keys = made_ranges(made, arena);
     return are_disjoint(&selected, &keys);
@@ -222,8 +221,8 @@ static bool load_to(const struct job_map *map, struct job_loader *loader,
     const struct copying_defaults defaults = {
         .shape = &shape, .reserved = slice_of("")};
 
-    if (map->properties && !copying_load_shape(map->properties,
-                               defaults.reserved, loader, &shape))
+    if (map->properties &&
+        !copying_load_shape(map->properties, defaults.reserved, loader, &shape))
         return false;
     if (map->to->type == YAML_LIST) {
         problems_add(loader->problems, map->to->mark,
@@ -275,8 +274,8 @@ void move_rules_explain(const struct move_rules *rules, struct buf *to)
     buf_add_text(to, "\nstore an intent beside the ledger\n");
     buf_add_format(to, "insert each into %s: ", rules->to.place.table);
     copying_explain(&rules->to, to);
-    buf_add_format(to, "; if an entity is there already, %s\n",
-        ENDS[rules->on_conflict]);
+    buf_add_format(
+        to, "; if an entity is there already, %s\n", ENDS[rules->on_conflict]);
     buf_add_format(to,
         "read the copies back, then delete each from %s with the ETag that was "
         "copied\n",

@@ -139,8 +139,8 @@ static void abandon_pairs(struct carried *carried)
                              "its source, at its destination, or at both";
 }
 
-static enum tw_err take_over(void *ctx, struct intent *intent,
-    struct load *load, struct err *err)
+static enum tw_err take_over(
+    void *ctx, struct intent *intent, struct load *load, struct err *err)
 {
     struct mover *m = ctx;
     struct carried *carried = &m->carried[0];
@@ -179,8 +179,8 @@ static enum tw_err take_over(void *ctx, struct intent *intent,
 
 /* ---- all of them ---- */
 
-static enum tw_err find_any(void *ctx, struct intent *intent,
-    struct load *load, struct err *err)
+static enum tw_err find_any(
+    void *ctx, struct intent *intent, struct load *load, struct err *err)
 {
     struct mover *m = ctx;
 
@@ -205,11 +205,12 @@ enum tw_err takeover_all(struct mover *m, struct err *err)
     enum tw_err outcome = TW_OK;
 
     m->takes_over = false;
-    if (m->run->took_over)
+    m->may_be_late |= m->run->took_over;
+    if (m->may_be_late)
         outcome = wait_for_late(m, err);
     if (outcome == TW_OK)
         outcome = intent_each(m->run, load, find_any, m, err);
-    if (outcome == TW_OK && m->takes_over && !m->run->took_over)
+    if (outcome == TW_OK && m->takes_over && !m->may_be_late)
         outcome = wait_for_late(m, err);
     if (outcome == TW_OK && m->takes_over)
         outcome = intent_each(m->run, load, take_over, m, err);

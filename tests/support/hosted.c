@@ -113,6 +113,8 @@ static void host_failed(struct run *run, const struct run_failure *failure)
     snprintf(h->failed_why, sizeof(h->failed_why), "%s %.*s/%.*s: %s",
         failure->table, SLICE_ARG(failure->partition_key),
         SLICE_ARG(failure->row_key), failure->why);
+    if (h->failing)
+        h->failing(h, failure);
 }
 
 static void host_note(struct run *run, const char *sentence)

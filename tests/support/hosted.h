@@ -48,6 +48,9 @@ struct hosted {
     void (*between)(struct hosted *h); /* called by every stopping() */
     void (*saved)(struct hosted *h);   /* called by every save() */
 
+    /* failing: called by every failed(); NULL: nobody listens. */
+    void (*failing)(struct hosted *h, const struct run_failure *failure);
+
     /* phasing: what phase() answers; *ret_stored: whether it did it (false
      * at first). NULL: done. */
     enum tw_err (*phasing)(struct hosted *h, bool *ret_stored);

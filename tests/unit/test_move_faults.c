@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: whatever is lost, comes late, comes twice, crashes or is written at the
+ * same time, a move loses no value, doubles none without naming it, and brings
+ * back none that a client has deleted.
+ *
+ * A storm is a few moves, one after another, some given up in the middle, over
+ * a store that fails at random, beside an application that writes, deletes and
+ * uses keys again, and others who write at the destination. It is judged from
+ * outside, by what clients were told: every entity holds a number, and of each
+ * number as many entities must exist as clients have stored and not overwritten
+ * or deleted. More of them must be named by a report.
+ *
+ *   TABLEWARD_SEEDS=5000  that many storms instead of the everyday number
+ *   TABLEWARD_SEED=17     only that storm, with every request
+ */
+#include "tests/support/hosted.h"
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/faulty.h"
+#include "tests/support/virtual_world.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+
+#define EVERYDAY_SEEDS 150
+#define VALUES_MAX 8192
+#define ROWS 4
+#define STORMY_ATTEMPTS 12 /* then the weather clears, so that it ends */
+#define ATTEMPTS_MAX 40
+#define MANY 1150 /* more than a load holds */
+
+/* Properties of an entity follow from its number, so that equal numbers are
+ * equal entities. */
+#define KEY_COUNT 3
+
+static const char *const TABLES[] = {"Aaa", "Bbb", "Ccc"};
+#define TABLE_COUNT 3
+
+static const char JOBS[] =
+    "ab: {kind: move, from: {table: Aaa}, to: {table: Bbb}}\n"
+    "ab-skip: {kind: move, from: {table: Aaa}, to: {table: Bbb}, "
+    "on_conflict: skip}\n"
+    "ab-accept: {kind: move, from: {table: Aaa}, to: {table: Bbb}, "
+    "on_conflict: accept_equal}\n"
+    "ab-key: {kind: move, from: {table: Aaa}, to: {table: Bbb, "
+    "row_key: \"{K}\"}}\n"
+    "ab-some: {kind: move, from: {table: Aaa, filter: \"K ne 'k0'\"}, "
+    "to: {table: Bbb, partition_key: \"{PartitionKey}\"}}\n"
+    "bc: {kind: move, from: {table: Bbb}, to: {table: Ccc}}\n"
+    "ba: {kind: move, from: {table: Bbb}, to: {table: Aaa}}\n"
+    "rotate: {kind: move, from: {table: Aaa, partition_key: p}, "
+    "to: {table: Aaa, partition_key: o}}\n";
+
+static const char *const JOB_NAMES[] = {
+    "ab", "ab", "ab-skip", "ab-key", "ab-some", "bc", "ba", "rotate"};
+#define JOB_COUNT (sizeof(JOB_NAMES) / sizeof(JOB_NAMES[0]))
+
+struct storm {
+    struct hosted h;
+    struct faulty faulty;
+    struct store *inner;
+    uint64_t seed, dice;
+    bool trace;
+
+    /* Weather, in thousandths of all requests. */
+    unsigned faulty_share, writer_share;
+    bool foreign; /* others insert at the destination */
+    bool accept;  /* accept_equal: nobody writes */
+    bool large;   /* several loads: judged at the end only */
+    bool clear;
+
+    unsigned asked;
+    unsigned kill_at; /* the fence shuts at this request; 0: never */
+    bool killed;
+    bool unknown; /* the outcome of a write was, or a worker was killed */
+
+    int live[VALUES_MAX];     /* entities that clients were told are stored */
+    int is[VALUES_MAX];       /* entities that exist */
+    bool named[VALUES_MAX];   /* a report named an entity that held it */
+    int deleted[VALUES_MAX];  /* entities that clients deleted, or that were
+                                 replaced by one that was deleted */
+    int replaced[VALUES_MAX]; /* by this value: that one; 0: none */
+    int values;
+    struct buf reports; /* of this attempt */
+    char complaint[2048];
+};
+
+static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+static unsigned roll(struct storm *s, unsigned below)
+{
+    s->dice = mix(s->dice);
+    return below > 0 ? (unsigned)(s->dice % below) : 0;
+}
+
+static void complain(struct storm *s, const char *format, ...) TW_PRINTF(2, 3);
+
+static void complain(struct storm *s, const char *format, ...)
+{
+    va_list args;
+
+    if (s->complaint[0])
+        return;
+    va_start(args, format);
+    vsnprintf(s->complaint, sizeof(s->complaint), format, args);
+    va_end(args);
+}
+
+/* ---- what is stored ---- */
+
+static int value_of(const struct entity *entity)
+{
+    const struct property *property = entity_find(entity, slice_of("V"));
+    int32_t value = 0;
+
+    assert_true(property && property_int32(property, &value));
+    return value;
+}
+
+/* Calls each for every entity of every table. */
+static void read_tables(
+    struct storm *s, void (*each)(struct storm *s, const char *table,
+                         const struct entity *entity))
+{
+    struct page page;
+
+    page_init(&page);
+    for (int i = 0; i < TABLE_COUNT; i++) {
+        struct scan_request request = {.table = TABLES[i]};
+        struct attempt attempt = {.fence = NULL};
+
+        do {
+            assert_int_equal(
+                store_scan(s->inner, &attempt, &request, &page), TW_OK);
+            for (size_t j = 0; j < page.count; j++)
+                each(s, TABLES[i], &page.entities[j]);
+            request.from = page.next;
+        } while (page.next.more);
+    }
+    page_done(&page);
+}
+
+static void count_value(
+    struct storm *s, const char *table, const struct entity *entity)
+{
+    (void)table;
+    s->is[value_of(entity)]++;
+}
+
+/* A value that is accepted as its equal is there once. */
+static void judge_losses(struct storm *s, const char *when)
+{
+    memset(s->is, 0, sizeof(s->is));
+    read_tables(s, count_value);
+    for (int i = 1; i < s->values; i++)
+        if (s->is[i] < (s->accept && s->live[i] > 0 ? 1 : s->live[i]))
+            complain(s, "%s: %d is lost: %d of %d are left", when, i, s->is[i],
+                s->live[i]);
+}
+
+static bool is_named(
+    struct storm *s, const char *table, const struct entity *entity)
+{
+    struct buf keys;
+    bool named;
+
+    buf_init(&keys, 4096);
+    entity_add_keys(&keys, entity->partition_key, entity->row_key);
+    buf_add_format(&keys, " in %s", table);
+    named = strstr(buf_text(&s->reports), buf_text(&keys)) != NULL;
+    buf_done(&keys);
+    return named;
+}
+
+static void mark_named(
+    struct storm *s, const char *table, const struct entity *entity)
+{
+    if (is_named(s, table, entity))
+        s->named[value_of(entity)] = true;
+}
+
+/* What was named may be moved on by a later run. */
+static void keep_named(struct storm *s)
+{
+    if (s->reports.len > 0)
+        read_tables(s, mark_named);
+    buf_clear(&s->reports);
+}
+
+/* Once nothing is on its way. A delete by a client may be undone where it met a
+ * load in progress when a worker was killed, or a source whose own delete
+ * stayed unknown: absent means done (rules M5 and M6). */
+static void judge_doubles(struct storm *s)
+{
+    judge_losses(s, "at the end");
+    for (int i = 1; i < s->values; i++)
+        if (s->is[i] > s->live[i] + (s->unknown ? s->deleted[i] : 0) &&
+            !s->named[i])
+            complain(s, "%d is there %d times, not %d, and none is named", i,
+                s->is[i], s->live[i]);
+}
+
+/* ---- writers ---- */
+
+static bool apply(struct storm *s, const char *table, enum operation_type type,
+    const struct entity *entity)
+{
+    struct operation operation = {type, *entity};
+    struct batch batch = {table, &operation, 1};
+    struct attempt attempt = {.fence = NULL};
+    struct batch_result result;
+
+    return store_batch(s->inner, &attempt, &batch, &result) == TW_OK;
+}
+
+static void make_entity(struct storm *s, struct entity *entity,
+    struct arena *arena, const char *partition_key, const char *row_key,
+    int value)
+{
+    char key[8];
+
+    (void)s;
+    snprintf(key, sizeof(key), "k%d", value % KEY_COUNT);
+    entity_init(entity, arena, slice_of(partition_key), slice_of(row_key));
+    entity_set_int32(entity, arena, "V", value);
+    entity_set_string(entity, arena, "K", slice_of(key));
+}
+
+static int new_value(struct storm *s)
+{
+    assert_true(s->values < VALUES_MAX);
+    return s->values++;
+}
+
+static bool insert(struct storm *s, const char *table,
+    const char *partition_key, const char *row_key, int value)
+{
+    struct arena arena;
+    struct entity entity;
+    bool done;
+
+    arena_init(&arena);
+    make_entity(s, &entity, &arena, partition_key, row_key, value);
+    done = apply(s, table, OPERATION_INSERT, &entity);
+    s->live[value] += done;
+    if (done && s->trace)
+        print_message("    app inserts %s %s/%s %d\n", table, partition_key,
+            row_key, value);
+    arena_done(&arena);
+    return done;
+}
+
+static bool read_one(struct storm *s, const char *table,
+    const char *partition_key, const char *row_key, struct page *page)
+{
+    struct attempt attempt = {.fence = NULL};
+
+    return store_get(s->inner, &attempt, table, slice_of(partition_key),
+               slice_of(row_key), page) == TW_OK;
+}
+
+static bool exists(struct storm *s, const char *table,
+    const char *partition_key, const char *row_key)
+{
+    struct page page;
+    bool is;
+
+    page_init(&page);
+    is = read_one(s, table, partition_key, row_key, &page);
+    page_done(&page);
+    return is;
+}
+
+/* Replaces or deletes what is there. */
+static void change(struct storm *s, const char *table,
+    const char *partition_key, const char *row_key, bool deletes)
+{
+    struct arena arena;
+    struct entity entity;
+    struct page page;
+
+    page_init(&page);
+    arena_init(&arena);
+    if (read_one(s, table, partition_key, row_key, &page)) {
+        int was = value_of(&page.entities[0]), value = was;
+
+        if (!deletes)
+            value = new_value(s);
+        make_entity(s, &entity, &arena, partition_key, row_key, value);
+        entity.etag = page.entities[0].etag;
+        if (apply(s, table, deletes ? OPERATION_DELETE : OPERATION_REPLACE,
+                &entity)) {
+            s->live[was]--;
+            s->live[value] += !deletes;
+            s->replaced[value] = deletes ? s->replaced[value] : was;
+            for (int v = was; deletes && v > 0; v = s->replaced[v])
+                s->deleted[v]++;
+            if (s->trace)
+                print_message("    app %s %s %s/%s %d -> %d\n",
+                    deletes ? "deletes" : "replaces", table, partition_key,
+                    row_key, was, value);
+        }
+    }
+    arena_done(&arena);
+    page_done(&page);
+}
+
+static void pick_key(struct storm *s, char *partition_key, char *row_key)
+{
+    static const char *const PARTITIONS[] = {"p", "q", "o"};
+
+    snprintf(partition_key, 8, "%s", PARTITIONS[roll(s, 3)]);
+    snprintf(row_key, 8, "%c%u", roll(s, 3) == 0 ? 'k' : 'r', roll(s, ROWS));
+}
+
+/* Writers write where nothing comes from any more (see the guide's rules). */
+static bool has_sources(struct storm *s, const char *partition_key)
+{
+    for (unsigned i = 0; i < ROWS; i++) {
+        char row_key[8];
+
+        for (int kind = 0; kind < 2; kind++) {
+            snprintf(row_key, sizeof(row_key), "%c%u", "rk"[kind], i);
+            if (exists(s, "Aaa", partition_key, row_key) ||
+                exists(s, "Aaa", "p", row_key))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void write_something(struct storm *s)
+{
+    char partition_key[8], row_key[8];
+    const char *table = TABLES[roll(s, 5) == 0 ? 1 : 0];
+
+    pick_key(s, partition_key, row_key);
+    switch (roll(s, 6)) {
+    case 0:
+    case 1:
+        (void)insert(s, "Aaa", partition_key, row_key, new_value(s));
+        break;
+    case 2:
+        if (s->foreign)
+            (void)insert(s, TABLES[1 + roll(s, 2)], partition_key, row_key,
+                new_value(s));
+        break;
+    case 3:
+        change(s, "Aaa", partition_key, row_key, false);
+        break;
+    case 4:
+        change(s, "Aaa", partition_key, row_key, true);
+        break;
+    case 5:
+        if (!has_sources(s, partition_key))
+            change(s, table, partition_key, row_key, roll(s, 2) == 0);
+        break;
+    }
+}
+
+/* ---- the weather ---- */
+
+static const enum fault SCAN_FAULTS[] = {FAULT_BUSY_HINTED, FAULT_BUSY,
+    FAULT_SHORT_PAGE, FAULT_EMPTY_PAGE, FAULT_LOSE_ANSWER};
+static const enum fault GET_FAULTS[] = {FAULT_BUSY_HINTED, FAULT_LOSE_REQUEST};
+static const enum fault BATCH_FAULTS[] = {FAULT_BUSY_HINTED, FAULT_LOSE_ANSWER,
+    FAULT_LOSE_ANSWER, FAULT_LOSE_REQUEST, FAULT_LATE, FAULT_LATE,
+    FAULT_NO_INDEX, FAULT_TWICE_UNSEEN};
+
+#define PICK(s, faults)                                                        \
+    (faults)[roll((s), sizeof(faults) / sizeof((faults)[0]))]
+
+static enum fault pick_fault(struct storm *s, enum store_call call)
+{
+    if (s->clear || roll(s, 1000) >= s->faulty_share)
+        return FAULT_NONE;
+    switch (call) {
+    case CALL_SCAN:
+        return PICK(s, SCAN_FAULTS);
+    case CALL_GET:
+        return PICK(s, GET_FAULTS);
+    case CALL_BATCH:
+        return PICK(s, BATCH_FAULTS);
+    default:
+        return FAULT_NONE;
+    }
+}
+
+static enum fault weather(void *context, enum store_call call, unsigned n)
+{
+    struct storm *s = context;
+    enum fault fault;
+
+    (void)n;
+    s->asked++;
+    if (s->asked == s->kill_at && s->h.fence) {
+        s->killed = s->unknown = true;
+        fence_shut(s->h.fence);
+    }
+    if (!s->accept && roll(s, 1000) < s->writer_share)
+        write_something(s);
+    if (!s->large)
+        judge_losses(s, "during a run");
+    fault = pick_fault(s, call);
+    s->unknown |= call == CALL_BATCH &&
+                  (fault == FAULT_LOSE_ANSWER || fault == FAULT_LOSE_REQUEST ||
+                      fault == FAULT_LATE);
+    if (s->trace)
+        print_message("  %u %d %s%s\n", s->asked, (int)call, faulty_name(fault),
+            s->killed ? " (killed)" : "");
+    return fault;
+}
+
+/* ---- the ledger ---- */
+
+static void keep_report(struct hosted *h, const struct run_failure *failure)
+{
+    struct storm *s = h->owner;
+
+    entity_add_keys(&s->reports, failure->partition_key, failure->row_key);
+    buf_add_format(&s->reports, " in %s: %s\n", failure->table, failure->why);
+    if (s->trace)
+        print_message("    named: %s %.*s/%.*s: %s\n", failure->table,
+            SLICE_ARG(failure->partition_key), SLICE_ARG(failure->row_key),
+            failure->why);
+}
+
+static void print_batch(void *context, const struct batch *batch)
+{
+    static const char *const TYPES[] = {"insert", "replace", "merge", "delete"};
+
+    (void)context;
+    for (size_t i = 0; i < batch->count && i < 20; i++)
+        print_message("    %s %s %.*s/%.*s\n", TYPES[batch->operations[i].type],
+            batch->table, SLICE_ARG(batch->operations[i].entity.partition_key),
+            SLICE_ARG(batch->operations[i].entity.row_key));
+}
+
+/* ---- a storm ---- */
+
+static void fill(struct storm *s)
+{
+    unsigned count = s->large ? MANY : 2 + roll(s, 2 * ROWS);
+
+    s->values = 1;
+    for (unsigned i = 0; i < count; i++) {
+        char partition_key[8], row_key[8];
+        int value = new_value(s);
+
+        pick_key(s, partition_key, row_key);
+        if (s->large)
+            snprintf(row_key, sizeof(row_key), "n%05u", i);
+        if (!s->large && i > 0 && roll(s, 4) == 0)
+            value = 1 + (int)roll(s, (unsigned)s->values - 1); /* an equal */
+        (void)insert(
+            s, TABLES[roll(s, 10) == 0], partition_key, row_key, value);
+    }
+}
+
+static void storm_init(struct storm *s, uint64_t seed)
+{
+    static const unsigned SHARES[] = {0, 20, 100, 250};
+
+    s->seed = mix(seed);
+    s->dice = s->seed;
+    s->faulty_share = SHARES[roll(s, 4)];
+    s->writer_share = SHARES[roll(s, 4)];
+    s->foreign = roll(s, 2) == 0;
+    s->accept = roll(s, 8) == 0;
+    s->large = roll(s, 16) == 0;
+    buf_init(&s->reports, 64 * 1024 * 1024);
+    hosted_init(&s->h, JOBS);
+    for (int i = 0; i < TABLE_COUNT; i++)
+        hosted_table(&s->h, TABLES[i]);
+    s->inner = s->h.store;
+    fill(s);
+    faulty_init(&s->faulty, s->inner);
+    s->h.store = &s->faulty.outer.store;
+    s->h.store->traits.late_writes = true;
+    s->faulty.late_ms = roll(s, 28000);
+    s->faulty.page_max = roll(s, 3) == 0 && !s->large ? 1 + roll(s, 3) : 0;
+    s->faulty.ctx = s;
+    s->faulty.choose = weather;
+    if (s->trace)
+        s->faulty.before = print_batch;
+    s->h.owner = s;
+    s->h.failing = keep_report;
+}
+
+static void storm_done(struct storm *s)
+{
+    faulty_done(&s->faulty);
+    hosted_done(&s->h);
+    buf_done(&s->reports);
+}
+
+static void print_entity(
+    struct storm *s, const char *table, const struct entity *entity)
+{
+    (void)s;
+    print_message("    %s %.*s/%.*s %d\n", table,
+        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key),
+        value_of(entity));
+}
+
+/* A killed attempt leaves the ledger as it was at some moment before. */
+static enum run_end attempt(struct storm *s, const char *job)
+{
+    unsigned way = s->clear ? 0 : roll(s, 4);
+    char *before = s->h.checkpoint ? mem_format("%s", s->h.checkpoint) : NULL;
+    enum run_end end;
+
+    s->kill_at =
+        way == 1 || way == 3 ? s->asked + 1 + roll(s, way == 1 ? 12 : 60) : 0;
+    s->killed = false;
+    s->h.stop_after = way == 2 ? (int64_t)roll(s, 6) : -1;
+    if (s->trace)
+        print_message("%s, attempt %d\n", job, (int)s->h.epoch + 1);
+    end = hosted_attempt(&s->h, job, NULL);
+    if (s->trace)
+        print_message("  ended %d: %s\n", (int)end, s->h.err.text);
+    if (s->trace)
+        read_tables(s, print_entity);
+    keep_named(s);
+    s->h.took_over = s->killed;
+    if (s->killed) {
+        if (roll(s, 2) == 0) {
+            mem_free(s->h.checkpoint);
+            s->h.checkpoint = before;
+            before = NULL;
+        }
+        end = RUN_OVERTAKEN;
+    }
+    mem_free(before);
+    virtual_sleep(8000 + (int64_t)roll(s, 60000));
+    return end;
+}
+
+static bool is_over(enum run_end end)
+{
+    return end == RUN_SUCCEEDED || end == RUN_FAILED;
+}
+
+/* Until it ends, or is given up. */
+static void run_job(struct storm *s, const char *job, const char *id, bool last)
+{
+    enum run_end end = RUN_STOPPED;
+    unsigned attempts = 0;
+
+    hosted_forget(&s->h, id);
+    s->clear = false;
+    while (!is_over(end) && !s->complaint[0]) {
+        s->clear = attempts > STORMY_ATTEMPTS || (last && attempts > 3);
+        end = attempt(s, job);
+        if (attempts++ > ATTEMPTS_MAX) {
+            complain(s, "%s does not end: %d %s", job, (int)end, s->h.err.text);
+            return;
+        }
+        if (!last && !is_over(end) && roll(s, 4) == 0)
+            return; /* cancelled: its intents stay */
+    }
+}
+
+static void run_jobs(struct storm *s)
+{
+    unsigned count = 1 + roll(s, 3);
+
+    virtual_sleep(10000); /* what was stored first is older than any intent */
+    for (unsigned i = 0; i < count && !s->complaint[0]; i++) {
+        char id[8];
+
+        snprintf(id, sizeof(id), "r%u", i);
+        run_job(s, s->accept ? "ab-accept" : JOB_NAMES[roll(s, JOB_COUNT)], id,
+            false);
+    }
+    /* What is left open is of one of these two at last. */
+    if (!s->complaint[0])
+        run_job(s, s->accept ? "ab-accept" : "ab", "last1", true);
+    if (!s->complaint[0] && !s->accept)
+        run_job(s, "bc", "last2", true);
+}
+
+static void judge(struct storm *s)
+{
+    struct scan_request request = {.table = "TablewardRuns",
+        .partition_key = key_range_exact(slice_of("!intents"))};
+    struct attempt attempt = {.fence = NULL};
+    struct page page;
+
+    faulty_land(&s->faulty, INT64_MAX);
+    judge_doubles(s);
+    page_init(&page);
+    if (store_scan(s->inner, &attempt, &request, &page) == TW_OK &&
+        page.count > 0)
+        complain(s, "an intent is left");
+    page_done(&page);
+}
+
+static void weather_one(uint64_t seed, bool trace)
+{
+    struct storm *s = mem_alloc(sizeof(*s));
+    char complaint[2048];
+
+    virtual_world_use(&(struct virtual_options){.seed = seed,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    s->trace = trace;
+    storm_init(s, seed);
+    run_jobs(s);
+    if (!s->complaint[0])
+        judge(s);
+    snprintf(complaint, sizeof(complaint), "%s", s->complaint);
+    storm_done(s);
+    mem_free(s);
+    virtual_world_end();
+    if (complaint[0])
+        fail_msg(
+            "TABLEWARD_SEED=%llu: %s", (unsigned long long)seed, complaint);
+}
+
+static void a_move_weathers_every_storm(void **state)
+{
+    const char *one = getenv("TABLEWARD_SEED");
+    const char *many = getenv("TABLEWARD_SEEDS");
+    unsigned long seeds = many ? strtoul(many, NULL, 10) : EVERYDAY_SEEDS;
+
+    (void)state;
+    log_set(LOG_ERROR, LOG_TEXT);
+    if (one) {
+        weather_one(strtoull(one, NULL, 10), true);
+        return;
+    }
+    for (unsigned long seed = 1; seed <= seeds; seed++)
+        weather_one(seed, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_move_weathers_every_storm),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
