@@ -109,11 +109,13 @@ static void count_one(
     count_entity(count, match_rule(match), entity);
 }
 
-static void count_pages(void *context, struct match *match, size_t pages)
+static void count_pages(
+    void *context, const struct rule *rule, size_t pages, size_t scans)
 {
     struct count *count = context;
 
-    shown_of(count, match_rule(match))->pages += (int64_t)pages;
+    (void)scans;
+    shown_of(count, rule)->pages += (int64_t)pages;
 }
 
 /* Reads, deletes, the empty looks, and what the parent itself costs. */

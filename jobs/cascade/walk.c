@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "jobs/cascade/ranges.h"
 #include "jobs/engine/keys.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
@@ -48,6 +49,8 @@ struct visit {
     bool bound;             /* false: its rules cannot be bound, as was told */
     struct match **matches; /* one a rule */
     struct scan **scans;    /* one a rule; NULL while not opened */
+    struct visits *visits;  /* the page that its entity is of; NULL: the root */
+    size_t index;           /* of its entity there */
 };
 
 /* A page of entities that are to be looked under, one after another. */
@@ -60,6 +63,7 @@ struct visits {
     unsigned level; /* of the entities */
     const struct walk_level *resumed; /* of that level, or NULL */
     struct visit *ring;               /* ahead of them, by index */
+    struct range_scan **ranges;       /* one for each rule of the visits */
     const struct entity **emptied;
     size_t emptied_count;
 };
@@ -317,9 +321,10 @@ static size_t read_by_others(const struct walk *walk, const struct visit *visit,
     return count;
 }
 
-/* visit: whose rule it is; NULL: what is read matters to that rule alone. */
-static struct scan *open_scan(struct walk *walk, const struct visit *visit,
-    const struct match *match, const struct walk_key *after)
+/* What match looks for, with all that is read of it; in arena. visit: whose
+ * rule it is; NULL: what is read matters to that rule alone. */
+static struct scan_spec make_spec(struct walk *walk, const struct visit *visit,
+    const struct match *match, struct arena *arena)
 {
     const struct rule *rule = match->rule;
     struct scan_spec spec = {
@@ -329,18 +334,27 @@ static struct scan *open_scan(struct walk *walk, const struct visit *visit,
     };
     size_t needs = rule->need_count;
     struct slice *names;
-    struct arena arena;
-    struct scan *scan;
 
-    arena_init(&arena);
     if (visit)
         needs += read_by_others(walk, visit, match, NULL);
-    names = arena_alloc(&arena, (needs + 1) * sizeof(*names));
+    names = arena_alloc(arena, (needs + 1) * sizeof(*names));
     if (visit)
         (void)read_by_others(walk, visit, match, names + rule->need_count);
     for (size_t i = 0; i < rule->need_count; i++)
         names[i] = rule->needs[i];
-    selection_spec(&match->selection, whole(walk), names, needs, &arena, &spec);
+    selection_spec(&match->selection, whole(walk), names, needs, arena, &spec);
+    return spec;
+}
+
+static struct scan *open_scan(struct walk *walk, const struct visit *visit,
+    const struct match *match, const struct walk_key *after)
+{
+    struct arena arena;
+    struct scan_spec spec;
+    struct scan *scan;
+
+    arena_init(&arena);
+    spec = make_spec(walk, visit, match, &arena);
     if (after && after->is_set) {
         spec.resumed = true;
         spec.after_partition_key = key_partition(after);
@@ -439,11 +453,87 @@ static enum tw_err visit_open(struct walk *walk, struct visit *visit,
     return visit_bind(walk, visit, entity, owner);
 }
 
-/* Ask for the first page of every rule now. */
+/* Ask for the first page of every rule now, but of those that are read as
+ * ranges. */
 static void visit_look_ahead(struct walk *walk, struct visit *visit)
 {
     for (size_t i = 0; visit->bound && i < visit->rule_count; i++)
-        visit->scans[i] = open_scan(walk, visit, visit->matches[i], NULL);
+        if (!range_scan_is_useful(visit->visits->ranges[i]))
+            visit->scans[i] = open_scan(walk, visit, visit->matches[i], NULL);
+}
+
+/* ---- children of many entities, read as one range ---- */
+
+/* The last entity of the page whose children may be in one range with those
+ * of entity `index`. */
+static const struct entity *last_beside(
+    const struct visits *visits, size_t index, const struct span *span)
+{
+    size_t last = visits->count - 1;
+
+    if (span->kind == SPAN_ROWS)
+        for (last = index; last + 1 < visits->count; last++)
+            if (!slice_equal(visits->entities[last + 1]->partition_key,
+                    visits->entities[index]->partition_key))
+                break;
+    return visits->entities[last];
+}
+
+/* Begin a scan for the children of this entity and the following ones. What
+ * the filter compares with differs from one to the other: it is left out, and
+ * the exact test made here. */
+static bool open_range(struct walk *walk, const struct visit *visit,
+    size_t index, struct scan_spec *spec, const struct span *span)
+{
+    const struct visits *visits = visit->visits;
+    const struct entity *last = last_beside(visits, visit->index, span);
+    struct range_scan *ranges = visits->ranges[index];
+    const struct template *filter = visit->rules[index].selector.filter;
+    struct match *match;
+    struct scan_spec other;
+    struct arena arena;
+    struct span end;
+    struct err err;
+    bool opened;
+
+    if (match_new(walk->plan, &visit->rules[index], last, visits->match, &match,
+            &err) != TW_OK) {
+        range_scan_give_up(ranges);
+        return false;
+    }
+    arena_init(&arena);
+    other = make_spec(walk, NULL, match, &arena);
+    end = span_of(&other, &arena);
+    if (filter && template_reads_entity(filter))
+        spec->filter = slice_of("");
+    opened = range_scan_open(ranges, spec, span, &end);
+    arena_done(&arena);
+    match_release(match);
+    return opened;
+}
+
+/* *ret: rule `index` of visit is read from the scan of many; its span lives in
+ * arena. */
+static enum tw_err seek_range(struct walk *walk, const struct visit *visit,
+    size_t index, struct arena *arena, struct span *span, bool *ret)
+{
+    struct range_scan *ranges = visit->visits->ranges[index];
+    struct scan_spec spec;
+    enum tw_err outcome;
+
+    *ret = false;
+    if (!range_scan_is_useful(ranges))
+        return TW_OK;
+    spec = make_spec(walk, visit, visit->matches[index], arena);
+    *span = span_of(&spec, arena);
+    if (span->kind == SPAN_NONE) {
+        range_scan_give_up(ranges);
+        return TW_OK;
+    }
+    outcome = range_scan_seek(ranges, span, ret, walk->err);
+    if (outcome == TW_OK && !*ret)
+        *ret = open_range(walk, visit, index, &spec, span);
+    return outcome;
 }
 
 static enum tw_err visit_walk(struct walk *walk, struct visit *visit);
@@ -485,6 +575,8 @@ static enum tw_err open_ahead(
         outcome = visit_open(walk, visit, rule->children, rule->child_count,
             visits->level + 1, resumed_below(walk, visits, entity), entity,
             visits->match);
+        visit->visits = visits;
+        visit->index = visits->opened - 1;
         if (outcome != TW_OK)
             return outcome;
         if (!visit->resumed)
@@ -621,6 +713,37 @@ static enum tw_err visit_all(struct walk *walk, struct visits *visits)
     return outcome;
 }
 
+/* One for each child rule of match. */
+static void open_ranges(struct walk *walk, struct visits *visits)
+{
+    const struct rule *rule = visits->match->rule;
+
+    visits->ranges = mem_array(rule->child_count, sizeof(struct range_scan *));
+    for (size_t i = 0; i < rule->child_count; i++) {
+        const struct store *store =
+            walk->plan->stores->stores[rule->children[i].store];
+
+        visits->ranges[i] = range_scan_new(walk->plan->run->lanes);
+        if (visits->count == 1 || !store->traits.ordered)
+            range_scan_give_up(visits->ranges[i]);
+    }
+}
+
+static void close_ranges(struct walk *walk, struct visits *visits)
+{
+    const struct rule *rule = visits->match->rule;
+
+    for (size_t i = 0; i < rule->child_count; i++) {
+        struct range_scan *ranges = visits->ranges[i];
+
+        if (walk->visitor->pages)
+            walk->visitor->pages(walk->visitor->context, &rule->children[i],
+                range_scan_pages(ranges), range_scan_scans(ranges));
+        range_scan_free(ranges);
+    }
+    mem_free(visits->ranges);
+}
+
 static enum tw_err visit_page(struct walk *walk, struct match *match,
     unsigned level, const struct walk_level *resumed,
     const struct entity **entities, size_t count)
@@ -638,7 +761,9 @@ static enum tw_err visit_page(struct walk *walk, struct match *match,
 
     visits.ring = mem_array(visits.ahead + 1, sizeof(struct visit));
     visits.emptied = mem_array(count, sizeof(struct entity *));
+    open_ranges(walk, &visits);
     outcome = visit_all(walk, &visits);
+    close_ranges(walk, &visits);
     mem_free(visits.emptied);
     mem_free(visits.ring);
     return outcome;
@@ -701,6 +826,18 @@ static enum tw_err walk_page(struct walk *walk, struct match *match,
     return TW_OK;
 }
 
+/* What a scan ended with. An optional table that is missing has no children. */
+static enum tw_err scan_ended(
+    struct walk *walk, const struct match *match, enum tw_err outcome)
+{
+    if (outcome != TW_NOT_FOUND || match->rule->optional)
+        return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+    return err_fail(walk->err, TW_NOT_FOUND,
+        "table %s does not exist in store %s: create it, or take its "
+        "rule out of the job, then retry",
+        match->rule->table, walk->plan->stores->names[match->rule->store]);
+}
+
 static enum tw_err walk_pages(struct walk *walk, struct match *match,
     unsigned level, const struct walk_level *resumed, struct scan *scan)
 {
@@ -708,16 +845,8 @@ static enum tw_err walk_pages(struct walk *walk, struct match *match,
         const struct page *page;
         enum tw_err outcome = scan_next(scan, &page, walk->err);
 
-        if (outcome == TW_NOT_FOUND && match->rule->optional)
-            return TW_OK;
-        if (outcome == TW_NOT_FOUND)
-            return err_fail(walk->err, TW_NOT_FOUND,
-                "table %s does not exist in store %s: create it, or take its "
-                "rule out of the job, then retry",
-                match->rule->table,
-                walk->plan->stores->names[match->rule->store]);
         if (outcome != TW_OK || !page)
-            return outcome;
+            return scan_ended(walk, match, outcome);
         if (run_stopping(walk->plan->run))
             return err_fail(walk->err, TW_STOPPED, "stopped");
         outcome = walk_page(walk, match, level, resumed, page);
@@ -726,30 +855,71 @@ static enum tw_err walk_pages(struct walk *walk, struct match *match,
     }
 }
 
-static enum tw_err visit_rule(
-    struct walk *walk, struct visit *visit, size_t index)
+/* The same of what a scan of many brings for this one. */
+static enum tw_err walk_range(struct walk *walk, struct match *match,
+    unsigned level, struct range_scan *ranges, const struct span *span)
 {
-    const struct walk_level *resumed =
-        index == visit->first_rule ? visit->resumed : NULL;
-    struct walk_level *here = &walk->path->levels[visit->level];
+    for (;;) {
+        struct page part = {.count = 0};
+        enum tw_err outcome = range_scan_next(
+            ranges, span, &part.entities, &part.count, walk->err);
+
+        if (outcome != TW_OK || part.count == 0)
+            return scan_ended(walk, match, outcome);
+        if (run_stopping(walk->plan->run))
+            return err_fail(walk->err, TW_STOPPED, "stopped");
+        outcome = walk_page(walk, match, level, NULL, &part);
+        if (outcome != TW_OK)
+            return outcome;
+    }
+}
+
+static enum tw_err visit_scan(struct walk *walk, struct visit *visit,
+    size_t index, const struct walk_level *resumed)
+{
     struct match *match = visit->matches[index];
     enum tw_err outcome;
 
-    here->rule = index;
-    here->done.is_set = false;
-    here->inside.is_set = false;
-    if (resumed)
-        here->done = resumed->done;
     if (!visit->scans[index])
         visit->scans[index] =
             open_scan(walk, visit, match, resumed ? &resumed->done : NULL);
     outcome =
         walk_pages(walk, match, visit->level, resumed, visit->scans[index]);
     if (walk->visitor->pages)
-        walk->visitor->pages(
-            walk->visitor->context, match, scan_pages(visit->scans[index]));
+        walk->visitor->pages(walk->visitor->context, match->rule,
+            scan_pages(visit->scans[index]), 1);
     scan_close(visit->scans[index]);
     visit->scans[index] = NULL;
+    return outcome;
+}
+
+static enum tw_err visit_rule(
+    struct walk *walk, struct visit *visit, size_t index)
+{
+    const struct walk_level *resumed =
+        index == visit->first_rule ? visit->resumed : NULL;
+    struct walk_level *here = &walk->path->levels[visit->level];
+    enum tw_err outcome = TW_OK;
+    bool in_range = false;
+    struct arena arena;
+    struct span span;
+
+    here->rule = index;
+    here->done.is_set = false;
+    here->inside.is_set = false;
+    if (resumed)
+        here->done = resumed->done;
+    arena_init(&arena);
+    if (visit->visits && !visit->scans[index] && !resumed)
+        outcome = seek_range(walk, visit, index, &arena, &span, &in_range);
+    if (outcome != TW_OK)
+        outcome = scan_ended(walk, visit->matches[index], outcome);
+    else if (in_range)
+        outcome = walk_range(walk, visit->matches[index], visit->level,
+            visit->visits->ranges[index], &span);
+    else
+        outcome = visit_scan(walk, visit, index, resumed);
+    arena_done(&arena);
     return outcome;
 }
 

@@ -85,8 +85,10 @@ struct walk_visitor {
      */
     void (*reached)(void *context, const struct walk_path *path);
 
-    /* pages: so many pages were read for a rule. May be NULL. */
-    void (*pages)(void *context, struct match *match, size_t count);
+    /* pages: so many pages were read for a rule, by so many scans. May be
+     * NULL. */
+    void (*pages)(
+        void *context, const struct rule *rule, size_t pages, size_t scans);
 
     void *context;
 };

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* One scan for the children of many entities. */
+#include "jobs/cascade/ranges.h"
+
+#include "worker/base/mem.h"
+
+/* A scan that served one entity's children only saved nothing; after so many
+ * of them each gets its own again. */
+#define WASTED_MAX 2
+
+/* So many pages more than entities served may be read on the way from one
+ * stretch to the next; beyond that a scan for each is cheaper. */
+#define GAP_MAX_PAGES 2
+
+struct range_scan {
+    struct lanes_client *lanes;
+    struct scan *scan; /* NULL: none is open */
+    struct arena arena;
+    struct span span; /* that it covers; in arena */
+    struct slice low; /* all before it was passed; in arena */
+    bool at_end;      /* nothing can be behind low */
+    const struct page *page;
+    size_t at; /* the first entity of page that was not passed */
+    bool ended;
+    unsigned served, wasted; /* by this scan; scans */
+    unsigned helped, gaps;   /* by all scans: entities served, pages read on the
+                                way to a stretch */
+    size_t pages, scans;     /* of those that were closed; opened */
+    bool is_useful;
+    enum tw_err failed; /* a scan ended with it: the table is missing */
+};
+
+/* ---- spans ---- */
+
+/* Comparisons with it come out alike in UTF-16 and in code point order. */
+static bool is_plain(struct slice bound)
+{
+    static const unsigned char first_lead = 0xee; /* of U+E000 */
+
+    for (size_t i = 0; i < bound.len; i++)
+        if ((unsigned char)bound.at[i] >= first_lead)
+            return false;
+    return true;
+}
+
+static bool is_everything(const struct key_range *range)
+{
+    return !range->has_from && !range->has_below;
+}
+
+/* No key has a character below the blank, so nothing lies between them. */
+static struct slice just_above(struct slice key, struct arena *arena)
+{
+    return arena_format(arena, "%.*s ", SLICE_ARG(key));
+}
+
+static void set_bounds(
+    struct span *span, const struct key_range *range, struct arena *arena)
+{
+    span->from = range->has_from ? range->from : slice_of("");
+    span->ends = range->exact || range->has_below;
+    if (range->exact)
+        span->below = just_above(range->from, arena);
+    else if (range->has_below)
+        span->below = range->below;
+}
+
+struct span span_of(const struct scan_spec *spec, struct arena *arena)
+{
+    struct span span = {.kind = SPAN_NONE};
+
+    if (spec->partition_key.exact) {
+        span.kind = SPAN_ROWS;
+        span.partition_key = spec->partition_key.from;
+        if (!is_everything(&spec->row_key)) {
+            set_bounds(&span, &spec->row_key, arena);
+        } else { /* all of one partition */
+            span.kind = SPAN_PARTITIONS;
+            set_bounds(&span, &spec->partition_key, arena);
+        }
+    } else if (is_everything(&spec->row_key) &&
+               !is_everything(&spec->partition_key)) {
+        span.kind = SPAN_PARTITIONS;
+        set_bounds(&span, &spec->partition_key, arena);
+    }
+    if (!is_plain(span.from) || (span.ends && !is_plain(span.below)))
+        span.kind = SPAN_NONE;
+    return span;
+}
+
+static bool same_stretch(const struct span *a, const struct span *b)
+{
+    return a->kind == b->kind && a->kind != SPAN_NONE &&
+           (a->kind == SPAN_PARTITIONS ||
+               slice_equal(a->partition_key, b->partition_key));
+}
+
+/* Does b end where a ends, or before? */
+static bool ends_within(const struct span *a, const struct span *b)
+{
+    return !a->ends || (b->ends && slice_compare(b->below, a->below) <= 0);
+}
+
+static struct slice key_of(const struct span *span, const struct entity *entity)
+{
+    return span->kind == SPAN_ROWS ? entity->row_key : entity->partition_key;
+}
+
+/* ---- the scan ---- */
+
+struct range_scan *range_scan_new(struct lanes_client *lanes)
+{
+    struct range_scan *ranges = mem_alloc(sizeof(*ranges));
+
+    ranges->lanes = lanes;
+    ranges->is_useful = true;
+    arena_init(&ranges->arena);
+    return ranges;
+}
+
+static void close_scan(struct range_scan *ranges)
+{
+    if (!ranges->scan)
+        return;
+    ranges->pages += scan_pages(ranges->scan);
+    scan_close(ranges->scan);
+    ranges->scan = NULL;
+    ranges->page = NULL;
+    if (ranges->served <= 1 && ++ranges->wasted == WASTED_MAX)
+        ranges->is_useful = false;
+}
+
+void range_scan_free(struct range_scan *ranges)
+{
+    if (!ranges)
+        return;
+    close_scan(ranges);
+    arena_done(&ranges->arena);
+    mem_free(ranges);
+}
+
+bool range_scan_is_useful(const struct range_scan *ranges)
+{
+    return ranges->is_useful;
+}
+
+void range_scan_give_up(struct range_scan *ranges)
+{
+    close_scan(ranges);
+    ranges->is_useful = false;
+}
+
+static bool covers(const struct range_scan *ranges, const struct span *span)
+{
+    return ranges->scan && !ranges->at_end &&
+           same_stretch(&ranges->span, span) &&
+           ends_within(&ranges->span, span) &&
+           slice_compare(span->from, ranges->low) >= 0;
+}
+
+static enum tw_err next_page(struct range_scan *ranges, struct err *err)
+{
+    ranges->failed = scan_next(ranges->scan, &ranges->page, err);
+    ranges->at = 0;
+    ranges->ended = ranges->failed == TW_OK && ranges->page == NULL;
+    return ranges->failed;
+}
+
+/* Pass by what comes before span; read the next page where that is all. *ret:
+ * an entity behind it is known, or there is none. */
+static enum tw_err pass_by(struct range_scan *ranges, const struct span *span,
+    bool *ret, struct err *err)
+{
+    *ret = true;
+    while (!ranges->ended) {
+        const struct page *page = ranges->page;
+        enum tw_err outcome;
+
+        while (page && ranges->at < page->count &&
+               slice_compare(
+                   key_of(span, &page->entities[ranges->at]), span->from) < 0)
+            ranges->at++;
+        if (page && ranges->at < page->count)
+            return TW_OK;
+        if (++ranges->gaps > ranges->helped + GAP_MAX_PAGES) {
+            *ret = ranges->is_useful = false;
+            return TW_OK;
+        }
+        outcome = next_page(ranges, err);
+        if (outcome != TW_OK)
+            return outcome;
+    }
+    return TW_OK;
+}
+
+enum tw_err range_scan_seek(struct range_scan *ranges, const struct span *span,
+    bool *ret, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    *ret = false;
+    if (ranges->failed != TW_OK)
+        return ranges->failed;
+    *ret = covers(ranges, span);
+    if (*ret)
+        outcome = pass_by(ranges, span, ret, err);
+    if (outcome != TW_OK || !*ret) {
+        close_scan(ranges);
+        return outcome;
+    }
+    ranges->served++;
+    ranges->helped++;
+    return TW_OK;
+}
+
+static void set_range(struct scan_spec *spec, const struct span *span)
+{
+    struct key_range range = {.has_from = span->from.len > 0,
+        .has_below = span->ends,
+        .from = span->from,
+        .below = span->below};
+
+    if (span->kind == SPAN_ROWS) {
+        spec->partition_key = key_range_exact(span->partition_key);
+        spec->row_key = range;
+    } else {
+        spec->partition_key = range;
+        spec->row_key = (struct key_range){0};
+    }
+}
+
+bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
+    const struct span *span, const struct span *last)
+{
+    close_scan(ranges);
+    if (!ranges->is_useful)
+        return false;
+    if (!same_stretch(span, last) || !span->ends ||
+        slice_compare(span->from, last->from) >= 0) {
+        ranges->served = 0;
+        if (++ranges->wasted >= WASTED_MAX)
+            ranges->is_useful = false;
+        return false;
+    }
+    arena_clear(&ranges->arena);
+    ranges->span = *last;
+    if (last->ends && slice_compare(span->below, last->below) > 0)
+        ranges->span.below = span->below;
+    ranges->span.partition_key =
+        arena_copy(&ranges->arena, span->partition_key);
+    ranges->span.from = arena_copy(&ranges->arena, span->from);
+    ranges->span.below = arena_copy(&ranges->arena, ranges->span.below);
+    ranges->low = ranges->span.from;
+    ranges->at_end = ranges->ended = false;
+    ranges->at = 0;
+    ranges->served = 1;
+    set_range(spec, &ranges->span);
+    ranges->scan = scan_open(ranges->lanes, spec);
+    ranges->scans++;
+    return true;
+}
+
+/* All of span was handed out: what begins before its end was passed. */
+static void finish(struct range_scan *ranges, const struct span *span)
+{
+    ranges->at_end = !span->ends;
+    if (span->ends)
+        ranges->low = arena_copy(&ranges->arena, span->below);
+}
+
+enum tw_err range_scan_next(struct range_scan *ranges, const struct span *span,
+    struct entity **ret, size_t *ret_count, struct err *err)
+{
+    *ret_count = 0;
+    while (!ranges->ended) {
+        const struct page *page = ranges->page;
+        size_t begin, end;
+        enum tw_err outcome;
+
+        while (page && ranges->at < page->count &&
+               slice_compare(
+                   key_of(span, &page->entities[ranges->at]), span->from) < 0)
+            ranges->at++;
+        begin = end = ranges->at;
+        while (page && end < page->count &&
+               (!span->ends || slice_compare(key_of(span, &page->entities[end]),
+                                   span->below) < 0))
+            end++;
+        if (end > begin) {
+            *ret = &page->entities[begin];
+            *ret_count = end - begin;
+            ranges->at = end;
+            return TW_OK;
+        }
+        if (page && begin < page->count)
+            break;
+        outcome = next_page(ranges, err);
+        if (outcome != TW_OK)
+            return outcome;
+    }
+    finish(ranges, span);
+    return TW_OK;
+}
+
+size_t range_scan_pages(const struct range_scan *ranges)
+{
+    return ranges->pages + (ranges->scan ? scan_pages(ranges->scan) : 0);
+}
+
+size_t range_scan_scans(const struct range_scan *ranges)
+{
+    return ranges->scans;
+}

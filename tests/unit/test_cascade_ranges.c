@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: children of many entities that lie together are read as ranges: few
+ * requests, and exactly the entities that a query for each would find. */
+#include "tests/support/hosted.h"
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+
+#define NESTED(name, rule)                                                     \
+    name ":\n"                                                                 \
+         "    kind: cascade-delete\n"                                          \
+         "    args: [channel]\n"                                               \
+         "    parent: {table: Channels, partition_key: \"{channel}\", "        \
+         "row_key: \"\", tombstone: {Deleted: true}}\n"                        \
+         "    settle: 0s\n"                                                    \
+         "    children:\n"                                                     \
+         "      - table: Blogs\n"                                              \
+         "        partition_key_prefix: \"{channel}\"\n"                       \
+         "        children:\n"                                                 \
+         "          - {table: Comments, " rule "}\n"
+
+static const char BY_PREFIX[] = NESTED("prefix",
+    "partition_key: \"{PartitionKey}\", row_key_prefix: \"{RowKey}_\", "
+    "filter: \"Blog eq '{RowKey}'\"");
+static const char BY_ROW[] =
+    NESTED("row", "partition_key: \"{PartitionKey}\", row_key: \"{RowKey}\"");
+static const char BY_PARTITION[] =
+    NESTED("partition", "partition_key: \"{PartitionKey}_{RowKey}\"");
+static const char BY_PARTITIONS[] =
+    NESTED("partitions", "partition_key_prefix: \"{RowKey}_\"");
+static const char BACKWARDS[] = NESTED(
+    "backwards", "partition_key: \"{PartitionKey}\", row_key: \"{Back}\"");
+
+static void tables(struct hosted *h, const char *configuration)
+{
+    hosted_init(h, configuration);
+    hosted_table(h, "Channels");
+    hosted_table(h, "Blogs");
+    hosted_table(h, "Comments");
+    hosted_put(h, "Channels", "c", "", NULL);
+}
+
+/* ---- requests ---- */
+
+static int64_t pages_of(struct hosted *h, const char *job, const char *table)
+{
+    struct job_estimate estimate;
+    int64_t pages = -1;
+
+    assert_int_equal(hosted_estimate(h, job, "c", &estimate), TW_OK);
+    for (size_t i = 0; i < estimate.table_count; i++)
+        if (strcmp(estimate.tables[i].table, table) == 0)
+            pages = estimate.tables[i].pages;
+    arena_done(&estimate.arena);
+    return pages;
+}
+
+static void put_comment(struct hosted *h, const char *blog, int number)
+{
+    char *key = mem_format("%s_%d", blog, number);
+    char *properties = mem_format("\"Blog\":\"%s\"", blog);
+
+    hosted_put(h, "Comments", "c", key, properties);
+    mem_free(key);
+    mem_free(properties);
+}
+
+static void many_blogs_cost_few_pages(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    tables(&h, BY_PREFIX);
+    hosted_fill(&h, "Blogs", "c", 2500);
+    assert_true(pages_of(&h, "prefix", "Comments") <= 3);
+    for (int i = 0; i < 2500; i += 7) {
+        char *blog = mem_format("b%05d", i);
+
+        put_comment(&h, blog, i);
+        put_comment(&h, blog, i + 1);
+        mem_free(blog);
+    }
+    hosted_put(&h, "Comments", "c", "b00003_x", "\"Blog\":\"another\"");
+    hosted_put(&h, "Comments", "c", "b00003", "\"Blog\":\"b00003\"");
+    assert_true(pages_of(&h, "prefix", "Comments") <= 7);
+    assert_int_equal(hosted_run(&h, "prefix", "c"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Blogs"), "");
+    assert_string_equal(hosted_dump(&h, "Comments"), "c/b00003 c/b00003_x ");
+    hosted_done(&h);
+}
+
+/* Nothing of it is between them: the table is not read through. */
+static void what_lies_far_apart_is_not_read_through(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    tables(&h, BY_PARTITION);
+    for (int i = 0; i < 20; i++) {
+        char *key = mem_format("%02d", i), *between;
+
+        hosted_put(&h, "Blogs", "c", key, NULL);
+        between = mem_format("c_%02dx", i);
+        hosted_fill(&h, "Comments", between, 1500);
+        mem_free(between);
+        mem_free(key);
+    }
+    hosted_put(&h, "Comments", "c_19", "x", NULL);
+    assert_true(pages_of(&h, "partition", "Comments") < 30);
+    assert_int_equal(hosted_run(&h, "partition", "c"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&h, "Comments"), 20 * 1500);
+    hosted_done(&h);
+}
+
+/* ---- exactly what a query for each finds ---- */
+
+static uint64_t seed;
+
+static unsigned below(unsigned n)
+{
+    seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (unsigned)(seed >> 33) % n;
+}
+
+/* Short, so that they begin one another; some are ordered differently in UTF-16
+ * and by code points. */
+static char *random_key(void)
+{
+    static const char *const parts[] = {"1", "2", "_", "b", "~", " a",
+        "\xee\x80\x80", "\xf0\x9f\x98\x80", "\xef\xbf\xbd", "\xc3\xa9"};
+    char *key = mem_format("%s", parts[below(4)]);
+
+    for (unsigned more = below(3); more > 0; more--) {
+        char *longer = mem_format(
+            "%s%s", key, parts[below(sizeof(parts) / sizeof(parts[0]))]);
+
+        mem_free(key);
+        key = longer;
+    }
+    return key;
+}
+
+static void put_once(struct hosted *h, const char *table,
+    const char *partition_key, const char *row_key, const char *properties)
+{
+    if (!hosted_has(h, table, partition_key, row_key))
+        hosted_put(h, table, partition_key, row_key, properties);
+}
+
+static bool begins(const char *text, const char *prefix, const char *more)
+{
+    size_t len = strlen(prefix);
+
+    return strncmp(text, prefix, len) == 0 &&
+           strncmp(text + len, more, strlen(more)) == 0;
+}
+
+struct blog {
+    char *partition_key, *row_key;
+};
+
+struct shape {
+    const char *configuration, *job;
+    /* Is a comment of these keys, with this property Blog, one of blog? */
+    bool (*has)(const struct blog *blog, const char *partition_key,
+        const char *row_key, const char *of);
+};
+
+static bool has_prefix(const struct blog *blog, const char *partition_key,
+    const char *row_key, const char *of)
+{
+    return strcmp(partition_key, blog->partition_key) == 0 &&
+           begins(row_key, blog->row_key, "_") &&
+           strcmp(of, blog->row_key) == 0;
+}
+
+static bool has_row(const struct blog *blog, const char *partition_key,
+    const char *row_key, const char *of)
+{
+    (void)of;
+    return strcmp(partition_key, blog->partition_key) == 0 &&
+           strcmp(row_key, blog->row_key) == 0;
+}
+
+static bool has_partition(const struct blog *blog, const char *partition_key,
+    const char *row_key, const char *of)
+{
+    size_t len = strlen(blog->partition_key);
+
+    (void)row_key;
+    (void)of;
+    return begins(partition_key, blog->partition_key, "_") &&
+           strcmp(partition_key + len + 1, blog->row_key) == 0;
+}
+
+static bool has_partitions(const struct blog *blog, const char *partition_key,
+    const char *row_key, const char *of)
+{
+    (void)row_key;
+    (void)of;
+    return begins(partition_key, blog->row_key, "_");
+}
+
+static bool has_back(const struct blog *blog, const char *partition_key,
+    const char *row_key, const char *of)
+{
+    (void)of;
+    return strcmp(partition_key, blog->partition_key) == 0 &&
+           begins(row_key, "back", blog->row_key) &&
+           strlen(row_key) == 4 + strlen(blog->row_key);
+}
+
+static const struct shape SHAPES[] = {
+    {BY_PREFIX, "prefix", has_prefix},
+    {BY_ROW, "row", has_row},
+    {BY_PARTITION, "partition", has_partition},
+    {BY_PARTITIONS, "partitions", has_partitions},
+    {BACKWARDS, "backwards", has_back},
+};
+
+#define BLOGS 12
+#define COMMENTS 60
+
+static void put_blog(struct hosted *h, struct blog *blog)
+{
+    char *key = random_key(), *back;
+
+    blog->partition_key = mem_format("c%s", below(2) ? "" : key);
+    blog->row_key = random_key();
+    back = mem_format("\"Back\":\"back%s\"", blog->row_key);
+    put_once(h, "Blogs", blog->partition_key, blog->row_key, back);
+    mem_free(back);
+    mem_free(key);
+}
+
+/* Mostly near one of the blogs. */
+static void put_random_comment(
+    struct hosted *h, const struct blog *blogs, const struct shape *shape)
+{
+    const struct blog *blog = &blogs[below(BLOGS)];
+    char *key = random_key();
+    char *partition_key =
+        below(3) == 0 ? mem_format("%s_%s", blog->partition_key, blog->row_key)
+        : below(3) == 0 ? mem_format("%s_%s", blog->row_key, key)
+                        : mem_format("%s", blog->partition_key);
+    char *row_key = below(3) == 0   ? mem_format("%s_%s", blog->row_key, key)
+                    : below(3) == 0 ? mem_format("back%s", blog->row_key)
+                    : below(3) == 0 ? mem_format("%s", key)
+                                    : mem_format("%s", blog->row_key);
+    const char *of = below(4) ? blog->row_key : key;
+    char *properties = mem_format("\"Blog\":\"%s\"", of);
+    bool found = false;
+
+    for (size_t i = 0; i < BLOGS; i++)
+        found = found || shape->has(&blogs[i], partition_key, row_key, of);
+    if (!hosted_has(h, "Comments", partition_key, row_key)) {
+        hosted_put(h, "Comments", partition_key, row_key, properties);
+        if (!found)
+            hosted_put(h, "Kept", partition_key, row_key, NULL);
+    }
+    mem_free(properties);
+    mem_free(row_key);
+    mem_free(partition_key);
+    mem_free(key);
+}
+
+static void try_shape(const struct shape *shape)
+{
+    struct blog blogs[BLOGS];
+    struct hosted h;
+
+    tables(&h, shape->configuration);
+    hosted_table(&h, "Kept");
+    for (size_t i = 0; i < BLOGS; i++)
+        put_blog(&h, &blogs[i]);
+    for (size_t i = 0; i < COMMENTS; i++)
+        put_random_comment(&h, blogs, shape);
+    assert_int_equal(hosted_run(&h, shape->job, "c"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Blogs"), "");
+    assert_string_equal(hosted_dump(&h, "Comments"), hosted_dump(&h, "Kept"));
+    for (size_t i = 0; i < BLOGS; i++) {
+        mem_free(blogs[i].partition_key);
+        mem_free(blogs[i].row_key);
+    }
+    hosted_done(&h);
+}
+
+static void ranges_find_what_a_query_for_each_finds(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 40; i++) {
+        seed = i;
+        for (size_t j = 0; j < sizeof(SHAPES) / sizeof(SHAPES[0]); j++)
+            try_shape(&SHAPES[j]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_blogs_cost_few_pages),
+        cmocka_unit_test(what_lies_far_apart_is_not_read_through),
+        cmocka_unit_test(ranges_find_what_a_query_for_each_finds),
+    };
+
+    log_set(LOG_ERROR, LOG_TEXT);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
