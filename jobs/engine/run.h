@@ -66,13 +66,6 @@ struct run_failure {
     const char *why;
 };
 
-/* The runs of a job, as the ledger has them. */
-struct run_others {
-    bool open;         /* one has not ended                           */
-    bool ended;        /* one has ended, since the time that was asked */
-    int64_t now_ticks; /* the service's clock                          */
-};
-
 struct run_host {
     /* stopping: should the attempt settle and end (RUN_STOPPED)? */
     bool (*stopping)(struct run *run);
@@ -95,13 +88,6 @@ struct run_host {
     /* is_open: is run `id` of `job` one that has not ended? */
     enum tw_err (*is_open)(struct run *run, struct slice job, struct slice id,
         bool *ret, struct err *err);
-
-    /*
-     * others: how do the runs of `job` stand? ret->ended is asked of those
-     * that ended at since_ticks or later.
-     */
-    enum tw_err (*others)(struct run *run, struct slice job,
-        int64_t since_ticks, struct run_others *ret, struct err *err);
 
     /*
      * failed: count an entity that the run cannot process, and report it: the

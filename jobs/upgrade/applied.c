@@ -40,8 +40,8 @@ static const char *account_of(const struct store *store, const char *name)
 /* Table names are the same in any case of letters. */
 static void digest_table(struct applied *applied)
 {
-    char *text = mem_format(
-        "%s\n%s", applied->account, applied->upgrade->place.table);
+    char *text =
+        mem_format("%s\n%s", applied->account, applied->upgrade->place.table);
     struct digest digest;
 
     for (char *at = strchr(text, '\n'); *at; at++)
@@ -111,15 +111,15 @@ static enum tw_err write_row(const struct applied *applied,
     return outcome;
 }
 
-static struct operation row_operation(const struct row *row,
-    const struct applied *applied, struct arena *arena)
+static struct operation row_operation(
+    const struct row *row, const struct applied *applied, struct arena *arena)
 {
     struct operation operation = {
         .type = row->entity ? OPERATION_REPLACE : OPERATION_INSERT};
     struct entity *entity = &operation.entity;
 
-    entity_init(entity, arena, slice_of(APPLIED_PARTITION),
-        slice_of(row->row_key));
+    entity_init(
+        entity, arena, slice_of(APPLIED_PARTITION), slice_of(row->row_key));
     if (row->entity)
         entity->etag = row->entity->etag;
     entity_set_string(entity, arena, "Account", slice_of(applied->account));
@@ -181,8 +181,8 @@ enum tw_err applied_check(struct applied *applied, struct err *err)
 
     if (!applied->run->ledger)
         return TW_OK;
-    for (size_t i = 0;
-         outcome == TW_OK && i < applied->upgrade->version_count; i++) {
+    for (size_t i = 0; outcome == TW_OK && i < applied->upgrade->version_count;
+         i++) {
         struct row row;
 
         version_row_init(&row, applied, &applied->upgrade->versions[i]);

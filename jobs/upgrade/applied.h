@@ -41,8 +41,7 @@ void applied_init(struct applied *applied, const struct upgrade *upgrade,
  * applied_check: TW_INVALID: a version's steps are not those that were applied
  * under its number; err says which, since when, and what to do.
  */
-TW_MUST_USE enum tw_err applied_check(
-    struct applied *applied, struct err *err);
+TW_MUST_USE enum tw_err applied_check(struct applied *applied, struct err *err);
 
 /* applied_note: the steps of versions[first] and of all behind it are about to
  * be carried out: their digests are stored once this returns TW_OK. TW_INVALID

@@ -16,7 +16,8 @@
 struct job;
 
 enum upgrade_converted {
-    UPGRADE_CONVERTED, /* *ret is at the newest version; perhaps it was before */
+    UPGRADE_CONVERTED, /* *ret is at the newest version; perhaps it was before
+                        */
     UPGRADE_PASSED,    /* the job does not select it, or its version is not in
                           the document: *ret is as it was                      */
     UPGRADE_REFUSED,   /* a step fails (on_error: skip too); err says which:

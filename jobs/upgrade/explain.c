@@ -23,8 +23,7 @@ static void explain_retype(const struct upgrade_step *step, struct buf *to)
     buf_add_format(to, "retype %.*s", SLICE_ARG(step->property));
     if (step->to.len > 0)
         buf_add_format(to, " to %.*s", SLICE_ARG(step->to));
-    buf_add_format(to,
-        " as %s%s; an entity whose value cannot be converted %s",
+    buf_add_format(to, " as %s%s; an entity whose value cannot be converted %s",
         edm_type_name(step->edm), step->lossy ? ", with losses" : "",
         ENDS[step->on_error]);
 }
@@ -79,8 +78,9 @@ static void explain_entities(const struct upgrade *upgrade, struct buf *to)
         buf_add_text(to, " and take entities where ");
         selector_explain(&upgrade->selector, to);
     }
-    buf_add_format(to, "; their version is %.*s, or %" PRId64 " where it is "
-                       "absent\n",
+    buf_add_format(to,
+        "; their version is %.*s, or %" PRId64 " where it is "
+        "absent\n",
         SLICE_ARG(upgrade->version), upgrade->absent);
 }
 

@@ -108,8 +108,8 @@ struct property record_property(
     struct buf text;
 
     buf_init(&text, ENTITY_MAX_VALUE_BYTES);
-    buf_add_format(&text, "{\"version\":%" PRId64 ",\"pairs\":[",
-        record->version);
+    buf_add_format(
+        &text, "{\"version\":%" PRId64 ",\"pairs\":[", record->version);
     for (size_t i = 0; i < record->count; i++) {
         const struct record_pair *pair = &record->pairs[i];
 
@@ -172,14 +172,12 @@ static bool is_digest_of(const char *digest, const struct property *value)
     return strcmp(now, digest) == 0;
 }
 
-bool record_is_old(
-    const struct record_pair *pair, const struct property *value)
+bool record_is_old(const struct record_pair *pair, const struct property *value)
 {
     return is_digest_of(pair->old_digest, value);
 }
 
-bool record_is_new(
-    const struct record_pair *pair, const struct property *value)
+bool record_is_new(const struct record_pair *pair, const struct property *value)
 {
     return is_digest_of(pair->new_digest, value);
 }

@@ -366,9 +366,9 @@ bool upgrade_step_ends(const struct upgrade_step *step)
 
 bool upgrade_step_makes(const struct upgrade_step *step, struct slice name)
 {
-    struct slice makes =
-        step->type == UPGRADE_ADD || step->type == UPGRADE_SET ? step->property
-                                                               : step->to;
+    struct slice makes = step->type == UPGRADE_ADD || step->type == UPGRADE_SET
+                             ? step->property
+                             : step->to;
 
     return makes.len > 0 && slice_equal(makes, name);
 }
@@ -385,16 +385,15 @@ static void digest_steps(struct upgrade_version *version)
     buf_init(&text, DIGESTED_MAX_BYTES);
     for (size_t i = 0; i < version->step_count; i++) {
         const struct upgrade_step *step = &version->steps[i];
-        bool typed = step->type != UPGRADE_RENAME &&
-                     step->type != UPGRADE_REMOVE;
+        bool typed =
+            step->type != UPGRADE_RENAME && step->type != UPGRADE_REMOVE;
 
         json_add_string(&text, slice_of(upgrade_step_name(step->type)));
         json_add_string(&text, step->property);
         json_add_string(&text, step->to);
+        json_add_string(&text, slice_of(typed ? edm_type_name(step->edm) : ""));
         json_add_string(
-            &text, slice_of(typed ? edm_type_name(step->edm) : ""));
-        json_add_string(&text,
-            step->value ? template_source(step->value) : slice_of(""));
+            &text, step->value ? template_source(step->value) : slice_of(""));
         buf_add_char(&text, '\n');
     }
     digest = digest_of(buf_slice(&text));

@@ -61,8 +61,8 @@ static struct slice sample_json(struct made *made, enum edm_type type)
     case EDM_DOUBLE:
         return slice_of(DOUBLES[number % (sizeof(DOUBLES) / sizeof(*DOUBLES))]);
     case EDM_GUID:
-        return arena_format(made->arena,
-            "\"%08x-0000-4000-8000-%012x\"", number, number * 7);
+        return arena_format(
+            made->arena, "\"%08x-0000-4000-8000-%012x\"", number, number * 7);
     case EDM_INT32:
         return arena_format(made->arena, "%d", (int)number - 50000);
     case EDM_INT64:
@@ -106,8 +106,8 @@ static bool is_made_before(
     const struct made *made, size_t v, size_t i, struct slice name)
 {
     for (size_t k = made->level; k <= v; k++)
-        for (size_t n = 0; n < (k == v ? i : made->upgrade->versions[k].step_count);
-             n++)
+        for (size_t n = 0;
+             n < (k == v ? i : made->upgrade->versions[k].step_count); n++)
             if (upgrade_step_makes(&made->upgrade->versions[k].steps[n], name))
                 return true;
     return false;
@@ -161,7 +161,8 @@ static void add_for_filter(struct made *made)
     const char *word = NULL;
 
     for (; at && at < end; at++) {
-        bool is_name = (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z') ||
+        bool is_name = (*at >= 'A' && *at <= 'Z') ||
+                       (*at >= 'a' && *at <= 'z') ||
                        (*at >= '0' && *at <= '9') || *at == '_';
         struct slice rest = {at, (size_t)(end - at)};
 
@@ -189,16 +190,15 @@ static void add_version(struct made *made)
 {
     const struct upgrade *upgrade = made->upgrade;
     size_t level;
-    int64_t number = made->level > 0
-                         ? upgrade->versions[made->level - 1].number
-                         : upgrade->absent;
+    int64_t number = made->level > 0 ? upgrade->versions[made->level - 1].number
+                                     : upgrade->absent;
 
     if (upgrade_rules_level(upgrade, upgrade->absent, &level) &&
         level == made->level && (number != upgrade->absent || draw(made, 2)))
         return;
     if (number >= INT32_MIN && number <= INT32_MAX)
-        entity_set_int32(&made->entity, made->arena, upgrade->version.at,
-            (int32_t)number);
+        entity_set_int32(
+            &made->entity, made->arena, upgrade->version.at, (int32_t)number);
     else
         entity_set_int64(
             &made->entity, made->arena, upgrade->version.at, number);
@@ -254,8 +254,8 @@ static enum tw_err make_pair(const struct upgrade_converter *converter,
     return TW_INVALID;
 }
 
-enum tw_err upgrade_convert_vectors(
-    const struct upgrade_converter *converter, size_t count,
+enum tw_err upgrade_convert_vectors(const struct upgrade_converter *converter,
+    size_t count,
     enum tw_err (*each)(void *ctx, const struct entity *before,
         const struct entity *after, struct err *err),
     void *ctx, struct err *err)

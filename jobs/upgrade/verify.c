@@ -31,7 +31,8 @@ enum difference {
 
 static const char *const WHAT[] = {
     [BELOW] = "entities below the newest version",
-    [DIFFERS] = "entities at the newest version, and not as its steps make them",
+    [DIFFERS] =
+        "entities at the newest version, and not as its steps make them",
     [REFUSED] = "entities at the newest version that its steps refuse",
     [LEFTOVER] =
         "entities at the newest version with what an older one removed",
@@ -104,8 +105,7 @@ static void look_at(struct verify *verify, const struct entity *entity)
         return;
     verify->differing++;
     if (!verify->confirms)
-        keyset_add(
-            verify->found, 0, entity->partition_key, entity->row_key);
+        keyset_add(verify->found, 0, entity->partition_key, entity->row_key);
     else if (keyset_has(
                  verify->found, 0, entity->partition_key, entity->row_key))
         report(verify, what, entity);
@@ -142,8 +142,7 @@ static enum tw_err read_all(struct verify *verify, struct err *err)
     do {
         outcome = scan_next(scan, &page, err);
         if (outcome == TW_OK && page) {
-            atomic_fetch_add(
-                &verify->run->counts.read, (int64_t)page->count);
+            atomic_fetch_add(&verify->run->counts.read, (int64_t)page->count);
             look_at_page(verify, page);
         }
     } while (outcome == TW_OK && page);

@@ -83,20 +83,6 @@ static enum tw_err host_is_open(struct run *run, struct slice job,
                : err_fail(err, h->open_outcome, "as the test wants");
 }
 
-static enum tw_err host_others(struct run *run, struct slice job,
-    int64_t since_ticks, struct run_others *ret, struct err *err)
-{
-    struct hosted *h = run->owner;
-
-    (void)job;
-    (void)since_ticks;
-    *ret = h->others;
-    ret->now_ticks = world_wall_ticks();
-    return h->open_outcome == TW_OK
-               ? TW_OK
-               : err_fail(err, h->open_outcome, "as the test wants");
-}
-
 static void host_forget_failed(struct run *run, int64_t count)
 {
     struct hosted *h = run->owner;
@@ -132,7 +118,6 @@ static const struct run_host HOST = {
     .save = host_save,
     .phase = host_phase,
     .is_open = host_is_open,
-    .others = host_others,
     .failed = host_failed,
     .note = host_note,
     .forget_failed = host_forget_failed,

@@ -41,7 +41,6 @@ struct hosted {
     int64_t stop_after;       /* stopping() says yes at this call; -1: never */
     bool other_open;          /* what is_open() answers ... */
     enum tw_err open_outcome; /* ... with this outcome */
-    struct run_others others; /* what others() answers; now_ticks is set */
     bool took_over;
     bool accept_deletes;
     enum run_finish finish;

@@ -46,8 +46,8 @@ static void begin(struct bench *b, const char *on_error, const char *phase)
     hosted_init(&b->hosted, job);
     mem_free(job);
     arena_init(&b->arena);
-    assert_int_equal(upgrade_convert_open(
-                         b->hosted.jobs.list, &args, &b->converter, &err),
+    assert_int_equal(
+        upgrade_convert_open(b->hosted.jobs.list, &args, &b->converter, &err),
         TW_OK);
 }
 
@@ -62,8 +62,8 @@ static struct entity parse(struct bench *b, const char *json)
 {
     struct entity entity;
     struct err err;
-    char *text = mem_format(
-        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",%s}", json);
+    char *text =
+        mem_format("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",%s}", json);
 
     if (entity_parse(arena_copy(&b->arena, slice_of(text)), true, &b->arena,
             &entity, NULL, &err) != TW_OK)
@@ -92,9 +92,10 @@ static void an_entity_becomes_the_newest_version(void **state)
 
     (void)state;
     begin(&b, "fail", "all");
-    before = parse(&b, "\"EntityType\":\"Blog\",\"Title\":\"A B\",\"Text\":\"x\","
-                       "\"Rating\":\"4.5\",\"At@odata.type\":\"Edm.DateTime\","
-                       "\"At\":\"2024-01-01T00:00:00Z\"");
+    before =
+        parse(&b, "\"EntityType\":\"Blog\",\"Title\":\"A B\",\"Text\":\"x\","
+                  "\"Rating\":\"4.5\",\"At@odata.type\":\"Edm.DateTime\","
+                  "\"At\":\"2024-01-01T00:00:00Z\"");
     assert_int_equal(
         upgrade_convert(b.converter, &before, &b.arena, &after, &err),
         UPGRADE_CONVERTED);

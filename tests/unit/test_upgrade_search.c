@@ -95,8 +95,8 @@ static void grow(struct search *s)
         add_to_table(s, i);
 }
 
-static void add(struct search *s, struct state state, int before,
-    const char *what)
+static void add(
+    struct search *s, struct state state, int before, const char *what)
 {
     size_t at;
 
@@ -141,8 +141,8 @@ static struct entity entity_of(struct search *s, const struct state *state)
     if (state->v != NONE)
         entity_set_int32(&entity, &s->arena, "V", state->v);
     if (state->x != NONE)
-        entity_set_string(&entity, &s->arena, RECORD_PROPERTY,
-            slice_of(s->texts[state->x]));
+        entity_set_string(
+            &entity, &s->arena, RECORD_PROPERTY, slice_of(s->texts[state->x]));
     return entity;
 }
 
@@ -214,11 +214,11 @@ enum way {
     OLD_DYNAMIC_V1,
     NEW_MERGE,
     NEW_MERGE_NO_V,
-    NEW_DUAL,        /* both properties */
-    NEW_BODY,        /* replaces by what it knows */
+    NEW_DUAL, /* both properties */
+    NEW_BODY, /* replaces by what it knows */
     NEW_REPLACE_DUAL,
-    NEW_DROPS_OLD,   /* a dictionary, from which it removes the old one */
-    NEW_CLEARS,      /* removes the new one */
+    NEW_DROPS_OLD, /* a dictionary, from which it removes the old one */
+    NEW_CLEARS,    /* removes the new one */
     NEW_SETS_C,
     NEW_KEEPS_B_DROPS_OLD,
     WAYS,
@@ -230,13 +230,12 @@ static const char *const NAMES[] = {"old merges", "old merges with version",
     "old replaces, dynamic, version 1", "new merges",
     "new merges without version", "new merges both", "new replaces",
     "new replaces with both", "new replaces without the old one",
-    "new removes the new one", "new sets C",
-    "new removes the old one"};
+    "new removes the new one", "new sets C", "new removes the old one"};
 
 static void write_old(struct state *s, enum way way, int value)
 {
-    bool typed = way == OLD_TYPED || way == OLD_TYPED_V1 ||
-                 way == OLD_TYPED_V_READ;
+    bool typed =
+        way == OLD_TYPED || way == OLD_TYPED_V1 || way == OLD_TYPED_V_READ;
 
     s->t = value;
     if (typed)
@@ -304,7 +303,8 @@ static bool knows_last(struct search *s, const struct state *state)
  * that was there at conversion counts as not written. Before the first round
  * there is nothing to compare it with.
  */
-static bool may_remove(struct search *s, const struct state *state, enum side side)
+static bool may_remove(
+    struct search *s, const struct state *state, enum side side)
 {
     struct entity entity = entity_of(s, state);
     struct record record;
@@ -352,10 +352,9 @@ static void add_writes(
 
 static const char *lost(const struct search *s, const struct state *state)
 {
-    bool there = state->side == OLD
-                     ? state->t == state->value ||
-                           state->b == converted(s, state->value)
-                     : state->b == state->value;
+    bool there = state->side == OLD ? state->t == state->value ||
+                                          state->b == converted(s, state->value)
+                                    : state->b == state->value;
 
     if (!there)
         return "the last write is lost";
@@ -382,7 +381,8 @@ static void report(const struct search *s, int index, const char *why)
     fail_msg("%s", why);
 }
 
-static void step(struct search *s, int index, const enum way *ways, size_t count)
+static void step(
+    struct search *s, int index, const enum way *ways, size_t count)
 {
     struct state from = s->states[index], to = from;
     const char *why = lost(s, &from);

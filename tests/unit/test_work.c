@@ -875,72 +875,6 @@ static void a_phase_is_in_the_ledger_when_the_kind_goes_on(void **state)
     assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
 }
 
-/* A run of another job, as others left it; spoilt: Epoch is no number. */
-static void leave_of(struct workbench *bench, const char *job, const char *id,
-    enum ledger_state run_state, int64_t finished_ticks)
-{
-    struct attempt other = {0};
-    struct ledger_run run;
-
-    ledger_run_init(&run);
-    run.job = slice_of(job);
-    run.id = slice_of(id);
-    run.state = run_state;
-    run.finished_ticks = finished_ticks;
-    assert_int_equal(ledger_insert(bench->wrapped.inner, &other, &run), TW_OK);
-    ledger_run_done(&run);
-}
-
-static void check_others(struct run *run, const char *job, int64_t since_ticks,
-    bool open, bool ended)
-{
-    struct run_others others;
-    struct err err;
-
-    assert_int_equal(
-        run->host->others(run, slice_of(job), since_ticks, &others, &err),
-        TW_OK);
-    assert_int_equal(others.open, open);
-    assert_int_equal(others.ended, ended);
-    assert_true(others.now_ticks > 0);
-}
-
-static enum run_end asks_how_others_stand(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
-{
-    struct run_others others;
-
-    (void)attempt_number;
-    (void)err;
-    check_others(run, "nobody", 1, false, false);
-    check_others(run, "open", 1, true, false);
-    check_others(run, "ended", 500 * TICKS_PER_S + TICKS_1970, false, true);
-    check_others(run, "ended", 501 * TICKS_PER_S + TICKS_1970, false, false);
-    check_others(run, "both", 1, true, true);
-    workbench_meets(bench, BENCH_SCAN, ALWAYS, BENCH_REFUSE);
-    assert_int_equal(
-        run->host->others(run, slice_of("open"), 1, &others, err), TW_REFUSED);
-    return RUN_SUCCEEDED;
-}
-
-static void a_kind_may_ask_how_the_runs_of_another_job_stand(void **state)
-{
-    struct workbench *bench = *state;
-    int64_t ticks = 500 * TICKS_PER_S + TICKS_1970;
-
-    leave_of(bench, "open", "a", LEDGER_WAITING, 0);
-    for (int i = 0; i < 3; i++) {
-        char id[8];
-
-        snprintf(id, sizeof(id), "e%d", i);
-        leave_of(bench, "ended", id, LEDGER_SUCCEEDED, ticks - i * TICKS_PER_S);
-    }
-    leave_of(bench, "both", "a", LEDGER_FAILED, ticks);
-    leave_of(bench, "both", "b", LEDGER_RUNNING, 0);
-    bench->script = asks_how_others_stand;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
-}
-
 /* A pass begins anew: what failed in it will be told again. */
 static enum run_end tells_failed_twice(struct workbench *bench, struct run *run,
     unsigned attempt_number, struct err *err)
@@ -1100,7 +1034,6 @@ int main(void)
         VIRTUAL(a_kind_that_succeeded_too_late_has_not),
         VIRTUAL(a_phase_is_in_the_ledger_when_the_kind_goes_on),
         VIRTUAL(a_kind_may_ask_whether_another_run_is_open),
-        VIRTUAL(a_kind_may_ask_how_the_runs_of_another_job_stand),
         VIRTUAL(failures_that_are_told_again_are_counted_once),
         VIRTUAL(an_orphan_that_no_longer_fits_is_poisoned),
     };

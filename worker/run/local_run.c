@@ -41,18 +41,6 @@ static enum tw_err is_open(struct run *run, struct slice job, struct slice id,
     return TW_OK;
 }
 
-/* It writes nothing, so it waits for nobody. */
-static enum tw_err others(struct run *run, struct slice job,
-    int64_t since_ticks, struct run_others *ret, struct err *err)
-{
-    (void)run;
-    (void)job;
-    (void)since_ticks;
-    (void)err;
-    *ret = (struct run_others){.ended = true, .now_ticks = world_wall_ticks()};
-    return TW_OK;
-}
-
 static void forget_failed(struct run *run, int64_t count)
 {
     atomic_store(&run->counts.failed, count);
@@ -77,7 +65,6 @@ static const struct run_host HOST = {
     .save = save,
     .phase = phase,
     .is_open = is_open,
-    .others = others,
     .failed = failed,
     .note = note,
     .forget_failed = forget_failed,

@@ -13,8 +13,6 @@
 #include "worker/store/lanes.h"
 
 #define RETRY_MAX_MS INT64_C(3600000)
-/* What a page of the ledger may take, for the lanes' budget. */
-#define LEDGER_PAGE_BYTES (1024 * 1024)
 /* Of the reason why one entity failed, in Error and in the log. */
 #define FAILED_WHY_MAX_BYTES 200
 /* A message that an outage sent back is hidden so long. */
@@ -100,69 +98,6 @@ static enum tw_err host_is_open(struct run *run, struct slice job,
     return outcome;
 }
 
-/* A page of the ledger, through the run's own lanes. */
-struct ledger_page {
-    struct lanes_task task; /* first, so that it leads back to the page */
-    struct slice job;
-    const char *filter; /* NULL: of the markers of open runs */
-    struct page page;
-};
-
-static enum tw_err attempt_ledger_page(
-    struct lanes_task *task, struct attempt *attempt)
-{
-    struct ledger_page *asked = (struct ledger_page *)task;
-
-    if (!asked->filter)
-        return ledger_scan_open(
-            task->store, attempt, asked->job, asked->page.next, &asked->page);
-    return ledger_scan(task->store, attempt, asked->job,
-        slice_of(asked->filter), asked->page.next, &asked->page);
-}
-
-/* *ret: is there any? *ret_now_ticks: the service's clock. */
-static enum tw_err ledger_has_any(struct run *run, struct slice job,
-    const char *filter, bool *ret, int64_t *ret_now_ticks, struct err *err)
-{
-    struct ledger_page asked = {
-        .task = {.attempt = attempt_ledger_page,
-            .repeatable = true,
-            .store = work_of(run)->wish->store,
-            .bytes = LEDGER_PAGE_BYTES},
-        .job = job,
-        .filter = filter,
-    };
-    enum tw_err outcome;
-
-    page_init(&asked.page);
-    do
-        outcome = lanes_call(run->lanes, &asked.task);
-    while (outcome == TW_OK && asked.page.count == 0 && asked.page.next.more);
-    *ret = outcome == TW_OK && asked.page.count > 0;
-    *ret_now_ticks = asked.task.last.date_ticks;
-    page_done(&asked.page);
-    if (outcome != TW_OK)
-        return err_fail(err, outcome, "table %s: %s", LEDGER_TABLE,
-            asked.task.last.err.text);
-    return TW_OK;
-}
-
-static enum tw_err host_others(struct run *run, struct slice job,
-    int64_t since_ticks, struct run_others *ret, struct err *err)
-{
-    char since[TEXT_TIME_MAX];
-    char *filter = mem_format(
-        "FinishedAt ge datetime'%s'", text_from_ticks(since_ticks, since));
-    enum tw_err outcome =
-        ledger_has_any(run, job, NULL, &ret->open, &ret->now_ticks, err);
-
-    if (outcome == TW_OK)
-        outcome =
-            ledger_has_any(run, job, filter, &ret->ended, &ret->now_ticks, err);
-    mem_free(filter);
-    return outcome;
-}
-
 static void host_failed(struct run *run, const struct run_failure *failure)
 {
     struct buf line;
@@ -195,7 +130,6 @@ static const struct run_host host = {
     .save = host_save,
     .phase = host_phase,
     .is_open = host_is_open,
-    .others = host_others,
     .failed = host_failed,
     .note = host_note,
     .forget_failed = host_forget_failed,
