@@ -24,6 +24,7 @@
 
 #include "jobs/cascade/checkpoint.h"
 #include "jobs/cascade/count.h"
+#include "jobs/cascade/order.h"
 #include "jobs/cascade/rules.h"
 #include "jobs/cascade/walk.h"
 #include "jobs/engine/archive.h"
@@ -1384,6 +1385,7 @@ const struct kind cascade_delete_kind = {
     .destructive = true,
     .has_parent = true,
     .load = cascade_delete_load,
+    .link = cascade_order_check,
     .explain = cascade_delete_explain,
     .accept = cascade_delete_accept,
     .tables = cascade_delete_tables,

@@ -2,6 +2,8 @@
 /* Counting what a cascade would delete, in constant memory. */
 #include "jobs/cascade/count.h"
 
+#include <stdint.h>
+
 #include "jobs/cascade/rules.h"
 #include "jobs/counting.h"
 #include "jobs/engine/run.h"
@@ -14,9 +16,19 @@ struct counted {
     struct counting counting;
 };
 
+/* One rule of it: what a pass met and read. */
+struct counted_rule {
+    const struct rule *rule;
+    size_t above; /* index of the rule that it is under; SIZE_MAX: none */
+    int64_t entities, pages, scans;
+    int64_t last_pass; /* in which its entities are still there; 0: none */
+};
+
 struct count {
     struct job_estimate *estimate;
-    struct counted *tables; /* same order as the estimate's */
+    struct counted *tables;     /* same order as the estimate's */
+    struct counted_rule *rules; /* each before its children */
+    size_t rule_count;
     int64_t total, limit;
 };
 
@@ -56,6 +68,28 @@ static void add_table(struct count *count, const struct rule *rule)
         &estimate->arena, BATCH_MAX_BYTES);
 }
 
+static void add_rules(struct count *count, const struct rule *rules,
+    size_t rule_count, size_t above)
+{
+    for (size_t i = 0; i < rule_count; i++) {
+        size_t at = count->rule_count++;
+
+        count->rules[at] =
+            (struct counted_rule){.rule = &rules[i], .above = above};
+        add_rules(count, rules[i].children, rules[i].child_count, at);
+    }
+}
+
+static struct counted_rule *rule_of(
+    struct count *count, const struct rule *rule)
+{
+    size_t i = 0;
+
+    while (count->rules[i].rule != rule)
+        i++;
+    return &count->rules[i];
+}
+
 static void add_tables(
     struct count *count, const struct rule *rules, size_t rule_count)
 {
@@ -72,6 +106,7 @@ static void count_entity(
     struct count *count, const struct rule *rule, const struct entity *entity)
 {
     counting_add(&counted_of(count, rule)->counting, entity, 0);
+    rule_of(count, rule)->entities++;
     count->total++;
 }
 
@@ -112,19 +147,93 @@ static void count_one(
 static void count_pages(
     void *context, const struct rule *rule, size_t pages, size_t scans)
 {
-    struct count *count = context;
+    struct counted_rule *counted = rule_of(context, rule);
 
-    (void)scans;
-    shown_of(count, rule)->pages += (int64_t)pages;
+    counted->pages += (int64_t)pages;
+    counted->scans += (int64_t)scans;
 }
 
-/* Reads, deletes, the empty looks, and what the parent itself costs. */
-static int64_t transactions(
-    const struct cascade *cascade, const struct job_estimate *estimate)
-{
-    int64_t looks = (int64_t)cascade->settle_count;
-    int64_t all = looks * (int64_t)(cascade->rule_count + 1) + 3;
+/* ---- the passes of a run ---- */
 
+/* Of which the last settle pass is the first that deletes entities with
+ * children. */
+static int64_t last_settle_pass(
+    const struct cascade *cascade, const struct count *count)
+{
+    bool at_once = cascade->settle_ms[0] == 0, deletes = false;
+    int64_t waits = (int64_t)cascade->settle_count - at_once;
+
+    for (size_t i = 0; i < count->rule_count; i++)
+        deletes = deletes || (count->rules[i].rule->child_count == 0 &&
+                                 count->rules[i].entities > 0);
+    /* A settle pass that found something is followed by another at once. */
+    return 1 + waits + (at_once && waits > 0 && deletes);
+}
+
+/* In which pass the last entities of a rule are deleted: leaves in the first;
+ * others from the last settle pass on, once nothing was met under them. */
+static void set_last_pass(
+    struct count *count, size_t index, int64_t settle_pass)
+{
+    struct counted_rule *counted = &count->rules[index];
+
+    if (counted->entities == 0)
+        return;
+    counted->last_pass = counted->rule->child_count > 0 ? settle_pass : 1;
+    for (size_t i = index + 1; i < count->rule_count; i++)
+        if (count->rules[i].above == index && count->rules[i].last_pass > 0 &&
+            count->rules[i].last_pass >= counted->last_pass)
+            counted->last_pass = count->rules[i].last_pass + 1;
+}
+
+/* *ret: how many passes a run makes while nobody writes: the last one meets
+ * nothing. */
+static int64_t plan_passes(const struct cascade *cascade, struct count *count)
+{
+    int64_t settle_pass = last_settle_pass(cascade, count);
+    int64_t passes = settle_pass;
+
+    for (size_t i = count->rule_count; i > 0; i--) {
+        set_last_pass(count, i - 1, settle_pass);
+        if (count->rules[i - 1].last_pass >= passes)
+            passes = count->rules[i - 1].last_pass + 1;
+    }
+    return passes;
+}
+
+/* What one rule reads in a pass: the pages of the first while its entities are
+ * there, then an empty one for each of its scans. */
+static int64_t reads_in(
+    const struct count *count, const struct counted_rule *rule, int64_t pass)
+{
+    if (rule->above != SIZE_MAX && count->rules[rule->above].last_pass < pass)
+        return 0;
+    return rule->last_pass >= pass ? rule->pages : rule->scans;
+}
+
+static void add_reads(struct count *count, int64_t passes, bool counts_first)
+{
+    for (size_t i = 0; i < count->rule_count; i++) {
+        const struct counted_rule *rule = &count->rules[i];
+        struct job_estimate_table *shown = shown_of(count, rule->rule);
+
+        if (counts_first)
+            shown->pages += rule->pages;
+        for (int64_t pass = 1; pass <= passes; pass++)
+            shown->pages += reads_in(count, rule, pass);
+    }
+}
+
+/* Reads and deletes of all passes, settle passes included, and what the parent
+ * and looking for the tables cost. */
+static int64_t transactions(const struct cascade *cascade, struct count *count)
+{
+    const struct job_estimate *estimate = count->estimate;
+    int64_t passes = plan_passes(cascade, count);
+    /* The parent is read in each pass, marked, read again and deleted. */
+    int64_t all = passes + 3 + (int64_t)estimate->table_count;
+
+    add_reads(count, passes, cascade->refuse_above >= 0);
     for (size_t i = 0; i < estimate->table_count; i++)
         all += estimate->tables[i].pages + estimate->tables[i].batches;
     return all;
@@ -150,11 +259,14 @@ enum tw_err cascade_count(const struct walk_plan *plan, int64_t limit,
     arena_init(&ret->arena);
     ret->tables = arena_alloc(&ret->arena, rules * sizeof(*ret->tables));
     count.tables = mem_array(rules, sizeof(*count.tables));
+    count.rules = mem_array(rules, sizeof(*count.rules));
+    add_rules(&count, cascade->rules, cascade->rule_count, SIZE_MAX);
     add_tables(&count, cascade->rules, cascade->rule_count);
     outcome = walk_run(plan, &visitor, &result, err);
     if (outcome == TW_OK)
         outcome = check_limit(&count, err);
-    ret->transactions = transactions(cascade, ret);
+    ret->transactions = transactions(cascade, &count);
+    mem_free(count.rules);
     mem_free(count.tables);
     return outcome;
 }

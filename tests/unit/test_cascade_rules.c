@@ -656,6 +656,70 @@ static void rules_that_show_that_they_end_may_reach_themselves(void **state)
         REACHES);
 }
 
+/* ---- beside a move (rule L4) ---- */
+
+#define MOVE(from, to)                                                         \
+    "archive-posts:\n  kind: move\n  from: {table: " from                      \
+    "}\n  to: {table: " to "}\n"
+#define RULE(table) "{table: " table ", partition_key: \"{channel}\"}"
+#define BESIDE(move, rules) HEAD PARENT "  children: [" rules "]\n" move
+
+/* An error, although each job for itself can be read. */
+static void refused_together(const char *text, const char *part)
+{
+    struct loading l;
+
+    loading_begin(&l, text);
+    assert_true(l.problems.errors > 0);
+    if (!loading_says(&l, part))
+        fail_msg("%s: %s", part, l.problems.list[0].text);
+    loading_done(&l);
+}
+
+/* Where the destination was read first, an entity was found in neither. */
+static void a_moves_source_is_read_before_its_destination(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    refused_together(
+        BESIDE(MOVE("Posts", "Old"), RULE("Old") ", " RULE("Posts")),
+        "job archive-posts moves entities from Posts to Old, and this rule "
+        "reads Old before the rule at line 5 reads Posts");
+    refused_together(BESIDE(MOVE("Posts", "Old"),
+                         RULE("Posts") ", " RULE("old") ", " RULE("posts")),
+        "reads old before");
+    refused_together(
+        BESIDE(MOVE("Posts", "Old"),
+            "{table: Blogs, partition_key: \"{channel}\", children: "
+            "[" RULE("Old") "]}, " RULE("Posts")),
+        "reads Old before");
+    loading_good(
+        &l, BESIDE(MOVE("Posts", "Old"), RULE("Posts") ", " RULE("Old")));
+    loading_done(&l);
+    loading_good(&l, BESIDE(MOVE("Posts", "Old"), RULE("Old")));
+    loading_done(&l);
+    loading_good(
+        &l, BESIDE(MOVE("Posts", "Old"),
+                "{table: Posts, partition_key: \"{channel}\", children: "
+                "[" RULE("Old") "]}"));
+    loading_done(&l);
+}
+
+static void a_move_within_one_table_is_warned_of(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    loading_good(
+        &l, BESIDE("rotate:\n  kind: move\n  from: {table: Posts, "
+                   "partition_key: cur}\n  to: {table: Posts, partition_key: "
+                   "old}\n",
+                RULE("Posts")));
+    assert_true(loading_says(&l, "job rotate moves entities within Posts"));
+    loading_done(&l);
+}
+
 /* ---- settle ---- */
 
 static void settle_is_a_duration_or_a_rising_list(void **state)
@@ -836,6 +900,8 @@ int main(void)
         cmocka_unit_test(
             a_rule_that_reaches_itself_in_another_partition_is_refused),
         cmocka_unit_test(rules_that_show_that_they_end_may_reach_themselves),
+        cmocka_unit_test(a_moves_source_is_read_before_its_destination),
+        cmocka_unit_test(a_move_within_one_table_is_warned_of),
         cmocka_unit_test(settle_is_a_duration_or_a_rising_list),
         cmocka_unit_test(settle_knows_the_environment),
         cmocka_unit_test(an_archive_is_a_folder),

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Rule L4: sources before destinations. */
+#include "jobs/cascade/order.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/problems.h"
+#include "jobs/cascade/rules.h"
+#include "jobs/job.h"
+#include "jobs/jobs.h"
+#include "jobs/move/move.h"
+#include "jobs/move/rules.h"
+
+/* One cascade beside one move. */
+struct beside {
+    const char *move; /* its name */
+    const struct place *from, *to;
+    const struct rule *destination; /* the first one read so far, or NULL */
+    bool refused;
+    struct problems *problems;
+};
+
+static bool looks_into(const struct rule *rule, const struct place *place)
+{
+    return place->table && cascade_same_table(rule->store, rule->table,
+                               place->store, place->table);
+}
+
+static void refuse(struct beside *beside, const struct rule *source)
+{
+    problems_add(beside->problems, beside->destination->mark,
+        "job %s moves entities from %s to %s, and this rule reads %s before "
+        "the rule at line %u reads %s: an entity that is moved meanwhile would "
+        "be found in neither table. Put the rule for %s first",
+        beside->move, beside->from->table, beside->to->table,
+        beside->destination->table, source->mark.line, source->table,
+        source->table);
+    beside->refused = true;
+}
+
+/* In the order in which a pass reads them: a rule, then those under it. */
+static void check_rules(
+    struct beside *beside, const struct rule *rules, size_t count)
+{
+    for (size_t i = 0; i < count && !beside->refused; i++) {
+        const struct rule *rule = &rules[i];
+
+        if (beside->destination && looks_into(rule, beside->from))
+            refuse(beside, rule);
+        if (!beside->destination && looks_into(rule, beside->to))
+            beside->destination = rule;
+        check_rules(beside, rule->children, rule->child_count);
+    }
+}
+
+static const struct rule *rule_for(
+    const struct rule *rules, size_t count, const struct place *place)
+{
+    const struct rule *found = NULL;
+
+    for (size_t i = 0; i < count && !found; i++)
+        found = looks_into(&rules[i], place)
+                    ? &rules[i]
+                    : rule_for(rules[i].children, rules[i].child_count, place);
+    return found;
+}
+
+/* Within one table the order of keys decides, which is not known here. */
+static void warn_of_one_table(
+    struct beside *beside, const struct cascade *cascade)
+{
+    const struct rule *rule =
+        rule_for(cascade->rules, cascade->rule_count, beside->to);
+
+    if (rule)
+        problems_warn(beside->problems, rule->mark,
+            "job %s moves entities within %s: while it is open, a cascade may "
+            "miss one that is moved to keys it has read already; run one after "
+            "the other",
+            beside->move, rule->table);
+}
+
+void cascade_order_check(const struct job *job, const struct jobs *jobs,
+    struct arena *arena, struct problems *problems)
+{
+    const struct cascade *cascade = job->settings;
+
+    (void)arena;
+    for (size_t i = 0; i < jobs->count; i++) {
+        const struct move_rules *move = jobs->list[i].settings;
+        struct beside beside = {
+            .move = jobs->list[i].name, .problems = problems};
+
+        if (jobs->list[i].kind != &move_kind)
+            continue;
+        beside.from = &move->from;
+        beside.to = &move->to.place;
+        if (place_same(beside.from, beside.to))
+            warn_of_one_table(&beside, cascade);
+        else
+            check_rules(&beside, cascade->rules, cascade->rule_count);
+    }
+}

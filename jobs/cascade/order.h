@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The order of a cascade's rules beside the moves of the configuration. */
+#ifndef TW_JOBS_CASCADE_ORDER_H
+#define TW_JOBS_CASCADE_ORDER_H
+
+struct arena;
+struct job;
+struct jobs;
+struct problems;
+
+/*
+ * cascade_order_check: see struct kind, link. Rule L4: a move inserts at its
+ * destination before it deletes at its source. A pass that reads the
+ * destination first, then the source, may read the entity in neither place, and
+ * the parent is deleted before it. So the rules for the source come first.
+ */
+void cascade_order_check(const struct job *job, const struct jobs *jobs,
+    struct arena *arena, struct problems *problems);
+
+#endif
