@@ -69,9 +69,13 @@ static const struct former_key {
     {"provenance", NULL, OF_MOVE, "a move adds no property; remove it"},
     {"verify", NULL, OF_COPIES,
         "`tableward verify JOB` compares both sides; remove it"},
-    {"max_passes", NULL, OF_COPIES,
+    {"max_passes", NULL, OF_COPIES | OF_UPGRADE,
         "a run ends by itself, after the first round that was short; remove "
         "it"},
+    {"steps", NULL, OF_UPGRADE,
+        "steps belong to a version: versions: [{to: 2, steps: [...]}]"},
+    {"phase", NULL, OF_UPGRADE,
+        "it is an argument of the run: `run JOB phase=expand`; remove it"},
     {"copies", NULL, OF_COPIES,
         "write to: with the same list, and table: in each entry"},
     {"args", NULL, OF_COPY,
@@ -179,6 +183,40 @@ static void check_destinations(struct yaml_node *job, struct problems *problems)
     }
 }
 
+/* version: {from: 1, to: 2} of an upgrade: without them it has what is left. */
+static void check_version(
+    struct yaml_node *job, struct arena *arena, struct problems *problems)
+{
+    static const struct {
+        const char *key, *instead;
+    } FORMER[] = {
+        {"from", "write absent: 1, the version of an entity without the "
+                 "property"},
+        {"to", "write it in versions: [{to: 2, steps: [...]}]"},
+    };
+
+    for (size_t i = 0; i < job->count; i++) {
+        struct yaml_node *version = job->items[i];
+
+        if (!slice_is(job->keys[i]->text, "version") ||
+            version->type != YAML_MAP)
+            continue;
+        job->items[i] = version = copy_map(version, arena);
+        for (size_t k = 0; k < version->count;) {
+            bool from = slice_is(version->keys[k]->text, FORMER[0].key);
+
+            if (!from && !slice_is(version->keys[k]->text, FORMER[1].key)) {
+                k++;
+                continue;
+            }
+            problems_add(problems, version->keys[k]->mark,
+                "'%s' is a former key of version: %s", FORMER[!from].key,
+                FORMER[!from].instead);
+            drop_member(version, k);
+        }
+    }
+}
+
 const struct yaml_node *retired_keys(const struct yaml_node *job,
     const char *kind, struct arena *arena, struct problems *problems)
 {
@@ -197,5 +235,7 @@ const struct yaml_node *retired_keys(const struct yaml_node *job,
     }
     if (bit == OF_MOVE)
         check_destinations(copy, problems);
+    if (bit == OF_UPGRADE)
+        check_version(copy, arena, problems);
     return copy;
 }

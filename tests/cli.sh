@@ -737,6 +737,73 @@ verify_says_what_it_cannot_check() {
     silent
 }
 
+convert_is_a_filter() {
+    cat >convert.yaml <<'YAML'
+stores:
+  main: {embedded: convert.db}
+jobs:
+  up:
+    kind: schema-upgrade
+    table: Blogs
+    filter: "Kind eq 'blog'"
+    version: {property: V, absent: 1}
+    versions:
+      - to: 2
+        steps: [{rename: {property: Text, to: Body}}]
+      - to: 3
+        steps: [{retype: {property: R, to: Edm.Double}}]
+  purge: {kind: delete, table: Blogs, all: true}
+YAML
+    cat >before.jsonl <<'LINES'
+{"PartitionKey":"p","RowKey":"1","Kind":"blog","Text":"x","R":5}
+{"PartitionKey":"p","RowKey":"2","Kind":"note",  "R":5}
+{"PartitionKey":"p","RowKey":"3","Kind":"blog","V":2,"R":"no"}
+
+{"PartitionKey":"p"}
+LINES
+    last='convert up'
+    "$program" convert up --config convert.yaml <before.jsonl >out 2>err
+    code=$?
+    [ "$code" -eq 1 ] || fail "it ended with $code"
+    prints '"RowKey":"1".*"R":5.0.*"Body":"x".*"V":3'
+    prints '^\{"PartitionKey":"p","RowKey":"2","Kind":"note",  "R":5\}$'
+    [ "$(wc -l <out)" -eq 2 ] || fail "a line that failed is not omitted"
+    says "line 3, 'p' / '3': version 3, retype R: .*; omitted"
+    says 'line 5: .*; omitted'
+    last_says '2 of 4 lines failed'
+    cp out after.jsonl
+    "$program" convert up --config convert.yaml <after.jsonl >out 2>err ||
+        fail "it is not at the newest version"
+    cmp -s out after.jsonl || fail "what is converted is converted again"
+    run 0 convert up --vectors 20 --config convert.yaml
+    [ "$(grep -c '^{"before":{.*},"after":{.*"V":3[,}]' out)" -eq 20 ] ||
+        fail "there are not 20 pairs"
+    run 64 convert up --vectors 0 --config convert.yaml
+    run 64 convert purge --config convert.yaml
+    says 'kind delete: convert takes a job of kind schema-upgrade'
+    run 64 convert
+    [ ! -e convert.db ] || fail "convert makes the file of the store"
+}
+
+former_names_are_told_with_the_present_ones() {
+    cat >former.yaml <<'YAML'
+stores:
+  main: {embedded: former.db}
+jobs:
+  a: {kind: migrate, mode: move, from: {table: Aaa}, to: {table: Bbb}}
+  b: {kind: reindex, table: Ccc, copies: [{row_key: "x{RowKey}"}]}
+  c: {kind: schema-upgrade, table: Ddd, steps: [], phase: all,
+      version: {property: V, from: 1, to: 2}}
+YAML
+    run 78 check --config former.yaml
+    says "^former.yaml:4:13: kind 'migrate' is a former name: .*kind: move"
+    says "^former.yaml:4:22: 'mode' is a former key"
+    says "^former.yaml:5:34: 'copies' is a former key: write to:"
+    says "^former.yaml:6:41: 'steps' is a former key: .*versions:"
+    says "^former.yaml:6:52: 'phase' is a former key: .*run JOB phase=expand"
+    says "^former.yaml:7:30: 'from' is a former key of version: .*absent: 1"
+}
+
 a_run_is_asked_for_and_happens_once() {
     run 0 run delete-channel channel=a --dry-run
     prints '^Blogs: 150 entities'
@@ -1101,6 +1168,8 @@ a_closed_stream_is_nobody_elses
 tables_of_the_job
 arguments_are_checked
 verify_says_what_it_cannot_check
+convert_is_a_filter
+former_names_are_told_with_the_present_ones
 a_run_is_asked_for_and_happens_once
 a_message_is_worked_on
 a_run_is_cancelled

@@ -73,6 +73,9 @@ static void a_former_key_is_named_with_what_replaces_it(void **state)
         {"copy", "row_key_below: a", "row_key_below", "from: {table: "},
         {"copy", "args: [a]", "args", "no arguments"},
         {"schema-upgrade", "steps: []", "steps", "versions: [{to: 2"},
+        {"schema-upgrade", "phase: expand", "phase", "run JOB phase=expand"},
+        {"schema-upgrade", "max_passes: 3", "max_passes", "ends by itself"},
+        {"schema-upgrade", "steps: []", "steps", "versions: [{to: 2"},
         {"schema-upgrade", "phase: expand", "phase", "phase=expand"},
         {"schema-upgrade", "max_passes: 3", "max_passes", "ends by itself"},
     };
@@ -139,6 +142,26 @@ static void a_list_of_destinations_is_refused_for_a_move(void **state)
     done(&r);
 }
 
+static void a_former_version_of_an_upgrade_is_taken_apart(void **state)
+{
+    const struct yaml_node *version;
+    struct reading r;
+
+    (void)state;
+    read_job(&r, "schema-upgrade", "version: {property: V, from: 1, to: 2}");
+    assert_int_equal(r.problems.errors, 2);
+    assert_non_null(strstr(r.problems.list[0].text, "absent: 1"));
+    assert_non_null(strstr(r.problems.list[1].text, "versions: [{to: 2"));
+    assert_int_equal(r.problems.list[1].mark.column, 33);
+    version = yaml_get(r.rest, "version");
+    assert_int_equal(version->count, 1);
+    assert_non_null(yaml_get(version, "property"));
+    done(&r);
+    read_job(&r, "schema-upgrade", "version: {property: V, absent: 1}");
+    assert_int_equal(r.problems.errors, 0);
+    done(&r);
+}
+
 static void a_former_kind_is_named_with_the_present_one(void **state)
 {
     static const struct {
@@ -186,6 +209,7 @@ int main(void)
         cmocka_unit_test(every_former_key_is_named_at_its_place),
         cmocka_unit_test(present_keys_and_other_kinds_are_left_alone),
         cmocka_unit_test(a_list_of_destinations_is_refused_for_a_move),
+        cmocka_unit_test(a_former_version_of_an_upgrade_is_taken_apart),
         cmocka_unit_test(a_former_kind_is_named_with_the_present_one),
         cmocka_unit_test(a_present_or_an_unknown_kind_is_no_former_one),
     };

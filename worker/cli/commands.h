@@ -13,6 +13,7 @@ extern const struct command command_status;
 extern const struct command command_cancel;
 extern const struct command command_poison;
 extern const struct command command_verify;
+extern const struct command command_convert;
 extern const struct command command_jobs;
 extern const struct command command_check;
 extern const struct command command_import;
