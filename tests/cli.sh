@@ -623,6 +623,51 @@ JSON
     says "did you mean 'csv'"
 }
 
+csv_is_written_as_it_is_read() {
+    run 0 import Types types.jsonl
+    run 0 export Types types.csv
+    says ' 1 entity exported to types.csv$'
+    run 0 import TypesCsv types.csv
+    run 0 export TypesCsv
+    cmp -s out types.jsonl || fail "types changed in CSV: $(cat out)"
+    run 0 export Types --format csv
+    cmp -s out types.csv || fail "CSV on standard output is another"
+    run 0 export Types types.csv --format json --force
+    cmp -s types.jsonl types.csv || fail "--format does not decide"
+    run 0 export Csv --format csv --select Views
+    prints '^PartitionKey,RowKey,Views,Views@type$'
+    prints '^p,a,5,Int64$'
+    prints '^p,b,,$'
+    run 64 export Types types2.csv --id e1
+    last_says 'id cannot continue a CSV file'
+    run 64 export Types --format cvs
+    says "did you mean 'csv'"
+}
+
+# Nobody reads the pipe, so that the export waits in a write.
+a_write_that_waits_is_stopped_within_5_s() {
+    i=0
+    title=$(printf '%0300d' 0)
+    while [ $((i += 1)) -le 2000 ]; do
+        echo "{\"PartitionKey\":\"a\",\"RowKey\":\"$i\",\"Title\":\"$title\"}"
+    done >wide.jsonl
+    run 0 import Wide wide.jsonl
+    mkfifo unread
+    exec 3<>unread
+    for file in - unread; do
+        "$program" export Wide "$file" >unread 2>err </dev/null &
+        export=$!
+        sleep 1
+        begin=$(date +%s)
+        kill -TERM "$export"
+        wait "$export"
+        [ $? -eq 75 ] || fail "an export that waits does not end with 75"
+        [ $(($(date +%s) - begin)) -le 5 ] || fail "an export does not end"
+        last_says 'stopped before the end$'
+    done
+    exec 3>&-
+}
+
 import_meets_what_is_there() {
     echo '{"PartitionKey":"p","RowKey":"r","A":1,"B":1}' >one.jsonl
     echo '{"PartitionKey":"p","RowKey":"r","B":2}' >two.jsonl
@@ -1156,9 +1201,12 @@ rejected_lines_are_not_lost_to_another_import
 a_rejects_file_that_was_edited_is_not_truncated
 an_import_whose_id_is_taken_over_ends_with_75
 csv_is_read_as_storage_explorer_writes_it
+csv_is_written_as_it_is_read
+a_write_that_waits_is_stopped_within_5_s
 import_meets_what_is_there
 import_with_an_id_happens_once
 an_export_with_an_id_continues
+a_new_file_is_readable_by_its_owner_alone
 an_export_keeps_the_mode_and_the_link_of_what_it_replaces
 a_file_of_a_store_is_no_file_to_write
 an_import_that_waits_for_a_pipe_is_stopped

@@ -7,6 +7,7 @@
 const assert = require('assert');
 const crypto = require('crypto');
 const fs = require('fs');
+const net = require('net');
 const path = require('path');
 const {differ, parse_exactly} = require('../lib/model');
 const {random, sleep} = require('../lib/wait');
@@ -209,6 +210,89 @@ async function conflicts(suite) {
     });
 }
 
+// Goal: as CSV, too, it is one table there and back.
+async function csv_round_trip(suite) {
+  await open(suite);
+  await suite.judge('a table goes through CSV and is the same', async () => {
+    write_lines(suite, 'first.jsonl', 500, random(11));
+    await ok(suite, 'import', 'First', 'first.jsonl');
+    await ok(suite, 'export', 'First', 'a.jsonl');
+    await ok(suite, 'export', 'First', 'a.csv');
+    await ok(suite, 'import', 'Second', 'a.csv', '--store', 'other');
+    await ok(suite, 'export', 'Second', 'b.csv', '--store', 'other');
+    await ok(suite, 'export', 'Second', 'b.jsonl', '--store', 'other');
+    same_files(suite, 'a.csv', 'b.csv');
+    same_files(suite, 'a.jsonl', 'b.jsonl');
+    await ok(suite, 'import', 'Third', 'b.csv');
+    assert.strictEqual(differ('Third', suite.text('first.jsonl').trim()
+        .split('\n').map(parse_exactly), await suite.store.read('Third')), '');
+  });
+}
+
+// Goal: the lines of an export have one order on every store, the service's,
+// also of characters that UTF-16 and UTF-8 order differently.
+async function order(suite) {
+  const letters = ['a', '\ud7ff', '\uff41', '\uffe5', '😀', '🚂'];
+  const next = random(5);
+  const word = () => Array.from({length: 1 + next(3)},
+      () => letters[next(letters.length)]).join('');
+  await open(suite);
+  await suite.judge('an export is ordered by UTF-16 units', async () => {
+    const keys = new Map();
+    for (let i = 0; i < 300; i++) {
+      const [partition, row] = [next(2) ? word() : 'p', word()];
+      keys.set(`${partition}\n${row}`, [partition, row]);
+    }
+    // JavaScript compares texts by UTF-16 units.
+    const compare = (a, b) => a < b ? -1 : a > b ? 1 : 0;
+    const wanted = [...keys.values()]
+        .sort((a, b) => compare(a[0], b[0]) || compare(a[1], b[1]));
+    fs.writeFileSync(suite.file('keys.jsonl'), [...keys.values()].map((k) =>
+      JSON.stringify({PartitionKey: k[0], RowKey: k[1]}) + '\n').join(''));
+    for (const store of ['main', 'other']) {
+      await ok(suite, 'import', 'Ordered', 'keys.jsonl', '--store', store);
+      await ok(suite, 'export', 'Ordered', `${store}.jsonl`, '--store', store);
+      assert.deepStrictEqual(suite.text(`${store}.jsonl`).trim().split('\n')
+          .map((text) => JSON.parse(text))
+          .map((entity) => [entity.PartitionKey, entity.RowKey]), wanted);
+    }
+  });
+}
+
+// Goal: SIGTERM ends each command within 5 s, whatever it waits for: here a
+// service that takes requests and never answers.
+async function stop(suite) {
+  const silent = net.createServer((socket) => socket.on('error', () => {}));
+  await new Promise((resolve) => silent.listen(0, '127.0.0.1', resolve));
+  const address = `http://127.0.0.1:${silent.address().port}/devstoreaccount1`;
+  await open(suite);
+  const options = ['--config', suite.program.configure({
+    stores: {main: {azure: {connection_string:
+      'DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=' +
+      `AAAA;TableEndpoint=${address};QueueEndpoint=${address};`}}},
+    jobs: {},
+  }, 'silent.yaml')];
+  write_lines(suite, 'some.jsonl', 10, random(3));
+  for (const args of [['count', 'Blogs'], ['census', 'Blogs'],
+    ['export', 'Blogs', 'out.jsonl'], ['export', 'Blogs', 'out.csv'],
+    ['import', 'Blogs', 'some.jsonl']])
+    await suite.judge(`${args.join(' ')} is stopped within 5 s`, async () => {
+      const asked = new Promise((resolve) => silent.once('connection', resolve));
+      const running = suite.program.start([...options, ...args]);
+      await asked;
+      const begin = Date.now();
+      running.kill('SIGTERM');
+      const {code} = await suite.program.end(running, 20000);
+      assert.strictEqual(code, 75, running.log);
+      assert.ok(Date.now() - begin < 5000, `${Date.now() - begin} ms`);
+      assert.match(running.log, /stopped before the end/);
+    });
+  await suite.judge('nothing is left of an export that was stopped', () =>
+      assert.deepStrictEqual(fs.readdirSync(suite.folder)
+          .filter((name) => name.startsWith('out')), []));
+  silent.close();
+}
+
 // Goal: a CSV file as Storage Explorer writes it, types and quotes and all.
 async function csv(suite) {
   await open(suite);
@@ -243,4 +327,9 @@ module.exports = [
     seconds: 10, body: conflicts},
   {name: 'transfer csv', stores: ['azurite', 'embedded'], seconds: 5,
     body: csv},
+  {name: 'transfer csv there and back', stores: ['azurite', 'azsim', 'embedded'],
+    seconds: 10, body: csv_round_trip},
+  {name: 'transfer order', stores: ['azurite', 'azsim', 'embedded'],
+    seconds: 10, body: order},
+  {name: 'transfer stop', stores: ['embedded'], seconds: 25, body: stop},
 ];

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: MIT */
+/* Import and export: what is exported, imported and exported again is the same
+ * file, on each store, and a failed one changes no file. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/faulty.h"
+#include "tests/support/fixture.h"
+#include "tests/support/table.h"
+#include "worker/base/buf.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/azure/azure.h"
+#include "worker/store/lanes.h"
+#include "worker/transfer/csv.h"
+#include "worker/transfer/export.h"
+#include "worker/transfer/import.h"
+
+#define ENTITIES 300
+#define ENTITY_MAX 65536
+
+struct scene {
+    struct store *store;
+    struct faulty faulty;
+    struct lanes *lanes;
+    struct lanes_client *client;
+    _Atomic bool stopped;
+    struct err err;
+    struct import_result result;
+    char reported[1024]; /* the last sentence */
+};
+
+static struct scene s;
+
+static int set_up(void **state)
+{
+    static const char *const tables[] = {"First", NULL};
+
+    (void)state;
+    s = (struct scene){.store = table_memory(tables)};
+    faulty_init(&s.faulty, s.store);
+    s.lanes = lanes_new(4, 0);
+    s.client = lanes_client_new(s.lanes, NULL);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lanes_client_free(s.client);
+    lanes_free(s.lanes);
+    faulty_done(&s.faulty);
+    store_close(s.store);
+    return 0;
+}
+
+static void report(void *context, const char *sentence)
+{
+    (void)context;
+    (void)snprintf(s.reported, sizeof(s.reported), "%s", sentence);
+}
+
+static struct transfer lend(struct store *store, const char *table)
+{
+    return (struct transfer){
+        .store = store,
+        .table = table,
+        .client = s.client,
+        .in_flight = 4,
+        .stopped = &s.stopped,
+        .report = report,
+    };
+}
+
+static enum tw_err run_export(struct store *store, const char *table,
+    const struct export_options *options)
+{
+    const struct transfer transfer = lend(store, table);
+    struct export *export = export_new(&transfer, options);
+    enum tw_err outcome = export_run(export, &s.err);
+
+    export_free(export);
+    return outcome;
+}
+
+static void export_as(
+    struct store *store, const char *table, const char *path, int format)
+{
+    (void)unlink(path);
+    if (run_export(store, table,
+            &(struct export_options){
+                .path = path, .format = (enum records_format)format}) != TW_OK)
+        fail_msg("%s: %s", path, s.err.text);
+}
+
+static enum tw_err run_import(struct store *store, const char *table,
+    const struct import_options *options)
+{
+    const struct transfer transfer = lend(store, table);
+    struct import *import = import_new(&transfer, options);
+    enum tw_err outcome = import_run(import, &s.err);
+
+    s.result = import_result(import);
+    import_free(import);
+    return outcome;
+}
+
+static void import_as(
+    struct store *store, const char *table, const char *path, int format)
+{
+    if (run_import(store, table,
+            &(struct import_options){
+                .path = path, .format = (enum records_format)format}) != TW_OK)
+        fail_msg("%s: %s", path, s.err.text);
+    assert_int_equal(s.result.rejected, 0);
+}
+
+/* ---- files ---- */
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text;
+    long len;
+
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    len = ftell(file);
+    rewind(file);
+    text = mem_alloc((size_t)len + 1);
+    assert_int_equal(fread(text, 1, (size_t)len, file), len);
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_file(const char *path, const char *wanted)
+{
+    char *text = read_file(path);
+
+    assert_string_equal(text, wanted);
+    mem_free(text);
+}
+
+static void assert_same_files(const char *a, const char *b)
+{
+    char *wanted = read_file(a);
+
+    assert_file(b, wanted);
+    mem_free(wanted);
+}
+
+/* Neither a file nor its part. */
+static void assert_no_file(const char *path)
+{
+    char *command = mem_format("test -z \"$(ls | grep '^%s')\"", path);
+
+    assert_int_equal(system(command), 0);
+    mem_free(command);
+}
+
+/* ---- random entities ---- */
+
+static const char *one_of(const char *const *list, size_t count)
+{
+    return list[world_random_below(count)];
+}
+#define ONE_OF(list) one_of((list), sizeof(list) / sizeof((list)[0]))
+
+static const char *const PIECES[] = {"\"", ",", "\r\n", "\n", "\r", " ", "\t",
+    "x", "=1+1", "\\", "'", "\xc3\xa9", "\xef\xbb\xbf", "\xf0\x9f\x98\x80",
+    "@type", "\x01", "String", ";"};
+static const char *const LETTERS[] = {"a", "'", " ", ",", "\"", "%",
+    "\xef\xbd\x81", "\xf0\x9f\x98\x80", "\xed\x9f\xbf"};
+static const char *const DOUBLES[] = {"-0.0", "\"NaN\"", "\"Infinity\"",
+    "\"-Infinity\"", "0.0", "1.0", "5E-324", "1.7976931348623157E+308", "1E+21",
+    "1E-07", "0.1", "123456789.125"};
+static const char *const INT64S[] = {"0", "-1", "9223372036854775807",
+    "-9223372036854775808", "9007199254740993"};
+static const char *const TIMES[] = {"1601-01-01T00:00:00Z",
+    "2024-02-29T23:59:59.1234567Z", "2024-01-01T00:00:00.5Z",
+    "9999-12-31T23:59:59.9999999Z", "2024-01-01T00:00:00.0000001Z"};
+static const char *const BINARIES[] = {"", "AA==", "AAEC", "/+8="};
+
+static struct slice random_text(
+    struct arena *arena, const char *const *pieces, size_t count, size_t max)
+{
+    struct slice text = arena_copy(arena, slice_of(""));
+
+    for (uint64_t i = world_random_below(max + 1); i > 0; i--)
+        text = arena_format(
+            arena, "%.*s%s", SLICE_ARG(text), one_of(pieces, count));
+    return text;
+}
+#define RANDOM_TEXT(arena, list, max)                                          \
+    random_text((arena), (list), sizeof(list) / sizeof((list)[0]), (max))
+
+/* Azurite stores -0.0 as 0. */
+static bool without_negative_zero;
+
+static const char *random_double(void)
+{
+    const size_t first = without_negative_zero;
+
+    return one_of(
+        DOUBLES + first, sizeof(DOUBLES) / sizeof(DOUBLES[0]) - first);
+}
+
+static struct property random_property(struct arena *arena, struct slice name)
+{
+    enum edm_type type = (enum edm_type)world_random_below(EDM_STRING + 1);
+    struct property property = {.name = name, .type = type};
+    struct entity made = {0};
+
+    switch (type) {
+    case EDM_BINARY:
+        property.json = arena_format(arena, "\"%s\"", ONE_OF(BINARIES));
+        break;
+    case EDM_BOOLEAN:
+        property.json = slice_of(world_random_below(2) ? "true" : "false");
+        break;
+    case EDM_DATETIME:
+        property.json = arena_format(arena, "\"%s\"", ONE_OF(TIMES));
+        break;
+    case EDM_DOUBLE:
+        property.json = slice_of(random_double());
+        break;
+    case EDM_GUID:
+        property.json =
+            arena_format(arena, "\"%08x-0000-0000-0000-000000000001\"",
+                (unsigned)world_random_below(1U << 31));
+        break;
+    case EDM_INT32:
+        property.json = arena_format(
+            arena, "%d", (int)world_random_below(UINT32_MAX) + INT32_MIN);
+        break;
+    case EDM_INT64:
+        property.json = arena_format(arena, "\"%s\"", ONE_OF(INT64S));
+        break;
+    case EDM_STRING:
+        entity_set_string(&made, arena, "", RANDOM_TEXT(arena, PIECES, 6));
+        property.json = made.properties[0].json;
+        break;
+    }
+    return property;
+}
+
+static struct entity random_entity(struct arena *arena, size_t number)
+{
+    struct slice row_key = RANDOM_TEXT(arena, LETTERS, 2);
+    struct entity entity;
+
+    entity_init(&entity, arena, RANDOM_TEXT(arena, LETTERS, 1),
+        arena_format(arena, "%.*s%zu", SLICE_ARG(row_key), number));
+    for (char name[] = "A"; name[0] <= 'L'; name[0]++)
+        if (world_random_below(3) > 0) {
+            struct property property =
+                random_property(arena, arena_copy(arena, slice_of(name)));
+
+            entity_set(&entity, arena, &property);
+        }
+    return entity;
+}
+
+/* In another order of lines than an export has. */
+static void write_random(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    struct arena arena;
+    struct buf line;
+
+    assert_non_null(file);
+    arena_init(&arena);
+    buf_init(&line, ENTITY_MAX);
+    for (size_t i = 0; i < ENTITIES; i++) {
+        struct entity entity = random_entity(&arena, i);
+
+        buf_clear(&line);
+        entity_write(&entity, &line);
+        assert_true(fprintf(file, "%s\n", buf_text(&line)) > 0);
+        arena_clear(&arena);
+    }
+    assert_int_equal(fclose(file), 0);
+    buf_done(&line);
+    arena_done(&arena);
+}
+
+/* ---- round trips ---- */
+
+static void make_round_trip(struct store *store, const char *table)
+{
+    char first[40];
+
+    fixture_name("First", first);
+    write_random("random.jsonl");
+    import_as(s.store, first, "random.jsonl", RECORDS_JSON_LINES);
+    export_as(s.store, first, "first.jsonl", RECORDS_JSON_LINES);
+    export_as(s.store, first, "first.csv", RECORDS_CSV);
+    import_as(store, table, "first.csv", RECORDS_CSV);
+    export_as(store, table, "second.jsonl", RECORDS_JSON_LINES);
+    export_as(store, table, "second.csv", RECORDS_CSV);
+    assert_same_files("first.jsonl", "second.jsonl");
+    assert_same_files("first.csv", "second.csv");
+}
+
+static void csv_and_json_lines_are_lossless(void **state)
+{
+    (void)state;
+    make_round_trip(s.store, "Second");
+}
+
+static void an_import_is_lossless_where_requests_fail(void **state)
+{
+    static const struct faulty_share shares[] = {
+        {FAULT_LOSE_ANSWER, 150, CALL_SET(CALL_BATCH)},
+        {FAULT_LOSE_REQUEST, 100, CALL_SET(CALL_BATCH)},
+        {FAULT_BUSY, 50, CALL_ALL},
+        {FAULT_SHORT_PAGE, 50, CALL_SET(CALL_SCAN)},
+    };
+
+    (void)state;
+    faulty_seed(&s.faulty, 7, shares, sizeof(shares) / sizeof(shares[0]));
+    make_round_trip(&s.faulty.outer.store, "Second");
+}
+
+/* The azure store, with the connection string in that variable. */
+static void make_round_trip_on(const char *variable)
+{
+    const char *string = getenv(variable);
+    struct store *store;
+    char table[40];
+    struct err err;
+
+    if (!string || !*string)
+        return;
+    if (azure_open("service", slice_of(string), false, &store, &err) != TW_OK)
+        fail_msg("%s: %s", variable, err.text);
+    fixture_name("Second", table);
+    without_negative_zero = strcmp(variable, "TABLEWARD_AZURITE") == 0;
+    make_round_trip(store, table);
+    without_negative_zero = false;
+    store_close(store);
+}
+
+static void a_service_returns_what_was_exported_from_a_file(void **state)
+{
+    (void)state;
+    make_round_trip_on("TABLEWARD_AZURITE");
+    make_round_trip_on("TABLEWARD_AZSIM");
+}
+
+static void a_csv_file_has_a_type_for_each_value(void **state)
+{
+    (void)state;
+    write_file("some.jsonl",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"B\":\"a, \\\"b\\\"\\n\","
+        "\"A\":5}\n"
+        "{\"PartitionKey\":\"p\",\"RowKey\":\" 2\",\"B\":\"\"}\n"
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"3\"}\n");
+    import_as(s.store, "First", "some.jsonl", RECORDS_JSON_LINES);
+    export_as(s.store, "First", "some.csv", RECORDS_CSV);
+    assert_file("some.csv", "PartitionKey,RowKey,A,A@type,B,B@type\n"
+                            "p,\" 2\",,,,String\n"
+                            "p,1,5,Int32,\"a, \"\"b\"\"\n\",String\n"
+                            "p,3,,,,\n");
+}
+
+static void selected_properties_are_the_columns(void **state)
+{
+    const struct slice select[] = {
+        slice_of("Z"), slice_of("RowKey"), slice_of("A")};
+
+    (void)state;
+    table_put(s.store, "First", "p", "r", "x", 0);
+    assert_int_equal(run_export(s.store, "First",
+                         &(struct export_options){.path = "select.csv",
+                             .format = RECORDS_CSV,
+                             .select = select,
+                             .select_count = 3}),
+        TW_OK);
+    assert_file("select.csv", "PartitionKey,RowKey,A,A@type,Z,Z@type\n"
+                              "p,r,,,,\n");
+}
+
+/* ---- what fails an export ---- */
+
+static void put_line(const char *line)
+{
+    write_file("line.jsonl", line);
+    import_as(s.store, "First", "line.jsonl", RECORDS_JSON_LINES);
+}
+
+/* Before the second scan. */
+static enum fault add_property(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    if (call == CALL_SCAN && n == 1)
+        table_put(s.store, "First", "p", "s", "x", 0);
+    return FAULT_NONE;
+}
+
+static void a_property_that_appears_later_fails_the_export(void **state)
+{
+    (void)state;
+    put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":5}\n");
+    s.faulty.choose = add_property;
+    assert_int_equal(run_export(&s.faulty.outer.store, "First",
+                         &(struct export_options){
+                             .path = "later.csv", .format = RECORDS_CSV}),
+        TW_INVALID);
+    assert_non_null(strstr(s.err.text, "entity 'p' / 's'"));
+    assert_non_null(strstr(s.err.text, "run the export again"));
+    assert_no_file("later.csv");
+}
+
+static void half_of_a_surrogate_pair_fails_the_export(void **state)
+{
+    (void)state;
+    put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":\"\\ud83d\"}\n");
+    assert_int_equal(run_export(s.store, "First",
+                         &(struct export_options){
+                             .path = "half.csv", .format = RECORDS_CSV}),
+        TW_INVALID);
+    assert_non_null(strstr(s.err.text, "entity 'p' / 'r': property 'A': half"));
+    assert_no_file("half.csv");
+    export_as(s.store, "First", "half.jsonl", RECORDS_JSON_LINES);
+}
+
+static void a_csv_file_has_at_most_10000_properties(void **state)
+{
+    struct buf lines;
+
+    (void)state;
+    buf_init(&lines, 1024 * 1024);
+    for (size_t i = 0; i < CSV_MAX_PROPERTIES; i++) {
+        if (i % 200 == 0)
+            buf_add_format(&lines,
+                "%s{\"PartitionKey\":\"p\",\"RowKey\":\"%zu\"", i ? "}\n" : "",
+                i);
+        buf_add_format(&lines, ",\"P%zu\":1", i);
+    }
+    buf_add_text(&lines, "}\n");
+    put_line(buf_text(&lines));
+    export_as(s.store, "First", "wide.csv", RECORDS_CSV);
+    import_as(s.store, "Second", "wide.csv", RECORDS_CSV);
+    export_as(s.store, "First", "wide1.jsonl", RECORDS_JSON_LINES);
+    export_as(s.store, "Second", "wide2.jsonl", RECORDS_JSON_LINES);
+    assert_same_files("wide1.jsonl", "wide2.jsonl");
+    put_line("{\"PartitionKey\":\"q\",\"RowKey\":\"r\",\"A\":5}\n");
+    assert_int_equal(run_export(s.store, "First",
+                         &(struct export_options){
+                             .path = "wider.csv", .format = RECORDS_CSV}),
+        TW_INVALID);
+    assert_non_null(strstr(s.err.text, "more than 10000 different properties"));
+    assert_no_file("wider.csv");
+    buf_done(&lines);
+}
+
+static enum fault create_file(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    if (call == CALL_SCAN && n == 0)
+        write_file("there.jsonl", "somebody else's\n");
+    return FAULT_NONE;
+}
+
+static void a_file_that_exists_is_replaced_only_with_force(void **state)
+{
+    struct export_options options = {.path = "there.jsonl"};
+
+    (void)state;
+    put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    s.faulty.choose = create_file;
+    assert_int_equal(
+        run_export(&s.faulty.outer.store, "First", &options), TW_CONFLICT);
+    assert_file("there.jsonl", "somebody else's\n");
+    assert_int_equal(run_export(s.store, "First", &options), TW_CONFLICT);
+    assert_string_equal(s.err.text, "there.jsonl exists: --force replaces it");
+    assert_file("there.jsonl", "somebody else's\n");
+    assert_no_file("there.jsonl.");
+    options.force = true;
+    assert_int_equal(run_export(s.store, "First", &options), TW_OK);
+    assert_file("there.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+}
+
+static void a_new_file_is_readable_by_its_owner_alone(void **state)
+{
+    struct stat is;
+
+    (void)state;
+    (void)umask(0);
+    export_as(s.store, "First", "mode.csv", RECORDS_CSV);
+    assert_int_equal(stat("mode.csv", &is), 0);
+    assert_int_equal(is.st_mode & 0777, 0600);
+}
+
+static void a_stopped_export_leaves_no_file(void **state)
+{
+    struct export_options options = {.path = "stop.jsonl"};
+
+    (void)state;
+    put_line("{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    atomic_store(&s.stopped, true);
+    assert_int_equal(run_export(s.store, "First", &options), TW_STOPPED);
+    assert_no_file("stop.jsonl");
+    options.id = "e1";
+    assert_int_equal(run_export(s.store, "First", &options), TW_STOPPED);
+    assert_non_null(strstr(s.reported, "the same --id continues"));
+    atomic_store(&s.stopped, false);
+    assert_int_equal(run_export(s.store, "First", &options), TW_OK);
+    assert_file("stop.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+}
+
+static void an_id_does_not_continue_csv(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        run_export(s.store, "First",
+            &(struct export_options){
+                .path = "id.csv", .format = RECORDS_CSV, .id = "e1"}),
+        TW_CONFLICT);
+    assert_no_file("id.csv");
+}
+
+/* ---- rejected lines ---- */
+
+static void rejected_lines_are_counted_over_all_processes(void **state)
+{
+    const struct import_options options = {.path = "rejects.jsonl",
+        .skip_errors = true,
+        .rejects_path = "rejects.kept",
+        .id = "i1"};
+
+    (void)state;
+    write_file("rejects.jsonl",
+        "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\nnor\n");
+    assert_int_equal(run_import(s.store, "First", &options), TW_OK);
+    assert_int_equal(s.result.written, 1);
+    assert_int_equal(s.result.rejected, 2);
+    assert_file("rejects.kept", "no\nnor\n");
+    assert_int_equal(run_import(s.store, "First", &options), TW_OK);
+    assert_true(s.result.repeated);
+    assert_int_equal(s.result.rejected, 2);
+}
+
+static void the_first_invalid_line_ends_an_import(void **state)
+{
+    (void)state;
+    write_file(
+        "bad.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\nno\nnor\n");
+    assert_int_equal(run_import(s.store, "First",
+                         &(struct import_options){.path = "bad.jsonl"}),
+        TW_INVALID);
+    assert_true(slice_begins(slice_of(s.err.text), slice_of("bad.jsonl:2: ")));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(csv_and_json_lines_are_lossless),
+        TEST(an_import_is_lossless_where_requests_fail),
+        TEST(a_service_returns_what_was_exported_from_a_file),
+        TEST(a_csv_file_has_a_type_for_each_value),
+        TEST(selected_properties_are_the_columns),
+        TEST(a_property_that_appears_later_fails_the_export),
+        TEST(half_of_a_surrogate_pair_fails_the_export),
+        TEST(a_csv_file_has_at_most_10000_properties),
+        TEST(a_file_that_exists_is_replaced_only_with_force),
+        TEST(a_new_file_is_readable_by_its_owner_alone),
+        TEST(a_stopped_export_leaves_no_file),
+        TEST(an_id_does_not_continue_csv),
+        TEST(rejected_lines_are_counted_over_all_processes),
+        TEST(the_first_invalid_line_ends_an_import),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
