@@ -302,16 +302,17 @@ static enum run_end end_of(struct copy_work *work, enum tw_err outcome)
     if (outcome == TW_NOT_FOUND || outcome == TW_INVALID ||
         outcome == TW_TOO_LARGE)
         return fail(work);
+    copy_save_late(work);
     return run_end_of(work->run, outcome);
 }
 
 static enum run_end attempt(struct copy_work *work)
 {
     enum rounds_next next = ROUNDS_AGAIN;
-    enum tw_err outcome = prepare_tables(work);
+    enum tw_err outcome;
 
-    if (outcome == TW_OK)
-        resume(work);
+    resume(work);
+    outcome = prepare_tables(work);
     while (outcome == TW_OK && next == ROUNDS_AGAIN) {
         outcome = begin_round(work);
         if (outcome == TW_OK)

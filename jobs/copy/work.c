@@ -96,6 +96,8 @@ enum tw_err copy_work_init(struct copy_work *work, const struct job *job,
     work->from = source_table_of(work->from_store, rules->from.table);
     init_entries(work);
     work->rounds.follow = rules->follow;
+    if (run->checkpoint.len > 0)
+        work->saved = mem_text(run->checkpoint.at, run->checkpoint.len);
     outcome = selection_bind(&rules->selector, &run->args, NULL, &work->arena,
         &work->selection, err);
     return outcome == TW_OK ? selection_check(&work->selection, err) : outcome;
@@ -103,6 +105,7 @@ enum tw_err copy_work_init(struct copy_work *work, const struct job *job,
 
 void copy_work_done(struct copy_work *work)
 {
+    mem_free(work->saved);
     difference_free(work->difference);
     arena_done(&work->scratch);
     arena_done(&work->arena);
@@ -256,12 +259,23 @@ enum tw_err copy_is_broken(struct copy_work *work)
     return err_fail(work->err, work->broken, "%s", work->why.text);
 }
 
+static void set_saved(struct copy_work *work, const char *text)
+{
+    mem_free(work->saved);
+    work->saved = mem_text(text, strlen(text));
+}
+
 static void save_reached(struct copy_work *work)
 {
     uint64_t low_water = flow_low_water(work->flow);
+    struct milestones *milestones = &work->milestones;
 
-    if (work->broken == TW_OK)
-        milestones_save(&work->milestones, work->run, low_water);
+    if (work->broken != TW_OK)
+        return;
+    for (size_t i = 0; i < milestones->count; i++)
+        if (milestones->list[i].ticket <= low_water)
+            set_saved(work, milestones->list[i].checkpoint);
+    milestones_save(milestones, work->run, low_water);
 }
 
 /* What was in flight is waited for and saved, also after an error. */
@@ -323,6 +337,23 @@ void copy_save(struct copy_work *work, bool progress)
     char *text = checkpoint_of(work);
 
     work->run->host->save(work->run, slice_of(text), progress);
+    set_saved(work, text);
+    mem_free(text);
+}
+
+void copy_save_late(struct copy_work *work)
+{
+    struct rounds rounds = {.follow = work->rules->follow};
+    struct copy_progress at = {.mode = COPY_SEND_ALL};
+    char *text;
+
+    if (!work->late.any)
+        return;
+    (void)copy_checkpoint_read(
+        slice_of(work->saved), &work->arena, &rounds, &at);
+    at.late = true;
+    text = copy_checkpoint_write(&rounds, &at);
+    work->run->host->save(work->run, slice_of(text), false);
     mem_free(text);
 }
 

@@ -120,6 +120,7 @@ struct copy_work {
     struct flow *flow;
     struct sorter *sorter;
     struct milestones milestones;
+    char *saved; /* the checkpoint that was handed over last; NULL: none */
     enum tw_err broken; /* of a request that a decision needed ... */
     struct err why;     /* ... and why */
 };
@@ -198,6 +199,10 @@ TW_MUST_USE enum tw_err copy_pour(struct copy_work *work);
 
 /* copy_save: hand over the checkpoint as it is now. */
 void copy_save(struct copy_work *work, bool progress);
+
+/* copy_save_late: at the end of an attempt: the checkpoint that was handed over
+ * last says whether requests may still arrive late. */
+void copy_save_late(struct copy_work *work);
 
 /* copy_reached: everything up to this entity of the step is sent or needs
  * nothing; saved once it is stored. */
