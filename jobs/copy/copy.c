@@ -93,6 +93,7 @@ static void resume_comparison(struct copy_work *work)
     work->at.restarts++;
     begin_steps(
         work, work->at.restarts < RESTARTS_MAX ? COPY_COMPARE : COPY_EACH);
+    copy_save(work, false);
 }
 
 static void resume(struct copy_work *work)

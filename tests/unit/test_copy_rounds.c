@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: MIT */
+/* The rounds of a copy: what is read and written, what is behind, late
+ * requests, two names of one account, attempts that end anywhere. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/late.h"
+#include "jobs/engine/rounds.h"
+#include "tests/support/fast_world.h"
+#include "tests/support/faulty.h"
+#include "tests/support/hosted.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+
+static const char JOBS[] = "by-size:\n"
+                           "  kind: copy\n"
+                           "  from: {table: Shoes}\n"
+                           "  to: {table: BySize, partition_key: \"{Size}\"}\n"
+                           "follows:\n"
+                           "  kind: copy\n"
+                           "  from: {table: Shoes}\n"
+                           "  to: {table: BySize, partition_key: \"{Size}\"}\n"
+                           "  follow: true\n";
+
+static struct hosted h;
+static struct faulty faulty;
+static struct store *stores[2];
+
+/* What the store does at the n-th batch, from 0. */
+static enum fault batch_fault;
+static unsigned batch_from, batch_below;
+/* Called before each batch. */
+static void (*on_batch)(const struct batch *batch);
+/* The attempt is killed at the request after the first that is late. */
+static bool kills;
+
+static enum fault choose(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    if (kills && faulty.met[FAULT_LATE] > 0 && h.fence)
+        fence_shut(h.fence);
+    return call == CALL_BATCH && n >= batch_from && n < batch_below
+               ? batch_fault
+               : FAULT_NONE;
+}
+
+static void before(void *ctx, const struct batch *batch)
+{
+    (void)ctx;
+    if (on_batch)
+        on_batch(batch);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    hosted_init(&h, JOBS);
+    hosted_table(&h, "Shoes");
+    hosted_table(&h, "BySize");
+    faulty_init(&faulty, h.store);
+    faulty.choose = choose;
+    faulty.before = before;
+    faulty.outer.store.traits.late_writes = true;
+    stores[0] = &faulty.outer.store;
+    h.stores.stores = stores;
+    batch_below = 0;
+    on_batch = NULL;
+    kills = false;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    faulty_done(&faulty);
+    hosted_done(&h);
+    return 0;
+}
+
+static const char *shoe_of(int size)
+{
+    static char properties[64];
+
+    snprintf(
+        properties, sizeof(properties), "\"Size\":%d,\"V\":%d", size, size);
+    return properties;
+}
+
+static void shoe(const char *row_key, int size)
+{
+    hosted_put(&h, "Shoes", "p", row_key, shoe_of(size));
+}
+
+static void check_copies(const char *dump)
+{
+    assert_string_equal(hosted_dump(&h, "BySize"), dump);
+}
+
+static void succeeds(const char *job)
+{
+    if (hosted_run(&h, job, "") != RUN_SUCCEEDED)
+        fail_msg("%s ended %d: %s", job, (int)h.end, h.err.text);
+}
+
+static void new_run(const char *id)
+{
+    hosted_forget(&h, id);
+    h.written = h.deleted = 0;
+}
+
+/* ---- A1, A2, A3: rounds ---- */
+
+static void a_run_has_at_least_two_rounds(void **state)
+{
+    int64_t began = world_wall_ticks();
+
+    (void)state;
+    shoe("a", 1);
+    succeeds("by-size");
+    assert_int_equal(h.passes, 2);
+    assert_int_equal(h.behind, 0);
+    assert_true(h.caught_up_ticks >= began - 5 * TICKS_PER_S);
+    assert_true(h.caught_up_ticks <= world_wall_ticks() - 5 * TICKS_PER_S);
+}
+
+static bool changed;
+
+static bool is_of_copies(const struct batch *batch)
+{
+    return strcmp(batch->table, "BySize") == 0;
+}
+
+static void change_once_after_two(const struct batch *batch)
+{
+    static unsigned seen;
+
+    if (!changed)
+        seen = 0;
+    changed = true;
+    if (is_of_copies(batch) && ++seen == 1)
+        hosted_replace(&h, "Shoes", "p", "a", shoe_of(2));
+}
+
+/* Its copy was made of what it was; the last round repairs that. */
+static void a_source_that_changes_in_the_first_round_is_repaired(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    changed = false;
+    on_batch = change_once_after_two;
+    succeeds("by-size");
+    check_copies("2/a ");
+    assert_int_equal(h.behind, 0);
+}
+
+static void change_each_time(const struct batch *batch)
+{
+    static int size = 10;
+
+    if (is_of_copies(batch))
+        hosted_replace(&h, "Shoes", "p", "a", shoe_of(size++));
+}
+
+/* Continuous writers never make a run fail (rule A2). */
+static void a_source_that_changes_after_its_repair_is_behind(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    shoe("b", 2);
+    on_batch = change_each_time;
+    succeeds("by-size");
+    assert_int_equal(h.behind, 1);
+    on_batch = NULL;
+    new_run("r2");
+    succeeds("by-size");
+    assert_int_equal(h.behind, 0);
+}
+
+/* A filtered round would not see it (rule A1). */
+static void a_copy_that_somebody_deletes_meanwhile_is_made_again(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("by-size");
+    new_run("r2");
+    h.took_over = false;
+    hosted_remove(&h, "BySize", "1", "a");
+    succeeds("by-size");
+    check_copies("1/a ");
+}
+
+static void a_following_run_copies_what_changes(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_WAITING);
+    shoe("b", 2);
+    hosted_replace(&h, "Shoes", "p", "a", shoe_of(3));
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_WAITING);
+    assert_true(hosted_has(&h, "BySize", "2", "b"));
+    assert_true(hosted_has(&h, "BySize", "3", "a"));
+    h.finish = RUN_FINISHING_NOW;
+    assert_int_equal(hosted_attempt(&h, "follows", ""), RUN_SUCCEEDED);
+    check_copies("2/b 3/a ");
+    assert_true(h.closes_job);
+    h.finish = RUN_NOT_FINISHING;
+}
+
+/* ---- A4: late requests ---- */
+
+/* The insert of an attempt that was killed arrives after its source is gone. */
+static void a_late_insert_of_a_killed_attempt_leaves_no_copy(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    batch_fault = FAULT_LATE;
+    batch_from = 0;
+    batch_below = 1;
+    faulty.late_ms = LATE_REQUEST_MS - 5000;
+    kills = true;
+    assert_int_not_equal(hosted_attempt(&h, "by-size", ""), RUN_SUCCEEDED);
+    kills = false;
+    hosted_remove(&h, "Shoes", "p", "a");
+    h.took_over = true;
+    succeeds("by-size");
+    faulty_land(&faulty, INT64_MAX);
+    check_copies("");
+    assert_int_equal(faulty.changed_late, 1);
+    assert_int_equal(h.deleted, 1);
+}
+
+static void stop_at_batch(const struct batch *batch)
+{
+    if (is_of_copies(batch))
+        h.stop_after = h.stopping_calls;
+}
+
+/* The same of an attempt that was stopped in order: its checkpoint says so. */
+static void a_late_insert_of_a_stopped_attempt_leaves_no_copy(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    batch_fault = FAULT_LATE;
+    batch_from = 0;
+    batch_below = 1000;
+    faulty.late_ms = LATE_REQUEST_MS - 5000;
+    on_batch = stop_at_batch;
+    assert_int_not_equal(hosted_attempt(&h, "by-size", ""), RUN_SUCCEEDED);
+    assert_non_null(strstr(h.checkpoint, "\"late\":true"));
+    on_batch = NULL;
+    batch_below = 0;
+    h.stop_after = -1;
+    hosted_remove(&h, "Shoes", "p", "a");
+    h.took_over = false;
+    succeeds("by-size");
+    faulty_land(&faulty, INT64_MAX);
+    check_copies("");
+}
+
+static void nothing_is_waited_for_if_every_outcome_is_known(void **state)
+{
+    int64_t began_ms = world_boot_ms();
+
+    (void)state;
+    shoe("a", 1);
+    succeeds("by-size");
+    assert_true(world_boot_ms() - began_ms < LATE_REQUEST_MS);
+}
+
+/* ---- attempts that end anywhere ---- */
+
+static void a_run_that_is_stopped_everywhere_ends_all_the_same(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 30; i++) {
+        char key[8];
+
+        snprintf(key, sizeof(key), "k%02d", i);
+        shoe(key, i % 3);
+    }
+    for (int64_t at = 0; at < 200; at++) {
+        h.stop_after = at % 20;
+        if (hosted_attempt(&h, "by-size", "") == RUN_SUCCEEDED)
+            break;
+        assert_int_equal(h.end, RUN_STOPPED);
+    }
+    assert_int_equal(h.end, RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&h, "BySize"), 30);
+}
+
+/* A comparison is in memory. What is interrupted again and again is made
+ * without one, from checkpoint to checkpoint. */
+static void a_comparison_that_never_completes_is_done_without(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    shoe("b", 2);
+    succeeds("by-size");
+    new_run("r2");
+    hosted_replace(&h, "Shoes", "p", "a", shoe_of(5));
+    hosted_remove(&h, "Shoes", "p", "b");
+    h.took_over = false;
+    for (int i = 0; i < 3; i++) {
+        h.stop_after = 0;
+        assert_int_equal(hosted_attempt(&h, "by-size", ""), RUN_STOPPED);
+    }
+    assert_non_null(strstr(h.checkpoint, "\"mode\":2"));
+    h.stop_after = 2;
+    assert_int_equal(hosted_attempt(&h, "by-size", ""), RUN_STOPPED);
+    assert_non_null(strstr(h.checkpoint, "\"mode\":3"));
+    h.stop_after = -1;
+    succeeds("by-size");
+    check_copies("5/a ");
+}
+
+static void a_damaged_checkpoint_starts_over(void **state)
+{
+    static const char *const TEXTS[] = {"", "{", "[]", "{\"version\":2}",
+        "{\"version\":1,\"rounds\":{}}", "null"};
+
+    (void)state;
+    shoe("a", 1);
+    for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++) {
+        new_run("r");
+        h.checkpoint = mem_text(TEXTS[i], strlen(TEXTS[i]));
+        succeeds("by-size");
+        check_copies("1/a ");
+    }
+}
+
+/* ---- C5: two names of one account ---- */
+
+struct alias {
+    struct interposed outer;
+    bool hides_probe;
+};
+
+static enum tw_err meet_alias(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    struct alias *alias = (struct alias *)self;
+
+    if (alias->hides_probe && request->call == CALL_GET &&
+        strcmp(request->name, "TablewardProbe") == 0) {
+        attempt->date_ticks = world_wall_ticks();
+        return err_fail(&attempt->err, TW_NOT_FOUND, "no such entity");
+    }
+    return request_send(self->inner, attempt, request);
+}
+
+static const char *const NAMES[] = {"main", "other"};
+
+static const char ALIASES[] = "away:\n"
+                              "  kind: copy\n"
+                              "  from: {store: main, table: Shoes}\n"
+                              "  to: {store: other, table: Shoes}\n"
+                              "  on_conflict: replace\n";
+
+static void use_alias(struct alias *alias, bool hides_probe)
+{
+    interposed_init(&alias->outer, "other", h.store, meet_alias);
+    alias->hides_probe = hides_probe;
+    faulty.outer.store.traits.kind = "azure";
+    faulty.outer.store.traits.identity = "127.0.0.1:10002/account";
+    alias->outer.store.traits.kind = "azure";
+    alias->outer.store.traits.identity = "localhost:10002/account";
+    alias->outer.store.traits.place = NULL;
+    stores[1] = &alias->outer.store;
+    h.stores = (struct job_stores){
+        .count = 2, .names = NAMES, .stores = stores, .by_default = 0};
+    hosted_load(&h, ALIASES);
+}
+
+static void one_account_under_two_names_is_refused(void **state)
+{
+    struct alias alias;
+    const char *was;
+
+    (void)state;
+    shoe("a", 1);
+    was = hosted_json(&h, "Shoes", "p", "a");
+    use_alias(&alias, false);
+    assert_int_equal(hosted_attempt(&h, "away", ""), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "one account"));
+    assert_string_equal(hosted_json(&h, "Shoes", "p", "a"), was);
+    h.stores.count = 1;
+}
+
+static void an_entity_with_its_sources_etag_is_never_overwritten(void **state)
+{
+    struct alias alias;
+    const char *was;
+
+    (void)state;
+    shoe("a", 1);
+    was = hosted_json(&h, "Shoes", "p", "a");
+    use_alias(&alias, true);
+    assert_int_equal(hosted_attempt(&h, "away", ""), RUN_FAILED);
+    assert_non_null(strstr(h.failed_why, "the ETag of the source"));
+    assert_string_equal(hosted_json(&h, "Shoes", "p", "a"), was);
+    h.stores.count = 1;
+}
+
+/* ---- C7: the table of the sources goes ---- */
+
+struct vanishing {
+    struct interposed outer;
+    unsigned scans; /* of Shoes, that are still answered */
+};
+
+static enum tw_err meet_vanishing(struct interposed *self,
+    struct attempt *attempt, const struct store_request *request)
+{
+    struct vanishing *vanishing = (struct vanishing *)self;
+    bool reads = request->call == CALL_SCAN || request->call == CALL_GET;
+
+    if (reads && strcmp(request->name, "Shoes") == 0) {
+        if (request->call == CALL_SCAN && vanishing->scans > 0) {
+            vanishing->scans--;
+            if (vanishing->scans > 0)
+                return request_send(self->inner, attempt, request);
+            /* Empty, as while the service deletes it. */
+            request->page->count = 0;
+            request->page->next = (struct continuation){.more = false};
+            return TW_OK;
+        }
+        if (vanishing->scans == 0) {
+            attempt->date_ticks = world_wall_ticks();
+            return err_fail(&attempt->err, TW_NOT_FOUND, "no such table");
+        }
+    }
+    return request_send(self->inner, attempt, request);
+}
+
+static void a_table_that_vanishes_deletes_no_copy(void **state)
+{
+    struct vanishing vanishing;
+
+    (void)state;
+    shoe("a", 1);
+    shoe("b", 2);
+    h.stores.stores = stores;
+    interposed_init(&vanishing.outer, "main", h.store, meet_vanishing);
+    vanishing.scans = 1000;
+    stores[0] = &vanishing.outer.store;
+    succeeds("by-size");
+    new_run("r2");
+    h.accept_deletes = true;
+    vanishing.scans = 2; /* the check, then an empty answer */
+    assert_int_equal(hosted_attempt(&h, "by-size", ""), RUN_FAILED);
+    assert_int_equal(h.deleted, 0);
+    check_copies("1/a 2/b ");
+    h.accept_deletes = false;
+}
+
+/* ---- what it costs ---- */
+
+static void ten_entities_into_a_large_table_take_few_pages(void **state)
+{
+    unsigned scans;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        char partition[8];
+
+        snprintf(partition, sizeof(partition), "f%02d", i);
+        hosted_fill(&h, "BySize", partition, 10000);
+    }
+    for (int i = 0; i < 10; i++) {
+        char key[8];
+
+        snprintf(key, sizeof(key), "k%02d", i);
+        shoe(key, i);
+    }
+    scans = faulty_calls(&faulty, CALL_SCAN);
+    succeeds("by-size");
+    scans = faulty_calls(&faulty, CALL_SCAN) - scans;
+    if (scans > 20)
+        fail_msg("%u pages", scans);
+    assert_int_equal(h.written, 10);
+}
+
+static void keys_that_scatter_fill_batches(void **state)
+{
+    unsigned batches;
+
+    (void)state;
+    for (int i = 0; i < 8000; i++) {
+        char key[8];
+
+        snprintf(key, sizeof(key), "k%04d", i);
+        shoe(key, i % 40);
+    }
+    usleep(100000); /* ten seconds here: no source is new */
+    batches = faulty_calls(&faulty, CALL_BATCH);
+    succeeds("by-size");
+    batches = faulty_calls(&faulty, CALL_BATCH) - batches;
+    if (batches > 200)
+        fail_msg("%u batches", batches);
+    assert_int_equal(h.written, 8000);
+    new_run("r2");
+    batches = faulty_calls(&faulty, CALL_BATCH);
+    succeeds("by-size");
+    assert_int_equal(faulty_calls(&faulty, CALL_BATCH), batches);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(a_run_has_at_least_two_rounds),
+        TEST(a_source_that_changes_in_the_first_round_is_repaired),
+        TEST(a_source_that_changes_after_its_repair_is_behind),
+        TEST(a_copy_that_somebody_deletes_meanwhile_is_made_again),
+        TEST(a_following_run_copies_what_changes),
+        TEST(a_late_insert_of_a_killed_attempt_leaves_no_copy),
+        TEST(a_late_insert_of_a_stopped_attempt_leaves_no_copy),
+        TEST(nothing_is_waited_for_if_every_outcome_is_known),
+        TEST(a_run_that_is_stopped_everywhere_ends_all_the_same),
+        TEST(a_comparison_that_never_completes_is_done_without),
+        TEST(a_damaged_checkpoint_starts_over),
+        TEST(one_account_under_two_names_is_refused),
+        TEST(an_entity_with_its_sources_etag_is_never_overwritten),
+        TEST(a_table_that_vanishes_deletes_no_copy),
+        TEST(ten_entities_into_a_large_table_take_few_pages),
+        TEST(keys_that_scatter_fill_batches),
+    };
+
+    fast_world_use();
+    log_set(LOG_ERROR, LOG_TEXT);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
