@@ -160,8 +160,8 @@ static void add_details(const struct count *count, struct buf *to)
     add_number(to, count->outside,
         "at versions that the document does not contain, unchanged");
     add_number(to, count->leftover,
-        "at the newest version, with what an older version's step removed, "
-        "unchanged");
+        "at the newest version, with what an older version's step removed or "
+        "retyped, unchanged");
     add_number(to, count->skipped, "would be skipped");
     add_number(to, count->failed_count, "would fail");
     buf_add_slice(to, buf_slice(&count->failed));

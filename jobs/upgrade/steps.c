@@ -731,7 +731,7 @@ static enum upgrade_outcome check_size(
         return UPGRADE_CHANGED;
     (void)snprintf(ret->step, sizeof(ret->step), "version %" PRId64,
         upgrade_rules_newest(work->upgrade));
-    err_prefix(work->err, "after the steps");
+    err_prefix(work->err, "%s, after its steps", ret->step);
     return UPGRADE_FAILED;
 }
 
@@ -763,15 +763,30 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
 
 /* ---- what should not be there any more ---- */
 
-/* By a step behind step i of version v. */
-static bool is_made_later(
-    const struct upgrade *upgrade, size_t v, struct slice name)
+/* By a step behind step i of version v: then that step decides. */
+static bool is_named_later(
+    const struct upgrade *upgrade, size_t v, size_t i, struct slice name)
 {
-    for (size_t k = v + 1; k < upgrade->version_count; k++)
-        for (size_t i = 0; i < upgrade->versions[k].step_count; i++)
-            if (upgrade_step_makes(&upgrade->versions[k].steps[i], name))
+    for (i++; v < upgrade->version_count; v++, i = 0)
+        for (; i < upgrade->versions[v].step_count; i++) {
+            const struct upgrade_step *step = &upgrade->versions[v].steps[i];
+
+            if (slice_equal(step->property, name) ||
+                slice_equal(step->to, name))
                 return true;
+        }
     return false;
+}
+
+static bool leaves_over(
+    const struct upgrade_step *step, const struct entity *entity)
+{
+    const struct property *is = entity_find(entity, step->property);
+
+    if (!is)
+        return false;
+    return upgrade_step_ends(step) ||
+           (step->type == UPGRADE_RETYPE && is->type != step->edm);
 }
 
 const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
@@ -781,9 +796,8 @@ const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
         for (size_t i = 0; i < upgrade->versions[v].step_count; i++) {
             const struct upgrade_step *step = &upgrade->versions[v].steps[i];
 
-            if (!upgrade_step_ends(step) ||
-                !entity_find(entity, step->property) ||
-                is_made_later(upgrade, v, step->property))
+            if (!leaves_over(step, entity) ||
+                is_named_later(upgrade, v, i, step->property))
                 continue;
             *ret_version = upgrade->versions[v].number;
             return step;

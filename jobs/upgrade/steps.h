@@ -62,9 +62,9 @@ enum upgrade_outcome upgrade_apply(const struct upgrade_how *how,
 
 /*
  * upgrade_leftover: does an entity at the newest version hold a property that
- * an older version's step removed, and no later one made? Nobody who knows the
- * newest version reads it. It is reported, and unchanged. The step, or NULL;
- * *ret_version: of which version.
+ * an older version's step removed, or one in a type that it changed, and no
+ * later step names it? A release two versions back wrote it. It is reported,
+ * and unchanged. The step, or NULL; *ret_version: of which version.
  */
 const struct upgrade_step *upgrade_leftover(const struct upgrade *upgrade,
     const struct entity *entity, int64_t *ret_version);

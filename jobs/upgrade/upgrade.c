@@ -426,8 +426,8 @@ static void note_left(struct upgrade_run *u)
         mem_free(text);
     }
     if (u->at.leftover > 0) {
-        text = mem_format(
-            "%lld entit%s what an older version's step removed%s%s; unchanged",
+        text = mem_format("%lld entit%s what an older version's step removed "
+                          "or retyped%s%s; unchanged",
             (long long)u->at.leftover,
             u->at.leftover == 1 ? "y holds" : "ies hold",
             u->leftover[0] ? ", e.g. " : "", u->leftover);

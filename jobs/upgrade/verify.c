@@ -24,7 +24,8 @@ enum difference {
     BELOW,    /* at an older version                           */
     DIFFERS,  /* at the newest one, and a run would change it  */
     REFUSED,  /* at the newest one, and no run can bring it there */
-    LEFTOVER, /* at the newest one, with what an older one removed */
+    LEFTOVER, /* at the newest one, with what an older one removed or
+                 retyped                                        */
     DIFFERENCES,
     NONE = DIFFERENCES,
 };
@@ -35,7 +36,8 @@ static const char *const WHAT[] = {
         "entities at the newest version, and not as its steps make them",
     [REFUSED] = "entities at the newest version that its steps refuse",
     [LEFTOVER] =
-        "entities at the newest version with what an older one removed",
+        "entities at the newest version with what an older one removed "
+        "or retyped",
 };
 
 struct verify {

@@ -96,6 +96,8 @@ static void host_failed(struct run *run, const struct run_failure *failure)
     struct hosted *h = run->owner;
 
     run->counts.failed++;
+    snprintf(h->failed_step, sizeof(h->failed_step), "%s",
+        failure->step ? failure->step : "");
     snprintf(h->failed_why, sizeof(h->failed_why), "%s %.*s/%.*s: %s",
         failure->table, SLICE_ARG(failure->partition_key),
         SLICE_ARG(failure->row_key), failure->why);

@@ -64,7 +64,7 @@ struct hosted {
     int64_t resumes_ticks, caught_up_ticks, behind;
     bool closes_job;
     enum run_waits_for waits_for;
-    char failed_why[1024];
+    char failed_why[1024], failed_step[160];
     char note[4096]; /* the sentences of all attempts, a line each */
     int parent_found;
 };

@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: MIT */
+/* The kind schema-upgrade on a store in memory: rounds, phases, what is kept
+ * beside the ledger, verify, and attempts that end anywhere. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/copy/source.h"
+#include "jobs/upgrade/applied.h"
+#include "tests/support/faulty.h"
+#include "tests/support/hosted.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/lanes.h"
+
+#define TOP                                                                    \
+    "blogs:\n"                                                                 \
+    "  kind: schema-upgrade\n"                                                 \
+    "  table: Blogs\n"                                                         \
+    "  version: {property: V, absent: 1}\n"
+#define JOB                                                                    \
+    TOP "  versions:\n"                                                        \
+        "  - to: 2\n"                                                          \
+        "    steps:\n"                                                         \
+        "    - set: {property: Seen, type: Edm.Int32, value: 0}\n"             \
+        "    - rename: {property: Text, to: Body}\n"                           \
+        "    - retype: {property: Rating, to: Edm.Double}\n"                   \
+        "    - remove: {property: Legacy}\n"
+#define NEXT "  - {to: 3, steps: [remove: {property: Seen}]}\n"
+
+static struct hosted h;
+
+static int set_up(void **state)
+{
+    (void)state;
+    hosted_init(&h, JOB);
+    hosted_table(&h, "Blogs");
+    hosted_table(&h, "TablewardRuns");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hosted_done(&h);
+    return 0;
+}
+
+/* A run of its own, in one attempt. */
+static enum run_end run(const char *phase)
+{
+    hosted_forget(&h, phase ? phase : "r");
+    h.kind_arg = phase;
+    h.written = 0;
+    return hosted_attempt(&h, "blogs", "");
+}
+
+static void put(const char *row_key, const char *properties)
+{
+    hosted_put(&h, "Blogs", "p", row_key, properties);
+}
+
+#define AS_OLD "\"Text\":\"t\",\"Rating\":3,\"Legacy\":true"
+#define AS_NEW                                                                 \
+    "{\"Rating@odata.type\":\"Edm.Double\",\"Rating\":3.0,\"Seen\":0,"         \
+    "\"Body\":\"t\",\"V\":2}"
+
+static void check(const char *row_key, const char *json)
+{
+    const char *is = hosted_json(&h, "Blogs", "p", row_key);
+
+    assert_non_null(is);
+    assert_string_equal(is, json);
+}
+
+static bool holds(const char *row_key, const char *part)
+{
+    const char *is = hosted_json(&h, "Blogs", "p", row_key);
+
+    assert_non_null(is);
+    return strstr(is, part) != NULL;
+}
+
+/* ---- a run ---- */
+
+static void every_entity_comes_to_the_newest_version(void **state)
+{
+    (void)state;
+    put("1", AS_OLD);
+    put("2", AS_OLD ",\"V\":1");
+    put("3", "\"Text\":\"other\",\"V\":7");
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    check("1", AS_NEW);
+    assert_true(holds("2", "\"V\":2"));
+    check("3", "{\"Text\":\"other\",\"V\":7}");
+    assert_int_equal(h.written, 2);
+    assert_int_equal(h.passes, 2);
+    assert_int_equal(h.behind, 0);
+    assert_in_range(
+        world_wall_ticks() - h.caught_up_ticks, 0, 10 * TICKS_PER_S);
+    assert_non_null(strstr(h.note, "1 entity is at a version that the"));
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 0);
+}
+
+static void a_run_that_selects_nothing_says_so(void **state)
+{
+    (void)state;
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    assert_non_null(strstr(h.note, "nothing was selected"));
+}
+
+static void a_missing_table_fails_the_run(void **state)
+{
+    (void)state;
+    hosted_load(&h, "blogs:\n"
+                    "  kind: schema-upgrade\n"
+                    "  table: Lost\n"
+                    "  version: {property: V, absent: 1}\n"
+                    "  versions: [{to: 2, steps: [remove: {property: A}]}]\n");
+    assert_int_equal(run(NULL), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "Lost"));
+}
+
+static void what_cannot_be_converted_is_named_and_the_rest_is_done(void **state)
+{
+    (void)state;
+    put("1", AS_OLD);
+    put("2", "\"Rating\":\"none\"");
+    put("3", AS_OLD);
+    assert_int_equal(run(NULL), RUN_FAILED);
+    assert_int_equal(h.failed, 1);
+    assert_string_equal(h.failed_step, "version 2, retype Rating");
+    assert_non_null(strstr(h.failed_why, "Blogs p/2: version 2, retype"));
+    assert_non_null(strstr(h.err.text, "1 entity cannot be brought"));
+    check("2", "{\"Rating\":\"none\"}");
+    check("3", AS_NEW);
+    assert_int_equal(h.behind, 0); /* named ones never are (rule A2) */
+    hosted_replace(&h, "Blogs", "p", "2", "\"Rating\":\"5\"");
+    assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_SUCCEEDED);
+}
+
+/* Index rows belong to the copy that keeps them. */
+static void index_rows_are_skipped(void **state)
+{
+    struct attempt attempt = {.fence = NULL};
+    struct operation operation = {.type = OPERATION_INSERT};
+    static struct batch_result result;
+    const struct batch batch = {"Blogs", &operation, 1};
+    struct source source = {.job = slice_of("by-size"),
+        .by = slice_of("00000000"),
+        .from = source_table_of(h.store, "Blogs"),
+        .at = source_table_of(h.store, "Blogs"),
+        .partition_key = slice_of("p"),
+        .row_key = slice_of("1"),
+        .etag = slice_of("e")};
+
+    (void)state;
+    put("1", AS_OLD);
+    entity_init(&operation.entity, &h.arena, slice_of("p"), slice_of("size:1"));
+    entity_set_string(&operation.entity, &h.arena, "Text", slice_of("t"));
+    source_stamp(&operation.entity, &source, &h.arena);
+    assert_int_equal(store_batch(h.store, &attempt, &batch, &result), TW_OK);
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    assert_int_equal(h.written, 1);
+    assert_true(holds("size:1", "\"Text\":\"t\""));
+    check("1", AS_NEW);
+}
+
+/* ---- beside writers ---- */
+
+static int added;
+
+static void add_another(struct hosted *hosted)
+{
+    char row_key[16];
+
+    (void)hosted;
+    (void)snprintf(row_key, sizeof(row_key), "0%04d", added++);
+    put(row_key, AS_OLD);
+}
+
+static void add_once(struct hosted *hosted)
+{
+    if (added < 1)
+        add_another(hosted);
+}
+
+static void what_is_added_behind_the_scan_is_met_by_the_next_round(void **state)
+{
+    (void)state;
+    added = 0;
+    put("1", AS_OLD);
+    h.between = add_once;
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    h.between = NULL;
+    check("00000", AS_NEW);
+}
+
+/* A2: continuous writers never make a run fail. */
+static void writers_that_never_rest_leave_a_run_behind(void **state)
+{
+    (void)state;
+    added = 0;
+    put("1", AS_OLD);
+    h.between = add_another;
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    h.between = NULL;
+    assert_in_range(h.behind, 1, 10);
+    check("1", AS_NEW);
+}
+
+static struct faulty faulty;
+static void (*meddle)(void); /* what a writer does before the first batch */
+
+static void before_batch(void *ctx, const struct batch *batch)
+{
+    void (*now)(void) = meddle;
+
+    (void)ctx;
+    if (strcmp(batch->table, "Blogs") != 0 || !now)
+        return;
+    meddle = NULL;
+    now();
+}
+
+static void begin_faults(void)
+{
+    faulty_init(&faulty, h.store);
+    h.store = &faulty.outer.store;
+    faulty.before = before_batch;
+}
+
+static void end_faults(void)
+{
+    faulty_done(&faulty);
+}
+
+static void edit_one(void)
+{
+    hosted_replace(&h, "Blogs", "p", "2", "\"Text\":\"edited\"");
+    hosted_remove(&h, "Blogs", "p", "3");
+    hosted_replace(&h, "Blogs", "p", "4", "\"Rating\":\"none\"");
+}
+
+static void what_changed_meanwhile_is_read_and_decided_again(void **state)
+{
+    (void)state;
+    for (int i = 1; i <= 5; i++) {
+        char row_key[2] = {(char)('0' + i), '\0'};
+
+        put(row_key, AS_OLD);
+    }
+    begin_faults();
+    meddle = edit_one;
+    assert_int_equal(run(NULL), RUN_FAILED);
+    check("1", AS_NEW);
+    assert_true(holds("2", "\"Body\":\"edited\""));
+    assert_false(hosted_has(&h, "Blogs", "p", "3"));
+    assert_true(holds("4", "none"));
+    assert_int_equal(h.failed, 1);
+    check("5", AS_NEW);
+    end_faults();
+}
+
+static enum fault lose_first_answer(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    return call == CALL_BATCH && n < 4 ? FAULT_LOSE_ANSWER : FAULT_NONE;
+}
+
+static void a_lost_answer_is_recognised_by_what_is_stored(void **state)
+{
+    (void)state;
+    put("1", AS_OLD);
+    put("2", AS_OLD);
+    begin_faults();
+    faulty.choose = lose_first_answer;
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    check("1", AS_NEW);
+    check("2", AS_NEW);
+    assert_int_equal(h.written, 2);
+    end_faults();
+}
+
+/* ---- following ---- */
+
+#define FOLLOWING JOB "  follow: true\n"
+
+static void a_following_run_waits_between_rounds_until_finish(void **state)
+{
+    (void)state;
+    hosted_load(&h, FOLLOWING);
+    put("1", AS_OLD);
+    assert_int_equal(run(NULL), RUN_WAITING);
+    assert_int_equal(h.waits_for, RUN_WAITS_FOR_ROUND);
+    check("1", AS_NEW);
+    put("2", AS_OLD);
+    assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_WAITING);
+    check("2", AS_NEW);
+    put("3", AS_OLD);
+    h.finish = RUN_FINISHING;
+    assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_SUCCEEDED);
+    check("3", AS_NEW);
+    assert_int_equal(h.behind, 0);
+    h.finish = RUN_NOT_FINISHING;
+}
+
+/* ---- expand and contract ---- */
+
+/* Loss 3 of the former rules: old release, after the last round of expand. */
+static void an_edit_after_expand_survives_contract(void **state)
+{
+    (void)state;
+    put("1", AS_OLD);
+    put("2", AS_OLD);
+    put("3", AS_OLD);
+    assert_int_equal(run("expand"), RUN_SUCCEEDED);
+    assert_true(holds("1", "\"Text\":\"t\""));
+    assert_true(holds("1", "\"Body\":\"t\""));
+    assert_true(holds("1", "\"Legacy\":true"));
+    /* It replaces the whole entity, and knows nothing of Body. */
+    hosted_replace(&h, "Blogs", "p", "1", "\"Text\":\"replaced\",\"Rating\":4");
+    hosted_replace(
+        &h, "Blogs", "p", "2", "\"Text\":\"replaced\",\"V\":2,\"Rating\":4");
+    assert_int_equal(run("contract"), RUN_SUCCEEDED);
+    assert_true(holds("1", "\"Body\":\"replaced\""));
+    assert_true(holds("2", "\"Body\":\"replaced\""));
+    assert_false(holds("1", "Text"));
+    assert_false(holds("2", "Text"));
+    check("3", AS_NEW);
+}
+
+static void a_difference_is_named_by_contract_and_stays(void **state)
+{
+    (void)state;
+    put("1", AS_OLD);
+    put("2", AS_OLD);
+    assert_int_equal(run("expand"), RUN_SUCCEEDED);
+    hosted_replace(
+        &h, "Blogs", "p", "1", "\"Text\":\"old\",\"Body\":\"new\",\"V\":2");
+    assert_int_equal(run("contract"), RUN_FAILED);
+    assert_string_equal(h.failed_step, "version 2, rename Text");
+    assert_true(holds("1", "\"Text\":\"old\""));
+    assert_true(holds("1", "\"Body\":\"new\""));
+    check("2", AS_NEW);
+}
+
+/* ---- rule U8 ---- */
+
+static unsigned steps_stored(void)
+{
+    const char *rows = hosted_dump(&h, "TablewardRuns");
+    unsigned count = 0;
+
+    for (; (rows = strstr(rows, APPLIED_PARTITION)); rows++)
+        count++;
+    return count;
+}
+
+static void changed_steps_are_refused_once_they_were_applied(void **state)
+{
+    static const char CHANGED[] =
+        TOP "  versions: [{to: 2, steps: [remove: {property: Text}]}]\n";
+
+    (void)state;
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    assert_int_equal(steps_stored(), 0); /* nothing was written */
+    put("1", AS_OLD);
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    assert_int_equal(steps_stored(), 1);
+    put("2", AS_OLD);
+    hosted_load(&h, CHANGED);
+    assert_int_equal(run(NULL), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "the steps of version 2 have changed"));
+    assert_non_null(strstr(h.err.text, "run blogs/r)"));
+    assert_non_null(strstr(h.err.text, "add a version"));
+    assert_true(holds("2", "Legacy"));
+    hosted_load(&h, JOB NEXT);
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    assert_int_equal(steps_stored(), 2);
+    assert_true(holds("2", "\"V\":3"));
+}
+
+static void what_happens_to_failing_values_may_change(void **state)
+{
+    (void)state;
+    put("1", AS_OLD);
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    hosted_load(&h,
+        TOP "  on_difference: new\n"
+            "  versions:\n"
+            "  - to: 2\n"
+            "    steps:\n"
+            "    - set: {property: Seen, type: Edm.Int32, value: 0}\n"
+            "    - rename: {property: Text, to: Body}\n"
+            "    - retype: {property: Rating, to: Edm.Double, on_error: skip,\n"
+            "        lossy: true}\n"
+            "    - remove: {property: Legacy}\n");
+    put("2", "\"Rating\":\"none\"");
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    assert_int_equal(h.skipped, 1);
+    assert_true(holds("2", "none"));
+}
+
+static void contract_is_refused_while_expand_is_behind(void **state)
+{
+    (void)state;
+    added = 0;
+    put("1", AS_OLD);
+    h.between = add_another;
+    assert_int_equal(run("expand"), RUN_SUCCEEDED);
+    h.between = NULL;
+    assert_true(h.behind > 0);
+    assert_int_equal(run("contract"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "behind"));
+    assert_true(holds("1", "Text"));
+    assert_int_equal(run("expand"), RUN_SUCCEEDED);
+    assert_int_equal(h.behind, 0);
+    assert_int_equal(run("contract"), RUN_SUCCEEDED);
+    check("1", AS_NEW);
+}
+
+static void contract_is_refused_while_an_expand_has_not_ended(void **state)
+{
+    (void)state;
+    put("1", AS_OLD);
+    hosted_forget(&h, "e");
+    h.kind_arg = "expand";
+    h.stop_after = 1;
+    assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_STOPPED);
+    h.stop_after = -1;
+    assert_int_equal(run("contract"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "the expand blogs/e was begun"));
+    assert_int_equal(run("expand"), RUN_SUCCEEDED);
+    assert_int_equal(run("contract"), RUN_SUCCEEDED);
+    check("1", AS_NEW);
+}
+
+/* ---- attempts that end anywhere ---- */
+
+static void an_attempt_stopped_anywhere_is_continued(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2500; i++) {
+        char row_key[16];
+
+        (void)snprintf(row_key, sizeof(row_key), "%05d", i);
+        put(row_key, i == 7 ? "\"Rating\":\"none\"" : AS_OLD);
+    }
+    hosted_forget(&h, "s");
+    h.kind_arg = NULL;
+    for (int64_t after = 0; after < 6; after++) {
+        h.stop_after = after;
+        assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_STOPPED);
+    }
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "blogs", ""), RUN_FAILED);
+    assert_int_equal(h.failed, 1);
+    check("00000", AS_NEW);
+    check("02499", AS_NEW);
+    assert_int_equal(hosted_count(&h, "Blogs"), 2500);
+}
+
+/* ---- verify ---- */
+
+static struct job_verification verification;
+
+static void verify(const char *phase)
+{
+    const struct job *job = jobs_find(&h.jobs, slice_of("blogs"));
+    const struct slice name = slice_of("phase"), value = slice_of(phase);
+    struct lanes_client *lanes = lanes_client_new(h.lanes, NULL);
+    struct run asked = {.job = "blogs",
+        .args = {1, &name, &value},
+        .lanes = lanes,
+        .fence = NULL};
+
+    h.stores.stores = &h.store;
+    if (job->kind->verify(job, &h.stores, &asked, &verification, &h.err) !=
+        TW_OK)
+        fail_msg("%s", h.err.text);
+    lanes_client_free(lanes);
+}
+
+/* How many of what was found has that word in it; -1: there is no such. */
+static int64_t found(const char *word)
+{
+    for (size_t i = 0; i < verification.count; i++)
+        if (strstr(verification.differences[i].what, word))
+            return verification.differences[i].count;
+    return -1;
+}
+
+static int64_t found_all(void)
+{
+    int64_t all = 0;
+
+    for (size_t i = 0; i < verification.count; i++)
+        all += verification.differences[i].count;
+    return all;
+}
+
+static void verify_finds_what_is_below_the_newest_version(void **state)
+{
+    (void)state;
+    put("1", AS_OLD);
+    put("2", AS_OLD);
+    verify("all");
+    assert_int_equal(found("below"), 2);
+    assert_string_equal(
+        verification.differences[0].first_keys[0], "Blogs 'p' / '1'");
+    assert_int_equal(verification.read, 2);
+    arena_done(&verification.arena);
+    assert_int_equal(run(NULL), RUN_SUCCEEDED);
+    verify("all");
+    assert_int_equal(found_all(), 0);
+    arena_done(&verification.arena);
+}
+
+/* U9 */
+static void verify_compares_what_steps_make(void **state)
+{
+    (void)state;
+    hosted_load(&h, JOB NEXT);
+    put("renamed", "\"Text\":\"t\",\"V\":3");
+    put("retyped", "\"Rating\":3,\"V\":3");
+    put("removed", "\"Seen\":3,\"V\":3");
+    put("added", "\"Body\":\"b\",\"V\":3");
+    verify("all");
+    assert_int_equal(found("not as its steps"), 1);
+    assert_int_equal(found("what an older one removed or retyped"), 2);
+    arena_done(&verification.arena);
+    hosted_load(&h, JOB);
+    hosted_remove(&h, "Blogs", "p", "removed");
+    hosted_replace(&h, "Blogs", "p", "renamed", "\"Text\":\"t\",\"V\":2");
+    hosted_replace(&h, "Blogs", "p", "retyped", "\"Rating\":3,\"V\":2");
+    hosted_replace(&h, "Blogs", "p", "added", "\"Seen\":9,\"V\":2");
+    put("legacy", "\"Legacy\":3,\"V\":2");
+    put("refused", "\"Rating\":\"none\",\"V\":2");
+    verify("all");
+    assert_int_equal(found("not as its steps"), 3);
+    assert_int_equal(found("refuse"), 1);
+    assert_int_equal(found_all(), 4);
+    arena_done(&verification.arena);
+}
+
+static void verify_knows_the_phase(void **state)
+{
+    (void)state;
+    put("1", AS_OLD);
+    assert_int_equal(run("expand"), RUN_SUCCEEDED);
+    verify("expand");
+    assert_int_equal(found_all(), 0);
+    arena_done(&verification.arena);
+    verify("contract");
+    assert_int_equal(found("not as its steps"), 1);
+    arena_done(&verification.arena);
+    assert_int_equal(run("contract"), RUN_SUCCEEDED);
+    verify("contract");
+    assert_int_equal(found_all(), 0);
+    arena_done(&verification.arena);
+}
+
+static enum fault repair_before_second_reading(
+    void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    if (call == CALL_SCAN && n == 1 && meddle) {
+        void (*now)(void) = meddle;
+
+        meddle = NULL;
+        now();
+    }
+    return FAULT_NONE;
+}
+
+static struct store *inner;
+
+static void repair(void)
+{
+    struct store *outer = h.store;
+
+    h.store = inner;
+    hosted_replace(&h, "Blogs", "p", "1", "\"Body\":\"t\",\"V\":2");
+    h.store = outer;
+}
+
+static void verify_reports_what_a_second_reading_confirms(void **state)
+{
+    (void)state;
+    put("1", AS_OLD);
+    put("2", AS_OLD);
+    inner = h.store;
+    begin_faults();
+    meddle = repair;
+    faulty.choose = repair_before_second_reading;
+    verify("all");
+    assert_int_equal(found("below"), 1);
+    assert_int_equal(found_all(), 1);
+    arena_done(&verification.arena);
+    end_faults();
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_entity_comes_to_the_newest_version),
+        TEST(a_run_that_selects_nothing_says_so),
+        TEST(a_missing_table_fails_the_run),
+        TEST(what_cannot_be_converted_is_named_and_the_rest_is_done),
+        TEST(index_rows_are_skipped),
+        TEST(what_is_added_behind_the_scan_is_met_by_the_next_round),
+        TEST(writers_that_never_rest_leave_a_run_behind),
+        TEST(what_changed_meanwhile_is_read_and_decided_again),
+        TEST(a_lost_answer_is_recognised_by_what_is_stored),
+        TEST(a_following_run_waits_between_rounds_until_finish),
+        TEST(an_edit_after_expand_survives_contract),
+        TEST(a_difference_is_named_by_contract_and_stays),
+        TEST(changed_steps_are_refused_once_they_were_applied),
+        TEST(what_happens_to_failing_values_may_change),
+        TEST(contract_is_refused_while_expand_is_behind),
+        TEST(contract_is_refused_while_an_expand_has_not_ended),
+        TEST(an_attempt_stopped_anywhere_is_continued),
+        TEST(verify_finds_what_is_below_the_newest_version),
+        TEST(verify_compares_what_steps_make),
+        TEST(verify_knows_the_phase),
+        TEST(verify_reports_what_a_second_reading_confirms),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
