@@ -6,6 +6,7 @@
 #include "jobs/cascade/cascade.h"
 #include "jobs/copy/copy.h"
 #include "jobs/delete/delete.h"
+#include "jobs/following.h"
 #include "jobs/move/move.h"
 #include "jobs/retired.h"
 #include "jobs/upgrade/upgrade.h"
@@ -288,6 +289,7 @@ static void link_jobs(
     for (size_t i = 0; i < jobs->count; i++)
         if (jobs->list[i].kind->link)
             jobs->list[i].kind->link(&jobs->list[i], jobs, arena, problems);
+    following_check(jobs, problems);
 }
 
 void jobs_load(const struct yaml_node *node, const struct job_stores *stores,

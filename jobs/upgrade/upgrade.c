@@ -618,6 +618,13 @@ static enum tw_err schema_upgrade_estimate(const struct job *job,
 static const char *const PHASES[] = {"all", "expand", "contract", NULL};
 static const struct kind_arg ARGS[] = {{UPGRADE_PHASE_ARG, "all", PHASES}};
 
+static bool schema_upgrade_follows(const struct job *job)
+{
+    const struct upgrade *upgrade = job->settings;
+
+    return upgrade->follow;
+}
+
 const struct kind schema_upgrade_kind = {
     .name = "schema-upgrade",
     .summary = "brings every entity of a table to the newest version",
@@ -630,6 +637,7 @@ const struct kind schema_upgrade_kind = {
     .link = upgrade_rules_link,
     .accept = schema_upgrade_accept,
     .tables = schema_upgrade_tables,
+    .follows = schema_upgrade_follows,
     .verify = schema_upgrade_verify,
     .estimate = schema_upgrade_estimate,
     .run = schema_upgrade_run,

@@ -119,6 +119,46 @@ static void an_argument_of_the_kind_cannot_be_declared(void **state)
         "every job of kind schema-upgrade has an argument phase");
 }
 
+/* ---- following jobs (rule L3) ---- */
+
+#define COPY(name, to, follow)                                                 \
+    name ": {kind: copy, from: {table: Blogs}, to: {table: " to                \
+         ", row_key: \"x{RowKey}\"}, follow: " follow "}\n"
+
+static void two_following_jobs_of_one_table_are_refused(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    loading_begin(
+        &l, COPY("one", "Copies", "true") COPY("other", "copies", "true"));
+    assert_int_equal(l.problems.errors, 1);
+    assert_true(loading_says(&l, "jobs one and other both follow and write "
+                                 "table Copies"));
+    loading_done(&l);
+    loading_good(
+        &l, COPY("one", "Copies", "true") COPY("other", "Others", "true"));
+    assert_int_equal(l.problems.warnings, 0);
+    loading_done(&l);
+}
+
+static void a_job_that_waits_for_a_following_one_is_a_warning(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    loading_good(
+        &l, COPY("once", "Copies", "false") COPY("always", "Copies", "true"));
+    assert_int_equal(l.problems.warnings, 1);
+    assert_true(loading_says(&l, "job always follows: while a run of it is "
+                                 "open, runs of job once wait"));
+    loading_done(&l);
+    loading_good(
+        &l, COPY("once", "Copies", "false") COPY("too", "Copies", "false"));
+    assert_int_equal(l.problems.warnings, 0);
+    loading_done(&l);
+}
+
 /* ---- arguments ---- */
 
 static void arguments_are_names_that_a_template_can_hold(void **state)
@@ -240,6 +280,8 @@ int main(void)
         cmocka_unit_test(a_job_says_what_it_does),
         cmocka_unit_test(a_kind_sees_all_jobs_once_they_are_read),
         cmocka_unit_test(an_argument_of_the_kind_cannot_be_declared),
+        cmocka_unit_test(two_following_jobs_of_one_table_are_refused),
+        cmocka_unit_test(a_job_that_waits_for_a_following_one_is_a_warning),
         cmocka_unit_test(arguments_are_names_that_a_template_can_hold),
         cmocka_unit_test(arguments_are_a_list_of_few),
         cmocka_unit_test(an_argument_is_declared_once),
