@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The kind move: what its configuration may say, what goes where, and what
- * stays. */
+/* The kind move: what its configuration may say, what goes where, what stays,
+ * and what a crash leaves. Each numbered rule has a test of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,51 +11,198 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jobs/copy/source.h"
+#include "jobs/move/intent.h"
 #include "tests/support/hosted.h"
+#include "tests/support/interpose.h"
 #include "tests/support/loading.h"
+#include "tests/support/virtual_world.h"
 #include "worker/base/buf.h"
+#include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/embedded/embedded.h"
+#include "worker/store/fence.h"
+#include "worker/store/lanes.h"
 
 static const char JOBS[] =
     "away:\n"
     "  kind: move\n"
     "  from: {table: Blogs, filter: \"N eq 1\"}\n"
     "  to: {table: OldBlogs, partition_key: \"{PartitionKey}_{N}\"}\n"
-    "all:\n"
-    "  kind: move\n"
-    "  from: {table: Blogs}\n"
-    "  to: {table: OldBlogs}\n"
+    "all: {kind: move, from: {table: Blogs}, to: {table: OldBlogs}}\n"
+    "onward: {kind: move, from: {table: OldBlogs}, to: {table: Older}}\n"
     "one-key:\n"
     "  kind: move\n"
     "  from: {table: Blogs}\n"
     "  to: {table: OldBlogs, partition_key: p, row_key: r}\n"
-    "all-skip:\n"
+    "one-key-skip:\n"
     "  kind: move\n"
-    "  from: {table: Blogs}\n"
-    "  to: {table: OldBlogs}\n"
     "  on_conflict: skip\n"
-    "all-accept:\n"
-    "  kind: move\n"
     "  from: {table: Blogs}\n"
-    "  to: {table: OldBlogs}\n"
-    "  on_conflict: accept_equal\n"
-    "rotate:\n"
+    "  to: {table: OldBlogs, partition_key: p, row_key: r}\n"
+    "one-key-accept:\n"
     "  kind: move\n"
-    "  args: [to]\n"
+    "  on_conflict: accept_equal\n"
+    "  from: {table: Blogs}\n"
+    "  to: {table: OldBlogs, partition_key: p, row_key: r}\n"
+    "key-of-n: {kind: move, from: {table: Blogs}, to: {table: OldBlogs, "
+    "partition_key: \"{N}\"}}\n"
+    "skip: {kind: move, on_conflict: skip, from: {table: Blogs}, to: {table: "
+    "OldBlogs}}\n"
+    "accept: {kind: move, on_conflict: accept_equal, from: {table: Blogs}, to: "
+    "{table: OldBlogs}}\n"
+    "cur-to-old:\n"
+    "  kind: move\n"
     "  from: {table: Blogs, partition_key: cur}\n"
     "  to: {table: Blogs, partition_key: old}\n"
-    "rotate-new:\n"
+    "new-to-cur:\n"
     "  kind: move\n"
     "  from: {table: Blogs, partition_key: new}\n"
-    "  to: {table: Blogs, partition_key: cur}\n";
+    "  to: {table: Blogs, partition_key: cur}\n"
+    "by-month:\n"
+    "  kind: move\n"
+    "  args: [month]\n"
+    "  from: {table: Blogs, partition_key_prefix: \"{month}\", filter: \"N eq "
+    "1\"}\n"
+    "  to: {table: OldBlogs, partition_key: \"{month}\", row_key: "
+    "\"{PartitionKey}\", properties: {drop: [N], set: {Moved: true}}}\n";
+
+/* ---- a store that does what the test says at one moment ---- */
+
+enum act {
+    NOTHING,
+    LOSE_REQUEST, /* not done, outcome unknown */
+    LOSE_ANSWER,  /* done, outcome unknown */
+    CRASH_BEFORE, /* not done, the worker is dead */
+    CRASH_AFTER,  /* done, the worker is dead */
+};
+
+struct watch {
+    struct interposed outer;
+    const char *table;        /* the batch of this table ... */
+    enum operation_type type; /* ... and this type ... */
+    unsigned at;              /* ... that comes as the n-th (from 1); 0: none */
+    unsigned last;            /* to the n-th; 0: that one alone */
+    enum act act;
+    void (*before)(void); /* called before it is applied */
+
+    unsigned seen;
+    unsigned writes[4]; /* operations on OldBlogs, by type */
+    unsigned requests;  /* that do not go to the ledger's table */
+    unsigned pages;     /* of these, pages of the source */
+};
 
 static struct hosted h;
+static struct watch w;
+static struct store *inner;
+static bool quiet;       /* the test itself writes */
+static char met_key[64]; /* RowKey of the first operation that was met */
+
+static enum tw_err unknown(struct attempt *attempt)
+{
+    attempt->sent_ms = world_boot_ms();
+    return err_fail(&attempt->err, TW_UNKNOWN, "as the test wants");
+}
+
+static enum tw_err act_on(
+    struct attempt *attempt, const struct store_request *request)
+{
+    const struct entity *first = &request->batch->operations[0].entity;
+    enum tw_err outcome;
+
+    snprintf(met_key, sizeof(met_key), "%.*s", SLICE_ARG(first->row_key));
+    if (w.before) {
+        quiet = true;
+        w.before();
+        quiet = false;
+    }
+    if (w.act == CRASH_BEFORE)
+        fence_shut(h.fence);
+    if (w.act == LOSE_REQUEST)
+        return unknown(attempt);
+    outcome = request_send(inner, attempt, request);
+    if (w.act == CRASH_AFTER)
+        fence_shut(h.fence);
+    return w.act == LOSE_ANSWER || w.act == CRASH_AFTER ? unknown(attempt)
+                                                        : outcome;
+}
+
+static void count_request(const struct store_request *request)
+{
+    const char *table = request->batch  ? request->batch->table
+                        : request->scan ? request->scan->table
+                                        : request->name;
+
+    if (table && strcmp(table, "TablewardRuns") == 0)
+        return;
+    w.requests++;
+    w.pages += request->call == CALL_SCAN && strcmp(table, "Blogs") == 0;
+    for (size_t i = 0; request->batch && strcmp(table, "OldBlogs") == 0 &&
+                       i < request->batch->count;
+         i++)
+        w.writes[request->batch->operations[i].type]++;
+}
+
+static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    unsigned last = w.last > 0 ? w.last : w.at;
+
+    if (quiet)
+        return request_send(self->inner, attempt, request);
+    count_request(request);
+    if (request->call == CALL_BATCH && w.at > 0 &&
+        strcmp(request->batch->table, w.table) == 0 &&
+        request->batch->operations[0].type == w.type && ++w.seen >= w.at &&
+        w.seen <= last)
+        return act_on(attempt, request);
+    return request_send(self->inner, attempt, request);
+}
+
+/* What the n-th batch of that type on that table meets. */
+static void when(const char *table, enum operation_type type, unsigned at,
+    enum act act, void (*before)(void))
+{
+    w.table = table;
+    w.type = type;
+    w.at = at;
+    w.last = 0;
+    w.act = act;
+    w.before = before;
+    w.seen = 0;
+}
+
+static char reports[8192];
+
+static void keep_report(struct hosted *host, const struct run_failure *failure)
+{
+    size_t len = strlen(reports);
+
+    (void)host;
+    snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
+        failure->table, SLICE_ARG(failure->partition_key),
+        SLICE_ARG(failure->row_key), failure->why);
+}
 
 static int set_up(void **state)
 {
     (void)state;
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    log_set(LOG_ERROR, LOG_TEXT);
     hosted_init(&h, JOBS);
     hosted_table(&h, "Blogs");
+    h.failing = keep_report;
+    reports[0] = '\0';
+    inner = h.store;
+    memset(&w, 0, sizeof(w));
+    interposed_init(&w.outer, "main", inner, meet);
+    w.outer.store.traits = inner->traits;
+    h.store = &w.outer.store;
+    quiet = false;
     return 0;
 }
 
@@ -63,33 +210,1029 @@ static int tear_down(void **state)
 {
     (void)state;
     hosted_done(&h);
+    virtual_world_end();
     return 0;
 }
 
+static void put(const char *table, const char *partition_key,
+    const char *row_key, const char *properties)
+{
+    quiet = true;
+    hosted_put(&h, table, partition_key, row_key, properties);
+    quiet = false;
+}
+
+static void check(const char *table, const char *wanted)
+{
+    quiet = true;
+    assert_string_equal(hosted_dump(&h, table), wanted);
+    quiet = false;
+}
+
+static void check_is(const char *table, const char *partition_key,
+    const char *row_key, const char *wanted)
+{
+    const char *json;
+
+    quiet = true;
+    json = hosted_json(&h, table, partition_key, row_key);
+    quiet = false;
+    assert_string_equal(json ? json : "none", wanted);
+}
+
+/* A new run, to its end. */
 static void run(const char *job, enum run_end wanted)
 {
     hosted_forget(&h, "r1");
-    if (hosted_run(&h, job, "x") != wanted)
-        fail_msg("%s: %d: %s %s", job, h.end, h.err.text, h.failed_why);
+    h.took_over = false;
+    reports[0] = '\0';
+    if (hosted_run(&h, job, "2024") != wanted)
+        fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
 }
+
+/* An attempt that dies at that request, as when() says. */
+static void crash(const char *job)
+{
+    hosted_forget(&h, "r1");
+    reports[0] = '\0';
+    assert_int_equal(hosted_attempt(&h, job, "2024"), RUN_OVERTAKEN);
+    when("", OPERATION_INSERT, 0, NOTHING, NULL);
+    h.took_over = true;
+    virtual_sleep(20000);
+}
+
+/* The attempt after it, of the same run. */
+static void take_over(const char *job, enum run_end wanted)
+{
+    memset(w.writes, 0, sizeof(w.writes));
+    if (hosted_attempt(&h, job, "2024") != wanted)
+        fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
+}
+
+static void check_named(const char *part)
+{
+    if (!strstr(reports, part))
+        fail_msg("'%s' is not in:\n%s", part, reports);
+}
+
+static unsigned intents(void)
+{
+    struct scan_request request = {.table = "TablewardRuns",
+        .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
+    struct attempt attempt = {.fence = NULL};
+    struct page page;
+    unsigned count;
+
+    page_init(&page);
+    (void)!store_scan(inner, &attempt, &request, &page);
+    count = (unsigned)page.count;
+    page_done(&page);
+    return count;
+}
+
+/* ---- the configuration ---- */
+
+#define HEAD "m: {kind: move, from: {table: Blogs"
+
+static void what_is_wrong_in_a_job_is_reported(void **state)
+{
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {HEAD "}}", "to"},
+        {HEAD "}, to: [{table: A12}, {table: B12}]}", "one destination"},
+        {HEAD "}, to: {table: OldBlogs}, on_conflict: merge}", "accept_equal"},
+        {HEAD "}, to: {table: OldBlogs}, on_conflict: replace}",
+            "accept_equal"},
+        {HEAD "}, to: {table: OldBlogs}, mode: move}", "mode"},
+        {HEAD "}, to: {table: Blogs}}", "may overlap in table Blogs"},
+        {HEAD "}, to: {table: BLOGS, partition_key: x}}", "every entity"},
+        {HEAD ", partition_key: a}, to: {table: Blogs, partition_key: a}}",
+            "PartitionKey is \"a\""},
+        {HEAD ", partition_key: a}, to: {table: Blogs, partition_key: "
+              "\"{PartitionKey}\", row_key: \"x{RowKey}\"}}",
+            "overlap"},
+        {HEAD ", partition_key_prefix: a}, to: {table: Blogs, partition_key: "
+              "\"ab{N}\"}}",
+            "overlap"},
+        {HEAD ", row_key_below: m}, to: {table: Blogs, row_key: \"a{N}\"}}",
+            "overlap"},
+        {HEAD ", row_key_from: m}, to: {table: Blogs, row_key: \"{N}\"}}",
+            "overlap"},
+        {HEAD ", filter: \"N eq 1\"}, to: {table: Blogs, row_key: \"a{N}\"}}",
+            "overlap"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        loading_refused(cases[i].text, cases[i].part);
+}
+
+static void keys_that_are_provably_others_may_be_in_one_table(void **state)
+{
+    static const char *const cases[] = {
+        HEAD ", partition_key: a}, to: {table: Blogs, partition_key: b}}",
+        HEAD ", partition_key: a}, to: {table: Blogs, partition_key: aa}}",
+        HEAD ", partition_key_prefix: a}, to: {table: Blogs, partition_key: "
+             "\"b{N}\"}}",
+        HEAD ", row_key_below: a}, to: {table: Blogs, row_key: \"a{N}\"}}",
+        HEAD ", row_key_from: m}, to: {table: Blogs, row_key: \"a{N}\"}}",
+        HEAD ", row_key_prefix: \"a{{\"}, to: {table: Blogs, row_key: "
+             "\"a}}{N}\"}}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct loading l;
+
+        loading_begin(&l, "{}");
+        loading_good(&l, cases[i]);
+        loading_done(&l);
+    }
+}
+
+static const char *explained(const char *job)
+{
+    const struct job *found = jobs_find(&h.jobs, slice_of(job));
+    const char *copy;
+    struct buf text;
+
+    buf_init(&text, 4096);
+    found->kind->explain(found, &text);
+    copy = arena_copy(&h.arena, buf_slice(&text)).at;
+    buf_done(&text);
+    return copy;
+}
+
+static void a_job_says_what_it_does(void **state)
+{
+    (void)state;
+    assert_string_equal(explained("away"),
+        "read Blogs where N eq 1\n"
+        "store an intent beside the ledger\n"
+        "insert each into OldBlogs: PartitionKey \"{PartitionKey}_{N}\", "
+        "RowKey of the source; if an entity is there already, the source stays "
+        "and is named\n"
+        "read the copies back, then delete each from Blogs with the ETag that "
+        "was copied\n");
+}
+
+static void note_table(
+    void *ctx, size_t store, const char *table, enum job_access access)
+{
+    assert_int_equal(store, 0);
+    assert_int_equal(access, JOB_WRITES);
+    strcat(ctx, table);
+}
+
+static void a_job_writes_both_tables(void **state)
+{
+    const struct job *job = jobs_find(&h.jobs, slice_of("away"));
+    char names[64] = "";
+
+    (void)state;
+    assert_true(job->kind->table_job);
+    job->kind->tables(job, note_table, names);
+    assert_string_equal(names, "BlogsOldBlogs");
+}
+
+/* ---- what goes where ---- */
 
 static void what_is_selected_is_moved(void **state)
 {
     (void)state;
-    hosted_put(&h, "Blogs", "a", "1", "\"N\":1,\"T\":\"x\"");
-    hosted_put(&h, "Blogs", "a", "2", "\"N\":2");
+    put("Blogs", "a", "1", "\"N\":1,\"T\":\"x\"");
+    put("Blogs", "a", "2", "\"N\":2");
     run("away", RUN_SUCCEEDED);
-    assert_string_equal(hosted_dump(&h, "Blogs"), "a/2 ");
-    assert_string_equal(hosted_dump(&h, "OldBlogs"), "a_1/1 ");
-    assert_string_equal(
-        hosted_json(&h, "OldBlogs", "a_1", "1"), "{\"N\":1,\"T\":\"x\"}");
+    check("Blogs", "a/2 ");
+    check("OldBlogs", "a_1/1 ");
+    check_is("OldBlogs", "a_1", "1", "{\"N\":1,\"T\":\"x\"}");
+    assert_int_equal(h.passes, 2);
+    assert_int_equal(h.behind, 0);
+    assert_true(h.caught_up_ticks > 0);
+    assert_int_equal(intents(), 0);
 }
+
+static void arguments_select_and_make_keys(void **state)
+{
+    (void)state;
+    put("Blogs", "2024-1", "x", "\"N\":1,\"T\":\"x\"");
+    put("Blogs", "2025-1", "x", "\"N\":1");
+    run("by-month", RUN_SUCCEEDED);
+    check("Blogs", "2025-1/x ");
+    check_is("OldBlogs", "2024", "2024-1", "{\"T\":\"x\",\"Moved\":true}");
+}
+
+static void nothing_selected_is_noted(void **state)
+{
+    (void)state;
+    run("away", RUN_SUCCEEDED);
+    assert_non_null(strstr(h.note, "nothing was selected"));
+}
+
+static void a_missing_source_table_fails_the_run(void **state)
+{
+    (void)state;
+    run("onward", RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "OldBlogs"));
+}
+
+static void a_copy_that_cannot_be_made_stays_and_is_named(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    put("Blogs", "a", "2", "\"N\":1");
+    put("Blogs", "2024", "a", "\"M\":1");
+    run("key-of-n", RUN_FAILED);
+    check("Blogs", "2024/a ");
+    check_named("Blogs 2024/a: partition_key");
+    assert_int_equal(h.failed, 1);
+}
+
+/* Two names of one store: the same file, or one account under two hosts. */
+static struct store *stores[2];
+static const char *const store_names[2] = {"main", "other"};
+static struct jobs two_jobs;
+
+static void two_stores(struct store *first, struct store *second)
+{
+    static const char TWO[] =
+        "m: {kind: move, from: {store: main, table: Blogs}, to: {store: other, "
+        "table: blogs}}\n"
+        "apart: {kind: move, from: {store: main, table: Blogs, partition_key: "
+        "a}, to: {store: other, table: Blogs, partition_key: b}}\n";
+    struct problems problems;
+
+    stores[0] = first;
+    stores[1] = second;
+    h.stores =
+        (struct job_stores){.count = 2, .names = store_names, .stores = stores};
+    problems_init(&problems);
+    jobs_load(yaml_read("two.yaml", arena_copy(&h.arena, slice_of(TWO)),
+                  &h.arena, &problems),
+        &h.stores, &h.arena, &two_jobs, &problems);
+    assert_int_equal(problems.errors, 0);
+    problems_done(&problems);
+    h.jobs = two_jobs;
+}
+
+/* Loss 2, with the stores' own identity. */
+static void one_file_under_two_names_loses_nothing(void **state)
+{
+    char *path = mem_format("%s/one.db", h.folder);
+    struct store *first, *second;
+    struct attempt attempt = {.fence = NULL};
+    struct err err;
+
+    (void)state;
+    assert_int_equal(embedded_open("main", path, &first, &err), TW_OK);
+    assert_int_equal(embedded_open("other", path, &second, &err), TW_OK);
+    assert_int_equal(store_create_table(first, &attempt, "Blogs"), TW_OK);
+    h.store = first;
+    hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
+    two_stores(first, second);
+    run("m", RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "are one account"));
+    assert_true(hosted_has(&h, "Blogs", "a", "1"));
+    run("apart", RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Blogs"), "b/1 ");
+    store_close(first);
+    store_close(second);
+    mem_free(path);
+    h.store = &w.outer.store;
+    h.stores = (struct job_stores){
+        .count = 1, .names = &h.store_name, .stores = &h.store};
+}
+
+static enum tw_err pass(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    return request_send(self->inner, attempt, request);
+}
+
+/* Loss 2: nothing but the service itself shows that they are one. */
+static void one_account_under_two_hosts_loses_nothing(void **state)
+{
+    struct interposed first, second;
+
+    (void)state;
+    interposed_init(&first, "main", inner, pass);
+    interposed_init(&second, "other", inner, pass);
+    first.store.traits = second.store.traits = inner->traits;
+    first.store.traits.kind = second.store.traits.kind = "azure";
+    first.store.traits.place = second.store.traits.place = NULL;
+    first.store.traits.identity = "127.0.0.1/a";
+    second.store.traits.identity = "localhost/a";
+    put("Blogs", "a", "1", "\"N\":1");
+    two_stores(&first.store, &second.store);
+    run("m", RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "are one account"));
+    check("Blogs", "a/1 ");
+    assert_int_equal(intents(), 0);
+    h.stores = (struct job_stores){
+        .count = 1, .names = &h.store_name, .stores = &h.store};
+}
+
+/* Loss 1. */
+static void keys_that_are_used_again_are_not_overwritten(void **state)
+{
+    (void)state;
+    put("Blogs", "cur", "1", "\"N\":1");
+    put("Blogs", "cur", "2", "\"N\":2");
+    put("Blogs", "new", "1", "\"N\":11");
+    put("Blogs", "new", "2", "\"N\":12");
+    run("cur-to-old", RUN_SUCCEEDED);
+    run("new-to-cur", RUN_SUCCEEDED);
+    run("cur-to-old", RUN_FAILED);
+    check("Blogs", "cur/1 cur/2 old/1 old/2 ");
+    check_is("Blogs", "old", "1", "{\"N\":1}");
+    check_is("Blogs", "cur", "1", "{\"N\":11}");
+    check_named("Blogs cur/1: another entity is at 'old' / '1' in Blogs");
+    check_named("Blogs cur/2: ");
+}
+
+/* Loss 4: after a copy, one source was deleted, one has another key, and one
+ * copy was edited. */
+static void a_move_after_a_copy_leaves_what_it_cannot_decide(void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("OldBlogs", "p", "gone", "\"N\":1,\"TablewardSource\":\"a copy\"");
+    put("Blogs", "p", "edited", "\"N\":3");
+    put("OldBlogs", "p", "edited", "\"N\":4,\"TablewardSource\":\"a copy\"");
+    put("Blogs", "p", "same", "\"N\":5");
+    put("OldBlogs", "p", "same", "\"N\":5");
+    run("all", RUN_FAILED);
+    check("Blogs", "p/edited p/same ");
+    check_is("Blogs", "p", "edited", "{\"N\":3}");
+    check_is(
+        "OldBlogs", "p", "edited", "{\"N\":4,\"TablewardSource\":\"a copy\"}");
+    check_named("Blogs p/edited: another entity is at");
+    check_named("Blogs p/same: an equal entity is at");
+    assert_int_equal(h.failed, 2);
+    assert_int_equal(w.writes[OPERATION_REPLACE], 0);
+    assert_int_equal(w.writes[OPERATION_DELETE], 0);
+}
+
+/* Loss 5. */
+static void two_sources_with_one_key_and_an_equal_entity_there_both_stay(
+    void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    put("Blogs", "a", "2", "\"N\":2");
+    put("OldBlogs", "p", "r", "\"N\":1");
+    run("one-key", RUN_FAILED);
+    check("Blogs", "a/1 a/2 ");
+    check_is("OldBlogs", "p", "r", "{\"N\":1}");
+    check_named("Blogs a/1");
+    check_named("Blogs a/2");
+}
+
+static void a_conflict_is_skipped_if_the_job_says_so(void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    put("Blogs", "a", "2", "\"N\":2");
+    put("OldBlogs", "a", "1", "\"N\":1");
+    run("skip", RUN_SUCCEEDED);
+    check("Blogs", "a/1 ");
+    check("OldBlogs", "a/1 a/2 ");
+    assert_int_equal(h.skipped, 1);
+}
+
+/* ---- M1 ---- */
+
+static void of_two_sources_with_one_key_the_second_stays(void **state)
+{
+    static const char *const jobs[] = {
+        "one-key", "one-key-skip", "one-key-accept"};
+
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    put("Blogs", "a", "2", "\"N\":1"); /* equal in everything */
+    for (size_t i = 0; i < 3; i++) {
+        quiet = true;
+        if (i > 0) {
+            hosted_remove(&h, "OldBlogs", "p", "r");
+            hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
+        }
+        quiet = false;
+        run(jobs[i], RUN_FAILED);
+        check("Blogs", "a/2 ");
+        check_named("Blogs a/2: another source, 'a' / '1', has the same "
+                    "destination key");
+        assert_int_equal(h.failed, 1);
+    }
+}
+
+static void store_another_intent(void)
+{
+    hosted_table(&h, "TablewardRuns");
+    hosted_put(&h, "TablewardRuns", INTENTS_PARTITION, met_key, "\"N\":1");
+}
+
+/* The key of an intent is fixed, so that two owners of one source meet. */
+static void a_second_owner_meets_the_intent_of_the_first(void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_INSERT, 1, NOTHING, store_another_intent);
+    hosted_forget(&h, "r1");
+    assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_TRY_AGAIN);
+    assert_non_null(strstr(h.err.text, "another attempt"));
+    check("Blogs", "a/1 ");
+    check("OldBlogs", "");
+}
+
+/* ---- M2 ---- */
+
+static void put_equal(void)
+{
+    hosted_put(&h, "OldBlogs", "a", "1", "\"N\":1");
+}
+
+static void an_equal_entity_is_a_conflict_after_a_definite_answer(void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, NOTHING, put_equal);
+    run("all", RUN_FAILED);
+    check("Blogs", "a/1 ");
+    check_named("Blogs a/1: an equal entity is at 'a' / '1' in OldBlogs");
+}
+
+static void after_an_unknown_insert_the_runs_own_copy_is_recognised(
+    void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, LOSE_ANSWER, NULL);
+    hosted_table(&h, "OldBlogs");
+    run("all", RUN_SUCCEEDED);
+    check("Blogs", "");
+    check("OldBlogs", "a/1 ");
+}
+
+static void after_an_unknown_insert_an_older_equal_entity_is_a_conflict(
+    void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    put("OldBlogs", "a", "1", "\"N\":1");
+    virtual_sleep(10000);
+    when("OldBlogs", OPERATION_INSERT, 1, LOSE_REQUEST, NULL);
+    run("all", RUN_FAILED);
+    check("Blogs", "a/1 ");
+    check_named("it is unknown whether it was inserted by this run");
+}
+
+/* ---- M3 ---- */
+
+static char state_at_delete[16];
+static char list_at_delete[1024];
+
+static void read_intent(void)
+{
+    struct scan_request request = {.table = "TablewardRuns",
+        .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
+    struct attempt attempt = {.fence = NULL};
+    struct page page;
+    struct slice text;
+
+    page_init(&page);
+    assert_int_equal(store_scan(inner, &attempt, &request, &page), TW_OK);
+    assert_int_equal(page.count, 1);
+    assert_true(property_text(
+        entity_find(&page.entities[0], slice_of("State")), &page.arena, &text));
+    snprintf(state_at_delete, sizeof(state_at_delete), "%.*s", SLICE_ARG(text));
+    assert_true(property_text(
+        entity_find(&page.entities[0], slice_of("Text")), &page.arena, &text));
+    snprintf(list_at_delete, sizeof(list_at_delete), "%.*s", SLICE_ARG(text));
+    page_done(&page);
+}
+
+static void confirmed_pairs_are_stored_before_a_source_is_deleted(void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    put("Blogs", "a", "2", "\"N\":2");
+    put("OldBlogs", "a", "2", "\"N\":3");
+    when("Blogs", OPERATION_DELETE, 1, NOTHING, read_intent);
+    run("all", RUN_FAILED);
+    assert_string_equal(state_at_delete, "leaving");
+    assert_int_equal(strncmp(list_at_delete, "a\t1\t", 4), 0);
+    assert_null(strstr(list_at_delete, "\na\t2"));
+    /* The ETag of the copy is the fifth text. */
+    assert_non_null(strstr(list_at_delete, "\ta\t1\tW/"));
+}
+
+/* ---- M4, M5 ---- */
+
+static void delete_source(void)
+{
+    hosted_remove(&h, "Blogs", "a", "1");
+}
+
+static void change_source(void)
+{
+    hosted_replace(&h, "Blogs", "a", "1", "\"N\":9");
+}
+
+static void a_source_that_a_client_deleted_takes_its_copy_along(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    put("Blogs", "a", "2", "\"N\":1");
+    when("Blogs", OPERATION_DELETE, 1, NOTHING, delete_source);
+    run("all", RUN_SUCCEEDED);
+    check("Blogs", "");
+    check("OldBlogs", "a/2 ");
+}
+
+static void a_source_that_a_client_changed_is_copied_again(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("Blogs", OPERATION_DELETE, 1, NOTHING, change_source);
+    run("all", RUN_SUCCEEDED);
+    check("Blogs", "");
+    check_is("OldBlogs", "a", "1", "{\"N\":9}");
+}
+
+static void a_changed_source_with_another_key_is_copied_to_that_key(
+    void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("Blogs", OPERATION_DELETE, 1, NOTHING, change_source);
+    run("key-of-n", RUN_SUCCEEDED);
+    check("Blogs", "");
+    check("OldBlogs", "9/1 ");
+}
+
+/* The delete was carried out: the only copy stays. */
+static void after_an_unknown_delete_an_absent_source_is_done(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("Blogs", OPERATION_DELETE, 1, LOSE_ANSWER, NULL);
+    run("all", RUN_SUCCEEDED);
+    check("Blogs", "");
+    check("OldBlogs", "a/1 ");
+}
+
+static void after_an_unknown_delete_another_etag_leaves_both(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("Blogs", OPERATION_DELETE, 1, LOSE_REQUEST, change_source);
+    run("all", RUN_FAILED);
+    check_is("Blogs", "a", "1", "{\"N\":9}");
+    check_is("OldBlogs", "a", "1", "{\"N\":1}");
+    check_named("Blogs a/1: the source was changed by others");
+    assert_int_equal(intents(), 0);
+}
+
+/* ---- M6 ---- */
+
+static void an_interrupted_load_is_finished(void **state)
+{
+    static const struct {
+        const char *table;
+        enum operation_type type;
+        enum act act;
+    } cases[] = {
+        {"OldBlogs", OPERATION_INSERT, CRASH_BEFORE},
+        {"OldBlogs", OPERATION_INSERT, CRASH_AFTER},
+        {"TablewardRuns", OPERATION_INSERT, CRASH_AFTER},
+        {"TablewardRuns", OPERATION_REPLACE, CRASH_BEFORE},
+        {"TablewardRuns", OPERATION_REPLACE, CRASH_AFTER},
+        {"Blogs", OPERATION_DELETE, CRASH_BEFORE},
+        {"Blogs", OPERATION_DELETE, CRASH_AFTER},
+        {"TablewardRuns", OPERATION_DELETE, CRASH_BEFORE},
+        {"TablewardRuns", OPERATION_DELETE, CRASH_AFTER},
+    };
+
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    hosted_table(&h, "TablewardRuns");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char row_key[8];
+
+        snprintf(row_key, sizeof(row_key), "%zu", i);
+        put("Blogs", "a", row_key, "\"N\":1");
+        when(cases[i].table, cases[i].type, 1, cases[i].act, NULL);
+        crash("all");
+        take_over("all", RUN_SUCCEEDED);
+        check("Blogs", "");
+        check_is("OldBlogs", "a", row_key, "{\"N\":1}");
+        assert_int_equal(intents(), 0);
+    }
+}
+
+static void after_a_crash_a_copy_without_its_source_stays_and_is_named(
+    void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_BEFORE, NULL);
+    crash("all");
+    quiet = true;
+    delete_source();
+    quiet = false;
+    take_over("all", RUN_FAILED);
+    check("OldBlogs", "a/1 ");
+    check_named("Blogs a/1: the source was deleted while a move was "
+                "interrupted: its copy stays; its destination is 'a' / '1' in "
+                "OldBlogs");
+    assert_int_equal(h.failed, 1);
+    assert_int_equal(intents(), 0);
+}
+
+static void after_a_crash_a_changed_source_and_its_copy_both_stay(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_BEFORE, NULL);
+    crash("all");
+    quiet = true;
+    change_source();
+    quiet = false;
+    take_over("all", RUN_FAILED);
+    check_is("Blogs", "a", "1", "{\"N\":9}");
+    check_is("OldBlogs", "a", "1", "{\"N\":1}");
+    check_named("both stay");
+    assert_int_equal(h.failed, 1);
+    for (int type = 0; type < 4; type++)
+        assert_int_equal(w.writes[type], 0);
+}
+
+static void what_was_named_is_not_forgotten_by_the_next_attempt(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_BEFORE, NULL);
+    crash("all");
+    quiet = true;
+    delete_source();
+    quiet = false;
+    when("TablewardRuns", OPERATION_DELETE, 1, CRASH_AFTER, NULL);
+    assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_OVERTAKEN);
+    assert_non_null(strstr(h.checkpoint, "\"named\":1"));
+    assert_string_equal(h.phase, "move");
+}
+
+/* ---- M7, M8 ---- */
+
+static void intents_are_taken_over_by_their_destination_too(void **state)
+{
+    (void)state;
+    hosted_table(&h, "Older");
+    put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
+    crash("all");
+    run("onward", RUN_SUCCEEDED);
+    check("Blogs", "");
+    check("OldBlogs", "");
+    check("Older", "a/1 ");
+    assert_int_equal(intents(), 0);
+}
+
+/* Rewrites one text of the intent that is there. */
+static void edit_intent(const char *property, const char *value)
+{
+    struct scan_request request = {.table = "TablewardRuns",
+        .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
+    struct operation operation = {.type = OPERATION_REPLACE};
+    const struct batch batch = {"TablewardRuns", &operation, 1};
+    struct attempt attempt = {.fence = NULL};
+    struct batch_result result;
+    struct page page;
+
+    page_init(&page);
+    assert_int_equal(store_scan(inner, &attempt, &request, &page), TW_OK);
+    assert_int_equal(page.count, 1);
+    entity_copy(&operation.entity, &page.arena, &page.entities[0]);
+    entity_set_string(
+        &operation.entity, &page.arena, property, slice_of(value));
+    assert_int_equal(store_batch(inner, &attempt, &batch, &result), TW_OK);
+    page_done(&page);
+}
+
+static void an_intent_of_a_store_that_is_gone_is_removed_and_named(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, CRASH_AFTER, NULL);
+    hosted_table(&h, "OldBlogs");
+    crash("all");
+    edit_intent("DestinationAccount", "another");
+    take_over("all", RUN_FAILED);
+    check_named("Blogs a/1: a move of it was interrupted, and a store of that "
+                "move is no longer configured");
+    assert_int_equal(intents(), 0);
+}
+
+static void a_run_that_stops_finishes_its_load(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    for (int64_t at = 0; at < 6; at++) {
+        hosted_forget(&h, "r1");
+        h.stop_after = at;
+        (void)hosted_attempt(&h, "all", "x");
+        assert_int_equal(intents(), 0);
+    }
+    run("all", RUN_SUCCEEDED);
+    check("OldBlogs", "a/1 ");
+}
+
+static void a_damaged_intent_fails_the_run_and_nothing_is_touched(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
+    crash("all");
+    edit_intent("Text", "a\t1\n");
+    take_over("all", RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "is damaged: nothing was changed"));
+    assert_non_null(strstr(h.err.text, "!intents/"));
+    check("Blogs", "a/1 ");
+    check("OldBlogs", "a/1 ");
+    assert_int_equal(intents(), 1);
+}
+
+/* ---- M9 ---- */
+
+static void an_equal_entity_is_accepted_if_the_job_says_so(void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    put("Blogs", "a", "2", "\"N\":2");
+    put("OldBlogs", "a", "1", "\"N\":1");
+    put("OldBlogs", "a", "2", "\"N\":3");
+    run("accept", RUN_FAILED);
+    check("Blogs", "a/2 ");
+    check_is("OldBlogs", "a", "1", "{\"N\":1}");
+    check_is("OldBlogs", "a", "2", "{\"N\":3}");
+    check_named("Blogs a/2: another entity is at");
+    assert_int_equal(h.failed, 1);
+}
+
+static void what_was_accepted_is_not_deleted_with_its_source(void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    put("OldBlogs", "a", "1", "\"N\":1");
+    when("Blogs", OPERATION_DELETE, 1, NOTHING, delete_source);
+    run("accept", RUN_FAILED);
+    check("OldBlogs", "a/1 ");
+    check_named("the copy stays");
+}
+
+/* ---- M10 ---- */
+
+static void index_rows_are_passed_by(void **state)
+{
+    struct operation operation = {.type = OPERATION_INSERT};
+    const struct batch batch = {"Blogs", &operation, 1};
+    struct source source = {.job = slice_of("by-size"),
+        .by = slice_of("00000000"),
+        .from = source_table_of(inner, "Blogs"),
+        .at = source_table_of(inner, "Blogs"),
+        .partition_key = slice_of("a"),
+        .row_key = slice_of("1"),
+        .etag = slice_of("e")};
+    struct attempt attempt = {.fence = NULL};
+    struct batch_result result;
+
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    entity_init(&operation.entity, &h.arena, slice_of("a"), slice_of("size:1"));
+    source_stamp(&operation.entity, &source, &h.arena);
+    assert_int_equal(store_batch(inner, &attempt, &batch, &result), TW_OK);
+    run("all", RUN_SUCCEEDED);
+    check("Blogs", "a/size:1 ");
+    check("OldBlogs", "a/1 ");
+}
+
+/* ---- A4 ---- */
+
+static void what_may_arrive_late_is_waited_for_before_leaving(void **state)
+{
+    int64_t began_ms;
+
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    h.store->traits.late_writes = true;
+    put("Blogs", "a", "1", "\"N\":1");
+    began_ms = world_boot_ms();
+    run("all", RUN_SUCCEEDED);
+    assert_true(world_boot_ms() - began_ms < 1000);
+    put("Blogs", "a", "2", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, LOSE_ANSWER, NULL);
+    began_ms = world_boot_ms();
+    run("all", RUN_SUCCEEDED);
+    assert_true(world_boot_ms() - began_ms >= 30000);
+    check("OldBlogs", "a/1 a/2 ");
+}
+
+/* ---- loads ---- */
+
+static void put_many(const char *partition_key, unsigned count)
+{
+    quiet = true;
+    hosted_fill(&h, "Blogs", partition_key, count);
+    quiet = false;
+}
+
+/* A move uses at most its pages and for each load 4 requests, 2 for each
+ * started hundred of a destination partition and 1 for each of a source
+ * partition, beside the ledger. */
+static void a_move_needs_few_requests(void **state)
+{
+    unsigned budget;
+
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put_many("a", 1250);
+    put_many("b", 850);
+    put_many("c", 1);
+    run("all", RUN_SUCCEEDED);
+    assert_int_equal(w.writes[OPERATION_INSERT], 2101);
+    budget = w.pages + 3 * 4 + 3 * (13 + 9 + 1 + 2);
+    if (w.requests > budget + 2 * h.passes) /* a clock for each round */
+        fail_msg("%u requests, %u of them pages; at most %u", w.requests,
+            w.pages, budget);
+    quiet = true;
+    assert_int_equal(hosted_count(&h, "OldBlogs"), 2101);
+    assert_int_equal(hosted_count(&h, "Blogs"), 0);
+    quiet = false;
+}
+
+static void the_largest_entities_are_moved(void **state)
+{
+    struct buf properties;
+
+    (void)state;
+    buf_init(&properties, 8 * 1024 * 1024);
+    for (int i = 0; i < 252; i++)
+        buf_add_format(
+            &properties, "%s\"P%03d\":\"%01500d\"", i > 0 ? "," : "", i, i);
+    for (char name = '1'; name <= '9'; name++)
+        put("Blogs", "large", (char[]){name, '\0'}, buf_text(&properties));
+    buf_done(&properties);
+    run("all", RUN_SUCCEEDED);
+    check("Blogs", "");
+    check("OldBlogs", "large/1 large/2 large/3 large/4 large/5 large/6 large/7 "
+                      "large/8 large/9 ");
+}
+
+static void an_attempt_continues_where_the_last_one_stopped(void **state)
+{
+    (void)state;
+    put_many("a", 2500);
+    hosted_forget(&h, "r1");
+    h.stop_after = 3;
+    assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_STOPPED);
+    assert_non_null(strstr(h.checkpoint, "\"done\":[\"a\",\"b0"));
+    assert_int_equal(intents(), 0);
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_SUCCEEDED);
+    quiet = true;
+    assert_int_equal(hosted_count(&h, "OldBlogs"), 2500);
+    quiet = false;
+}
+
+static void sources_written_during_the_last_round_are_behind(void **state)
+{
+    (void)state;
+    put("Blogs", "b", "1", "\"N\":1");
+    put("Blogs", "c", "1", "\"N\":1");
+    run("all", RUN_SUCCEEDED);
+    assert_int_equal(h.behind, 0);
+}
+
+/* ---- dry run and verification ---- */
+
+static void a_dry_run_counts_and_writes_nothing(void **state)
+{
+    struct job_estimate estimate;
+
+    (void)state;
+    put_many("a", 150);
+    put("Blogs", "b", "x", "\"T\":1");
+    assert_int_equal(hosted_estimate(&h, "key-of-n", "x", &estimate), TW_OK);
+    assert_int_equal(estimate.table_count, 2);
+    assert_string_equal(estimate.tables[0].table, "Blogs");
+    assert_int_equal(estimate.tables[0].entities, 150);
+    assert_int_equal(estimate.tables[0].batches, 2);
+    assert_string_equal(estimate.tables[1].table, "OldBlogs");
+    assert_int_equal(estimate.tables[1].entities, 150);
+    assert_int_equal(estimate.tables[1].batches, 2);
+    assert_string_equal(estimate.tables[1].first_keys[0], "1/b00000");
+    assert_int_equal(
+        estimate.transactions, estimate.tables[0].pages + 2 + 4 + 4);
+    assert_non_null(strstr(estimate.details, "1 entity cannot be moved"));
+    arena_done(&estimate.arena);
+    assert_int_equal(w.writes[OPERATION_INSERT], 0);
+}
+
+static struct job_verification verify(const char *name)
+{
+    const struct job *job = jobs_find(&h.jobs, slice_of(name));
+    struct job_verification found;
+    struct err err;
+    struct run run = {.job = name,
+        .lanes = lanes_client_new(h.lanes, NULL),
+        .ledger = h.store,
+        .ledger_table = "TablewardRuns"};
+
+    assert_int_equal(
+        job->kind->verify(job, &h.stores, &run, &found, &err), TW_OK);
+    lanes_client_free(run.lanes);
+    return found;
+}
+
+static void verification_finds_sources_and_intents_that_are_left(void **state)
+{
+    struct job_verification found;
+
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
+    crash("all");
+    found = verify("all");
+    assert_int_equal(found.count, 2);
+    assert_int_equal(found.differences[0].count, 1);
+    assert_string_equal(found.differences[0].first_keys[0], "Blogs a/1");
+    assert_int_equal(found.differences[1].count, 1);
+    arena_done(&found.arena);
+    take_over("all", RUN_SUCCEEDED);
+    found = verify("all");
+    assert_int_equal(found.differences[0].count, 0);
+    assert_int_equal(found.differences[1].count, 0);
+    arena_done(&found.arena);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            what_is_selected_is_moved, set_up, tear_down),
+        TEST(what_is_wrong_in_a_job_is_reported),
+        TEST(keys_that_are_provably_others_may_be_in_one_table),
+        TEST(a_job_says_what_it_does),
+        TEST(a_job_writes_both_tables),
+        TEST(what_is_selected_is_moved),
+        TEST(arguments_select_and_make_keys),
+        TEST(nothing_selected_is_noted),
+        TEST(a_missing_source_table_fails_the_run),
+        TEST(a_copy_that_cannot_be_made_stays_and_is_named),
+        TEST(one_file_under_two_names_loses_nothing),
+        TEST(one_account_under_two_hosts_loses_nothing),
+        TEST(keys_that_are_used_again_are_not_overwritten),
+        TEST(a_move_after_a_copy_leaves_what_it_cannot_decide),
+        TEST(two_sources_with_one_key_and_an_equal_entity_there_both_stay),
+        TEST(a_conflict_is_skipped_if_the_job_says_so),
+        TEST(of_two_sources_with_one_key_the_second_stays),
+        TEST(a_second_owner_meets_the_intent_of_the_first),
+        TEST(an_equal_entity_is_a_conflict_after_a_definite_answer),
+        TEST(after_an_unknown_insert_the_runs_own_copy_is_recognised),
+        TEST(after_an_unknown_insert_an_older_equal_entity_is_a_conflict),
+        TEST(confirmed_pairs_are_stored_before_a_source_is_deleted),
+        TEST(a_source_that_a_client_deleted_takes_its_copy_along),
+        TEST(a_source_that_a_client_changed_is_copied_again),
+        TEST(a_changed_source_with_another_key_is_copied_to_that_key),
+        TEST(after_an_unknown_delete_an_absent_source_is_done),
+        TEST(after_an_unknown_delete_another_etag_leaves_both),
+        TEST(an_interrupted_load_is_finished),
+        TEST(after_a_crash_a_copy_without_its_source_stays_and_is_named),
+        TEST(after_a_crash_a_changed_source_and_its_copy_both_stay),
+        TEST(what_was_named_is_not_forgotten_by_the_next_attempt),
+        TEST(intents_are_taken_over_by_their_destination_too),
+        TEST(an_intent_of_a_store_that_is_gone_is_removed_and_named),
+        TEST(a_run_that_stops_finishes_its_load),
+        TEST(a_damaged_intent_fails_the_run_and_nothing_is_touched),
+        TEST(an_equal_entity_is_accepted_if_the_job_says_so),
+        TEST(what_was_accepted_is_not_deleted_with_its_source),
+        TEST(index_rows_are_passed_by),
+        TEST(what_may_arrive_late_is_waited_for_before_leaving),
+        TEST(a_move_needs_few_requests),
+        TEST(the_largest_entities_are_moved),
+        TEST(an_attempt_continues_where_the_last_one_stopped),
+        TEST(sources_written_during_the_last_round_are_behind),
+        TEST(a_dry_run_counts_and_writes_nothing),
+        TEST(verification_finds_sources_and_intents_that_are_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
