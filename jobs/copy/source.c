@@ -97,20 +97,6 @@ void source_stamp(
     buf_done(&json);
 }
 
-size_t source_bytes(const struct entity *copy, const struct source *source)
-{
-    char hex[2 * DIGEST_BYTES + 1];
-    const struct source whole = completed(copy, source, hex);
-    struct buf text;
-    size_t bytes;
-
-    buf_init(&text, SIZE_MAX / 2);
-    add_json(&whole, &text);
-    bytes = 8 + 2 * (sizeof(SOURCE_PROPERTY) + buf_slice(&text).len);
-    buf_done(&text);
-    return bytes;
-}
-
 /* ---- reading ---- */
 
 static bool read_text(const struct json *object, const char *name,

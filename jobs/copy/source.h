@@ -61,9 +61,6 @@ bool source_table_equal(
 void source_stamp(
     struct entity *copy, const struct source *source, struct arena *arena);
 
-/* source_bytes: what the service counts for the property, of 1 MiB, at most. */
-size_t source_bytes(const struct entity *copy, const struct source *source);
-
 /* source_read: false: entity has no such property, or another's. What ret
  * refers to lives in arena. */
 bool source_read(

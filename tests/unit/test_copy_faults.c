@@ -595,8 +595,8 @@ static bool judge_copy(struct storm *s, unsigned number, unsigned entry)
     else if (!is_own(s, &page.entities[0], &arena, &is))
         fails = s->conflict != SKIP; /* a foreign one */
     else if (!slice_is(is.row_key, key) || is.entry != entry)
-        /* a collision, or an edited copy that another source left behind */
-        fails = source_is_intact(&is, &page.entities[0]) || s->conflict != SKIP;
+        /* A collision, or an edited copy that another source left behind. */
+        fails = claims(s, pk, rk) > 1 || s->conflict != SKIP;
     else if (source_is_intact(&is, &page.entities[0]) &&
              strcmp(text_of(&page.entities[0], "V", value),
                  text_of(&source.entities[0], "V", wanted)) != 0)

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* A copy job in the configuration; its dry run; its verification. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/copy/rules.h"
+#include "tests/support/hosted.h"
+#include "tests/support/loading.h"
+#include "worker/base/buf.h"
+#include "worker/store/lanes.h"
+
+#define HEAD "c: {kind: copy, from: {table: Blogs}, "
+
+/* ---- the configuration ---- */
+
+static void what_is_wrong_in_a_job_is_reported(void **state)
+{
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {"c: {kind: copy, to: {table: Copies}}", "from"},
+        {"c: {kind: copy, from: {table: Blogs}}", "to"},
+        {HEAD "to: {table: Blogs}}", "the sources themselves"},
+        {HEAD "to: {table: blogs, row_key: \"{RowKey}\"}}",
+            "the sources themselves"},
+        {HEAD "to: [{table: Copies}, {table: Blogs}]}",
+            "the sources themselves"},
+        {HEAD "to: [{table: Copies}, {table: copies}]}", "the same keys"},
+        {HEAD "to: []}", "1 to 16"},
+        {HEAD "to: {table: Copies}, on_conflict: merge}", "merge"},
+        {HEAD "to: {table: Copies}, on_conflict: accept_equal}",
+            "accept_equal"},
+        {HEAD "to: {table: Copies}, args: [a]}", "no arguments"},
+        {HEAD "to: {table: Copies}, follow: often}", "follow"},
+        {HEAD "to: {table: Copies}, flow: true}", "follow"},
+        {HEAD "to: {table: Copies, row_key: \"{nothing(}\"}}",
+            "unknown function"},
+        {HEAD "to: {table: Copies, row_key: \"a/{B}\"}}", "RowKey 'a/'"},
+        {HEAD "to: {table: Copies}, properties: [TablewardSource]}",
+            "tableward's own"},
+        {HEAD "to: {table: Copies, properties: {drop: [RowKey]}}}", "RowKey"},
+        {HEAD "to: {store: elsewhere, table: Copies}}", "elsewhere"},
+        {"c: {kind: copy, from: {table: Blogs, filter: \"N eq\"}, to: {table: "
+         "Copies}}",
+            "filter"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        loading_refused(cases[i].text, cases[i].part);
+}
+
+static void one_copy_or_a_list_of_them(void **state)
+{
+    struct loading l;
+    const struct copy_rules *rules;
+
+    (void)state;
+    loading_good(&l,
+        "c:\n"
+        "  kind: copy\n"
+        "  from: {table: Blogs, partition_key: p}\n"
+        "  to: [{table: Blogs, row_key: \"i:{N}\"}, {store: other, table: "
+        "Copies, properties: [A]}]\n"
+        "  properties: {drop: [B]}\n"
+        "  on_conflict: replace\n"
+        "  follow: true\n");
+    rules = l.jobs.list[0].settings;
+    assert_int_equal(rules->target_count, 2);
+    assert_true(copy_rules_is_index(rules, &rules->targets[0]));
+    assert_false(copy_rules_is_index(rules, &rules->targets[1]));
+    assert_int_equal(rules->targets[0].shape.drop_count, 1);
+    assert_int_equal(rules->targets[1].shape.keep_count, 1);
+    assert_int_equal(rules->on_conflict, COPY_CONFLICT_REPLACE);
+    assert_true(l.jobs.list[0].kind->follows(&l.jobs.list[0]));
+    assert_true(l.jobs.list[0].kind->table_job);
+    loading_done(&l);
+}
+
+static void note_table(
+    void *ctx, size_t store, const char *table, enum job_access access)
+{
+    struct buf *to = ctx;
+
+    buf_add_format(
+        to, "%s %zu/%s ", access == JOB_READS ? "read" : "write", store, table);
+}
+
+static void a_job_names_its_tables(void **state)
+{
+    struct loading l;
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 1024);
+    loading_good(&l, HEAD "to: [{table: Blogs, row_key: \"i:{N}\"}, {store: "
+                          "other, table: Copies}]}");
+    l.jobs.list[0].kind->tables(&l.jobs.list[0], note_table, &text);
+    assert_string_equal(
+        buf_text(&text), "read 0/Blogs write 0/Blogs write 1/Copies ");
+    buf_done(&text);
+    loading_done(&l);
+}
+
+static void a_job_explains_itself(void **state)
+{
+    struct loading l;
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 4096);
+    loading_good(&l,
+        "c: {kind: copy, from: {table: Blogs, row_key_below: a}, to: {table: "
+        "Copies, row_key: \"{N}\"}}");
+    l.jobs.list[0].kind->explain(&l.jobs.list[0], &text);
+    assert_string_equal(buf_text(&text),
+        "read Blogs where RowKey is before \"a\"\n"
+        "keep a copy of each, with TablewardSource, in\n"
+        "  Copies: PartitionKey of the source, RowKey \"{N}\"\n"
+        "if a foreign entity has the keys of a copy, the source is named and "
+        "the run fails\n"
+        "delete copies of this job whose source is gone, is no longer selected "
+        "or has other copy keys\n"
+        "repeat until a round was short, then compare both sides\n");
+    buf_done(&text);
+    loading_done(&l);
+}
+
+/* ---- the dry run ---- */
+
+static const char JOBS[] = "by-size:\n"
+                           "  kind: copy\n"
+                           "  from: {table: Shoes}\n"
+                           "  to: {table: BySize, partition_key: \"{Size}\"}\n"
+                           "index:\n"
+                           "  kind: copy\n"
+                           "  from: {table: Shoes}\n"
+                           "  to: {table: Shoes, row_key: \"size:{Size}\"}\n";
+
+static struct hosted h;
+
+static int set_up(void **state)
+{
+    (void)state;
+    hosted_init(&h, JOBS);
+    hosted_table(&h, "Shoes");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hosted_done(&h);
+    return 0;
+}
+
+static const char *shoe_of(int size)
+{
+    static char properties[64];
+
+    snprintf(properties, sizeof(properties), "\"Size\":%d", size);
+    return properties;
+}
+
+static void shoes(int count)
+{
+    for (int i = 0; i < count; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%03d", i);
+        hosted_put(&h, "Shoes", "p", key, shoe_of(i % 3));
+    }
+}
+
+static void succeeds(const char *job)
+{
+    static char ids[32][8];
+    static unsigned count;
+    char *id = ids[count++ % 32];
+
+    snprintf(id, 8, "c%u", count);
+    hosted_forget(&h, id);
+    if (hosted_run(&h, job, "") != RUN_SUCCEEDED)
+        fail_msg("%s: %s; %s", job, h.err.text, h.failed_why);
+}
+
+static void a_dry_run_counts_the_copies_and_their_batches(void **state)
+{
+    struct job_estimate estimate;
+
+    (void)state;
+    shoes(330);
+    assert_int_equal(hosted_estimate(&h, "by-size", "", &estimate), TW_OK);
+    assert_int_equal(estimate.table_count, 2);
+    assert_string_equal(estimate.tables[0].table, "Shoes");
+    assert_int_equal(estimate.tables[0].entities, 330);
+    assert_int_equal(estimate.tables[1].entities, 330);
+    assert_int_equal(estimate.tables[1].batches, 6);
+    assert_string_equal(estimate.tables[1].first_keys[1], "1/k001");
+    arena_done(&estimate.arena);
+    assert_int_equal(hosted_count(&h, "Shoes"), 330);
+}
+
+static void a_second_dry_run_counts_what_is_left(void **state)
+{
+    struct job_estimate estimate;
+
+    (void)state;
+    shoes(30);
+    succeeds("by-size");
+    assert_int_equal(hosted_estimate(&h, "by-size", "", &estimate), TW_OK);
+    assert_int_equal(estimate.tables[1].entities, 0);
+    assert_string_equal(estimate.note, "every copy is current");
+    arena_done(&estimate.arena);
+    hosted_replace(&h, "Shoes", "p", "k004", shoe_of(9));
+    assert_int_equal(hosted_estimate(&h, "by-size", "", &estimate), TW_OK);
+    assert_int_equal(estimate.tables[1].entities, 1);
+    assert_string_equal(estimate.tables[1].first_keys[0], "9/k004");
+    arena_done(&estimate.arena);
+}
+
+/* ---- verify ---- */
+
+static bool go_on(struct run *run)
+{
+    (void)run;
+    return false;
+}
+
+/* "what=count first; " of each difference that was found. */
+static const char *verified(const char *job)
+{
+    static const struct run_host host = {.stopping = go_on};
+    const struct job *found = jobs_find(&h.jobs, slice_of(job));
+    struct run run = {.job = job,
+        .id = "v",
+        .lanes = lanes_client_new(h.lanes, NULL),
+        .host = &host};
+    struct job_verification verification;
+    struct buf text;
+    const char *copy;
+
+    buf_init(&text, 65536);
+    if (found->kind->verify(found, &h.stores, &run, &verification, &h.err) !=
+        TW_OK)
+        fail_msg("%s", h.err.text);
+    for (size_t i = 0; i < verification.count; i++)
+        if (verification.differences[i].count > 0)
+            buf_add_format(&text, "%lld %s: %s; ",
+                (long long)verification.differences[i].count,
+                verification.differences[i].what,
+                verification.differences[i].first_keys[0]);
+    copy = arena_copy(&h.arena, buf_slice(&text)).at;
+    arena_done(&verification.arena);
+    lanes_client_free(run.lanes);
+    buf_done(&text);
+    return copy;
+}
+
+static void copies_that_agree_have_no_difference(void **state)
+{
+    (void)state;
+    shoes(30);
+    succeeds("by-size");
+    assert_string_equal(verified("by-size"), "");
+}
+
+static void each_difference_is_counted_in_both_directions(void **state)
+{
+    (void)state;
+    shoes(30);
+    succeeds("by-size");
+    hosted_remove(&h, "BySize", "0", "k000");
+    hosted_remove(&h, "Shoes", "p", "k001");
+    hosted_replace(&h, "Shoes", "p", "k002", "\"Size\":2,\"A\":1");
+    hosted_put(&h, "Shoes", "p", "x", "\"A\":1");
+    assert_string_equal(verified("by-size"),
+        "1 sources without a copy: Shoes p k000; "
+        "1 copies that differ from their sources: Shoes p k002; "
+        "1 copies without a source: BySize 1 k001; "
+        "1 sources that cannot be copied: Shoes p x; ");
+    assert_int_equal(hosted_count(&h, "BySize"), 29);
+}
+
+static void an_edited_copy_is_a_difference(void **state)
+{
+    const char *json;
+    char properties[1024];
+
+    (void)state;
+    shoes(3);
+    succeeds("by-size");
+    json = hosted_json(&h, "BySize", "1", "k001");
+    snprintf(properties, sizeof(properties), "\"A\":1,%.*s",
+        (int)strlen(json) - 2, json + 1);
+    hosted_replace(&h, "BySize", "1", "k001", properties);
+    assert_string_equal(
+        verified("by-size"), "1 edited copies: BySize 1 k001; ");
+}
+
+static void the_destination_may_be_missing(void **state)
+{
+    (void)state;
+    shoes(2);
+    assert_string_equal(
+        verified("by-size"), "2 sources without a copy: Shoes p k000; ");
+}
+
+static void index_rows_are_verified_too(void **state)
+{
+    (void)state;
+    shoes(2);
+    succeeds("index");
+    assert_string_equal(verified("index"), "");
+    hosted_remove(&h, "Shoes", "p", "k001");
+    assert_string_equal(
+        verified("index"), "1 copies without a source: Shoes p size:1; ");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        cmocka_unit_test(what_is_wrong_in_a_job_is_reported),
+        cmocka_unit_test(one_copy_or_a_list_of_them),
+        cmocka_unit_test(a_job_names_its_tables),
+        cmocka_unit_test(a_job_explains_itself),
+        TEST(a_dry_run_counts_the_copies_and_their_batches),
+        TEST(a_second_dry_run_counts_what_is_left),
+        TEST(copies_that_agree_have_no_difference),
+        TEST(each_difference_is_counted_in_both_directions),
+        TEST(an_edited_copy_is_a_difference),
+        TEST(the_destination_may_be_missing),
+        TEST(index_rows_are_verified_too),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* TablewardSource: what is written, what is read, and which location it names
+ * (rule C1). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/copy/source.h"
+#include "tests/support/fixture.h"
+#include "worker/store/filter.h"
+#include "worker/store/store.h"
+
+struct bench {
+    struct arena arena;
+    struct source source;
+    struct entity copy;
+};
+
+static void begin(struct bench *b)
+{
+    memset(b, 0, sizeof(*b));
+    arena_init(&b->arena);
+    b->source = (struct source){
+        .job = slice_of("by-month"),
+        .entry = 3,
+        .by = slice_of("01234567"),
+        .from = {slice_of("account"), slice_of("Blogs")},
+        .at = {slice_of("account"), slice_of("ByMonth")},
+        .partition_key = slice_of("Football"),
+        .row_key = slice_of("1"),
+        .etag = slice_of("W/\"datetime'1'\""),
+    };
+    entity_init(&b->copy, &b->arena, slice_of("P"), slice_of("R"));
+    entity_set_int32(&b->copy, &b->arena, "A", 1);
+}
+
+static void done(struct bench *b)
+{
+    arena_done(&b->arena);
+}
+
+static struct slice text_of(struct bench *b)
+{
+    struct slice text;
+
+    assert_true(property_text(
+        entity_find(&b->copy, slice_of(SOURCE_PROPERTY)), &b->arena, &text));
+    return text;
+}
+
+static void it_is_one_line_of_json(void **state)
+{
+    struct bench b;
+    struct source is;
+
+    (void)state;
+    begin(&b);
+    source_stamp(&b.copy, &b.source, &b.arena);
+    assert_int_equal(b.copy.property_count, 2);
+    assert_true(source_read(&b.copy, &b.arena, &is));
+    check_text(text_of(&b),
+        arena_format(&b.arena,
+            "{\"job\":\"by-month\",\"to\":3,\"by\":\"01234567\",\"from\":["
+            "\"account\",\"Blogs\"],\"at\":[\"account\",\"ByMonth\"],\"own\":["
+            "\"P\",\"R\"],\"key\":[\"Football\",\"1\"],\"etag\":"
+            "\"W/\\\"datetime'1'\\\"\",\"digest\":\"%.*s\"}",
+            SLICE_ARG(is.digest)));
+    done(&b);
+}
+
+static void what_is_written_is_read_back(void **state)
+{
+    static const char *const KEYS[] = {
+        "", "a\"b", "{\"x\":1}", "Łódź 🙂", "'", " "};
+    struct bench b;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(KEYS) / sizeof(KEYS[0]); i++) {
+        struct source is;
+
+        begin(&b);
+        b.source.partition_key = b.source.row_key = slice_of(KEYS[i]);
+        b.copy.partition_key = b.copy.row_key = slice_of(KEYS[i]);
+        source_stamp(&b.copy, &b.source, &b.arena);
+        assert_true(source_read(&b.copy, &b.arena, &is));
+        check_text(is.job, b.source.job);
+        assert_int_equal(is.entry, 3);
+        check_text(is.by, b.source.by);
+        assert_true(source_table_equal(&is.from, &b.source.from));
+        assert_true(source_table_equal(&is.at, &b.source.at));
+        check_text(is.partition_key, b.source.partition_key);
+        check_text(is.row_key, b.source.row_key);
+        check_text(is.own_partition_key, b.copy.partition_key);
+        check_text(is.own_row_key, b.copy.row_key);
+        check_text(is.etag, b.source.etag);
+        assert_true(source_is_at(&is, &b.copy, &b.source.at));
+        assert_true(source_is_intact(&is, &b.copy));
+        done(&b);
+    }
+}
+
+static void a_second_stamp_takes_the_place_of_the_first(void **state)
+{
+    struct bench b;
+    struct source first, second;
+
+    (void)state;
+    begin(&b);
+    source_stamp(&b.copy, &b.source, &b.arena);
+    assert_true(source_read(&b.copy, &b.arena, &first));
+    b.source.etag = slice_of("later");
+    source_stamp(&b.copy, &b.source, &b.arena);
+    assert_true(source_read(&b.copy, &b.arena, &second));
+    assert_int_equal(b.copy.property_count, 2);
+    check_text(second.etag, slice_of("later"));
+    check_text(second.digest, first.digest);
+    done(&b);
+}
+
+static void it_names_one_location(void **state)
+{
+    const struct source_table same = {slice_of("ACCOUNT"), slice_of("bymonth")},
+                              other = {slice_of("account"), slice_of("ByYear")},
+                              elsewhere = {
+                                  slice_of("second"), slice_of("ByMonth")};
+    struct bench b;
+    struct source is;
+
+    (void)state;
+    begin(&b);
+    source_stamp(&b.copy, &b.source, &b.arena);
+    assert_true(source_read(&b.copy, &b.arena, &is));
+    assert_true(source_is_at(&is, &b.copy, &same));
+    assert_false(source_is_at(&is, &b.copy, &other));
+    assert_false(source_is_at(&is, &b.copy, &elsewhere));
+    b.copy.row_key = slice_of("r");
+    assert_false(source_is_at(&is, &b.copy, &same));
+    done(&b);
+}
+
+static void a_copy_is_intact_until_somebody_edits_it(void **state)
+{
+    struct bench b;
+    struct source is;
+
+    (void)state;
+    begin(&b);
+    source_stamp(&b.copy, &b.source, &b.arena);
+    assert_true(source_read(&b.copy, &b.arena, &is));
+    entity_set_int32(&b.copy, &b.arena, "A", 2);
+    assert_false(source_is_intact(&is, &b.copy));
+    entity_set_int32(&b.copy, &b.arena, "A", 1);
+    assert_true(source_is_intact(&is, &b.copy));
+    entity_set_int32(&b.copy, &b.arena, "B", 1);
+    assert_false(source_is_intact(&is, &b.copy));
+    done(&b);
+}
+
+static void other_texts_are_not_read(void **state)
+{
+    static const char *const OTHERS[] = {"", "main", "null", "[]", "{}", "{",
+        "{\"job\":\"j\",\"to\":0}",
+        "{\"job\":\"j\",\"to\":-1,\"by\":\"\",\"from\":[\"\",\"\"],\"at\":[\"\""
+        ",\"\"],\"own\":[\"\",\"\"],\"key\":[\"\",\"\"],\"etag\":\"\","
+        "\"digest\":\"0123456789abcdef0123456789abcdef\"}",
+        "{\"job\":\"j\",\"to\":0,\"by\":\"\",\"from\":[\"\",\"\"],\"at\":[\"\""
+        ",\"\"],\"own\":[\"\",\"\"],\"key\":[\"\",\"\"],\"etag\":\"\","
+        "\"digest\":\"0123\"}",
+        "{\"job\":\"j\",\"to\":0,\"by\":\"\",\"from\":[\"\"],\"at\":[\"\",\"\"]"
+        ",\"own\":[\"\",\"\"],\"key\":[\"\",\"\"],\"etag\":\"\",\"digest\":"
+        "\"0123456789abcdef0123456789abcdef\"}"};
+    struct bench b;
+    struct source is = {.job = slice_of("as before")};
+
+    (void)state;
+    begin(&b);
+    for (size_t i = 0; i < sizeof(OTHERS) / sizeof(OTHERS[0]); i++) {
+        entity_set_string(
+            &b.copy, &b.arena, SOURCE_PROPERTY, slice_of(OTHERS[i]));
+        if (source_read(&b.copy, &b.arena, &is))
+            fail_msg("%s", OTHERS[i]);
+    }
+    entity_set_int32(&b.copy, &b.arena, SOURCE_PROPERTY, 5);
+    assert_false(source_read(&b.copy, &b.arena, &is));
+    check_text(is.job, slice_of("as before"));
+    done(&b);
+}
+
+/* The job comes first, so that a range selects the copies of one job. */
+static void the_filter_selects_the_copies_of_one_job(void **state)
+{
+    static const struct {
+        const char *job;
+        bool selected;
+    } JOBS[] = {{"by-month", true}, {"by-month2", false}, {"by-mont", false},
+        {"by-month-", false}, {"a", false}, {"z", false}};
+    const struct filter *filter;
+    struct bench b;
+    struct buf text;
+    struct err err;
+
+    (void)state;
+    begin(&b);
+    buf_init(&text, 1024);
+    source_filter(slice_of("by-month"), &text);
+    assert_int_equal(
+        filter_parse(buf_slice(&text), &b.arena, &filter, &err), TW_OK);
+    for (size_t i = 0; i < sizeof(JOBS) / sizeof(JOBS[0]); i++) {
+        b.source.job = slice_of(JOBS[i].job);
+        source_stamp(&b.copy, &b.source, &b.arena);
+        assert_int_equal(filter_matches(filter, &b.copy), JOBS[i].selected);
+    }
+    buf_done(&text);
+    done(&b);
+}
+
+static void a_store_is_known_by_its_identity(void **state)
+{
+    const struct store known = {
+        .name = "main", .traits = {.identity = "a1", .place = "https://a1"}};
+    const struct store renamed = {.name = "second",
+        .traits = {.identity = "a1", .place = "https://other"}};
+    const struct store unknown = {.name = "main"};
+    struct source_table a = source_table_of(&known, "T"),
+                        b = source_table_of(&renamed, "t"),
+                        c = source_table_of(&unknown, "T");
+
+    (void)state;
+    assert_true(source_table_equal(&a, &b));
+    assert_false(source_table_equal(&a, &c));
+    check_text(c.account, slice_of("main"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_one_line_of_json),
+        cmocka_unit_test(what_is_written_is_read_back),
+        cmocka_unit_test(a_second_stamp_takes_the_place_of_the_first),
+        cmocka_unit_test(it_names_one_location),
+        cmocka_unit_test(a_copy_is_intact_until_somebody_edits_it),
+        cmocka_unit_test(other_texts_are_not_read),
+        cmocka_unit_test(the_filter_selects_the_copies_of_one_job),
+        cmocka_unit_test(a_store_is_known_by_its_identity),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
