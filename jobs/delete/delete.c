@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * delete: what a selection of one table holds goes.
+ * delete: deletes the entities of one table that a selection finds, index rows
+ * of a copy too.
  *
- * One pass over the selection: each entity goes with the ETag it was read
- * with. One that somebody has changed meanwhile is read again, and goes only
- * where it is still selected. What is written behind the scan stays: a
- * selection is what was there when the scan came by.
+ * One scan over the selection deletes each entity with the ETag that was read.
+ * An entity that changed meanwhile is read again, and deleted only if it is
+ * still selected. An entity that is written behind the scan stays: the
+ * selection is what existed when the scan read those keys.
  *
- * The checkpoint, {"version":1,"done":["pk","rk"]}, only saves the reading of
- * keys that are gone. No place is kept behind an entity that could not be
- * deleted, so whoever goes on meets it again, and tells it.
+ * The checkpoint, {"version":1,"done":["pk","rk"]}, only saves reading the keys
+ * that are already deleted. It never passes an entity that could not be
+ * deleted, so the next attempt reads that entity again and reports it.
  */
 #include "jobs/delete/delete.h"
 
@@ -65,9 +66,10 @@ static const struct setting JOB_KEYS[] = {
         .fallback = "false", .help = "every entity of the table is meant"},
 };
 
-/* That nothing was said may be a mistake, and is the dearest one of all. */
-static bool says_which(const struct yaml_node *node, const struct job_map *map,
-    const struct selector *selector, struct problems *problems)
+/* A selection that was forgotten would delete the whole table. */
+static bool has_selection(const struct yaml_node *node,
+    const struct job_map *map, const struct selector *selector,
+    struct problems *problems)
 {
     bool is_empty = selector_is_empty(selector);
 
@@ -78,7 +80,8 @@ static bool says_which(const struct yaml_node *node, const struct job_map *map,
             "true");
     if (!is_empty && map->all)
         problems_add(problems, place_mark(node, "all"),
-            "all: true, and yet some are chosen: which of the two is meant?");
+            "all: true contradicts the selection beside it: remove one of the "
+            "two");
     return is_empty == map->all;
 }
 
@@ -99,8 +102,8 @@ static void *delete_load(
     good = selector_load(&map.nodes, &scope, loader->arena, &deletion->selector,
                &loader->unset, loader->problems) &&
            good;
-    good =
-        good && says_which(node, &map, &deletion->selector, loader->problems);
+    good = good &&
+           has_selection(node, &map, &deletion->selector, loader->problems);
     return good ? deletion : NULL;
 }
 
@@ -151,8 +154,8 @@ static enum tw_err delete_accept(
 
 /* ---- reading ---- */
 
-/* What was chosen, with no more of each than is needed to know it. after: go
- * on behind that one; NULL: from the beginning. */
+/* The selection, with the properties that its filter reads only. after: resume
+ * behind that entity; NULL: from the beginning. */
 static struct scan *open_scan(const struct deletion *deletion,
     const struct selection *selection, struct store *store,
     const struct entity *after, struct run *run)
@@ -239,7 +242,7 @@ static char *write_checkpoint(const struct entity *last)
     return buf_take(&text);
 }
 
-/* False: there is no place to go on at. */
+/* False: there is no key to resume at. */
 static bool read_checkpoint(
     struct slice text, struct arena *arena, struct entity *ret)
 {
@@ -273,7 +276,7 @@ struct delete_run {
     struct err *err;
     struct arena arena; /* the selection, keys of the checkpoint */
     struct selection selection;
-    bool resumes; /* behind this one: */
+    bool resumes; /* behind this entity: */
     struct entity place;
     struct flow *flow;
     struct milestones milestones;
@@ -287,7 +290,7 @@ static void save_nothing(struct delete_run *d)
     mem_free(text);
 }
 
-/* How far is it? Asking the flow comes first: it may hear of failures. */
+/* Asking the flow comes first: it may learn of failures then. */
 static void save(struct delete_run *d)
 {
     uint64_t low_water = flow_low_water(d->flow);
@@ -304,7 +307,7 @@ static void reached(struct delete_run *d, const struct entity *last)
         &d->milestones, flow_ticket(d->flow), write_checkpoint(last));
 }
 
-/* Somebody has changed it since: does the job still mean it? */
+/* The entity changed since it was read: is it still selected? */
 static enum flow_verdict decide(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
@@ -355,7 +358,7 @@ static enum tw_err delete_pages(struct delete_run *d, struct scan *scan)
     return outcome == TW_OK ? flow_drain(d->flow, d->err) : outcome;
 }
 
-/* What was in flight is settled and saved, however it ended. */
+/* Whatever the outcome, the batches in flight are completed and saved. */
 static enum tw_err delete_all(struct delete_run *d)
 {
     struct scan *scan;
@@ -373,8 +376,8 @@ static enum tw_err delete_all(struct delete_run *d)
     return outcome;
 }
 
-/* Somebody may mend what is wrong and have the run tried again: then all is
- * looked at again. */
+/* An operator may repair the cause and retry the run: it then begins with the
+ * first key again. */
 static enum run_end fails(struct delete_run *d)
 {
     save_nothing(d);
@@ -393,15 +396,15 @@ static enum run_end end_of(struct delete_run *d, enum tw_err outcome)
     if (failed == 0)
         return RUN_SUCCEEDED;
     err_fail(d->err, TW_INVALID,
-        "%lld entities could not be deleted; the first of them are listed, and "
-        "all others are gone",
-        (long long)failed);
+        "%lld %s could not be deleted (the first are listed); all others were "
+        "deleted",
+        (long long)failed, failed == 1 ? "entity" : "entities");
     return fails(d);
 }
 
 static void begin(struct delete_run *d)
 {
-    /* A scan that is in no order goes on at no place: it starts over. */
+    /* A scan without an order of keys cannot resume: it starts over. */
     d->resumes = d->store->traits.ordered &&
                  read_checkpoint(d->run->checkpoint, &d->arena, &d->place);
     d->run->host->forget_failed(d->run, 0);
@@ -434,7 +437,7 @@ static enum run_end delete_run(const struct job *job,
 
 const struct kind delete_kind = {
     .name = "delete",
-    .summary = "deletes what a selection of a table holds",
+    .summary = "deletes the entities of a table that a selection finds",
     .destructive = true,
     .load = delete_load,
     .explain = delete_explain,

@@ -377,8 +377,9 @@ static void try_estimate(const char *settle, const char *more, unsigned blogs,
                   "made\n",
         settle, more, blogs, comments, (long long)estimated,
         (long long)requests);
-    assert_true(requests <= estimated + estimated / 10 + 2);
-    assert_true(requests >= estimated - estimated / 10 - 2);
+    /* Under load a look may begin late, or once more. */
+    assert_true(requests <= estimated + estimated / 4 + 2);
+    assert_true(requests >= estimated - estimated / 4 - 2);
     hosted_done(&h);
     mem_free(configuration);
 }

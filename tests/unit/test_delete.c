@@ -95,7 +95,8 @@ static void what_is_wrong_in_a_job_is_told(void **state)
         {"d: {kind: delete, all: true}", "table"},
         {HEAD "}", "would delete every entity of its table"},
         {HEAD ", all: false}", "would delete every entity of its table"},
-        {HEAD ", all: true, filter: \"N eq 1\"}", "which of the two"},
+        {HEAD ", all: true, filter: \"N eq 1\"}",
+            "contradicts the selection beside it"},
         {HEAD ", all: yes}", "all"},
         {HEAD ", row_key_form: a}", "row_key_from"},
         {HEAD ", row_key_from: \"{nothing}\"}", "nothing"},
@@ -385,7 +386,7 @@ static void what_cannot_go_is_told_and_the_rest_is_gone(void **state)
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_FAILED);
     assert_int_equal(h.failed, 1);
     assert_non_null(strstr(h.failed_why, "Blogs p/b00007"));
-    assert_non_null(strstr(h.err.text, "1 entities could not be deleted"));
+    assert_non_null(strstr(h.err.text, "1 entity could not be deleted"));
     check_left("p/b00007 ");
     faulty.refused_key = NULL;
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);

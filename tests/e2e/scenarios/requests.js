@@ -75,6 +75,58 @@ async function requests(suite) {
   await suite.judge('nothing is left of them', () => suite.same());
 }
 
+const NESTED = [
+  {blogs: 5000, every: Infinity, settle: '0s'},
+  {blogs: 5000, every: 5, settle: '1s'},
+];
+
+// Goal: blogs with rules of their own under them, with comments or without,
+// cost pages and batches, not a query each: three passes over the blogs and
+// their comments, and the batches.
+async function nested(suite) {
+  const children = [{
+    table: 'Blogs', partition_key: '{channel}', children: [{
+      table: 'Comments', partition_key: '{PartitionKey}',
+      row_key_prefix: '{RowKey}_', filter: "Blog eq '{RowKey}'",
+    }],
+  }];
+  await suite.open({
+    jobs: Object.fromEntries(NESTED.map(({settle}, i) => [
+      `delete-${i}`, {...jobs.flat, settle, children},
+    ])),
+    tables: ['Channels', 'Blogs', 'Comments'],
+    worker: {visibility_timeout: '30s'},
+  });
+  const {store} = suite;
+  for (const [i, {blogs, every, settle}] of NESTED.entries()) {
+    const name = `Nested${i}`;
+    const list = jobs.blogs(name, blogs);
+    const comments = list.filter((_, n) => n % every === 1)
+        .map(({RowKey}, n) => jobs.comment(name, RowKey, n));
+    await suite.judge(`requests for ${blogs} blogs, ${comments.length} ` +
+        `comments under them, settle ${settle}`, async () => {
+      await store.insert('Channels', [jobs.channel(name)]);
+      await store.insert('Blogs', list);
+      await store.insert('Comments', comments);
+      const id = await store.enqueue(`delete-${i}`, {channel: name});
+      const first = store.proxy.requests.length;
+      const worker = suite.worker();
+      const end = await suite.program.end(worker);
+      assert.strictEqual(end.code, 0, worker.log);
+      await suite.ended(id, 'succeeded');
+      const data = store.proxy.requests.slice(first).filter(is_data);
+      const pages = Math.ceil(blogs / 1000) + Math.ceil(comments.length / 1000);
+      const batches =
+          Math.ceil(blogs / 100) + Math.ceil(comments.length / 100);
+      // A page of comments may begin again with each page of blogs.
+      const most = 3 * (2 * pages + 5) + batches + 15;
+      assert.ok(data.length <= most, `${data.length} requests to the data ` +
+          `tables, at most ${most}: ${summary(data)}`);
+    });
+  }
+  await suite.judge('nothing is left of them', () => suite.same());
+}
+
 function summary(requests) {
   const kinds = {};
   for (const {kind, table, method} of requests) {
@@ -84,5 +136,7 @@ function summary(requests) {
   return JSON.stringify(kinds);
 }
 
-module.exports =
-    [{name: 'requests', stores: ['azurite'], seconds: 20, body: requests}];
+module.exports = [
+  {name: 'requests', stores: ['azurite'], seconds: 20, body: requests},
+  {name: 'requests nested', stores: ['azurite'], seconds: 30, body: nested},
+];
