@@ -175,10 +175,11 @@ struct job {
     const struct kind *kind;
     const struct job_arg *args; /* those that it declares, then the kind's */
     size_t arg_count;
-    char hash[17];     /* of its definition: a checkpoint made under another
-                          one is not used */
+    char hash[17];     /* of what decides which entities change and into what: a
+                          checkpoint made under another one is not used */
     const char *unset; /* an environment variable it needs that is not set */
-    void *settings;    /* the kind's */
+    const char *failures; /* folder of failed entities; NULL: none */
+    void *settings;       /* the kind's */
 };
 
 /* job_arg_index: arg_count when there is none of that name. */

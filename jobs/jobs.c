@@ -175,20 +175,66 @@ size_t job_declared_args(const struct job *job)
 
 /* ---- the definition's hash ---- */
 
-/* A text that is the same for two nodes only if they say the same. */
-static void canonical(const struct yaml_node *node, struct buf *to)
+/*
+ * Keys that do not decide which entities change and into what: limits, places
+ * of files, when it ends. A run is not bound to them.
+ */
+static const char *const FREE_KEYS[] = {
+    "archive",
+    "failures",
+    "follow",
+    "max_entities_per_second",
+    "on_error",
+    "refuse_above",
+};
+#define FREE_KEY_COUNT (sizeof(FREE_KEYS) / sizeof(FREE_KEYS[0]))
+
+static bool is_free_key(const struct yaml_node *key)
 {
+    for (size_t i = 0; i < FREE_KEY_COUNT; i++)
+        if (slice_is(key->text, FREE_KEYS[i]))
+            return true;
+    return false;
+}
+
+static void canonical(
+    const struct yaml_node *node, bool top, bool step, struct buf *to);
+
+/* A map without its free keys: all of them at the top, `on_error` of a
+ * `retype`. */
+static void canonical_map(
+    const struct yaml_node *node, bool top, bool step, struct buf *to)
+{
+    for (size_t i = 0; i < node->count; i++) {
+        const struct yaml_node *key = node->keys[i];
+
+        if ((top && is_free_key(key)) ||
+            (step && slice_is(key->text, "on_error")))
+            continue;
+        canonical(key, false, false, to);
+        canonical(node->items[i], false, slice_is(key->text, "retype"), to);
+    }
+    buf_add_char(to, ';');
+}
+
+/* A text that is the same for two nodes only if they say the same. */
+static void canonical(
+    const struct yaml_node *node, bool top, bool step, struct buf *to)
+{
+    if (node->type == YAML_MAP) {
+        buf_add_text(to, "m:");
+        canonical_map(node, top, step, to);
+        return;
+    }
     buf_add_format(to, "%d:%zu:", (int)node->type,
         node->type == YAML_SCALAR ? node->text.len : node->count);
     if (node->type == YAML_SCALAR) {
         buf_add_char(to, node->quoted ? 'q' : 'p');
         buf_add_slice(to, node->text);
+        return;
     }
-    for (size_t i = 0; i < node->count; i++) {
-        if (node->type == YAML_MAP)
-            canonical(node->keys[i], to);
-        canonical(node->items[i], to);
-    }
+    for (size_t i = 0; i < node->count; i++)
+        canonical(node->items[i], false, false, to);
 }
 
 static void hash_definition(const struct yaml_node *node, char to[17])
@@ -197,7 +243,7 @@ static void hash_definition(const struct yaml_node *node, char to[17])
     struct buf text;
 
     buf_init(&text, SIZE_MAX / 2);
-    canonical(node, &text);
+    canonical(node, true, false, &text);
     crypto_sha256(buf_slice(&text), digest);
     text_hex(to, digest, 8);
     buf_done(&text);
@@ -242,6 +288,55 @@ static const struct kind *load_kind(
     return NULL;
 }
 
+/* ---- what any kind may have ---- */
+
+struct common_map {
+    struct slice failures;
+};
+
+static const struct setting COMMON_KEYS[] = {
+    {"failures", SETTING_TEXT, SETTING_FIELD(struct common_map, failures),
+        .help = "a folder for JSON Lines of entities that failed"},
+};
+
+static struct yaml_node *part_of(
+    const struct yaml_node *node, struct arena *arena, bool common)
+{
+    struct yaml_node *part = arena_alloc(arena, sizeof(*part));
+
+    *part = *node;
+    part->keys = arena_alloc(arena, (node->count + 1) * sizeof(*part->keys));
+    part->items = arena_alloc(arena, (node->count + 1) * sizeof(*part->items));
+    part->count = 0;
+    for (size_t i = 0; i < node->count; i++) {
+        if (slice_is(node->keys[i]->text, COMMON_KEYS[0].key) != common)
+            continue;
+        part->keys[part->count] = node->keys[i];
+        part->items[part->count++] = node->items[i];
+    }
+    return part;
+}
+
+/* The job's map as its kind reads it. */
+static const struct yaml_node *without_failures(
+    const struct yaml_node *node, struct arena *arena)
+{
+    return part_of(node, arena, false);
+}
+
+static bool load_failures(const struct yaml_node *node, struct job *job,
+    struct arena *arena, struct problems *problems)
+{
+    struct common_map map = {.failures = {0}};
+
+    if (!settings_load(part_of(node, arena, true), "job", COMMON_KEYS, 1, arena,
+            &map, problems))
+        return false;
+    if (map.failures.len > 0)
+        job->failures = arena_copy(arena, map.failures).at;
+    return true;
+}
+
 static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     const struct job_stores *stores, struct arena *arena, struct job *job,
     struct problems *problems)
@@ -274,8 +369,10 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     loader.job = job->name;
     loader.args = args;
     loader.arg_count = job->arg_count;
-    job->settings = job->kind->load(
-        retired_keys(node, job->kind->name, arena, problems), &loader);
+    (void)load_failures(node, job, arena, problems);
+    job->settings = job->kind->load(retired_keys(without_failures(node, arena),
+                                        job->kind->name, arena, problems),
+        &loader);
     add_kind_args(node, job, arena, problems);
     job->unset = loader.unset;
     hash_definition(node, job->hash);

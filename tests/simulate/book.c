@@ -203,12 +203,18 @@ static void run_written(struct book *book, const struct entity *entity)
     book->sim->kind->run_moved(book->sim->state, run, was);
 }
 
-static void marker_written(
+/* On which lists of the index a run is; it is to be on one. */
+static void row_written(
     struct book *book, const struct entity *entity, bool there)
 {
-    struct slice id = ledger_marker_id(entity->row_key);
+    struct slice id;
+    unsigned list = slice_begins(entity->row_key, slice_of("!open!")) ? 1u : 2u;
+    struct sim_run *run;
 
-    run_of(book, entity->partition_key, id)->marked = there;
+    if (!ledger_index_id(entity->row_key, &id))
+        return;
+    run = run_of(book, entity->partition_key, id);
+    run->lists = there ? run->lists | list : run->lists & ~list;
 }
 
 void book_commit(struct book *book, const struct batch *batch, bool by_worker)
@@ -219,18 +225,19 @@ void book_commit(struct book *book, const struct batch *batch, bool by_worker)
         const struct entity *entity = &operation->entity;
         bool gone = operation->type == OPERATION_DELETE;
 
-        if (entity->row_key.len > 0 && entity->row_key.at[0] == LEDGER_MARKER)
-            marker_written(book, entity, !gone);
+        if (slice_begins(entity->partition_key, slice_of("!")))
+            continue;
+        if (slice_begins(entity->row_key, slice_of("!")))
+            row_written(book, entity, !gone);
         else if (gone)
             sim_complain(book->sim, "a run's entity is deleted");
         else
             run_written(book, entity);
     }
     for (struct sim_run *run = book->runs; run; run = run->next)
-        if (run->now.etag.len > 0 && run->marked == run->ended)
-            sim_complain(book->sim, "%s: %s, and its marker %s", run->key,
-                ledger_state_name(run->now.state),
-                run->marked ? "stands" : "is missing");
+        if (run->now.etag.len > 0 && run->lists != (run->ended ? 2u : 1u))
+            sim_complain(book->sim, "%s: %s, and on lists %u of the index",
+                run->key, ledger_state_name(run->now.state), run->lists);
 }
 
 /* ---- messages ---- */
@@ -377,6 +384,17 @@ static void learn(struct book *book, const void *wire,
     ledger_run_done(&run);
 }
 
+/* A claim that only does what was asked of a crashed owner names none: its
+ * fences may lie where those of another claim lay. */
+static bool is_of(const struct holder *holder, const struct entity *entity)
+{
+    char key[sizeof(holder->key)];
+
+    (void)snprintf(key, sizeof(key), "%.*s/%.*s",
+        SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+    return strcmp(key, holder->key) == 0;
+}
+
 /* Is it over for that holder, as the ledger stands now? */
 static const char *overtaken(struct book *book, const struct holder *holder)
 {
@@ -456,7 +474,7 @@ void book_sent(struct book *book, const void *wire, const struct fence *fence,
     if (stake)
         learn(book, wire, fence, stake);
     holder = holder_of(book, wire, fence, &own);
-    if (!holder || (own && !stake))
+    if (!holder || (own && (!stake || !is_of(holder, stake))))
         return;
     if (!own)
         note_look(book, holder, request);

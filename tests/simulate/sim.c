@@ -225,7 +225,7 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     (void)snprintf(run, sizeof(run), SIM_JOB "/%s", id);
     buf_init(&text, QUEUE_MAX_MESSAGE_BYTES);
     message_compose(slice_of(SIM_JOB), slice_of(args), slice_of(id), at_ticks,
-        slice_of(""), &text);
+        slice_of(""), false, &text);
     put(sim, SIM_QUEUE, buf_slice(&text), run);
     buf_done(&text);
 }
@@ -266,6 +266,7 @@ void sim_cancel(struct sim *sim)
     struct ledger_run was;
     struct err err;
     enum tw_err code;
+    bool asked;
 
     if (!run || !slice_is(run->now.job, SIM_JOB))
         return;
@@ -274,7 +275,7 @@ void sim_cancel(struct sim *sim)
     sim->by_worker = false;
     virtual_note("%s is to be cancelled", run->key);
     code = control_cancel(
-        &sim->judge.store, run->now.job, run->now.id, &was, &err);
+        &sim->judge.store, run->now.job, run->now.id, &was, &asked, &err);
     virtual_unmask();
     ledger_run_done(&was);
     if (code != TW_OK && code != TW_CONFLICT)

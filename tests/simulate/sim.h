@@ -51,7 +51,8 @@ struct sim_run {
     struct ledger_run now;
     char key[QUEUE_ID_MAX + 64]; /* JOB/ID */
     char what[64];               /* its argument */
-    bool ended, marked;
+    bool ended;
+    unsigned lists;     /* of the index that it is on: 1 open, 2 any other */
     int64_t claimed_ms; /* when it was claimed first; 0: not yet */
     int64_t opened_ms;  /* when it came into the ledger */
 

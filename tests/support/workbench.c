@@ -7,6 +7,7 @@
 
 #include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
+#include "worker/run/ledger_change.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/lanes.h"
 
@@ -476,19 +477,86 @@ const char *workbench_state(
     return state;
 }
 
-size_t workbench_markers(struct workbench *bench, const char *job)
+size_t workbench_listed(
+    struct workbench *bench, const char *job, enum ledger_index index)
 {
+    const struct ledger_index_scan scan = {
+        .job = slice_of(job), .index = index};
     struct attempt attempt = {0};
     struct page page;
     size_t count;
 
     page_init(&page);
-    assert_int_equal(ledger_scan_open(bench->wrapped.inner, &attempt,
-                         slice_of(job), (struct continuation){0}, &page),
+    assert_int_equal(ledger_scan_index(bench->wrapped.inner, &attempt, &scan,
+                         (struct continuation){0}, &page),
         TW_OK);
     count = page.count;
     page_done(&page);
     return count;
+}
+
+static enum tw_err apply_stored(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
+{
+    const struct ledger_run *next = context;
+
+    (void)now_ticks;
+    if (run->etag.len > 0)
+        return err_fail(err, TW_CONFLICT, "it is there already");
+    ledger_take_over(run, next);
+    run->others = next->others;
+    run->other_count = next->other_count;
+    run->control = ledger_text(run, next->control);
+    run->finish = ledger_text(run, next->finish);
+    return TW_OK;
+}
+
+static enum tw_err insert_run(struct workbench *bench, struct ledger_run *run)
+{
+    struct ledger_change change = {
+        .store = bench->wrapped.inner, .apply = apply_stored, .context = run};
+    struct ledger_run stored;
+    struct err err;
+    enum tw_err outcome;
+
+    ledger_run_init(&stored);
+    stored.job = ledger_text(&stored, run->job);
+    stored.id = ledger_text(&stored, run->id);
+    outcome = ledger_change(&change, LEDGER_ABSENT, &stored, &err);
+    if (outcome == TW_OK) {
+        run->etag = ledger_text(run, stored.etag);
+        run->index_etag = ledger_text(run, stored.index_etag);
+    }
+    ledger_run_done(&stored);
+    return outcome;
+}
+
+static enum tw_err replace_run(struct workbench *bench, struct ledger_run *run)
+{
+    struct operation operation = {.type = OPERATION_REPLACE};
+    const struct batch batch = {LEDGER_TABLE, &operation, 1};
+    struct attempt attempt = {0};
+    struct batch_result result;
+    struct arena arena;
+    enum tw_err outcome;
+
+    char id[33];
+
+    arena_init(&arena);
+    text_random_id(id);
+    id[16] = '\0';
+    run->operation = ledger_text(run, slice_of(id));
+    ledger_entity(run, &arena, &operation.entity);
+    outcome = store_batch(bench->wrapped.inner, &attempt, &batch, &result);
+    if (outcome == TW_OK)
+        run->etag = ledger_text(run, slice_of(result.etags[0]));
+    arena_done(&arena);
+    return outcome;
+}
+
+enum tw_err workbench_store_run(struct workbench *bench, struct ledger_run *run)
+{
+    return run->etag.len > 0 ? replace_run(bench, run) : insert_run(bench, run);
 }
 
 void workbench_write(struct workbench *bench, enum operation_type type,

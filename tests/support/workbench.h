@@ -158,8 +158,15 @@ bool workbench_run(struct workbench *bench, const char *job, const char *id,
 const char *workbench_state(
     struct workbench *bench, const char *job, const char *id);
 
-/* workbench_markers: how many open runs the job has. */
-size_t workbench_markers(struct workbench *bench, const char *job);
+/* workbench_listed: how many runs of the job are on that list of the index. */
+size_t workbench_listed(
+    struct workbench *bench, const char *job, enum ledger_index index);
+
+/* workbench_store_run: store run as it is, past the bench: its first write, or
+ * (with an ETag) over what is stored, the index row left as it is. run gets its
+ * ETags. TW_CONFLICT: it is there already, or not as it was. */
+enum tw_err workbench_store_run(
+    struct workbench *bench, struct ledger_run *run);
 
 /* workbench_write: an entity of the ledger's table as somebody else writes it,
  * past the bench: no request of it is counted, or fails. */

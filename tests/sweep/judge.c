@@ -409,11 +409,12 @@ bool judge_no_marker(
     bool good = true;
 
     page_init(&page);
-    if (ledger_scan_open(scene->store, &attempt, slice_of(job),
+    if (ledger_scan_index(scene->store, &attempt,
+            &(struct ledger_index_scan){.job = slice_of(job)},
             (struct continuation){0}, &page) != TW_OK)
         good = judge_wrong(err, "%s", attempt.err.text);
     else if (page.count > 0 || page.next.more)
-        good = judge_wrong(err, "a marker is left of a run that has ended");
+        good = judge_wrong(err, "the index lists a run that has ended as open");
     page_done(&page);
     return good;
 }

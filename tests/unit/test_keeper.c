@@ -12,6 +12,9 @@
 #include "worker/run/keeper.h"
 #include "worker/store/lanes.h"
 
+/* What control_cancel() says beside: not looked at here. */
+static bool asked;
+
 #define JOB "delete-channel"
 
 static int set_up(void **state)
@@ -210,15 +213,12 @@ static void a_phase_whose_answer_was_lost_is_stored_all_the_same(void **state)
 /* Somebody writes the run's entity behind our back. */
 static void meddle(struct workbench *bench, int32_t epochs)
 {
-    struct attempt attempt = {0};
     struct ledger_run run;
 
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, "r1", &run));
     run.epoch += epochs;
-    assert_int_equal(
-        ledger_update(bench->wrapped.inner, &attempt, &run, LEDGER_MARKER_KEEP),
-        TW_OK);
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
 }
 
@@ -261,7 +261,7 @@ static void a_changed_etag_of_ours_is_an_echo(void **state)
 static bool cancelled(struct workbench *bench)
 {
     (void)bench;
-    return keeper_word(now_held->keeper) == CLAIM_CANCELLED;
+    return keeper_asked(now_held->keeper) == CLAIM_ASKED_CANCEL;
 }
 
 static void a_cancelled_run_is_told_within_a_renewal(void **state)
@@ -274,14 +274,17 @@ static void a_cancelled_run_is_told_within_a_renewal(void **state)
     hold(&held, bench, true);
     ledger_run_init(&before);
     assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
-                         slice_of("r1"), &before, &err),
+                         slice_of("r1"), &before, &asked, &err),
         TW_OK);
+    assert_true(asked);
     workbench_wait(bench, cancelled);
-    /* What was in flight may still be settled. */
+    /* What is in flight may still complete: the lease is kept. */
     assert_true(fence_open(&held.claim.fence, world_boot_ms()));
-    assert_int_equal(let_go(&held), CLAIM_CANCELLED);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(ledger_move(&held.claim.run, LEDGER_QUEUED, &err), TW_OK);
+    assert_int_equal(claim_let_go(&held.claim, &err), CLAIM_MINE);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
-    assert_int_equal(workbench_markers(bench, JOB), 0);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     ledger_run_done(&before);
     done(&held);
 }
@@ -388,9 +391,8 @@ static void a_phase_that_cannot_be_stored_says_why(void **state)
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
     assert_int_equal(
         keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_STOPPED);
-    assert_string_equal(err.text,
-        "the phase 'parent' could not be put into the ledger: the store is "
-        "down");
+    assert_non_null(strstr(
+        err.text, "the phase 'parent' could not be put into the ledger: "));
     assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
     assert_false(fence_open(&held.claim.fence, world_boot_ms()));
     done(&held);

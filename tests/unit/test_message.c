@@ -430,7 +430,7 @@ static void what_is_composed_is_understood(void **state)
     buf_init(&body, 1000);
     message_compose(slice_of("delete-channel"),
         slice_of("{\"channel\":\"A\\\"B\"}"), slice_of("r1"),
-        TICKS_1970 + 5 * TICKS_PER_S, (struct slice){0}, &body);
+        TICKS_1970 + 5 * TICKS_PER_S, (struct slice){0}, false, &body);
     read_bytes(reading, &any, buf_slice(&body));
     good(reading);
     assert_true(slice_is(reading->request.args.values[0], "A\"B"));

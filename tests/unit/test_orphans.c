@@ -42,7 +42,6 @@ static int tear_down(void **state)
 /* An open run whose lease was over so many seconds ago. */
 static void leave_run(struct fixture *f, const char *id, int64_t ago_s)
 {
-    struct attempt attempt = {0};
     struct ledger_run run;
 
     ledger_run_init(&run);
@@ -51,8 +50,7 @@ static void leave_run(struct fixture *f, const char *id, int64_t ago_s)
     run.state = LEDGER_RUNNING;
     run.args = slice_of("{\"channel\":\"Football\"}");
     run.lease_until_ticks = world_wall_ticks() - ago_s * TICKS_PER_S;
-    assert_int_equal(
-        ledger_insert(f->bench.wrapped.inner, &attempt, &run), TW_OK);
+    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
     ledger_run_done(&run);
 }
 

@@ -190,7 +190,7 @@ static void success_is_in_the_ledger_and_then_the_message_goes(void **state)
     assert_true(slice_is(run.kind, "scripted"));
     assert_true(run.finished_ticks >= run.started_ticks);
     assert_true(run.transactions >= 3);
-    assert_int_equal(workbench_markers(bench, JOB), 0);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     ledger_run_done(&run);
 }
@@ -240,7 +240,7 @@ static void a_failed_run_leaves_a_copy_and_the_reason(void **state)
     assert_int_equal(run.state, LEDGER_FAILED);
     assert_non_null(strstr(run.error.at, "there is more than refuse_above"));
     assert_non_null(strstr(run.error.at, "Blogs 'p' / 'r': cannot be conv"));
-    assert_int_equal(workbench_markers(bench, JOB), 0);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     messages_init(&copy);
     (void)workbench_take(bench, BENCH_QUEUE "-poison", &copy);
@@ -351,7 +351,7 @@ static void waiting_frees_the_run_and_hides_the_message(void **state)
     assert_int_equal(run.owner.len, 0);
     assert_int_equal(run.silent, 0);
     assert_true(slice_is(run.checkpoint, "{\"look\":1}"));
-    assert_int_equal(workbench_markers(bench, JOB), 1);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     ledger_run_done(&run);
     /* Who comes too early leaves it alone. */
@@ -419,7 +419,7 @@ static void a_claim_whose_answer_was_lost_is_recognised(void **state)
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_SUCCEEDED);
     assert_int_equal(run.epoch, 1);
-    assert_int_equal(workbench_markers(bench, JOB), 0);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     ledger_run_done(&run);
 }
 
@@ -474,7 +474,6 @@ static void leave_run(struct workbench *bench, const char *owner,
     int64_t lease_until_ticks, int32_t silent, const char *definition)
 {
     struct ledger_run run;
-    struct attempt attempt_at = {0};
 
     ledger_run_init(&run);
     run.job = slice_of(JOB);
@@ -490,8 +489,7 @@ static void leave_run(struct workbench *bench, const char *owner,
     run.checkpoint = slice_of("{\"old\":1}");
     run.definition = slice_of(definition);
     run.phase = slice_of("parent");
-    assert_int_equal(
-        ledger_insert(bench->wrapped.inner, &attempt_at, &run), TW_OK);
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
 }
 
@@ -639,16 +637,13 @@ static void two_claims_at_once_end_in_one_attempt(void **state)
 static void rewrite(struct workbench *bench, enum ledger_state run_state,
     const char *owner, int32_t epoch_more)
 {
-    struct attempt other = {0};
     struct ledger_run run;
 
     read_run(bench, &run);
     run.state = run_state;
     run.owner = ledger_text(&run, slice_of(owner));
     run.epoch += epoch_more;
-    assert_int_equal(
-        ledger_update(bench->wrapped.inner, &other, &run, LEDGER_MARKER_KEEP),
-        TW_OK);
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
 }
 
@@ -910,7 +905,6 @@ static void failures_that_are_told_again_are_counted_once(void **state)
 static void leave_other(struct workbench *bench, const char *id,
     enum ledger_state run_state, bool spoilt)
 {
-    struct attempt other = {0};
     struct ledger_run run;
     struct property odd = {slice_of("Epoch"), EDM_STRING, slice_of("\"x\"")};
 
@@ -922,7 +916,7 @@ static void leave_other(struct workbench *bench, const char *id,
         run.others = &odd;
         run.other_count = 1;
     }
-    assert_int_equal(ledger_insert(bench->wrapped.inner, &other, &run), TW_OK);
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
 }
 
@@ -972,14 +966,13 @@ static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
     struct claim_wish wish = workbench_wish(bench, "r1");
     struct work_result result;
     struct ledger_run run;
-    struct attempt other = {0};
 
     ledger_run_init(&run);
     run.job = slice_of(JOB);
     run.id = slice_of("r1");
     run.args = slice_of("{\"chanel\":\"Football\"}");
     run.queue = slice_of(BENCH_QUEUE);
-    assert_int_equal(ledger_insert(bench->wrapped.inner, &other, &run), TW_OK);
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
     wish.args_json = (struct slice){0};
     wish.must_exist = true;

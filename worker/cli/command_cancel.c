@@ -11,15 +11,12 @@
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
-static void say_cancelled(
-    const struct session *session, const struct ledger_run *was)
+static void say_cancelled(const struct ledger_run *was, bool asked)
 {
-    long long third_s =
-        (long long)(session->load->setup.visibility_timeout_s + 2) / 3;
-
-    printf("%.*s is cancelled\n", SLICE_ARG(was->id));
-    if (was->state == LEDGER_RUNNING)
-        say("the worker that has it stops within %lld s", third_s);
+    printf("%.*s is %s\n", SLICE_ARG(was->id),
+        asked ? "being cancelled" : "cancelled");
+    if (asked)
+        say("the worker that has it stops within 10 s");
     say("what it has done stays done; a parent that it has marked as deleted "
         "stays marked");
 }
@@ -40,18 +37,18 @@ static int end_conflict(const struct ledger_run *was, const struct err *err)
     return EXIT_FAILED;
 }
 
-static int cancel_one(const struct session *session, struct store *store,
-    const struct ledger_run *run)
+static int cancel_one(struct store *store, const struct ledger_run *run)
 {
+    bool asked = false;
     struct ledger_run was;
     struct err err;
     enum tw_err code;
     int exit_code = EXIT_DONE;
 
     ledger_run_init(&was);
-    code = control_cancel(store, run->job, run->id, &was, &err);
+    code = control_cancel(store, run->job, run->id, &was, &asked, &err);
     if (code == TW_OK)
-        say_cancelled(session, &was);
+        say_cancelled(&was, asked);
     else if (code == TW_CONFLICT)
         exit_code = end_conflict(&was, &err);
     else
@@ -77,8 +74,7 @@ static int cancel(struct session *session, struct store *store, const char *id)
     code = runs_find(session, store, slice_of(""), id, &runs, &err);
     if (code == TW_OK)
         code = runs_pick(&runs, is_open, &run, &err);
-    exit_code = code == TW_OK ? cancel_one(session, store, run)
-                              : say_failed(code, &err);
+    exit_code = code == TW_OK ? cancel_one(store, run) : say_failed(code, &err);
     runs_done(&runs);
     return exit_code;
 }
@@ -107,7 +103,7 @@ const struct command command_cancel = {
     .name = "cancel",
     .arguments = "ID",
     .summary = "stops a run for good",
-    .details = "Within a third of the visibility timeout. What it has done "
+    .details = "Within 10 s. What it has done "
                "stays done, and a\ntombstone stays. Where several jobs have an "
                "open run of that ID, JOB/ID names one.\n",
     .required = REQUIRED,

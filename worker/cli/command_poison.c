@@ -80,28 +80,28 @@ static int show_one(struct poison *poison, const struct ledger_run *run)
     return EXIT_DONE;
 }
 
-static int act_on(struct poison *poison, const struct ledger_run *run,
-    enum tw_err (*act)(struct store *store, struct slice job, struct slice id,
-        struct err *err),
-    const char *done)
+static int retry_one(struct poison *poison, const struct ledger_run *run)
 {
+    bool unserved = false;
     struct err err;
-    enum tw_err code = act(poison->store, run->job, run->id, &err);
+    enum tw_err code = control_retry(
+        load_lend(poison->session.load), run->job, run->id, &unserved, &err);
 
     if (code != TW_OK)
         return say_failed(code, &err);
-    printf("%.*s %s\n", SLICE_ARG(run->id), done);
+    printf("%.*s is queued again\n", SLICE_ARG(run->id));
     return EXIT_DONE;
-}
-
-static int retry_one(struct poison *poison, const struct ledger_run *run)
-{
-    return act_on(poison, run, control_retry, "is queued again");
 }
 
 static int drop_one(struct poison *poison, const struct ledger_run *run)
 {
-    return act_on(poison, run, control_drop, "is dropped");
+    struct err err;
+    enum tw_err code = control_drop(poison->store, run->job, run->id, &err);
+
+    if (code != TW_OK)
+        return say_failed(code, &err);
+    printf("%.*s is dropped\n", SLICE_ARG(run->id));
+    return EXIT_DONE;
 }
 
 static const struct action ACTIONS[] = {

@@ -478,7 +478,7 @@ static void release(struct definition *definition)
     load_free(definition->owner);
 }
 
-struct definition *load_definition(struct load *load)
+const struct definition *load_lend(struct load *load)
 {
     struct definition *definition = &load->definition;
 
@@ -486,6 +486,14 @@ struct definition *load_definition(struct load *load)
     definition->stores = &load->stores;
     definition->setup = &load->setup;
     definition->archive_folder = load->folder;
+    return definition;
+}
+
+struct definition *load_definition(struct load *load)
+{
+    struct definition *definition = &load->definition;
+
+    (void)load_lend(load);
     definition->release = release;
     definition->owner = load;
     atomic_init(&definition->references, 1);

@@ -91,6 +91,10 @@ bool load_keeps(const struct load *load, const char *path);
 size_t load_store_named(const struct load *load, const char *name);
 const char *load_store_nearest(const struct load *load, const char *name);
 
+/* load_lend: the same for what a command asks of runs: without a reference,
+ * for as long as load. */
+const struct definition *load_lend(struct load *load);
+
 /* load_definition: what the worker is given, with one reference; dropping the
  * last one frees load. */
 struct definition *load_definition(struct load *load);

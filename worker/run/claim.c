@@ -12,6 +12,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
 #include "worker/run/setup.h"
 #include "worker/store/pace.h"
@@ -21,6 +22,12 @@
 /* Silent attempts are spaced by so many visibility timeouts. */
 #define SILENT_SPACING 10
 #define HIDE_MAX_S INT64_C(604800)
+/* A run that waits for its definition is looked at after as long as it has
+ * waited, but not sooner and not later than this. */
+#define HELD_MIN_TICKS (5 * TICKS_PER_S)
+#define HELD_MAX_TICKS (300 * TICKS_PER_S)
+/* Definition, where a changed one is accepted: this and the old one. */
+#define ACCEPT_MARK '?'
 
 /* ---- clocks and deadlines ---- */
 
@@ -137,6 +144,7 @@ void claim_init(struct claim *claim, const struct claim_wish *wish)
         .message_deadline_ms = WORLD_NEVER,
         .ledger_deadline_ms = WORLD_NEVER};
     ledger_run_init(&claim->run);
+    ledger_run_init(&claim->stored);
     fence_init(&claim->fence, WORLD_NEVER,
         fence_request_ms(claim->visibility_timeout_ms));
     fence_init(&claim->own, WORLD_NEVER, claim->fence.request_ms / 2);
@@ -147,8 +155,18 @@ void claim_init(struct claim *claim, const struct claim_wish *wish)
 void claim_done(struct claim *claim)
 {
     ledger_run_done(&claim->run);
+    ledger_run_done(&claim->stored);
     mem_free(claim->text);
     claim->text = NULL;
+}
+
+/* ---- the ledger ---- */
+
+static void note_request(void *context, const struct attempt *attempt)
+{
+    struct claim *claim = *(struct claim **)context;
+
+    note_clock(claim, attempt);
 }
 
 /* ---- taking ---- */
@@ -162,80 +180,158 @@ static void set_worker(struct ledger_run *run)
     run->worker = ledger_text(run, slice_of(name));
 }
 
-/* A run that nobody has written yet. */
-static void begin_run(struct claim *claim, const struct claim_wish *wish)
-{
-    struct ledger_run *run = &claim->run;
+/* What a change of the ledger by claim_take() knows. */
+struct taking {
+    struct claim *claim; /* first: for note_request() */
+    const struct claim_wish *wish;
+    enum claim_outcome outcome;
+    int64_t sent_ms; /* the first write: whichever is stored, it is no older */
+};
 
-    ledger_run_done(run);
-    run->job = ledger_text(run, slice_of(wish->job->name));
-    run->id = ledger_text(run, wish->id);
+/* A run that nobody has written yet. */
+static void begin_run(struct ledger_run *run, const struct claim_wish *wish)
+{
     run->args = ledger_text(run, wish->args_json);
     run->traceparent = ledger_text(run, wish->traceparent);
+    run->accept_deletes = wish->accept_deletes;
 }
 
-static void set_request(struct claim *claim, const struct claim_wish *wish)
+/* A time of request that lies after the message's insertion is its insertion.
+ */
+static void set_request(struct ledger_run *run, const struct claim_wish *wish)
 {
-    struct ledger_run *run = &claim->run;
-
     if (run->requested_ticks != 0)
         return;
     run->requested_ticks = wish->requested_ticks;
-    if (run->requested_ticks == 0 && wish->message)
+    if (wish->message &&
+        (run->requested_ticks == 0 ||
+            run->requested_ticks > wish->message->inserted_ticks))
         run->requested_ticks = wish->message->inserted_ticks;
     if (run->requested_ticks == 0)
         run->requested_ticks = run->started_ticks;
 }
 
-/* A checkpoint that was made under another definition is not used. */
-static void set_definition(struct claim *claim, const struct job *job)
-{
-    struct ledger_run *run = &claim->run;
+/* ---- the definition that a run is bound to ---- */
 
-    claim->starts_over = false;
-    if (run->checkpoint.len > 0 && !slice_is(run->definition, job->hash)) {
-        log_info("run",
-            "%.*s/%.*s: the job's definition has changed since "
-            "the checkpoint: starting over",
-            SLICE_ARG(run->job), SLICE_ARG(run->id));
+/* The hash in Definition, without the mark that another one is accepted. */
+static struct slice bound_definition(const struct ledger_run *run)
+{
+    struct slice hash = run->definition;
+
+    if (hash.len > 0 && hash.at[0] == ACCEPT_MARK)
+        return (struct slice){hash.at + 1, hash.len - 1};
+    return hash;
+}
+
+static bool is_changed(const struct ledger_run *run, const struct job *job)
+{
+    return run->definition.len > 0 &&
+           !slice_is(bound_definition(run), job->hash);
+}
+
+static bool must_wait_for_definition(
+    const struct ledger_run *run, const struct job *job)
+{
+    return job->kind->table_job && is_changed(run, job) &&
+           run->definition.at[0] != ACCEPT_MARK;
+}
+
+void claim_accept_definition(struct ledger_run *run)
+{
+    char accepted[2] = {ACCEPT_MARK, '\0'};
+    struct buf text;
+
+    if (run->definition.len == 0 || run->definition.at[0] == ACCEPT_MARK)
+        return;
+    buf_init(&text, 256);
+    buf_add_text(&text, accepted);
+    buf_add_slice(&text, run->definition);
+    run->definition = ledger_text(run, buf_slice(&text));
+    buf_done(&text);
+}
+
+enum tw_err claim_hold(
+    struct ledger_run *run, int64_t now_ticks, const char *why, struct err *err)
+{
+    int64_t waited, wait;
+    enum tw_err outcome =
+        ledger_wait(run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0, err);
+
+    if (outcome != TW_OK)
+        return outcome;
+    waited = now_ticks - run->waits_since_ticks;
+    wait = waited < HELD_MIN_TICKS   ? HELD_MIN_TICKS
+           : waited > HELD_MAX_TICKS ? HELD_MAX_TICKS
+                                     : waited;
+    run->resumes_ticks = now_ticks + wait;
+    run->updated_ticks = now_ticks;
+    run->owner = (struct slice){0};
+    ledger_set_error(run, why);
+    return TW_OK;
+}
+
+/* A checkpoint that was made under another definition is not used. */
+static void set_definition(
+    struct claim *claim, struct ledger_run *run, const struct job *job)
+{
+    claim->starts_over = is_changed(run, job) && run->checkpoint.len > 0;
+    claim->binds = run->definition.len == 0;
+    if (is_changed(run, job) && job->kind->table_job)
+        run->phase = (struct slice){0};
+    if (claim->starts_over) {
         run->checkpoint = (struct slice){0};
-        claim->starts_over = true;
+        ledger_add_note(run,
+            slice_of(job->kind->table_job
+                         ? "a changed definition was accepted: first round "
+                           "again"
+                         : "the definition changed: started over with the new "
+                           "one"));
+        log_info("run",
+            "%.*s/%.*s: the job's definition has changed since the "
+            "checkpoint: starting over",
+            SLICE_ARG(run->job), SLICE_ARG(run->id));
     }
     run->definition = ledger_text(run, slice_of(job->hash));
 }
 
+/* ---- the lease ---- */
+
 /* Make the entity that says: mine. judge() has seen that its state allows it.
  */
-static void stake(
-    struct claim *claim, const struct claim_wish *wish, int64_t at_ms)
+static enum tw_err stake(
+    struct taking *taking, struct ledger_run *run, struct err *err)
 {
-    struct ledger_run *run = &claim->run;
+    struct claim *claim = taking->claim;
+    const struct claim_wish *wish = taking->wish;
+    enum tw_err outcome = ledger_move(run, LEDGER_RUNNING, err);
 
-    (void)ledger_move(run, LEDGER_RUNNING);
-    text_random_id(claim->owner);
+    if (outcome != TW_OK)
+        return outcome;
+    if (taking->sent_ms == 0)
+        taking->sent_ms = world_boot_ms();
     claim->took_over = run->owner.len > 0;
     run->owner = ledger_text(run, slice_of(claim->owner));
     run->epoch++;
     run->attempt++;
     run->silent++;
     run->resumes_ticks = 0;
-    run->lease_until_ticks = lease_until(claim, at_ms);
+    run->lease_until_ticks = lease_until(claim, world_boot_ms());
     run->updated_ticks = claim_now(claim);
     if (run->started_ticks == 0)
         run->started_ticks = run->updated_ticks;
-    set_request(claim, wish);
+    set_request(run, wish);
     run->kind = ledger_text(run, slice_of(wish->job->kind->name));
     if (wish->message)
         run->queue = ledger_text(run, slice_of(wish->message->queue));
     set_worker(run);
-    set_definition(claim, wish->job);
+    set_definition(claim, run, wish->job);
+    return TW_OK;
 }
 
 /* Until when must this run be left alone? 0: it need not. */
-static int64_t held_until(
-    const struct claim *claim, const struct claim_wish *wish)
+static int64_t held_until(const struct claim *claim,
+    const struct claim_wish *wish, const struct ledger_run *run)
 {
-    const struct ledger_run *run = &claim->run;
     int64_t until = run->resumes_ticks;
     int64_t lease = run->owner.len > 0 ? run->lease_until_ticks : 0;
 
@@ -246,145 +342,123 @@ static int64_t held_until(
     return until > claim->date_ticks ? until : 0;
 }
 
-/* The first request: what does the ledger say? TW_INVALID: what is there makes
- * no sense; a request that is refused as such is an outage. */
-static enum tw_err look(struct claim *claim, const struct claim_wish *wish,
-    bool *ret_there, struct err *err)
-{
-    struct attempt attempt = own_attempt(claim);
-    enum tw_err outcome = ledger_get(claim->store, &attempt,
-        slice_of(wish->job->name), wish->id, &claim->run);
-
-    note_clock(claim, &attempt);
-    *ret_there = outcome == TW_OK;
-    if (outcome == TW_NOT_FOUND && attempt.date_ticks != 0)
-        return TW_OK;
-    if (outcome == TW_INVALID && attempt.http_status >= 400)
-        outcome = TW_BUSY;
-    if (outcome != TW_OK)
-        (void)err_fail(err, outcome, "%s", attempt.err.text);
-    return outcome;
-}
-
-/* The table has gone since the worker began: it comes back. */
-static enum tw_err insert_run(struct claim *claim, struct attempt *attempt)
-{
-    enum tw_err outcome = ledger_insert(claim->store, attempt, &claim->run);
-
-    if (outcome != TW_NOT_FOUND)
-        return outcome;
-    note_clock(claim, attempt);
-    *attempt = own_attempt(claim);
-    outcome = ledger_create(claim->store, attempt);
-    if (outcome != TW_OK)
-        return outcome == TW_UNKNOWN ? TW_BUSY : outcome;
-    note_clock(claim, attempt);
-    *attempt = own_attempt(claim);
-    return ledger_insert(claim->store, attempt, &claim->run);
-}
-
-/* After an unknown claim: is it ours after all? One that was cancelled in
- * between keeps our name, and has ended. */
-static enum tw_err look_for_stake(struct claim *claim)
-{
-    struct attempt attempt = own_attempt(claim);
-    struct ledger_run stored;
-    enum tw_err outcome;
-
-    ledger_run_init(&stored);
-    outcome = ledger_get(
-        claim->store, &attempt, claim->run.job, claim->run.id, &stored);
-    note_clock(claim, &attempt);
-    if (outcome == TW_OK) {
-        if (slice_equal(stored.owner, claim->run.owner) &&
-            stored.epoch == claim->run.epoch && stored.state == LEDGER_RUNNING)
-            claim->run.etag = ledger_text(&claim->run, stored.etag);
-        else
-            outcome = TW_CONFLICT;
-    } else if (outcome == TW_NOT_FOUND) {
-        outcome = TW_CONFLICT;
-    }
-    ledger_run_done(&stored);
-    return outcome;
-}
-
-/* The second request: mine. TW_CONFLICT: look again. */
-static enum tw_err write_stake(struct claim *claim,
-    const struct claim_wish *wish, bool there, struct err *err)
-{
-    struct attempt attempt = own_attempt(claim);
-    int64_t at_ms = world_boot_ms();
-    enum tw_err outcome;
-
-    stake(claim, wish, at_ms);
-    if (there)
-        outcome = ledger_update(
-            claim->store, &attempt, &claim->run, LEDGER_MARKER_KEEP);
-    else
-        outcome = insert_run(claim, &attempt);
-    note_clock(claim, &attempt);
-    if (outcome == TW_UNKNOWN)
-        outcome = look_for_stake(claim);
-    if (outcome == TW_NOT_FOUND)
-        outcome = TW_CONFLICT;
-    if (outcome != TW_OK)
-        return outcome == TW_CONFLICT
-                   ? outcome
-                   : err_fail(err, outcome, "%s", attempt.err.text);
-    claim->ledger_deadline_ms = at_ms + claim->visibility_timeout_ms;
-    move_deadlines(claim);
-    return TW_OK;
-}
-
 /* What stands in the way of a claim of what has just been read. */
-static enum claim_outcome judge(struct claim *claim,
-    const struct claim_wish *wish, bool there, struct err *err)
+static enum claim_outcome judge(
+    struct taking *taking, const struct ledger_run *run, struct err *err)
 {
-    if (!there)
+    const struct claim_wish *wish = taking->wish;
+    struct claim *claim = taking->claim;
+
+    if (run->etag.len == 0)
         return wish->must_exist ? CLAIM_MISSING : CLAIM_TAKEN;
     if (wish->args_json.len > 0 &&
-        !message_args_same(wish->args_json, claim->run.args)) {
+        !message_args_same(wish->args_json, run->args)) {
         (void)err_fail(err, TW_INVALID,
             "the id %.*s is known with other arguments", SLICE_ARG(wish->id));
         return CLAIM_REFUSED;
     }
-    if (ledger_state_ended(claim->run.state))
+    if (ledger_state_ended(run->state))
         return CLAIM_ENDED;
-    claim->until_ticks = held_until(claim, wish);
+    if (run->state == LEDGER_PAUSED)
+        return wish->resumes_paused ? CLAIM_TAKEN : CLAIM_PAUSED;
+    claim->until_ticks = held_until(claim, wish, run);
     return claim->until_ticks != 0 ? CLAIM_HELD : CLAIM_TAKEN;
+}
+
+/* What a crashed owner was asked before. True: run is ready to be stored. */
+static bool do_as_asked(
+    struct taking *taking, struct ledger_run *run, struct err *err)
+{
+    bool cancel = slice_is(run->control, LEDGER_CONTROL_CANCEL);
+    enum ledger_state to = cancel ? LEDGER_CANCELLED : LEDGER_PAUSED;
+
+    if (run->control.len == 0 || ledger_move(run, to, err) != TW_OK)
+        return false;
+    run->control = run->owner = (struct slice){0};
+    run->updated_ticks = run->lease_until_ticks = claim_now(taking->claim);
+    run->resumes_ticks = 0;
+    if (cancel)
+        run->finished_ticks = run->updated_ticks;
+    taking->outcome = cancel ? CLAIM_ENDED : CLAIM_PAUSED;
+    return true;
+}
+
+static enum tw_err apply_claim(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
+{
+    struct taking *taking = context;
+    const struct claim_wish *wish = taking->wish;
+
+    taking->outcome = judge(taking, run, err);
+    if (taking->outcome != CLAIM_TAKEN)
+        return TW_CONFLICT;
+    if (do_as_asked(taking, run, err))
+        return TW_OK;
+    if (run->etag.len == 0)
+        begin_run(run, wish);
+    if (must_wait_for_definition(run, wish->job)) {
+        enum tw_err outcome = claim_hold(run, now_ticks,
+            "the definition of its job has changed: restore it, or accept the "
+            "new one with `resume`",
+            err);
+
+        taking->outcome = CLAIM_HELD;
+        taking->claim->until_ticks = run->resumes_ticks;
+        return outcome;
+    }
+    return stake(taking, run, err);
+}
+
+/* The lease is ours: from when the write that brought it was sent. */
+static void begin_lease(struct claim *claim, int64_t sent_ms)
+{
+    claim->ledger_deadline_ms = sent_ms + claim->visibility_timeout_ms;
+    move_deadlines(claim);
+}
+
+/* Why nothing was written, where that was not judge()'s doing. */
+static enum claim_outcome not_taken(struct claim *claim,
+    const struct ledger_change *change, enum tw_err outcome,
+    enum tw_err *ret_outcome, struct err *err)
+{
+    *ret_outcome = outcome;
+    if (change->left_alone && claim->has_message) {
+        claim->until_ticks = claim_now(claim) + HELD_MAX_TICKS;
+        log_warn("run", "%s", err->text);
+        return CLAIM_HELD;
+    }
+    if (change->damaged || change->left_alone)
+        return CLAIM_REFUSED;
+    if (outcome == TW_INVALID)
+        *ret_outcome = TW_BUSY;
+    return CLAIM_OUTAGE;
 }
 
 enum claim_outcome claim_take(struct claim *claim,
     const struct claim_wish *wish, enum tw_err *ret_outcome, struct err *err)
 {
-    enum tw_err outcome = TW_CONFLICT;
-    enum claim_outcome verdict;
-    bool there;
+    struct taking taking = {claim, wish, CLAIM_OUTAGE, 0};
+    struct ledger_change change = {.store = claim->store,
+        .fence = &claim->own,
+        .apply = apply_claim,
+        .made = note_request,
+        .context = &taking};
+    enum tw_err outcome;
 
-    for (int round = 0; round < CLAIM_ROUNDS; round++) {
-        outcome = look(claim, wish, &there, err);
-        if (outcome == TW_INVALID) {
-            *ret_outcome = outcome;
-            return CLAIM_REFUSED;
-        }
-        if (outcome != TW_OK)
-            break;
-        verdict = judge(claim, wish, there, err);
-        *ret_outcome = TW_CONFLICT;
-        if (verdict != CLAIM_TAKEN)
-            return verdict;
-        if (!there)
-            begin_run(claim, wish);
-        outcome = write_stake(claim, wish, there, err);
-        if (outcome == TW_OK)
-            return CLAIM_TAKEN;
-        if (outcome != TW_CONFLICT)
-            break;
-    }
-    if (outcome == TW_CONFLICT)
-        outcome = err_fail(err, TW_BUSY, "others keep changing the run");
-    *ret_outcome = outcome;
-    return CLAIM_OUTAGE;
+    text_random_id(claim->owner);
+    claim->stored.job = ledger_text(&claim->stored, slice_of(wish->job->name));
+    claim->stored.id = ledger_text(&claim->stored, wish->id);
+    outcome = ledger_change(&change, LEDGER_READ, &claim->stored, err);
+    ledger_copy(&claim->run, &claim->stored);
+    *ret_outcome = TW_CONFLICT;
+    if (outcome == TW_OK && taking.outcome == CLAIM_TAKEN)
+        begin_lease(claim, taking.sent_ms);
+    if (outcome == TW_OK)
+        return taking.outcome;
+    if (outcome == TW_CONFLICT && taking.outcome != CLAIM_TAKEN &&
+        taking.outcome != CLAIM_OUTAGE)
+        return taking.outcome;
+    return not_taken(claim, &change, outcome, ret_outcome, err);
 }
 
 /* ---- keeping ---- */
@@ -411,97 +485,74 @@ enum tw_err claim_renew_message(struct claim *claim, struct err *err)
     return outcome;
 }
 
-enum tw_err claim_write(struct claim *claim, struct err *err)
-{
-    struct attempt attempt = own_attempt(claim);
-    int64_t at_ms = world_boot_ms();
-    enum tw_err outcome;
-
-    ledger_compact(&claim->run);
-    claim->run.lease_until_ticks = lease_until(claim, at_ms);
-    claim->run.updated_ticks = claim_now(claim);
-    outcome =
-        ledger_update(claim->store, &attempt, &claim->run, LEDGER_MARKER_KEEP);
-    note_clock(claim, &attempt);
-    if (outcome == TW_OK) {
-        claim->ledger_deadline_ms = at_ms + claim->visibility_timeout_ms;
-        move_deadlines(claim);
-    } else {
-        (void)err_fail(err, outcome, "%s", attempt.err.text);
-    }
-    return outcome;
-}
-
-/* Each claim is an Epoch of its own; who lets go in order leaves no Owner. */
+/* Each claim is an Epoch of its own, and a random Owner. */
 static bool is_ours(const struct claim *claim, const struct ledger_run *stored)
 {
     return stored->epoch == claim->run.epoch &&
-           (stored->owner.len == 0 || slice_is(stored->owner, claim->owner));
+           slice_is(stored->owner, claim->owner);
 }
 
-enum claim_word claim_resolve(
-    struct claim *claim, struct ledger_run *ret_stored)
+static void note_asked(struct claim *claim, const struct ledger_run *stored)
 {
-    struct attempt attempt = own_attempt(claim);
-    struct ledger_run stored;
-    enum claim_word word = CLAIM_MINE;
+    if (slice_is(stored->control, LEDGER_CONTROL_CANCEL))
+        claim->asked = CLAIM_ASKED_CANCEL;
+    else if (slice_is(stored->control, LEDGER_CONTROL_PAUSE))
+        claim->asked = CLAIM_ASKED_PAUSE;
+    else
+        claim->asked = CLAIM_ASKED_NOTHING;
+    claim->run.finish = ledger_text(&claim->run, stored->finish);
+}
+
+/* What a change of the ledger by an owner knows. */
+struct keeping {
+    struct claim *claim; /* first: for note_request() */
+    bool lost;
+    bool stored;     /* an earlier try of this very write */
+    int64_t sent_ms; /* the first write: whichever is stored, it is no older */
+};
+
+static enum tw_err apply_renewal(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
+{
+    struct keeping *keeping = context;
+    struct claim *claim = keeping->claim;
+
+    (void)now_ticks;
+    keeping->lost = !is_ours(claim, run);
+    if (keeping->lost)
+        return err_fail(err, TW_CONFLICT, "another owner has the run");
+    note_asked(claim, run);
+    if (keeping->sent_ms == 0)
+        keeping->sent_ms = world_boot_ms();
+    claim->run.lease_until_ticks = lease_until(claim, world_boot_ms());
+    claim->run.updated_ticks = claim_now(claim);
+    ledger_take_over(run, &claim->run);
+    return TW_OK;
+}
+
+enum claim_word claim_write(struct claim *claim, struct err *err)
+{
+    struct keeping keeping = {.claim = claim};
+    struct ledger_change change = {.store = claim->store,
+        .fence = &claim->own,
+        .apply = apply_renewal,
+        .made = note_request,
+        .context = &keeping};
     enum tw_err outcome;
 
-    ledger_run_init(&stored);
-    outcome = ledger_get(
-        claim->store, &attempt, claim->run.job, claim->run.id, &stored);
-    note_clock(claim, &attempt);
-    if (outcome == TW_NOT_FOUND || outcome == TW_INVALID)
-        word = CLAIM_OVERTAKEN;
-    else if (outcome != TW_OK)
-        word = CLAIM_UNREAD;
-    else if (!is_ours(claim, &stored))
-        word = CLAIM_OVERTAKEN;
-    else if (stored.state == LEDGER_CANCELLED)
-        word = CLAIM_CANCELLED;
-    if (word == CLAIM_MINE)
-        ledger_take_others(&claim->run, &stored);
-    if (outcome == TW_OK && ret_stored)
-        ledger_copy(ret_stored, &stored);
-    ledger_run_done(&stored);
-    return word;
+    ledger_compact(&claim->run);
+    outcome = ledger_change(&change, LEDGER_STORED, &claim->stored, err);
+    if (outcome == TW_OK) {
+        claim->ledger_deadline_ms =
+            keeping.sent_ms + claim->visibility_timeout_ms;
+        move_deadlines(claim);
+        return CLAIM_MINE;
+    }
+    return keeping.lost || change.damaged || change.left_alone ? CLAIM_OVERTAKEN
+                                                               : CLAIM_UNREAD;
 }
 
 /* ---- letting go ---- */
-
-/* One write of the end, and a look where it was not simply stored. */
-static enum claim_word write_end(struct claim *claim, struct attempt *attempt,
-    enum ledger_marker marker, bool *ret_stored)
-{
-    struct ledger_run stored;
-    enum claim_word word;
-    enum tw_err outcome;
-
-    *attempt = own_attempt(claim);
-    *ret_stored = false;
-    claim->run.transactions++; /* this very write */
-    claim->run.lease_until_ticks = claim->run.updated_ticks = claim_now(claim);
-    outcome = ledger_update(claim->store, attempt, &claim->run, marker);
-    note_clock(claim, attempt);
-    if (outcome == TW_OK) {
-        *ret_stored = true;
-        return CLAIM_MINE;
-    }
-    if (outcome != TW_CONFLICT && outcome != TW_NOT_FOUND &&
-        outcome != TW_UNKNOWN)
-        return CLAIM_UNREAD;
-    ledger_run_init(&stored);
-    word = claim_resolve(claim, &stored);
-    if (word == CLAIM_MINE && stored.owner.len == 0) {
-        /* Let go it is; but if it has moved since, as by `poison retry`, that
-         * is not to be undone. */
-        *ret_stored = stored.state == claim->run.state;
-        if (!*ret_stored && stored.state != LEDGER_RUNNING)
-            word = CLAIM_OVERTAKEN;
-    }
-    ledger_run_done(&stored);
-    return word;
-}
 
 /* A date is cut to its second, and what it tells is late by its answer's way:
  * yet no run ends before it has begun. */
@@ -513,26 +564,93 @@ static int64_t now_or_start(const struct claim *claim)
                                                 : claim->run.started_ticks;
 }
 
+/* What was asked since the last renewal decides what becomes of an open run. */
+static enum tw_err end_as_asked(
+    struct claim *claim, struct ledger_run *run, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    if (!ledger_state_ended(run->state) &&
+        claim->asked != CLAIM_ASKED_NOTHING) {
+        run->resumes_ticks = 0;
+        outcome = ledger_move(run,
+            claim->asked == CLAIM_ASKED_CANCEL ? LEDGER_CANCELLED
+                                               : LEDGER_PAUSED,
+            err);
+    }
+    run->control = (struct slice){0};
+    if (ledger_state_ended(run->state))
+        run->finished_ticks = now_or_start(claim);
+    return outcome;
+}
+
+/* Cancelled or paused when the lease was over, and nobody has had it since:
+ * that is its end, as if the owner had been asked. */
+static bool was_put_aside(
+    const struct claim *claim, const struct ledger_run *stored)
+{
+    return stored->epoch == claim->run.epoch && stored->owner.len == 0 &&
+           (stored->state == LEDGER_CANCELLED ||
+               stored->state == LEDGER_PAUSED);
+}
+
+static enum tw_err apply_end(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
+{
+    struct keeping *keeping = context;
+    struct claim *claim = keeping->claim;
+
+    (void)now_ticks;
+    keeping->stored = (claim->end_operation[0] != '\0' &&
+                          slice_is(run->operation, claim->end_operation)) ||
+                      was_put_aside(claim, run);
+    keeping->lost = !keeping->stored && !is_ours(claim, run);
+    if (keeping->stored || keeping->lost)
+        return err_fail(err, TW_CONFLICT, "another owner has the run");
+    note_asked(claim, run);
+    claim->run.lease_until_ticks = claim->run.updated_ticks = claim_now(claim);
+    ledger_take_over(run, &claim->run);
+    run->owner = (struct slice){0};
+    return end_as_asked(claim, run, err);
+}
+
+/* One write of the end. */
+static enum claim_word write_end(
+    struct claim *claim, struct attempt *attempt, struct err *err)
+{
+    struct keeping keeping = {.claim = claim};
+    struct ledger_change change = {.store = claim->store,
+        .fence = &claim->own,
+        .apply = apply_end,
+        .made = note_request,
+        .context = &keeping,
+        .closes_job =
+            claim->closes_job && claim->run.state == LEDGER_SUCCEEDED};
+    enum tw_err outcome;
+
+    claim->run.transactions++; /* this very write */
+    outcome = ledger_change(&change, LEDGER_STORED, &claim->stored, err);
+    *attempt = change.last;
+    if (outcome == TW_OK || keeping.stored)
+        return CLAIM_MINE;
+    if (outcome == TW_UNKNOWN)
+        memcpy(claim->end_operation, change.operation,
+            sizeof(claim->end_operation));
+    return keeping.lost || change.damaged || change.left_alone ? CLAIM_OVERTAKEN
+                                                               : CLAIM_UNREAD;
+}
+
 enum claim_word claim_let_go(struct claim *claim, struct err *err)
 {
-    bool ended = ledger_state_ended(claim->run.state);
-    enum ledger_marker marker =
-        ended ? LEDGER_MARKER_REMOVE : LEDGER_MARKER_KEEP;
     struct attempt attempt;
     enum claim_word word;
-    bool stored;
 
-    claim->run.owner = (struct slice){0};
-    if (ended)
-        claim->run.finished_ticks = now_or_start(claim);
     for (unsigned tries = 1;; tries++) {
-        word = write_end(claim, &attempt, marker, &stored);
-        if (word == CLAIM_OVERTAKEN || word == CLAIM_CANCELLED || stored)
+        word = write_end(claim, &attempt, err);
+        if (word == CLAIM_MINE)
+            ledger_copy(&claim->run, &claim->stored);
+        if (word != CLAIM_UNREAD || !try_again(claim, &attempt, tries))
             return word;
-        if (word == CLAIM_UNREAD)
-            (void)err_fail(err, TW_BUSY, "%s", attempt.err.text);
-        if (!try_again(claim, &attempt, tries))
-            return CLAIM_UNREAD;
     }
 }
 

@@ -45,9 +45,14 @@ struct claim_wish {
     int64_t requested_ticks; /* 0: the message's InsertionTime, else now */
     struct slice traceparent;
     const struct claim_message *message; /* NULL: none */
-    bool must_exist; /* take up what is in the ledger, begin nothing */
+    bool must_exist;     /* take up what is in the ledger, begin nothing */
+    bool resumes_paused; /* `run`: a paused run goes on; workers leave it */
+    bool accept_deletes;
     int64_t visibility_timeout_s, max_attempts;
 };
+
+/* What a person asks of the owner of a live lease. */
+enum claim_asked { CLAIM_ASKED_NOTHING, CLAIM_ASKED_PAUSE, CLAIM_ASKED_CANCEL };
 
 struct claim {
     struct store *store;
@@ -62,12 +67,18 @@ struct claim {
     size_t text_len;
     int64_t message_deadline_ms; /* WORLD_NEVER without a message */
 
-    struct ledger_run run; /* as last stored, and what is to be stored next */
-    char owner[33];        /* the Owner it was taken with */
+    struct ledger_run stored; /* as last stored, with its ETags */
+    struct ledger_run run;    /* what is to be stored next */
+    char owner[33];           /* the Owner it was taken with */
     int64_t ledger_deadline_ms;
     bool took_over;   /* from an attempt that did not let go in order */
     bool starts_over; /* its checkpoint was made under another definition, so
                          that what it knew is lost */
+    bool binds;       /* no attempt before this one has used a definition */
+    bool closes_job;  /* the write that ends the run closes its job (A5) */
+    enum claim_asked asked; /* what a person asks of the owner */
+    char end_operation[17]; /* of a write that let go, whose outcome is not
+                               known; empty: none */
 
     /* The newest sight of the service's clock: the request that brought it
      * was sent, and answered, then. */
@@ -85,6 +96,7 @@ enum claim_outcome {
     CLAIM_ENDED,   /* it has ended: claim->run says how; delete the message */
     CLAIM_HELD,    /* another owner has it, or its time has not come: hide
                       the message until claim->until_ticks                 */
+    CLAIM_PAUSED,  /* delete the message: `resume` puts another            */
     CLAIM_MISSING, /* must_exist, and there is none                        */
     CLAIM_REFUSED, /* the id is known with other arguments, or what the
                       ledger has under it cannot be read                   */
@@ -111,8 +123,7 @@ enum claim_outcome claim_take(struct claim *claim,
 enum claim_word {
     CLAIM_MINE,
     CLAIM_OVERTAKEN, /* another Owner or Epoch, or the entity is gone */
-    CLAIM_CANCELLED,
-    CLAIM_UNREAD, /* the ledger could not be read or written */
+    CLAIM_UNREAD,    /* the ledger could not be read or written */
 };
 
 /*
@@ -123,19 +134,18 @@ enum claim_word {
  */
 enum tw_err claim_renew_message(struct claim *claim, struct err *err);
 
-/* claim_write: store claim->run with a new LeaseUntil; on TW_OK the deadline
- * moves. One attempt. */
-enum tw_err claim_write(struct claim *claim, struct err *err);
-
-/* claim_resolve: after TW_CONFLICT or TW_UNKNOWN: read. CLAIM_MINE: the ETag
- * is taken; *ret_stored (may be NULL, else init'ed) is what is stored. */
-enum claim_word claim_resolve(
-    struct claim *claim, struct ledger_run *ret_stored);
+/*
+ * claim_write: store claim->run with a new LeaseUntil. CLAIM_MINE: stored, the
+ * deadline has moved, and claim->asked and claim->run.finish are as people have
+ * asked meanwhile. CLAIM_UNREAD: it is not, so far; err says why.
+ */
+enum claim_word claim_write(struct claim *claim, struct err *err);
 
 /*
  * claim_let_go: store claim->run, whose state is no longer `running`, without
  * Owner and with LeaseUntil now; tries again until it is known or the lease is
- * over. CLAIM_MINE: it is stored. The marker goes where the run has ended.
+ * over. CLAIM_MINE: it is stored, and claim->run is as stored: an open run that
+ * was to be cancelled or paused is so now.
  */
 enum claim_word claim_let_go(struct claim *claim, struct err *err);
 
@@ -157,6 +167,15 @@ void claim_delete_message(struct claim *claim);
  */
 enum tw_err claim_put_copy(struct claim *claim, struct slice queue,
     struct slice text, struct err *err);
+
+/* claim_accept_definition: the next attempt takes a changed definition of its
+ * job and begins with its first round. */
+void claim_accept_definition(struct ledger_run *run);
+
+/* claim_hold: make run one that waits for its definition; it is looked at
+ * again 5 s to 5 min later. */
+TW_MUST_USE enum tw_err claim_hold(struct ledger_run *run, int64_t now_ticks,
+    const char *why, struct err *err);
 
 /* claim_now: the service's clock at least, in ticks. */
 int64_t claim_now(const struct claim *claim);

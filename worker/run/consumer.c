@@ -130,7 +130,8 @@ static void take_report(void *context, const struct slots_report *report)
     if (report->result.end == WORK_OUTAGE) {
         consumer->work_failed = true;
         consumer->work_err = report->result.err;
-    } else if (report->result.end != WORK_STOPPED) {
+    } else if (report->result.end != WORK_STOPPED &&
+               report->result.end != WORK_PAUSED) {
         consumer->work_passed = true;
     }
     world_wake_all(&consumer->changed);
@@ -231,7 +232,8 @@ static enum tw_err ledger_usable(
     if (outcome != TW_REFUSED)
         return outcome;
     page_init(&page);
-    if (ledger_scan_open(store, &look, slice_of(LEDGER_UNREADABLE),
+    if (ledger_scan_index(store, &look,
+            &(struct ledger_index_scan){.job = slice_of(LEDGER_UNREADABLE)},
             (struct continuation){0}, &page) == TW_OK)
         outcome = TW_OK;
     page_done(&page);
@@ -493,6 +495,24 @@ static void poll_queues(struct consumer *consumer)
 
 /* ---- orphans ---- */
 
+/*
+ * An orphan is taken by a worker that serves its queue; one that is `queued`
+ * only while that queue is empty: its own message may lie there still.
+ */
+static bool may_take_orphan(
+    const struct consumer *consumer, const struct job *job)
+{
+    const struct ledger_run *run = &consumer->orphans.run;
+    const struct setup *setup = consumer->definition->setup;
+    const struct setup_queue *queue =
+        setup_queue_of_run(setup, job, run->queue);
+
+    if (queue == NULL)
+        return false;
+    return run->state != LEDGER_QUEUED ||
+           consumer->polls[queue - setup->queues].wait_ms > 0;
+}
+
 static void take_orphan(struct consumer *consumer)
 {
     const struct ledger_run *run = &consumer->orphans.run;
@@ -501,6 +521,8 @@ static void take_orphan(struct consumer *consumer)
         .id = run->id};
 
     assert(task.job != NULL); /* it was looked for under that job's name */
+    if (!may_take_orphan(consumer, task.job))
+        return;
     log_info(OBJECT, "takes up run %.*s/%.*s, which nobody works on",
         SLICE_ARG(run->job), SLICE_ARG(run->id));
     slots_give(consumer->slots, &task);

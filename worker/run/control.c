@@ -9,11 +9,11 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/run/claim.h"
+#include "worker/run/ledger_change.h"
+#include "worker/run/locks.h"
 #include "worker/run/message.h"
 #include "worker/store/store.h"
-
-/* How often a write is tried against others who write the same entity. */
-#define ROUNDS 8
 
 /* ---- requests ---- */
 
@@ -31,24 +31,6 @@ static enum tw_err read_run(struct store *store, struct slice job,
     struct attempt attempt = {0};
 
     return told(ledger_get(store, &attempt, job, id, ret), &attempt, err);
-}
-
-/* Insert; the ledger's table is made where it is missing. */
-static enum tw_err insert_run(
-    struct store *store, struct ledger_run *run, struct err *err)
-{
-    struct attempt attempt = {0};
-    enum tw_err outcome = ledger_insert(store, &attempt, run);
-
-    if (outcome == TW_NOT_FOUND) {
-        attempt = (struct attempt){0};
-        outcome = ledger_create(store, &attempt);
-        if (outcome != TW_OK)
-            return told(outcome, &attempt, err);
-        attempt = (struct attempt){0};
-        outcome = ledger_insert(store, &attempt, run);
-    }
-    return told(outcome, &attempt, err);
 }
 
 /* Put; the queue is made where it is missing. */
@@ -99,31 +81,39 @@ static void set_queued(struct ledger_run *run,
     run->queue = ledger_text(run, slice_of(what->queue->name));
     run->traceparent = ledger_text(run, what->traceparent);
     run->requested_ticks = run->updated_ticks = now_ticks;
+    run->accept_deletes = what->accept_deletes;
     if (what->delay_s > 0)
         run->resumes_ticks = now_ticks + what->delay_s * TICKS_PER_S;
     buf_done(&args);
 }
 
-/* The id is there already: is it this very run, and still open? */
-static enum tw_err check_known(
-    struct store *store, struct ledger_run *run, struct err *err)
-{
-    struct ledger_run known;
-    enum tw_err outcome;
+/* What a change of the ledger by control_enqueue() knows. */
+struct entering {
+    struct ledger_run *run; /* to be stored; RequestedAt as it is stored then */
+    bool known;             /* it was there, with these arguments, open */
+};
 
-    ledger_run_init(&known);
-    outcome = read_run(store, run->job, run->id, &known, err);
-    if (outcome == TW_OK && !message_args_same(run->args, known.args))
-        outcome = err_fail(err, TW_CONFLICT,
+/* Not there: it is made. There: is it this very run, and still open? */
+static enum tw_err apply_entry(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
+{
+    struct entering *entering = context;
+
+    (void)now_ticks;
+    if (run->etag.len == 0) {
+        ledger_take_over(run, entering->run);
+        return TW_OK;
+    }
+    if (!message_args_same(run->args, entering->run->args))
+        return err_fail(err, TW_CONFLICT,
             "the id %.*s is known with other arguments", SLICE_ARG(run->id));
-    else if (outcome == TW_OK && ledger_state_ended(known.state))
-        outcome = err_fail(err, TW_CONFLICT, "run %.*s/%.*s has %s already",
+    if (ledger_state_ended(run->state))
+        return err_fail(err, TW_CONFLICT, "run %.*s/%.*s has %s already",
             SLICE_ARG(run->job), SLICE_ARG(run->id),
-            ledger_state_name(known.state));
-    else if (outcome == TW_OK)
-        run->requested_ticks = known.requested_ticks;
-    ledger_run_done(&known);
-    return outcome;
+            ledger_state_name(run->state));
+    entering->run->requested_ticks = run->requested_ticks;
+    entering->known = true;
+    return TW_CONFLICT; /* nothing is to be written */
 }
 
 /* TW_TOO_LARGE: said before anything is stored. */
@@ -132,58 +122,67 @@ static enum tw_err compose(
 {
     buf_clear(to);
     message_compose(run->job, run->args, run->id, run->requested_ticks,
-        run->traceparent, to);
+        run->traceparent, run->accept_deletes, to);
     if (!to->overflow && to->len <= QUEUE_MAX_MESSAGE_BYTES)
         return TW_OK;
     return err_fail(err, TW_TOO_LARGE,
         "the message has %zu bytes; a queue takes at most 64 KiB", to->len);
 }
 
-/* The run's entity, or the one that is there: *ret_new: it was not. */
-static enum tw_err enter_run(
-    struct store *store, struct ledger_run *run, bool *ret_new, struct err *err)
+/* The run's entity, or the one that is there: *ret_new: it was not; stored
+ * (init'ed) is it then. */
+static enum tw_err enter_run(struct store *store, struct ledger_run *run,
+    struct ledger_run *stored, bool *ret_new, struct err *err)
 {
-    enum tw_err outcome = insert_run(store, run, err);
+    struct entering entering = {run, false};
+    struct ledger_change change = {
+        .store = store, .apply = apply_entry, .context = &entering};
+    enum tw_err outcome;
 
+    stored->job = ledger_text(stored, run->job);
+    stored->id = ledger_text(stored, run->id);
+    outcome = ledger_change(&change, LEDGER_ABSENT, stored, err);
     *ret_new = outcome == TW_OK;
-    if (outcome == TW_CONFLICT || outcome == TW_UNKNOWN)
-        outcome = check_known(store, run, err);
-    return outcome;
+    return outcome == TW_CONFLICT && entering.known ? TW_OK : outcome;
 }
 
 /* Refused: its message is not on the queue, so nobody is to find the entity
  * and do what was told not to have been asked for. */
 static void withdraw(
-    struct store *store, struct ledger_run *run, struct err *err)
+    struct store *store, const struct ledger_run *stored, struct err *err)
 {
     struct attempt attempt = {0};
     const struct err why = *err;
 
-    if (ledger_withdraw(store, &attempt, run) == TW_OK)
+    if (ledger_remove(store, &attempt, stored) == TW_OK)
         return;
     (void)err_fail(err, TW_BUSY,
         "%s; and run %.*s/%.*s stays in the ledger, so it may be done all the "
         "same: cancel it, or enqueue it again",
-        why.text, SLICE_ARG(run->job), SLICE_ARG(run->id));
+        why.text, SLICE_ARG(stored->job), SLICE_ARG(stored->id));
 }
 
 static enum tw_err put_new(struct store *store,
     const struct control_enqueue *what, struct ledger_run *run,
     struct buf *text, struct err *err)
 {
+    struct ledger_run stored;
     struct messages put;
     bool is_new;
-    enum tw_err outcome = enter_run(store, run, &is_new, err);
+    enum tw_err outcome;
 
-    if (outcome == TW_OK)
-        outcome = compose(run, text, err);
-    if (outcome != TW_OK)
-        return outcome;
     messages_init(&put);
-    outcome = put_message(
-        store, what->queue->name, buf_slice(text), what->delay_s, &put, err);
-    if (is_new && outcome != TW_OK && outcome != TW_UNKNOWN)
-        withdraw(store, run, err);
+    ledger_run_init(&stored);
+    outcome = enter_run(store, run, &stored, &is_new, err);
+    if (outcome == TW_OK) {
+        outcome = compose(run, text, err);
+        if (outcome == TW_OK)
+            outcome = put_message(store, what->queue->name, buf_slice(text),
+                what->delay_s, &put, err);
+        if (is_new && outcome != TW_OK && outcome != TW_UNKNOWN)
+            withdraw(store, &stored, err);
+    }
+    ledger_run_done(&stored);
     messages_done(&put);
     return outcome;
 }
@@ -211,12 +210,14 @@ static enum tw_err enqueue_json(struct store *store,
 static enum tw_err enqueue_bound(struct store *store,
     const struct control_enqueue *what, char *ret_id, struct err *err)
 {
-    struct ledger_run run;
+    struct ledger_run run, stored;
     struct messages put;
     struct buf text;
+    bool is_new;
     enum tw_err outcome;
 
     ledger_run_init(&run);
+    ledger_run_init(&stored);
     messages_init(&put);
     buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
     if (what->queue->base64)
@@ -230,11 +231,12 @@ static enum tw_err enqueue_bound(struct store *store,
             ret_id, QUEUE_ID_MAX + 1, "%.*s", SLICE_ARG(put.list[0].id));
         set_queued(&run, what, put.list[0].id, put.list[0].inserted_ticks);
         /* A worker that was faster has made it already. */
-        if (insert_run(store, &run, err) == TW_REFUSED)
+        if (enter_run(store, &run, &stored, &is_new, err) == TW_REFUSED)
             outcome = TW_REFUSED;
     }
     buf_done(&text);
     messages_done(&put);
+    ledger_run_done(&stored);
     ledger_run_done(&run);
     return outcome;
 }
@@ -262,64 +264,48 @@ enum tw_err control_enqueue(struct store *store,
 
 /* ---- changing a run ---- */
 
-/*
- * A change: look at run, alter it, say which marker goes along. Anything but
- * TW_OK ends it, nothing is written.
- */
-typedef enum tw_err change_function(
-    struct ledger_run *run, int64_t now_ticks, struct err *err);
+/* One change of a run that must be there. */
+struct asking {
+    /* change: alter run, as it is stored. Anything but TW_OK: nothing is
+     * written, and that is the outcome. */
+    enum tw_err (*change)(struct asking *asking, struct ledger_run *run,
+        int64_t now_ticks, struct err *err);
+    struct ledger_run *before; /* the run as it was; init'ed */
+    bool asked;                /* set by change: its owner is asked for it */
+    bool now;                  /* of finish */
+    bool unchanged; /* with TW_CONFLICT: all is as it is asked for already */
+    const struct definition *definition; /* where change needs it */
+    bool unserved;                       /* set: no queue serves it */
+};
 
-/* Is what is stored what we wanted to store? After an unknown outcome. */
-static bool landed(
-    const struct ledger_run *wanted, const struct ledger_run *now)
+static enum tw_err apply_asked(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
-    return now->state == wanted->state &&
-           now->updated_ticks == wanted->updated_ticks;
+    struct asking *asking = context;
+
+    if (run->etag.len == 0)
+        return err_fail(err, TW_NOT_FOUND, "the ledger has no run %.*s/%.*s",
+            SLICE_ARG(run->job), SLICE_ARG(run->id));
+    ledger_run_done(asking->before);
+    ledger_copy(asking->before, run);
+    asking->asked = asking->unchanged = false;
+    run->updated_ticks = now_ticks;
+    return asking->change(asking, run, now_ticks, err);
 }
 
-static enum tw_err write_changed(struct store *store, struct ledger_run *run,
-    enum ledger_marker marker, struct err *err)
-{
-    struct attempt attempt = {0};
-    struct ledger_run now;
-    enum tw_err outcome = ledger_update(store, &attempt, run, marker);
-
-    if (outcome != TW_UNKNOWN)
-        return told(outcome, &attempt, err);
-    ledger_run_init(&now);
-    outcome = read_run(store, run->job, run->id, &now, err);
-    if (outcome == TW_OK && landed(run, &now))
-        run->etag = ledger_text(run, now.etag);
-    else if (outcome == TW_OK)
-        outcome = TW_CONFLICT;
-    ledger_run_done(&now);
-    return outcome;
-}
-
-/* Read, change, write; again where somebody else wrote meanwhile. before gets
- * the run as it was. */
+/* run (init'ed) is what is stored then. */
 static enum tw_err change_run(struct store *store, struct slice job,
-    struct slice id, change_function *change, enum ledger_marker marker,
-    struct ledger_run *run, struct ledger_run *before, struct err *err)
+    struct slice id, struct asking *asking, struct ledger_run *run,
+    struct err *err)
 {
-    enum tw_err outcome = TW_CONFLICT;
+    struct ledger_change change = {
+        .store = store, .apply = apply_asked, .context = asking};
+    enum tw_err outcome;
 
-    for (int round = 0; round < ROUNDS; round++) {
-        struct attempt attempt = {0};
-
-        outcome = ledger_get(store, &attempt, job, id, run);
-        if (outcome != TW_OK)
-            return told(outcome, &attempt, err);
-        ledger_copy(before, run);
-        outcome = change(run, attempt.date_ticks, err);
-        if (outcome != TW_OK)
-            return outcome;
-        outcome = write_changed(store, run, marker, err);
-        if (outcome != TW_CONFLICT)
-            return outcome;
-    }
-    return err_fail(err, TW_BUSY, "run %.*s/%.*s keeps changing",
-        SLICE_ARG(job), SLICE_ARG(id));
+    run->job = ledger_text(run, job);
+    run->id = ledger_text(run, id);
+    outcome = ledger_change(&change, LEDGER_READ, run, err);
+    return outcome == TW_CONFLICT && asking->unchanged ? TW_OK : outcome;
 }
 
 static enum tw_err refuse_state(const struct ledger_run *run, struct err *err)
@@ -328,30 +314,220 @@ static enum tw_err refuse_state(const struct ledger_run *run, struct err *err)
         SLICE_ARG(run->job), SLICE_ARG(run->id), ledger_state_name(run->state));
 }
 
-/* ---- cancel ---- */
-
-static enum tw_err set_cancelled(
-    struct ledger_run *run, int64_t now_ticks, struct err *err)
+static enum tw_err is_so_already(struct asking *asking)
 {
-    if (ledger_state_ended(run->state))
-        return refuse_state(run, err);
-    (void)ledger_move(run, LEDGER_CANCELLED);
-    run->updated_ticks = run->finished_ticks = now_ticks;
-    run->resumes_ticks = 0;
+    asking->unchanged = true;
+    return TW_CONFLICT;
+}
+
+/* ---- cancel, pause ---- */
+
+static enum tw_err ask_owner(
+    struct asking *asking, struct ledger_run *run, const char *control)
+{
+    asking->asked = true;
+    if (slice_is(run->control, control))
+        return is_so_already(asking);
+    run->control = ledger_text(run, slice_of(control));
     return TW_OK;
 }
 
-enum tw_err control_cancel(struct store *store, struct slice job,
-    struct slice id, struct ledger_run *ret, struct err *err)
+/* Nobody works on it: it is so at once. */
+static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
+    int64_t now_ticks, struct err *err)
 {
+    run->owner = run->control = (struct slice){0};
+    run->resumes_ticks = 0;
+    run->lease_until_ticks = now_ticks;
+    return ledger_move(run, to, err);
+}
+
+static enum tw_err set_cancelled(struct asking *asking, struct ledger_run *run,
+    int64_t now_ticks, struct err *err)
+{
+    if (ledger_state_ended(run->state))
+        return refuse_state(run, err);
+    if (ledger_lease_is_live(run, now_ticks))
+        return ask_owner(asking, run, LEDGER_CONTROL_CANCEL);
+    run->finished_ticks = now_ticks;
+    return put_aside(run, LEDGER_CANCELLED, now_ticks, err);
+}
+
+enum tw_err control_cancel(struct store *store, struct slice job,
+    struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err)
+{
+    struct asking asking = {.change = set_cancelled, .before = ret};
     struct ledger_run run;
     enum tw_err outcome;
 
     ledger_run_init(&run);
-    outcome = change_run(
-        store, job, id, set_cancelled, LEDGER_MARKER_REMOVE, &run, ret, err);
+    outcome = change_run(store, job, id, &asking, &run, err);
+    *ret_asked = asking.asked;
+    if (outcome == TW_OK && run.state == LEDGER_CANCELLED)
+        locks_release(store, NULL, job, id);
     ledger_run_done(&run);
     return outcome;
+}
+
+static enum tw_err set_paused(struct asking *asking, struct ledger_run *run,
+    int64_t now_ticks, struct err *err)
+{
+    if (ledger_state_ended(run->state))
+        return refuse_state(run, err);
+    if (run->state == LEDGER_PAUSED)
+        return is_so_already(asking);
+    if (!ledger_lease_is_live(run, now_ticks))
+        return put_aside(run, LEDGER_PAUSED, now_ticks, err);
+    if (slice_is(run->control, LEDGER_CONTROL_CANCEL))
+        return err_fail(err, TW_CONFLICT, "run %.*s/%.*s is being cancelled",
+            SLICE_ARG(run->job), SLICE_ARG(run->id));
+    return ask_owner(asking, run, LEDGER_CONTROL_PAUSE);
+}
+
+enum tw_err control_pause(struct store *store, struct slice job,
+    struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err)
+{
+    struct asking asking = {.change = set_paused, .before = ret};
+    struct ledger_run run;
+    enum tw_err outcome;
+
+    ledger_run_init(&run);
+    outcome = change_run(store, job, id, &asking, &run, err);
+    *ret_asked = asking.asked;
+    ledger_run_done(&run);
+    return outcome;
+}
+
+/* ---- resume, finish ---- */
+
+/* The queue for a run's wake-up message; NULL: none serves it. */
+static const struct setup_queue *queue_of(
+    const struct definition *definition, const struct ledger_run *run)
+{
+    const struct job *job = jobs_find(definition->jobs, run->job);
+
+    return job ? setup_queue_of_run(definition->setup, job, run->queue) : NULL;
+}
+
+static enum tw_err refuse_unserved(
+    struct asking *asking, const struct ledger_run *run, struct err *err)
+{
+    asking->unserved = true;
+    return err_fail(err, TW_NOT_FOUND,
+        "no queue of the configuration serves job %.*s: continue it with `run "
+        "%.*s --id %.*s`",
+        SLICE_ARG(run->job), SLICE_ARG(run->job), SLICE_ARG(run->id));
+}
+
+/* Put the message that wakes a worker for run. */
+static enum tw_err wake(const struct definition *definition,
+    const struct ledger_run *run, struct err *err)
+{
+    const struct setup_queue *queue = queue_of(definition, run);
+    struct messages put;
+    struct buf text;
+    enum tw_err outcome;
+
+    assert(queue != NULL);
+    messages_init(&put);
+    buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
+    message_compose(
+        run->job, run->args, run->id, 0, run->traceparent, false, &text);
+    outcome = put_message(definition_store(definition), queue->name,
+        buf_slice(&text), 0, &put, err);
+    buf_done(&text);
+    messages_done(&put);
+    return outcome;
+}
+
+static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
+    int64_t now_ticks, struct err *err)
+{
+    bool for_definition = run->state == LEDGER_WAITING &&
+                          slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
+
+    if (!jobs_find(asking->definition->jobs, run->job))
+        return err_fail(err, TW_CONFLICT,
+            "job %.*s is not in the configuration", SLICE_ARG(run->job));
+    if (ledger_lease_is_live(run, now_ticks) &&
+        slice_is(run->control, LEDGER_CONTROL_PAUSE)) {
+        run->control = (struct slice){0};
+        asking->asked = true;
+        return TW_OK;
+    }
+    if (run->state != LEDGER_PAUSED && !for_definition)
+        return refuse_state(run, err);
+    if (!queue_of(asking->definition, run))
+        return refuse_unserved(asking, run, err);
+    if (for_definition)
+        claim_accept_definition(run);
+    run->resumes_ticks = 0;
+    run->lease_until_ticks = now_ticks;
+    ledger_set_error(run, "");
+    return ledger_move(run, LEDGER_QUEUED, err);
+}
+
+enum tw_err control_resume(const struct definition *definition,
+    struct slice job, struct slice id, bool *ret_unserved, struct err *err)
+{
+    struct ledger_run run, before;
+    struct asking asking = {
+        .change = set_resumed, .before = &before, .definition = definition};
+    enum tw_err outcome;
+
+    ledger_run_init(&run);
+    ledger_run_init(&before);
+    outcome =
+        change_run(definition_store(definition), job, id, &asking, &run, err);
+    if (outcome == TW_OK && !asking.asked)
+        outcome = wake(definition, &run, err);
+    *ret_unserved = asking.unserved;
+    ledger_run_done(&before);
+    ledger_run_done(&run);
+    return outcome;
+}
+
+static enum tw_err set_finishing(struct asking *asking, struct ledger_run *run,
+    int64_t now_ticks, struct err *err)
+{
+    if (ledger_state_ended(run->state))
+        return refuse_state(run, err);
+    run->finish = ledger_text(
+        run, slice_of(asking->now ? LEDGER_FINISH_NOW : LEDGER_FINISH));
+    asking->asked = ledger_lease_is_live(run, now_ticks);
+    if (run->state == LEDGER_WAITING &&
+        slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
+        run->resumes_ticks = now_ticks;
+    return TW_OK;
+}
+
+enum tw_err control_finish(const struct definition *definition,
+    struct slice job, struct slice id, bool now, struct err *err)
+{
+    struct ledger_run run, before;
+    struct asking asking = {
+        .change = set_finishing, .before = &before, .now = now};
+    enum tw_err outcome;
+
+    ledger_run_init(&run);
+    ledger_run_init(&before);
+    outcome =
+        change_run(definition_store(definition), job, id, &asking, &run, err);
+    /* Its own message comes back by itself, though later. */
+    if (outcome == TW_OK && run.state == LEDGER_WAITING &&
+        queue_of(definition, &run))
+        outcome = wake(definition, &run, err);
+    ledger_run_done(&before);
+    ledger_run_done(&run);
+    return outcome;
+}
+
+enum tw_err control_reopen(
+    struct store *store, struct slice job, struct err *err)
+{
+    struct attempt attempt = {.retry_after_ms = -1};
+
+    return told(ledger_reopen(store, &attempt, job), &attempt, err);
 }
 
 /* ---- poison ---- */
@@ -394,46 +570,48 @@ static enum tw_err delete_copy(
     return told(outcome, &attempt, err);
 }
 
-static enum tw_err set_queued_again(
+static enum tw_err set_queued_again(struct asking *asking,
     struct ledger_run *run, int64_t now_ticks, struct err *err)
 {
+    enum tw_err outcome;
+
+    (void)asking;
     if (!is_poisoned(run))
         return refuse_state(run, err);
-    (void)ledger_move(run, LEDGER_QUEUED);
+    outcome = ledger_move(run, LEDGER_QUEUED, err);
+    if (outcome != TW_OK)
+        return outcome;
+    claim_accept_definition(run);
     run->failures = run->silent = 0;
     run->error = run->failed_entities = (struct slice){0};
     run->owner = run->poison_id = run->poison_receipt = (struct slice){0};
+    run->control = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;
-    run->updated_ticks = run->lease_until_ticks = now_ticks;
+    run->lease_until_ticks = now_ticks;
     return TW_OK;
 }
 
-static enum tw_err retry_run(
-    struct store *store, struct slice job, struct slice id, struct err *err)
+/* The ledger says `queued` before the message is there: who takes the message
+ * finds an open run. */
+static enum tw_err retry_run(const struct definition *definition,
+    struct slice job, struct slice id, bool *ret_unserved, struct err *err)
 {
+    struct store *store = definition_store(definition);
     struct ledger_run run, before;
-    struct messages put;
-    struct buf bell;
+    struct asking asking = {.change = set_queued_again, .before = &before};
     struct err ignored; /* the run is queued, whatever its copy says */
     enum tw_err outcome;
 
     ledger_run_init(&run);
     ledger_run_init(&before);
-    messages_init(&put);
-    buf_init(&bell, 8 * QUEUE_MAX_MESSAGE_BYTES);
-    outcome = change_run(store, job, id, set_queued_again, LEDGER_MARKER_ADD,
-        &run, &before, err);
-    if (outcome == TW_OK && run.queue.len > 0) {
-        char *queue = mem_format("%.*s", SLICE_ARG(run.queue));
-
-        message_compose(run.job, run.args, run.id, 0, run.traceparent, &bell);
-        outcome = put_message(store, queue, buf_slice(&bell), 0, &put, err);
-        mem_free(queue);
-    }
-    if (outcome == TW_OK)
+    outcome = change_run(store, job, id, &asking, &run, err);
+    if (outcome == TW_OK && queue_of(definition, &run))
+        outcome = wake(definition, &run, err);
+    else if (outcome == TW_OK)
+        outcome = refuse_unserved(&asking, &run, err);
+    if (outcome == TW_OK || asking.unserved)
         (void)!delete_copy(store, &before, &ignored);
-    buf_done(&bell);
-    messages_done(&put);
+    *ret_unserved = asking.unserved;
     ledger_run_done(&before);
     ledger_run_done(&run);
     return outcome;
@@ -506,32 +684,36 @@ static enum tw_err retry_unreadable(
     return outcome;
 }
 
-enum tw_err control_retry(
-    struct store *store, struct slice job, struct slice id, struct err *err)
+enum tw_err control_retry(const struct definition *definition, struct slice job,
+    struct slice id, bool *ret_unserved, struct err *err)
 {
+    struct store *store = definition_store(definition);
     struct ledger_run run;
     enum tw_err outcome;
 
+    *ret_unserved = false;
     ledger_run_init(&run);
     outcome = read_run(store, job, id, &run, err);
     if (outcome == TW_OK && !is_poisoned(&run))
         outcome = refuse_state(&run, err);
     if (outcome == TW_OK)
-        outcome = is_unreadable(&run) ? retry_unreadable(store, &run, err)
-                                      : retry_run(store, job, id, err);
+        outcome = is_unreadable(&run)
+                      ? retry_unreadable(store, &run, err)
+                      : retry_run(definition, job, id, ret_unserved, err);
     ledger_run_done(&run);
     return outcome;
 }
 
-static enum tw_err set_dropped(
-    struct ledger_run *run, int64_t now_ticks, struct err *err)
+static enum tw_err set_dropped(struct asking *asking, struct ledger_run *run,
+    int64_t now_ticks, struct err *err)
 {
+    (void)asking;
     if (!is_poisoned(run))
         return refuse_state(run, err);
     run->poison_id = run->poison_receipt = (struct slice){0};
-    run->updated_ticks = now_ticks;
-    (void)ledger_move(run, LEDGER_CANCELLED);
-    return TW_OK;
+    if (run->finished_ticks == 0)
+        run->finished_ticks = now_ticks;
+    return ledger_move(run, LEDGER_CANCELLED, err);
 }
 
 /* The copy first: what is cut off between can be asked for again, for the
@@ -540,6 +722,7 @@ enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err)
 {
     struct ledger_run run, before;
+    struct asking asking = {.change = set_dropped, .before = &before};
     enum tw_err outcome;
 
     ledger_run_init(&run);
@@ -550,8 +733,7 @@ enum tw_err control_drop(
     if (outcome == TW_OK)
         outcome = delete_copy(store, &run, err);
     if (outcome == TW_OK)
-        outcome = change_run(store, job, id, set_dropped, LEDGER_MARKER_KEEP,
-            &run, &before, err);
+        outcome = change_run(store, job, id, &asking, &run, err);
     ledger_run_done(&before);
     ledger_run_done(&run);
     return outcome;

@@ -15,12 +15,16 @@
 #define FAILED_ENTITIES_KEPT 10
 /* Two renewals are never closer than this. */
 #define RENEW_MIN_MS 50
+/* Between two writes of the ledger: a request to cancel or to pause is acted on
+ * within 10 s. */
+#define LEDGER_MAX_MS 5000
 
 struct keeper {
     struct claim *claim; /* the thread's own while it runs */
     struct run *run;     /* counts are atomic */
     const struct lanes_client *lanes;
     int64_t base_transactions; /* of earlier attempts */
+    int32_t base_throttled;    /* likewise */
     struct world_thread thread;
 
     /* The thread's own. */
@@ -46,6 +50,8 @@ struct keeper {
     size_t failed_count; /* of these, to be taken over */
     size_t failed_total; /* handed over, or in the ledger before */
     bool forget_failed;  /* those in the ledger go first */
+    struct buf notes;    /* sentences to be taken over, each with a NUL */
+    enum claim_asked asked;
 };
 
 /* ---- when ---- */
@@ -96,19 +102,15 @@ static int64_t message_due_ms(const struct keeper *keeper)
         keeper->message_retry_ms);
 }
 
-/* With a message, the ledger is written once after each of its renewals; by
- * itself only where these fail. */
 static int64_t ledger_due_ms(const struct keeper *keeper)
 {
-    int64_t due_ms = keeper->ledger_sent_ms;
+    int64_t wait_ms = interval_ms(keeper);
 
     if (keeper->ledger_now)
         return keeper->ledger_retry_ms;
-    if (!keeper->claim->has_message)
-        due_ms += interval_ms(keeper);
-    else if (keeper->message_sent_ms <= keeper->ledger_sent_ms)
-        due_ms += keeper->claim->visibility_timeout_ms / 3;
-    return later_of(due_ms, keeper->ledger_retry_ms);
+    if (wait_ms > LEDGER_MAX_MS)
+        wait_ms = LEDGER_MAX_MS;
+    return later_of(keeper->ledger_sent_ms + wait_ms, keeper->ledger_retry_ms);
 }
 
 static int64_t next_due_ms(const struct keeper *keeper)
@@ -145,6 +147,35 @@ static void take_failed(struct keeper *keeper)
     buf_done(&list);
 }
 
+/* Lock held. */
+static void take_notes(struct keeper *keeper)
+{
+    struct ledger_run *run = &keeper->claim->run;
+
+    for (size_t at = 0; at < keeper->notes.len;) {
+        struct slice sentence = slice_of(keeper->notes.at + at);
+
+        ledger_add_note(run, sentence);
+        at += sentence.len + 1;
+    }
+    buf_clear(&keeper->notes);
+}
+
+/* What only some kinds know. */
+static void take_progress(struct keeper *keeper)
+{
+    struct ledger_run *to = &keeper->claim->run;
+    int64_t caught_up = atomic_load(&keeper->run->caught_up_ticks);
+    int share = atomic_load(&keeper->run->share);
+
+    to->behind = atomic_load(&keeper->run->behind);
+    if (caught_up != 0)
+        to->caught_up_ticks = caught_up;
+    to->parent_found = atomic_load(&keeper->run->parent_found);
+    if (share >= 0)
+        to->share = share < 1000 ? share / 1000.0 : 1;
+}
+
 static void take_counts(struct keeper *keeper)
 {
     struct ledger_run *to = &keeper->claim->run;
@@ -158,6 +189,8 @@ static void take_counts(struct keeper *keeper)
     to->passes = atomic_load(&keeper->run->passes);
     to->transactions = keeper->base_transactions + keeper->claim->requests +
                        lanes_requests(keeper->lanes);
+    to->throttled =
+        keeper->base_throttled + (int32_t)lanes_throttled(keeper->lanes);
 }
 
 static void take_handed(struct keeper *keeper)
@@ -177,8 +210,10 @@ static void take_handed(struct keeper *keeper)
         keeper->phase_taken = true;
     }
     take_failed(keeper);
+    take_notes(keeper);
     world_unlock(&keeper->lock);
     take_counts(keeper);
+    take_progress(keeper);
 }
 
 /* ---- renewing ---- */
@@ -225,38 +260,49 @@ static void answer_phase(
     world_unlock(&keeper->lock);
 }
 
-static void resolve(struct keeper *keeper)
+/* What people have asked of this run since the last renewal. */
+static void take_asked(struct keeper *keeper)
 {
-    enum claim_word word = claim_resolve(keeper->claim, NULL);
+    const struct claim *claim = keeper->claim;
+    bool news;
 
-    if (word == CLAIM_OVERTAKEN || word == CLAIM_CANCELLED)
-        set_word(keeper, word);
-    keeper->ledger_now = true;
-    if (word == CLAIM_UNREAD)
-        keeper->ledger_retry_ms = world_boot_ms() + retry_ms(keeper);
+    if (slice_is(claim->run.finish, LEDGER_FINISH))
+        atomic_store(&keeper->run->finish, RUN_FINISHING);
+    if (slice_is(claim->run.finish, LEDGER_FINISH_NOW))
+        atomic_store(&keeper->run->finish, RUN_FINISHING_NOW);
+    world_lock(&keeper->lock);
+    news = keeper->asked != claim->asked;
+    keeper->asked = claim->asked;
+    world_unlock(&keeper->lock);
+    if (news && claim->asked != CLAIM_ASKED_NOTHING)
+        log_info(run_object(keeper->run), "stops: it is to be %s",
+            claim->asked == CLAIM_ASKED_CANCEL ? "cancelled" : "paused");
 }
 
 static void renew_ledger(struct keeper *keeper)
 {
     int64_t at_ms = world_boot_ms();
     struct err err = {""};
-    enum tw_err outcome;
+    enum claim_word word;
 
     take_handed(keeper);
-    outcome = claim_write(keeper->claim, &err);
+    word = claim_write(keeper->claim, &err);
     note_answer(keeper, world_boot_ms() - at_ms);
-    answer_phase(keeper, outcome == TW_OK, &err);
-    if (outcome == TW_OK) {
+    answer_phase(keeper, word == CLAIM_MINE, &err);
+    if (word == CLAIM_MINE) {
         keeper->ledger_sent_ms = at_ms;
         keeper->ledger_now = false;
+        take_asked(keeper);
         return;
     }
     log_debug(run_object(keeper->run), "the ledger could not be renewed: %s",
         err.text);
-    if (outcome == TW_CONFLICT || outcome == TW_NOT_FOUND)
-        resolve(keeper);
-    else
-        keeper->ledger_retry_ms = world_boot_ms() + retry_ms(keeper);
+    if (word == CLAIM_OVERTAKEN) {
+        set_word(keeper, word);
+        return;
+    }
+    keeper->ledger_now = true;
+    keeper->ledger_retry_ms = world_boot_ms() + retry_ms(keeper);
 }
 
 /* What is due and has the earlier deadline; the message where both are. */
@@ -325,8 +371,11 @@ struct keeper *keeper_start(
     keeper->run = run;
     keeper->lanes = lanes;
     keeper->base_transactions = claim->run.transactions;
+    keeper->base_throttled = claim->run.throttled;
     keeper->word = CLAIM_MINE;
     keeper->failed_total = count_lines(claim->run.failed_entities);
+    keeper->asked = claim->asked;
+    buf_init(&keeper->notes, LEDGER_MAX_NOTE_BYTES);
     world_mutex_init(&keeper->lock);
     world_cond_init(&keeper->changed);
     keeper->ledger_sent_ms =
@@ -387,6 +436,28 @@ void keeper_failed(struct keeper *keeper, const char *line)
     world_unlock(&keeper->lock);
 }
 
+void keeper_note(struct keeper *keeper, const char *sentence)
+{
+    struct slice text = text_cut(slice_of(sentence), LEDGER_MAX_NOTE_BYTES / 4);
+
+    world_lock(&keeper->lock);
+    if (keeper->notes.len + text.len + 1 <= LEDGER_MAX_NOTE_BYTES) {
+        buf_add_slice(&keeper->notes, text);
+        buf_add_char(&keeper->notes, '\0');
+    }
+    world_unlock(&keeper->lock);
+}
+
+enum claim_asked keeper_asked(struct keeper *keeper)
+{
+    enum claim_asked asked;
+
+    world_lock(&keeper->lock);
+    asked = keeper->asked;
+    world_unlock(&keeper->lock);
+    return asked;
+}
+
 void keeper_forget_failed(struct keeper *keeper)
 {
     world_lock(&keeper->lock);
@@ -422,6 +493,7 @@ enum claim_word keeper_stop(struct keeper *keeper, bool *ret_progress)
     world_cond_done(&keeper->changed);
     world_mutex_done(&keeper->lock);
     mem_free(keeper->checkpoint);
+    buf_done(&keeper->notes);
     mem_free(keeper);
     return word;
 }

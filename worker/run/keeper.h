@@ -10,7 +10,9 @@
  * run's answer would let the others' leases lapse. It calls the store
  * directly, not through the lanes, so a busy pool cannot delay it.
  *
- * A renewal is due at a third of the visibility timeout, and earlier where
+ * The ledger is written at a third of the visibility timeout, and every 5 s at
+ * least: so that who looks sees how far the run is, and so that the owner sees
+ * what people ask of it (Control, Finish). Earlier where
  * answers are slow: early enough that the run's own requests never find the
  * fence closed between two renewals.
  */
@@ -49,6 +51,12 @@ TW_MUST_USE enum tw_err keeper_phase(struct keeper *keeper, const char *phase,
 /* keeper_failed: a line about an entity that cannot succeed; the first ten of
  * the run are kept in the ledger. */
 void keeper_failed(struct keeper *keeper, const char *line);
+
+/* keeper_note: run_host.note: a sentence for the ledger's Note. */
+void keeper_note(struct keeper *keeper, const char *sentence);
+
+/* keeper_asked: what a person has asked of this run's owner. Any thread. */
+enum claim_asked keeper_asked(struct keeper *keeper);
 
 /* keeper_forget_failed: give up the lines so far: they will be told again. */
 void keeper_forget_failed(struct keeper *keeper);

@@ -15,29 +15,37 @@ static const char *const state_names[] = {
     [LEDGER_QUEUED] = "queued",
     [LEDGER_RUNNING] = "running",
     [LEDGER_WAITING] = "waiting",
+    [LEDGER_PAUSED] = "paused",
     [LEDGER_SUCCEEDED] = "succeeded",
     [LEDGER_FAILED] = "failed",
     [LEDGER_POISONED] = "poisoned",
     [LEDGER_CANCELLED] = "cancelled",
+    [LEDGER_NEWER] = "newer",
     [LEDGER_DAMAGED] = "damaged",
 };
-#define STORED_STATE_COUNT LEDGER_DAMAGED
+#define STORED_STATE_COUNT LEDGER_NEWER
 
 #define TO(state) (1u << (state))
 
 /* Where a run may go from each state; to stay is always allowed. */
 static const unsigned state_moves[] = {
-    [LEDGER_QUEUED] =
-        TO(LEDGER_RUNNING) | TO(LEDGER_POISONED) | TO(LEDGER_CANCELLED),
+    [LEDGER_QUEUED] = TO(LEDGER_RUNNING) | TO(LEDGER_WAITING) |
+                      TO(LEDGER_PAUSED) | TO(LEDGER_POISONED) |
+                      TO(LEDGER_CANCELLED),
     [LEDGER_RUNNING] = TO(LEDGER_QUEUED) | TO(LEDGER_WAITING) |
-                       TO(LEDGER_SUCCEEDED) | TO(LEDGER_FAILED) |
-                       TO(LEDGER_POISONED) | TO(LEDGER_CANCELLED),
-    [LEDGER_WAITING] =
-        TO(LEDGER_RUNNING) | TO(LEDGER_POISONED) | TO(LEDGER_CANCELLED),
+                       TO(LEDGER_PAUSED) | TO(LEDGER_SUCCEEDED) |
+                       TO(LEDGER_FAILED) | TO(LEDGER_POISONED) |
+                       TO(LEDGER_CANCELLED),
+    [LEDGER_WAITING] = TO(LEDGER_QUEUED) | TO(LEDGER_RUNNING) |
+                       TO(LEDGER_PAUSED) | TO(LEDGER_POISONED) |
+                       TO(LEDGER_CANCELLED),
+    [LEDGER_PAUSED] =
+        TO(LEDGER_QUEUED) | TO(LEDGER_RUNNING) | TO(LEDGER_CANCELLED),
     [LEDGER_SUCCEEDED] = 0,
     [LEDGER_FAILED] = TO(LEDGER_QUEUED) | TO(LEDGER_CANCELLED),
     [LEDGER_POISONED] = TO(LEDGER_QUEUED) | TO(LEDGER_CANCELLED),
     [LEDGER_CANCELLED] = 0,
+    [LEDGER_NEWER] = 0,
     [LEDGER_DAMAGED] = 0,
 };
 
@@ -62,12 +70,61 @@ bool ledger_state_ended(enum ledger_state state)
     return state >= LEDGER_SUCCEEDED && state <= LEDGER_CANCELLED;
 }
 
-bool ledger_move(struct ledger_run *run, enum ledger_state to)
+bool ledger_may_move(enum ledger_state from, enum ledger_state to)
 {
-    if (run->state != to && !(state_moves[run->state] & TO(to)))
-        return false;
+    return from == to || (state_moves[from] & TO(to)) != 0;
+}
+
+enum tw_err ledger_move(
+    struct ledger_run *run, enum ledger_state to, struct err *err)
+{
+    if (!ledger_may_move(run->state, to))
+        return err_fail(err, TW_INVALID,
+            "run %.*s/%.*s is %s: it cannot become %s", SLICE_ARG(run->job),
+            SLICE_ARG(run->id), ledger_state_name(run->state),
+            ledger_state_name(to));
     run->state = to;
-    return true;
+    /* While it runs it keeps what it waited for: it may not get its turn. */
+    if (to != LEDGER_WAITING && to != LEDGER_RUNNING) {
+        run->waits_for = (struct slice){0};
+        run->waits_since_ticks = 0;
+    }
+    return TW_OK;
+}
+
+enum tw_err ledger_wait(struct ledger_run *run, const char *waits_for,
+    int64_t now_ticks, int64_t until_ticks, struct err *err)
+{
+    bool still =
+        run->waits_since_ticks > 0 && slice_is(run->waits_for, waits_for);
+    enum tw_err outcome = ledger_move(run, LEDGER_WAITING, err);
+
+    if (outcome != TW_OK)
+        return outcome;
+    run->waits_for = ledger_text(run, slice_of(waits_for));
+    if (!still)
+        run->waits_since_ticks = now_ticks;
+    run->resumes_ticks = until_ticks;
+    return TW_OK;
+}
+
+struct slice ledger_state_shown(const struct ledger_run *run)
+{
+    return run->state == LEDGER_NEWER ? run->state_name
+                                      : slice_of(ledger_state_name(run->state));
+}
+
+bool ledger_is_held(const struct ledger_run *run)
+{
+    return run->state == LEDGER_WAITING &&
+           (slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION) ||
+               slice_is(run->waits_for, LEDGER_WAITS_FOR_STORE) ||
+               slice_is(run->waits_for, LEDGER_WAITS_FOR_ARCHIVE));
+}
+
+bool ledger_lease_is_live(const struct ledger_run *run, int64_t now_ticks)
+{
+    return run->owner.len > 0 && run->lease_until_ticks > now_ticks;
 }
 
 /* ---- fields ---- */
@@ -77,7 +134,11 @@ enum field_type {
     FIELD_SPARSE,
     FIELD_INT32,
     FIELD_INT64,
-    FIELD_TIME
+    FIELD_KNOWN, /* an Int64 that is not below 0; absent: -1 */
+    FIELD_TIME,
+    FIELD_FLAG,  /* a Boolean; absent: false */
+    FIELD_MAYBE, /* a Boolean in an int; absent: -1 */
+    FIELD_SHARE, /* a Double that is not below 0; absent: -1 */
 };
 
 struct field {
@@ -103,27 +164,40 @@ static const struct field fields[] = {
     FIELD("Checkpoint", FIELD_STRING, checkpoint),
     FIELD("Error", FIELD_STRING, error),
     FIELD("FailedEntities", FIELD_SPARSE, failed_entities),
+    FIELD("Note", FIELD_SPARSE, note),
+    FIELD("WaitsFor", FIELD_SPARSE, waits_for),
+    FIELD("Control", FIELD_SPARSE, control),
+    FIELD("Finish", FIELD_SPARSE, finish),
+    FIELD("Operation", FIELD_SPARSE, operation),
     FIELD("Definition", FIELD_SPARSE, definition),
     FIELD("Traceparent", FIELD_SPARSE, traceparent),
     FIELD("PoisonId", FIELD_SPARSE, poison_id),
     FIELD("PoisonReceipt", FIELD_SPARSE, poison_receipt),
+    FIELD("Format", FIELD_INT32, format),
     FIELD("Attempt", FIELD_INT32, attempt),
     FIELD("Failures", FIELD_INT32, failures),
     FIELD("Passes", FIELD_INT32, passes),
     FIELD("Epoch", FIELD_INT32, epoch),
     FIELD("Silent", FIELD_INT32, silent),
+    FIELD("Throttled", FIELD_INT32, throttled),
     FIELD("EntitiesRead", FIELD_INT64, read),
     FIELD("EntitiesWritten", FIELD_INT64, written),
     FIELD("EntitiesDeleted", FIELD_INT64, deleted),
     FIELD("EntitiesSkipped", FIELD_INT64, skipped),
     FIELD("EntitiesFailed", FIELD_INT64, failed),
     FIELD("Transactions", FIELD_INT64, transactions),
+    FIELD("Behind", FIELD_KNOWN, behind),
+    FIELD("Share", FIELD_SHARE, share),
+    FIELD("ParentFound", FIELD_MAYBE, parent_found),
+    FIELD("AcceptDeletes", FIELD_FLAG, accept_deletes),
     FIELD("RequestedAt", FIELD_TIME, requested_ticks),
     FIELD("StartedAt", FIELD_TIME, started_ticks),
     FIELD("UpdatedAt", FIELD_TIME, updated_ticks),
     FIELD("LeaseUntil", FIELD_TIME, lease_until_ticks),
     FIELD("ResumesAt", FIELD_TIME, resumes_ticks),
     FIELD("FinishedAt", FIELD_TIME, finished_ticks),
+    FIELD("CaughtUpTo", FIELD_TIME, caught_up_ticks),
+    FIELD("WaitsSince", FIELD_TIME, waits_since_ticks),
 };
 #define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
 
@@ -151,7 +225,8 @@ static const struct field *field_named(struct slice name)
 
 void ledger_run_init(struct ledger_run *run)
 {
-    *run = (struct ledger_run){0};
+    *run = (struct ledger_run){
+        .format = LEDGER_FORMAT, .behind = -1, .parent_found = -1, .share = -1};
     arena_init(&run->arena);
 }
 
@@ -174,6 +249,38 @@ static void copy_property(
     to->json = arena_copy(arena, from->json);
 }
 
+/* Copy one field; a text becomes to's own. */
+static void copy_field(struct ledger_run *to, const struct ledger_run *from,
+    const struct field *field)
+{
+    const void *is = field_of(from, field);
+    void *at = field_at(to, field);
+
+    switch (field->type) {
+    case FIELD_STRING:
+    case FIELD_SPARSE:
+        *(struct slice *)at = ledger_text(to, *(const struct slice *)is);
+        return;
+    case FIELD_INT32:
+        *(int32_t *)at = *(const int32_t *)is;
+        return;
+    case FIELD_INT64:
+    case FIELD_KNOWN:
+    case FIELD_TIME:
+        *(int64_t *)at = *(const int64_t *)is;
+        return;
+    case FIELD_FLAG:
+        *(bool *)at = *(const bool *)is;
+        return;
+    case FIELD_MAYBE:
+        *(int *)at = *(const int *)is;
+        return;
+    case FIELD_SHARE:
+        *(double *)at = *(const double *)is;
+        return;
+    }
+}
+
 /* Make all that run refers to its own. */
 static void own_texts(struct ledger_run *run)
 {
@@ -182,7 +289,8 @@ static void own_texts(struct ledger_run *run)
     run->job = ledger_text(run, run->job);
     run->id = ledger_text(run, run->id);
     run->etag = ledger_text(run, run->etag);
-    run->marker_etag = ledger_text(run, run->marker_etag);
+    run->index_etag = ledger_text(run, run->index_etag);
+    run->state_name = ledger_text(run, run->state_name);
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         struct slice *text = field_at(run, &fields[i]);
 
@@ -208,14 +316,19 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from)
     *to = copy;
 }
 
-void ledger_take_others(struct ledger_run *to, const struct ledger_run *from)
+void ledger_take_over(struct ledger_run *to, const struct ledger_run *from)
 {
-    to->etag = ledger_text(to, from->etag);
-    to->other_count = from->other_count;
-    to->others =
-        arena_alloc(&to->arena, (from->other_count + 1) * sizeof(*to->others));
-    for (size_t i = 0; i < from->other_count; i++)
-        copy_property(&to->arena, &to->others[i], &from->others[i]);
+    struct ledger_run next;
+
+    ledger_run_init(&next);
+    ledger_copy(&next, to); /* what others may write stays to's */
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        copy_field(&next, from, &fields[i]);
+    next.state = from->state;
+    next.control = ledger_text(&next, to->control);
+    next.finish = ledger_text(&next, to->finish);
+    ledger_run_done(to);
+    *to = next;
 }
 
 void ledger_compact(struct ledger_run *run)
@@ -233,6 +346,38 @@ void ledger_set_error(struct ledger_run *run, const char *error)
         ledger_text(run, text_cut(slice_of(error), LEDGER_MAX_ERROR_BYTES));
 }
 
+/* Is sentence one of those in note, which are joined by "; "? */
+static bool has_sentence(struct slice note, struct slice sentence)
+{
+    for (size_t at = 0; at + sentence.len <= note.len; at++) {
+        bool begins = at == 0 || (at >= 2 && note.at[at - 1] == ' ' &&
+                                     note.at[at - 2] == ';');
+        size_t end = at + sentence.len;
+        bool ends = end == note.len || note.at[end] == ';';
+
+        if (begins && ends &&
+            memcmp(note.at + at, sentence.at, sentence.len) == 0)
+            return true;
+    }
+    return false;
+}
+
+void ledger_add_note(struct ledger_run *run, struct slice sentence)
+{
+    struct buf note;
+
+    sentence = text_cut(sentence, LEDGER_MAX_NOTE_BYTES / 4);
+    if (sentence.len == 0 || has_sentence(run->note, sentence) ||
+        run->note.len + 2 + sentence.len > LEDGER_MAX_NOTE_BYTES)
+        return;
+    buf_init(&note, LEDGER_MAX_NOTE_BYTES);
+    buf_add_slice(&note, run->note);
+    buf_add_text(&note, run->note.len > 0 ? "; " : "");
+    buf_add_slice(&note, sentence);
+    run->note = ledger_text(run, buf_slice(&note));
+    buf_done(&note);
+}
+
 /* ---- from an entity ---- */
 
 static bool take_text(
@@ -241,6 +386,16 @@ static bool take_text(
     if (property->type != EDM_STRING)
         return false;
     return property_text(property, &run->arena, to);
+}
+
+static bool take_maybe(const struct property *property, int *to)
+{
+    bool is;
+
+    if (!property_boolean(property, &is))
+        return false;
+    *to = is;
+    return true;
 }
 
 static bool take_field(struct ledger_run *run, const struct field *field,
@@ -254,7 +409,14 @@ static bool take_field(struct ledger_run *run, const struct field *field,
         return take_text(run, property, at);
     case FIELD_INT32:
         return property_int32(property, at);
+    case FIELD_FLAG:
+        return property_boolean(property, at);
+    case FIELD_MAYBE:
+        return take_maybe(property, at);
+    case FIELD_SHARE:
+        return property_double(property, at);
     case FIELD_INT64:
+    case FIELD_KNOWN:
         return property_int64(property, at);
     case FIELD_TIME:
         return property_ticks(property, at);
@@ -264,10 +426,11 @@ static bool take_field(struct ledger_run *run, const struct field *field,
 
 static bool take_state(struct ledger_run *run, const struct property *property)
 {
-    struct slice name;
-
-    return take_text(run, property, &name) &&
-           ledger_state_named(name, &run->state);
+    if (!take_text(run, property, &run->state_name))
+        return false;
+    if (!ledger_state_named(run->state_name, &run->state))
+        run->state = LEDGER_NEWER;
+    return true;
 }
 
 /* Its keys are others' texts: they are shown, not repeated. */
@@ -291,8 +454,12 @@ static enum tw_err cannot_read(const struct entity *entity,
 static enum tw_err take_properties(
     const struct entity *entity, struct ledger_run *run, struct err *err)
 {
-    bool has_state = false;
+    const struct property *format = entity_find(entity, slice_of("Format"));
+    bool has_state = false, is_newer = false;
+    int32_t number;
 
+    if (format && property_int32(format, &number))
+        is_newer = number > LEDGER_FORMAT;
     run->others = arena_alloc(
         &run->arena, (entity->property_count + 1) * sizeof(*run->others));
     for (size_t i = 0; i < entity->property_count; i++) {
@@ -301,13 +468,14 @@ static enum tw_err take_properties(
         bool is_state = slice_is(property->name, "State");
 
         if (is_state ? !take_state(run, property)
-                     : field && !take_field(run, field, property))
+                     : field && !take_field(run, field, property) && !is_newer)
             return cannot_read(entity, property, err);
         has_state = has_state || is_state;
         if (!is_state && !field)
             copy_property(
                 &run->arena, &run->others[run->other_count++], property);
     }
+    run->newer = run->state == LEDGER_NEWER || run->format > LEDGER_FORMAT;
     return has_state ? TW_OK : cannot_read(entity, NULL, err);
 }
 
@@ -383,6 +551,23 @@ static void put_field(const struct ledger_run *run, const struct field *field,
     case FIELD_INT64:
         entity_set_int64(entity, arena, field->name, *number);
         return;
+    case FIELD_KNOWN:
+        if (*number >= 0)
+            entity_set_int64(entity, arena, field->name, *number);
+        return;
+    case FIELD_FLAG:
+        if (*(const bool *)at)
+            entity_set_boolean(entity, arena, field->name, true);
+        return;
+    case FIELD_MAYBE:
+        if (*(const int *)at >= 0)
+            entity_set_boolean(
+                entity, arena, field->name, *(const int *)at != 0);
+        return;
+    case FIELD_SHARE:
+        if (*(const double *)at >= 0)
+            entity_set_double(entity, arena, field->name, *(const double *)at);
+        return;
     case FIELD_TIME:
         if (*number != 0)
             entity_set_datetime(entity, arena, field->name, *number);
@@ -410,6 +595,29 @@ static void add_json_name(struct buf *to, const char *name)
     buf_add_char(to, ':');
 }
 
+static bool is_absent(const struct field *field, const void *at)
+{
+    switch (field->type) {
+    case FIELD_SPARSE:
+        return ((const struct slice *)at)->len == 0;
+    case FIELD_TIME:
+        return *(const int64_t *)at == 0;
+    case FIELD_KNOWN:
+        return *(const int64_t *)at < 0;
+    case FIELD_FLAG:
+        return !*(const bool *)at;
+    case FIELD_MAYBE:
+        return *(const int *)at < 0;
+    case FIELD_SHARE:
+        return *(const double *)at < 0;
+    case FIELD_STRING:
+    case FIELD_INT32:
+    case FIELD_INT64:
+        return false;
+    }
+    return false;
+}
+
 static void add_json_field(
     const struct ledger_run *run, const struct field *field, struct buf *to)
 {
@@ -417,9 +625,7 @@ static void add_json_field(
     const struct slice *text = at;
     char time[TEXT_TIME_MAX];
 
-    if (field->type == FIELD_SPARSE && text->len == 0)
-        return;
-    if (field->type == FIELD_TIME && *(const int64_t *)at == 0)
+    if (is_absent(field, at))
         return;
     add_json_name(to, field->name);
     switch (field->type) {
@@ -431,7 +637,17 @@ static void add_json_field(
         buf_add_format(to, "%d", (int)*(const int32_t *)at);
         return;
     case FIELD_INT64:
+    case FIELD_KNOWN:
         buf_add_format(to, "%lld", (long long)*(const int64_t *)at);
+        return;
+    case FIELD_FLAG:
+        buf_add_text(to, "true");
+        return;
+    case FIELD_MAYBE:
+        buf_add_text(to, *(const int *)at != 0 ? "true" : "false");
+        return;
+    case FIELD_SHARE:
+        buf_add_format(to, "%.4f", *(const double *)at);
         return;
     case FIELD_TIME:
         (void)text_from_ticks(*(const int64_t *)at, time);
@@ -447,7 +663,7 @@ void ledger_add_json(const struct ledger_run *run, struct buf *to)
     add_json_name(to, "Id");
     json_add_string(to, run->id);
     add_json_name(to, "State");
-    json_add_string(to, slice_of(ledger_state_name(run->state)));
+    json_add_string(to, ledger_state_shown(run));
     for (size_t i = 0; i < FIELD_COUNT; i++)
         add_json_field(run, &fields[i], to);
     buf_add_char(to, '}');
@@ -472,194 +688,4 @@ enum tw_err ledger_get(struct store *store, struct attempt *attempt,
         outcome = ledger_parse(&page.entities[0], ret, &attempt->err);
     page_done(&page);
     return outcome;
-}
-
-static struct slice marker_key(struct arena *arena, struct slice id)
-{
-    return arena_format(arena, "%c%.*s", LEDGER_MARKER, SLICE_ARG(id));
-}
-
-/* One batch: the run, and its marker where one is given. */
-static enum tw_err write_run(struct store *store, struct attempt *attempt,
-    struct ledger_run *run, enum operation_type type, enum ledger_marker marker,
-    size_t *ret_failed)
-{
-    struct operation operations[2] = {0};
-    struct batch batch = {LEDGER_TABLE, operations, 1};
-    struct batch_result result;
-    struct arena arena;
-    enum tw_err outcome;
-
-    arena_init(&arena);
-    operations[0].type = type;
-    ledger_entity(run, &arena, &operations[0].entity);
-    if (marker != LEDGER_MARKER_KEEP) {
-        operations[1].type = marker == LEDGER_MARKER_REMOVE ? OPERATION_DELETE
-                             : run->marker_etag.len > 0     ? OPERATION_MERGE
-                                                            : OPERATION_INSERT;
-        entity_init(&operations[1].entity, &arena, run->job,
-            marker_key(&arena, run->id));
-        operations[1].entity.etag = run->marker_etag;
-        batch.count = 2;
-    }
-    outcome = store_batch(store, attempt, &batch, &result);
-    *ret_failed = outcome == TW_OK ? 0 : result.failed;
-    if (outcome == TW_OK) {
-        run->etag = ledger_text(run, slice_of(result.etags[0]));
-        if (marker != LEDGER_MARKER_KEEP)
-            run->marker_etag = ledger_text(run, slice_of(result.etags[1]));
-    }
-    arena_done(&arena);
-    return outcome;
-}
-
-/* Read the marker: its ETag, or nothing when there is none. */
-static enum tw_err read_marker(
-    struct store *store, struct attempt *attempt, struct ledger_run *run)
-{
-    struct page page;
-    struct arena arena;
-    enum tw_err outcome;
-
-    page_init(&page);
-    arena_init(&arena);
-    outcome = store_get(store, attempt, LEDGER_TABLE, run->job,
-        marker_key(&arena, run->id), &page);
-    run->marker_etag = (struct slice){0};
-    if (outcome == TW_OK)
-        run->marker_etag = ledger_text(run, page.entities[0].etag);
-    if (outcome == TW_NOT_FOUND)
-        outcome = TW_OK;
-    arena_done(&arena);
-    page_done(&page);
-    return outcome;
-}
-
-/*
- * A marker that is there without its run, as one that was left when somebody
- * deleted the run, is written again in the same batch, so that it is there
- * whoever takes it away meanwhile.
- */
-enum tw_err ledger_insert(
-    struct store *store, struct attempt *attempt, struct ledger_run *run)
-{
-    enum ledger_marker marker =
-        ledger_state_ended(run->state) ? LEDGER_MARKER_KEEP : LEDGER_MARKER_ADD;
-    enum tw_err outcome;
-    size_t failed;
-
-    run->marker_etag = (struct slice){0};
-    outcome = write_run(store, attempt, run, OPERATION_INSERT, marker, &failed);
-    if (outcome != TW_CONFLICT || failed != 1)
-        return outcome;
-    outcome = read_marker(store, attempt, run);
-    if (outcome != TW_OK)
-        return outcome;
-    outcome = write_run(store, attempt, run, OPERATION_INSERT, marker, &failed);
-    return outcome == TW_NOT_FOUND && failed == 1 ? TW_CONFLICT : outcome;
-}
-
-/* What is left to do with a marker whose ETag has just been read. */
-static enum ledger_marker marker_left(
-    const struct ledger_run *run, enum ledger_marker wanted)
-{
-    bool there = run->marker_etag.len > 0;
-
-    if (wanted == LEDGER_MARKER_ADD && there)
-        return LEDGER_MARKER_KEEP;
-    if (wanted == LEDGER_MARKER_REMOVE && !there)
-        return LEDGER_MARKER_KEEP;
-    return wanted;
-}
-
-enum tw_err ledger_update(struct store *store, struct attempt *attempt,
-    struct ledger_run *run, enum ledger_marker marker)
-{
-    enum tw_err outcome;
-    size_t failed;
-
-    if (marker == LEDGER_MARKER_REMOVE && run->marker_etag.len == 0) {
-        outcome = read_marker(store, attempt, run);
-        if (outcome != TW_OK)
-            return outcome;
-        marker = marker_left(run, marker);
-    }
-    outcome =
-        write_run(store, attempt, run, OPERATION_REPLACE, marker, &failed);
-    if ((outcome != TW_CONFLICT && outcome != TW_NOT_FOUND) || failed == 0 ||
-        marker == LEDGER_MARKER_KEEP)
-        return outcome;
-    outcome = read_marker(store, attempt, run);
-    if (outcome != TW_OK)
-        return outcome;
-    return write_run(store, attempt, run, OPERATION_REPLACE,
-        marker_left(run, marker), &failed);
-}
-
-enum tw_err ledger_withdraw(
-    struct store *store, struct attempt *attempt, struct ledger_run *run)
-{
-    enum ledger_marker marker =
-        run->marker_etag.len > 0 ? LEDGER_MARKER_REMOVE : LEDGER_MARKER_KEEP;
-    size_t failed;
-
-    return write_run(store, attempt, run, OPERATION_DELETE, marker, &failed);
-}
-
-/* ---- many runs ---- */
-
-/* Drop the markers from a page. */
-static void drop_markers(struct page *page)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < page->count; i++) {
-        struct slice key = page->entities[i].row_key;
-
-        if (key.len == 0 || key.at[0] != LEDGER_MARKER)
-            page->entities[kept++] = page->entities[i];
-    }
-    page->count = kept;
-}
-
-enum tw_err ledger_scan(struct store *store, struct attempt *attempt,
-    struct slice job, struct slice filter, struct continuation from,
-    struct page *ret)
-{
-    struct scan_request request = {.table = LEDGER_TABLE,
-        .filter = filter,
-        .damaged_too = true,
-        .from = from};
-    enum tw_err outcome;
-
-    if (job.len > 0) {
-        request.partition_key = key_range_exact(job);
-        /* '-' is the least character of run ids; markers lie below it. */
-        request.row_key =
-            (struct key_range){.has_from = true, .from = slice_of("-")};
-    }
-    outcome = store_scan(store, attempt, &request, ret);
-    if (outcome == TW_OK)
-        drop_markers(ret);
-    return outcome;
-}
-
-enum tw_err ledger_scan_open(struct store *store, struct attempt *attempt,
-    struct slice job, struct continuation from, struct page *ret)
-{
-    struct scan_request request = {.table = LEDGER_TABLE,
-        .partition_key = key_range_exact(job),
-        .row_key = {.has_from = true,
-            .has_below = true,
-            .from = slice_of("!"),
-            .below = slice_of("\"")},
-        .from = from};
-
-    return store_scan(store, attempt, &request, ret);
-}
-
-struct slice ledger_marker_id(struct slice row_key)
-{
-    assert(row_key.len > 0 && row_key.at[0] == LEDGER_MARKER);
-    return (struct slice){row_key.at + 1, row_key.len - 1};
 }

@@ -371,8 +371,10 @@ static enum tw_err read_job(const struct json *message, const struct jobs *jobs,
     if (!given)
         return err_fail(err, TW_INVALID, "the message names no \"job\"");
     ret->job = jobs_find(jobs, name);
-    if (ret->job == NULL)
+    if (ret->job == NULL) {
+        ret->unknown_job = name;
         return refuse(err, "unknown job", name, jobs_nearest(jobs, name));
+    }
     return TW_OK;
 }
 
@@ -457,6 +459,31 @@ static enum tw_err read_args(const struct json *message, struct arena *arena,
     return outcome;
 }
 
+static enum tw_err read_accept_deletes(
+    const struct json *message, struct request *ret, struct err *err)
+{
+    const struct json *value = json_get(message, "accept_deletes");
+
+    if (value == NULL || json_type(value) == JSON_NULL)
+        return TW_OK;
+    if (json_type(value) != JSON_BOOLEAN)
+        return err_fail(err, TW_INVALID,
+            "the message's \"accept_deletes\" is neither true nor false");
+    ret->accept_deletes = json_boolean(value);
+    return TW_OK;
+}
+
+/* A job that is not configured any more may have a run under this id. */
+static void read_id_of_unknown(
+    const struct json *message, struct arena *arena, struct request *ret)
+{
+    struct err ignored;
+
+    if (ret->unknown_job.len > 0 &&
+        read_id(message, arena, ret, &ignored) != TW_OK)
+        ret->id = (struct slice){0};
+}
+
 static enum tw_err read_members(const struct json *message,
     const struct jobs *jobs, struct arena *arena, struct request *ret,
     struct err *err)
@@ -465,10 +492,14 @@ static enum tw_err read_members(const struct json *message,
 
     if (outcome == TW_OK)
         outcome = read_id(message, arena, ret, err);
+    else
+        read_id_of_unknown(message, arena, ret);
     if (outcome == TW_OK)
         outcome = read_at(message, arena, ret, err);
     if (outcome == TW_OK)
         outcome = read_traceparent(message, arena, ret, err);
+    if (outcome == TW_OK)
+        outcome = read_accept_deletes(message, ret, err);
     if (outcome == TW_OK)
         outcome = read_args(message, arena, ret, err);
     return outcome;
@@ -559,7 +590,8 @@ static void add_member(struct buf *to, const char *name, struct slice text)
 }
 
 void message_compose(struct slice job, struct slice args, struct slice id,
-    int64_t at_ticks, struct slice traceparent, struct buf *to)
+    int64_t at_ticks, struct slice traceparent, bool accept_deletes,
+    struct buf *to)
 {
     char time[TEXT_TIME_MAX] = "";
 
@@ -572,6 +604,8 @@ void message_compose(struct slice job, struct slice args, struct slice id,
     add_member(to, "id", id);
     add_member(to, "at", slice_of(time));
     add_member(to, "traceparent", traceparent);
+    if (accept_deletes)
+        buf_add_text(to, ",\"accept_deletes\":true");
     buf_add_char(to, '}');
 }
 

@@ -6,7 +6,8 @@
  * told apart by its first character that is not white space:
  *
  *   {"job": "delete-channel", "args": {"channel": "Football"}, "id": "...",
- *    "at": "2026-11-21T12:00:00Z", "traceparent": "00-...-...-01"}
+ *    "at": "2026-11-21T12:00:00Z", "traceparent": "00-...-...-01",
+ *    "accept_deletes": false}
  *
  * On a bound queue the whole body is the job's one argument, as text, or as
  * base64 where the queue says so; never guessed.
@@ -34,6 +35,9 @@ struct request {
     struct slice id;          /* empty: the message's own id */
     int64_t requested_ticks;  /* `at`; 0: InsertionTime counts */
     struct slice traceparent; /* W3C, or empty */
+    bool accept_deletes;
+    struct slice unknown_job; /* TW_INVALID because of it: its name; id is set
+                                 where the message has one */
 
     /* Bound queues only: the body is also a JSON message for this very job,
      * with this id. Where the ledger has a run of this id with these
@@ -79,10 +83,11 @@ bool message_args_same(struct slice a, struct slice b);
 
 /*
  * message_compose: add the JSON message for a run: what enqueue and retry put.
- * at_ticks 0, traceparent empty: left out.
+ * at_ticks 0, traceparent empty, accept_deletes false: left out.
  */
 void message_compose(struct slice job, struct slice args_json, struct slice id,
-    int64_t at_ticks, struct slice traceparent, struct buf *to);
+    int64_t at_ticks, struct slice traceparent, bool accept_deletes,
+    struct buf *to);
 
 /*
  * message_retell: add body, so that as a new message it is still the old

@@ -35,7 +35,8 @@ bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
 {
     int64_t since = run->lease_until_ticks;
 
-    if (ledger_state_ended(run->state))
+    if (ledger_state_ended(run->state) || run->state == LEDGER_PAUSED ||
+        run->newer)
         return false;
     /* Enqueued and never taken: it has neither. */
     if (run->updated_ticks > since)
@@ -53,14 +54,16 @@ static enum orphans_step give_up(
     return ORPHANS_FAILED;
 }
 
-/* One page of the job's markers. */
-static enum orphans_step read_markers(struct orphans *orphans, struct err *err)
+/* One page of the index rows of the job's open runs. */
+static enum orphans_step read_rows(struct orphans *orphans, struct err *err)
 {
     const struct definition *definition = orphans->definition;
     struct attempt attempt = {.fence = orphans->fence};
-    enum tw_err outcome = ledger_scan_open(definition_store(definition),
-        &attempt, slice_of(definition->jobs->list[orphans->job].name),
-        orphans->page.next, &orphans->page);
+    struct ledger_index_scan scan = {
+        .job = slice_of(definition->jobs->list[orphans->job].name),
+        .index = LEDGER_INDEX_OPEN};
+    enum tw_err outcome = ledger_scan_index(definition_store(definition),
+        &attempt, &scan, orphans->page.next, &orphans->page);
 
     if (outcome == TW_NOT_FOUND) {
         orphans->under_way = false;
@@ -73,15 +76,19 @@ static enum orphans_step read_markers(struct orphans *orphans, struct err *err)
     return ORPHANS_MORE;
 }
 
-/* The run of one marker. One that cannot be read is passed over. */
+/* The run of one row. One that cannot be read is passed over. */
 static enum orphans_step read_run(struct orphans *orphans, struct err *err)
 {
     const struct definition *definition = orphans->definition;
-    const struct entity *marker = &orphans->page.entities[orphans->at++];
+    const struct entity *row = &orphans->page.entities[orphans->at++];
     struct attempt attempt = {.fence = orphans->fence};
-    enum tw_err outcome = ledger_get(definition_store(definition), &attempt,
-        marker->partition_key, ledger_marker_id(marker->row_key),
-        &orphans->run);
+    struct slice id;
+    enum tw_err outcome;
+
+    if (!ledger_index_id(row->row_key, &id))
+        return ORPHANS_MORE;
+    outcome = ledger_get(definition_store(definition), &attempt,
+        row->partition_key, id, &orphans->run);
 
     if (outcome == TW_NOT_FOUND || outcome == TW_INVALID)
         return ORPHANS_MORE;
@@ -103,7 +110,7 @@ enum orphans_step orphans_step(struct orphans *orphans, struct err *err)
     if (orphans->at < orphans->page.count)
         return read_run(orphans, err);
     if (orphans->more)
-        return read_markers(orphans, err);
+        return read_rows(orphans, err);
     orphans->job++;
     orphans->more = true;
     page_done(&orphans->page);

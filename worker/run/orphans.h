@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Orphans: open runs that nobody works on and no message rings for. A pass
- * reads the markers of every job's open runs and looks at each run; those whose
- * LeaseUntil and ResumesAt have been over for two visibility timeouts are to be
- * taken up without a message. A pass is made in steps of one request, so that
- * the consumer can poll between them.
+ * Orphans: open runs that nobody works on and that have no message. A pass
+ * reads the index rows of every job's open runs and each of these runs; those
+ * whose LeaseUntil and ResumesAt have been over for two visibility timeouts are
+ * to be taken up without a message, unless they are paused. A pass is made in
+ * steps of one request, so that the consumer can poll between them.
  */
 #ifndef TW_RUN_ORPHANS_H
 #define TW_RUN_ORPHANS_H
@@ -23,9 +23,9 @@ struct orphans {
     const struct fence *fence;     /* borrowed */
     bool under_way;
     size_t job;       /* index into the definition's jobs */
-    struct page page; /* of that job's markers */
-    size_t at;        /* the next marker on it */
-    bool more;        /* markers that are still to be read */
+    struct page page; /* of that job's index rows */
+    size_t at;        /* the next row on it */
+    bool more;        /* rows that are still to be read */
     struct ledger_run run;
 };
 

@@ -3,7 +3,7 @@
 #include "worker/run/poison.h"
 
 #include "worker/base/log.h"
-#include "worker/run/ledger.h"
+#include "worker/run/ledger_change.h"
 #include "worker/store/store.h"
 
 /* The entity that says why: it has ended before it began. */
@@ -12,19 +12,20 @@ static void set_run(struct claim *claim, const char *job,
 {
     struct ledger_run *run = &claim->run;
 
+    run->state = LEDGER_POISONED; /* it has never been in another one */
     run->job = ledger_text(run, slice_of(job));
     run->id = ledger_text(run, message->id);
     run->queue = ledger_text(run, slice_of(message->queue));
     run->requested_ticks = message->inserted_ticks;
-    (void)ledger_move(run, LEDGER_POISONED);
     ledger_set_error(run, reason);
 }
 
-/* What stands under the message's id? TW_NOT_FOUND: nothing. */
-static enum tw_err look(struct claim *claim, struct slice job,
+/* What is stored under the message's id? TW_NOT_FOUND: nothing. TW_INVALID: it
+ * cannot be read as a run. */
+static enum tw_err read_state(struct claim *claim, struct slice job,
     enum ledger_state *ret_state, struct err *err)
 {
-    struct attempt attempt = {.fence = &claim->own};
+    struct attempt attempt = {.fence = &claim->own, .retry_after_ms = -1};
     struct ledger_run stored;
     enum tw_err outcome;
 
@@ -41,20 +42,33 @@ static enum tw_err look(struct claim *claim, struct slice job,
     return outcome;
 }
 
+/* The reason, where nothing is stored; what is stored stays. */
+static enum tw_err apply_reason(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
+{
+    const struct claim *claim = context;
+
+    (void)now_ticks;
+    if (run->etag.len > 0)
+        return err_fail(err, TW_CONFLICT, "the id is taken");
+    ledger_take_over(run, &claim->run);
+    return TW_OK;
+}
+
 static enum tw_err insert(struct claim *claim, struct err *err)
 {
-    struct attempt attempt = {.fence = &claim->own};
-    enum tw_err outcome = ledger_insert(claim->store, &attempt, &claim->run);
+    struct ledger_change change = {.store = claim->store,
+        .fence = &claim->own,
+        .apply = apply_reason,
+        .context = claim};
+    struct ledger_run stored;
+    enum tw_err outcome;
 
-    if (outcome == TW_NOT_FOUND) {
-        attempt = (struct attempt){.fence = &claim->own};
-        outcome = ledger_create(claim->store, &attempt);
-        attempt = (struct attempt){.fence = &claim->own};
-        if (outcome == TW_OK)
-            outcome = ledger_insert(claim->store, &attempt, &claim->run);
-    }
-    if (outcome != TW_OK)
-        (void)err_fail(err, outcome, "%s", attempt.err.text);
+    ledger_run_init(&stored);
+    stored.job = ledger_text(&stored, claim->run.job);
+    stored.id = ledger_text(&stored, claim->run.id);
+    outcome = ledger_change(&change, LEDGER_ABSENT, &stored, err);
+    ledger_run_done(&stored);
     return outcome;
 }
 
@@ -74,11 +88,11 @@ static enum tw_err copy_and_tell(
 {
     struct ledger_run *run = &claim->run;
     enum ledger_state state = LEDGER_POISONED;
-    enum tw_err outcome = look(claim, run->job, &state, err);
+    enum tw_err outcome = read_state(claim, run->job, &state, err);
 
     if (is_taken(outcome, state) && !slice_is(run->job, LEDGER_UNREADABLE)) {
         run->job = slice_of(LEDGER_UNREADABLE);
-        outcome = look(claim, run->job, &state, err);
+        outcome = read_state(claim, run->job, &state, err);
     }
     if (outcome != TW_NOT_FOUND)
         return outcome;
@@ -87,9 +101,7 @@ static enum tw_err copy_and_tell(
     if (outcome != TW_OK)
         return outcome;
     outcome = insert(claim, err);
-    if (outcome == TW_CONFLICT || outcome == TW_UNKNOWN)
-        outcome = look(claim, run->job, &state, err);
-    return outcome;
+    return outcome == TW_CONFLICT ? TW_OK : outcome;
 }
 
 enum tw_err poison_message(struct store *store, const char *job,

@@ -12,6 +12,7 @@
 #define VISIBILITY_MIN_MS 2000
 #define VISIBILITY_MAX_MS INT64_C(604800000)
 #define POLL_MAX_MS INT64_C(86400000)
+#define KEEP_RUNS_MAX_MS INT64_C(3153600000000) /* 100 years */
 #define DEFAULT_QUEUE "tableward"
 
 /* As it stands in the file. */
@@ -19,7 +20,7 @@ struct raw_setup {
     struct slice store, listen;
     struct yaml_node *queues, *poll;
     int64_t slots, lanes, visibility_timeout_ms, max_attempts,
-        max_entities_per_second;
+        max_entities_per_second, keep_runs_ms;
     double price_per_10k;
 };
 
@@ -80,6 +81,14 @@ static const struct setting worker_table[] = {
         .min = 0,
         .max = 1000000,
         .help = "dollars per 10,000 transactions, for estimates"},
+    {.key = "keep_runs",
+        .type = SETTING_DURATION_MS,
+        .offset = RAW(keep_runs_ms),
+        .fallback = "90d",
+        .min = 0,
+        .max = KEEP_RUNS_MAX_MS,
+        .help = "runs that succeeded or were cancelled are pruned after it; "
+                "failed ones stay until dropped; 0: never"},
     {.key = "listen",
         .type = SETTING_TEXT,
         .offset = RAW(listen),
@@ -395,6 +404,7 @@ void setup_load(const struct yaml_node *node, const struct job_stores *stores,
     ret->max_attempts = raw.max_attempts;
     ret->max_entities_per_second = raw.max_entities_per_second;
     ret->price_per_10k = raw.price_per_10k;
+    ret->keep_runs_ms = raw.keep_runs_ms;
 }
 
 const struct setup_queue *setup_queue_for(
@@ -407,6 +417,16 @@ const struct setup_queue *setup_queue_for(
         if (setup->queues[i].job == NULL)
             return &setup->queues[i];
     return NULL;
+}
+
+const struct setup_queue *setup_queue_of_run(
+    const struct setup *setup, const struct job *job, struct slice queue)
+{
+    const struct setup_queue *own = setup_queue_named(setup, queue);
+
+    if (own && (own->job == NULL || own->job == job))
+        return own;
+    return setup_queue_for(setup, job);
 }
 
 const struct setup_queue *setup_queue_named(

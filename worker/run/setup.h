@@ -42,6 +42,7 @@ struct setup {
     int64_t max_attempts;
     int64_t max_entities_per_second; /* 0: no ceiling */
     double price_per_10k;            /* dollars per 10,000 transactions */
+    int64_t keep_runs_ms;            /* succeeded and cancelled; 0: for ever */
 };
 
 /*
@@ -57,6 +58,14 @@ void setup_load(const struct yaml_node *node, const struct job_stores *stores,
  * it, else the first unbound; NULL: there is none. */
 const struct setup_queue *setup_queue_for(
     const struct setup *setup, const struct job *job);
+
+/*
+ * setup_queue_of_run: where a wake-up message for a run of job goes, and whose
+ * orphan it is: the run's own queue where it is still served (and not bound to
+ * another job), else setup_queue_for(). NULL: no queue serves it.
+ */
+const struct setup_queue *setup_queue_of_run(
+    const struct setup *setup, const struct job *job, struct slice queue);
 
 /* setup_queue_named: NULL when it is not served. */
 const struct setup_queue *setup_queue_named(

@@ -10,6 +10,7 @@
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/world.h"
+#include "worker/run/control.h"
 #include "worker/run/message.h"
 #include "worker/run/work.h"
 #include "worker/store/lanes.h"
@@ -23,6 +24,7 @@ struct single {
     struct lanes *lanes;
     char *object; /* "run JOB/ID" */
     bool said_held, said_outage;
+    struct err said; /* the cause for which it waits */
     int64_t outage_wait_ms;
 
     struct world_mutex lock; /* guards all below */
@@ -119,6 +121,10 @@ static bool pass_time(struct single *single, const struct work_result *work)
     int64_t most_ms =
         work->held ? 1000 : setup->visibility_timeout_s * 1000 / 3;
 
+    if (work->for_cause && strcmp(single->said.text, work->err.text) != 0) {
+        single->said = work->err;
+        log_warn(single->object, "%s", work->err.text);
+    }
     if (work->held && !single->said_held)
         log_info(single->object,
             "another process is at it: waiting for it to let go");
@@ -177,6 +183,9 @@ static bool go_on(struct single *single, const struct work_result *work,
     case WORK_LATER:
         ret->stopped = !pass_time(single, work);
         return !ret->stopped;
+    case WORK_PAUSED:
+        ret->stopped = ret->paused = true;
+        return false;
     case WORK_STOPPED:
         ret->stopped = is_stopping(single);
         return !ret->stopped;
@@ -236,7 +245,8 @@ static enum tw_err find_ledger(struct store *store, struct err *err)
     if (outcome == TW_REFUSED) {
         struct attempt look = {.fence = &fence};
 
-        if (ledger_scan_open(store, &look, slice_of(LEDGER_UNREADABLE),
+        if (ledger_scan_index(store, &look,
+                &(struct ledger_index_scan){.job = slice_of(LEDGER_UNREADABLE)},
                 (struct continuation){0}, &page) == TW_OK)
             outcome = TW_OK;
     }
@@ -263,6 +273,29 @@ static enum tw_err attempts(struct single *single,
             &single->options.args, &work);
     } while (go_on(single, &work, ret, &outcome, err));
     return outcome;
+}
+
+/*
+ * Stopped between two attempts, or while its end could not be stored: workers
+ * are to leave the run alone. Where even that cannot be stored, they pick it
+ * up, as they do after a kill.
+ */
+static bool pause_run(struct single *single, struct store *store)
+{
+    const struct single_options *options = &single->options;
+    struct ledger_run before;
+    bool asked;
+    struct err err;
+    enum tw_err outcome;
+
+    ledger_run_init(&before);
+    outcome = control_pause(store, slice_of(options->job->name), options->id,
+        &before, &asked, &err);
+    if (outcome != TW_OK)
+        log_warn(single->object, "is not paused, a worker may take it up: %s",
+            err.text);
+    ledger_run_done(&before);
+    return outcome == TW_OK;
 }
 
 enum tw_err single_run(
@@ -292,8 +325,13 @@ enum tw_err single_run(
             .id = single->options.id,
             .args_json = buf_slice(&args),
             .visibility_timeout_s = setup->visibility_timeout_s,
-            .max_attempts = setup->max_attempts},
+            .max_attempts = setup->max_attempts,
+            .resumes_paused = true,
+            .accept_deletes = single->options.accept_deletes},
         &result, err);
+    if (outcome == TW_OK && result.stopped && !result.paused &&
+        result.err.text[0] == '\0')
+        result.paused = pause_run(single, store);
     lanes_free(single->lanes);
     buf_done(&args);
     if (outcome == TW_OK)

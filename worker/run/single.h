@@ -25,13 +25,16 @@ struct single_options {
     struct run_args args;          /* from message_args(); borrowed */
     struct slice id;               /* a run id; borrowed. Make a new one with
                                       text_random_id() */
+    bool accept_deletes;
 };
 
 struct single_result {
     enum ledger_state state; /* how the run ended; while `stopped`,
                                 `overtaken` or `unreadable`: queued */
     bool already;            /* it had ended before: nothing was done */
-    bool stopped;            /* by single_stop(), or by the archive's disk */
+    bool stopped;            /* by single_stop(), `pause`, or by the archive's
+                                disk */
+    bool paused;             /* and it is `paused`: workers leave it alone */
     bool overtaken;          /* another process has it now */
     bool unreadable;         /* its entity in the ledger cannot be read */
     int64_t finished_ticks;  /* FinishedAt */

@@ -8,10 +8,16 @@
 #include <assert.h>
 
 #include "worker/base/arena.h"
+#include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
 #include "worker/run/poison.h"
+
+/* A held message is hidden so long at least. */
+#define HELD_MIN_MS 5000
 
 struct slot {
     struct slots *slots;
@@ -103,11 +109,80 @@ static void do_request(struct slot *slot, const struct claim_message *message,
     wish.args_json = request->args_json;
     wish.requested_ticks = request->requested_ticks;
     wish.traceparent = request->traceparent;
+    wish.accept_deletes = request->accept_deletes;
     wish.message = message;
     work_attempt(slot->slots->place, slot->task.definition, &wish,
         &request->args, &report->result);
     if (report->result.end == WORK_REFUSED)
         poison(slot, message, request->job, report->result.err.text, report);
+}
+
+/* What a change of the ledger by hold_unknown() knows. */
+struct holding {
+    int64_t until_ticks, now_ticks;
+};
+
+static enum tw_err apply_hold(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
+{
+    struct holding *holding = context;
+    enum tw_err outcome;
+
+    if (run->etag.len == 0 || ledger_state_ended(run->state))
+        return TW_NOT_FOUND;
+    holding->now_ticks = now_ticks;
+    holding->until_ticks = run->resumes_ticks;
+    if (run->state == LEDGER_PAUSED || run->resumes_ticks > now_ticks ||
+        ledger_lease_is_live(run, now_ticks))
+        return TW_CONFLICT;
+    outcome = claim_hold(run, now_ticks,
+        "its job is not in the configuration: restore it, or cancel the run",
+        err);
+    holding->until_ticks = run->resumes_ticks;
+    return outcome;
+}
+
+/*
+ * A message for a job that the configuration does not have. Where the ledger
+ * has its run, open, the job was removed: the run is held, and so is its
+ * message. False: there is no such run, or it has ended.
+ */
+static bool hold_unknown(struct slot *slot, const struct claim_message *message,
+    const struct request *request, struct slots_report *report)
+{
+    struct claim_wish wish = wish_of(&slot->task);
+    struct holding holding = {0, 0};
+    struct ledger_change change = {
+        .store = wish.store, .apply = apply_hold, .context = &holding};
+    struct ledger_run run;
+    struct claim claim;
+    enum tw_err outcome;
+
+    if (request->unknown_job.len == 0 ||
+        entity_check_key("PartitionKey", request->unknown_job, NULL) != TW_OK)
+        return false;
+    ledger_run_init(&run);
+    run.job = ledger_text(&run, request->unknown_job);
+    run.id = ledger_text(&run, request->id.len > 0 ? request->id : message->id);
+    outcome = ledger_change(&change, LEDGER_READ, &run, &report->result.err);
+    if (outcome != TW_NOT_FOUND) {
+        int64_t left = holding.until_ticks - holding.now_ticks;
+
+        wish.message = message;
+        claim_init(&claim, &wish);
+        claim_hide_ms(&claim, left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS);
+        report->result.until_ms =
+            world_boot_ms() + (left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS);
+        claim_done(&claim);
+        report->result.end = outcome == TW_OK || outcome == TW_CONFLICT
+                                 ? WORK_LATER
+                                 : WORK_OUTAGE;
+        log_warn("run",
+            "%.*s/%.*s is held: its job is not in the configuration",
+            SLICE_ARG(run.job), SLICE_ARG(run.id));
+    }
+    ledger_run_done(&run);
+    return outcome != TW_NOT_FOUND;
 }
 
 static void do_message(struct slot *slot, struct slots_report *report)
@@ -125,6 +200,8 @@ static void do_message(struct slot *slot, struct slots_report *report)
         task->message.text, &slot->arena, &request, &err);
 
     if (do_bell(slot, &message, &request, report))
+        return;
+    if (outcome != TW_OK && hold_unknown(slot, &message, &request, report))
         return;
     if (outcome != TW_OK)
         poison(slot, &message, request.job, err.text, report);

@@ -8,11 +8,16 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/run/failures.h"
 #include "worker/run/keeper.h"
+#include "worker/run/ledger_change.h"
+#include "worker/run/locks.h"
 #include "worker/run/message.h"
 #include "worker/store/lanes.h"
 
 #define RETRY_MAX_MS INT64_C(3600000)
+/* So many failed entities of a run are in the log. */
+#define FAILED_LOGGED 100
 /* Of the reason why one entity failed, in Error and in the log. */
 #define FAILED_WHY_MAX_BYTES 200
 /* A message that an outage sent back is hidden so long. */
@@ -23,11 +28,13 @@ struct work {
     const struct definition *definition;
     const struct claim_wish *wish;
     struct claim claim;
-    struct arena arena;    /* args from the ledger, names */
-    const char *object;    /* "run JOB/ID" */
-    struct run run;        /* what the kind sees */
-    struct keeper *keeper; /* while the kind runs */
-    enum claim_word word;  /* how the keeper left it */
+    struct arena arena;        /* args from the ledger, names */
+    const char *object;        /* "run JOB/ID" */
+    struct run run;            /* what the kind sees */
+    struct keeper *keeper;     /* while the kind runs */
+    struct failures *failures; /* the `failures:` file; NULL: none */
+    enum claim_word word;      /* how the keeper left it */
+    bool took_locks_over; /* of a run that ended and did not release them */
     bool progress;
     struct err err; /* the kind's */
     struct work_result *result;
@@ -54,6 +61,7 @@ static bool host_stopping(struct run *run)
     struct work *work = work_of(run);
 
     return keeper_word(work->keeper) != CLAIM_MINE ||
+           keeper_asked(work->keeper) != CLAIM_ASKED_NOTHING ||
            work->place->stopping(work->place->context);
 }
 
@@ -100,16 +108,22 @@ static enum tw_err host_is_open(struct run *run, struct slice job,
 
 static void host_failed(struct run *run, const struct run_failure *failure)
 {
+    int64_t before = atomic_fetch_add(&run->counts.failed, 1);
     struct buf line;
 
-    atomic_fetch_add(&run->counts.failed, 1);
     buf_init(&line, 4096);
     buf_add_format(&line, "%s ", failure->table);
     entity_add_keys(&line, failure->partition_key, failure->row_key);
     buf_add_text(&line, ": ");
     text_repair(&line, text_cut(slice_of(failure->why), FAILED_WHY_MAX_BYTES));
-    log_warn(run_object(run), "%s", buf_text(&line));
+    if (before < FAILED_LOGGED)
+        log_warn(run_object(run), "%s", buf_text(&line));
+    if (before == FAILED_LOGGED)
+        log_warn(run_object(run),
+            "more entities fail; the log has the first %d", FAILED_LOGGED);
     keeper_failed(work_of(run)->keeper, buf_text(&line));
+    if (work_of(run)->failures)
+        failures_add(work_of(run)->failures, failure);
     buf_done(&line);
 }
 
@@ -123,6 +137,7 @@ static void host_forget_failed(struct run *run, int64_t count)
 static void host_note(struct run *run, const char *sentence)
 {
     log_info(run_object(run), "%s", sentence);
+    keeper_note(work_of(run)->keeper, sentence);
 }
 
 static const struct run_host host = {
@@ -143,9 +158,14 @@ static void set_counts(struct run *run, const struct ledger_run *from)
     atomic_init(&run->counts.skipped, from->skipped);
     atomic_init(&run->counts.failed, from->failed);
     atomic_init(&run->passes, from->passes);
-    atomic_init(&run->share, -1);
-    atomic_init(&run->behind, -1);
-    atomic_init(&run->parent_found, -1);
+    atomic_init(&run->share, from->share < 0 ? -1 : (int)(from->share * 1000));
+    atomic_init(&run->behind, from->behind);
+    atomic_init(&run->caught_up_ticks, from->caught_up_ticks);
+    atomic_init(&run->parent_found, from->parent_found);
+    atomic_init(&run->finish,
+        slice_is(from->finish, LEDGER_FINISH)       ? RUN_FINISHING
+        : slice_is(from->finish, LEDGER_FINISH_NOW) ? RUN_FINISHING_NOW
+                                                    : RUN_NOT_FINISHING);
 }
 
 /* The run as the kind sees it; its texts outlive changes of the claim. */
@@ -161,7 +181,9 @@ static void set_run(struct work *work, const struct run_args *args)
     run->requested_ticks = stored->requested_ticks;
     run->queued = stored->queue.len > 0;
     run->epoch = stored->epoch;
-    run->took_over = work->claim.took_over || work->claim.starts_over;
+    run->took_over = work->claim.took_over || work->claim.starts_over ||
+                     work->took_locks_over;
+    run->accept_deletes = stored->accept_deletes;
     run->checkpoint = arena_copy(&work->arena, stored->checkpoint);
     run->phase = arena_copy(&work->arena, stored->phase);
     run->archive_folder = work->definition->archive_folder;
@@ -180,17 +202,46 @@ static void say_outage(struct work *work, const char *what)
     log_warn(work->object, "%s: %s", what, work->result->err.text);
 }
 
-/* The end is stored, or it is not for us to say. True: stored. */
+/* Locks go after the run has ended, in this order: who finds one of a run that
+ * has ended takes it (locks.h). */
+static void release_locks(struct work *work)
+{
+    if (work->wish->job->kind->table_job)
+        locks_release(work->wish->store, &work->claim.own, work->claim.run.job,
+            work->claim.run.id);
+}
+
+static void set_ended(struct work *work)
+{
+    work->result->end = WORK_ENDED;
+    work->result->state = work->claim.run.state;
+    work->result->finished_ticks = work->claim.run.finished_ticks;
+    release_locks(work);
+}
+
+/* What is stored is another end than ours: what a person asked for. */
+static void end_as_asked(struct work *work)
+{
+    claim_delete_message(&work->claim);
+    if (work->claim.run.state == LEDGER_CANCELLED) {
+        set_ended(work);
+        log_info(work->object, "cancelled; what it has done stays done");
+    } else {
+        work->result->end = WORK_PAUSED;
+        log_info(work->object, "paused: `resume` continues it");
+    }
+}
+
+/* True: the state is stored as the end wanted it. False: the result is set. */
 static bool stored(struct work *work)
 {
+    enum ledger_state wanted = work->claim.run.state;
+
     switch (claim_let_go(&work->claim, &work->result->err)) {
     case CLAIM_MINE:
-        return true;
-    case CLAIM_CANCELLED:
-        work->result->end = WORK_ENDED;
-        work->result->state = LEDGER_CANCELLED;
-        claim_delete_message(&work->claim);
-        log_info(work->object, "cancelled; what it has done stays done");
+        if (work->claim.run.state == wanted)
+            return true;
+        end_as_asked(work);
         return false;
     case CLAIM_OVERTAKEN:
         work->result->end = WORK_OVERTAKEN;
@@ -203,11 +254,14 @@ static bool stored(struct work *work)
     return false;
 }
 
-static void set_ended(struct work *work)
+/* Move to the state and store it. True: stored as wanted. */
+static bool move_and_store(struct work *work, enum ledger_state state)
 {
-    work->result->end = WORK_ENDED;
-    work->result->state = work->claim.run.state;
-    work->result->finished_ticks = work->claim.run.finished_ticks;
+    work->claim.run.silent = 0;
+    if (ledger_move(&work->claim.run, state, &work->result->err) == TW_OK)
+        return stored(work);
+    say_outage(work, "its end is not possible");
+    return false;
 }
 
 static void say_counts(struct work *work)
@@ -226,27 +280,37 @@ static void end_succeeded(struct work *work)
 {
     struct ledger_run *run = &work->claim.run;
 
-    (void)ledger_move(run, LEDGER_SUCCEEDED);
     ledger_set_error(run, "");
-    run->silent = 0;
-    if (!stored(work))
+    run->finish = (struct slice){0};
+    if (run->share >= 0)
+        run->share = 1;
+    work->claim.closes_job = work->run.closes_job;
+    if (!move_and_store(work, LEDGER_SUCCEEDED))
         return;
-    set_ended(work);
     claim_delete_message(&work->claim);
+    set_ended(work);
     say_counts(work);
 }
 
-/* Back to the queue, checkpoint and all. True: stored. */
-static bool put_back(struct work *work)
+/* A person stopped `run` itself: workers leave the run alone. */
+static void end_paused(struct work *work)
 {
-    (void)ledger_move(&work->claim.run, LEDGER_QUEUED);
-    work->claim.run.silent = 0;
-    return stored(work);
+    if (!move_and_store(work, LEDGER_PAUSED))
+        return;
+    claim_delete_message(&work->claim);
+    work->result->end = WORK_PAUSED;
+    log_info(work->object, "paused: `run` with this id, or `resume`, continues "
+                           "it");
 }
 
 static void end_stopped(struct work *work)
 {
-    if (!put_back(work))
+    if (work->wish->resumes_paused &&
+        work->place->stopping(work->place->context)) {
+        end_paused(work);
+        return;
+    }
+    if (!move_and_store(work, LEDGER_QUEUED))
         return;
     claim_hide(&work->claim, 0);
     work->result->end = WORK_STOPPED;
@@ -256,7 +320,7 @@ static void end_stopped(struct work *work)
 
 static void end_outage(struct work *work)
 {
-    bool done = put_back(work);
+    bool done = move_and_store(work, LEDGER_QUEUED);
 
     if (!done && work->result->end != WORK_OUTAGE)
         return;
@@ -286,7 +350,7 @@ static enum tw_err put_copy(struct work *work)
             (struct slice){claim->text, claim->text_len}, &work->err);
     buf_init(&bell, QUEUE_MAX_MESSAGE_BYTES);
     message_compose(run->job, run->args, run->id, run->requested_ticks,
-        run->traceparent, &bell);
+        run->traceparent, run->accept_deletes, &bell);
     outcome = claim_put_copy(claim, run->queue, buf_slice(&bell), &work->err);
     buf_done(&bell);
     return outcome;
@@ -311,21 +375,17 @@ static void set_error(struct work *work, const char *reason)
 static void end_badly(
     struct work *work, enum ledger_state state, const char *reason)
 {
-    struct ledger_run *run = &work->claim.run;
-
     if (put_copy(work) != TW_OK) {
         err_prefix(&work->err, "no copy for the poison queue");
         end_outage(work);
         return;
     }
-    (void)ledger_move(run, state);
     set_error(work, reason);
-    run->silent = 0;
-    if (!stored(work))
+    if (!move_and_store(work, state))
         return;
+    claim_delete_message(&work->claim);
     set_ended(work);
     (void)err_fail(&work->result->err, TW_INVALID, "%s", reason);
-    claim_delete_message(&work->claim);
     log_error(work->object, "%s: %s", ledger_state_name(state), reason);
 }
 
@@ -334,20 +394,26 @@ static void end_failed(struct work *work)
     end_badly(work, LEDGER_FAILED, work->err.text);
 }
 
-/* Put the run aside until ticks. */
-static void set_aside(struct work *work, int64_t until_ticks)
+/* Put the run aside until ticks; waits_for: as ledger_wait() takes it. */
+static void set_aside(
+    struct work *work, const char *waits_for, int64_t until_ticks)
 {
     struct ledger_run *run = &work->claim.run;
 
-    (void)ledger_move(run, LEDGER_WAITING);
-    run->resumes_ticks = until_ticks;
-    run->silent = 0;
-    if (!stored(work))
+    if (ledger_wait(run, waits_for, claim_now(&work->claim), until_ticks,
+            &work->result->err) != TW_OK ||
+        !move_and_store(work, LEDGER_WAITING))
         return;
     claim_hide(&work->claim, until_ticks);
     work->result->end = WORK_LATER;
     work->result->until_ms = claim_boot_ms(&work->claim, until_ticks);
 }
+
+static const char *const waits[] = {
+    [RUN_WAITS_FOR_NOTHING] = LEDGER_WAITS_FOR_SETTLE,
+    [RUN_WAITS_FOR_SETTLE] = LEDGER_WAITS_FOR_SETTLE,
+    [RUN_WAITS_FOR_ROUND] = LEDGER_WAITS_FOR_ROUND,
+};
 
 static void end_waiting(struct work *work)
 {
@@ -355,7 +421,7 @@ static void end_waiting(struct work *work)
 
     work->claim.run.failures = 0;
     ledger_set_error(&work->claim.run, "");
-    set_aside(work, work->run.resumes_ticks);
+    set_aside(work, waits[work->run.waits_for], work->run.resumes_ticks);
     if (work->result->end == WORK_LATER)
         log_info(work->object, "waits until %s",
             text_from_ticks(work->run.resumes_ticks, time));
@@ -377,7 +443,7 @@ static void end_try_again(struct work *work)
     }
     wait_ms = work_retry_ms(run->failures);
     set_error(work, work->err.text);
-    set_aside(work, claim_now(&work->claim) + wait_ms * TICKS_PER_MS);
+    set_aside(work, "", claim_now(&work->claim) + wait_ms * TICKS_PER_MS);
     if (work->result->end == WORK_LATER)
         log_warn(work->object, "attempt %d failed, again in %lld s: %s",
             (int)run->attempt, (long long)wait_ms / 1000, work->err.text);
@@ -427,12 +493,17 @@ static enum run_end run_kind(struct work *work)
     run->lanes = lanes_client_new(work->place->lanes, &work->claim.fence);
     run->ledger = work->wish->store;
     run->ledger_table = LEDGER_TABLE;
+    if (job->failures)
+        work->failures = failures_new(work->definition->archive_folder,
+            job->failures, job->name, run->id, work->object);
     work->keeper = keeper_start(&work->claim, run, run->lanes);
     watch(work, run);
     end = job->kind->run(job, work->definition->stores, run, &work->err);
     watch(work, NULL);
     work->word = keeper_stop(work->keeper, &work->progress);
     work->keeper = NULL;
+    failures_free(work->failures);
+    work->failures = NULL;
     lanes_client_free(run->lanes);
     return end;
 }
@@ -440,11 +511,7 @@ static enum run_end run_kind(struct work *work)
 /* What the keeper knows stands above what the kind says. */
 static enum run_end end_of(const struct work *work, enum run_end end)
 {
-    if (work->word == CLAIM_OVERTAKEN)
-        return RUN_OVERTAKEN;
-    if (work->word == CLAIM_CANCELLED)
-        return RUN_STOPPED; /* letting go meets the cancelled entity */
-    return end;
+    return work->word == CLAIM_OVERTAKEN ? RUN_OVERTAKEN : end;
 }
 
 /* ---- a claim that came to nothing ---- */
@@ -467,11 +534,22 @@ static void claim_held(struct work *work)
     claim_hide(&work->claim, work->claim.until_ticks);
     work->result->end = WORK_LATER;
     work->result->held = work->claim.run.owner.len > 0;
+    work->result->for_cause = ledger_is_held(&work->claim.run);
+    if (work->result->for_cause)
+        (void)err_fail(&work->result->err, TW_CONFLICT, "%.*s",
+            SLICE_ARG(work->claim.run.error));
     work->result->until_ms =
         claim_boot_ms(&work->claim, work->claim.until_ticks);
     log_debug(work->object, "%s until %s at least",
         work->result->held ? "another owner has it" : "not its time",
         text_from_ticks(work->claim.until_ticks, time));
+}
+
+static void claim_paused(struct work *work)
+{
+    claim_delete_message(&work->claim);
+    work->result->end = WORK_PAUSED;
+    log_info(work->object, "is paused: its message is deleted");
 }
 
 static void claim_missing(struct work *work)
@@ -493,10 +571,95 @@ static void claim_outage(struct work *work)
 static void (*const misses[])(struct work *) = {
     [CLAIM_ENDED] = claim_ended,
     [CLAIM_HELD] = claim_held,
+    [CLAIM_PAUSED] = claim_paused,
     [CLAIM_MISSING] = claim_missing,
     [CLAIM_REFUSED] = claim_refused,
     [CLAIM_OUTAGE] = claim_outage,
 };
+
+/* ---- before the kind works ---- */
+
+/* How long a run waits before it tries again to get its turn: longer, the
+ * longer it has waited. */
+#define TURN_MIN_TICKS (2 * TICKS_PER_S)
+#define TURN_MAX_TICKS (30 * TICKS_PER_S)
+
+static void end_without_turn(struct work *work)
+{
+    struct ledger_run *run = &work->claim.run;
+    int64_t now = claim_now(&work->claim);
+    int64_t waited =
+        run->waits_since_ticks > 0 ? now - run->waits_since_ticks : 0;
+    int64_t wait = waited / 4;
+
+    if (wait < TURN_MIN_TICKS)
+        wait = TURN_MIN_TICKS;
+    if (wait > TURN_MAX_TICKS)
+        wait = TURN_MAX_TICKS;
+    ledger_set_error(run, work->err.text);
+    if (work->claim.binds) /* nothing has been done under it */
+        run->definition = (struct slice){0};
+    work->result->err = work->err;
+    work->result->for_cause = true;
+    set_aside(work, LEDGER_WAITS_FOR_TURN, now + wait);
+    if (work->result->end == WORK_LATER)
+        log_info(work->object, "%s", work->err.text);
+}
+
+/* Rule A5: a finished copy's job takes no more runs. False: the run has been
+ * ended, or put back. */
+static bool is_job_open(struct work *work)
+{
+    struct attempt attempt = {.fence = &work->claim.own, .retry_after_ms = -1};
+    struct slice by = {0};
+    bool closed = false;
+    enum tw_err outcome = ledger_is_closed(work->wish->store, &attempt,
+        work->claim.run.job, &work->arena, &closed, &by);
+
+    if (outcome != TW_OK) {
+        (void)err_fail(&work->err, outcome, "%s", attempt.err.text);
+        end_outage(work);
+        return false;
+    }
+    if (closed) {
+        (void)err_fail(&work->err, TW_CONFLICT,
+            "job %s was closed by the `finish` of run %.*s: `run --reopen` "
+            "opens it again",
+            work->wish->job->name, SLICE_ARG(by));
+        end_failed(work);
+    }
+    return !closed;
+}
+
+/* Rules L1, L2. False: the run waits, or was put back. */
+static bool get_turn(struct work *work)
+{
+    const struct ledger_run *run = &work->claim.run;
+    struct locks_request request = {.store = work->wish->store,
+        .fence = &work->claim.own,
+        .job = work->wish->job,
+        .stores = work->definition->stores,
+        .id = run->id,
+        .requested_ticks = run->requested_ticks};
+
+    switch (locks_take(&request, &work->took_locks_over, &work->err)) {
+    case LOCKS_TAKEN:
+        return true;
+    case LOCKS_BLOCKED:
+        end_without_turn(work);
+        return false;
+    case LOCKS_OUTAGE:
+        break;
+    }
+    end_outage(work);
+    return false;
+}
+
+static bool may_begin(struct work *work)
+{
+    return !work->wish->job->kind->table_job ||
+           (is_job_open(work) && get_turn(work));
+}
 
 /* ---- the whole ---- */
 
@@ -515,6 +678,10 @@ static void work_claimed(struct work *work, const struct run_args *args)
         }
         args = &own;
     }
+    if (!may_begin(work))
+        return;
+    run->waits_since_ticks = 0;
+    run->waits_for = (struct slice){0};
     set_run(work, args);
     ends[end_of(work, run_kind(work))](work);
 }

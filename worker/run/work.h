@@ -40,6 +40,8 @@ enum work_end {
                        it had before                                       */
     WORK_LATER,     /* it waits, or another has it: not before until_ms      */
     WORK_STOPPED,   /* let go in order: the worker is stopping               */
+    WORK_PAUSED,    /* it is paused, and stays so until a person resumes it:
+                       its message is deleted                              */
     WORK_OUTAGE,    /* the store or our machine: `outcome`, `err`; let go as
                        far as that was possible                            */
     WORK_OVERTAKEN, /* another owner has it: nothing was touched             */
@@ -54,6 +56,7 @@ struct work_result {
     enum ledger_state state;
     bool already;
     bool held;         /* WORK_LATER: by another owner, or not its time  */
+    bool for_cause;    /* WORK_LATER: held; err has the cause */
     bool lapsed;       /* WORK_OVERTAKEN: its lease is over; who has it now,
                           if anybody, is not known */
     bool archive_full; /* WORK_OUTAGE: the archive's disk is why */

@@ -56,7 +56,7 @@ struct lanes_client {
     struct lanes_task *last;
     size_t running;
     uint64_t ended;
-    int64_t requests;
+    int64_t requests, throttled;
     bool stopped;
     struct world_cond changed; /* a task ended, or the client is stopped */
 };
@@ -342,6 +342,8 @@ static void work(struct lane *lane)
     world_lock(&lanes->mutex);
     if (task->last.sent_ms != 0)
         task->client->requests++;
+    if (task->last.http_status == 429 || task->last.http_status == 503)
+        task->client->throttled++;
     vacate(lanes, task, outcome, started_ms, ended_ms);
     settle(task, outcome, ended_ms);
     lane->task = NULL;
@@ -636,6 +638,16 @@ void lanes_stop(struct lanes_client *client)
     stop(client);
     dispatch(lanes);
     world_unlock(&lanes->mutex);
+}
+
+int64_t lanes_throttled(const struct lanes_client *client)
+{
+    int64_t throttled;
+
+    world_lock(&client->lanes->mutex);
+    throttled = client->throttled;
+    world_unlock(&client->lanes->mutex);
+    return throttled;
 }
 
 int64_t lanes_requests(const struct lanes_client *client)

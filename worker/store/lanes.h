@@ -100,6 +100,9 @@ void lanes_stop(struct lanes_client *client);
 /* lanes_requests: attempts that left for the store so far (Transactions). */
 int64_t lanes_requests(const struct lanes_client *client);
 
+/* lanes_throttled: of these, those answered 429 or 503. */
+int64_t lanes_throttled(const struct lanes_client *client);
+
 /*
  * lanes_spend: may count entities be sent under the ceiling? Called by the
  * owner before it submits a batch. false: not yet; it has waited a while, at

@@ -8,6 +8,7 @@
 #include "worker/base/json.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
 #include "worker/store/store.h"
 #include "worker/transfer/transfer.h"
@@ -24,18 +25,11 @@
 
 /* ---- requests ---- */
 
-static enum tw_err create(void *context, struct attempt *attempt)
+static enum tw_err call(struct import_ledger *ledger,
+    enum tw_err (*what)(void *context, struct attempt *attempt), void *context,
+    bool repeatable, struct err *err)
 {
-    struct import_ledger *ledger = context;
-
-    return ledger_create(ledger->transfer->store, attempt);
-}
-
-static enum tw_err insert(void *context, struct attempt *attempt)
-{
-    struct import_ledger *ledger = context;
-
-    return ledger_insert(ledger->transfer->store, attempt, &ledger->run);
+    return transfer_call(ledger->transfer, what, context, repeatable, err);
 }
 
 struct reading {
@@ -52,70 +46,79 @@ static enum tw_err get(void *context, struct attempt *attempt)
         slice_of(IMPORT_LEDGER_JOB), reading->id, reading->run);
 }
 
+/* ledger->run is to be stored, over what owner stored with that operation: a
+ * later write of it (a late request of a dead process) knows a later position.
+ */
 struct writing {
     struct import_ledger *ledger;
-    enum ledger_marker marker;
+    struct slice owner, operation;
 };
 
-static enum tw_err update(void *context, struct attempt *attempt)
+static bool is_passed(
+    const struct writing *writing, const struct ledger_run *stored)
+{
+    const struct ledger_run *run = &writing->ledger->run;
+
+    if (slice_equal(stored->owner, run->owner))
+        return false;
+    return !slice_equal(stored->owner, writing->owner) ||
+           !slice_equal(stored->operation, writing->operation);
+}
+
+static enum tw_err apply(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
+{
+    const struct writing *writing = context;
+    struct import_ledger *ledger = writing->ledger;
+    bool is_stored = run->etag.len > 0;
+
+    (void)now_ticks;
+    if (is_stored && run->state == LEDGER_CANCELLED)
+        return err_fail(
+            err, TW_INVALID, "import %.*s was cancelled", SLICE_ARG(run->id));
+    if (is_stored && is_passed(writing, run)) {
+        ledger->taken_over = true;
+        return err_fail(err, TW_STOPPED,
+            "another process has taken over import %.*s", SLICE_ARG(run->id));
+    }
+    ledger_take_over(run, &ledger->run);
+    return TW_OK;
+}
+
+static enum tw_err change(void *context, struct attempt *attempt)
 {
     struct writing *writing = context;
+    struct import_ledger *ledger = writing->ledger;
+    struct ledger_change change = {.store = ledger->transfer->store,
+        .fence = attempt->fence,
+        .apply = apply,
+        .context = writing};
+    struct err err = {""};
+    enum tw_err code = ledger_change(&change,
+        ledger->is.etag.len > 0 ? LEDGER_STORED : LEDGER_ABSENT, &ledger->is,
+        &err);
 
-    return ledger_update(writing->ledger->transfer->store, attempt,
-        &writing->ledger->run, writing->marker);
-}
-
-static enum tw_err call(struct import_ledger *ledger,
-    enum tw_err (*what)(void *context, struct attempt *attempt), void *context,
-    bool repeatable, struct err *err)
-{
-    return transfer_call(ledger->transfer, what, context, repeatable, err);
-}
-
-/* After a conflict or an unknown outcome, Owner says whose write is stored, and
- * UpdatedAt whether it is this one. TW_UNKNOWN: it is not; send it again. */
-static enum tw_err resolve(
-    struct import_ledger *ledger, enum tw_err code, struct err *err)
-{
-    struct ledger_run *run = &ledger->run, stored;
-    struct reading reading = {ledger, run->id, &stored};
-
-    if (code != TW_UNKNOWN && code != TW_CONFLICT && code != TW_NOT_FOUND)
-        return code;
-    ledger_run_init(&stored);
-    code = call(ledger, get, &reading, true, err);
-    if (code == TW_OK && stored.state == LEDGER_CANCELLED)
-        code = err_fail(
-            err, TW_INVALID, "import %.*s was cancelled", SLICE_ARG(run->id));
-    else if (code == TW_OK && !slice_equal(stored.owner, run->owner)) {
-        ledger->taken_over = true;
-        code = err_fail(err, TW_STOPPED,
-            "another process has taken over import %.*s", SLICE_ARG(run->id));
-    } else if (code == TW_OK) {
-        run->etag = ledger_text(run, stored.etag);
-        if (stored.updated_ticks != run->updated_ticks)
-            code = err_fail(err, TW_UNKNOWN,
-                "the outcome of the write of import %.*s to the ledger is "
-                "unknown",
-                SLICE_ARG(run->id));
-    }
-    ledger_run_done(&stored);
+    *attempt = change.last;
+    attempt->err = err;
     return code;
 }
 
-static enum tw_err write_run(
-    struct import_ledger *ledger, enum ledger_marker marker, struct err *err)
+static enum tw_err write_over(
+    struct import_ledger *ledger, struct slice owner, struct err *err)
 {
-    struct writing writing = {ledger, marker};
+    struct writing writing = {
+        ledger, owner, ledger_text(&ledger->run, ledger->is.operation)};
     enum tw_err code = TW_UNKNOWN;
 
     ledger->run.updated_ticks = world_wall_ticks();
-    for (int i = 0; i < WRITE_TRIES && code == TW_UNKNOWN; i++) {
-        code = call(ledger, update, &writing, false, err);
-        if (code != TW_OK)
-            code = resolve(ledger, code, err);
-    }
+    for (int i = 0; i < WRITE_TRIES && code == TW_UNKNOWN; i++)
+        code = call(ledger, change, &writing, false, err);
     return code;
+}
+
+static enum tw_err write_run(struct import_ledger *ledger, struct err *err)
+{
+    return write_over(ledger, ledger->run.owner, err);
 }
 
 /* ---- opening ---- */
@@ -134,20 +137,17 @@ static enum tw_err begin(struct import_ledger *ledger, struct slice id,
     struct slice args, struct err *err)
 {
     struct ledger_run *run = &ledger->run;
-    enum tw_err code = call(ledger, create, ledger, true, err);
 
-    if (code != TW_OK)
-        return code;
     run->job = ledger_text(run, slice_of(IMPORT_LEDGER_JOB));
     run->id = ledger_text(run, id);
     run->kind = ledger_text(run, slice_of(KIND));
     run->args = ledger_text(run, args);
     run->requested_ticks = run->started_ticks = world_wall_ticks();
     run->updated_ticks = run->requested_ticks;
-    ledger_move(run, LEDGER_RUNNING);
+    run->state = LEDGER_RUNNING; /* its first */
     set_owner(ledger);
-    code = call(ledger, insert, ledger, false, err);
-    return code == TW_OK ? TW_OK : resolve(ledger, code, err);
+    ledger_copy(&ledger->is, run);
+    return write_run(ledger, err);
 }
 
 /* A positive integer; 0 for anything else. */
@@ -178,24 +178,40 @@ struct import_position import_ledger_position(struct slice checkpoint)
     return position;
 }
 
+/* A failed import is queued again before it runs, as `poison retry` does. */
+static enum tw_err reopen(struct import_ledger *ledger, struct err *err)
+{
+    struct ledger_run *run = &ledger->run;
+    enum tw_err code = TW_OK;
+
+    run->finished_ticks = 0;
+    ledger_set_error(run, "");
+    if (ledger_state_ended(run->state))
+        code = ledger_move(run, LEDGER_QUEUED, err);
+    if (code == TW_OK && run->state != ledger->is.state)
+        code = write_run(ledger, err);
+    return code;
+}
+
 static enum tw_err continue_run(
     struct import_ledger *ledger, struct import_position *ret, struct err *err)
 {
     struct ledger_run *run = &ledger->run;
-    bool ended = ledger_state_ended(run->state);
+    struct slice was;
+    enum tw_err code;
 
     if (run->state == LEDGER_CANCELLED)
         return err_fail(
             err, TW_INVALID, "import %.*s was cancelled", SLICE_ARG(run->id));
     *ret = import_ledger_position(run->checkpoint);
-    if (ended)
-        ledger_move(run, LEDGER_QUEUED);
-    ledger_move(run, LEDGER_RUNNING);
-    run->finished_ticks = 0;
-    ledger_set_error(run, "");
+    code = reopen(ledger, err);
+    if (code == TW_OK)
+        code = ledger_move(run, LEDGER_RUNNING, err);
+    if (code != TW_OK)
+        return code;
+    was = ledger_text(run, run->owner);
     set_owner(ledger);
-    return write_run(
-        ledger, ended ? LEDGER_MARKER_ADD : LEDGER_MARKER_KEEP, err);
+    return write_over(ledger, was, err);
 }
 
 static enum tw_err take(struct import_ledger *ledger, const char *id,
@@ -206,8 +222,11 @@ static enum tw_err take(struct import_ledger *ledger, const char *id,
     enum tw_err code;
 
     ledger_run_init(&ledger->run);
+    ledger_run_init(&ledger->is);
     ledger->taken_over = false;
     code = call(ledger, get, &reading, true, err);
+    if (code == TW_OK)
+        ledger_copy(&ledger->is, &ledger->run);
     ledger->before = (struct import_counts){
         .read = ledger->run.read,
         .written = ledger->run.written,
@@ -237,7 +256,7 @@ enum tw_err import_ledger_open(struct import_ledger *ledger,
     ledger->transfer = transfer;
     code = take(ledger, id, args, ret, ret_done, err);
     for (int i = 1; i < TAKE_TRIES && ledger->taken_over; i++) {
-        ledger_run_done(&ledger->run);
+        import_ledger_done(ledger);
         code = take(ledger, id, args, ret, ret_done, err);
     }
     ledger->stored = code == TW_OK;
@@ -285,23 +304,27 @@ enum tw_err import_ledger_save(struct import_ledger *ledger,
     const struct import_counts *counts, struct err *err)
 {
     set_counts(ledger, counts);
-    return write_run(ledger, LEDGER_MARKER_KEEP, err);
+    return write_run(ledger, err);
 }
 
 enum tw_err import_ledger_end(struct import_ledger *ledger,
     const struct import_counts *counts, enum ledger_state state,
     const char *why, struct err *err)
 {
+    enum tw_err code;
+
     set_counts(ledger, counts);
-    ledger_move(&ledger->run, state);
+    code = ledger_move(&ledger->run, state, err);
+    if (code != TW_OK)
+        return code;
     ledger_set_error(&ledger->run, why);
-    if (!ledger_state_ended(state))
-        return write_run(ledger, LEDGER_MARKER_KEEP, err);
-    ledger->run.finished_ticks = world_wall_ticks();
-    return write_run(ledger, LEDGER_MARKER_REMOVE, err);
+    if (ledger_state_ended(state))
+        ledger->run.finished_ticks = world_wall_ticks();
+    return write_run(ledger, err);
 }
 
 void import_ledger_done(struct import_ledger *ledger)
 {
     ledger_run_done(&ledger->run);
+    ledger_run_done(&ledger->is);
 }

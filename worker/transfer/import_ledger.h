@@ -44,7 +44,8 @@ struct import_counts {
 
 struct import_ledger {
     const struct transfer *transfer;
-    struct ledger_run run;
+    struct ledger_run is;        /* as last stored */
+    struct ledger_run run;       /* what is to be stored next */
     struct import_counts before; /* counted by earlier processes */
     bool stored;     /* the entity exists and this process owns it */
     bool taken_over; /* another process wrote the entity instead */

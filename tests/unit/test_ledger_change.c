@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/* The one conditional write: conflicts, unknown outcomes, index rows. */
+#include "tests/support/workbench.h"
+
+#include <limits.h>
+
+#include "worker/base/text.h"
+#include "worker/run/ledger_change.h"
+
+#define JOB "delete-channel"
+
+/* What the change makes of the run, and how often it was asked. */
+struct wish {
+    enum ledger_state to;
+    int32_t attempt;
+    unsigned applied;
+};
+
+static enum tw_err apply(struct ledger_run *run, int64_t now_ticks,
+    void *context, struct err *err)
+{
+    struct wish *wish = context;
+
+    (void)err;
+    wish->applied++;
+    run->state = wish->to;
+    run->attempt += wish->attempt;
+    run->finished_ticks = ledger_state_ended(wish->to) ? now_ticks : 0;
+    return TW_OK;
+}
+
+static enum tw_err change(struct workbench *bench, enum ledger_known known,
+    struct wish *wish, struct ledger_run *run)
+{
+    struct ledger_change asked = {
+        .store = bench->store, .apply = apply, .context = wish};
+    struct err err;
+
+    if (known == LEDGER_READ || run->job.len == 0) {
+        ledger_run_done(run);
+        run->job = ledger_text(run, slice_of(JOB));
+        run->id = ledger_text(run, slice_of("r1"));
+    }
+    return ledger_change(&asked, known, run, &err);
+}
+
+static void begin(struct workbench *bench, struct ledger_run *run)
+{
+    struct wish wish = {LEDGER_RUNNING, 1, 0};
+
+    ledger_run_init(run);
+    assert_int_equal(change(bench, LEDGER_ABSENT, &wish, run), TW_OK);
+}
+
+static void expect_lists(
+    struct workbench *bench, size_t open, size_t failed, size_t ended)
+{
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), open);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_FAILED), failed);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), ended);
+}
+
+static int32_t attempts(struct workbench *bench)
+{
+    struct ledger_run run;
+    int32_t count;
+
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    count = run.attempt;
+    ledger_run_done(&run);
+    return count;
+}
+
+static void a_run_is_always_on_one_list(void **state)
+{
+    static const struct {
+        enum ledger_state to;
+        size_t open, failed, ended;
+    } steps[] = {
+        {LEDGER_WAITING, 1, 0, 0},
+        {LEDGER_RUNNING, 1, 0, 0},
+        {LEDGER_FAILED, 0, 1, 0},
+        {LEDGER_QUEUED, 1, 0, 0},
+        {LEDGER_PAUSED, 1, 0, 0},
+        {LEDGER_RUNNING, 1, 0, 0},
+        {LEDGER_SUCCEEDED, 0, 0, 1},
+    };
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    /* By who knows the index row, and by who does not. */
+    for (int known = 0; known < 2; known++) {
+        begin(bench, &run);
+        for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+            struct wish wish = {steps[i].to, 0, 0};
+
+            assert_int_equal(
+                change(bench, known ? LEDGER_STORED : LEDGER_READ, &wish, &run),
+                TW_OK);
+            expect_lists(
+                bench, steps[i].open, steps[i].failed, steps[i].ended);
+        }
+        {
+            struct attempt attempt = {0};
+
+            assert_int_equal(
+                ledger_remove(bench->store, &attempt, &run), TW_OK);
+        }
+        expect_lists(bench, 0, 0, 0);
+        assert_string_equal(workbench_state(bench, JOB, "r1"), "none");
+        ledger_run_done(&run);
+    }
+}
+
+static void a_state_that_may_not_follow_is_refused(void **state)
+{
+    struct workbench *bench = *state;
+    struct wish done = {LEDGER_SUCCEEDED, 0, 0}, again = {LEDGER_QUEUED, 0, 0};
+    struct ledger_run run;
+
+    begin(bench, &run);
+    assert_int_equal(change(bench, LEDGER_STORED, &done, &run), TW_OK);
+    assert_int_equal(change(bench, LEDGER_STORED, &again, &run), TW_INVALID);
+    assert_int_equal(run.state, LEDGER_SUCCEEDED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    ledger_run_done(&run);
+}
+
+static void others_write(struct workbench *bench)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    run.attempt += 10;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+static void after_a_conflict_the_change_is_made_of_what_is_stored(void **state)
+{
+    struct workbench *bench = *state;
+    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct ledger_run run;
+
+    begin(bench, &run);
+    others_write(bench);
+    assert_int_equal(change(bench, LEDGER_STORED, &wish, &run), TW_OK);
+    assert_int_equal(attempts(bench), 12);
+    assert_int_equal(run.attempt, 12);
+    assert_int_equal(wish.applied, 2);
+    ledger_run_done(&run);
+}
+
+/* Whose answer was lost reads whose write is stored, and makes it once. */
+static void an_unknown_outcome_is_resolved_by_reading(void **state)
+{
+    static const enum bench_fault faults[] = {
+        BENCH_LOSE_ANSWER, BENCH_LOSE_REQUEST};
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    begin(bench, &run);
+    for (int32_t i = 0; i < 2; i++) {
+        struct wish wish = {LEDGER_RUNNING, 1, 0};
+
+        workbench_meets(bench, BENCH_BATCH, 1, 1, faults[i]);
+        assert_int_equal(change(bench, LEDGER_STORED, &wish, &run), TW_OK);
+        assert_int_equal(attempts(bench), 2 + i);
+        assert_int_equal(wish.applied, 1 + i);
+    }
+    ledger_run_done(&run);
+}
+
+static void an_insert_whose_answer_was_lost_is_ours(void **state)
+{
+    struct workbench *bench = *state;
+    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    assert_int_equal(change(bench, LEDGER_ABSENT, &wish, &run), TW_OK);
+    assert_int_equal(attempts(bench), 1);
+    expect_lists(bench, 1, 0, 0);
+    ledger_run_done(&run);
+}
+
+static void what_cannot_be_read_either_stays_unknown(void **state)
+{
+    struct workbench *bench = *state;
+    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct ledger_run run;
+
+    begin(bench, &run);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
+    assert_int_equal(change(bench, LEDGER_STORED, &wish, &run), TW_UNKNOWN);
+    ledger_run_done(&run);
+}
+
+static void who_always_meets_others_gives_up(void **state)
+{
+    struct workbench *bench = *state;
+    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct ledger_run run;
+
+    begin(bench, &run);
+    workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_CONFLICT);
+    assert_int_equal(change(bench, LEDGER_STORED, &wish, &run), TW_BUSY);
+    assert_int_equal(attempts(bench), 1);
+    ledger_run_done(&run);
+}
+
+static void put_row(struct workbench *bench, const char *key)
+{
+    struct entity row;
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(&row, &arena, slice_of(JOB), slice_of(key));
+    workbench_write(bench, OPERATION_INSERT, &row);
+    arena_done(&arena);
+}
+
+static void touch_row(struct workbench *bench, const char *key, bool remove)
+{
+    struct attempt attempt = {0};
+    struct page page;
+
+    page_init(&page);
+    assert_int_equal(store_get(bench->wrapped.inner, &attempt, LEDGER_TABLE,
+                         slice_of(JOB), slice_of(key), &page),
+        TW_OK);
+    workbench_write(bench, remove ? OPERATION_DELETE : OPERATION_REPLACE,
+        &page.entities[0]);
+    page_done(&page);
+}
+
+/* Somebody deleted the run by hand, and its row stayed. */
+static void a_row_that_was_left_hinders_no_run(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    put_row(bench, "!open!r1");
+    begin(bench, &run);
+    expect_lists(bench, 1, 0, 0);
+    ledger_run_done(&run);
+}
+
+static void a_row_that_others_changed_or_took_away_is_no_conflict(void **state)
+{
+    struct workbench *bench = *state;
+    struct wish failed = {LEDGER_FAILED, 0, 0}, queued = {LEDGER_QUEUED, 0, 0};
+    struct ledger_run run;
+
+    begin(bench, &run);
+    touch_row(bench, "!open!r1", false);
+    assert_int_equal(change(bench, LEDGER_STORED, &failed, &run), TW_OK);
+    expect_lists(bench, 0, 1, 0);
+    touch_row(bench, "!failed!r1", true);
+    assert_int_equal(change(bench, LEDGER_STORED, &queued, &run), TW_OK);
+    expect_lists(bench, 1, 0, 0);
+    ledger_run_done(&run);
+}
+
+static void a_row_that_cannot_be_read_leaves_the_run_as_it_was(void **state)
+{
+    struct workbench *bench = *state;
+    struct wish wish = {LEDGER_FAILED, 0, 0};
+    struct ledger_run run;
+
+    begin(bench, &run);
+    touch_row(bench, "!open!r1", false);
+    workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
+    assert_int_equal(change(bench, LEDGER_STORED, &wish, &run), TW_BUSY);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
+    expect_lists(bench, 1, 0, 0);
+    ledger_run_done(&run);
+}
+
+static void properties_of_others_are_kept(void **state)
+{
+    struct workbench *bench = *state;
+    struct property other = {
+        slice_of("Remark"), EDM_STRING, slice_of("\"hello\"")};
+    struct wish wish = {LEDGER_WAITING, 0, 0};
+    struct ledger_run run, back;
+
+    begin(bench, &run);
+    run.others = &other;
+    run.other_count = 1;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_init(&back);
+    assert_int_equal(change(bench, LEDGER_READ, &wish, &back), TW_OK);
+    ledger_run_done(&back);
+    assert_true(workbench_run(bench, JOB, "r1", &back));
+    assert_int_equal(back.other_count, 1);
+    assert_true(slice_is(back.others[0].json, "\"hello\""));
+    ledger_run_done(&back);
+    ledger_run_done(&run);
+}
+
+static void a_newer_version_is_left_alone(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_change asked = {.store = bench->store, .apply = apply};
+    struct wish wish = {LEDGER_CANCELLED, 0, 0};
+    struct ledger_run run;
+    struct err err;
+
+    begin(bench, &run);
+    run.format = LEDGER_FORMAT + 1;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    asked.context = &wish;
+    assert_int_equal(
+        ledger_change(&asked, LEDGER_READ, &run, &err), TW_INVALID);
+    assert_true(asked.left_alone);
+    assert_int_equal(wish.applied, 0);
+    assert_non_null(strstr(err.text, "newer version"));
+    ledger_run_done(&run);
+}
+
+/* Rule A5: the batch that ends the run closes its job, or none does. */
+static void the_end_of_a_run_closes_its_job_with_it(void **state)
+{
+    struct workbench *bench = *state;
+    struct wish wish = {LEDGER_SUCCEEDED, 0, 0};
+    struct ledger_change asked = {.store = bench->store,
+        .apply = apply,
+        .context = &wish,
+        .closes_job = true};
+    struct attempt attempt = {0};
+    struct ledger_run run;
+    struct arena arena;
+    struct slice id;
+    bool closed;
+    struct err err;
+
+    arena_init(&arena);
+    begin(bench, &run);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
+    assert_int_equal(
+        ledger_change(&asked, LEDGER_STORED, &run, &err), TW_BUSY);
+    assert_int_equal(ledger_is_closed(bench->store, &attempt, slice_of(JOB),
+                         &arena, &closed, &id),
+        TW_OK);
+    assert_false(closed);
+    assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_OK);
+    assert_int_equal(ledger_is_closed(bench->store, &attempt, slice_of(JOB),
+                         &arena, &closed, &id),
+        TW_OK);
+    assert_true(closed);
+    assert_true(slice_is(id, "r1"));
+    for (int i = 0; i < 2; i++) /* once is enough */
+        assert_int_equal(
+            ledger_reopen(bench->store, &attempt, slice_of(JOB)), TW_OK);
+    assert_int_equal(ledger_is_closed(bench->store, &attempt, slice_of(JOB),
+                         &arena, &closed, &id),
+        TW_OK);
+    assert_false(closed);
+    ledger_run_done(&run);
+    arena_done(&arena);
+}
+
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_run_is_always_on_one_list),
+        TEST(a_state_that_may_not_follow_is_refused),
+        TEST(after_a_conflict_the_change_is_made_of_what_is_stored),
+        TEST(an_unknown_outcome_is_resolved_by_reading),
+        TEST(an_insert_whose_answer_was_lost_is_ours),
+        TEST(what_cannot_be_read_either_stays_unknown),
+        TEST(who_always_meets_others_gives_up),
+        TEST(a_row_that_was_left_hinders_no_run),
+        TEST(a_row_that_others_changed_or_took_away_is_no_conflict),
+        TEST(a_row_that_cannot_be_read_leaves_the_run_as_it_was),
+        TEST(properties_of_others_are_kept),
+        TEST(a_newer_version_is_left_alone),
+        TEST(the_end_of_a_run_closes_its_job_with_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

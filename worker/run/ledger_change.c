@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT */
+/* The one conditional write of the ledger. */
+#include "worker/run/ledger_change.h"
+
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+/* How often a write is tried against others who write the same entity, and how
+ * often a batch whose index row was not as it was thought. */
+#define CHANGE_ROUNDS 8
+#define INDEX_ROUNDS 3
+#define OPERATION_ID_CHARS (LEDGER_OPERATION_MAX - 1)
+/* Operations of one batch: the run, two index rows, the closed job. */
+#define OPERATIONS_MAX 4
+
+/* ---- one batch ---- */
+
+/* What is under a key that the batch is to change: an ETag, or nothing. */
+struct row {
+    struct slice key;
+    char etag[96];
+    bool known; /* etag is what is there ("": nothing), as far as is known */
+};
+
+struct writing {
+    struct store *store;
+    const struct ledger_run *was; /* without an ETag: there is none */
+    struct ledger_run *is;        /* NULL: it is to be deleted */
+    struct row old_row, new_row;  /* of the index; one key: nothing changes */
+    struct row closed;            /* with a key: to be there */
+    struct arena arena;
+
+    struct operation operations[OPERATIONS_MAX];
+    struct row *rows[OPERATIONS_MAX]; /* which row it is; NULL: the run */
+    size_t count;
+    struct batch_result result;
+};
+
+static struct operation *add_operation(
+    struct writing *w, enum operation_type type, struct row *row)
+{
+    struct operation *operation = &w->operations[w->count];
+
+    w->rows[w->count++] = row;
+    operation->type = type;
+    if (row) {
+        entity_init(&operation->entity, &w->arena, w->was->job, row->key);
+        operation->entity.etag = slice_of(row->etag);
+    }
+    return operation;
+}
+
+/* What a list shows of a run without reading it. */
+static void set_row_properties(
+    struct writing *w, const struct ledger_run *run, struct entity *row)
+{
+    entity_set_string(
+        row, &w->arena, "State", slice_of(ledger_state_name(run->state)));
+    if (run->queue.len > 0)
+        entity_set_string(row, &w->arena, "Queue", run->queue);
+    if (run->requested_ticks != 0)
+        entity_set_datetime(
+            row, &w->arena, "RequestedAt", run->requested_ticks);
+    if (run->finished_ticks != 0)
+        entity_set_datetime(row, &w->arena, "FinishedAt", run->finished_ticks);
+}
+
+static void add_run(struct writing *w)
+{
+    struct operation *operation;
+
+    if (!w->is) {
+        operation = add_operation(w, OPERATION_DELETE, NULL);
+        entity_init(&operation->entity, &w->arena, w->was->job, w->was->id);
+    } else {
+        operation = add_operation(w,
+            w->was->etag.len > 0 ? OPERATION_REPLACE : OPERATION_INSERT, NULL);
+        ledger_entity(w->is, &w->arena, &operation->entity);
+    }
+    operation->entity.etag = w->was->etag;
+}
+
+static void add_rows(struct writing *w)
+{
+    struct operation *operation;
+
+    if (w->old_row.key.len > 0 && w->old_row.etag[0])
+        (void)add_operation(w, OPERATION_DELETE, &w->old_row);
+    if (w->new_row.key.len > 0) {
+        operation = add_operation(w,
+            w->new_row.etag[0] ? OPERATION_REPLACE : OPERATION_INSERT,
+            &w->new_row);
+        set_row_properties(w, w->is, &operation->entity);
+    }
+    if (w->closed.key.len > 0 && !w->closed.etag[0]) {
+        operation = add_operation(w, OPERATION_INSERT, &w->closed);
+        entity_set_string(&operation->entity, &w->arena, "Run", w->was->id);
+    }
+}
+
+/* Read what is under a row's key. */
+static enum tw_err read_row(
+    struct writing *w, struct attempt *attempt, struct row *row)
+{
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome = store_get(
+        w->store, attempt, LEDGER_TABLE, w->was->job, row->key, &page);
+    row->etag[0] = '\0';
+    if (outcome == TW_OK) {
+        struct slice etag = page.entities[0].etag;
+
+        if (etag.len < sizeof(row->etag)) {
+            memcpy(row->etag, etag.at, etag.len);
+            row->etag[etag.len] = '\0';
+        }
+    }
+    page_done(&page);
+    row->known = outcome == TW_OK || outcome == TW_NOT_FOUND;
+    return row->known ? TW_OK : outcome;
+}
+
+static enum tw_err read_unknown_rows(struct writing *w, struct attempt *attempt,
+    void (*made)(void *, const struct attempt *), void *context)
+{
+    struct row *rows[] = {&w->old_row, &w->new_row, &w->closed};
+    const struct fence *fence = attempt->fence;
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < 3 && outcome == TW_OK; i++) {
+        if (rows[i]->key.len == 0 || rows[i]->known)
+            continue;
+        *attempt = (struct attempt){.fence = fence, .retry_after_ms = -1};
+        outcome = read_row(w, attempt, rows[i]);
+        if (made)
+            made(context, attempt);
+    }
+    return outcome;
+}
+
+static void take_results(struct writing *w)
+{
+    struct ledger_run *is = w->is;
+
+    if (!is)
+        return;
+    is->etag = ledger_text(is, slice_of(w->result.etags[0]));
+    for (size_t i = 1; i < w->count; i++)
+        if (w->rows[i] == &w->new_row)
+            is->index_etag = ledger_text(is, slice_of(w->result.etags[i]));
+}
+
+/* A row stood in the way, or was not there: it is not as it was thought. */
+static bool row_is_at_fault(struct writing *w, enum tw_err outcome)
+{
+    if (outcome != TW_CONFLICT && outcome != TW_NOT_FOUND)
+        return false;
+    if (w->result.failed == 0 || w->result.failed >= w->count)
+        return false;
+    w->rows[w->result.failed]->known = false;
+    return true;
+}
+
+static void set_etag(struct row *row, struct slice etag)
+{
+    row->known = etag.len < sizeof(row->etag);
+    if (row->known) {
+        memcpy(row->etag, etag.at, etag.len);
+        row->etag[etag.len] = '\0';
+    }
+}
+
+/* Which index rows go and come. */
+static void plan_rows(struct writing *w)
+{
+    struct slice old = {0}, new = {0};
+
+    if (w->was->etag.len > 0)
+        old = ledger_index_key(w->was, &w->arena);
+    if (w->is)
+        new = ledger_index_key(w->is, &w->arena);
+    if (slice_equal(old, new))
+        return;
+    w->old_row = (struct row){.key = old};
+    if (w->was->index_etag.len > 0)
+        set_etag(&w->old_row, w->was->index_etag);
+    w->new_row = (struct row){.key = new, .known = true};
+}
+
+/* The run and its rows in one batch; again where a row was not as thought. */
+static enum tw_err write_batch(struct writing *w, struct attempt *attempt,
+    void (*made)(void *, const struct attempt *), void *context)
+{
+    const struct fence *fence = attempt->fence;
+    struct batch batch = {LEDGER_TABLE, w->operations, 0};
+    enum tw_err outcome = TW_CONFLICT;
+
+    for (int round = 0; round < INDEX_ROUNDS; round++) {
+        outcome = read_unknown_rows(w, attempt, made, context);
+        if (outcome != TW_OK)
+            return outcome == TW_UNKNOWN ? TW_BUSY : outcome;
+        w->count = 0;
+        add_run(w);
+        add_rows(w);
+        batch.count = w->count;
+        *attempt = (struct attempt){.fence = fence, .retry_after_ms = -1};
+        outcome = store_batch(w->store, attempt, &batch, &w->result);
+        if (made)
+            made(context, attempt);
+        if (outcome == TW_OK)
+            take_results(w);
+        if (!row_is_at_fault(w, outcome))
+            return outcome;
+    }
+    return outcome;
+}
+
+static void writing_init(struct writing *w, struct store *store,
+    const struct ledger_run *was, struct ledger_run *is)
+{
+    w->store = store;
+    w->was = was;
+    w->is = is;
+    w->old_row = w->new_row = w->closed = (struct row){.known = true};
+    arena_init(&w->arena);
+    plan_rows(w);
+}
+
+enum tw_err ledger_remove(
+    struct store *store, struct attempt *attempt, const struct ledger_run *run)
+{
+    struct writing *w = mem_alloc(sizeof(*w));
+    enum tw_err outcome;
+
+    writing_init(w, store, run, NULL);
+    outcome = write_batch(w, attempt, NULL, NULL);
+    arena_done(&w->arena);
+    mem_free(w);
+    return outcome;
+}
+
+/* ---- the change ---- */
+
+struct changing {
+    struct ledger_change *change;
+    struct ledger_run *stored; /* what is known to be stored */
+    struct ledger_run next;    /* what apply() made of it */
+    struct buf operations;     /* ids of all writes that were sent, joined */
+    struct err *err;
+};
+
+static void begin_attempt(struct ledger_change *change)
+{
+    change->last =
+        (struct attempt){.fence = change->fence, .retry_after_ms = -1};
+}
+
+static void count_attempt(struct ledger_change *change)
+{
+    if (change->made)
+        change->made(change->context, &change->last);
+}
+
+static enum tw_err read_stored(struct changing *c)
+{
+    struct ledger_change *change = c->change;
+    struct ledger_run read;
+    enum tw_err outcome;
+
+    ledger_run_init(&read);
+    begin_attempt(change);
+    outcome = ledger_get(
+        change->store, &change->last, c->stored->job, c->stored->id, &read);
+    count_attempt(change);
+    if (outcome == TW_NOT_FOUND && change->last.date_ticks != 0) {
+        read.job = ledger_text(&read, c->stored->job);
+        read.id = ledger_text(&read, c->stored->id);
+        outcome = TW_OK;
+    }
+    change->damaged = outcome == TW_INVALID && change->last.http_status < 400;
+    if (outcome != TW_OK) {
+        ledger_run_done(&read);
+        return err_fail(c->err, outcome, "%s", change->last.err.text);
+    }
+    ledger_run_done(c->stored);
+    *c->stored = read;
+    return TW_OK;
+}
+
+static int64_t now_of(const struct ledger_change *change)
+{
+    return change->last.date_ticks ? change->last.date_ticks
+                                   : world_wall_ticks();
+}
+
+/* Refuse what is not ours to write, and a state that may not follow. */
+static enum tw_err check_next(struct changing *c)
+{
+    const struct ledger_run *was = c->stored, *is = &c->next;
+
+    if (was->etag.len == 0 || ledger_may_move(was->state, is->state))
+        return TW_OK;
+    return err_fail(c->err, TW_INVALID,
+        "run %.*s/%.*s is %s: it cannot become %s", SLICE_ARG(was->job),
+        SLICE_ARG(was->id), ledger_state_name(was->state),
+        ledger_state_name(is->state));
+}
+
+static enum tw_err refuse_newer(struct changing *c)
+{
+    const struct ledger_run *was = c->stored;
+    struct slice state = ledger_state_shown(was);
+
+    c->change->left_alone = true;
+    return err_fail(c->err, TW_INVALID,
+        "run %.*s/%.*s was written by a newer version (Format %d, State "
+        "'%.*s'): it is left unchanged",
+        SLICE_ARG(was->job), SLICE_ARG(was->id), (int)was->format,
+        SLICE_ARG(text_cut(state, 64)));
+}
+
+static enum tw_err apply(struct changing *c)
+{
+    enum tw_err outcome;
+
+    if (c->stored->newer)
+        return refuse_newer(c);
+    ledger_run_done(&c->next);
+    ledger_copy(&c->next, c->stored);
+    outcome = c->change->apply(
+        &c->next, now_of(c->change), c->change->context, c->err);
+    return outcome == TW_OK ? check_next(c) : outcome;
+}
+
+static void name_operation(struct changing *c)
+{
+    char id[33];
+
+    text_random_id(id);
+    id[OPERATION_ID_CHARS] = '\0';
+    memcpy(c->change->operation, id, LEDGER_OPERATION_MAX);
+    c->next.operation = ledger_text(&c->next, slice_of(id));
+    buf_add_text(&c->operations, id);
+}
+
+static bool is_our_operation(const struct changing *c, struct slice id)
+{
+    if (id.len != OPERATION_ID_CHARS)
+        return false;
+    for (size_t at = 0; at < c->operations.len; at += OPERATION_ID_CHARS)
+        if (memcmp(c->operations.at + at, id.at, id.len) == 0)
+            return true;
+    return false;
+}
+
+/* The table has gone, or was never there: it is made. */
+static enum tw_err create_table(struct changing *c)
+{
+    struct ledger_change *change = c->change;
+    enum tw_err outcome;
+
+    begin_attempt(change);
+    outcome = ledger_create(change->store, &change->last);
+    count_attempt(change);
+    return outcome == TW_UNKNOWN ? TW_BUSY : outcome;
+}
+
+static enum tw_err send(struct changing *c)
+{
+    struct ledger_change *change = c->change;
+    struct writing *w = mem_alloc(sizeof(*w));
+    enum tw_err outcome;
+
+    writing_init(w, change->store, c->stored, &c->next);
+    if (change->closes_job)
+        w->closed = (struct row){.key = slice_of(LEDGER_CLOSED), .known = true};
+    begin_attempt(change);
+    outcome = write_batch(w, &change->last, change->made, change->context);
+    arena_done(&w->arena);
+    mem_free(w);
+    return outcome;
+}
+
+static enum tw_err write_next(struct changing *c)
+{
+    bool is_new = c->stored->etag.len == 0;
+    enum tw_err outcome;
+
+    name_operation(c);
+    outcome = send(c);
+    if (outcome != TW_NOT_FOUND || !is_new)
+        return outcome;
+    outcome = create_table(c);
+    return outcome == TW_OK ? send(c) : outcome;
+}
+
+/* What apply() made is stored. */
+static void keep_next(struct changing *c)
+{
+    ledger_run_done(c->stored);
+    *c->stored = c->next;
+    ledger_run_init(&c->next);
+}
+
+/*
+ * Another round? Only a conflict, or an unknown outcome that turns out not to
+ * be stored, makes one. *ret: how it ended, if not.
+ */
+static bool goes_on(struct changing *c, enum tw_err sent, enum tw_err *ret)
+{
+    struct err why = c->change->last.err;
+
+    *ret = sent;
+    if (sent == TW_OK) {
+        keep_next(c);
+        return false;
+    }
+    if (sent != TW_CONFLICT && sent != TW_NOT_FOUND && sent != TW_UNKNOWN) {
+        (void)err_fail(c->err, sent, "%s", why.text);
+        return false;
+    }
+    *ret = read_stored(c);
+    if (*ret != TW_OK) {
+        if (sent == TW_UNKNOWN && !c->change->damaged)
+            *ret = TW_UNKNOWN;
+        return false;
+    }
+    return !is_our_operation(c, c->stored->operation);
+}
+
+enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
+    struct ledger_run *run, struct err *err)
+{
+    struct changing c = {.change = change, .stored = run, .err = err};
+    enum tw_err outcome = TW_OK;
+
+    change->last = (struct attempt){.retry_after_ms = -1};
+    change->left_alone = change->damaged = false;
+    change->operation[0] = '\0';
+    ledger_run_init(&c.next);
+    buf_init(&c.operations, CHANGE_ROUNDS * OPERATION_ID_CHARS);
+    if (known == LEDGER_READ)
+        outcome = read_stored(&c);
+    for (int round = 0; outcome == TW_OK; round++) {
+        if (round == CHANGE_ROUNDS) {
+            outcome = err_fail(err, TW_BUSY, "run %.*s/%.*s keeps changing",
+                SLICE_ARG(run->job), SLICE_ARG(run->id));
+            break;
+        }
+        outcome = apply(&c);
+        if (outcome == TW_OK && !goes_on(&c, write_next(&c), &outcome))
+            break;
+    }
+    buf_done(&c.operations);
+    ledger_run_done(&c.next);
+    return outcome;
+}
+
+/* ---- closed jobs ---- */
+
+static enum tw_err get_closed(struct store *store, struct attempt *attempt,
+    struct slice job, struct page *page)
+{
+    return store_get(
+        store, attempt, LEDGER_TABLE, job, slice_of(LEDGER_CLOSED), page);
+}
+
+enum tw_err ledger_is_closed(struct store *store, struct attempt *attempt,
+    struct slice job, struct arena *arena, bool *ret, struct slice *ret_id)
+{
+    const struct property *run;
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome = get_closed(store, attempt, job, &page);
+    if (outcome == TW_OK || outcome == TW_NOT_FOUND) {
+        *ret = outcome == TW_OK;
+        *ret_id = (struct slice){0};
+        run = *ret ? entity_find(&page.entities[0], slice_of("Run")) : NULL;
+        if (run)
+            (void)property_text(run, arena, ret_id);
+        outcome = TW_OK;
+    }
+    page_done(&page);
+    return outcome;
+}
+
+enum tw_err ledger_reopen(
+    struct store *store, struct attempt *attempt, struct slice job)
+{
+    struct operation operation = {.type = OPERATION_DELETE};
+    struct batch batch = {LEDGER_TABLE, &operation, 1};
+    struct batch_result result;
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome = get_closed(store, attempt, job, &page);
+    if (outcome == TW_OK) {
+        const struct fence *fence = attempt->fence;
+
+        operation.entity = page.entities[0];
+        *attempt = (struct attempt){.fence = fence, .retry_after_ms = -1};
+        outcome = store_batch(store, attempt, &batch, &result);
+    }
+    page_done(&page);
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}

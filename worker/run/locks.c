@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: MIT */
+/* Locks of table jobs: all in one batch, or none. */
+#include "worker/run/locks.h"
+
+#include <stdio.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/buf.h"
+#include "worker/base/crypto.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/run/ledger.h"
+#include "worker/store/store.h"
+
+/* How often the locks are read again when others change them meanwhile. */
+#define LOCKS_ROUNDS 5
+/* An account's name is kept readable up to this; beyond it, a hash of it. */
+#define ACCOUNT_MAX_BYTES 100
+/* A want of a run that is so late is not one of a run that comes. */
+#define WANT_LATE_TICKS (600 * TICKS_PER_S)
+#define CAUSE_MAX_BYTES 300
+
+/* A lock or a want that is stored. */
+struct row {
+    struct slice row_key, etag, key, job, id;
+    int64_t requested_ticks;
+    bool is_want;
+};
+
+/* A table that the run needs. */
+struct need {
+    struct slice key; /* ACCOUNT!TABLE */
+    const char *table;
+    const struct row *lock; /* what is stored; NULL: nothing */
+    bool mine, want_stored;
+};
+
+struct locking {
+    const struct locks_request *request;
+    struct arena arena;
+    struct need *needs;
+    size_t need_count, need_room;
+    struct row *rows;
+    size_t row_count, row_room;
+    int64_t now_ticks; /* the service's clock */
+    bool takes_over;
+    struct err *err;
+};
+
+/* ---- keys ---- */
+
+/* What identifies the store, of characters that a key may have. */
+static struct slice account_of(const struct store *store, struct arena *arena)
+{
+    unsigned char digest[CRYPTO_SHA256_BYTES];
+    struct slice name = slice_of(store->traits.identity ? store->traits.identity
+                                 : store->traits.place  ? store->traits.place
+                                                        : store->name);
+    struct buf text;
+    struct slice kept;
+
+    buf_init(&text, 4 * STORE_IDENTITY_MAX + 4096);
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+        bool upper = c >= 'A' && c <= 'Z';
+        bool plain = upper || (c >= 'a' && c <= 'z') ||
+                     (c >= '0' && c <= '9') || c == '.' || c == '-';
+
+        if (plain)
+            buf_add_char(&text, upper ? (char)(c | 0x20) : c);
+        else
+            buf_add_format(&text, "=%02X", (unsigned)(unsigned char)c);
+    }
+    if (text.len > ACCOUNT_MAX_BYTES) {
+        char hex[2 * CRYPTO_SHA256_BYTES + 1];
+
+        crypto_sha256(buf_slice(&text), digest);
+        text_hex(hex, digest, sizeof(digest));
+        buf_clear(&text);
+        buf_add_text(&text, hex);
+    }
+    kept = arena_copy(arena, buf_slice(&text));
+    buf_done(&text);
+    return kept;
+}
+
+static struct slice key_of(
+    const struct store *store, const char *table, struct arena *arena)
+{
+    struct slice account = account_of(store, arena);
+    struct buf key;
+    struct slice kept;
+
+    buf_init(&key, 512);
+    buf_add_slice(&key, account);
+    buf_add_char(&key, '!');
+    for (const char *at = table; *at; at++)
+        buf_add_char(&key, *at >= 'A' && *at <= 'Z' ? (char)(*at | 0x20) : *at);
+    kept = arena_copy(arena, buf_slice(&key));
+    buf_done(&key);
+    return kept;
+}
+
+static void add_need(
+    void *context, size_t store, const char *table, enum job_access access)
+{
+    struct locking *l = context;
+    const struct job_stores *stores = l->request->stores;
+    struct slice key;
+
+    if (access != JOB_WRITES || store >= stores->count ||
+        !stores->stores[store])
+        return;
+    key = key_of(stores->stores[store], table, &l->arena);
+    for (size_t i = 0; i < l->need_count; i++)
+        if (slice_equal(l->needs[i].key, key))
+            return;
+    if (l->need_count == l->need_room) {
+        l->need_room = l->need_room ? 2 * l->need_room : 8;
+        l->needs = mem_resize(l->needs, l->need_room * sizeof(*l->needs));
+    }
+    l->needs[l->need_count++] = (struct need){.key = key, .table = table};
+}
+
+static struct slice lock_key(struct locking *l, const struct need *need)
+{
+    return arena_format(&l->arena, "lock!%.*s", SLICE_ARG(need->key));
+}
+
+static struct slice want_key(struct locking *l, const struct need *need)
+{
+    return arena_format(&l->arena, "want!%.*s!%s!%.*s", SLICE_ARG(need->key),
+        l->request->job->name, SLICE_ARG(l->request->id));
+}
+
+/* ---- reading the partition ---- */
+
+static bool begins_with(struct slice text, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    return text.len >= len && memcmp(text.at, prefix, len) == 0;
+}
+
+static struct slice text_of(
+    const struct entity *entity, const char *name, struct arena *arena)
+{
+    const struct property *property = entity_find(entity, slice_of(name));
+    struct slice text = {0};
+
+    if (property)
+        (void)property_text(property, arena, &text);
+    return text;
+}
+
+/* ACCOUNT!TABLE of a RowKey: up to its second '!' behind the first word. */
+static struct slice key_in(struct slice row_key)
+{
+    struct slice key = {row_key.at + 5, row_key.len - 5};
+    unsigned marks = 0;
+
+    for (size_t i = 0; i < key.len; i++)
+        if (key.at[i] == '!' && ++marks == 2)
+            return (struct slice){key.at, i};
+    return key;
+}
+
+static void add_row(struct locking *l, const struct entity *entity)
+{
+    const struct property *requested =
+        entity_find(entity, slice_of("RequestedAt"));
+    struct row row = {.is_want = begins_with(entity->row_key, "want!")};
+
+    if (!row.is_want && !begins_with(entity->row_key, "lock!"))
+        return;
+    row.row_key = arena_copy(&l->arena, entity->row_key);
+    row.etag = arena_copy(&l->arena, entity->etag);
+    row.key = key_in(row.row_key);
+    row.job = text_of(entity, "Job", &l->arena);
+    row.id = text_of(entity, "Run", &l->arena);
+    if (requested)
+        (void)property_ticks(requested, &row.requested_ticks);
+    if (l->row_count == l->row_room) {
+        l->row_room = l->row_room ? 2 * l->row_room : 16;
+        l->rows = mem_resize(l->rows, l->row_room * sizeof(*l->rows));
+    }
+    l->rows[l->row_count++] = row;
+}
+
+static enum tw_err read_rows(
+    struct locking *l, struct store *store, const struct fence *fence)
+{
+    struct scan_request scan = {.table = LEDGER_TABLE,
+        .partition_key = key_range_exact(slice_of(LOCKS_PARTITION))};
+    struct attempt attempt;
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    l->row_count = 0;
+    do {
+        scan.from = page.next;
+        attempt = (struct attempt){.fence = fence, .retry_after_ms = -1};
+        outcome = store_scan(store, &attempt, &scan, &page);
+        for (size_t i = 0; outcome == TW_OK && i < page.count; i++)
+            add_row(l, &page.entities[i]);
+    } while (outcome == TW_OK && page.next.more);
+    page_done(&page);
+    l->now_ticks = attempt.date_ticks;
+    if (outcome != TW_OK)
+        (void)err_fail(l->err, outcome, "locks: %s", attempt.err.text);
+    return outcome;
+}
+
+/* ---- who is in the way ---- */
+
+static bool is_mine(const struct locking *l, const struct row *row)
+{
+    return slice_is(row->job, l->request->job->name) &&
+           slice_equal(row->id, l->request->id);
+}
+
+/* The run behind a row. *ret_open: it has not ended, and is there. */
+static enum tw_err read_run(struct locking *l, const struct row *row,
+    struct ledger_run *ret, bool *ret_open)
+{
+    struct attempt attempt = {.fence = l->request->fence, .retry_after_ms = -1};
+    enum tw_err outcome =
+        ledger_get(l->request->store, &attempt, row->job, row->id, ret);
+
+    *ret_open = outcome == TW_OK && !ledger_state_ended(ret->state);
+    if (outcome == TW_NOT_FOUND)
+        return TW_OK;
+    if (outcome == TW_INVALID && attempt.http_status < 400) {
+        *ret_open = true; /* damaged: nobody knows */
+        ret->state = LEDGER_DAMAGED;
+        return TW_OK;
+    }
+    if (outcome != TW_OK)
+        (void)err_fail(l->err, outcome, "locks: %s", attempt.err.text);
+    return outcome;
+}
+
+/* Which run blocks, and what blocks that one. */
+static void say_blocked(struct locking *l, const struct need *need,
+    const struct row *row, const struct ledger_run *run)
+{
+    struct slice cause = text_cut(run->error, CAUSE_MAX_BYTES);
+    struct slice waits =
+        run->state == LEDGER_WAITING ? run->waits_for : (struct slice){0};
+
+    (void)err_fail(l->err, TW_CONFLICT,
+        "waits for its turn: run %.*s/%.*s %s table %s and is %.*s%s%.*s%s%.*s",
+        SLICE_ARG(row->job), SLICE_ARG(row->id),
+        row->is_want ? "waits longer for" : "has", need->table,
+        SLICE_ARG(ledger_state_shown(run)), waits.len > 0 ? " for " : "",
+        SLICE_ARG(waits), cause.len > 0 ? ": " : "", SLICE_ARG(cause));
+}
+
+static bool is_older(const struct locking *l, const struct row *row)
+{
+    int order;
+
+    if (row->requested_ticks != l->request->requested_ticks)
+        return row->requested_ticks < l->request->requested_ticks;
+    order = slice_compare(row->job, slice_of(l->request->job->name));
+    return order != 0 ? order < 0 : slice_compare(row->id, l->request->id) < 0;
+}
+
+/* Does a run that wants a table still come for it? */
+static bool comes(const struct locking *l, const struct ledger_run *run)
+{
+    if (run->state == LEDGER_WAITING) {
+        if (!slice_is(run->waits_for, LEDGER_WAITS_FOR_TURN) &&
+            run->waits_for.len > 0)
+            return false;
+        return run->resumes_ticks + WANT_LATE_TICKS > l->now_ticks;
+    }
+    return (run->state == LEDGER_QUEUED || run->state == LEDGER_RUNNING) &&
+           run->updated_ticks + WANT_LATE_TICKS > l->now_ticks;
+}
+
+static enum tw_err check_lock(struct locking *l, struct need *need,
+    const struct row *row, bool *ret_blocked)
+{
+    struct ledger_run run;
+    bool open = false;
+    enum tw_err outcome;
+
+    need->lock = row;
+    need->mine = is_mine(l, row);
+    if (need->mine)
+        return TW_OK;
+    ledger_run_init(&run);
+    outcome = read_run(l, row, &run, &open);
+    if (outcome == TW_OK && open) {
+        *ret_blocked = true;
+        say_blocked(l, need, row, &run);
+    } else if (outcome == TW_OK) {
+        l->takes_over = true;
+    }
+    ledger_run_done(&run);
+    return outcome;
+}
+
+static enum tw_err check_want(struct locking *l, struct need *need,
+    const struct row *row, bool *ret_blocked)
+{
+    struct ledger_run run;
+    bool open = false;
+    enum tw_err outcome;
+
+    if (is_mine(l, row)) {
+        need->want_stored = true;
+        return TW_OK;
+    }
+    if (*ret_blocked || !is_older(l, row))
+        return TW_OK;
+    ledger_run_init(&run);
+    outcome = read_run(l, row, &run, &open);
+    if (outcome == TW_OK && open && comes(l, &run)) {
+        *ret_blocked = true;
+        say_blocked(l, need, row, &run);
+    }
+    ledger_run_done(&run);
+    return outcome;
+}
+
+static enum tw_err check_need(
+    struct locking *l, struct need *need, bool *ret_blocked)
+{
+    enum tw_err outcome = TW_OK;
+
+    need->lock = NULL;
+    need->mine = need->want_stored = false;
+    for (size_t i = 0; i < l->row_count && outcome == TW_OK; i++)
+        if (!l->rows[i].is_want && slice_equal(l->rows[i].key, need->key))
+            outcome = check_lock(l, need, &l->rows[i], ret_blocked);
+    for (size_t i = 0; i < l->row_count && outcome == TW_OK; i++)
+        if (l->rows[i].is_want && slice_equal(l->rows[i].key, need->key) &&
+            !need->mine)
+            outcome = check_want(l, need, &l->rows[i], ret_blocked);
+    return outcome;
+}
+
+/* ---- writing ---- */
+
+static void set_row(struct locking *l, struct operation *operation,
+    struct slice row_key, const char *table, bool is_lock)
+{
+    struct entity *entity = &operation->entity;
+    const struct locks_request *request = l->request;
+
+    entity_init(entity, &l->arena, slice_of(LOCKS_PARTITION), row_key);
+    entity_set_string(entity, &l->arena, "Job", slice_of(request->job->name));
+    entity_set_string(entity, &l->arena, "Run", request->id);
+    entity_set_string(entity, &l->arena, "Table", slice_of(table));
+    if (request->requested_ticks > 0)
+        entity_set_datetime(
+            entity, &l->arena, "RequestedAt", request->requested_ticks);
+    if (is_lock && l->now_ticks > 0)
+        entity_set_datetime(entity, &l->arena, "LockedAt", l->now_ticks);
+}
+
+static enum tw_err send(struct store *store, const struct fence *fence,
+    const struct operation *operations, size_t count, struct err *err)
+{
+    const struct batch batch = {LEDGER_TABLE, operations, count};
+    struct batch_result *result = mem_alloc(sizeof(*result));
+    struct attempt attempt = {.fence = fence, .retry_after_ms = -1};
+    enum tw_err outcome = store_batch(store, &attempt, &batch, result);
+
+    mem_free(result);
+    if (outcome != TW_OK)
+        (void)err_fail(err, outcome, "locks: %s", attempt.err.text);
+    return outcome;
+}
+
+/* My wants: they go in the batch that brings the locks. */
+static size_t add_own_wants(
+    struct locking *l, struct operation *operations, size_t count)
+{
+    for (size_t i = 0; i < l->row_count && count < BATCH_MAX_OPERATIONS; i++) {
+        const struct row *row = &l->rows[i];
+
+        if (!row->is_want || !is_mine(l, row))
+            continue;
+        operations[count].type = OPERATION_DELETE;
+        entity_init(&operations[count].entity, &l->arena,
+            slice_of(LOCKS_PARTITION), row->row_key);
+        operations[count++].entity.etag = row->etag;
+    }
+    return count;
+}
+
+static enum tw_err take_all(struct locking *l)
+{
+    struct operation *operations =
+        mem_array(BATCH_MAX_OPERATIONS, sizeof(*operations));
+    enum tw_err outcome = TW_OK;
+    size_t count = 0;
+
+    for (size_t i = 0; i < l->need_count && count < BATCH_MAX_OPERATIONS / 2;
+         i++) {
+        struct need *need = &l->needs[i];
+
+        if (need->mine)
+            continue;
+        operations[count].type =
+            need->lock ? OPERATION_REPLACE : OPERATION_INSERT;
+        set_row(l, &operations[count], lock_key(l, need), need->table, true);
+        if (need->lock)
+            operations[count].entity.etag = need->lock->etag;
+        count++;
+    }
+    count = add_own_wants(l, operations, count);
+    if (count > 0)
+        outcome = send(
+            l->request->store, l->request->fence, operations, count, l->err);
+    mem_free(operations);
+    return outcome;
+}
+
+/* What is wanted already stays. A want that cannot be stored costs the run its
+ * place before younger ones, no more. */
+static void write_wants(struct locking *l)
+{
+    struct operation *operations =
+        mem_array(BATCH_MAX_OPERATIONS, sizeof(*operations));
+    struct err ignored;
+    size_t count = 0;
+
+    for (size_t i = 0; i < l->need_count && count < BATCH_MAX_OPERATIONS; i++) {
+        if (l->needs[i].want_stored || l->needs[i].mine)
+            continue;
+        operations[count].type = OPERATION_INSERT;
+        set_row(l, &operations[count++], want_key(l, &l->needs[i]),
+            l->needs[i].table, false);
+    }
+    if (count > 0 && send(l->request->store, l->request->fence, operations,
+                         count, &ignored) != TW_OK)
+        log_debug("locks", "%s", ignored.text);
+    mem_free(operations);
+}
+
+/* ---- the whole ---- */
+
+/* True: *ret says how it ended. False: others changed the locks; again. */
+static bool try_once(struct locking *l, enum locks_outcome *ret)
+{
+    bool blocked = false;
+    enum tw_err outcome = read_rows(l, l->request->store, l->request->fence);
+
+    *ret = LOCKS_OUTAGE;
+    l->takes_over = false;
+    for (size_t i = 0; i < l->need_count && outcome == TW_OK; i++)
+        outcome = check_need(l, &l->needs[i], &blocked);
+    if (outcome != TW_OK)
+        return true;
+    if (blocked) {
+        write_wants(l);
+        *ret = LOCKS_BLOCKED;
+        return true;
+    }
+    outcome = take_all(l);
+    if (outcome == TW_OK)
+        *ret = LOCKS_TAKEN;
+    return outcome != TW_CONFLICT && outcome != TW_NOT_FOUND &&
+           outcome != TW_UNKNOWN;
+}
+
+enum locks_outcome locks_take(
+    const struct locks_request *request, bool *ret_taken_over, struct err *err)
+{
+    struct locking l = {.request = request, .err = err};
+    enum locks_outcome outcome = LOCKS_OUTAGE;
+    bool done = false;
+
+    arena_init(&l.arena);
+    request->job->kind->tables(request->job, add_need, &l);
+    for (int round = 0; round < LOCKS_ROUNDS && !done; round++)
+        done = try_once(&l, &outcome);
+    *ret_taken_over = outcome == LOCKS_TAKEN && l.takes_over;
+    mem_free(l.needs);
+    mem_free(l.rows);
+    arena_done(&l.arena);
+    return outcome;
+}
+
+/* True: they are gone, or that is for the next run to see to. */
+static bool release_once(
+    struct locking *l, struct store *store, const struct fence *fence)
+{
+    struct operation *operations;
+    enum tw_err outcome = read_rows(l, store, fence);
+    size_t count = 0;
+
+    if (outcome != TW_OK)
+        return outcome == TW_NOT_FOUND;
+    operations = mem_array(BATCH_MAX_OPERATIONS, sizeof(*operations));
+    for (size_t i = 0; i < l->row_count && count < BATCH_MAX_OPERATIONS; i++) {
+        const struct row *row = &l->rows[i];
+
+        if (!is_mine(l, row))
+            continue;
+        operations[count].type = OPERATION_DELETE;
+        entity_init(&operations[count].entity, &l->arena,
+            slice_of(LOCKS_PARTITION), row->row_key);
+        operations[count++].entity.etag = row->etag;
+    }
+    if (count > 0)
+        outcome = send(store, fence, operations, count, l->err);
+    mem_free(operations);
+    return outcome == TW_OK;
+}
+
+void locks_release(struct store *store, const struct fence *fence,
+    struct slice job, struct slice id)
+{
+    char *name = mem_text(job.at, job.len);
+    struct job named = {.name = name};
+    struct locks_request request = {
+        .store = store, .fence = fence, .job = &named, .id = id};
+    struct err err = {""};
+    struct locking l = {.request = &request, .err = &err};
+    bool done = false;
+
+    arena_init(&l.arena);
+    for (int round = 0; round < LOCKS_ROUNDS && !done; round++)
+        done = release_once(&l, store, fence);
+    if (!done)
+        log_debug("locks",
+            "run %s/%.*s has ended and its locks stay for now: "
+            "%s",
+            name, SLICE_ARG(id), err.text);
+    mem_free(l.rows);
+    arena_done(&l.arena);
+    mem_free(name);
+}
