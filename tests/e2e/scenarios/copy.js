@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// Copies: each source has its copy, and no copy is without its source, after
+// every run, whatever the application did before it and does meanwhile.
+'use strict';
+
+const assert = require('assert');
+const {differ} = require('../lib/model');
+const {run} = require('../lib/runs');
+const {for_sdk} = require('../lib/store_azurite');
+const {tail} = require('../lib/program');
+const {two_names, Writer} = require('../lib/writers');
+
+const PROVENANCE = 'TablewardSource';
+const pad = (n) => String(n).padStart(5, '0');
+
+// post: a source of many types; the month decides the PartitionKey of its copy.
+function post(n, month = 1 + n % 12, value = 0) {
+  return {
+    'PartitionKey': `blog${n % 7}`, 'RowKey': pad(n), 'Title': `Post ${n} é`,
+    'Value': value, 'Live': n % 2 === 0,
+    'Views@odata.type': 'Edm.Int64', 'Views': String(9007199254740993n + BigInt(n)),
+    'Score@odata.type': 'Edm.Double', 'Score': n + 0.5,
+    'CreatedOn@odata.type': 'Edm.DateTime',
+    'CreatedOn': `2024-${pad(month).slice(3)}-02T03:04:05.1234567Z`,
+  };
+}
+
+const month_of = (entity) => entity.CreatedOn.slice(5, 7);
+
+// copy_of: what the job by-month makes of a source.
+const copy_of = (entity) => ({
+  ...entity, PartitionKey: `${entity.PartitionKey}_${month_of(entity)}`,
+});
+
+const BY_MONTH = {
+  kind: 'copy', from: {table: 'Posts'},
+  to: {table: 'PostsByMonth',
+    partition_key: '{PartitionKey}_{month(CreatedOn):02}'},
+};
+
+// stripped: copies as the application sees them.
+const stripped = (entities) => entities.map((entity) => {
+  const copy = {...entity};
+  delete copy[PROVENANCE];
+  return copy;
+});
+
+async function assert_copies(front, sources, table = 'PostsByMonth') {
+  assert.strictEqual(differ(table, sources.map(copy_of),
+      stripped(await front.read(table))), '');
+}
+
+async function open(suite, jobs) {
+  const tables = ['Posts', 'PostsByMonth'];
+  await suite.open({jobs, tables});
+  return await suite.store.front(tables);
+}
+
+// Goal: a run makes each copy; a later one does what changed meanwhile: new,
+// changed, deleted and re-keyed sources; and `verify` finds no difference.
+async function again(suite) {
+  const front = await open(suite, {'by-month': BY_MONTH});
+  const sources = new Map(Array.from({length: 400}, (_, n) => [n, post(n)]));
+  const client = front.client('Posts');
+  const change = async (n, entity) => {
+    await client.upsertEntity(for_sdk(entity), 'Replace');
+    sources.set(n, entity);
+  };
+  await suite.judge('each source has its copy', async () => {
+    await front.insert('Posts', [...sources.values()]);
+    const {ledger} = await run(suite, 'by-month');
+    assert.strictEqual(ledger.EntitiesWritten, 400);
+    await assert_copies(front, [...sources.values()]);
+  });
+  await suite.judge('a run without changes writes nothing', async () => {
+    const {ledger} = await run(suite, 'by-month');
+    assert.strictEqual(ledger.EntitiesWritten + ledger.EntitiesDeleted, 0);
+  });
+  await suite.judge('what changed in the sources changes in the copies',
+      async () => {
+        for (let n = 0; n < 40; n += 4) {
+          await client.deleteEntity(`blog${n % 7}`, pad(n));
+          sources.delete(n);
+          await change(n + 1, post(n + 1, month_of(post(n + 1)) % 12 + 1));
+          await change(n + 2, post(n + 2, undefined, 7));
+          await change(1000 + n, post(1000 + n));
+        }
+        await run(suite, 'by-month');
+        await assert_copies(front, [...sources.values()]);
+        await suite.program.ok(
+            [...suite.options, 'verify', 'by-month'], {env: suite.environment});
+      });
+}
+
+// Goal: what the application did to copies stays, and is reported: an edited
+// copy, a foreign entity at the key of a copy; a copy that was deleted is made
+// again.
+async function copies(suite) {
+  const front = await open(suite, {'by-month': BY_MONTH});
+  const sources = Array.from({length: 60}, (_, n) => post(n));
+  const table = front.client('PostsByMonth');
+  const foreign = {...copy_of(sources[5]), Title: 'foreign'};
+  const edited = {...copy_of(sources[6]), Title: 'edited'};
+  await front.insert('Posts', sources);
+  await suite.judge('a foreign entity stays and is named', async () => {
+    await front.insert('PostsByMonth', [foreign]);
+    const {log, ledger} = await run(suite, 'by-month', 1);
+    assert.match(ledger.Error, new RegExp(pad(5)));
+    assert.ok(log.trim().split('\n').pop().length > 0, log);
+    assert.strictEqual(differ('PostsByMonth',
+        sources.map((s) => s === sources[5] ? foreign : copy_of(s)),
+        stripped(await front.read('PostsByMonth'))), '');
+    await table.deleteEntity(foreign.PartitionKey, foreign.RowKey);
+  });
+  await suite.judge('an edited copy stays, a deleted one comes back',
+      async () => {
+        await run(suite, 'by-month');
+        await table.updateEntity(
+            {partitionKey: edited.PartitionKey, rowKey: edited.RowKey,
+              Title: 'edited'}, 'Merge');
+        const gone = copy_of(sources[7]);
+        await table.deleteEntity(gone.PartitionKey, gone.RowKey);
+        const {ledger} = await run(suite, 'by-month');
+        assert.strictEqual(ledger.EntitiesSkipped, 1);
+        assert.strictEqual(differ('PostsByMonth',
+            sources.map((s) => s === sources[6] ? edited : copy_of(s)),
+            stripped(await front.read('PostsByMonth'))), '');
+      });
+}
+
+// Goal: writers that never rest lose nothing and fail nothing; once they rest,
+// one more run leaves no difference.
+async function beside_writers(suite) {
+  const front = await open(suite, {'by-month': BY_MONTH});
+  const start = Array.from({length: 500}, (_, n) => post(n));
+  await front.insert('Posts', start);
+  await suite.judge('a copy succeeds beside SDK writers', async () => {
+    const writers = [0, 1, 2, 3].map((n) => new Writer(front.client('Posts'), {
+      seed: 11 + n, first: 10000 * (n + 1),
+      make: (number, value) => post(number, 1 + (number + value) % 12, value),
+    }).start(20));
+    await run(suite, 'by-month');
+    await Promise.all(writers.map((writer) => writer.stop()));
+    assert.ok(writers.every((w) => w.writes > 0 && w.left.size === 0),
+        'a write was refused');
+    const sources = [...start, ...writers.flatMap((w) => w.entities())];
+    assert.strictEqual(differ('Posts', sources, await front.read('Posts')), '');
+    await run(suite, 'by-month');
+    await assert_copies(front, sources);
+  });
+}
+
+// Goal: a copy of a table onto itself, under another name of its store, changes
+// no entity (loss 2 of moves; a copy would overwrite its sources).
+async function names(suite) {
+  const front = await open(suite, {});
+  const sources = Array.from({length: 30}, (_, n) => post(n));
+  await front.insert('Posts', sources);
+  for (const on_conflict of ['skip', 'replace'])
+    await suite.judge(`onto itself under another name, ${on_conflict}`,
+        async () => {
+          const options = two_names(suite, {onto: {
+            kind: 'copy', from: {table: 'Posts'}, on_conflict,
+            to: {table: 'posts', store: 'other'}}});
+          const {code, log} = await suite.program.run(
+              [...options, 'run', 'onto', '--yes'], {env: suite.environment});
+          assert.ok([1, 64, 78].includes(code), `${code}: ${tail(log)}`);
+          assert.strictEqual(
+              differ('Posts', sources, await front.read('Posts')), '');
+        });
+}
+
+module.exports = [
+  {name: 'copy again', stores: ['azurite', 'embedded'], seconds: 10, body: again},
+  {name: 'copy copies', stores: ['azurite', 'embedded'], seconds: 8, body: copies},
+  {name: 'copy writers', stores: ['azurite', 'embedded'], seconds: 15,
+    body: beside_writers},
+  {name: 'copy names', stores: ['azurite', 'embedded'], seconds: 8, body: names},
+];
