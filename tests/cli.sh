@@ -50,6 +50,19 @@ blogs() { # blogs CHANNEL COUNT
     done
 }
 
+# Waits until the file holds the pattern, at most 20 s.
+wait_for() {
+    tries=0
+    until grep -q "$1" "$2"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 200 ] || {
+            fail "it does not say: $1"
+            return
+        }
+        sleep 0.1
+    done
+}
+
 usage_is_64_and_names_the_nearest() {
     run 64
     says 'command is missing'
@@ -893,8 +906,10 @@ a_message_is_worked_on() {
 a_run_is_cancelled() {
     run 0 enqueue delete-channel channel=c --queue tableward --id gone
     run 0 cancel gone
-    says 'stays done'
+    prints '^gone is cancelled$'
+    grep -q 'stays done' err && fail "a run that did nothing left something"
     run 0 cancel gone
+    says 'was cancelled at'
     run 1 cancel nobody
     says "no run 'nobody'"
     run 0 worker --drain
@@ -902,6 +917,141 @@ a_run_is_cancelled() {
     prints '^state +cancelled'
     run 0 count Channels
     prints '^1$'
+}
+
+a_tombstone_is_said_to_stay() {
+    sed 's/    settle: 0s/    settle: 10m/' tableward.yaml >late.yaml
+    "$program" run delete-channel channel=stays --yes --id laid \
+        --config late.yaml >out 2>err &
+    pid=$!
+    wait_for 'waits until' err
+    run 0 cancel laid
+    prints '^laid is cancelled$'
+    says 'what it has done stays done; the tombstone on its parent stays'
+    wait "$pid"
+    run 0 run delete-channel channel=stays --yes
+}
+
+a_run_is_paused_and_resumed() {
+    run 0 enqueue delete-channel channel=p --queue tableward --id later
+    run 0 pause later
+    prints '^later is paused$'
+    says 'tableward resume later'
+    run 0 pause later
+    run 0 worker --drain
+    run 0 status --state paused
+    prints 'later +paused +channel=p'
+    run 0 status late
+    prints '^state +paused'
+    run 0 resume later
+    prints '^later continues$'
+    run 1 resume later
+    run 0 worker --drain
+    run 0 status later
+    prints '^state +succeeded'
+    run 1 pause later
+    says 'has ended already: succeeded'
+    run 64 finish later
+    says 'does not follow'
+    run 64 finish
+    run 1 pause nobody
+}
+
+a_run_that_is_stopped_is_paused() {
+    sed 's/    settle: 0s/    settle: 10m/' tableward.yaml >late.yaml
+    "$program" run delete-channel channel=stop --yes --id stopped \
+        --config late.yaml >out 2>err &
+    pid=$!
+    wait_for 'waits until' err
+    kill -TERM "$pid"
+    wait "$pid"
+    code=$?
+    last='run that is stopped'
+    [ "$code" -eq 75 ] || fail "a stopped run ended with $code"
+    says 'stopped before the end, and paused: .*--id stopped'
+    run 0 status stopped
+    prints '^state +paused'
+    run 0 run delete-channel channel=stop --yes --id stopped
+    run 0 status stopped
+    prints '^state +succeeded'
+}
+
+a_damaged_row_is_shown_beside_the_others() {
+    run 0 enqueue delete-channel channel=p --queue tableward --id damaged
+    run 0 enqueue delete-channel channel=p --queue tableward --id whole
+    echo '{"PartitionKey":"delete-channel","RowKey":"damaged","State":5}' \
+        >damage.jsonl
+    run 0 import TablewardRuns damage.jsonl --on-conflict merge
+    run 0 status
+    prints '^delete-channel +damaged +damaged .*State'
+    prints '^delete-channel +whole +queued'
+    run 0 status --json
+    prints '"Id":"damaged","State":"damaged"'
+    run 1 status --failing
+    prints 'damaged +damaged'
+    last_says '1 run is failed, poisoned or held'
+    run 1 cancel damaged
+    echo '{"PartitionKey":"delete-channel","RowKey":"damaged","State":"queued"}' \
+        >damage.jsonl
+    run 0 import TablewardRuns damage.jsonl --on-conflict merge
+    run 0 worker --drain
+    run 0 status --failing
+    silent
+}
+
+status_shows_what_is_asked_for() {
+    run 0 enqueue delete-channel channel=p --queue tableward --id queued-1
+    run 0 status
+    prints '^queue tableward: 1 message, the oldest waits [0-9]+ s$'
+    run 0 status --queues
+    grep -q queued-1 out && fail "--queues shows runs"
+    run 0 status --queues --json
+    prints '"Queue":"tableward","Messages":1,"Oldest":"2'
+    run 0 status --limit 1 --json
+    prints '"Id":"queued-1"'
+    [ "$(grep -c '"Id"' out)" -eq 1 ] || fail "--limit 1 shows more"
+    run 0 status --state succeeded --since 0
+    grep -q queued-1 out && fail "--state succeeded shows a queued run"
+    run 1 status --failing --older 0s
+    prints '^queue tableward'
+    run 64 status --state faild
+    says "did you mean 'failed'"
+    run 64 status --older 3m
+    run 64 status --queues --failing
+    run 64 status --since 3w
+    run 64 status --limit -1
+    run 0 cancel queued-1
+    run 0 worker --drain
+}
+
+# A run that `run` began has no message: retry puts one, or says why not.
+a_run_by_hand_is_retried() {
+    sed 's/table: BlogsByMonth/table: Nowhere/' tableward.yaml >nowhere.yaml
+    run 1 run delete-channel channel=hand --yes --id hand --config nowhere.yaml
+    run 0 poison retry hand
+    prints '^hand is queued again$'
+    run 0 worker --drain
+    run 0 status hand
+    prints '^state +succeeded'
+    run 1 run delete-channel "channel=h'2" --yes --id hand2 \
+        --config nowhere.yaml
+    cat >unserved.yaml <<'YAML'
+stores:
+  main: {embedded: tableward.db}
+worker: {queues: [{name: elsewhere, job: other, body: x, encoding: text}]}
+jobs:
+  delete-channel:
+    kind: cascade-delete
+    args: [channel]
+    parent: {table: Channels, partition_key: "{channel}", row_key: "",
+             tombstone: {Deleted: true}}
+    children: [{table: Blogs, partition_key: "{channel}"}]
+  other: {kind: delete, args: [x], table: Blogs, partition_key: "{x}"}
+YAML
+    run 0 check --config unserved.yaml
+    run 69 poison retry hand2 --config unserved.yaml
+    last_says "tableward run delete-channel channel='h'\\\\''2' --id hand2"
+    run 0 run delete-channel "channel=h'2" --yes --id hand2
 }
 
 poison_is_shown_and_retried() {
@@ -1047,19 +1197,6 @@ YAML
     unset AZURE_STORAGE_CONNECTION_STRING
 }
 
-# Waits until the file holds the pattern, at most 20 s.
-wait_for() {
-    tries=0
-    until grep -q "$1" "$2"; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 200 ] || {
-            fail "it does not say: $1"
-            return
-        }
-        sleep 0.1
-    done
-}
-
 signals_stop_and_reload_the_worker() {
     : >out
     "$program" worker 2>err &
@@ -1124,7 +1261,7 @@ a_stopped_run_is_75_and_goes_on() {
     kill -INT "$pid"
     wait "$pid"
     [ $? -eq 75 ] || fail "SIGINT does not end run with 75"
-    last_says 'goes on where it was'
+    last_says 'continues it'
     run 0 --config late.yaml run delete-channel channel=e --yes --id stopped
     prints '^succeeded'
 }
@@ -1135,7 +1272,7 @@ an_archive_that_cannot_be_written_is_75() {
         >nodisk.yaml
     run 75 --config nodisk.yaml run delete-channel channel=f --yes --id kept
     says 'archive: cannot .*/dev/null/archive'
-    last_says 'goes on where it was'
+    last_says 'continues it'
     run 0 run delete-channel channel=f --yes --id kept
     prints '^succeeded'
 }
@@ -1150,8 +1287,9 @@ jobs:
   v2:
     kind: schema-upgrade
     table: Ratings
-    version: {property: V, from: 1, to: 2}
-    steps: [{retype: {property: Rating, to: Edm.Double}}]
+    version: {property: V, absent: 1}
+    versions:
+      - {to: 2, steps: [{retype: {property: Rating, to: Edm.Double}}]}
 END
     printf '{"PartitionKey":"p","RowKey":"%s","Rating":%s}\n' 1 5 2 '"5"' \
         x '"five"' y '"six"' >ratings.jsonl
@@ -1159,18 +1297,18 @@ END
     run 0 --config upgrade.yaml export Ratings before.jsonl
     run 0 --config upgrade.yaml run v2 --dry-run
     prints '^Ratings: 2 entities, 1 batch'
-    prints '^step 1, retype Rating: changes 2$'
+    prints '^version 2, retype Rating: changes 2$'
     prints '^would fail: 2$'
-    prints "^  'p' / 'x': step 1, retype Rating: .* no number"
+    prints "^  'p' / 'x': version 2, retype Rating: .* no number"
     run 0 --config upgrade.yaml export Ratings after.jsonl
     cmp -s before.jsonl after.jsonl || fail "a dry run changes the table"
     run 64 --config upgrade.yaml run v2
     run 1 --config upgrade.yaml run v2 --yes --id up
-    last_says '2 entities cannot be brought to the new version'
+    last_says '2 entities cannot be brought to version 2'
     run 0 --config upgrade.yaml status up
     prints "^ +Ratings 'p' / 'x': "
     prints "^ +Ratings 'p' / 'y': "
-    prints '^passes +2$'
+    prints '^rounds +2$'
     echo '{"PartitionKey":"p","RowKey":"x","Rating":7}' >mended.jsonl
     echo '{"PartitionKey":"p","RowKey":"y","Rating":8}' >>mended.jsonl
     run 0 --config upgrade.yaml import Ratings mended.jsonl \
@@ -1221,6 +1359,12 @@ former_names_are_told_with_the_present_ones
 a_run_is_asked_for_and_happens_once
 a_message_is_worked_on
 a_run_is_cancelled
+a_tombstone_is_said_to_stay
+a_run_is_paused_and_resumed
+a_run_that_is_stopped_is_paused
+a_damaged_row_is_shown_beside_the_others
+status_shows_what_is_asked_for
+a_run_by_hand_is_retried
 poison_is_shown_and_retried
 a_dropped_run_is_left_alone
 a_poisoned_message_is_told_and_dropped

@@ -4,96 +4,92 @@
 
 #include "worker/base/text.h"
 #include "worker/cli/commands.h"
-#include "worker/cli/runs.h"
+#include "worker/cli/one_run.h"
 #include "worker/cli/say.h"
-#include "worker/cli/session.h"
 #include "worker/run/control.h"
-#include "worker/store/store.h"
-#include "worker/transfer/import_ledger.h"
 
-static void say_cancelled(const struct ledger_run *was, bool asked)
+static bool has_ended(const struct ledger_run *run)
 {
-    printf("%.*s is %s\n", SLICE_ARG(was->id),
-        asked ? "being cancelled" : "cancelled");
-    if (asked)
-        say("the worker that has it stops within 10 s");
-    say("what it has done stays done; a parent that it has marked as deleted "
-        "stays marked");
+    return ledger_state_ended(run->state);
 }
 
-static int end_conflict(const struct ledger_run *was, const struct err *err)
+/* A run that has not begun has done nothing. */
+static void say_what_stays(const struct one_run *one)
+{
+    bool cascade = one->job ? one->job->kind->has_parent
+                            : slice_is(one->run->kind, "cascade-delete");
+
+    if (one->run->started_ticks == 0)
+        return;
+    say("what it has done stays done%s",
+        cascade ? "; the tombstone on its parent stays, too" : "");
+}
+
+static int end_cancelled(const struct one_run *one)
+{
+    printf("%.*s is cancelled\n", SLICE_ARG(one->run->id));
+    say_what_stays(one);
+    return EXIT_DONE;
+}
+
+static int end_ended(const struct ledger_run *run)
 {
     char time[TEXT_TIME_MAX];
 
-    if (was->id.len == 0 || !ledger_state_ended(was->state))
-        return say_failed(TW_CONFLICT, err);
-    if (was->state == LEDGER_CANCELLED) {
+    if (run->state == LEDGER_CANCELLED) {
         say("run %.*s was cancelled at %s: nothing is left to do",
-            SLICE_ARG(was->id), say_time(was->finished_ticks, time));
+            SLICE_ARG(run->id), say_time(run->finished_ticks, time));
         return EXIT_DONE;
     }
-    say("run %.*s has ended already: %s", SLICE_ARG(was->id),
-        ledger_state_name(was->state));
+    say("run %.*s has ended already: %.*s", SLICE_ARG(run->id),
+        SLICE_ARG(ledger_state_shown(run)));
     return EXIT_FAILED;
 }
 
-static int cancel_one(struct store *store, const struct ledger_run *run)
+/* Its owner may have come to the end before it saw the request. */
+static int wait_for_owner(struct one_run *one)
 {
-    bool asked = false;
+    struct ledger_run now;
+    int code;
+
+    ledger_run_init(&now);
+    code = one_run_wait(one, has_ended, &now);
+    if (code == EXIT_DONE)
+        code = now.state == LEDGER_CANCELLED ? end_cancelled(one)
+                                             : end_ended(&now);
+    ledger_run_done(&now);
+    return code;
+}
+
+static int cancel(struct one_run *one)
+{
     struct ledger_run was;
+    bool asked = false;
     struct err err;
-    enum tw_err code;
-    int exit_code = EXIT_DONE;
+    enum tw_err outcome;
+    int code;
 
     ledger_run_init(&was);
-    code = control_cancel(store, run->job, run->id, &was, &asked, &err);
-    if (code == TW_OK)
-        say_cancelled(&was, asked);
-    else if (code == TW_CONFLICT)
-        exit_code = end_conflict(&was, &err);
+    outcome = control_cancel(
+        one->store, one->run->job, one->run->id, &was, &asked, &err);
+    if (outcome == TW_OK)
+        code = asked ? wait_for_owner(one) : end_cancelled(one);
+    else if (outcome == TW_CONFLICT && has_ended(&was))
+        code = end_ended(&was);
     else
-        exit_code = say_failed(code, &err);
+        code = say_failed(outcome, &err);
     ledger_run_done(&was);
-    return exit_code;
-}
-
-static bool is_open(const struct ledger_run *run)
-{
-    return !ledger_state_ended(run->state) &&
-           !slice_is(run->job, IMPORT_LEDGER_JOB);
-}
-
-static int cancel(struct session *session, struct store *store, const char *id)
-{
-    struct runs runs = {.list = NULL};
-    const struct ledger_run *run;
-    struct err err;
-    enum tw_err code;
-    int exit_code;
-
-    code = runs_find(session, store, slice_of(""), id, &runs, &err);
-    if (code == TW_OK)
-        code = runs_pick(&runs, is_open, &run, &err);
-    exit_code = code == TW_OK ? cancel_one(store, run) : say_failed(code, &err);
-    runs_done(&runs);
-    return exit_code;
+    return code;
 }
 
 static int run(const struct invocation *invocation)
 {
-    struct store *store = NULL;
-    struct session session;
-    int code = session_open(&session, invocation, SESSION_SOME);
+    struct one_run one;
+    int code = one_run_open(&one, invocation, one_run_is_open);
 
     if (code == EXIT_DONE)
-        code = session_ledger(&session, false, &store);
-    if (code == EXIT_DONE && !store) {
-        code = EXIT_FAILED;
-    } else if (code == EXIT_DONE) {
-        session_lanes(&session);
-        code = cancel(&session, store, invocation->args[0]);
-    }
-    session_close(&session);
+        code = cancel(&one);
+    one_run_close(&one);
     return code;
 }
 
@@ -102,10 +98,10 @@ static const char *const REQUIRED[] = {"ID", NULL};
 const struct command command_cancel = {
     .name = "cancel",
     .arguments = "ID",
-    .summary = "stops a run for good",
-    .details = "Within 10 s. What it has done "
-               "stays done, and a\ntombstone stays. Where several jobs have an "
-               "open run of that ID, JOB/ID names one.\n",
+    .summary = "ends a run for good",
+    .details = "Acted on within 10 s. What the run has done stays done, and a "
+               "tombstone stays; a\nmove first finishes its current load. If "
+               "several jobs have an open run of that\nID, JOB/ID names one.\n",
     .required = REQUIRED,
     .max_args = 1,
     .run = run,

@@ -68,11 +68,16 @@ static int read_request(struct session *session,
 {
     int code = session_job(session, invocation->args[0], &ret->job);
 
+    ret->accept_deletes = invocation->values[OPTION_ACCEPT_DELETES] != NULL;
     if (code == EXIT_DONE)
         code = choose_queue(
             session, invocation->values[OPTION_QUEUE], ret->job, &ret->queue);
     if (code == EXIT_DONE)
         code = read_id(invocation->values[OPTION_ID], ret->queue, &ret->id);
+    if (code == EXIT_DONE && ret->accept_deletes && ret->queue->job)
+        code = say_usage("queue %s is bound to job %s: its messages are one "
+                         "argument, and cannot carry --accept-deletes",
+            ret->queue->name, ret->queue->job->name);
     if (code == EXIT_DONE)
         code = read_delay(invocation->values[OPTION_DELAY], &ret->delay_s);
     if (code == EXIT_DONE)
@@ -196,6 +201,8 @@ static const struct command_option OPTIONS[] = {
                    "first unbound one"},
     {OPTION_ID, "the run id; default: a random one. Not on a bound queue"},
     {OPTION_DELAY, "hide the message that long, such as 5m"},
+    {OPTION_ACCEPT_DELETES, "a copy may delete more than 100 copies and more "
+                            "than a tenth of them"},
     {OPTION_COUNT, NULL},
 };
 

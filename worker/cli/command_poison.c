@@ -7,13 +7,15 @@
 #include <string.h>
 
 #include "worker/base/buf.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/base/world.h"
 #include "worker/cli/commands.h"
+#include "worker/cli/one_run.h"
 #include "worker/cli/runs.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
 #include "worker/run/control.h"
-#include "worker/store/filter.h"
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
@@ -26,6 +28,7 @@ struct poison {
     struct session session;
     struct store *store; /* NULL: nothing has been stored yet */
     const struct action *action;
+    struct runs_query query; /* those that list and --all mean */
 };
 
 struct action {
@@ -57,12 +60,64 @@ static int list_one(struct poison *poison, const struct ledger_run *run)
     return EXIT_DONE;
 }
 
+/* ---- the message's body ---- */
+
+struct peeking {
+    struct store *store;
+    char *queue;
+    struct messages messages;
+};
+
+static enum tw_err peek(void *context, struct attempt *attempt)
+{
+    struct peeking *peeking = context;
+
+    return store_queue_peek(peeking->store, attempt, peeking->queue,
+        QUEUE_MAX_GET, &peeking->messages);
+}
+
+static const struct message *find_copy(
+    const struct messages *messages, struct slice id)
+{
+    for (size_t i = 0; i < messages->count; i++)
+        if (slice_equal(messages->list[i].id, id))
+            return &messages->list[i];
+    return NULL;
+}
+
+/* A queue can be peeked 32 deep only: further back the body is not shown. */
+static void add_message(
+    struct poison *poison, const struct ledger_run *run, struct buf *to)
+{
+    struct peeking peeking = {.store = poison->store};
+    const struct message *copy = NULL;
+    struct err err;
+
+    if (run->queue.len == 0 || run->poison_id.len == 0)
+        return;
+    peeking.queue =
+        mem_format("%.*s" SETUP_POISON_SUFFIX, SLICE_ARG(run->queue));
+    messages_init(&peeking.messages);
+    if (session_call(&poison->session, poison->store, peek, &peeking, true,
+            &err) == TW_OK)
+        copy = find_copy(&peeking.messages, run->poison_id);
+    if (copy) {
+        say_field(to, NAME_WIDTH, "message", copy->text);
+    } else {
+        buf_add_format(to, "%-*s not among the first %d of queue ", NAME_WIDTH,
+            "message", QUEUE_MAX_GET);
+        text_visible(to, slice_of(peeking.queue));
+        buf_add_char(to, '\n');
+    }
+    messages_done(&peeking.messages);
+    mem_free(peeking.queue);
+}
+
 static int show_one(struct poison *poison, const struct ledger_run *run)
 {
     char time[TEXT_TIME_MAX];
     struct buf line;
 
-    (void)poison;
     buf_init(&line, LINE_MAX_BYTES);
     say_field(&line, NAME_WIDTH, "job", run->job);
     say_field(&line, NAME_WIDTH, "id", run->id);
@@ -75,20 +130,38 @@ static int show_one(struct poison *poison, const struct ledger_run *run)
     say_field(&line, NAME_WIDTH, "finished",
         slice_of(say_time(run->finished_ticks, time)));
     say_field(&line, NAME_WIDTH, "error", run->error);
+    add_message(poison, run, &line);
     fputs(buf_text(&line), stdout);
     buf_done(&line);
     return EXIT_DONE;
+}
+
+/* Without a queue that serves its job no message was put anywhere. */
+static int end_unserved(const struct ledger_run *run)
+{
+    struct buf command;
+
+    buf_init(&command, LINE_MAX_BYTES);
+    one_run_add_command(run, &command);
+    say("run %.*s is no longer %.*s, but no queue serves job %.*s; continue it "
+        "with: %s",
+        SLICE_ARG(run->id), SLICE_ARG(ledger_state_shown(run)),
+        SLICE_ARG(run->job), buf_text(&command));
+    buf_done(&command);
+    return EXIT_UNREACHABLE;
 }
 
 static int retry_one(struct poison *poison, const struct ledger_run *run)
 {
     bool unserved = false;
     struct err err;
-    enum tw_err code = control_retry(
+    enum tw_err outcome = control_retry(
         load_lend(poison->session.load), run->job, run->id, &unserved, &err);
 
-    if (code != TW_OK)
-        return say_failed(code, &err);
+    if (outcome == TW_NOT_FOUND && unserved)
+        return end_unserved(run);
+    if (outcome != TW_OK)
+        return say_failed(outcome, &err);
     printf("%.*s is queued again\n", SLICE_ARG(run->id));
     return EXIT_DONE;
 }
@@ -96,10 +169,10 @@ static int retry_one(struct poison *poison, const struct ledger_run *run)
 static int drop_one(struct poison *poison, const struct ledger_run *run)
 {
     struct err err;
-    enum tw_err code = control_drop(poison->store, run->job, run->id, &err);
+    enum tw_err outcome = control_drop(poison->store, run->job, run->id, &err);
 
-    if (code != TW_OK)
-        return say_failed(code, &err);
+    if (outcome != TW_OK)
+        return say_failed(outcome, &err);
     printf("%.*s is dropped\n", SLICE_ARG(run->id));
     return EXIT_DONE;
 }
@@ -137,8 +210,8 @@ static int act_on_found(
         return EXIT_FAILED;
     }
     if (!is_poisoned(run)) {
-        say("run %s is neither failed nor poisoned: it is %s", id,
-            ledger_state_name(run->state));
+        say("run %s is neither failed nor poisoned: it is %.*s", id,
+            SLICE_ARG(ledger_state_shown(run)));
         return EXIT_FAILED;
     }
     if (as_json(poison)) {
@@ -183,26 +256,14 @@ static int act_on_one(struct poison *poison, const char *id)
 
 static int act_on_all(struct poison *poison)
 {
-    const char *queue = poison->invocation->values[OPTION_QUEUE];
     struct runs runs = {.list = NULL};
-    struct buf filter;
     struct err err;
-    enum tw_err code;
-    int exit_code;
+    enum tw_err outcome =
+        runs_list(&poison->session, poison->store, &poison->query, &runs, &err);
+    int exit_code = outcome == TW_OK ? act_on_each(poison, &runs)
+                                     : say_failed(outcome, &err);
 
-    buf_init(&filter, 4096);
-    buf_add_text(&filter, "(State eq 'failed' or State eq 'poisoned')"
-                          " and PartitionKey ne '" IMPORT_LEDGER_JOB "'");
-    if (queue) {
-        buf_add_text(&filter, " and Queue eq ");
-        filter_add_literal(&filter, slice_of(queue));
-    }
-    code = runs_read(&poison->session, poison->store, slice_of(""),
-        buf_slice(&filter), &runs, &err);
-    exit_code =
-        code == TW_OK ? act_on_each(poison, &runs) : say_failed(code, &err);
     runs_done(&runs);
-    buf_done(&filter);
     return exit_code;
 }
 
@@ -251,18 +312,44 @@ static int read_action(struct poison *poison)
     return EXIT_DONE;
 }
 
+static int read_query(struct poison *poison)
+{
+    const char *queue = poison->invocation->values[OPTION_QUEUE];
+    const char *job = poison->invocation->values[OPTION_JOB];
+    const char *since = poison->invocation->values[OPTION_SINCE];
+    const struct jobs *jobs = &poison->session.load->jobs;
+    const struct setup_queue *served;
+    int64_t since_ms = 0;
+
+    poison->query = (struct runs_query){
+        .states = RUNS_STATE(LEDGER_FAILED) | RUNS_STATE(LEDGER_POISONED),
+        .job = slice_of(job ? job : ""),
+        .queue = slice_of(queue ? queue : ""),
+        .no_imports = true,
+    };
+    if (job && !jobs_find(jobs, slice_of(job)) &&
+        strcmp(job, LEDGER_UNREADABLE) != 0)
+        return say_unknown("job", job, jobs_nearest(jobs, slice_of(job)));
+    if (since && (!text_duration_ms(slice_of(since), &since_ms) ||
+                     since_ms > INT64_MAX / 4 / TICKS_PER_MS))
+        return say_usage(
+            "--since wants a duration, such as 10m or 2d, not '%s'", since);
+    if (since)
+        poison->query.failed_ticks =
+            world_wall_ticks() - since_ms * TICKS_PER_MS;
+    return queue ? session_queue(&poison->session, queue, &served) : EXIT_DONE;
+}
+
 static int run(const struct invocation *invocation)
 {
     struct poison poison = {.invocation = invocation};
-    const char *queue = invocation->values[OPTION_QUEUE];
-    const struct setup_queue *served;
     int code = read_action(&poison);
 
     if (code != EXIT_DONE)
         return code;
     code = session_open(&poison.session, invocation, SESSION_SOME);
-    if (code == EXIT_DONE && queue)
-        code = session_queue(&poison.session, queue, &served);
+    if (code == EXIT_DONE)
+        code = read_query(&poison);
     if (code == EXIT_DONE)
         code = session_ledger(&poison.session, false, &poison.store);
     if (code == EXIT_DONE)
@@ -275,6 +362,8 @@ static const char *const REQUIRED[] = {"list, show, retry or drop", NULL};
 
 static const struct command_option OPTIONS[] = {
     {OPTION_QUEUE, "only those of this queue"},
+    {OPTION_JOB, "only those of this job"},
+    {OPTION_SINCE, "only those that ended so long ago, such as 2d"},
     {OPTION_ALL, "retry or drop every one of them"},
     {OPTION_JSON, "list and show: one array of objects, for programs"},
     {OPTION_COUNT, NULL},
@@ -285,8 +374,9 @@ const struct command command_poison = {
     .arguments = "list | show ID | retry ID | drop ID",
     .summary = "shows failed and poisoned runs, queues them again, gives up",
     .details =
-        "retry keeps the checkpoint and the time of the request. drop "
-        "takes the copy from the\npoison queue, and the run is cancelled "
+        "retry keeps the checkpoint and the time of the request, and puts a "
+        "message on a\nqueue that serves the job. drop takes the copy from "
+        "the\npoison queue, and the run is cancelled "
         "for good; the ledger keeps why it failed.\nJOB/ID where several jobs "
         "have a run of that ID.\n",
     .required = REQUIRED,

@@ -16,6 +16,7 @@
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
 #include "worker/cli/signals.h"
+#include "worker/run/control.h"
 #include "worker/run/single.h"
 
 #define RANDOM_ID_MAX 33
@@ -25,6 +26,7 @@ struct request {
     struct run_args args;
     struct slice id;
     char random_id[RANDOM_ID_MAX];
+    bool accept_deletes, reopen;
 };
 
 static int read_id(const char *text, struct request *request)
@@ -48,6 +50,8 @@ static int read_request(struct session *session,
     if (code == EXIT_DONE)
         code = args_read(request->job, invocation->args + 1,
             invocation->arg_count - 1, arena, &request->args);
+    request->accept_deletes = invocation->values[OPTION_ACCEPT_DELETES] != NULL;
+    request->reopen = invocation->values[OPTION_REOPEN] != NULL;
     return code;
 }
 
@@ -167,6 +171,16 @@ static int end_succeeded(struct single *single, const struct request *request,
     return EXIT_DONE;
 }
 
+/* A run that is not paused is picked up by the next worker that serves it. */
+static void say_how_to_continue(const struct request *request, bool paused)
+{
+    say("stopped before the end%s: `tableward run %s ... --id %.*s` continues "
+        "it%s",
+        paused ? ", and paused" : "", request->job->name,
+        SLICE_ARG(request->id),
+        paused ? " here, `tableward resume` in a worker" : "");
+}
+
 static int end_as(struct single *single, const struct request *request,
     const struct single_result *result)
 {
@@ -177,9 +191,7 @@ static int end_as(struct single *single, const struct request *request,
     if (result->stopped) {
         if (result->err.text[0])
             say("%s", result->err.text);
-        say("stopped before the end: `tableward run %s ... --id %.*s` goes on "
-            "where it was",
-            request->job->name, SLICE_ARG(request->id));
+        say_how_to_continue(request, result->paused);
         return EXIT_STOPPED;
     }
     if (result->unreadable) {
@@ -217,6 +229,7 @@ static int perform(struct session *session, const struct request *request)
         .job = request->job,
         .args = request->args,
         .id = request->id,
+        .accept_deletes = request->accept_deletes,
     };
     struct single_result result = {.state = LEDGER_QUEUED};
     struct single *single = single_new(&options);
@@ -237,6 +250,21 @@ static int perform(struct session *session, const struct request *request)
     return exit_code;
 }
 
+/* A job that `finish` closed accepts runs again. */
+static int reopen(struct store *store, const struct request *request)
+{
+    struct err err;
+    enum tw_err outcome;
+
+    if (!request->reopen)
+        return EXIT_DONE;
+    outcome = control_reopen(store, slice_of(request->job->name), &err);
+    if (outcome == TW_OK)
+        return EXIT_DONE;
+    session_explain(store, outcome, &err);
+    return say_failed(outcome, &err);
+}
+
 static int run_or_try(struct session *session,
     const struct invocation *invocation, const struct request *request)
 {
@@ -254,6 +282,8 @@ static int run_or_try(struct session *session,
         code = session_want_job(session, request->job);
     if (code == EXIT_DONE)
         code = session_ledger(session, true, &store);
+    if (code == EXIT_DONE)
+        code = reopen(store, request);
     return code == EXIT_DONE ? perform(session, request) : code;
 }
 
@@ -282,6 +312,9 @@ static const struct command_option OPTIONS[] = {
     {OPTION_DRY_RUN, "only say what it would do, and what it would cost"},
     {OPTION_ID, "the run id; one that was stopped goes on where it was"},
     {OPTION_YES, "do not ask before something is deleted or overwritten"},
+    {OPTION_ACCEPT_DELETES, "a copy may delete more than 100 copies and more "
+                            "than a tenth of them; --yes does not imply it"},
+    {OPTION_REOPEN, "accept runs of a copy again that `finish` has closed"},
     {OPTION_COUNT, NULL},
 };
 
@@ -289,9 +322,10 @@ const struct command command_run = {
     .name = "run",
     .arguments = "JOB [NAME=VALUE ...]",
     .summary = "runs a job now, without a queue",
-    .details = "Prints the run id first. Stopped by SIGINT or SIGTERM it ends "
-               "with 75 and can be\ntaken up again with --id; so it can after "
-               "a crash.\n",
+    .details =
+        "Prints the run id first. Stopped by SIGINT or SIGTERM it ends "
+        "with 75 and is\npaused: --id continues it. Killed, it is picked "
+        "up by a worker, or by --id.\n",
     .required = REQUIRED,
     .max_args = (size_t)-1,
     .options = OPTIONS,

@@ -1,263 +1,198 @@
 /* SPDX-License-Identifier: MIT */
-/* `tableward status [ID]`: runs, from the ledger. */
-#include <inttypes.h>
+/* `tableward status [ID]`: queues, and runs from the ledger. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "worker/base/arena.h"
 #include "worker/base/buf.h"
-#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 #include "worker/cli/commands.h"
+#include "worker/cli/queues.h"
 #include "worker/cli/runs.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
+#include "worker/cli/status_print.h"
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
-#define RECENT_TICKS (24 * 3600 * TICKS_PER_S)
 #define WATCH_MS 2000
-
-/* An error is shown this far in the table; `status ID` has all of it. */
-#define ERROR_SHOWN 60
-#define COLUMNS 7
+#define SINCE_MS INT64_C(86400000)
+#define OLDER_MS INT64_C(600000)
+#define LIMIT 50
+#define LIMIT_MAX 1000000
 #define OUTPUT_MAX ((size_t)1 << 40)
-/* Of the names of a run's fields. */
-#define NAME_WIDTH 14
 
 struct query {
     const struct invocation *invocation;
     struct session *session;
     struct store *store; /* NULL: nothing has been stored yet */
-    struct slice job;
     const char *id;
+    struct runs_query runs;
+    int64_t since_ms, older_ms;
 };
 
-/* ---- one run, for people ---- */
-
-static void print_text(const char *name, struct slice text)
+static bool is_given(const struct query *query, enum option option)
 {
-    struct buf lines;
-
-    buf_init(&lines, OUTPUT_MAX);
-    say_field(&lines, NAME_WIDTH, name, text);
-    fputs(buf_text(&lines), stdout);
-    buf_done(&lines);
+    return query->invocation->values[option] != NULL;
 }
 
-static void print_number(const char *name, int64_t number)
-{
-    struct buf line;
+/* ---- printing ---- */
 
-    buf_init(&line, 64);
-    say_count(&line, number);
-    printf("%-*s %s\n", NAME_WIDTH, name, buf_text(&line));
-    buf_done(&line);
-}
-
-static void print_moment(const char *name, int64_t ticks)
-{
-    char time[TEXT_TIME_MAX];
-
-    if (ticks > 0)
-        printf("%-*s %s\n", NAME_WIDTH, name, say_time(ticks, time));
-}
-
-static void print_run(const struct ledger_run *run)
-{
-    print_text("job", run->job);
-    print_text("id", run->id);
-    print_text("state", slice_of(ledger_state_name(run->state)));
-    print_text("kind", run->kind);
-    print_text("arguments", run->args);
-    print_text("queue", run->queue);
-    print_text("phase", run->phase);
-    print_text("worker", run->worker);
-    print_number("attempts", run->attempt);
-    print_number("failures", run->failures);
-    print_number("passes", run->passes);
-    print_number("read", run->read);
-    print_number("written", run->written);
-    print_number("deleted", run->deleted);
-    print_number("skipped", run->skipped);
-    print_number("failed", run->failed);
-    print_number("transactions", run->transactions);
-    print_moment("requested", run->requested_ticks);
-    print_moment("started", run->started_ticks);
-    print_moment("updated", run->updated_ticks);
-    print_moment("resumes", run->resumes_ticks);
-    print_moment("finished", run->finished_ticks);
-    print_text("error", run->error);
-}
-
-/* One id may be several jobs' run. */
-static void print_each(const struct runs *runs)
+/* One id may be several jobs' run, or begin several ids. */
+static void add_each(const struct runs *runs, int64_t now_ticks, struct buf *to)
 {
     for (size_t i = 0; i < runs->count; i++) {
         if (i > 0)
-            putchar('\n');
-        print_run(&runs->list[i]);
+            buf_add_char(to, '\n');
+        status_add_run(&runs->list[i], now_ticks, to);
     }
 }
 
-/* ---- many, as a table ---- */
-
-struct row {
-    const char *cells[COLUMNS];
-};
-
-static const struct row HEADER = {
-    {"JOB", "ID", "STATE", "PHASE", "DONE", "REQUESTED", "ERROR"}};
-
-static const char *visible(struct arena *arena, struct slice text, size_t max)
+static void print_runs(
+    const struct query *query, const struct runs *runs, int64_t now_ticks)
 {
-    struct slice shown = text;
-    struct buf line;
+    struct buf text;
 
-    if (shown.len > max) {
-        shown.len = max;
-        while (
-            shown.len > 0 && ((unsigned char)text.at[shown.len] & 0xC0) == 0x80)
-            shown.len--;
-    }
-    buf_init(&line, OUTPUT_MAX);
-    text_visible(&line, shown);
-    if (shown.len < text.len)
-        buf_add_text(&line, "...");
-    shown = arena_copy(arena, buf_slice(&line));
-    buf_done(&line);
-    return shown.at;
-}
-
-static struct row row_of(const struct ledger_run *run, struct arena *arena)
-{
-    char *time = arena_alloc(arena, TEXT_TIME_MAX);
-    struct buf done;
-    struct row row;
-
-    buf_init(&done, 64);
-    say_count(&done, run->deleted + run->written);
-    row = (struct row){{
-        visible(arena, run->job, SIZE_MAX),
-        visible(arena, run->id, SIZE_MAX),
-        ledger_state_name(run->state),
-        visible(arena, run->phase, SIZE_MAX),
-        arena_copy(arena, buf_slice(&done)).at,
-        say_time(run->requested_ticks, time),
-        visible(arena, run->error, ERROR_SHOWN),
-    }};
-    buf_done(&done);
-    return row;
-}
-
-static void widen(int widths[COLUMNS], const struct row *row)
-{
-    for (int i = 0; i < COLUMNS; i++) {
-        struct slice cell = slice_of(row->cells[i]);
-        int width = (int)text_utf16_units(cell);
-
-        if (width > widths[i])
-            widths[i] = width;
-    }
-}
-
-/* The last column is not padded: nothing stands behind it. */
-static void print_row(const int widths[COLUMNS], const struct row *row)
-{
-    for (int i = 0; i < COLUMNS - 1; i++) {
-        int used = (int)text_utf16_units(slice_of(row->cells[i]));
-
-        printf("%s%*s", row->cells[i], widths[i] - used + 2, "");
-    }
-    printf("%s\n", row->cells[COLUMNS - 1]);
-}
-
-static void print_table(const struct runs *runs)
-{
-    struct row *rows = mem_array(runs->count + 1, sizeof(*rows));
-    int widths[COLUMNS] = {0};
-    struct arena arena;
-
-    arena_init(&arena);
-    widen(widths, &HEADER);
-    for (size_t i = 0; i < runs->count; i++) {
-        rows[i] = row_of(&runs->list[i], &arena);
-        widen(widths, &rows[i]);
-    }
-    print_row(widths, &HEADER);
-    for (size_t i = 0; i < runs->count; i++)
-        print_row(widths, &rows[i]);
-    arena_done(&arena);
-    mem_free(rows);
-}
-
-static void print_runs(const struct query *query, const struct runs *runs)
-{
-    if (query->invocation->values[OPTION_JSON])
+    if (is_given(query, OPTION_JSON)) {
         runs_print_json(runs->list, runs->count);
-    else if (query->id)
-        print_each(runs);
-    else if (runs->count == 0)
-        printf("no runs\n");
-    else
-        print_table(runs);
-}
-
-/* ---- which ---- */
-
-/* Those not ended, those failed, and the last 24 hours. */
-static void add_filter(const struct query *query, struct buf *to)
-{
-    char time[TEXT_TIME_MAX];
-
-    if (query->invocation->values[OPTION_ALL])
         return;
-    for (int i = LEDGER_QUEUED; i <= LEDGER_CANCELLED; i++) {
-        enum ledger_state state = (enum ledger_state)i;
-
-        if (state != LEDGER_SUCCEEDED && state != LEDGER_CANCELLED)
-            buf_add_format(to, "State eq '%s' or ", ledger_state_name(state));
     }
-    buf_add_format(to, "FinishedAt ge datetime'%s'",
-        text_from_ticks(world_wall_ticks() - RECENT_TICKS, time));
+    buf_init(&text, OUTPUT_MAX);
+    if (query->id)
+        add_each(runs, now_ticks, &text);
+    else if (runs->count > 0)
+        status_add_table(runs, now_ticks, &text);
+    else if (!is_given(query, OPTION_FAILING))
+        buf_add_text(&text, "no runs\n");
+    fputs(buf_text(&text), stdout);
+    buf_done(&text);
 }
 
-static enum tw_err read_many(
-    const struct query *query, struct runs *ret, struct err *err)
-{
-    enum tw_err code;
-    struct buf filter;
-
-    buf_init(&filter, 1024);
-    add_filter(query, &filter);
-    code = runs_read(
-        query->session, query->store, query->job, buf_slice(&filter), ret, err);
-    buf_done(&filter);
-    return code;
-}
+/* ---- reading ---- */
 
 static enum tw_err read_runs(
-    const struct query *query, struct runs *ret, struct err *err)
+    struct query *query, struct runs *ret, struct err *err)
 {
     if (!query->store && query->id)
         return err_fail(
             err, TW_NOT_FOUND, "the ledger has no run '%s'", query->id);
     if (!query->store)
         return TW_OK;
-    if (!query->id)
-        return read_many(query, ret, err);
-    return runs_find(
-        query->session, query->store, query->job, query->id, ret, err);
+    if (query->id)
+        return runs_find_prefix(
+            query->session, query->store, query->runs.job, query->id, ret, err);
+    query->runs.since_ticks =
+        world_wall_ticks() - query->since_ms * TICKS_PER_MS;
+    return runs_list(query->session, query->store, &query->runs, ret, err);
+}
+
+/* Of all open runs only those that are held are failing. */
+static void keep_failing(struct runs *runs)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < runs->count; i++) {
+        struct ledger_run *run = &runs->list[i];
+
+        if (run->state == LEDGER_FAILED || run->state == LEDGER_POISONED ||
+            run->state == LEDGER_DAMAGED || ledger_is_held(run))
+            runs->list[kept++] = *run;
+        else
+            ledger_run_done(run);
+    }
+    runs->count = kept;
+}
+
+static enum tw_err read_queues(
+    struct query *query, struct queues *ret, struct err *err)
+{
+    if (!query->store || !query->store->traits.has_queues)
+        return TW_OK;
+    return queues_read(query->session, query->store, ret, err);
+}
+
+/* ---- what is shown ---- */
+
+static int show_queues(struct query *query)
+{
+    struct queues queues = {.list = NULL};
+    struct err err;
+    enum tw_err outcome = read_queues(query, &queues, &err);
+
+    if (outcome == TW_OK && is_given(query, OPTION_JSON))
+        queues_print_json(&queues);
+    else if (outcome == TW_OK)
+        queues_print(&queues, world_wall_ticks(), -1);
+    queues_done(&queues);
+    return outcome == TW_OK ? EXIT_DONE : say_failed(outcome, &err);
+}
+
+static int show_runs(struct query *query)
+{
+    struct runs runs = {.list = NULL};
+    struct err err;
+    enum tw_err outcome = read_runs(query, &runs, &err);
+
+    if (outcome == TW_OK)
+        print_runs(query, &runs, world_wall_ticks());
+    runs_done(&runs);
+    return outcome == TW_OK ? EXIT_DONE : say_failed(outcome, &err);
+}
+
+static size_t count_late(
+    const struct queues *queues, int64_t now_ticks, int64_t older_ticks)
+{
+    size_t late = 0;
+
+    for (size_t i = 0; i < queues->count; i++)
+        late += queues_is_late(&queues->list[i], now_ticks, older_ticks);
+    return late;
+}
+
+/* For monitoring: nothing is printed while all is well. */
+static int show_failing(struct query *query)
+{
+    int64_t now_ticks = world_wall_ticks();
+    int64_t older_ticks = query->older_ms * TICKS_PER_MS;
+    struct queues queues = {.list = NULL};
+    struct runs runs = {.list = NULL};
+    struct err err;
+    enum tw_err outcome = read_queues(query, &queues, &err);
+    size_t late = 0;
+
+    if (outcome == TW_OK)
+        outcome = read_runs(query, &runs, &err);
+    if (outcome == TW_OK) {
+        keep_failing(&runs);
+        late = count_late(&queues, now_ticks, older_ticks);
+        if (!is_given(query, OPTION_JSON))
+            queues_print(&queues, now_ticks, older_ticks);
+        print_runs(query, &runs, now_ticks);
+        if (runs.count + late > 0)
+            say("%zu %s failed, poisoned or held, %zu %s late", runs.count,
+                runs.count == 1 ? "run is" : "runs are", late,
+                late == 1 ? "queue is" : "queues are");
+    }
+    late += runs.count;
+    runs_done(&runs);
+    queues_done(&queues);
+    if (outcome != TW_OK)
+        return say_failed(outcome, &err);
+    return late > 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int show_all(struct query *query)
+{
+    bool queues = !query->id && !is_given(query, OPTION_JSON) &&
+                  query->runs.job.len == 0 && query->runs.states == 0;
+    int code = queues ? show_queues(query) : EXIT_DONE;
+
+    return code == EXIT_DONE ? show_runs(query) : code;
 }
 
 static int show_once(struct query *query)
 {
-    struct runs runs = {.list = NULL};
-    struct err err;
-    enum tw_err code;
-
     /* What is watched may be made while it is watched. */
     if (!query->store) {
         int opened = session_ledger(query->session, false, &query->store);
@@ -265,11 +200,11 @@ static int show_once(struct query *query)
         if (opened != EXIT_DONE)
             return opened;
     }
-    code = read_runs(query, &runs, &err);
-    if (code == TW_OK)
-        print_runs(query, &runs);
-    runs_done(&runs);
-    return code == TW_OK ? EXIT_DONE : say_failed(code, &err);
+    if (is_given(query, OPTION_QUEUES))
+        return show_queues(query);
+    if (is_given(query, OPTION_FAILING))
+        return show_failing(query);
+    return show_all(query);
 }
 
 static int watch(struct query *query)
@@ -290,32 +225,139 @@ static int watch(struct query *query)
 static int show(struct query *query)
 {
     session_lanes(query->session);
-    return query->invocation->values[OPTION_WATCH] ? watch(query)
-                                                   : show_once(query);
+    return is_given(query, OPTION_WATCH) ? watch(query) : show_once(query);
 }
 
-/* ---- the command ---- */
+/* ---- the command line ---- */
 
-static int read_query(struct query *query)
+static int read_job(struct query *query)
 {
     const char *job = query->invocation->values[OPTION_JOB];
     const struct jobs *jobs = &query->session->load->jobs;
 
-    if (query->invocation->arg_count > 0)
-        query->id = query->invocation->args[0];
     if (!job)
         return EXIT_DONE;
-    query->job = slice_of(job);
-    if (jobs_find(jobs, query->job) || strcmp(job, LEDGER_UNREADABLE) == 0 ||
+    query->runs.job = slice_of(job);
+    if (jobs_find(jobs, query->runs.job) ||
+        strcmp(job, LEDGER_UNREADABLE) == 0 ||
         strcmp(job, IMPORT_LEDGER_JOB) == 0)
         return EXIT_DONE;
-    return say_unknown("job", job, jobs_nearest(jobs, query->job));
+    return say_unknown("job", job, jobs_nearest(jobs, query->runs.job));
+}
+
+static int read_state(struct slice name, unsigned *states)
+{
+    const char *names[LEDGER_NEWER];
+    enum ledger_state state;
+    char word[64];
+
+    if (ledger_state_named(name, &state)) {
+        *states |= RUNS_STATE(state);
+        return EXIT_DONE;
+    }
+    for (int i = 0; i < LEDGER_NEWER; i++)
+        names[i] = ledger_state_name((enum ledger_state)i);
+    (void)snprintf(word, sizeof(word), "%.*s",
+        (int)(name.len < 63 ? name.len : 63), name.at);
+    return say_unknown("state", word, text_nearest(name, names, LEDGER_NEWER));
+}
+
+static int read_states(struct query *query)
+{
+    const char *at = query->invocation->values[OPTION_STATE];
+    int code = EXIT_DONE;
+
+    while (at && code == EXIT_DONE) {
+        size_t len = strcspn(at, ",");
+
+        code = read_state((struct slice){at, len}, &query->runs.states);
+        at = at[len] ? at + len + 1 : NULL;
+    }
+    return code;
+}
+
+static int read_duration(const struct query *query, enum option option,
+    const char *name, int64_t *ms)
+{
+    const char *text = query->invocation->values[option];
+
+    if (text && (!text_duration_ms(slice_of(text), ms) ||
+                    *ms > INT64_MAX / 4 / TICKS_PER_MS))
+        return say_usage(
+            "--%s wants a duration, such as 10m or 2d, not '%s'", name, text);
+    return EXIT_DONE;
+}
+
+static int read_limit(struct query *query)
+{
+    const char *text = query->invocation->values[OPTION_LIMIT];
+    int64_t limit = LIMIT;
+
+    if (text && !text_int64(slice_of(text), 0, LIMIT_MAX, &limit))
+        return say_usage("--limit wants a number from 0 (all) to %d, not '%s'",
+            LIMIT_MAX, text);
+    query->runs.limit = (size_t)limit;
+    return EXIT_DONE;
+}
+
+/* Options that ask for another list than the rest do. */
+static int check_together(const struct query *query)
+{
+    static const enum option others[] = {
+        OPTION_STATE, OPTION_SINCE, OPTION_LIMIT, OPTION_JOB};
+    bool failing = is_given(query, OPTION_FAILING);
+    bool queues = is_given(query, OPTION_QUEUES);
+
+    if (failing && queues)
+        return say_usage("status takes --failing or --queues, not both");
+    if ((failing || queues) && query->id)
+        return say_usage("status takes an ID, --failing or --queues");
+    if (is_given(query, OPTION_OLDER) && !failing)
+        return say_usage("--older belongs to --failing");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (queues && is_given(query, others[i]))
+            return say_usage("--queues shows queues, and no runs to choose "
+                             "from");
+    return EXIT_DONE;
+}
+
+static void prepare_failing(struct query *query)
+{
+    query->runs.states = RUNS_STATE(LEDGER_FAILED) |
+                         RUNS_STATE(LEDGER_POISONED) |
+                         RUNS_STATE(LEDGER_WAITING);
+    query->runs.no_imports = true;
+    query->runs.limit = 0;
+}
+
+static int read_query(struct query *query)
+{
+    int code = read_job(query);
+
+    if (query->invocation->arg_count > 0)
+        query->id = query->invocation->args[0];
+    if (code == EXIT_DONE)
+        code = read_states(query);
+    if (code == EXIT_DONE)
+        code = read_duration(query, OPTION_SINCE, "since", &query->since_ms);
+    if (code == EXIT_DONE)
+        code = read_duration(query, OPTION_OLDER, "older", &query->older_ms);
+    if (code == EXIT_DONE)
+        code = read_limit(query);
+    if (code == EXIT_DONE)
+        code = check_together(query);
+    if (code == EXIT_DONE && is_given(query, OPTION_FAILING))
+        prepare_failing(query);
+    return code;
 }
 
 static int run(const struct invocation *invocation)
 {
     struct session session;
-    struct query query = {.invocation = invocation, .session = &session};
+    struct query query = {.invocation = invocation,
+        .session = &session,
+        .since_ms = SINCE_MS,
+        .older_ms = OLDER_MS};
     int code = session_open(&session, invocation, SESSION_SOME);
 
     if (code == EXIT_DONE)
@@ -328,8 +370,16 @@ static int run(const struct invocation *invocation)
 
 static const struct command_option OPTIONS[] = {
     {OPTION_JOB, "only runs of this job"},
-    {OPTION_ALL, "all runs, however old"},
+    {OPTION_STATE, "only runs in these states, such as failed,paused"},
+    {OPTION_SINCE, "of succeeded and cancelled runs those that ended since; "
+                   "default: 1d"},
+    {OPTION_LIMIT, "at most so many runs, the newest; default: 50; 0: all"},
     {OPTION_WATCH, "again every two seconds, until stopped"},
+    {OPTION_QUEUES, "only the queues"},
+    {OPTION_FAILING, "for monitoring: only what failed, is poisoned or held, "
+                     "and late queues; 1 if there are any"},
+    {OPTION_OLDER, "with --failing: a queue is late if its oldest visible "
+                   "message is older; default: 10m"},
     {OPTION_JSON, "one array of objects, for programs"},
     {OPTION_COUNT, NULL},
 };
@@ -337,11 +387,13 @@ static const struct command_option OPTIONS[] = {
 const struct command command_status = {
     .name = "status",
     .arguments = "[ID]",
-    .summary = "shows runs, from the ledger, newest first",
-    .details = "Those that have not ended, those that failed, and those of the "
-               "last 24 hours; with\nID, all that is known of one run. Job - "
-               "holds messages that could not be read, job\n" IMPORT_LEDGER_JOB
-               " what was imported with --id.\n",
+    .summary = "shows queues, and runs from the ledger, newest first",
+    .details =
+        "Runs that have not ended, those that failed, and those that "
+        "ended in the last 24\nhours. With ID, or the beginning of "
+        "one, all that is known of a run. Job - holds\nmessages that "
+        "could not be read, job " IMPORT_LEDGER_JOB " what was imported with "
+        "--id.\n",
     .max_args = 1,
     .options = OPTIONS,
     .run = run,

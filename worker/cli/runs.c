@@ -10,29 +10,13 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/cli/session.h"
-#include "worker/store/filter.h"
+#include "worker/store/lanes.h"
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
-#define FILTER_MAX_BYTES 4096
 #define JSON_MAX_BYTES ((size_t)1 << 40)
-
-/* ---- pages ---- */
-
-struct reading {
-    struct store *store;
-    struct slice job, filter;
-    struct continuation from;
-    struct page page;
-};
-
-static enum tw_err read_page(void *context, struct attempt *attempt)
-{
-    struct reading *reading = context;
-
-    return ledger_scan(reading->store, attempt, reading->job, reading->filter,
-        reading->from, &reading->page);
-}
+/* Runs that are read at the same time. */
+#define FETCH_MAX 32
 
 /* Room for one more, an empty one; it counts once runs->count is raised. */
 static struct ledger_run *next_run(struct runs *runs)
@@ -48,12 +32,6 @@ static struct ledger_run *next_run(struct runs *runs)
     return run;
 }
 
-static void add_run(struct runs *runs, const struct entity *entity)
-{
-    ledger_parse_any(entity, next_run(runs));
-    runs->count++;
-}
-
 static int newest_first(const void *a, const void *b)
 {
     const struct ledger_run *one = a, *other = b;
@@ -63,25 +41,10 @@ static int newest_first(const void *a, const void *b)
     return slice_compare(one->id, other->id);
 }
 
-enum tw_err runs_read(struct session *session, struct store *store,
-    struct slice job, struct slice filter, struct runs *ret, struct err *err)
+static void sort_runs(struct runs *runs)
 {
-    struct reading reading = {.store = store, .job = job, .filter = filter};
-    enum tw_err code;
-
-    page_init(&reading.page);
-    do {
-        code = session_call(session, store, read_page, &reading, true, err);
-        for (size_t i = 0; i < reading.page.count && code == TW_OK; i++)
-            add_run(ret, &reading.page.entities[i]);
-        reading.from = reading.page.next;
-    } while (code == TW_OK && reading.from.more);
-    page_done(&reading.page);
-    if (code == TW_NOT_FOUND)
-        code = TW_OK;
-    if (ret->count > 1)
-        qsort(ret->list, ret->count, sizeof(*ret->list), newest_first);
-    return code;
+    if (runs->count > 1)
+        qsort(runs->list, runs->count, sizeof(*runs->list), newest_first);
 }
 
 void runs_done(struct runs *runs)
@@ -92,15 +55,307 @@ void runs_done(struct runs *runs)
     *runs = (struct runs){.list = NULL};
 }
 
+/* ---- the jobs that have runs ---- */
+
+struct next_job {
+    struct store *store;
+    struct slice after, found;
+    struct arena *arena;
+};
+
+static enum tw_err find_next_job(void *context, struct attempt *attempt)
+{
+    struct next_job *next = context;
+
+    return ledger_next_job(
+        next->store, attempt, next->after, next->arena, &next->found);
+}
+
+/* Calls each(context, job) for every job that has runs, in order of names. */
+static enum tw_err each_job(struct session *session, struct store *store,
+    enum tw_err (*each)(void *context, struct slice job, struct err *err),
+    void *context, struct err *err)
+{
+    struct next_job next = {.store = store};
+    enum tw_err outcome;
+    struct arena arena;
+
+    arena_init(&arena);
+    next.arena = &arena;
+    do {
+        outcome = session_call(session, store, find_next_job, &next, true, err);
+        next.after = next.found;
+        if (outcome == TW_OK)
+            outcome = each(context, next.found, err);
+    } while (outcome == TW_OK);
+    arena_done(&arena);
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+/* ---- lists: index rows first ---- */
+
+struct listing {
+    struct session *session;
+    struct store *store;
+    const struct runs_query *query;
+    struct arena arena; /* of the rows */
+    struct ledger_row *rows;
+    size_t count, room;
+
+    /* For a request. */
+    struct ledger_index_scan scan;
+    struct continuation from;
+    struct page page;
+};
+
+static enum tw_err read_rows(void *context, struct attempt *attempt)
+{
+    struct listing *listing = context;
+
+    return ledger_scan_index(
+        listing->store, attempt, &listing->scan, listing->from, &listing->page);
+}
+
+/* A row that does not say when is kept: its run is read. */
+static bool is_recent(
+    const struct listing *listing, const struct ledger_row *row)
+{
+    int64_t since_ticks = listing->scan.index == LEDGER_INDEX_ENDED
+                              ? listing->query->since_ticks
+                          : listing->scan.index == LEDGER_INDEX_FAILED
+                              ? listing->query->failed_ticks
+                              : 0;
+
+    return row->finished_ticks == 0 || row->finished_ticks >= since_ticks;
+}
+
+static void add_rows(struct listing *listing)
+{
+    for (size_t i = 0; i < listing->page.count; i++) {
+        struct ledger_row row;
+
+        if (!ledger_index_row(
+                &listing->page.entities[i], &listing->arena, &row) ||
+            !is_recent(listing, &row))
+            continue;
+        if (listing->count == listing->room) {
+            listing->room = listing->room ? 2 * listing->room : 64;
+            listing->rows = mem_resize(
+                listing->rows, listing->room * sizeof(*listing->rows));
+        }
+        listing->rows[listing->count++] = row;
+    }
+}
+
+/* Does the query ask for a run of this list? */
+static bool wants_list(const struct runs_query *query, enum ledger_index index)
+{
+    if (query->states == 0)
+        return true;
+    for (int i = LEDGER_QUEUED; i <= LEDGER_DAMAGED; i++) {
+        enum ledger_state state = (enum ledger_state)i;
+
+        if ((query->states & RUNS_STATE(state)) &&
+            ledger_index_of(state) == index)
+            return true;
+    }
+    return false;
+}
+
+static enum tw_err list_job(void *context, struct slice job, struct err *err)
+{
+    static const enum ledger_index LISTS[] = {
+        LEDGER_INDEX_OPEN, LEDGER_INDEX_FAILED, LEDGER_INDEX_ENDED};
+    struct listing *listing = context;
+    enum tw_err outcome = TW_OK;
+    char day[LEDGER_DAY_MAX];
+
+    if (listing->query->no_imports && slice_is(job, IMPORT_LEDGER_JOB))
+        return TW_OK;
+    for (size_t i = 0; i < 3 && outcome == TW_OK; i++) {
+        if (!wants_list(listing->query, LISTS[i]))
+            continue;
+        listing->scan =
+            (struct ledger_index_scan){.job = job, .index = LISTS[i]};
+        if (listing->query->since_ticks > 0)
+            listing->scan.from_day =
+                ledger_day(listing->query->since_ticks, day);
+        listing->from = (struct continuation){.more = false};
+        do {
+            outcome = session_call(listing->session, listing->store, read_rows,
+                listing, true, err);
+            if (outcome == TW_OK)
+                add_rows(listing);
+            listing->from = listing->page.next;
+        } while (outcome == TW_OK && listing->from.more);
+    }
+    return outcome;
+}
+
+/* A row that does not say when it was requested comes first: it may be damaged,
+ * and a limit must not hide it. */
+static int newest_row_first(const void *a, const void *b)
+{
+    const struct ledger_row *one = a, *other = b;
+    int64_t one_ticks =
+        one->requested_ticks > 0 ? one->requested_ticks : INT64_MAX;
+    int64_t other_ticks =
+        other->requested_ticks > 0 ? other->requested_ticks : INT64_MAX;
+
+    if (one_ticks != other_ticks)
+        return one_ticks > other_ticks ? -1 : 1;
+    return slice_compare(one->id, other->id);
+}
+
+/* ---- then the runs ---- */
+
+struct fetch {
+    struct lanes_task task; /* first, so that it leads back to the fetch */
+    struct store *store;
+    const struct ledger_row *row;
+    struct ledger_run run;
+};
+
+static enum tw_err fetch_run(struct lanes_task *task, struct attempt *attempt)
+{
+    struct fetch *fetch = (struct fetch *)task;
+
+    return ledger_get(
+        fetch->store, attempt, fetch->row->job, fetch->row->id, &fetch->run);
+}
+
+static void fetch_begin(
+    struct fetch *fetch, struct listing *listing, const struct ledger_row *row)
+{
+    memset(fetch, 0, sizeof(*fetch));
+    fetch->task.attempt = fetch_run;
+    fetch->task.repeatable = true;
+    fetch->task.store = listing->store;
+    fetch->store = listing->store;
+    fetch->row = row;
+    ledger_run_init(&fetch->run);
+    lanes_submit(listing->session->client, &fetch->task);
+}
+
+static void mark_damaged(
+    struct ledger_run *run, const struct ledger_row *row, const struct err *why)
+{
+    run->job = ledger_text(run, row->job);
+    run->id = ledger_text(run, row->id);
+    run->state = LEDGER_DAMAGED;
+    run->requested_ticks = row->requested_ticks;
+    ledger_set_error(run, why->text);
+}
+
+static bool is_wanted(
+    const struct runs_query *query, const struct ledger_run *run)
+{
+    bool odd = run->state == LEDGER_DAMAGED || run->state == LEDGER_NEWER;
+
+    return (odd || query->states == 0 ||
+               (query->states & RUNS_STATE(run->state))) &&
+           (query->queue.len == 0 || slice_equal(run->queue, query->queue));
+}
+
+/* One that was fetched goes into runs, or away. A run that is no longer there
+ * was pruned after its index row was read. */
+static enum tw_err fetch_end(struct fetch *fetch, struct listing *listing,
+    struct runs *runs, struct err *err)
+{
+    const struct runs_query *query = listing->query;
+    enum tw_err outcome;
+    bool full = query->limit > 0 && runs->count == query->limit;
+
+    lanes_wait(listing->session->client, &fetch->task);
+    outcome = fetch->task.outcome;
+    if (outcome == TW_INVALID) {
+        mark_damaged(&fetch->run, fetch->row, &fetch->task.last.err);
+        outcome = TW_OK;
+    }
+    if (outcome == TW_OK && !full && is_wanted(query, &fetch->run)) {
+        *next_run(runs) = fetch->run;
+        runs->count++;
+        return TW_OK;
+    }
+    ledger_run_done(&fetch->run);
+    if (outcome == TW_OK || outcome == TW_NOT_FOUND)
+        return TW_OK;
+    *err = fetch->task.last.err;
+    session_explain(listing->store, outcome, err);
+    return outcome;
+}
+
+static enum tw_err fetch_all(
+    struct listing *listing, struct runs *runs, struct err *err)
+{
+    struct fetch *fetches = mem_array(FETCH_MAX, sizeof(*fetches));
+    size_t limit = listing->query->limit;
+    enum tw_err outcome = TW_OK;
+
+    for (size_t at = 0; at < listing->count && outcome == TW_OK &&
+                        (limit == 0 || runs->count < limit);) {
+        size_t count = listing->count - at;
+
+        count = count < FETCH_MAX ? count : FETCH_MAX;
+        for (size_t i = 0; i < count; i++)
+            fetch_begin(&fetches[i], listing, &listing->rows[at + i]);
+        for (size_t i = 0; i < count; i++) {
+            struct err why;
+            enum tw_err one = fetch_end(&fetches[i], listing, runs, &why);
+
+            if (outcome == TW_OK && one != TW_OK) {
+                outcome = one;
+                *err = why;
+            }
+        }
+        at += count;
+    }
+    mem_free(fetches);
+    return outcome;
+}
+
+enum tw_err runs_list(struct session *session, struct store *store,
+    const struct runs_query *query, struct runs *ret, struct err *err)
+{
+    struct listing listing = {
+        .session = session, .store = store, .query = query};
+    enum tw_err outcome;
+
+    arena_init(&listing.arena);
+    page_init(&listing.page);
+    outcome = query->job.len > 0
+                  ? list_job(&listing, query->job, err)
+                  : each_job(session, store, list_job, &listing, err);
+    if (outcome == TW_NOT_FOUND)
+        outcome = TW_OK;
+    if (listing.count > 1)
+        qsort(listing.rows, listing.count, sizeof(*listing.rows),
+            newest_row_first);
+    if (outcome == TW_OK)
+        outcome = fetch_all(&listing, ret, err);
+    sort_runs(ret);
+    page_done(&listing.page);
+    arena_done(&listing.arena);
+    mem_free(listing.rows);
+    return outcome;
+}
+
 /* ---- by an id ---- */
 
 struct finding {
+    struct session *session;
     struct store *store;
-    struct slice job, id;
+    struct slice id;
+    struct runs *runs;
+
+    /* For a request. */
+    struct slice job;
     struct ledger_run *run;
+    struct continuation from;
+    struct page page;
 };
 
-static enum tw_err find(void *context, struct attempt *attempt)
+static enum tw_err get_run(void *context, struct attempt *attempt)
 {
     struct finding *finding = context;
 
@@ -109,70 +364,144 @@ static enum tw_err find(void *context, struct attempt *attempt)
 }
 
 /* TW_OK also where the job has none. */
-static enum tw_err find_in(struct session *session, struct store *store,
-    struct slice job, struct slice id, struct runs *ret, struct err *err)
+static enum tw_err find_in(void *context, struct slice job, struct err *err)
 {
-    struct finding finding = {
-        .store = store, .job = job, .id = id, .run = next_run(ret)};
-    enum tw_err code = session_call(session, store, find, &finding, true, err);
+    struct finding *finding = context;
+    enum tw_err outcome;
 
-    if (code == TW_OK)
-        ret->count++;
+    finding->job = job;
+    finding->run = next_run(finding->runs);
+    outcome = session_call(
+        finding->session, finding->store, get_run, finding, true, err);
+    if (outcome == TW_INVALID) {
+        mark_damaged(finding->run,
+            &(struct ledger_row){.job = job, .id = finding->id}, err);
+        outcome = TW_OK;
+    }
+    if (outcome == TW_OK)
+        finding->runs->count++;
     else
-        ledger_run_done(finding.run);
-    return code == TW_NOT_FOUND ? TW_OK : code;
+        ledger_run_done(finding->run);
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
-/* In every job: one id may be two jobs' run. */
-static enum tw_err find_in_all(struct session *session, struct store *store,
-    struct slice id, struct runs *ret, struct err *err)
+/* In every job that is configured: one id may be two jobs' run. */
+static enum tw_err find_in_configured(struct finding *finding, struct err *err)
 {
     static const char *const others[] = {LEDGER_UNREADABLE, IMPORT_LEDGER_JOB};
-    const struct jobs *jobs = &session->load->jobs;
-    enum tw_err code = TW_OK;
+    const struct jobs *jobs = &finding->session->load->jobs;
+    enum tw_err outcome = TW_OK;
 
-    for (size_t i = 0; i < jobs->count && code == TW_OK; i++)
-        code =
-            find_in(session, store, slice_of(jobs->list[i].name), id, ret, err);
-    for (size_t i = 0; i < 2 && code == TW_OK; i++)
-        code = find_in(session, store, slice_of(others[i]), id, ret, err);
-    return code;
+    for (size_t i = 0; i < jobs->count && outcome == TW_OK; i++)
+        outcome = find_in(finding, slice_of(jobs->list[i].name), err);
+    for (size_t i = 0; i < 2 && outcome == TW_OK; i++)
+        outcome = find_in(finding, slice_of(others[i]), err);
+    return outcome;
 }
 
-/* Of a job that the configuration no longer has: the whole ledger is read. */
-static enum tw_err find_anywhere(struct session *session, struct store *store,
-    struct slice id, struct runs *ret, struct err *err)
+static enum tw_err find_by(struct finding *finding, struct slice job,
+    enum tw_err (*find)(void *context, struct slice job, struct err *err),
+    struct err *err)
 {
-    struct buf filter;
-    enum tw_err code;
+    if (job.len > 0)
+        return find(finding, job, err);
+    return each_job(finding->session, finding->store, find, finding, err);
+}
 
-    buf_init(&filter, FILTER_MAX_BYTES);
-    buf_add_text(&filter, "RowKey eq ");
-    filter_add_literal(&filter, id);
-    code =
-        runs_read(session, store, slice_of(""), buf_slice(&filter), ret, err);
-    buf_done(&filter);
-    return code;
+static enum tw_err scan_prefix(void *context, struct attempt *attempt)
+{
+    struct finding *finding = context;
+    struct scan_request request = {.table = LEDGER_TABLE,
+        .partition_key = key_range_exact(finding->job),
+        .damaged_too = true,
+        .from = finding->from};
+    enum tw_err outcome;
+    struct arena arena;
+
+    arena_init(&arena);
+    request.row_key = key_range_prefix(finding->id, &arena);
+    outcome = store_scan(finding->store, attempt, &request, &finding->page);
+    arena_done(&arena);
+    return outcome;
+}
+
+static void add_found(struct finding *finding)
+{
+    struct runs *runs = finding->runs;
+
+    for (size_t i = 0; i < finding->page.count; i++) {
+        const struct entity *entity = &finding->page.entities[i];
+
+        if (!slice_begins(entity->row_key, finding->id) ||
+            runs->count >= RUNS_PREFIX_MAX)
+            continue;
+        ledger_parse_any(entity, next_run(runs));
+        runs->count++;
+    }
+}
+
+static enum tw_err find_prefix_in(
+    void *context, struct slice job, struct err *err)
+{
+    struct finding *finding = context;
+    enum tw_err outcome;
+
+    finding->job = job;
+    finding->from = (struct continuation){.more = false};
+    do {
+        outcome = session_call(
+            finding->session, finding->store, scan_prefix, finding, true, err);
+        if (outcome == TW_OK)
+            add_found(finding);
+        finding->from = finding->page.next;
+    } while (outcome == TW_OK && finding->from.more &&
+             finding->runs->count < RUNS_PREFIX_MAX);
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+static enum tw_err find(struct finding *finding, struct slice job,
+    const char *id, bool prefix, struct err *err)
+{
+    const char *slash = strrchr(id, '/');
+    enum tw_err outcome = TW_OK;
+
+    finding->id = slice_of(slash ? slash + 1 : id);
+    if (slash)
+        job = (struct slice){id, (size_t)(slash - id)};
+    if (!text_is_run_id(finding->id))
+        return err_fail(err, TW_NOT_FOUND, "'%s' is no run id", id);
+    if (job.len == 0)
+        outcome = find_in_configured(finding, err);
+    if (outcome == TW_OK && finding->runs->count == 0)
+        outcome = find_by(finding, job, find_in, err);
+    if (outcome == TW_OK && finding->runs->count == 0 && prefix) {
+        outcome = find_by(finding, job, find_prefix_in, err);
+        sort_runs(finding->runs);
+    }
+    if (outcome == TW_OK && finding->runs->count == 0)
+        outcome = err_fail(err, TW_NOT_FOUND, "the ledger has no run '%s'", id);
+    sort_runs(finding->runs);
+    return outcome;
 }
 
 enum tw_err runs_find(struct session *session, struct store *store,
     struct slice job, const char *id, struct runs *ret, struct err *err)
 {
-    const char *slash = strrchr(id, '/');
-    struct slice run_id = slice_of(slash ? slash + 1 : id);
-    enum tw_err code;
+    struct finding finding = {.session = session, .store = store, .runs = ret};
 
-    if (slash)
-        job = (struct slice){id, (size_t)(slash - id)};
-    if (!text_is_run_id(run_id))
-        return err_fail(err, TW_NOT_FOUND, "'%s' is no run id", id);
-    code = job.len > 0 ? find_in(session, store, job, run_id, ret, err)
-                       : find_in_all(session, store, run_id, ret, err);
-    if (code == TW_OK && ret->count == 0 && job.len == 0)
-        code = find_anywhere(session, store, run_id, ret, err);
-    if (code == TW_OK && ret->count == 0)
-        code = err_fail(err, TW_NOT_FOUND, "the ledger has no run '%s'", id);
-    return code;
+    return find(&finding, job, id, false, err);
+}
+
+enum tw_err runs_find_prefix(struct session *session, struct store *store,
+    struct slice job, const char *id, struct runs *ret, struct err *err)
+{
+    struct finding finding = {.session = session, .store = store, .runs = ret};
+    enum tw_err outcome;
+
+    page_init(&finding.page);
+    outcome = find(&finding, job, id, true, err);
+    page_done(&finding.page);
+    return outcome;
 }
 
 static enum tw_err name_them(const struct runs *runs,

@@ -130,6 +130,20 @@ void say_number(
     buf_add_format(to, " %s", number == 1 ? one : several);
 }
 
+void say_age(struct buf *to, int64_t ticks)
+{
+    int64_t seconds = ticks > 0 ? ticks / TICKS_PER_S : 0;
+
+    if (seconds < 120)
+        buf_add_format(to, "%" PRId64 " s", seconds);
+    else if (seconds < 2 * 3600)
+        buf_add_format(to, "%" PRId64 " min", seconds / 60);
+    else if (seconds < 48 * 3600)
+        buf_add_format(to, "%" PRId64 " h", seconds / 3600);
+    else
+        buf_add_format(to, "%" PRId64 " d", seconds / (24 * 3600));
+}
+
 void say_field(struct buf *to, int width, const char *name, struct slice text)
 {
     while (text.len > 0) {

@@ -46,6 +46,9 @@ void say_count(struct buf *to, int64_t number);
 void say_number(
     struct buf *to, int64_t number, const char *one, const char *several);
 
+/* say_age: add how long that is, in its largest unit: 12 s, 5 min, 3 h, 2 d. */
+void say_age(struct buf *to, int64_t ticks);
+
 /* say_field: add "name  text" and a line end, the name width wide; further
  * lines of text stand below the first. Nothing for an empty text. */
 void say_field(struct buf *to, int width, const char *name, struct slice text);

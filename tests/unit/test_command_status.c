@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* How `status` lays out runs, and the command that continues one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/text.h"
+#include "worker/cli/one_run.h"
+#include "worker/cli/say.h"
+#include "worker/cli/status_print.h"
+
+#define NOW (INT64_C(639000000000000000))
+
+static struct ledger_run run;
+static struct buf text;
+
+static int begin(void **state)
+{
+    (void)state;
+    ledger_run_init(&run);
+    run.job = slice_of("delete-channel");
+    run.id = slice_of("r1");
+    run.behind = -1;
+    run.parent_found = -1;
+    run.share = -1;
+    buf_init(&text, 100000);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    ledger_run_done(&run);
+    buf_done(&text);
+    return 0;
+}
+
+static void assert_run_says(const char *line)
+{
+    buf_clear(&text);
+    status_add_run(&run, NOW, &text);
+    if (strstr(buf_text(&text), line) == NULL)
+        fail_msg("it does not say '%s':\n%s", line, buf_text(&text));
+}
+
+static void assert_table_says(const char *part)
+{
+    struct runs runs = {.list = &run, .count = 1};
+
+    buf_clear(&text);
+    status_add_table(&runs, NOW, &text);
+    if (strstr(buf_text(&text), part) == NULL)
+        fail_msg("it does not say '%s':\n%s", part, buf_text(&text));
+}
+
+static void a_run_that_waits_says_for_what(void **state)
+{
+    (void)state;
+    run.state = LEDGER_WAITING;
+    run.waits_for = slice_of(LEDGER_WAITS_FOR_TURN);
+    run.waits_since_ticks = NOW - 60 * TICKS_PER_S;
+    assert_run_says("state          waiting: turn\n");
+    assert_run_says("waits since    2025");
+    assert_table_says("r1  waiting: turn  ");
+    run.waits_for = slice_of(LEDGER_WAITS_FOR_STORE);
+    assert_run_says("state          held: store\n");
+    run.waits_for = slice_of("");
+    assert_run_says("state          waiting\n");
+}
+
+static void a_newer_versions_state_is_shown_as_it_is(void **state)
+{
+    (void)state;
+    run.state = LEDGER_NEWER;
+    run.state_name = slice_of("dreaming");
+    assert_run_says("state          dreaming\n");
+}
+
+static void a_running_run_says_how_far_it_is(void **state)
+{
+    (void)state;
+    run.state = LEDGER_RUNNING;
+    run.started_ticks = NOW - 103 * TICKS_PER_S;
+    run.updated_ticks = NOW - 3 * TICKS_PER_S;
+    run.deleted = 5000;
+    run.share = 0.25;
+    assert_run_says("share          25.0 %\n");
+    assert_run_says("rate           50.0/s\n");
+    assert_run_says("time left      5 min\n");
+    assert_run_says("lease renewed  3 s\n");
+    assert_table_says("  5,000  25 %   50/s  5 min  3 s  ");
+}
+
+static void what_is_not_known_is_left_out(void **state)
+{
+    static const char *const LINES[] = {"share", "rate", "time left", "lease",
+        "behind", "caught up", "parent found", "note", "error", "throttled"};
+
+    (void)state;
+    status_add_run(&run, NOW, &text);
+    for (size_t i = 0; i < sizeof(LINES) / sizeof(LINES[0]); i++)
+        if (strstr(buf_text(&text), LINES[i]) != NULL)
+            fail_msg("it says '%s':\n%s", LINES[i], buf_text(&text));
+    run.behind = 0;
+    run.caught_up_ticks = NOW;
+    run.parent_found = 0;
+    run.throttled = 2;
+    assert_run_says("behind         0\n");
+    assert_run_says("caught up to   2025");
+    assert_run_says("parent found   no\n");
+    assert_run_says("throttled      2\n");
+}
+
+static void an_error_comes_before_a_note(void **state)
+{
+    (void)state;
+    run.note = slice_of("the parent did not exist");
+    assert_run_says("note           the parent did not exist\n");
+    assert_table_says("  the parent did not exist\n");
+    run.error = slice_of("no such table");
+    assert_table_says("  no such table\n");
+}
+
+static void arguments_are_shown_as_they_are_typed(void **state)
+{
+    (void)state;
+    run.args = slice_of("{\"channel\":\"Foot ball\",\"x\":\"\"}");
+    assert_table_says("  channel=Foot ball x=  ");
+    run.args = slice_of("{broken");
+    assert_table_says("  {broken  ");
+}
+
+static void columns_stand_below_each_other(void **state)
+{
+    const char *line;
+    long column;
+
+    (void)state;
+    run.args = slice_of("{\"channel\":\"Fußball\"}");
+    assert_table_says("channel=Fußball");
+    column = strstr(buf_text(&text), "REQUESTED") - buf_text(&text);
+    line = strchr(buf_text(&text), '\n') + 1;
+    assert_int_equal(line[column + 1], '-'); /* ß has two bytes */
+}
+
+static void a_run_is_continued_by_a_command_for_a_shell(void **state)
+{
+    (void)state;
+    run.args = slice_of("{\"a\":\"it's $HOME\",\"b\":\"\"}");
+    one_run_add_command(&run, &text);
+    assert_string_equal(buf_text(&text),
+        "tableward run delete-channel a='it'\\''s $HOME' b='' --id r1");
+}
+
+static void an_age_is_said_in_its_largest_unit(void **state)
+{
+    static const struct {
+        int64_t seconds;
+        const char *said;
+    } AGES[] = {{-5, "0 s"}, {0, "0 s"}, {119, "119 s"}, {120, "2 min"},
+        {7199, "119 min"}, {7200, "2 h"}, {172799, "47 h"}, {172800, "2 d"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(AGES) / sizeof(AGES[0]); i++) {
+        buf_clear(&text);
+        say_age(&text, AGES[i].seconds * TICKS_PER_S);
+        assert_string_equal(buf_text(&text), AGES[i].said);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_run_that_waits_says_for_what),
+        TEST(a_newer_versions_state_is_shown_as_it_is),
+        TEST(a_running_run_says_how_far_it_is),
+        TEST(what_is_not_known_is_left_out),
+        TEST(an_error_comes_before_a_note),
+        TEST(arguments_are_shown_as_they_are_typed),
+        TEST(columns_stand_below_each_other),
+        TEST(a_run_is_continued_by_a_command_for_a_shell),
+        TEST(an_age_is_said_in_its_largest_unit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

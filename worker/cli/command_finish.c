@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* `tableward finish ID [--now]`: the end of a following run. */
+#include <stdio.h>
+
+#include "worker/cli/commands.h"
+#include "worker/cli/one_run.h"
+#include "worker/cli/say.h"
+#include "worker/run/control.h"
+
+static bool follows(const struct one_run *one)
+{
+    return one->job && one->job->kind->follows &&
+           one->job->kind->follows(one->job);
+}
+
+static int refuse(const struct one_run *one)
+{
+    if (!one->job)
+        return say_usage("run %.*s: job %.*s is not configured, so it cannot "
+                         "be finished",
+            SLICE_ARG(one->run->id), SLICE_ARG(one->run->job));
+    return say_usage("run %.*s does not follow, and ends by itself: job %s has "
+                     "no `follow: true`",
+        SLICE_ARG(one->run->id), one->job->name);
+}
+
+static int end_ended(const struct ledger_run *run)
+{
+    say("run %.*s has ended already: %.*s", SLICE_ARG(run->id),
+        SLICE_ARG(ledger_state_shown(run)));
+    return run->state == LEDGER_SUCCEEDED ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int finish(struct one_run *one, bool now)
+{
+    const struct ledger_run *run = one->run;
+    struct err err;
+    enum tw_err outcome;
+
+    if (!follows(one))
+        return refuse(one);
+    if (ledger_state_ended(run->state))
+        return end_ended(run);
+    outcome = control_finish(
+        load_lend(one->session.load), run->job, run->id, now, &err);
+    if (outcome != TW_OK)
+        return say_failed(outcome, &err);
+    printf("%.*s does its last round%s and ends\n", SLICE_ARG(run->id),
+        now ? "" : "s");
+    if (run->state == LEDGER_PAUSED)
+        say("it is paused: `tableward resume %.*s` lets it do so",
+            SLICE_ARG(run->id));
+    return EXIT_DONE;
+}
+
+static int run(const struct invocation *invocation)
+{
+    bool now = invocation->values[OPTION_NOW] != NULL;
+    struct one_run one;
+    int code = one_run_open(&one, invocation, one_run_is_open);
+
+    if (code == EXIT_DONE)
+        code = finish(&one, now);
+    one_run_close(&one);
+    return code;
+}
+
+static const char *const REQUIRED[] = {"ID", NULL};
+
+static const struct command_option OPTIONS[] = {
+    {OPTION_NOW, "one last round, also if something is still behind"},
+    {OPTION_COUNT, NULL},
+};
+
+const struct command command_finish = {
+    .name = "finish",
+    .arguments = "ID",
+    .summary = "lets a following run do its last rounds and end",
+    .details = "Rounds until nothing is behind, then a complete comparison. "
+               "Later runs of a copy\nare then refused, unless `run --reopen`. "
+               "JOB/ID if several jobs have a run of that\nID.\n",
+    .required = REQUIRED,
+    .max_args = 1,
+    .options = OPTIONS,
+    .run = run,
+};

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* `tableward resume ID`: a paused run continues. */
+#include <stdio.h>
+
+#include "worker/base/buf.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/one_run.h"
+#include "worker/cli/say.h"
+#include "worker/run/control.h"
+#include "worker/transfer/import_ledger.h"
+
+#define SENTENCE_MAX 65536
+
+static bool is_resumable(const struct ledger_run *run)
+{
+    return run->state == LEDGER_PAUSED ||
+           slice_is(run->waits_for, LEDGER_WAITS_FOR_DEFINITION);
+}
+
+static int end_unserved(const struct one_run *one)
+{
+    struct buf command;
+
+    buf_init(&command, SENTENCE_MAX);
+    one_run_add_command(one->run, &command);
+    say("run %.*s stays paused: no queue serves job %.*s; continue it with: %s",
+        SLICE_ARG(one->run->id), SLICE_ARG(one->run->job), buf_text(&command));
+    buf_done(&command);
+    return EXIT_UNREACHABLE;
+}
+
+static int resume(struct one_run *one)
+{
+    bool unserved = false;
+    struct err err;
+    enum tw_err outcome = control_resume(load_lend(one->session.load),
+        one->run->job, one->run->id, &unserved, &err);
+
+    if (outcome == TW_NOT_FOUND && unserved)
+        return end_unserved(one);
+    if (outcome != TW_OK)
+        return say_failed(outcome, &err);
+    printf("%.*s continues\n", SLICE_ARG(one->run->id));
+    if (slice_is(one->run->waits_for, LEDGER_WAITS_FOR_DEFINITION))
+        say("it accepts the present definition of job %.*s, and begins with "
+            "its first round",
+            SLICE_ARG(one->run->job));
+    return EXIT_DONE;
+}
+
+static int run(const struct invocation *invocation)
+{
+    struct one_run one;
+    int code = one_run_open(&one, invocation, is_resumable);
+
+    if (code == EXIT_DONE && slice_is(one.run->job, IMPORT_LEDGER_JOB))
+        code = say_usage("%s is an import: `tableward import ... --id %.*s` "
+                         "continues it",
+            invocation->args[0], SLICE_ARG(one.run->id));
+    if (code == EXIT_DONE)
+        code = resume(&one);
+    one_run_close(&one);
+    return code;
+}
+
+static const char *const REQUIRED[] = {"ID", NULL};
+
+const struct command command_resume = {
+    .name = "resume",
+    .arguments = "ID",
+    .summary = "continues a paused run, or one whose job was changed",
+    .details = "Its message is put again; 69 if no queue serves its job. A run "
+               "that is held because\nits job was changed accepts the present "
+               "definition. JOB/ID if several jobs have a\nrun of that ID.\n",
+    .required = REQUIRED,
+    .max_args = 1,
+    .run = run,
+};

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds the one run that a command changes, and waits for its owner. */
+#include "worker/cli/one_run.h"
+
+#include <inttypes.h>
+
+#include "worker/base/json.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/cli/say.h"
+#include "worker/store/store.h"
+#include "worker/transfer/import_ledger.h"
+
+/* An owner sees a request with its next renewal, at most 5 s later, and then
+ * ends what is under way. */
+#define WAIT_MS 12000
+#define POLL_MS 250
+
+bool one_run_is_open(const struct ledger_run *run)
+{
+    return !ledger_state_ended(run->state) &&
+           !slice_is(run->job, IMPORT_LEDGER_JOB);
+}
+
+static int find(struct one_run *one, const char *id,
+    bool (*wanted)(const struct ledger_run *run))
+{
+    struct err err;
+    enum tw_err outcome = runs_find(
+        &one->session, one->store, slice_of(""), id, &one->runs, &err);
+
+    if (outcome == TW_OK)
+        outcome = runs_pick(&one->runs, wanted, &one->run, &err);
+    if (outcome != TW_OK)
+        return say_failed(outcome, &err);
+    one->job = jobs_find(&one->session.load->jobs, one->run->job);
+    return EXIT_DONE;
+}
+
+int one_run_open(struct one_run *one, const struct invocation *invocation,
+    bool (*wanted)(const struct ledger_run *run))
+{
+    const char *id = invocation->args[0];
+    int code;
+
+    *one = (struct one_run){.store = NULL};
+    code = session_open(&one->session, invocation, SESSION_SOME);
+    if (code == EXIT_DONE)
+        code = session_ledger(&one->session, false, &one->store);
+    if (code != EXIT_DONE)
+        return code;
+    if (!one->store) {
+        say("the ledger has no run '%s'", id);
+        return EXIT_FAILED;
+    }
+    session_lanes(&one->session);
+    return find(one, id, wanted);
+}
+
+void one_run_close(struct one_run *one)
+{
+    runs_done(&one->runs);
+    session_close(&one->session);
+}
+
+/* ---- waiting ---- */
+
+struct reading {
+    struct one_run *one;
+    struct ledger_run *run;
+};
+
+static enum tw_err read_run(void *context, struct attempt *attempt)
+{
+    struct reading *reading = context;
+    const struct ledger_run *run = reading->one->run;
+
+    return ledger_get(
+        reading->one->store, attempt, run->job, run->id, reading->run);
+}
+
+static int end_waiting(const struct one_run *one, const struct ledger_run *now)
+{
+    say("run %.*s: its worker %.*s has not acted yet, and does so with its "
+        "next "
+        "renewal; if it was killed, once its lease has expired. `tableward "
+        "status %.*s` shows it",
+        SLICE_ARG(one->run->id), SLICE_ARG(now->worker),
+        SLICE_ARG(one->run->id));
+    return EXIT_STOPPED;
+}
+
+int one_run_wait(struct one_run *one,
+    bool (*done)(const struct ledger_run *run), struct ledger_run *ret)
+{
+    struct reading reading = {one, ret};
+    int64_t until_ms = world_boot_ms() + WAIT_MS;
+    enum tw_err outcome;
+    struct err err;
+
+    for (;;) {
+        outcome = session_call(
+            &one->session, one->store, read_run, &reading, true, &err);
+        if (atomic_load(&one->session.stopped))
+            return session_stopped();
+        if (outcome != TW_OK)
+            return say_failed(outcome, &err);
+        if (done(ret))
+            return EXIT_DONE;
+        if (world_boot_ms() >= until_ms)
+            return end_waiting(one, ret);
+        if (session_wait(&one->session, POLL_MS))
+            return session_stopped();
+    }
+}
+
+/* ---- the command that continues it ---- */
+
+/* For a shell: in single quotes, each of its own as '\''. */
+static void add_quoted(struct buf *to, struct slice text)
+{
+    buf_add_char(to, '\'');
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] == '\'')
+            buf_add_text(to, "'\\'");
+        buf_add_char(to, text.at[i]);
+    }
+    buf_add_char(to, '\'');
+}
+
+void one_run_add_command(const struct ledger_run *run, struct buf *to)
+{
+    struct json *args;
+
+    buf_add_format(to, "tableward run %.*s", SLICE_ARG(run->job));
+    if (json_parse(run->args, 1, &args, NULL) == TW_OK) {
+        for (size_t i = 0;
+             json_type(args) == JSON_OBJECT && i < json_count(args); i++) {
+            buf_add_format(to, " %.*s=", SLICE_ARG(json_name(args, i)));
+            if (json_type(json_value(args, i)) == JSON_STRING)
+                add_quoted(to, json_string(json_value(args, i)));
+        }
+        json_free(args);
+    }
+    buf_add_format(to, " --id %.*s", SLICE_ARG(run->id));
+}

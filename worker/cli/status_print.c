@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/* Lays out runs of the ledger for people. */
+#include "worker/cli/status_print.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/base/arena.h"
+#include "worker/base/json.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/cli/say.h"
+
+/* Of the names of a run's fields. */
+#define NAME_WIDTH 14
+/* A cell of the table shows so many bytes; `status ID` shows all. */
+#define ARGUMENTS_SHOWN 40
+#define REASON_SHOWN 60
+#define CELL_MAX ((size_t)1024 * 1024)
+
+/* ---- what can be told from several properties ---- */
+
+/* "waiting: settle"; "held: store" for what waits until a person or a service
+ * removes the cause. */
+static void add_state(const struct ledger_run *run, struct buf *to)
+{
+    if (run->state != LEDGER_WAITING || run->waits_for.len == 0) {
+        text_visible(to, ledger_state_shown(run));
+        return;
+    }
+    buf_add_text(to, ledger_is_held(run) ? "held: " : "waiting: ");
+    text_visible(to, run->waits_for);
+}
+
+/* The arguments as they are typed: channel=Football. */
+static void add_arguments(const struct ledger_run *run, struct buf *to)
+{
+    struct json *args = NULL;
+
+    if (run->args.len == 0 || json_parse(run->args, 1, &args, NULL) != TW_OK) {
+        text_visible(to, run->args);
+        return;
+    }
+    for (size_t i = 0; json_type(args) == JSON_OBJECT && i < json_count(args);
+         i++) {
+        if (i > 0)
+            buf_add_char(to, ' ');
+        text_visible(to, json_name(args, i));
+        buf_add_char(to, '=');
+        if (json_type(json_value(args, i)) == JSON_STRING)
+            text_visible(to, json_string(json_value(args, i)));
+    }
+    json_free(args);
+}
+
+static int64_t done_of(const struct ledger_run *run)
+{
+    return run->deleted + run->written;
+}
+
+static bool has_share(const struct ledger_run *run)
+{
+    return run->share >= 0 && run->share <= 1;
+}
+
+/* How long it has worked, as far as the ledger knows; 0: not at all. */
+static int64_t worked_ticks(const struct ledger_run *run)
+{
+    int64_t end_ticks =
+        run->finished_ticks > 0 ? run->finished_ticks : run->updated_ticks;
+
+    if (run->started_ticks == 0 || end_ticks <= run->started_ticks)
+        return 0;
+    return end_ticks - run->started_ticks;
+}
+
+/* Entities a second; -1: cannot be told. */
+static double rate_of(const struct ledger_run *run)
+{
+    int64_t ticks = worked_ticks(run);
+
+    if (ticks < TICKS_PER_S || done_of(run) == 0)
+        return -1;
+    return (double)done_of(run) * (double)TICKS_PER_S / (double)ticks;
+}
+
+/* At the speed it had so far; -1: cannot be told. */
+static int64_t left_ticks(const struct ledger_run *run)
+{
+    int64_t ticks = worked_ticks(run);
+
+    if (run->state != LEDGER_RUNNING || ticks == 0 || !has_share(run) ||
+        run->share < 0.01)
+        return -1;
+    return (int64_t)((double)ticks * (1 - run->share) / run->share);
+}
+
+/* ---- one run ---- */
+
+static void add_text(struct buf *to, const char *name, struct slice text)
+{
+    say_field(to, NAME_WIDTH, name, text);
+}
+
+static void add_number(struct buf *to, const char *name, int64_t number)
+{
+    buf_add_format(to, "%-*s ", NAME_WIDTH, name);
+    say_count(to, number);
+    buf_add_char(to, '\n');
+}
+
+/* Counts that most runs do not have. */
+static void add_some(struct buf *to, const char *name, int64_t number)
+{
+    if (number > 0)
+        add_number(to, name, number);
+}
+
+static void add_moment(struct buf *to, const char *name, int64_t ticks)
+{
+    char time[TEXT_TIME_MAX];
+
+    if (ticks > 0)
+        buf_add_format(
+            to, "%-*s %s\n", NAME_WIDTH, name, say_time(ticks, time));
+}
+
+static void add_age(struct buf *to, const char *name, int64_t ticks)
+{
+    buf_add_format(to, "%-*s ", NAME_WIDTH, name);
+    say_age(to, ticks);
+    buf_add_char(to, '\n');
+}
+
+static void add_progress(
+    const struct ledger_run *run, int64_t now_ticks, struct buf *to)
+{
+    double rate = rate_of(run);
+    int64_t left = left_ticks(run);
+
+    if (has_share(run))
+        buf_add_format(
+            to, "%-*s %.1f %%\n", NAME_WIDTH, "share", 100 * run->share);
+    if (rate >= 0)
+        buf_add_format(to, "%-*s %.1f/s\n", NAME_WIDTH, "rate", rate);
+    if (left >= 0)
+        add_age(to, "time left", left);
+    if (run->state == LEDGER_RUNNING && run->updated_ticks > 0)
+        add_age(to, "lease renewed", now_ticks - run->updated_ticks);
+}
+
+static void add_counts(const struct ledger_run *run, struct buf *to)
+{
+    add_number(to, "read", run->read);
+    add_number(to, "written", run->written);
+    add_number(to, "deleted", run->deleted);
+    add_number(to, "skipped", run->skipped);
+    add_number(to, "failed", run->failed);
+    if (run->behind >= 0)
+        add_number(to, "behind", run->behind);
+    add_number(to, "transactions", run->transactions);
+    add_some(to, "throttled", run->throttled);
+}
+
+static void add_moments(const struct ledger_run *run, struct buf *to)
+{
+    add_moment(to, "requested", run->requested_ticks);
+    add_moment(to, "started", run->started_ticks);
+    add_moment(to, "updated", run->updated_ticks);
+    add_moment(to, "waits since", run->waits_since_ticks);
+    add_moment(to, "resumes", run->resumes_ticks);
+    add_moment(to, "caught up to", run->caught_up_ticks);
+    add_moment(to, "finished", run->finished_ticks);
+}
+
+void status_add_run(
+    const struct ledger_run *run, int64_t now_ticks, struct buf *to)
+{
+    struct buf state;
+
+    buf_init(&state, CELL_MAX);
+    add_state(run, &state);
+    add_text(to, "job", run->job);
+    add_text(to, "id", run->id);
+    add_text(to, "state", buf_slice(&state));
+    add_text(to, "asked for", run->control);
+    add_text(to, "kind", run->kind);
+    add_text(to, "arguments", run->args);
+    add_text(to, "queue", run->queue);
+    add_text(to, "phase", run->phase);
+    add_text(to, "worker", run->worker);
+    add_number(to, "attempts", run->attempt);
+    add_number(to, "failures", run->failures);
+    add_number(to, "rounds", run->passes);
+    add_progress(run, now_ticks, to);
+    add_counts(run, to);
+    if (run->parent_found >= 0)
+        add_text(
+            to, "parent found", slice_of(run->parent_found > 0 ? "yes" : "no"));
+    add_moments(run, to);
+    add_text(to, "note", run->note);
+    add_text(to, "error", run->error);
+    buf_done(&state);
+}
+
+/* ---- many, as a table ---- */
+
+enum column {
+    COLUMN_JOB,
+    COLUMN_ID,
+    COLUMN_STATE,
+    COLUMN_ARGUMENTS,
+    COLUMN_DONE,
+    COLUMN_SHARE,
+    COLUMN_RATE,
+    COLUMN_LEFT,
+    COLUMN_LEASE,
+    COLUMN_REQUESTED,
+    COLUMN_REASON, /* error, else note */
+    COLUMN_COUNT,
+};
+
+struct row {
+    struct slice cells[COLUMN_COUNT];
+};
+
+static const char *const HEADINGS[COLUMN_COUNT] = {"JOB", "ID", "STATE",
+    "ARGUMENTS", "DONE", "SHARE", "RATE", "LEFT", "LEASE", "REQUESTED",
+    "ERROR, NOTE"};
+
+/* The text without control characters, cut at a character. */
+static void add_cut(struct buf *to, struct slice text, size_t max)
+{
+    struct slice shown = text;
+
+    if (shown.len > max) {
+        shown.len = max;
+        while (
+            shown.len > 0 && ((unsigned char)text.at[shown.len] & 0xC0) == 0x80)
+            shown.len--;
+    }
+    text_visible(to, shown);
+    if (shown.len < text.len)
+        buf_add_text(to, "...");
+}
+
+static void add_progress_cell(const struct ledger_run *run, enum column column,
+    int64_t now_ticks, struct buf *to)
+{
+    double rate = rate_of(run);
+    int64_t left = left_ticks(run);
+    bool runs = run->state == LEDGER_RUNNING;
+
+    if (column == COLUMN_SHARE && has_share(run) && run->finished_ticks == 0)
+        buf_add_format(to, "%.0f %%", 100 * run->share);
+    else if (column == COLUMN_RATE && runs && rate >= 0)
+        buf_add_format(to, "%.0f/s", rate);
+    else if (column == COLUMN_LEFT && left >= 0)
+        say_age(to, left);
+    else if (column == COLUMN_LEASE && runs && run->updated_ticks > 0)
+        say_age(to, now_ticks - run->updated_ticks);
+}
+
+static void add_cell(const struct ledger_run *run, enum column column,
+    int64_t now_ticks, struct buf *to)
+{
+    char time[TEXT_TIME_MAX];
+    struct buf arguments;
+
+    switch (column) {
+    case COLUMN_JOB:
+        text_visible(to, run->job);
+        break;
+    case COLUMN_ID:
+        text_visible(to, run->id);
+        break;
+    case COLUMN_STATE:
+        add_state(run, to);
+        break;
+    case COLUMN_ARGUMENTS:
+        buf_init(&arguments, CELL_MAX);
+        add_arguments(run, &arguments);
+        add_cut(to, buf_slice(&arguments), ARGUMENTS_SHOWN);
+        buf_done(&arguments);
+        break;
+    case COLUMN_DONE:
+        say_count(to, done_of(run));
+        break;
+    case COLUMN_SHARE:
+    case COLUMN_RATE:
+    case COLUMN_LEFT:
+    case COLUMN_LEASE:
+        add_progress_cell(run, column, now_ticks, to);
+        break;
+    case COLUMN_REQUESTED:
+        buf_add_text(to, say_time(run->requested_ticks, time));
+        break;
+    case COLUMN_REASON:
+        add_cut(to, run->error.len > 0 ? run->error : run->note, REASON_SHOWN);
+        break;
+    case COLUMN_COUNT:
+        break;
+    }
+}
+
+static struct row row_of(
+    const struct ledger_run *run, int64_t now_ticks, struct arena *arena)
+{
+    struct row row;
+    struct buf cell;
+
+    buf_init(&cell, CELL_MAX);
+    for (int i = 0; i < COLUMN_COUNT; i++) {
+        add_cell(run, (enum column)i, now_ticks, &cell);
+        row.cells[i] = arena_copy(arena, buf_slice(&cell));
+        buf_clear(&cell);
+    }
+    buf_done(&cell);
+    return row;
+}
+
+static void widen(int widths[COLUMN_COUNT], const struct row *row)
+{
+    for (int i = 0; i < COLUMN_COUNT; i++) {
+        int width = (int)text_utf16_units(row->cells[i]);
+
+        if (width > widths[i])
+            widths[i] = width;
+    }
+}
+
+/* The last column is not padded: nothing follows it. */
+static void add_row(
+    const int widths[COLUMN_COUNT], const struct row *row, struct buf *to)
+{
+    for (int i = 0; i < COLUMN_COUNT - 1; i++) {
+        int used = (int)text_utf16_units(row->cells[i]);
+
+        buf_add_slice(to, row->cells[i]);
+        buf_add_format(to, "%*s", widths[i] - used + 2, "");
+    }
+    buf_add_slice(to, row->cells[COLUMN_COUNT - 1]);
+    buf_add_char(to, '\n');
+}
+
+void status_add_table(
+    const struct runs *runs, int64_t now_ticks, struct buf *to)
+{
+    struct row *rows = mem_array(runs->count + 1, sizeof(*rows));
+    int widths[COLUMN_COUNT] = {0};
+    struct arena arena;
+
+    arena_init(&arena);
+    for (int i = 0; i < COLUMN_COUNT; i++)
+        rows[0].cells[i] = slice_of(HEADINGS[i]);
+    widen(widths, &rows[0]);
+    for (size_t i = 0; i < runs->count; i++) {
+        rows[i + 1] = row_of(&runs->list[i], now_ticks, &arena);
+        widen(widths, &rows[i + 1]);
+    }
+    for (size_t i = 0; i <= runs->count; i++)
+        add_row(widths, &rows[i], to);
+    arena_done(&arena);
+    mem_free(rows);
+}
