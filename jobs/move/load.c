@@ -11,8 +11,10 @@
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
-/* What the copies of a load may take together; one copy may take more. */
-#define LOAD_MAX_BYTES (3 * 1024 * 1024)
+/* What the copies of a load may take together; one copy may take more, and one
+ * that takes so much is the last of its load. */
+#define LOAD_MAX_BYTES (1024 * 1024)
+#define LARGE_COPY_BYTES (256 * 1024)
 
 /* What an intent may say of its pairs: a batch of the ledger's store takes it,
  * quotes escaped. */
@@ -64,11 +66,13 @@ void move_load_clear(struct load *load)
     memset(load->slots, 0, sizeof(load->slots));
     load->count = 0;
     load->bytes = load->listed_bytes = 0;
+    load->has_large = false;
 }
 
 bool move_load_is_full(const struct load *load)
 {
-    return load->count == LOAD_MAX_PAIRS || load->bytes >= LOAD_MAX_BYTES ||
+    return load->count == LOAD_MAX_PAIRS || load->has_large ||
+           load->bytes >= LOAD_MAX_BYTES ||
            load->listed_bytes >= LISTED_MAX_BYTES;
 }
 
@@ -136,6 +140,7 @@ struct pair *move_load_add(struct load *load, const struct keys *source,
     if (copy) {
         pair->digest = entity_digest(copy, slice_of(""));
         load->bytes += entity_size(copy);
+        load->has_large |= entity_size(copy) >= LARGE_COPY_BYTES;
     }
     while (load->slots[at] > 0)
         at = (at + 1) % LOAD_SLOTS;

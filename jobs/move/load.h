@@ -72,6 +72,7 @@ struct load {
     struct arena arena;  /* keys */
     struct arena bodies; /* the copies */
     size_t bytes;        /* of the copies, in memory */
+    bool has_large;      /* one of them alone is large */
     size_t listed_bytes; /* that the intent needs at most for its pairs */
     struct pair *pairs;  /* LOAD_MAX_PAIRS of them, owned */
     struct pair **order; /* likewise: sorted by one side */

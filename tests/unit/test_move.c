@@ -87,6 +87,7 @@ struct watch {
     unsigned last;            /* to the n-th; 0: that one alone */
     enum act act;
     void (*before)(void); /* called before it is applied */
+    void (*after)(void);  /* called once it is */
 
     unsigned seen;
     unsigned writes[4]; /* operations on OldBlogs, by type */
@@ -123,6 +124,11 @@ static enum tw_err act_on(
     if (w.act == LOSE_REQUEST)
         return unknown(attempt);
     outcome = request_send(inner, attempt, request);
+    if (w.after) {
+        quiet = true;
+        w.after();
+        quiet = false;
+    }
     if (w.act == CRASH_AFTER)
         fence_shut(h.fence);
     return w.act == LOSE_ANSWER || w.act == CRASH_AFTER ? unknown(attempt)
@@ -171,6 +177,7 @@ static void when(const char *table, enum operation_type type, unsigned at,
     w.last = 0;
     w.act = act;
     w.before = before;
+    w.after = NULL;
     w.seen = 0;
 }
 
@@ -648,6 +655,23 @@ static void a_second_owner_meets_the_intent_of_the_first(void **state)
     check("OldBlogs", "");
 }
 
+static void the_key_of_an_intent_is_fixed(void **state)
+{
+    char first_key[sizeof(met_key)];
+
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_INSERT, 1, NOTHING, NULL);
+    w.last = 9; /* the first finds no table */
+    run("all", RUN_SUCCEEDED);
+    memcpy(first_key, met_key, sizeof(first_key));
+    met_key[0] = '\0';
+    put("Blogs", "b", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_INSERT, 1, NOTHING, NULL);
+    run("away", RUN_SUCCEEDED);
+    assert_string_equal(met_key, first_key);
+}
+
 /* ---- M2 ---- */
 
 static void put_equal(void)
@@ -690,6 +714,38 @@ static void after_an_unknown_insert_an_older_equal_entity_is_a_conflict(
     run("all", RUN_FAILED);
     check("Blogs", "a/1 ");
     check_named("it is unknown whether it was inserted by this run");
+}
+
+static void change_copy(void)
+{
+    hosted_replace(&h, "OldBlogs", "a", "1", "\"N\":7");
+}
+
+static void delete_copy(void)
+{
+    hosted_remove(&h, "OldBlogs", "a", "1");
+}
+
+static void a_copy_that_is_not_read_back_as_it_was_sent_keeps_its_source(
+    void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, NOTHING, NULL);
+    w.after = change_copy;
+    run("all", RUN_FAILED);
+    check_is("Blogs", "a", "1", "{\"N\":1}");
+    check_is("OldBlogs", "a", "1", "{\"N\":7}");
+    check_named("its copy was changed by others before it was read back");
+    quiet = true;
+    delete_copy();
+    quiet = false;
+    when("OldBlogs", OPERATION_INSERT, 1, NOTHING, NULL);
+    w.after = delete_copy;
+    run("all", RUN_FAILED);
+    check("Blogs", "a/1 ");
+    check_named("its copy was deleted by others");
 }
 
 /* ---- M3 ---- */
@@ -938,6 +994,34 @@ static void an_intent_of_a_store_that_is_gone_is_removed_and_named(void **state)
     check_named("Blogs a/1: a move of it was interrupted, and a store of that "
                 "move is no longer configured");
     assert_int_equal(intents(), 0);
+}
+
+static void an_intent_that_nothing_but_the_job_knows_is_removed_and_named(
+    void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, CRASH_AFTER, NULL);
+    crash("all");
+    edit_intent("SourceAccount", "another");
+    edit_intent("DestinationAccount", "another");
+    take_over("all", RUN_FAILED);
+    check_named("no longer configured");
+    assert_int_equal(intents(), 0);
+}
+
+/* What has the source's own ETag is the source, whatever it is called. */
+static void the_source_itself_is_never_taken_for_its_copy(void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, CRASH_BEFORE, NULL);
+    crash("all");
+    edit_intent("DestinationTable", "Blogs");
+    take_over("all", RUN_SUCCEEDED);
+    check("OldBlogs", "a/1 ");
 }
 
 static void a_run_that_stops_finishes_its_load(void **state)
@@ -1206,9 +1290,11 @@ int main(void)
         TEST(a_conflict_is_skipped_if_the_job_says_so),
         TEST(of_two_sources_with_one_key_the_second_stays),
         TEST(a_second_owner_meets_the_intent_of_the_first),
+        TEST(the_key_of_an_intent_is_fixed),
         TEST(an_equal_entity_is_a_conflict_after_a_definite_answer),
         TEST(after_an_unknown_insert_the_runs_own_copy_is_recognised),
         TEST(after_an_unknown_insert_an_older_equal_entity_is_a_conflict),
+        TEST(a_copy_that_is_not_read_back_as_it_was_sent_keeps_its_source),
         TEST(confirmed_pairs_are_stored_before_a_source_is_deleted),
         TEST(a_source_that_a_client_deleted_takes_its_copy_along),
         TEST(a_source_that_a_client_changed_is_copied_again),
@@ -1221,6 +1307,8 @@ int main(void)
         TEST(what_was_named_is_not_forgotten_by_the_next_attempt),
         TEST(intents_are_taken_over_by_their_destination_too),
         TEST(an_intent_of_a_store_that_is_gone_is_removed_and_named),
+        TEST(the_source_itself_is_never_taken_for_its_copy),
+        TEST(an_intent_that_nothing_but_the_job_knows_is_removed_and_named),
         TEST(a_run_that_stops_finishes_its_load),
         TEST(a_damaged_intent_fails_the_run_and_nothing_is_touched),
         TEST(an_equal_entity_is_accepted_if_the_job_says_so),
