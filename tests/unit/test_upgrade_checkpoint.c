@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* What a schema upgrade keeps between attempts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/upgrade/checkpoint.h"
+#include "worker/base/mem.h"
+
+static void what_is_written_is_read(void **state)
+{
+    const struct upgrade_checkpoint written = {
+        .rounds = {.number = 3,
+            .stage = ROUNDS_LAST,
+            .under_way = true,
+            .full = true,
+            .began_ticks = 5},
+        .in_round = true,
+        .partition_key = slice_of("a \"p\""),
+        .row_key = slice_of(""),
+        .selected = 9,
+        .outside = 1,
+        .leftover = 2,
+        .failed = 3,
+        .skipped = 4,
+    };
+    char *text = upgrade_checkpoint_write(&written);
+    struct upgrade_checkpoint read;
+    struct arena arena;
+
+    (void)state;
+    arena_init(&arena);
+    upgrade_checkpoint_read(slice_of(text), &arena, &read);
+    assert_int_equal(read.rounds.number, 3);
+    assert_int_equal(read.rounds.stage, ROUNDS_LAST);
+    assert_true(read.rounds.under_way);
+    assert_true(read.in_round);
+    assert_true(slice_is(read.partition_key, "a \"p\""));
+    assert_true(slice_is(read.row_key, ""));
+    assert_int_equal(read.selected, 9);
+    assert_int_equal(read.outside, 1);
+    assert_int_equal(read.leftover, 2);
+    assert_int_equal(read.failed, 3);
+    assert_int_equal(read.skipped, 4);
+    arena_done(&arena);
+    mem_free(text);
+}
+
+static void keys_that_do_not_fit_are_left_out(void **state)
+{
+    struct upgrade_checkpoint checkpoint = {.in_round = true, .selected = 7};
+    char *key = mem_alloc(UPGRADE_CHECKPOINT_MAX_BYTES + 1), *text;
+    struct upgrade_checkpoint read;
+    struct arena arena;
+
+    (void)state;
+    memset(key, 'k', UPGRADE_CHECKPOINT_MAX_BYTES);
+    checkpoint.partition_key = slice_of(key);
+    checkpoint.row_key = slice_of("");
+    text = upgrade_checkpoint_write(&checkpoint);
+    arena_init(&arena);
+    upgrade_checkpoint_read(slice_of(text), &arena, &read);
+    assert_false(read.in_round);
+    assert_int_equal(read.selected, 7);
+    arena_done(&arena);
+    mem_free(text);
+    mem_free(key);
+}
+
+static void what_is_not_ours_is_a_new_run(void **state)
+{
+    static const char *const TEXTS[] = {"", "x", "[]", "{}",
+        "{\"version\":1,\"pass\":3}", "{\"version\":2}",
+        "{\"version\":2,\"rounds\":{}}"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(TEXTS) / sizeof(TEXTS[0]); i++) {
+        struct upgrade_checkpoint read;
+        struct arena arena;
+
+        arena_init(&arena);
+        upgrade_checkpoint_read(slice_of(TEXTS[i]), &arena, &read);
+        assert_int_equal(read.rounds.number, 0);
+        assert_false(read.in_round);
+        arena_done(&arena);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(keys_that_do_not_fit_are_left_out),
+        cmocka_unit_test(what_is_not_ours_is_a_new_run),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/* The configuration of a schema-upgrade job: what is read, what is refused and
+ * where. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/upgrade/explain.h"
+#include "jobs/upgrade/rules.h"
+#include "tests/support/fixture.h"
+#include "tests/support/loading.h"
+#include "worker/base/mem.h"
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+/* Steps begin in line 7. */
+#define TOP                                                                    \
+    "up:\n"                                                                    \
+    "  kind: schema-upgrade\n"                                                 \
+    "  table: Blogs\n"
+#define VERSION "  version: {property: V, absent: 1}\n"
+#define VERSIONS                                                               \
+    "  versions:\n"                                                            \
+    "  - to: 2\n"                                                              \
+    "    steps:\n"
+#define HEAD TOP VERSION VERSIONS
+#define STEP "    - remove: {property: Old}\n"
+#define SECOND                                                                 \
+    "  - to: 3\n"                                                              \
+    "    steps:\n"
+
+static const struct upgrade *good(struct loading *l, const char *text)
+{
+    loading_good(l, text);
+    return l->jobs.list[0].settings;
+}
+
+static void refused(const char *text, const char *sentence)
+{
+    struct loading l;
+
+    loading_begin(&l, text);
+    if (l.problems.errors == 0 || !loading_says(&l, sentence)) {
+        problems_print(&l.problems, stderr);
+        fail_msg("wanted '%s' of\n%s", sentence, text);
+    }
+    loading_done(&l);
+}
+
+struct refusal {
+    const char *text, *sentence;
+};
+
+static void all_refused(const struct refusal *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        refused(list[i].text, list[i].sentence);
+}
+
+/* ---- the job ---- */
+
+static void what_is_left_out_has_its_default(void **state)
+{
+    struct loading l;
+    const struct upgrade *upgrade = good(&l, HEAD STEP);
+
+    (void)state;
+    assert_string_equal(upgrade->place.table, "Blogs");
+    assert_true(selector_is_empty(&upgrade->selector));
+    assert_int_equal(upgrade->on_difference, UPGRADE_DIFFERENCE_FAILS);
+    assert_false(upgrade->follow);
+    assert_int_equal(upgrade->absent, 1);
+    assert_int_equal(upgrade->version_count, 1);
+    assert_int_equal(upgrade->versions[0].number, 2);
+    assert_int_equal(upgrade->versions[0].step_count, 1);
+    loading_done(&l);
+}
+
+static void every_key_of_a_job_is_read(void **state)
+{
+    struct loading l;
+    const struct upgrade *upgrade =
+        good(&l, TOP "  args: [type]\n"
+                     "  filter: \"EntityType eq '{type}'\"\n"
+                     "  version: {property: V, absent: -3}\n"
+                     "  on_difference: old\n"
+                     "  follow: true\n"
+                     "  versions:\n"
+                     "  - {to: -2, steps: [remove: {property: A}]}\n"
+                     "  - {to: 5000000000, steps: [remove: {property: B}]}\n");
+
+    (void)state;
+    check_text(template_source(upgrade->selector.filter),
+        slice_of("EntityType eq '{type}'"));
+    assert_int_equal(upgrade->on_difference, UPGRADE_DIFFERENCE_OLD);
+    assert_true(upgrade->follow);
+    assert_int_equal(upgrade->absent, -3);
+    assert_int_equal(upgrade->versions[0].number, -2);
+    assert_true(upgrade->versions[1].number == INT64_C(5000000000));
+    assert_int_equal(l.jobs.list[0].arg_count, 2);
+    assert_true(slice_is(l.jobs.list[0].args[1].name, "phase"));
+    loading_done(&l);
+}
+
+static void a_job_that_is_wrong_is_refused(void **state)
+{
+    static const struct refusal BAD[] = {
+        {"up:\n  kind: schema-upgrade\n  table: Blogs\n" VERSIONS STEP,
+            "version"},
+        {TOP VERSION, "versions"},
+        {TOP VERSION "  versions: []\n", "versions wants a list of 1 to 256"},
+        {TOP VERSION "  versions: [{to: 2}]\n", "steps"},
+        {TOP VERSION "  versions: [{to: 2, steps: []}]\n",
+            "steps wants a list of 1 to 64"},
+        {TOP VERSION
+            "  versions: [{to: two, steps: [remove: {property: A}]}]\n",
+            "to wants"},
+        {HEAD STEP "  - {to: 2, steps: [remove: {property: B}]}\n",
+            "2 is not above 2"},
+        {HEAD STEP "  - {to: 1, steps: [remove: {property: B}]}\n",
+            "1 is not above 2"},
+        {TOP "  version: {property: V}\n" VERSIONS STEP, "absent"},
+        {TOP "  version: {property: V, absent: 3}\n" VERSIONS STEP,
+            "absent is above the newest version, 2"},
+        {TOP "  version: {property: V, absent: 1, from: 1}\n" VERSIONS STEP,
+            "'from' is a former key"},
+        {TOP "  version: {property: RowKey, absent: 1}\n" VERSIONS STEP,
+            "RowKey stays as it is"},
+        {HEAD STEP "  on_difference: newest\n", "on_difference"},
+        {HEAD STEP "  phase: expand\n", "phase=expand"},
+        {HEAD STEP "  steps: []\n", "versions: [{to: 2"},
+        {HEAD STEP "  filter: \"Kind eq\"\n", "filter"},
+    };
+
+    (void)state;
+    all_refused(BAD, COUNT(BAD));
+}
+
+/* ---- steps ---- */
+
+static void every_step_is_read(void **state)
+{
+    struct loading l;
+    const struct upgrade *upgrade = good(&l,
+        HEAD "    - add: {property: A, type: Edm.String, value: \"en\"}\n"
+             "    - set: {property: S, type: Edm.Boolean, value: false}\n"
+             "    - rename: {property: T, to: B}\n"
+             "    - retype: {property: R, to: Edm.Double}\n"
+             "    - retype: {property: Q, to: Edm.Int32, to_property: Q2,\n"
+             "        lossy: true, on_error: null}\n"
+             "    - retype: {property: P, to: Edm.Guid, on_error: skip}\n"
+             "    - remove: {property: L}\n");
+    static const struct {
+        enum upgrade_step_type type;
+        const char *property, *to;
+        bool lossy;
+        enum upgrade_on_error on_error;
+        unsigned line;
+    } WANTED[] = {
+        {UPGRADE_ADD, "A", "", false, UPGRADE_FAIL, 0},
+        {UPGRADE_SET, "S", "", false, UPGRADE_FAIL, 1},
+        {UPGRADE_RENAME, "T", "B", false, UPGRADE_FAIL, 2},
+        {UPGRADE_RETYPE, "R", "", false, UPGRADE_FAIL, 3},
+        {UPGRADE_RETYPE, "Q", "Q2", true, UPGRADE_NULL, 4},
+        {UPGRADE_RETYPE, "P", "", false, UPGRADE_SKIP, 6},
+        {UPGRADE_REMOVE, "L", "", false, UPGRADE_FAIL, 7},
+    };
+
+    (void)state;
+    assert_int_equal(upgrade->versions[0].step_count, COUNT(WANTED));
+    for (size_t i = 0; i < COUNT(WANTED); i++) {
+        const struct upgrade_step *step = &upgrade->versions[0].steps[i];
+
+        assert_int_equal(step->type, WANTED[i].type);
+        check_text(step->property, slice_of(WANTED[i].property));
+        check_text(step->to, slice_of(WANTED[i].to));
+        assert_int_equal(step->lossy, WANTED[i].lossy);
+        assert_int_equal(step->on_error, WANTED[i].on_error);
+    }
+    loading_done(&l);
+}
+
+static void a_step_that_is_wrong_is_refused(void **state)
+{
+    static const struct refusal BAD[] = {
+        {HEAD "    - remove: A\n", "a map"},
+        {HEAD "    - drop: {property: A}\n", "unknown step 'drop'"},
+        {HEAD "    - remove: {property: V}\n", "V holds the version"},
+        {HEAD "    - remove: {property: Timestamp}\n", "Timestamp stays"},
+        {HEAD "    - set: {property: TablewardExpanded, type: Edm.Int32, "
+              "value: 1}\n",
+            "TablewardExpanded is what expand keeps"},
+        {HEAD "    - add: {property: A, type: Int64, value: 1}\n", "Edm.Int64"},
+        {HEAD "    - add: {property: A, type: Edm.Int32, value: five}\n",
+            "this value cannot be Edm.Int32"},
+        {HEAD "    - rename: {property: A, to: A}\n", "the property itself"},
+        {HEAD "    - retype: {property: A, to: Edm.Guid, on_error: nul}\n",
+            "on_error"},
+    };
+
+    (void)state;
+    all_refused(BAD, COUNT(BAD));
+}
+
+static void steps_that_do_not_go_together_are_refused(void **state)
+{
+    static const struct refusal BAD[] = {
+        {HEAD "    - remove: {property: A}\n"
+              "    - retype: {property: A, to: Edm.Int32}\n",
+            "A is no longer there: the remove in line "},
+        {HEAD "    - rename: {property: A, to: B}\n" SECOND
+              "    - add: {property: C, type: Edm.String, value: \"{A}\"}\n",
+            "A is no longer there: the rename in line "},
+        {HEAD "    - retype: {property: A, to: Edm.Int32, to_property: "
+              "B}\n" SECOND "    - remove: {property: A}\n",
+            "A is no longer there: the retype in line "},
+        {HEAD "    - add: {property: A, type: Edm.Int32, value: 1}\n"
+              "    - rename: {property: B, to: A}\n",
+            "A is what the add in line "},
+        {HEAD "    - add: {property: A, type: Edm.Int32, value: 1}\n" SECOND
+              "    - rename: {property: B, to: A}\n",
+            "A is what the add in line "},
+        {HEAD "    - add: {property: A, type: Edm.Int32, value: 1}\n" SECOND
+              "    - retype: {property: A, to: Edm.Guid}\n",
+            "no Edm.Int32 can become Edm.Guid"},
+    };
+    struct loading l;
+
+    (void)state;
+    all_refused(BAD, COUNT(BAD));
+    good(&l, HEAD "    - rename: {property: A, to: B}\n" SECOND
+                  "    - rename: {property: B, to: A}\n");
+    loading_done(&l);
+    good(&l, HEAD "    - add: {property: A, type: Edm.Int32, value: 1}\n" SECOND
+                  "    - remove: {property: A}\n"
+                  "  - {to: 4, steps: [rename: {property: B, to: A}]}\n");
+    loading_done(&l);
+}
+
+/* U6 */
+static void a_version_that_makes_and_removes_a_name_is_refused(void **state)
+{
+    static const struct refusal BAD[] = {
+        {HEAD "    - rename: {property: B, to: S}\n"
+              "    - rename: {property: T, to: B}\n",
+            "one version makes and removes B"},
+        {HEAD "    - remove: {property: A}\n"
+              "    - rename: {property: T, to: A}\n",
+            "one version makes and removes A"},
+        {HEAD "    - retype: {property: A, to: Edm.Int32, to_property: B}\n"
+              "    - add: {property: A, type: Edm.String, value: x}\n",
+            "one version makes and removes A"},
+        {HEAD "    - set: {property: A, type: Edm.String, value: x}\n"
+              "    - remove: {property: A}\n",
+            "one version makes and removes A"},
+    };
+    struct loading l;
+
+    (void)state;
+    all_refused(BAD, COUNT(BAD));
+    good(&l, HEAD "    - rename: {property: B, to: S}\n" SECOND
+                  "    - rename: {property: T, to: B}\n");
+    loading_done(&l);
+}
+
+/* ---- one document ---- */
+
+#define OTHER(steps)                                                           \
+    "other:\n"                                                                 \
+    "  kind: schema-upgrade\n"                                                 \
+    "  table: blogs\n"                                                         \
+    "  filter: \"A eq 1\"\n" VERSION VERSIONS steps
+
+static void a_table_has_one_document(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    refused(HEAD STEP OTHER("    - remove: {property: New}\n"),
+        "job up has other versions for table blogs: one document per table");
+    good(&l, HEAD STEP OTHER(STEP));
+    loading_done(&l);
+}
+
+/* U8 */
+static void a_digest_is_of_what_steps_do(void **state)
+{
+    static const struct {
+        const char *step;
+        bool same;
+    } CASES[] = {
+        {"{property: A, to: Edm.Int32}", true},
+        {"{property: A, to: Edm.Int32, on_error: null, lossy: true}", true},
+        {"{property: A, to: Edm.Int64}", false},
+        {"{property: B, to: Edm.Int32}", false},
+        {"{property: A, to: Edm.Int32, to_property: B}", false},
+    };
+    char first[2 * DIGEST_BYTES + 1];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(CASES); i++) {
+        char *text = mem_format(HEAD "    - retype: %s\n", CASES[i].step);
+        struct loading l;
+        const struct upgrade *upgrade = good(&l, text);
+        const char *digest = upgrade->versions[0].digest;
+
+        if (i == 0)
+            memcpy(first, digest, sizeof(first));
+        assert_int_equal(strcmp(first, digest) == 0, CASES[i].same);
+        loading_done(&l);
+        mem_free(text);
+    }
+}
+
+static void levels_are_of_the_document(void **state)
+{
+    static const struct {
+        int64_t number;
+        int level; /* -1: none */
+    } CASES[] = {{0, -1}, {1, 0}, {2, 1}, {3, -1}, {5, 2}, {6, -1}};
+    struct loading l;
+    const struct upgrade *upgrade =
+        good(&l, HEAD STEP "  - {to: 5, steps: [remove: {property: B}]}\n");
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(CASES); i++) {
+        size_t level = 9;
+        bool is = upgrade_rules_level(upgrade, CASES[i].number, &level);
+
+        assert_int_equal(is ? (int)level : -1, CASES[i].level);
+    }
+    assert_int_equal(upgrade_rules_newest(upgrade), 5);
+    loading_done(&l);
+}
+
+static void a_job_is_explained(void **state)
+{
+    static const char *const PARTS[] = {"read all of Blogs; their version is V",
+        "below version 2:\n  1. rename T to B\n", "below version 3:\n",
+        "1. remove Old (expand keeps Old until contract)",
+        "if old and new property were both written: the new one stays",
+        "its V is then 3"};
+    struct loading l;
+    const struct upgrade *upgrade =
+        good(&l, HEAD "    - rename: {property: T, to: B}\n" SECOND STEP
+                      "  on_difference: new\n");
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 65536);
+    upgrade_explain(upgrade, &text);
+    for (size_t i = 0; i < COUNT(PARTS); i++)
+        if (!strstr(buf_text(&text), PARTS[i]))
+            fail_msg("'%s' is not in\n%s", PARTS[i], buf_text(&text));
+    buf_done(&text);
+    loading_done(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_left_out_has_its_default),
+        cmocka_unit_test(every_key_of_a_job_is_read),
+        cmocka_unit_test(a_job_that_is_wrong_is_refused),
+        cmocka_unit_test(every_step_is_read),
+        cmocka_unit_test(a_step_that_is_wrong_is_refused),
+        cmocka_unit_test(steps_that_do_not_go_together_are_refused),
+        cmocka_unit_test(a_version_that_makes_and_removes_a_name_is_refused),
+        cmocka_unit_test(a_table_has_one_document),
+        cmocka_unit_test(a_digest_is_of_what_steps_do),
+        cmocka_unit_test(levels_are_of_the_document),
+        cmocka_unit_test(a_job_is_explained),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
