@@ -26,6 +26,7 @@
 #include "jobs/cascade/count.h"
 #include "jobs/cascade/order.h"
 #include "jobs/cascade/rules.h"
+#include "jobs/cascade/verify.h"
 #include "jobs/cascade/walk.h"
 #include "jobs/engine/archive.h"
 #include "jobs/engine/call.h"
@@ -1389,6 +1390,7 @@ const struct kind cascade_delete_kind = {
     .explain = cascade_delete_explain,
     .accept = cascade_delete_accept,
     .tables = cascade_delete_tables,
+    .verify = cascade_verify,
     .estimate = cascade_delete_estimate,
     .run = cascade_delete_run,
 };

@@ -317,6 +317,31 @@ bool selector_disjoint(const struct selector *a, const struct selector *b)
            filters_disjoint(a->filter, b->filter);
 }
 
+bool selector_property_is(const struct selector *selector, struct slice arg,
+    struct slice *ret_property)
+{
+    struct slice rest, wanted;
+    struct arena arena;
+    bool found = false;
+
+    if (!selector->filter)
+        return false;
+    rest = template_source(selector->filter);
+    if (is_complex(rest))
+        return false;
+    arena_init(&arena);
+    wanted = arena_format(&arena, " eq '{%.*s}'", SLICE_ARG(arg));
+    while (rest.len > 0 && !found) {
+        struct slice term = take_term(&rest);
+
+        found = term.len > wanted.len && memcmp(term.at + term.len - wanted.len,
+                                             wanted.at, wanted.len) == 0;
+        *ret_property = (struct slice){term.at, term.len - wanted.len};
+    }
+    arena_done(&arena);
+    return found;
+}
+
 bool selector_scans_table(const struct selector *selector)
 {
     for (int i = 0; i < RELATIONS; i++)

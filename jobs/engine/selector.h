@@ -126,6 +126,12 @@ enum selector_growth selector_growth(
  * comparisons (Type eq 'a' and Type eq 'b') show it. */
 bool selector_disjoint(const struct selector *a, const struct selector *b);
 
+/* selector_property_is: the property that the filter compares with the argument
+ * alone, as in Channel eq '{channel}', in a filter that is nothing but
+ * comparisons joined by and. */
+bool selector_property_is(const struct selector *selector, struct slice arg,
+    struct slice *ret_property);
+
 /* selector_explain: add "PartitionKey = ..., filter ..." for people. */
 void selector_explain(const struct selector *selector, struct buf *to);
 

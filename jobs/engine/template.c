@@ -649,6 +649,18 @@ struct slice template_beginning(
     return template->pieces[0].literal;
 }
 
+int template_leading_arg(
+    const struct template *template, struct slice *ret_rest)
+{
+    const struct piece *pieces = template->pieces;
+
+    if (template->count != 2 || !pieces[0].expression || pieces[0].width > 0 ||
+        pieces[1].expression)
+        return -1;
+    *ret_rest = pieces[1].literal;
+    return expression_arg(pieces[0].expression);
+}
+
 int template_lone_arg(const struct template *template)
 {
     if (template->count != 1 || template->pieces[0].expression == NULL ||

@@ -103,6 +103,11 @@ bool template_holds(
 struct slice template_beginning(
     const struct template *template, bool *ret_whole);
 
+/* template_leading_arg: where it is one {argument} and literal text behind it,
+ * the argument's index, and that text; else -1. */
+int template_leading_arg(
+    const struct template *template, struct slice *ret_rest);
+
 /* template_lone_arg: where it is nothing but one {argument}, its index;
  * else -1. For reading rules backwards. */
 int template_lone_arg(const struct template *template);

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rules read backwards: from a child to the arguments that would find it, and
+ * from these to its parent. What seems to be a difference is read again before
+ * it counts.
+ */
+#include "jobs/cascade/verify.h"
+
+#include <string.h>
+
+#include "jobs/cascade/rules.h"
+#include "jobs/engine/call.h"
+#include "jobs/engine/run.h"
+#include "jobs/engine/scan.h"
+#include "jobs/engine/selector.h"
+#include "jobs/engine/template.h"
+#include "worker/base/crypto.h"
+#include "worker/base/mem.h"
+#include "worker/store/filter.h"
+#include "worker/store/store.h"
+
+#define FIRST_KEYS                                                             \
+    (sizeof(((struct job_difference *)0)->first_keys) / sizeof(char *))
+
+/* Parents looked up before: children of one lie together. */
+#define KNOWN_SLOTS 1024
+#define KNOWN_DIGEST_BYTES 16
+
+enum difference { TOMBSTONES, ORPHANS, DIFFERENCES };
+
+/* Where a child tells an argument. */
+struct source {
+    enum { TOLD_BY_NOTHING, TOLD_BY_KEY, TOLD_BY_PREFIX, TOLD_BY_PROPERTY } by;
+    bool row_key;
+    struct slice rest; /* TOLD_BY_PREFIX: what follows it in the prefix */
+    struct slice property;
+};
+
+struct known {
+    unsigned char digest[KNOWN_DIGEST_BYTES];
+    bool is_set, exists;
+};
+
+struct verifying {
+    const struct cascade *cascade;
+    const struct job *job;
+    const struct job_stores *stores;
+    struct run *run;
+    struct job_verification *ret;
+    struct err *err;
+    struct slice *values;   /* of the arguments; those not given change */
+    struct run_args args;   /* with these values */
+    struct source *sources; /* of the rule at work, one for each argument */
+    struct known *known;
+    struct page page; /* of single entities */
+};
+
+static void add_difference(struct verifying *v, enum difference which,
+    const char *table, const struct entity *entity)
+{
+    struct job_difference *difference = &v->ret->differences[which];
+
+    if ((size_t)difference->count < FIRST_KEYS)
+        difference->first_keys[difference->count] =
+            arena_format(&v->ret->arena, "%s %.*s/%.*s", table,
+                SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key))
+                .at;
+    difference->count++;
+}
+
+static bool is_given(const struct verifying *v, size_t arg)
+{
+    return v->run->args.values[arg].at != NULL;
+}
+
+/* TW_OK: v->page has the entity, or is empty. */
+static enum tw_err read_one(struct verifying *v, size_t store,
+    const char *table, const struct entity *keys)
+{
+    enum tw_err outcome = call_get(v->run->lanes, v->stores->stores[store],
+        table, keys->partition_key, keys->row_key, &v->page, NULL, v->err);
+
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+}
+
+static enum tw_err stopped(struct verifying *v)
+{
+    return run_stopping(v->run) ? err_fail(v->err, TW_STOPPED, "stopped")
+                                : TW_OK;
+}
+
+/* ---- parents left with a tombstone ---- */
+
+static enum tw_err is_open(struct verifying *v, struct slice owner, bool *ret)
+{
+    static const char *const ended[] = {
+        "succeeded", "failed", "poisoned", "cancelled"};
+    const char *slash = owner.len > 0 ? memchr(owner.at, '/', owner.len) : NULL;
+    const struct property *state;
+    struct slice text = {NULL, 0};
+    enum tw_err outcome;
+
+    *ret = false;
+    if (!slash || !v->run->ledger)
+        return TW_OK;
+    outcome = call_get(v->run->lanes, v->run->ledger, v->run->ledger_table,
+        (struct slice){owner.at, (size_t)(slash - owner.at)},
+        (struct slice){slash + 1, owner.len - (size_t)(slash + 1 - owner.at)},
+        &v->page, NULL, v->err);
+    if (outcome != TW_OK)
+        return outcome == TW_NOT_FOUND ? TW_OK : outcome;
+    state = entity_find(&v->page.entities[0], slice_of("State"));
+    if (!state || !property_peek_text(state, &v->page.arena, &text))
+        return TW_OK;
+    *ret = true;
+    for (size_t i = 0; i < sizeof(ended) / sizeof(ended[0]); i++)
+        if (slice_is(text, ended[i]))
+            *ret = false;
+    return TW_OK;
+}
+
+/* Whose tombstone it carries, in arena; false: none. */
+static bool owner_of(const struct verifying *v, const struct entity *parent,
+    struct arena *arena, struct slice *ret)
+{
+    const struct property *owner = entity_find(parent, slice_of(CASCADE_OWNER));
+
+    return entity_has_all(parent, v->cascade->tombstone) && owner &&
+           property_text(owner, arena, ret);
+}
+
+static enum tw_err check_tombstone(
+    struct verifying *v, const struct entity *parent)
+{
+    const struct cascade *cascade = v->cascade;
+    struct slice owner;
+    struct arena arena;
+    enum tw_err outcome = TW_OK;
+    bool open = false;
+
+    arena_init(&arena);
+    if (owner_of(v, parent, &arena, &owner)) {
+        outcome = is_open(v, owner, &open);
+        if (outcome == TW_OK && !open)
+            outcome = read_one(v, cascade->store, cascade->table, parent);
+        if (outcome == TW_OK && !open && v->page.count > 0 &&
+            owner_of(v, &v->page.entities[0], &arena, &owner))
+            add_difference(v, TOMBSTONES, cascade->table, parent);
+    }
+    arena_done(&arena);
+    return outcome;
+}
+
+static enum tw_err check_parents(struct verifying *v)
+{
+    const struct entity *tombstone = v->cascade->tombstone;
+    struct slice *names =
+        mem_array(tombstone->property_count + 1, sizeof(*names));
+    struct scan_spec spec = {
+        .store = v->stores->stores[v->cascade->store],
+        .table = v->cascade->table,
+        .select = names,
+        .select_count = tombstone->property_count + 1,
+        .run = v->run,
+    };
+    const struct page *page;
+    struct scan *scan;
+    enum tw_err outcome;
+
+    for (size_t i = 0; i < tombstone->property_count; i++)
+        names[i] = tombstone->properties[i].name;
+    names[tombstone->property_count] = slice_of(CASCADE_OWNER);
+    scan = scan_open(v->run->lanes, &spec);
+    do {
+        outcome = stopped(v);
+        if (outcome == TW_OK)
+            outcome = scan_next(scan, &page, v->err);
+        if (outcome != TW_OK || !page)
+            break;
+        v->ret->read += (int64_t)page->count;
+        for (size_t i = 0; i < page->count && outcome == TW_OK; i++)
+            outcome = check_tombstone(v, &page->entities[i]);
+    } while (outcome == TW_OK);
+    scan_close(scan);
+    mem_free(names);
+    return outcome;
+}
+
+/* ---- where a child tells the arguments ---- */
+
+static bool is_word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '_' || (unsigned char)c >= 0x80;
+}
+
+/* Is the name a word of the template's text? More than needed may be asked
+ * for, never less. */
+static bool mentions(const struct template *template, struct slice name)
+{
+    struct slice text;
+
+    if (!template)
+        return false;
+    text = template_source(template);
+    for (size_t i = 0; i + name.len <= text.len; i++)
+        if (memcmp(text.at + i, name.at, name.len) == 0 &&
+            (i == 0 || !is_word_char(text.at[i - 1])) &&
+            (i + name.len == text.len || !is_word_char(text.at[i + name.len])))
+            return true;
+    return false;
+}
+
+static bool is_needed(
+    const struct verifying *v, const struct rule *rule, struct slice name)
+{
+    for (int i = 0; i < SELECTOR_KEYS; i++)
+        if (mentions(rule->selector.keys[i], name))
+            return true;
+    return mentions(rule->selector.filter, name) ||
+           mentions(v->cascade->partition_key, name) ||
+           mentions(v->cascade->row_key, name);
+}
+
+static struct source source_of(
+    const struct rule *rule, int arg, struct slice name)
+{
+    const struct selector *selector = &rule->selector;
+    struct source source = {.by = TOLD_BY_NOTHING};
+
+    for (int i = 0; i < 2; i++) {
+        const enum selector_key key =
+            i == 0 ? SELECTOR_PARTITION_KEY : SELECTOR_ROW_KEY;
+        const enum selector_key prefix =
+            i == 0 ? SELECTOR_PARTITION_KEY_PREFIX : SELECTOR_ROW_KEY_PREFIX;
+
+        source.row_key = i == 1;
+        source.by = TOLD_BY_KEY;
+        if (selector->keys[key] &&
+            template_lone_arg(selector->keys[key]) == arg)
+            return source;
+        source.by = TOLD_BY_PREFIX;
+        if (!selector_property_is(selector, name, &source.property) &&
+            selector->keys[prefix] &&
+            template_leading_arg(selector->keys[prefix], &source.rest) == arg)
+            return source;
+    }
+    source.by = selector_property_is(selector, name, &source.property)
+                    ? TOLD_BY_PROPERTY
+                    : TOLD_BY_NOTHING;
+    return source;
+}
+
+static enum tw_err find_sources(struct verifying *v, const struct rule *rule)
+{
+    bool has_prefix = false;
+
+    for (size_t i = 0; i < v->args.count; i++) {
+        struct slice name = v->args.names[i];
+
+        v->sources[i] = (struct source){.by = TOLD_BY_NOTHING};
+        if (is_given(v, i) || !is_needed(v, rule, name))
+            continue;
+        v->sources[i] = source_of(rule, (int)i, name);
+        if (v->sources[i].by == TOLD_BY_NOTHING ||
+            (v->sources[i].by == TOLD_BY_PREFIX && has_prefix))
+            return err_fail(v->err, TW_CONFLICT,
+                "the rule for %s (line %u) does not tell the argument %.*s of "
+                "an entity: verify %s %.*s=VALUE",
+                rule->table, rule->mark.line, SLICE_ARG(name), v->job->name,
+                SLICE_ARG(name));
+        has_prefix = has_prefix || v->sources[i].by == TOLD_BY_PREFIX;
+    }
+    return TW_OK;
+}
+
+/* ---- children without a parent ---- */
+
+enum verdict { NO_CHILD, HAS_PARENT, HAS_NONE };
+
+static struct slice key_told(
+    const struct source *source, const struct entity *entity)
+{
+    return source->row_key ? entity->row_key : entity->partition_key;
+}
+
+static bool value_told(const struct source *source, const struct entity *entity,
+    struct arena *arena, struct slice *ret)
+{
+    const struct property *property;
+
+    if (source->by == TOLD_BY_KEY) {
+        *ret = key_told(source, entity);
+        return true;
+    }
+    if (slice_is(source->property, "PartitionKey") ||
+        slice_is(source->property, "RowKey")) {
+        *ret = slice_is(source->property, "RowKey") ? entity->row_key
+                                                    : entity->partition_key;
+        return true;
+    }
+    property = entity_find(entity, source->property);
+    return property && property->type == EDM_STRING &&
+           property_text(property, arena, ret);
+}
+
+static struct known *slot_of(
+    struct verifying *v, const struct entity *parent, unsigned char *digest)
+{
+    struct buf text;
+    unsigned slot;
+
+    buf_init(&text, 2 * ENTITY_MAX_KEY_BYTES + 16);
+    buf_add_format(&text, "%zu ", parent->partition_key.len);
+    buf_add_slice(&text, parent->partition_key);
+    buf_add_slice(&text, parent->row_key);
+    crypto_sha256(buf_slice(&text), digest);
+    buf_done(&text);
+    slot = (unsigned)digest[30] << 8 | digest[31];
+    return &v->known[slot % KNOWN_SLOTS];
+}
+
+static enum tw_err parent_exists(
+    struct verifying *v, const struct entity *parent, bool again, bool *ret)
+{
+    unsigned char digest[CRYPTO_SHA256_BYTES];
+    struct known *known = slot_of(v, parent, digest);
+    enum tw_err outcome;
+
+    if (!again && known->is_set &&
+        memcmp(known->digest, digest, KNOWN_DIGEST_BYTES) == 0) {
+        *ret = known->exists;
+        return TW_OK;
+    }
+    outcome = read_one(v, v->cascade->store, v->cascade->table, parent);
+    if (outcome != TW_OK)
+        return outcome;
+    *ret = known->exists = v->page.count > 0;
+    known->is_set = true;
+    memcpy(known->digest, digest, KNOWN_DIGEST_BYTES);
+    return TW_OK;
+}
+
+/* With the values that v->args has now. */
+static enum tw_err judge(struct verifying *v, const struct rule *rule,
+    const struct entity *entity, bool again, enum verdict *ret)
+{
+    struct entity parent = {0};
+    struct selection selection;
+    struct arena arena;
+    struct err none;
+    enum tw_err outcome = TW_OK;
+    bool exists = false, is_child;
+
+    *ret = NO_CHILD;
+    arena_init(&arena);
+    is_child =
+        template_render_key(v->cascade->partition_key, &v->args, "PartitionKey",
+            &arena, &parent.partition_key, &none) == TW_OK &&
+        template_render_key(v->cascade->row_key, &v->args, "RowKey", &arena,
+            &parent.row_key, &none) == TW_OK &&
+        selection_bind(&rule->selector, &v->args, &parent, &arena, &selection,
+            &none) == TW_OK &&
+        !selection.empty_prefix && selection_matches(&selection, entity) &&
+        !(cascade_same_table(
+              rule->store, rule->table, v->cascade->store, v->cascade->table) &&
+            slice_equal(parent.partition_key, entity->partition_key) &&
+            slice_equal(parent.row_key, entity->row_key));
+    if (is_child)
+        outcome = parent_exists(v, &parent, again, &exists);
+    if (is_child)
+        *ret = exists ? HAS_PARENT : HAS_NONE;
+    arena_done(&arena);
+    return outcome;
+}
+
+/* The argument that is told by how a key begins, from the longest value to the
+ * shortest: the first whose parent exists. */
+static enum tw_err judge_prefixes(struct verifying *v, const struct rule *rule,
+    const struct entity *entity, size_t arg, bool again, enum verdict *ret)
+{
+    struct slice key = key_told(&v->sources[arg], entity);
+    struct slice rest = v->sources[arg].rest;
+    enum verdict all = NO_CHILD;
+    enum tw_err outcome = TW_OK;
+
+    for (size_t len = key.len; len > 0 && outcome == TW_OK; len--) {
+        enum verdict one;
+
+        if (key.len - len < rest.len ||
+            memcmp(key.at + len, rest.at, rest.len) != 0)
+            continue;
+        v->values[arg] = (struct slice){key.at, len};
+        outcome = judge(v, rule, entity, again, &one);
+        if (outcome == TW_OK && one != NO_CHILD)
+            all = one;
+        if (one == HAS_PARENT)
+            break;
+    }
+    *ret = all;
+    return outcome;
+}
+
+static enum tw_err judge_child(struct verifying *v, const struct rule *rule,
+    const struct entity *entity, bool again, enum verdict *ret)
+{
+    size_t prefixed = v->args.count;
+    struct arena arena;
+    enum tw_err outcome = TW_OK;
+    bool told = true;
+
+    *ret = NO_CHILD;
+    arena_init(&arena);
+    for (size_t i = 0; i < v->args.count && told; i++) {
+        const struct source *source = &v->sources[i];
+
+        if (source->by == TOLD_BY_PREFIX)
+            prefixed = i;
+        else if (source->by != TOLD_BY_NOTHING)
+            told = value_told(source, entity, &arena, &v->values[i]);
+    }
+    if (told && prefixed < v->args.count)
+        outcome = judge_prefixes(v, rule, entity, prefixed, again, ret);
+    else if (told)
+        outcome = judge(v, rule, entity, again, ret);
+    arena_done(&arena);
+    return outcome;
+}
+
+/* A difference counts once the entity and its parent have been read again. */
+static enum tw_err check_child(
+    struct verifying *v, const struct rule *rule, const struct entity *entity)
+{
+    enum verdict verdict;
+    enum tw_err outcome = judge_child(v, rule, entity, false, &verdict);
+    struct entity now;
+    struct arena arena;
+
+    if (outcome != TW_OK || verdict != HAS_NONE)
+        return outcome;
+    outcome = read_one(v, rule->store, rule->table, entity);
+    if (outcome != TW_OK || v->page.count == 0)
+        return outcome;
+    arena_init(&arena);
+    entity_copy(&now, &arena, &v->page.entities[0]);
+    outcome = judge_child(v, rule, &now, true, &verdict);
+    if (outcome == TW_OK && verdict == HAS_NONE)
+        add_difference(v, ORPHANS, rule->table, entity);
+    arena_done(&arena);
+    return outcome;
+}
+
+/* Everything that may be a child: where all arguments are given what the rule
+ * selects, else the table. */
+static struct scan *open_children(struct verifying *v, const struct rule *rule)
+{
+    struct scan_spec spec = {
+        .store = v->stores->stores[rule->store],
+        .table = rule->table,
+        .run = v->run,
+    };
+    struct entity parent = {.partition_key = slice_of("")};
+    struct selection selection;
+    struct arena arena;
+    struct scan *scan;
+    struct err none;
+    bool all_given = true;
+
+    arena_init(&arena);
+    for (size_t i = 0; i < v->args.count; i++)
+        all_given = all_given && v->sources[i].by == TOLD_BY_NOTHING;
+    if (all_given &&
+        template_render_key(v->cascade->partition_key, &v->args, "PartitionKey",
+            &arena, &parent.partition_key, &none) == TW_OK &&
+        template_render_key(v->cascade->row_key, &v->args, "RowKey", &arena,
+            &parent.row_key, &none) == TW_OK &&
+        selection_bind(&rule->selector, &v->args, &parent, &arena, &selection,
+            &none) == TW_OK)
+        selection_spec(&selection, true, NULL, 0, &arena, &spec);
+    scan = scan_open(v->run->lanes, &spec);
+    arena_done(&arena);
+    return scan;
+}
+
+static enum tw_err check_rule(struct verifying *v, const struct rule *rule)
+{
+    const struct page *page;
+    struct scan *scan;
+    enum tw_err outcome = find_sources(v, rule);
+
+    if (outcome != TW_OK)
+        return outcome;
+    scan = open_children(v, rule);
+    do {
+        outcome = stopped(v);
+        if (outcome == TW_OK)
+            outcome = scan_next(scan, &page, v->err);
+        if (outcome != TW_OK || !page)
+            break;
+        v->ret->read += (int64_t)page->count;
+        atomic_fetch_add(&v->run->counts.read, (int64_t)page->count);
+        for (size_t i = 0; i < page->count && outcome == TW_OK; i++)
+            outcome = check_child(v, rule, &page->entities[i]);
+    } while (outcome == TW_OK);
+    scan_close(scan);
+    return outcome == TW_NOT_FOUND && rule->optional ? TW_OK : outcome;
+}
+
+static enum tw_err check_rules(struct verifying *v)
+{
+    enum tw_err outcome = TW_OK;
+
+    for (size_t i = 0; i < v->cascade->rule_count && outcome == TW_OK; i++) {
+        const struct rule *rule = &v->cascade->rules[i];
+
+        if (rule->reads_parent)
+            v->ret->note = "rules that read properties of the parent are not "
+                           "verified: without the parent they find nothing";
+        else
+            outcome = check_rule(v, rule);
+    }
+    return outcome;
+}
+
+static void begin(struct verifying *v)
+{
+    static const char *const what[DIFFERENCES] = {
+        [TOMBSTONES] = "parents left with a tombstone",
+        [ORPHANS] = "children without a parent",
+    };
+    size_t count = v->run->args.count;
+
+    arena_init(&v->ret->arena);
+    v->ret->differences =
+        arena_alloc(&v->ret->arena, DIFFERENCES * sizeof(*v->ret->differences));
+    v->ret->count = DIFFERENCES;
+    for (size_t i = 0; i < DIFFERENCES; i++)
+        v->ret->differences[i].what = what[i];
+    v->values = mem_array(count + 1, sizeof(*v->values));
+    v->sources = mem_array(count + 1, sizeof(*v->sources));
+    v->known = mem_array(KNOWN_SLOTS, sizeof(*v->known));
+    for (size_t i = 0; i < count; i++)
+        v->values[i] =
+            v->run->args.values[i].at ? v->run->args.values[i] : slice_of("");
+    v->args = (struct run_args){count, v->run->args.names, v->values};
+    page_init(&v->page);
+}
+
+enum tw_err cascade_verify(const struct job *job,
+    const struct job_stores *stores, struct run *run,
+    struct job_verification *ret, struct err *err)
+{
+    struct verifying v = {.cascade = job->settings,
+        .job = job,
+        .stores = stores,
+        .run = run,
+        .ret = ret,
+        .err = err};
+    enum tw_err outcome;
+
+    begin(&v);
+    outcome = check_rules(&v);
+    if (outcome == TW_OK)
+        outcome = check_parents(&v);
+    page_done(&v.page);
+    mem_free(v.known);
+    mem_free(v.sources);
+    mem_free(v.values);
+    return outcome;
+}
