@@ -131,8 +131,8 @@ static void names_that_no_copy_can_have_are_refused(void **state)
     refused("{drop: [RowKey]}", 9, "RowKey is a key");
     refused("{rename: {A: Timestamp}}", 14, "Timestamp is the service's own");
     refused("{rename: {Timestamp: A}}", 11, "Timestamp is the service's own");
-    refused("{set: {TablewardSource: 1}}", 8,
-        "TablewardSource is tableward's own");
+    refused(
+        "{set: {TablewardSource: 1}}", 8, "TablewardSource is tableward's own");
     refused("{set: {a-b: 1}}", 8, "'a-b' is no property name");
     refused("{keep: ['5A']}", 9, "'5A' is no property name");
     refused("[RowKey]", 2, "RowKey is a key");

@@ -16,8 +16,8 @@ struct wish {
     unsigned applied;
 };
 
-static enum tw_err apply(struct ledger_run *run, int64_t now_ticks,
-    void *context, struct err *err)
+static enum tw_err apply(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
     struct wish *wish = context;
 
@@ -98,8 +98,7 @@ static void a_run_is_always_on_one_list(void **state)
             assert_int_equal(
                 change(bench, known ? LEDGER_STORED : LEDGER_READ, &wish, &run),
                 TW_OK);
-            expect_lists(
-                bench, steps[i].open, steps[i].failed, steps[i].ended);
+            expect_lists(bench, steps[i].open, steps[i].failed, steps[i].ended);
         }
         {
             struct attempt attempt = {0};
@@ -342,8 +341,7 @@ static void the_end_of_a_run_closes_its_job_with_it(void **state)
     arena_init(&arena);
     begin(bench, &run);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
-    assert_int_equal(
-        ledger_change(&asked, LEDGER_STORED, &run, &err), TW_BUSY);
+    assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_BUSY);
     assert_int_equal(ledger_is_closed(bench->store, &attempt, slice_of(JOB),
                          &arena, &closed, &id),
         TW_OK);
