@@ -561,6 +561,43 @@ static void rejected_lines_are_counted_over_all_processes(void **state)
     assert_int_equal(s.result.rejected, 2);
 }
 
+/* A process is killed after it has rejected a line and before it updates the
+ * ledger: the id of the process that ends here has the position before. */
+static void interrupt(const struct import_options *options)
+{
+    struct transfer transfer = lend(s.store, "First");
+    struct import *import = import_new(&transfer, options);
+
+    atomic_store(&s.stopped, true);
+    assert_int_equal(import_run(import, &s.err), TW_STOPPED);
+    atomic_store(&s.stopped, false);
+    import_free(import);
+}
+
+static void corrected_lines_after_a_kill_are_not_lost(void **state)
+{
+    const struct import_options options = {.path = "killed.jsonl",
+        .skip_errors = true,
+        .rejects_path = "killed.kept",
+        .id = "k1"};
+
+    (void)state;
+    write_file(
+        "killed.jsonl", "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\nnor\n");
+    interrupt(&options);
+    write_file(
+        "killed.kept", "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"s\"}\n");
+    assert_int_equal(run_import(s.store, "First", &options), TW_INVALID);
+    assert_non_null(strstr(s.err.text, "killed.kept was edited"));
+    assert_file(
+        "killed.kept", "no\n{\"PartitionKey\":\"p\",\"RowKey\":\"s\"}\n");
+    /* What the process had written itself, its last line torn. */
+    write_file("killed.kept", "nor\nno\nno");
+    assert_int_equal(run_import(s.store, "First", &options), TW_OK);
+    assert_int_equal(s.result.rejected, 2);
+    assert_file("killed.kept", "no\nnor\n");
+}
+
 static void the_first_invalid_line_ends_an_import(void **state)
 {
     (void)state;
@@ -590,6 +627,7 @@ int main(void)
         TEST(a_stopped_export_leaves_no_file),
         TEST(an_id_does_not_continue_csv),
         TEST(rejected_lines_are_counted_over_all_processes),
+        TEST(corrected_lines_after_a_kill_are_not_lost),
         TEST(the_first_invalid_line_ends_an_import),
     };
 

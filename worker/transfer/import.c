@@ -29,6 +29,7 @@
 #include "worker/transfer/import_ledger.h"
 #include "worker/transfer/pending_keys.h"
 #include "worker/transfer/rejects.h"
+#include "worker/transfer/rejects_tail.h"
 
 /* With an id: how often the ledger is updated. */
 #define SAVE_MS 1000
@@ -505,6 +506,16 @@ static enum tw_err begin_new_rejects(
     return import_ledger_save(&import->ledger, &import->confirmed, err);
 }
 
+static bool is_edited(struct import *import)
+{
+    const struct import_position *position = &import->confirmed.position;
+
+    return rejects_is_edited(import->rejects, position->rejects_size,
+               position->rejects_digest) ||
+           rejects_tail_is_edited(import->rejects, position->rejects_size,
+               import->options.path, position->line);
+}
+
 /* The ledger is updated before the file is truncated: after a kill the next
  * process would take the truncated file for an edited one. */
 static enum tw_err continue_rejects(
@@ -513,8 +524,7 @@ static enum tw_err continue_rejects(
     struct import_position *position = &import->confirmed.position;
     enum tw_err outcome;
 
-    if (rejects_is_edited(
-            import->rejects, position->rejects_size, position->rejects_digest))
+    if (is_edited(import))
         return err_fail(err, TW_INVALID,
             "%s was edited since this import was interrupted: import its "
             "corrected lines, and remove it",

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tail of a rejects file: what a killed process wrote after it updated the
+ * ledger last. The next process truncates it and rejects the same lines again;
+ * not so if somebody has corrected them in place meanwhile.
+ */
+#ifndef TW_TRANSFER_REJECTS_TAIL_H
+#define TW_TRANSFER_REJECTS_TAIL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rejects;
+
+/*
+ * rejects_tail_is_edited: does a whole line after the first `bytes` differ from
+ * every line of input after number `line`? False also where that cannot be
+ * found out: input is not a regular file, or has a line that is too long to be
+ * held, or the tail has more than 65,536 lines.
+ */
+bool rejects_tail_is_edited(
+    struct rejects *rejects, int64_t bytes, const char *input, uint64_t line);
+
+#endif
