@@ -1053,6 +1053,39 @@ static void a_damaged_intent_fails_the_run_and_nothing_is_touched(void **state)
     assert_int_equal(intents(), 1);
 }
 
+static void a_list_that_was_edited_is_a_damaged_intent(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    put("Blogs", "a", "2", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, CRASH_BEFORE, NULL);
+    hosted_table(&h, "OldBlogs");
+    crash("all");
+    read_intent();
+    assert_int_equal(strncmp(list_at_delete, "a\t1\t", 4), 0);
+    list_at_delete[2] = '7'; /* another source */
+    edit_intent("Text", list_at_delete);
+    take_over("all", RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "is damaged"));
+    check("OldBlogs", "");
+}
+
+/* `leaving` has the ETag of the copy: one that was edited since is not it. */
+static void a_copy_that_was_edited_after_a_crash_keeps_its_source(void **state)
+{
+    (void)state;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("TablewardRuns", OPERATION_REPLACE, 1, CRASH_AFTER, NULL);
+    crash("all");
+    quiet = true;
+    change_copy();
+    quiet = false;
+    take_over("all", RUN_FAILED);
+    check_is("Blogs", "a", "1", "{\"N\":1}");
+    check_is("OldBlogs", "a", "1", "{\"N\":7}");
+    check_named("Blogs a/1: another entity is at 'a' / '1' in OldBlogs");
+}
+
 /* ---- M9 ---- */
 
 static void an_equal_entity_is_accepted_if_the_job_says_so(void **state)
@@ -1311,6 +1344,8 @@ int main(void)
         TEST(an_intent_that_nothing_but_the_job_knows_is_removed_and_named),
         TEST(a_run_that_stops_finishes_its_load),
         TEST(a_damaged_intent_fails_the_run_and_nothing_is_touched),
+        TEST(a_list_that_was_edited_is_a_damaged_intent),
+        TEST(a_copy_that_was_edited_after_a_crash_keeps_its_source),
         TEST(an_equal_entity_is_accepted_if_the_job_says_so),
         TEST(what_was_accepted_is_not_deleted_with_its_source),
         TEST(index_rows_are_passed_by),
