@@ -716,6 +716,30 @@ static void after_an_unknown_insert_an_older_equal_entity_is_a_conflict(
     check_named("it is unknown whether it was inserted by this run");
 }
 
+/* Of two equal sources the first went with a load before: the entity that is
+ * found after the unknown insert of the second is the copy of the first. */
+static void a_copy_of_an_equal_source_is_not_taken_for_the_runs_own(
+    void **state)
+{
+    struct buf text;
+
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    for (char name = 'a'; name <= 'c'; name++) {
+        buf_init(&text, 1024 * 1024);
+        buf_add_format(&text, "\"N\":%d", name == 'b' ? 2 : 1);
+        for (int i = 0; i < 12; i++) /* a load of its own */
+            buf_add_format(&text, ",\"P%d\":\"%030000d\"", i, i);
+        put("Blogs", (char[]){name, '\0'}, "1", buf_text(&text));
+        buf_done(&text);
+    }
+    when("OldBlogs", OPERATION_INSERT, 3, LOSE_REQUEST, NULL);
+    run("key-of-n", RUN_FAILED);
+    check("Blogs", "c/1 ");
+    check("OldBlogs", "1/1 2/1 ");
+    check_named("it is unknown whether it was inserted by this run");
+}
+
 static void change_copy(void)
 {
     hosted_replace(&h, "OldBlogs", "a", "1", "\"N\":7");
@@ -1327,6 +1351,7 @@ int main(void)
         TEST(an_equal_entity_is_a_conflict_after_a_definite_answer),
         TEST(after_an_unknown_insert_the_runs_own_copy_is_recognised),
         TEST(after_an_unknown_insert_an_older_equal_entity_is_a_conflict),
+        TEST(a_copy_of_an_equal_source_is_not_taken_for_the_runs_own),
         TEST(a_copy_that_is_not_read_back_as_it_was_sent_keeps_its_source),
         TEST(confirmed_pairs_are_stored_before_a_source_is_deleted),
         TEST(a_source_that_a_client_deleted_takes_its_copy_along),
