@@ -17,10 +17,12 @@
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
 #include "worker/base/world.h"
 #include "worker/run/ledger.h"
 #include "worker/run/notify.h"
 #include "worker/run/orphans.h"
+#include "worker/run/prune.h"
 #include "worker/run/slots.h"
 #include "worker/store/lanes.h"
 #include "worker/store/store.h"
@@ -28,6 +30,7 @@
 #define OUTAGE_MIN_MS 1000
 #define OUTAGE_MAX_MS 10000
 #define ORPHANS_EVERY_MS INT64_C(600000)
+#define PRUNE_EVERY_MS INT64_C(3600000)
 /* While draining, an idle look is never further away than this. */
 #define DRAIN_POLL_MAX_MS 1000
 
@@ -60,6 +63,8 @@ struct consumer {
     struct messages messages;
     struct orphans orphans;
     int64_t orphans_due_ms;
+    struct prune prune;
+    int64_t prune_due_ms;
     size_t shown_busy; /* in the last status */
 
     bool outage;
@@ -313,6 +318,7 @@ static void begin_polls(struct consumer *consumer)
     forget_preparing(consumer);
     orphans_done(&consumer->orphans);
     orphans_init(&consumer->orphans, &consumer->fence);
+    consumer->prune.under_way = false; /* its store may be closed */
     consumer->orphans_due_ms = world_boot_ms();
 }
 
@@ -558,6 +564,40 @@ static void look_for_orphans(struct consumer *consumer)
     }
 }
 
+/* ---- pruning ---- */
+
+/* One step of a pass, where one is under way or due. */
+static void prune_runs(struct consumer *consumer)
+{
+    const struct setup *setup = consumer->definition->setup;
+    struct prune *prune = &consumer->prune;
+    int64_t now_ms = world_boot_ms();
+    struct err err;
+
+    if (setup->keep_runs_ms == 0 || consumer->outage || is_stopping(consumer))
+        return;
+    if (!prune->under_way) {
+        if (now_ms < consumer->prune_due_ms)
+            return;
+        prune_begin(prune, definition_store(consumer->definition),
+            &consumer->fence,
+            world_wall_ticks() - setup->keep_runs_ms * TICKS_PER_MS);
+        consumer->prune_due_ms = now_ms + PRUNE_EVERY_MS;
+    }
+    switch (prune_step(prune, &err)) {
+    case PRUNE_DONE:
+        if (prune->pruned > 0)
+            log_info(OBJECT, "%" PRId64 " ended run%s pruned", prune->pruned,
+                prune->pruned == 1 ? "" : "s");
+        break;
+    case PRUNE_FAILED:
+        log_warn(OBJECT, "pruning ends early: %s", err.text);
+        break;
+    case PRUNE_MORE:
+        break;
+    }
+}
+
 /* ---- draining ---- */
 
 static bool queues_empty(struct consumer *consumer)
@@ -626,8 +666,11 @@ static int64_t next_due_ms(struct consumer *consumer)
         return WORLD_NEVER;
     if (consumer->outage)
         return consumer->outage_until_ms;
-    if (consumer->orphans.under_way)
+    if (consumer->orphans.under_way || consumer->prune.under_way)
         return 0;
+    if (consumer->definition->setup->keep_runs_ms > 0 &&
+        consumer->prune_due_ms < due_ms)
+        due_ms = consumer->prune_due_ms;
     if (consumer->next_later_ms < due_ms)
         due_ms = consumer->next_later_ms;
     for (size_t i = 0; i < consumer->definition->setup->queue_count; i++)
@@ -685,6 +728,8 @@ static void serve(struct consumer *consumer)
             poll_queues(consumer);
         if (consumer->prepared)
             look_for_orphans(consumer);
+        if (consumer->prepared)
+            prune_runs(consumer);
         say_ready(consumer);
         say_status(consumer);
         if (drained(consumer))
@@ -709,6 +754,7 @@ struct consumer *consumer_new(const struct consumer_options *options)
     world_cond_init(&consumer->changed);
     messages_init(&consumer->messages);
     orphans_init(&consumer->orphans, &consumer->fence);
+    prune_init(&consumer->prune);
     begin_polls(consumer);
     consumer->place =
         (struct work_place){.stopping = is_stopping, .context = consumer};
@@ -720,6 +766,7 @@ void consumer_free(struct consumer *consumer)
     if (consumer == NULL)
         return;
     orphans_done(&consumer->orphans);
+    prune_done(&consumer->prune);
     messages_done(&consumer->messages);
     mem_free(consumer->polls);
     world_cond_done(&consumer->changed);
