@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* The `failures:` file: its lines, its mode, and what happens without room. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker/run/failures.h"
+
+static char base[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    (void)snprintf(base, sizeof(base), "/tmp/failures-XXXXXX");
+    return mkdtemp(base) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    char command[100];
+
+    (void)state;
+    (void)snprintf(command, sizeof(command), "rm -r %s", base);
+    return system(command);
+}
+
+static const struct run_failure failure = {
+    .table = "Blogs",
+    .partition_key = {"Foot\"ball", 9},
+    .row_key = {"\xd0", 1},
+    .step = "retype Rating",
+    .why = "'\xd0\x96' is not a number",
+};
+
+/* Adds it to the file of run r1 of job j below folder. */
+static void add(const char *folder, unsigned times)
+{
+    struct failures *failures =
+        failures_new(base, folder, "j", "r1", "run j/r1");
+
+    while (times-- > 0)
+        failures_add(failures, &failure);
+    failures_free(failures);
+}
+
+static size_t read_all(const char *name, char *to, size_t room)
+{
+    char path[128];
+    FILE *file;
+    size_t len;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", base, name);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    len = fread(to, 1, room - 1, file);
+    to[len] = '\0';
+    (void)fclose(file);
+    return len;
+}
+
+#define LINE                                                                   \
+    "{\"table\":\"Blogs\",\"PartitionKey\":\"Foot\\\"ball\","                  \
+    "\"RowKey\":\"\xef\xbf\xbd\",\"step\":\"retype Rating\","                  \
+    "\"reason\":\"'\xd0\x96' is not a number\"}\n"
+
+static void each_failed_entity_is_a_line(void **state)
+{
+    char text[1000], path[128];
+    struct stat info;
+
+    (void)state;
+    add("a/b", 2);
+    add("a/b", 1); /* the next attempt appends */
+    (void)read_all("a/b/j-r1.jsonl", text, sizeof(text));
+    assert_string_equal(text, LINE LINE LINE);
+    (void)snprintf(path, sizeof(path), "%s/a/b/j-r1.jsonl", base);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+}
+
+static void a_line_that_a_crash_tore_is_ended(void **state)
+{
+    char text[1000], path[128];
+    int at;
+
+    (void)state;
+    add("f", 1);
+    (void)snprintf(path, sizeof(path), "%s/f/j-r1.jsonl", base);
+    at = open(path, O_WRONLY | O_APPEND);
+    assert_true(at >= 0);
+    assert_int_equal(write(at, "{\"tab", 5), 5);
+    (void)close(at);
+    add("f", 1);
+    (void)read_all("f/j-r1.jsonl", text, sizeof(text));
+    assert_string_equal(text, LINE "{\"tab\n" LINE);
+}
+
+static void a_folder_that_cannot_be_made_ends_nothing(void **state)
+{
+    (void)state;
+    add("/proc/nowhere", 3);
+    failures_free(NULL);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_failed_entity_is_a_line),
+        TEST(a_line_that_a_crash_tore_is_ended),
+        TEST(a_folder_that_cannot_be_made_ends_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/* Locks of table jobs: rules L1 to L3. */
+#include "tests/support/workbench.h"
+
+#include <limits.h>
+
+#include "worker/base/text.h"
+#include "worker/run/locks.h"
+
+#define MAX_TABLES 3
+
+/* A table job that writes `tables` and reads another. */
+struct table_job {
+    struct kind kind;
+    struct job job;
+    const char *tables[MAX_TABLES];
+};
+
+static void list_tables(const struct job *job,
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
+{
+    const struct table_job *own = job->settings;
+
+    each(ctx, 0, "OnlyRead", JOB_READS);
+    for (size_t i = 0; i < MAX_TABLES && own->tables[i]; i++) {
+        each(ctx, 0, own->tables[i], JOB_WRITES);
+        each(ctx, 0, own->tables[i], JOB_WRITES); /* twice is once */
+    }
+}
+
+static struct table_job job_of(
+    const char *name, const char *first, const char *second)
+{
+    struct table_job own = {
+        .kind = {.name = "scripted", .table_job = true, .tables = list_tables},
+        .tables = {first, second}};
+
+    own.job.name = name;
+    return own;
+}
+
+/* The run as the ledger has it, asked for at that second. */
+static void store_run(struct workbench *bench, const char *job, const char *id,
+    enum ledger_state run_state, int64_t second)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    if (!workbench_run(bench, job, id, &run)) {
+        run.job = ledger_text(&run, slice_of(job));
+        run.id = ledger_text(&run, slice_of(id));
+    }
+    run.state = run_state;
+    run.requested_ticks = TICKS_1970 + second * TICKS_PER_S;
+    run.updated_ticks = world_wall_ticks();
+    run.waits_for = slice_of(
+        run_state == LEDGER_WAITING ? LEDGER_WAITS_FOR_TURN : "");
+    run.resumes_ticks = run_state == LEDGER_WAITING ? world_wall_ticks() : 0;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+static struct err last_err;
+static bool taken_over;
+
+static enum locks_outcome take(struct workbench *bench, struct table_job *own,
+    const char *id, int64_t second)
+{
+    struct locks_request request = {.store = bench->store,
+        .job = &own->job,
+        .stores = &bench->stores,
+        .id = slice_of(id),
+        .requested_ticks = TICKS_1970 + second * TICKS_PER_S};
+
+    own->job.kind = &own->kind;
+    own->job.settings = own;
+    return locks_take(&request, &taken_over, &last_err);
+}
+
+static void release(struct workbench *bench, const char *job, const char *id)
+{
+    locks_release(bench->store, NULL, slice_of(job), slice_of(id));
+}
+
+/* RowKeys of `!locks` that begin so. */
+static size_t rows(struct workbench *bench, const char *prefix)
+{
+    struct scan_request scan = {.table = LEDGER_TABLE,
+        .partition_key = key_range_exact(slice_of(LOCKS_PARTITION))};
+    struct attempt attempt = {0};
+    struct page page;
+    size_t count = 0;
+
+    page_init(&page);
+    assert_int_equal(
+        store_scan(bench->wrapped.inner, &attempt, &scan, &page), TW_OK);
+    for (size_t i = 0; i < page.count; i++)
+        count += slice_begins(page.entities[i].row_key, slice_of(prefix));
+    page_done(&page);
+    return count;
+}
+
+static void two_runs_never_have_one_table(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", "Posts");
+    struct table_job b = job_of("b", "POSTS", NULL); /* the same table */
+    struct table_job c = job_of("c", "OnlyRead", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    store_run(bench, "c", "1", LEDGER_RUNNING, 3);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    assert_false(taken_over);
+    assert_int_equal(rows(bench, "lock!"), 2);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN); /* it has them */
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
+    assert_non_null(strstr(last_err.text, "run a/1 has table POSTS"));
+    assert_non_null(strstr(last_err.text, "is running"));
+    assert_int_equal(take(bench, &c, "1", 3), LOCKS_TAKEN); /* a only reads */
+    store_run(bench, "a", "1", LEDGER_SUCCEEDED, 1);
+    release(bench, "a", "1");
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+    assert_int_equal(rows(bench, "want!"), 0);
+    assert_int_equal(rows(bench, "lock!"), 2);
+}
+
+/* Rule L1: of two tables one is taken: none is held meanwhile. */
+static void who_waits_holds_nothing(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Posts", "Blogs");
+    struct table_job c = job_of("c", "Posts", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 5);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 6);
+    store_run(bench, "c", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &a, "1", 5), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &b, "1", 6), LOCKS_BLOCKED);
+    assert_int_equal(rows(bench, "lock!"), 1);
+    assert_int_equal(rows(bench, "want!"), 2);
+    assert_int_equal(take(bench, &c, "1", 2), LOCKS_TAKEN); /* older */
+}
+
+/* Rule L2: else a stream of younger runs would starve the older one. */
+static void a_younger_run_waits_for_an_older_one_that_waits(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Posts", "Blogs");
+    struct table_job c = job_of("c", "Posts", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_WAITING, 2);
+    store_run(bench, "c", "1", LEDGER_WAITING, 3);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
+    assert_int_equal(take(bench, &c, "1", 3), LOCKS_BLOCKED);
+    assert_non_null(strstr(last_err.text, "run b/1 waits longer for"));
+    store_run(bench, "a", "1", LEDGER_SUCCEEDED, 1);
+    release(bench, "a", "1");
+    assert_int_equal(take(bench, &c, "1", 3), LOCKS_BLOCKED);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &c, "1", 3), LOCKS_BLOCKED);
+    store_run(bench, "b", "1", LEDGER_SUCCEEDED, 2);
+    release(bench, "b", "1");
+    assert_int_equal(take(bench, &c, "1", 3), LOCKS_TAKEN);
+}
+
+/* Who cannot come blocks nobody. */
+static void a_want_of_a_run_that_cannot_come_does_not_count(void **state)
+{
+    static const enum ledger_state states[] = {
+        LEDGER_PAUSED, LEDGER_FAILED, LEDGER_CANCELLED};
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Posts", "Blogs");
+    struct table_job c = job_of("c", "Posts", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_WAITING, 2);
+    store_run(bench, "c", "1", LEDGER_WAITING, 3);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        store_run(bench, "b", "1", LEDGER_WAITING, 2);
+        assert_int_equal(take(bench, &c, "1", 3), LOCKS_BLOCKED);
+        store_run(bench, "b", "1", states[i], 2);
+        assert_int_equal(take(bench, &c, "1", 3), LOCKS_TAKEN);
+        release(bench, "c", "1");
+    }
+}
+
+/* Paused and held runs keep what they have; ended ones lose it, though they
+ * did not release it, and that is told: late requests (A4). */
+static void only_the_end_of_a_run_frees_its_locks(void **state)
+{
+    static const struct {
+        enum ledger_state run_state;
+        enum locks_outcome outcome;
+    } cases[] = {
+        {LEDGER_QUEUED, LOCKS_BLOCKED},
+        {LEDGER_WAITING, LOCKS_BLOCKED},
+        {LEDGER_PAUSED, LOCKS_BLOCKED},
+        {LEDGER_FAILED, LOCKS_TAKEN},
+        {LEDGER_CANCELLED, LOCKS_TAKEN},
+        {LEDGER_SUCCEEDED, LOCKS_TAKEN},
+    };
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+        store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+        assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+        store_run(bench, "a", "1", cases[i].run_state, 1);
+        assert_int_equal(take(bench, &b, "1", 2), cases[i].outcome);
+        assert_true(taken_over == (cases[i].outcome == LOCKS_TAKEN));
+        release(bench, "a", "1");
+        release(bench, "b", "1");
+    }
+    assert_int_equal(rows(bench, ""), 0);
+}
+
+static void the_lock_of_a_pruned_run_is_free(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+    assert_true(taken_over);
+}
+
+static struct table_job rival;
+
+static void rival_takes(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)n;
+    if (call != BENCH_BATCH)
+        return;
+    bench->between = NULL;
+    assert_int_equal(take(bench, &rival, "1", 9), LOCKS_TAKEN);
+}
+
+/* Both have read that it is free; one batch is first. */
+static void of_two_that_take_at_once_one_has_it(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+
+    rival = job_of("b", "Blogs", NULL);
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 9);
+    bench->between = rival_takes;
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_BLOCKED);
+    assert_int_equal(rows(bench, "lock!"), 1);
+}
+
+static void an_unknown_batch_is_read_and_taken_once(void **state)
+{
+    static const enum bench_fault faults[] = {
+        BENCH_LOSE_ANSWER, BENCH_LOSE_REQUEST};
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", "Posts");
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    for (size_t i = 0; i < 2; i++) {
+        workbench_meets(bench, BENCH_BATCH, 1, 1, faults[i]);
+        assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+        assert_int_equal(rows(bench, "lock!"), 2);
+        workbench_meets(bench, BENCH_BATCH, 1, 1, faults[i]);
+        release(bench, "a", "1");
+        assert_int_equal(rows(bench, ""), 0);
+    }
+}
+
+static void an_outage_takes_nothing(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    workbench_meets(bench, BENCH_SCAN, 1, UINT_MAX, BENCH_FAIL);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_OUTAGE);
+    release(bench, "a", "1");
+    bench->fate_count = 0;
+    assert_int_equal(rows(bench, ""), 0);
+}
+
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(                                           \
+        f, workbench_set_up_virtual, workbench_tear_down_virtual)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(two_runs_never_have_one_table),
+        TEST(who_waits_holds_nothing),
+        TEST(a_younger_run_waits_for_an_older_one_that_waits),
+        TEST(a_want_of_a_run_that_cannot_come_does_not_count),
+        TEST(only_the_end_of_a_run_frees_its_locks),
+        TEST(the_lock_of_a_pruned_run_is_free),
+        TEST(of_two_that_take_at_once_one_has_it),
+        TEST(an_unknown_batch_is_read_and_taken_once),
+        TEST(an_outage_takes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
