@@ -886,12 +886,242 @@ static void an_unreadable_message_that_cannot_be_put_back_stays(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
 }
 
+/* ---- pause, resume, finish ---- */
+
+/* A run of that state, with an owner whose lease is live (or not). */
+static void leave_run(struct workbench *bench, enum ledger_state run_state,
+    const char *waits_for, bool live)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of("r1");
+    run.state = run_state;
+    run.args = slice_of("{\"channel\":\"Football\"}");
+    run.definition = slice_of("0123456789abcdef");
+    run.waits_for = slice_of(waits_for);
+    if (run_state == LEDGER_RUNNING)
+        run.owner = slice_of("somebody");
+    run.lease_until_ticks =
+        world_wall_ticks() + (live ? 60 : -60) * TICKS_PER_S;
+    run.resumes_ticks = run_state == LEDGER_WAITING
+                            ? world_wall_ticks() + 3600 * TICKS_PER_S
+                            : 0;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+typedef enum tw_err asking_function(struct store *store, struct slice job,
+    struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err);
+
+static enum tw_err ask(
+    struct workbench *bench, asking_function *function, struct err *err)
+{
+    struct ledger_run before;
+    enum tw_err outcome;
+
+    asked = false;
+    ledger_run_init(&before);
+    outcome = function(
+        bench->store, slice_of(JOB), slice_of("r1"), &before, &asked, err);
+    ledger_run_done(&before);
+    return outcome;
+}
+
+static void expect_control(struct workbench *bench, const char *control)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_true(slice_is(run.control, control));
+    ledger_run_done(&run);
+}
+
+static int64_t messages(struct workbench *bench)
+{
+    return workbench_count(bench, BENCH_QUEUE) +
+           workbench_count(bench, BENCH_BOUND);
+}
+
+static enum tw_err resume(struct workbench *bench, struct err *err)
+{
+    return control_resume(
+        &bench->definition, slice_of(JOB), slice_of("r1"), &unserved, err);
+}
+
+static void the_owner_of_a_live_lease_is_asked(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_run(bench, LEDGER_RUNNING, "", true);
+    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_true(asked);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
+    expect_control(bench, "pause");
+    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_true(asked);
+    expect_control(bench, "cancel");
+    /* To be cancelled is more than to be paused. */
+    assert_int_equal(ask(bench, control_pause, &err), TW_CONFLICT);
+    expect_control(bench, "cancel");
+}
+
+static void without_a_live_lease_it_is_done_at_once(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_run(bench, LEDGER_RUNNING, "", false);
+    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_false(asked);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
+    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    assert_int_equal(ask(bench, control_pause, &err), TW_CONFLICT);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 1);
+}
+
+static void a_paused_run_is_resumed_with_a_message(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_run(bench, LEDGER_PAUSED, "", false);
+    assert_int_equal(resume(bench, &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(messages(bench), 1);
+    assert_int_equal(resume(bench, &err), TW_CONFLICT);
+    assert_int_equal(messages(bench), 1);
+}
+
+static void where_no_queue_serves_it_it_stays_paused(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_run(bench, LEDGER_PAUSED, "", false);
+    bench->setup.queue_count = 0;
+    assert_int_equal(resume(bench, &err), TW_NOT_FOUND);
+    assert_true(unserved);
+    assert_non_null(strstr(err.text, "run delete-channel --id r1"));
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
+}
+
+static void a_pause_that_was_not_seen_yet_is_taken_back(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_run(bench, LEDGER_RUNNING, "", true);
+    assert_int_equal(ask(bench, control_pause, &err), TW_OK);
+    assert_int_equal(resume(bench, &err), TW_OK);
+    expect_control(bench, "");
+    assert_int_equal(messages(bench), 0);
+}
+
+static void resume_accepts_a_changed_definition(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+    struct err err;
+
+    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, false);
+    assert_int_equal(resume(bench, &err), TW_OK);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_int_equal(run.state, LEDGER_QUEUED);
+    assert_true(slice_is(run.definition, "?0123456789abcdef"));
+    assert_true(run.resumes_ticks == 0);
+    ledger_run_done(&run);
+    assert_int_equal(messages(bench), 1);
+}
+
+static void a_run_that_waits_for_anything_else_is_not_resumed(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_TURN, false);
+    assert_int_equal(resume(bench, &err), TW_CONFLICT);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
+}
+
+static enum tw_err finish(struct workbench *bench, bool now, struct err *err)
+{
+    return control_finish(
+        &bench->definition, slice_of(JOB), slice_of("r1"), now, err);
+}
+
+static void finish_wakes_a_run_between_its_rounds(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+    struct err err;
+
+    leave_run(bench, LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, false);
+    assert_int_equal(finish(bench, false, &err), TW_OK);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_true(slice_is(run.finish, LEDGER_FINISH));
+    assert_true(run.resumes_ticks <= world_wall_ticks() + TICKS_PER_S);
+    assert_int_equal(messages(bench), 1);
+    assert_int_equal(finish(bench, true, &err), TW_OK);
+    ledger_run_done(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_true(slice_is(run.finish, LEDGER_FINISH_NOW));
+    ledger_run_done(&run);
+}
+
+static void finish_of_a_running_one_is_a_request(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_run(bench, LEDGER_RUNNING, "", true);
+    assert_int_equal(finish(bench, false, &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
+    assert_int_equal(messages(bench), 0);
+    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+}
+
+static void what_is_not_there_is_not_found(void **state)
+{
+    struct workbench *bench = *state;
+    struct err err;
+
+    leave_run(bench, LEDGER_RUNNING, "", false);
+    assert_int_equal(ask(bench, control_cancel, &err), TW_OK);
+    assert_int_equal(finish(bench, false, &err), TW_CONFLICT);
+    assert_int_equal(resume(bench, &err), TW_CONFLICT);
+    assert_int_equal(control_resume(&bench->definition, slice_of(JOB),
+                         slice_of("r2"), &unserved, &err),
+        TW_NOT_FOUND);
+    assert_false(unserved);
+    assert_int_equal(
+        control_reopen(bench->store, slice_of(JOB), &err), TW_OK);
+}
+
 #define TEST(f)                                                                \
     cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(the_owner_of_a_live_lease_is_asked),
+        TEST(without_a_live_lease_it_is_done_at_once),
+        TEST(a_paused_run_is_resumed_with_a_message),
+        TEST(where_no_queue_serves_it_it_stays_paused),
+        TEST(a_pause_that_was_not_seen_yet_is_taken_back),
+        TEST(resume_accepts_a_changed_definition),
+        TEST(a_run_that_waits_for_anything_else_is_not_resumed),
+        TEST(finish_wakes_a_run_between_its_rounds),
+        TEST(finish_of_a_running_one_is_a_request),
+        TEST(what_is_not_there_is_not_found),
         TEST(enqueued_is_on_the_queue_and_in_the_ledger),
         TEST(on_a_bound_queue_the_body_is_the_argument),
         TEST(an_open_id_is_rung_again_and_another_one_is_not),
