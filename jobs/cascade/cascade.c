@@ -706,7 +706,7 @@ static bool leave_to_other(
  */
 static bool may_take(struct cascade_run *c)
 {
-    if (c->run->passes == 0)
+    if (c->run->rounds == 0)
         return true;
     err_fail(c->err, TW_INVALID,
         "this run laid its tombstone before the job's definition changed, and "
@@ -1075,7 +1075,7 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
 
     plan.from = c->from;
     c->left[0] = '\0';
-    c->run->passes++;
+    c->run->rounds++;
     c->flow = flow_new(c->run, BATCHES_IN_FLIGHT);
     outcome = walk_run(&plan, &visitor, &result, c->err);
     if (outcome == TW_OK)

@@ -410,7 +410,7 @@ static void begin(struct delete_run *d)
     d->run->host->forget_failed(d->run, 0);
     if (d->resumes)
         return;
-    d->run->passes++;
+    d->run->rounds++;
     atomic_store(&d->run->counts.skipped, 0);
     save_nothing(d);
 }

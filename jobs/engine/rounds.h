@@ -74,7 +74,7 @@ enum rounds_next {
 /*
  * rounds_begin: a new round, or the one under way again. Asks the store of the
  * sources for its clock (one request, for an entity of table that does not
- * exist). Counts the round in run->passes.
+ * exist). Counts the round in run->rounds.
  */
 TW_MUST_USE enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
     struct store *store, const char *table, struct err *err);

@@ -125,7 +125,7 @@ struct run {
     const struct fence *fence;
     struct run_counts counts;
 
-    _Atomic int32_t passes; /* begun since the run began (Passes) */
+    _Atomic int32_t rounds; /* begun since the run began (Rounds) */
 
     /* A table job's, for the ledger: see jobs/engine/rounds.h. */
     _Atomic int64_t behind;          /* -1: not known yet */

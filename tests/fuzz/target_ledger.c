@@ -47,7 +47,7 @@ static bool parse(struct slice text, struct arena *arena,
 static void check_fields(const struct ledger_run *a, const struct ledger_run *b)
 {
     FUZZ_CHECK(a->state == b->state && a->attempt == b->attempt &&
-               a->failures == b->failures && a->passes == b->passes &&
+               a->failures == b->failures && a->rounds == b->rounds &&
                a->epoch == b->epoch && a->silent == b->silent);
     FUZZ_CHECK(a->read == b->read && a->written == b->written &&
                a->deleted == b->deleted && a->skipped == b->skipped &&
@@ -135,7 +135,7 @@ static void run_is_read_back(struct fuzz_source *in)
     run.attempt = (int32_t)fuzz_int64(in);
     run.epoch = (int32_t)fuzz_int64(in);
     run.failures = (int32_t)fuzz_below(in, 100);
-    run.passes = (int32_t)fuzz_below(in, 100);
+    run.rounds = (int32_t)fuzz_below(in, 100);
     run.silent = (int32_t)fuzz_below(in, 100);
     run.phase = run_text(in, &run);
     run.definition = run_text(in, &run);

@@ -136,7 +136,7 @@ static void judge_counts(struct book *book, const struct sim_run *run,
 {
     if (is->read < was->read || is->deleted < was->deleted ||
         is->written < was->written || is->transactions < was->transactions ||
-        is->attempt < was->attempt || is->passes < was->passes)
+        is->attempt < was->attempt || is->rounds < was->rounds)
         sim_complain(book->sim, "%s: its counts have fallen", run->key);
     if (was->requested_ticks != 0 &&
         is->requested_ticks != was->requested_ticks)

@@ -383,7 +383,7 @@ static void keep_result(struct hosted *h, const struct run *run)
     h->deleted += run->counts.deleted;
     h->skipped = run->counts.skipped;
     h->failed = run->counts.failed;
-    h->passes = run->passes;
+    h->passes = run->rounds;
     h->resumes_ticks = run->resumes_ticks;
     h->waits_for = run->waits_for;
     h->behind = run->behind;
@@ -425,7 +425,7 @@ static struct run run_of(struct hosted *h, const struct job *job,
         .archive_folder = h->folder,
         .lanes = lanes_client_new(h->lanes, fence),
         .fence = fence,
-        .passes = h->passes,
+        .rounds = h->passes,
         .share = -1,
         .behind = -1,
         .parent_found = -1,

@@ -165,9 +165,9 @@ static bool judge_counts(const struct judgement *j, struct err *err)
     if (run->skipped != skipped)
         return judge_wrong(err, "the ledger counts %lld skipped, not %lld",
             (long long)run->skipped, (long long)skipped);
-    if (j->scene->killed == 0 && run->passes != 2)
+    if (j->scene->killed == 0 && run->rounds != 2)
         return judge_wrong(
-            err, "%d passes, where two are enough", (int)run->passes);
+            err, "%d rounds, where two are enough", (int)run->rounds);
     return true;
 }
 

@@ -1102,8 +1102,7 @@ static void what_is_not_there_is_not_found(void **state)
                          slice_of("r2"), &unserved, &err),
         TW_NOT_FOUND);
     assert_false(unserved);
-    assert_int_equal(
-        control_reopen(bench->store, slice_of(JOB), &err), TW_OK);
+    assert_int_equal(control_reopen(bench->store, slice_of(JOB), &err), TW_OK);
 }
 
 #define TEST(f)                                                                \

@@ -74,7 +74,7 @@ static void every_property_has_the_documented_type(void **state)
         {"WaitsFor", EDM_STRING},
         {"WaitsSince", EDM_DATETIME},
         {"CaughtUpTo", EDM_DATETIME},
-        {"Passes", EDM_INT32},
+        {"Rounds", EDM_INT32},
         {"Epoch", EDM_INT32},
         {"EntitiesRead", EDM_INT64},
         {"EntitiesWritten", EDM_INT64},

@@ -55,8 +55,8 @@ static void store_run(struct workbench *bench, const char *job, const char *id,
     run.state = run_state;
     run.requested_ticks = TICKS_1970 + second * TICKS_PER_S;
     run.updated_ticks = world_wall_ticks();
-    run.waits_for = slice_of(
-        run_state == LEDGER_WAITING ? LEDGER_WAITS_FOR_TURN : "");
+    run.waits_for =
+        slice_of(run_state == LEDGER_WAITING ? LEDGER_WAITS_FOR_TURN : "");
     run.resumes_ticks = run_state == LEDGER_WAITING ? world_wall_ticks() : 0;
     assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);

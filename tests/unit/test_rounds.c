@@ -93,7 +93,7 @@ static void a_short_run_reads_everything_twice(void **state)
 
     assert_next(scene, 1000, true, ROUNDS_AGAIN);
     assert_next(scene, 1000, true, ROUNDS_DONE);
-    assert_int_equal(atomic_load(&scene->run.passes), 2);
+    assert_int_equal(atomic_load(&scene->run.rounds), 2);
 }
 
 /* A1: a filtered last round misses a copy that somebody deleted. */

@@ -192,7 +192,7 @@ void status_add_run(
     add_text(to, "worker", run->worker);
     add_number(to, "attempts", run->attempt);
     add_number(to, "failures", run->failures);
-    add_number(to, "rounds", run->passes);
+    add_number(to, "rounds", run->rounds);
     add_progress(run, now_ticks, to);
     add_counts(run, to);
     if (run->parent_found >= 0)

@@ -186,7 +186,7 @@ static void take_counts(struct keeper *keeper)
     to->deleted = atomic_load(&counts->deleted);
     to->skipped = atomic_load(&counts->skipped);
     to->failed = atomic_load(&counts->failed);
-    to->passes = atomic_load(&keeper->run->passes);
+    to->rounds = atomic_load(&keeper->run->rounds);
     to->transactions = keeper->base_transactions + keeper->claim->requests +
                        lanes_requests(keeper->lanes);
     to->throttled =

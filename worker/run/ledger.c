@@ -176,7 +176,7 @@ static const struct field fields[] = {
     FIELD("Format", FIELD_INT32, format),
     FIELD("Attempt", FIELD_INT32, attempt),
     FIELD("Failures", FIELD_INT32, failures),
-    FIELD("Passes", FIELD_INT32, passes),
+    FIELD("Rounds", FIELD_INT32, rounds),
     FIELD("Epoch", FIELD_INT32, epoch),
     FIELD("Silent", FIELD_INT32, silent),
     FIELD("Throttled", FIELD_INT32, throttled),

@@ -105,7 +105,7 @@ struct ledger_run {
     struct slice poison_id,
         poison_receipt; /* of the copy in the poison queue */
 
-    int32_t attempt, failures, passes, epoch;
+    int32_t attempt, failures, rounds, epoch;
     int32_t silent;    /* claims since progress or an end in order */
     int32_t throttled; /* answers 503 or 429 */
 

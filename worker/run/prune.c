@@ -44,8 +44,8 @@ static struct attempt begin_attempt(const struct prune *prune)
 static enum prune_step find_job(struct prune *prune, struct err *err)
 {
     struct attempt attempt = begin_attempt(prune);
-    enum tw_err outcome = ledger_next_job(prune->store, &attempt, prune->job,
-        &prune->arena, &prune->job);
+    enum tw_err outcome = ledger_next_job(
+        prune->store, &attempt, prune->job, &prune->arena, &prune->job);
 
     if (outcome == TW_NOT_FOUND) {
         prune->under_way = false;
@@ -76,8 +76,8 @@ static enum prune_step read_rows(struct prune *prune, struct err *err)
 }
 
 /* A row whose run is gone, or is on another list. */
-static enum tw_err delete_row(struct prune *prune, struct attempt *attempt,
-    const struct entity *row)
+static enum tw_err delete_row(
+    struct prune *prune, struct attempt *attempt, const struct entity *row)
 {
     const struct operation operation = {
         .type = OPERATION_DELETE, .entity = *row};
@@ -131,8 +131,8 @@ static enum prune_step take_row(struct prune *prune, struct err *err)
     if (!ledger_index_id(row->row_key, &id) || row->etag.len == 0)
         return PRUNE_MORE;
     outcome = prune_row(prune, row, id, &attempt);
-    if (outcome == TW_OK || outcome == TW_CONFLICT ||
-        outcome == TW_NOT_FOUND || outcome == TW_UNKNOWN ||
+    if (outcome == TW_OK || outcome == TW_CONFLICT || outcome == TW_NOT_FOUND ||
+        outcome == TW_UNKNOWN ||
         (outcome == TW_INVALID && attempt.http_status < 400))
         return PRUNE_MORE;
     return give_up(prune, &attempt, err);

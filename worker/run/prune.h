@@ -24,11 +24,11 @@ struct prune {
     bool under_way;
     char below_day[LEDGER_DAY_MAX];
     struct arena arena;
-    struct slice job;  /* whose rows page has; empty: none yet */
-    struct page page;  /* of that job's index rows */
-    size_t at;         /* the next row on it */
-    bool more;         /* rows that are still to be read */
-    int64_t pruned;    /* runs, by this pass */
+    struct slice job; /* whose rows page has; empty: none yet */
+    struct page page; /* of that job's index rows */
+    size_t at;        /* the next row on it */
+    bool more;        /* rows that are still to be read */
+    int64_t pruned;   /* runs, by this pass */
 };
 
 enum prune_step {

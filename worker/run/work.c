@@ -157,7 +157,7 @@ static void set_counts(struct run *run, const struct ledger_run *from)
     atomic_init(&run->counts.deleted, from->deleted);
     atomic_init(&run->counts.skipped, from->skipped);
     atomic_init(&run->counts.failed, from->failed);
-    atomic_init(&run->passes, from->passes);
+    atomic_init(&run->rounds, from->rounds);
     atomic_init(&run->share, from->share < 0 ? -1 : (int)(from->share * 1000));
     atomic_init(&run->behind, from->behind);
     atomic_init(&run->caught_up_ticks, from->caught_up_ticks);

@@ -62,7 +62,7 @@ async function chain(suite, count) {
           }
           assert.ok(second.EntitiesWritten <= to_2, second.EntitiesWritten);
           assert.ok(third.EntitiesWritten <= to_3, third.EntitiesWritten);
-          assert.ok(second.Passes >= 2 && third.Passes >= 2);
+          assert.ok(second.Rounds >= 2 && third.Rounds >= 2);
           assert.strictEqual(second.EntitiesFailed + third.EntitiesFailed, 0);
           assert.strictEqual(third.Failures, 0);
         });
@@ -72,7 +72,7 @@ async function chain(suite, count) {
       const first = store.proxy && store.proxy.requests.length;
       const {ledger} = await (store.faulty ? again : run)(suite, job);
       assert.strictEqual(ledger.EntitiesWritten, 0);
-      assert.strictEqual(ledger.Passes, 1);
+      assert.strictEqual(ledger.Rounds, 1);
       if (!store.proxy) continue;
       const made = store.proxy.requests.slice(first).filter(is_data);
       assert.strictEqual(made.filter(is_write).length, 0);
@@ -337,10 +337,10 @@ async function requests(suite) {
       const first = store.proxy.requests.length;
       const {ledger} = await run(suite, `cost-${i}`);
       const made = store.proxy.requests.slice(first).filter(is_data);
-      assert.ok(ledger.Passes <= 2, `${ledger.Passes} passes`);
+      assert.ok(ledger.Rounds <= 2, `${ledger.Rounds} passes`);
       const hundreds = sizes.reduce((sum, n) => sum + Math.ceil(n / 100), 0);
       const mib = Math.ceil(count * kib / (4096 - kib));
-      const most = ledger.Passes * Math.ceil(count / 1000) +
+      const most = ledger.Rounds * Math.ceil(count / 1000) +
           Math.max(hundreds, mib) + 10;
       assert.ok(made.length <= most, `${made.length} requests, at most ` +
           `${most}:\n${made.map((r) => r.url).join('\n')}`);

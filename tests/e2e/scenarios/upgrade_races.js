@@ -166,9 +166,9 @@ async function writers(suite, count, seconds) {
       const ended = await suite.command(['run', 'blogs-v2', '--yes', '--id', id]);
       assert.strictEqual(ended.code, 0, `seed ${seed}: ${tail(ended.log)}`);
       const run = await suite.ended(id, 'succeeded');
-      assert.ok(run.Passes >= (run.EntitiesWritten > 0 ? 2 : 1),
-          `${run.EntitiesWritten} written in ${run.Passes} passes`);
-      passes += run.Passes;
+      assert.ok(run.Rounds >= (run.EntitiesWritten > 0 ? 2 : 1),
+          `${run.EntitiesWritten} written in ${run.Rounds} passes`);
+      passes += run.Rounds;
       // What the writers did last may be behind a pass that found nothing.
       if (stopped) assert.ok(await behind() <= (last ? 0 : 4), `seed ${seed}`);
     }
@@ -241,7 +241,7 @@ async function between(suite) {
     };
     const {ledger, log} = await run('restless-v2', 'restless', 1);
     assert.strictEqual(ledger.State, 'failed');
-    assert.strictEqual(ledger.Passes, 3);
+    assert.strictEqual(ledger.Rounds, 3);
     assert.match(ledger.Error, /3 passes|max_passes/);
     assert.ok(log.trim().split('\n').at(-1).includes('pass'), tail(log));
     const quiet = await run('restless-v2', 'quiet', 0);
