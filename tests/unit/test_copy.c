@@ -295,6 +295,19 @@ static void an_entity_with_a_copied_source_is_not_the_jobs(void **state)
     check_table("Shoes", "p/a p/size:1 q/mine q/size:1 ");
 }
 
+/* Without its source it would be deleted as a copy. */
+static void a_copy_that_was_copied_on_is_not_the_jobs(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("all-by-size");
+    hosted_put(
+        &h, "BySize", "1", "mine", edited("BySize", "1", "a", "n1", "mine"));
+    hosted_remove(&h, "Shoes", "p", "a");
+    succeeds("all-by-size");
+    check_table("BySize", "1/mine ");
+}
+
 static void copies_of_another_job_are_foreign(void **state)
 {
     (void)state;
@@ -586,6 +599,31 @@ static void other_key_templates_need_consent(void **state)
     check_table("BySize", "s1/a ");
 }
 
+/* Those that are seen before the first round are of another entry. */
+static void other_key_templates_of_one_entry_need_consent(void **state)
+{
+    static const char TWO[] =
+        "two:\n  kind: copy\n  from: {table: Shoes}\n"
+        "  to: [{table: BySize, partition_key: a}, {table: BySize, "
+        "partition_key: \"%s\"}]\n";
+    char *before = mem_format(TWO, "y"), *after = mem_format(TWO, "z");
+
+    (void)state;
+    many_shoes(120);
+    hosted_load(&h, before);
+    succeeds("two");
+    hosted_load(&h, after);
+    fails("two", "other key templates");
+    assert_true(hosted_has(&h, "BySize", "y", "k00000"));
+    assert_int_equal(h.deleted, 0);
+    h.accept_deletes = true;
+    succeeds("two");
+    assert_false(hosted_has(&h, "BySize", "y", "k00000"));
+    assert_int_equal(hosted_count(&h, "BySize"), 240);
+    mem_free(before);
+    mem_free(after);
+}
+
 /* ---- C7: the tables ---- */
 
 static void a_missing_table_of_sources_fails_the_run(void **state)
@@ -627,6 +665,7 @@ int main(void)
         TEST(a_source_that_can_no_longer_be_copied_keeps_its_copy),
         TEST(a_copy_of_index_rows_of_several_entries_is_kept),
         TEST(an_entity_with_a_copied_source_is_not_the_jobs),
+        TEST(a_copy_that_was_copied_on_is_not_the_jobs),
         TEST(copies_of_another_job_are_foreign),
         TEST(copies_in_another_table_are_sources_for_another_job),
         TEST(an_index_of_copied_entities_is_built),
@@ -647,6 +686,7 @@ int main(void)
         TEST(a_hundred_deletes_need_no_consent),
         TEST(a_tenth_needs_no_consent),
         TEST(other_key_templates_need_consent),
+        TEST(other_key_templates_of_one_entry_need_consent),
         TEST(a_missing_table_of_sources_fails_the_run),
         TEST(a_following_run_waits_and_ends_by_finish),
     };
