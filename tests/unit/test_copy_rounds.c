@@ -231,6 +231,8 @@ static void a_late_insert_of_a_killed_attempt_leaves_no_copy(void **state)
     kills = true;
     assert_int_not_equal(hosted_attempt(&h, "by-size", ""), RUN_SUCCEEDED);
     kills = false;
+    mem_free(h.checkpoint);
+    h.checkpoint = NULL;
     hosted_remove(&h, "Shoes", "p", "a");
     h.took_over = true;
     succeeds("by-size");
