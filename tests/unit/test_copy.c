@@ -266,7 +266,7 @@ static void a_source_that_can_no_longer_be_copied_keeps_its_copy(void **state)
     check_table("BySize", "1/a ");
 }
 
-static void a_copy_of_index_rows_of_several_entries_is_kept(void **state)
+static void copies_of_one_source_can_swap_their_keys(void **state)
 {
     (void)state;
     hosted_put(&h, "Shoes", "p", "a", "\"Size\":1,\"Other\":8");
@@ -668,7 +668,7 @@ int main(void)
         TEST(another_shape_rewrites_the_copies),
         TEST(a_source_that_cannot_be_copied_is_named_and_the_rest_is_copied),
         TEST(a_source_that_can_no_longer_be_copied_keeps_its_copy),
-        TEST(a_copy_of_index_rows_of_several_entries_is_kept),
+        TEST(copies_of_one_source_can_swap_their_keys),
         TEST(an_entity_with_a_copied_source_is_not_the_jobs),
         TEST(a_copy_that_was_copied_on_is_not_the_jobs),
         TEST(copies_of_another_job_are_foreign),
