@@ -812,7 +812,7 @@ jobs:
         steps: [{retype: {property: R, to: Edm.Double}}]
   purge: {kind: delete, table: Blogs, all: true}
 YAML
-    cat >before.jsonl <<'LINES'
+    cat >convert-in.jsonl <<'LINES'
 {"PartitionKey":"p","RowKey":"1","Kind":"blog","Text":"x","R":5}
 {"PartitionKey":"p","RowKey":"2","Kind":"note",  "R":5}
 {"PartitionKey":"p","RowKey":"3","Kind":"blog","V":2,"R":"no"}
@@ -820,7 +820,7 @@ YAML
 {"PartitionKey":"p"}
 LINES
     last='convert up'
-    "$program" convert up --config convert.yaml <before.jsonl >out 2>err
+    "$program" convert up --config convert.yaml <convert-in.jsonl >out 2>err
     code=$?
     [ "$code" -eq 1 ] || fail "it ended with $code"
     prints '"RowKey":"1".*"R":5.0.*"Body":"x".*"V":3'
@@ -829,10 +829,10 @@ LINES
     says "line 3, 'p' / '3': version 3, retype R: .*; omitted"
     says 'line 5: .*; omitted'
     last_says '2 of 4 lines failed'
-    cp out after.jsonl
-    "$program" convert up --config convert.yaml <after.jsonl >out 2>err ||
+    cp out convert-out.jsonl
+    "$program" convert up --config convert.yaml <convert-out.jsonl >out 2>err ||
         fail "it is not at the newest version"
-    cmp -s out after.jsonl || fail "what is converted is converted again"
+    cmp -s out convert-out.jsonl || fail "what is converted is converted again"
     run 0 convert up --vectors 20 --config convert.yaml
     [ "$(grep -c '^{"before":{.*},"after":{.*"V":3[,}]' out)" -eq 20 ] ||
         fail "there are not 20 pairs"
@@ -959,7 +959,7 @@ a_run_is_paused_and_resumed() {
 
 a_run_that_is_stopped_is_paused() {
     sed 's/    settle: 0s/    settle: 10m/' tableward.yaml >late.yaml
-    "$program" run delete-channel channel=stop --yes --id stopped \
+    "$program" run delete-channel channel=stop --yes --id halted \
         --config late.yaml >out 2>err &
     pid=$!
     wait_for 'waits until' err
@@ -968,11 +968,11 @@ a_run_that_is_stopped_is_paused() {
     code=$?
     last='run that is stopped'
     [ "$code" -eq 75 ] || fail "a stopped run ended with $code"
-    says 'stopped before the end, and paused: .*--id stopped'
-    run 0 status stopped
+    says 'stopped before the end, and paused: .*--id halted'
+    run 0 status halted
     prints '^state +paused'
-    run 0 run delete-channel channel=stop --yes --id stopped
-    run 0 status stopped
+    run 0 run delete-channel channel=stop --yes --id halted
+    run 0 status halted
     prints '^state +succeeded'
 }
 
@@ -1105,10 +1105,25 @@ a_dropped_run_is_left_alone() {
     run 1 poison retry dropped
 }
 
+# forget ID: takes a run of delete-channel out of the ledger, so that its message
+# is as one that a front end has put.
+forget() {
+    cat >forget.yaml <<'YAML'
+stores:
+  main: {embedded: tableward.db}
+jobs:
+  forget: {kind: delete, args: [row], table: TablewardRuns,
+           partition_key: delete-channel, row_key: "{row}"}
+YAML
+    run 0 run forget row="$1" --yes --config forget.yaml
+    run 0 run forget row="!open!$1" --yes --config forget.yaml
+}
+
 a_poisoned_message_is_told_and_dropped() {
     sed 's/delete-channel$/other/; s/delete-channel:$/other:/' tableward.yaml \
         >other.yaml
     run 0 enqueue delete-channel channel=c --queue tableward
+    forget "$(cat out)"
     run 1 --config other.yaml worker --drain
     last_says "unknown job 'delete-channel'"
     run 0 status --job - --json
@@ -1152,7 +1167,11 @@ YAML
 # What a job's own run has under the id hid the message's entity.
 a_poisoned_message_is_found_beside_a_run() {
     sed 's/^  b:/  c:/' twins.yaml >unknown.yaml
+    cat >>unknown.yaml <<'YAML'
+  forget: {kind: delete, table: TablewardRuns, partition_key: c}
+YAML
     run 0 enqueue c --config unknown.yaml
+    run 0 run forget --yes --config unknown.yaml
     run 1 worker --drain --config twins.yaml
     run 0 status --job - --json --config twins.yaml
     id=$(sed 's/.*"Id":"\([^"]*\)".*/\1/' out)

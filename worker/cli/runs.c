@@ -480,7 +480,6 @@ static enum tw_err find(struct finding *finding, struct slice job,
     }
     if (outcome == TW_OK && finding->runs->count == 0)
         outcome = err_fail(err, TW_NOT_FOUND, "the ledger has no run '%s'", id);
-    sort_runs(finding->runs);
     return outcome;
 }
 
