@@ -725,12 +725,12 @@ static void a_copy_of_an_equal_source_is_not_taken_for_the_runs_own(
 
     (void)state;
     hosted_table(&h, "OldBlogs");
-    for (char name = 'a'; name <= 'c'; name++) {
+    for (int name = 'a'; name <= 'c'; name++) {
         buf_init(&text, 1024 * 1024);
         buf_add_format(&text, "\"N\":%d", name == 'b' ? 2 : 1);
         for (int i = 0; i < 12; i++) /* a load of its own */
             buf_add_format(&text, ",\"P%d\":\"%030000d\"", i, i);
-        put("Blogs", (char[]){name, '\0'}, "1", buf_text(&text));
+        put("Blogs", (char[]){(char)name, '\0'}, "1", buf_text(&text));
         buf_done(&text);
     }
     when("OldBlogs", OPERATION_INSERT, 3, LOSE_REQUEST, NULL);
@@ -1229,8 +1229,9 @@ static void the_largest_entities_are_moved(void **state)
     for (int i = 0; i < 252; i++)
         buf_add_format(
             &properties, "%s\"P%03d\":\"%01500d\"", i > 0 ? "," : "", i, i);
-    for (char name = '1'; name <= '9'; name++)
-        put("Blogs", "large", (char[]){name, '\0'}, buf_text(&properties));
+    for (int name = '1'; name <= '9'; name++)
+        put("Blogs", "large", (char[]){(char)name, '\0'},
+            buf_text(&properties));
     buf_done(&properties);
     run("all", RUN_SUCCEEDED);
     check("Blogs", "");
