@@ -46,6 +46,35 @@ async function cascade(suite) {
   });
 }
 
+// Goal: entities that carry the stored annotation are upgraded.
+async function upgrade(suite) {
+  await suite.open({
+    jobs: {
+      up: {
+        kind: 'schema-upgrade', table: 'Blogs',
+        version: {property: 'V', absent: 1},
+        versions: [{to: 2, steps: [{rename: {property: 'Title', to: 'Name'}}]}],
+      },
+    },
+    tables: ['Blogs'],
+  });
+  const {store} = suite;
+  const blogs = store.client('Blogs');
+  await store.insert('Blogs', Array.from({length: COUNT},
+      (_, n) => ({partitionKey: 'c', rowKey: String(n), Title: 'x'})));
+  for (let n = 0; n < COUNT; n += 7)
+    await write_back(blogs, 'c', String(n));
+  await suite.judge('an upgrade over it succeeds', async () => {
+    const id = await store.enqueue('up', {});
+    await drain(suite);
+    const ledger = await suite.ended(id, 'succeeded');
+    assert.strictEqual(ledger.EntitiesWritten, COUNT);
+    const found = await store.read('Blogs');
+    assert.strictEqual(
+        found.filter((e) => e.Name === 'x' && !('Title' in e)).length, COUNT);
+  });
+}
+
 // raw_get: the answer's text, which the SDK's JSON.parse would hide.
 async function raw_get(client, partitionKey, rowKey) {
   let text;
@@ -57,4 +86,5 @@ async function raw_get(client, partitionKey, rowKey) {
 
 module.exports = [
   {name: 'annotations cascade', stores: ['azurite'], seconds: 5, body: cascade},
+  {name: 'annotations upgrade', stores: ['azurite'], seconds: 5, body: upgrade},
 ];
