@@ -8,6 +8,7 @@ const {differ} = require('../lib/model');
 const {run} = require('../lib/runs');
 const {for_sdk} = require('../lib/store_azurite');
 const {tail} = require('../lib/program');
+const {until} = require('../lib/wait');
 const {two_names, Writer} = require('../lib/writers');
 
 const PROVENANCE = 'TablewardSource';
@@ -150,6 +151,36 @@ async function beside_writers(suite) {
   });
 }
 
+// Goal: the cut-over: a following copy keeps up with writers; `finish` ends it
+// with nothing behind, and closes the job.
+async function follow(suite) {
+  const front = await open(suite,
+      {'by-month': {...BY_MONTH, follow: true}});
+  const start = Array.from({length: 200}, (_, n) => post(n));
+  await front.insert('Posts', start);
+  await suite.judge('follow, finish, closed', async () => {
+    const worker = suite.worker([]);
+    const id = await suite.store.enqueue('by-month', {});
+    await suite.state(id, ['waiting'], worker);
+    const writer = new Writer(front.client('Posts'), {seed: 5, first: 10000,
+      make: (number, value) => post(number, 1 + (number + value) % 12, value),
+    }).start(20);
+    await until('30 writes are acknowledged', async () => writer.writes > 30);
+    await writer.stop();
+    await suite.program.ok(
+        [...suite.options, 'finish', id], {env: suite.environment});
+    const ledger = await suite.state(id, ['succeeded', 'failed'], worker);
+    assert.strictEqual(ledger.State, 'succeeded', ledger.Error);
+    assert.strictEqual(ledger.Behind, 0);
+    worker.kill('SIGTERM');
+    await suite.program.end(worker);
+    await assert_copies(front, [...start, ...writer.entities()]);
+    const {code, log} = await suite.command(['run', 'by-month', '--yes']);
+    assert.notStrictEqual(code, 0, log);
+    assert.match(log, /reopen/);
+  });
+}
+
 // Goal: a copy of a table onto itself, under another name of its store, changes
 // no entity (loss 2 of moves; a copy would overwrite its sources).
 async function names(suite) {
@@ -175,5 +206,7 @@ module.exports = [
   {name: 'copy copies', stores: ['azurite', 'embedded'], seconds: 8, body: copies},
   {name: 'copy writers', stores: ['azurite', 'embedded'], seconds: 15,
     body: beside_writers},
+  {name: 'copy follow', stores: ['azurite', 'embedded'], seconds: 15,
+    body: follow},
   {name: 'copy names', stores: ['azurite', 'embedded'], seconds: 8, body: names},
 ];
