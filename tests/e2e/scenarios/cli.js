@@ -34,7 +34,7 @@ const WRONG = [
   ['an unknown duration', `${GOOD}worker: {visibility_timeout: 5 weeks}\n`,
     [/:\d+:\d+: .*visibility_timeout/]],
   ['a template that names nothing',
-    GOOD.replace('"{channel}"}', '"{chanel}"}'),
+    GOOD.replace('"{channel}", row_key', '"{chanel}", row_key'),
     [/:\d+:\d+: .*chanel/, /channel/]],
   ['an unknown kind', GOOD.replace('cascade-delete', 'cascade-delte'),
     [/:\d+:\d+: .*cascade-delte/, /cascade-delete/]],
