@@ -226,7 +226,7 @@ void book_commit(struct book *book, const struct batch *batch, bool by_worker)
         bool gone = operation->type == OPERATION_DELETE;
 
         if (slice_begins(entity->partition_key, slice_of("!")))
-            continue;
+            continue; /* no job: intents, locks, steps of upgrades */
         if (slice_begins(entity->row_key, slice_of("!")))
             row_written(book, entity, !gone);
         else if (gone)

@@ -40,7 +40,7 @@ static const struct {
     const char *name;
     const struct sim_kind *kind;
 } KINDS[] = {{"upgrade", &sim_upgrade}, {"cascade", &sim_cascade},
-    {"delete", &sim_delete}};
+    {"delete", &sim_delete}, {"copy", &sim_copy}, {"move", &sim_move}};
 
 #define KIND_COUNT (sizeof(KINDS) / sizeof(KINDS[0]))
 

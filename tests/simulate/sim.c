@@ -217,16 +217,17 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     char args[128], run[128];
     struct buf text;
 
-    if (bound) {
+    if (bound && !sim->kind->plain) {
         put(sim, SIM_BOUND, slice_of(what), SIM_JOB "/");
         return;
     }
-    (void)snprintf(args, sizeof(args), "{\"" SIM_ARGUMENT "\":\"%s\"}", what);
+    (void)snprintf(args, sizeof(args),
+        sim->kind->plain ? "{}" : "{\"" SIM_ARGUMENT "\":\"%s\"}", what);
     (void)snprintf(run, sizeof(run), SIM_JOB "/%s", id);
     buf_init(&text, QUEUE_MAX_MESSAGE_BYTES);
     message_compose(slice_of(SIM_JOB), slice_of(args), slice_of(id), at_ticks,
         slice_of(""), false, &text);
-    put(sim, SIM_QUEUE, buf_slice(&text), run);
+    put(sim, bound ? SIM_BOUND : SIM_QUEUE, buf_slice(&text), run);
     buf_done(&text);
 }
 
@@ -244,7 +245,7 @@ void sim_control_enqueue_job(
     struct slice value = slice_of(what);
     const struct control_enqueue order = {.queue = &queue,
         .job = job,
-        .args = {1, &job->args[0].name, &value},
+        .args = {job->arg_count, &job->args[0].name, &value},
         .id = slice_of(id)};
     char run[128], ret_id[QUEUE_ID_MAX + 1];
     struct err err;

@@ -68,6 +68,8 @@ struct sim_run {
 struct sim_kind {
     const char *name;
     const char *looks_at; /* the table whose looks count; NULL: any */
+    bool plain;           /* its jobs have no argument; SIM_BOUND is bound to
+                             none */
 
     /* begin: draw what this world is like, make tables, fill them. */
     void *(*begin)(struct sim *sim);
@@ -97,6 +99,8 @@ struct sim_kind {
 extern const struct sim_kind sim_cascade;
 extern const struct sim_kind sim_upgrade;
 extern const struct sim_kind sim_delete;
+extern const struct sim_kind sim_copy;
+extern const struct sim_kind sim_move;
 
 /* A world that is told how to be, to measure by. One worker, with the settings
  * a user begins with. */

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kind move: two moves of three tables, asked for again and again and
+ * cancelled, beside an application that keeps the rules for writers: it inserts
+ * sources, also under keys that were used before, changes and deletes what it
+ * reads, at the destination only once no source has that destination key; and,
+ * in some worlds, others who insert at destination keys.
+ *
+ * Judged from outside, at every write: a worker makes no value of its own, and
+ * each value that a client was told is stored is in a table, unless a client
+ * overwrote or deleted it. After every run that was not cancelled: no value is
+ * twice unless a report names it. A value that a client deleted comes back only
+ * where something crashed, failed or came late.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/simulate/book.h"
+#include "tests/simulate/cells.h"
+#include "tests/simulate/front.h"
+#include "tests/simulate/sim.h"
+#include "tests/support/upgrade_model.h"
+#include "worker/base/mem.h"
+
+#define ROWS 4
+#define MOST_ALIVE 14
+
+static const char *const TABLES[] = {"Aaa", "Bbb", "Ccc"};
+#define TABLE_COUNT 3
+
+enum design {
+    SAME_KEYS,
+    BY_PROPERTY, /* RowKey from a property: sources collide */
+    SELECTED,    /* by a filter */
+    WITHIN,      /* a partition of one table to another */
+    DESIGNS,
+};
+
+struct move_state {
+    struct sim *sim;
+    struct cells cells;
+    enum design design;
+    bool back;    /* the second move goes back; else on to the third table */
+    bool skip;    /* on_conflict of both */
+    bool foreign; /* others insert at destination keys */
+};
+
+/* ---- what the jobs say ---- */
+
+#define MOVES 2
+
+static const char *from_of(const struct move_state *s, int move)
+{
+    (void)s;
+    return TABLES[move];
+}
+
+static const char *to_of(const struct move_state *s, int move)
+{
+    if (move == 1)
+        return TABLES[s->back ? 0 : 2];
+    return TABLES[s->design == WITHIN ? 0 : 1];
+}
+
+static struct slice text_of(const struct entity *entity, const char *name)
+{
+    const struct property *property = entity_find(entity, slice_of(name));
+
+    return property
+               ? (struct slice){property->json.at + 1, property->json.len - 2}
+               : slice_of("");
+}
+
+static bool is_selected(
+    const struct move_state *s, int move, const struct cell *cell)
+{
+    if (!cell->there || !slice_is(cell->table, from_of(s, move)))
+        return false;
+    if (move == 0 && s->design == SELECTED)
+        return slice_is(text_of(&cell->now, "K"), "k0");
+    if (move == 0 && s->design == WITHIN)
+        return slice_is(cell->now.partition_key, "p");
+    return true;
+}
+
+/* Would this source go to that cell? */
+static bool goes_to(const struct move_state *s, int move,
+    const struct cell *source, const char *table, const struct entity *to)
+{
+    struct slice partition_key = source->now.partition_key;
+    struct slice row_key = source->now.row_key;
+
+    if (move == 0 && s->design == BY_PROPERTY)
+        row_key = text_of(&source->now, "K");
+    if (move == 0 && s->design == WITHIN)
+        partition_key = slice_of("o");
+    return strcmp(table, to_of(s, move)) == 0 &&
+           slice_equal(partition_key, to->partition_key) &&
+           slice_equal(row_key, to->row_key);
+}
+
+/* Does any source have these as destination keys? */
+static bool has_sources(
+    struct move_state *s, const char *table, const struct entity *entity)
+{
+    for (const struct cell *cell = s->cells.first; cell; cell = cell->next)
+        for (int move = 0; move < MOVES; move++)
+            if (is_selected(s, move, cell) &&
+                goes_to(s, move, cell, table, entity))
+                return true;
+    return false;
+}
+
+/* ---- the judge ---- */
+
+static void judge_worker(struct move_state *s, const struct batch *batch,
+    const struct operation *operation)
+{
+    const struct entity *entity = &operation->entity;
+    int value = cells_value_of(&s->cells, entity);
+    struct entity wanted = {.property_count = 0};
+
+    if (operation->type == OPERATION_DELETE)
+        return;
+    if (value > 0)
+        wanted = s->cells.values[value].written->entity;
+    wanted.partition_key = entity->partition_key;
+    wanted.row_key = entity->row_key;
+    if (!model_same(entity, &wanted))
+        sim_complain(s->sim, "%s: %.*s/%.*s is written, and nobody wrote such",
+            batch->table, SLICE_ARG(entity->partition_key),
+            SLICE_ARG(entity->row_key));
+}
+
+static void committed(void *state, const struct sim_commit *commit)
+{
+    struct move_state *s = state;
+    const struct batch *batch = commit->batch;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        if (!commit->by_front_end)
+            judge_worker(s, batch, &batch->operations[i]);
+        (void)cells_store(&s->cells, batch->table, &batch->operations[i],
+            commit->result->etags[i], commit->by_front_end);
+    }
+    cells_judge_losses(&s->cells, "after a write");
+}
+
+static int move_of(const struct sim_run *run)
+{
+    return slice_is(run->now.job, SIM_JOB) ? 0 : 1;
+}
+
+/* Is a value in one of the tables of this move? */
+static bool is_in(
+    struct move_state *s, int move, int value, const struct cell **ret)
+{
+    for (const struct cell *cell = s->cells.first; cell; cell = cell->next)
+        if (cell->there && cell->value == value &&
+            (slice_is(cell->table, from_of(s, move)) ||
+                slice_is(cell->table, to_of(s, move)))) {
+            *ret = cell;
+            return true;
+        }
+    return false;
+}
+
+static bool is_at_work(const void *ctx, const struct sim_run *run)
+{
+    return run != ctx && run->claimed_ms > 0 && !run->ended;
+}
+
+static void judge_doubles(struct move_state *s, int move, const char *when)
+{
+    bool trouble = cells_has_trouble(&s->cells);
+    const struct cell *cell;
+
+    for (int i = 1; i < s->cells.count; i++) {
+        const struct value *value = &s->cells.values[i];
+
+        if (value->is <= value->live || value->named || value->doubtful ||
+            (trouble && value->live == 0) || !is_in(s, move, i, &cell))
+            continue;
+        sim_complain(s->sim,
+            "%s: value %d is there %d times, not %d, and no report names it "
+            "(%.*s %.*s/%.*s)",
+            when, i, value->is, value->live, SLICE_ARG(cell->table),
+            SLICE_ARG(cell->now.partition_key), SLICE_ARG(cell->now.row_key));
+    }
+}
+
+/* What a run that crashed leaves half done, a cancelled one leaves so: the next
+ * run of one of its tables takes that over. */
+static void note_doubts(struct move_state *s, bool doubtful)
+{
+    for (int i = 1; i < s->cells.count; i++) {
+        struct value *value = &s->cells.values[i];
+
+        value->doubtful = doubtful && value->is > value->live;
+    }
+}
+
+/* No source is left but those whose destination keys are in use. */
+static void judge_rest(struct move_state *s)
+{
+    for (const struct cell *cell = s->cells.first; cell; cell = cell->next) {
+        bool taken = false;
+
+        if (s->back || !is_selected(s, 0, cell))
+            continue;
+        for (const struct cell *other = s->cells.first; other;
+             other = other->next)
+            taken =
+                taken || (other->there &&
+                             goes_to(s, 0, cell, other->table.at, &other->now));
+        if (!taken && !s->cells.values[cell->value].named)
+            sim_complain(s->sim, "%.*s/%.*s was not moved",
+                SLICE_ARG(cell->now.partition_key),
+                SLICE_ARG(cell->now.row_key));
+    }
+}
+
+static void run_moved(
+    void *state, const struct sim_run *run, enum ledger_state was)
+{
+    struct move_state *s = state;
+
+    (void)was;
+    if (!run->ended || slice_is(run->now.job, LEDGER_UNREADABLE))
+        return;
+    if (run->now.state == LEDGER_POISONED)
+        sim_complain(s->sim, "%s is poisoned: %.*s", run->key,
+            SLICE_ARG(run->now.error));
+    cells_note_named(&s->cells, run);
+    cells_judge_losses(&s->cells, run->key);
+    if (run->now.state == LEDGER_CANCELLED)
+        note_doubts(s, true);
+    else if (!book_any(s->sim->book, is_at_work, run))
+        judge_doubles(s, move_of(run), run->key);
+    /* The application has stopped. */
+    if (slice_is(run->now.id, "last0") && run->now.state != LEDGER_CANCELLED)
+        judge_rest(s);
+}
+
+/* ---- front ends ---- */
+
+static void draw_keys(struct move_state *s, struct entity *entity)
+{
+    static const char *const PARTITIONS[] = {"p", "q", "o"};
+    struct arena *arena = &s->cells.arena;
+    unsigned row = sim_draw(ROWS);
+
+    entity_init(entity, arena, slice_of(SIM_PICK(PARTITIONS)),
+        arena_format(arena, "%c%u", sim_chance(30) ? 'k' : 'r', row));
+}
+
+static void fill(struct move_state *s, struct entity *entity)
+{
+    struct arena *arena = &s->cells.arena;
+
+    cells_new_value(&s->cells, entity);
+    entity_set_string(
+        entity, arena, "K", arena_format(arena, "k%u", sim_draw(ROWS)));
+    front_sets_bystanders(arena, entity, "Big", "Small");
+}
+
+static void inserts_into(struct move_state *s, const char *table)
+{
+    struct entity entity;
+
+    if (cells_alive(&s->cells, table) >= MOST_ALIVE)
+        return;
+    draw_keys(s, &entity);
+    fill(s, &entity);
+    (void)sim_write(s->sim, table, OPERATION_INSERT, &entity, NULL);
+}
+
+static void inserts(struct move_state *s)
+{
+    inserts_into(s, TABLES[0]);
+}
+
+/* With the ETag that was read, perhaps some time before. */
+static void changes(struct move_state *s, const char *table)
+{
+    const struct cell *cell = cells_some(&s->cells, table);
+    enum operation_type type =
+        sim_chance(50) ? OPERATION_DELETE : OPERATION_REPLACE;
+    struct entity entity;
+
+    if (!cell)
+        return;
+    entity_init(
+        &entity, &s->cells.arena, cell->now.partition_key, cell->now.row_key);
+    entity.etag = cell->now.etag;
+    if (has_sources(s, table, &entity))
+        return;
+    front_thinks(500);
+    if (type == OPERATION_REPLACE)
+        fill(s, &entity);
+    (void)sim_write(s->sim, table, type, &entity, NULL);
+}
+
+static void asks(struct move_state *s)
+{
+    struct front_ask ask = front_draw_ask("");
+    char id[16];
+
+    if (sim_chance(60)) {
+        front_asks(s->sim, &ask);
+        return;
+    }
+    (void)snprintf(id, sizeof(id), "b%u", ++s->sim->ids);
+    sim_control_enqueue_job(s->sim, 1, "", id);
+}
+
+static void acts(void *state)
+{
+    struct move_state *s = state;
+    unsigned drawn = sim_draw(100);
+
+    if (drawn < 40)
+        inserts(s);
+    else if (drawn < 70)
+        changes(s, TABLES[sim_draw(TABLE_COUNT)]);
+    else if (drawn < 90)
+        asks(s);
+    else if (drawn < 95)
+        sim_cancel(s->sim);
+    else if (s->foreign)
+        inserts_into(s, TABLES[1 + sim_draw(TABLE_COUNT - 1)]);
+    else
+        sim_enqueue_garbage(s->sim);
+}
+
+static void ask_last(void *state)
+{
+    struct move_state *s = state;
+
+    sim_control_enqueue_job(s->sim, 1, "", "last1");
+    sim_control_enqueue_job(s->sim, 0, "", "last0");
+}
+
+static void front_ends(void *state)
+{
+    struct move_state *s = state;
+
+    front_start(&(struct front){.sim = s->sim,
+        .state = s,
+        .act = acts,
+        .last = ask_last,
+        .acts = 25,
+        .pauses_ms = {20, 200, 2000, 5000}});
+}
+
+/* ---- the kind ---- */
+
+static void *begin(struct sim *sim)
+{
+    struct move_state *s = mem_alloc(sizeof(*s));
+    unsigned tries = 4 + sim_draw(10);
+
+    s->sim = sim;
+    sim->state = s; /* what it writes now is judged already */
+    cells_init(&s->cells, sim);
+    s->design = (enum design)sim_draw(DESIGNS);
+    s->back = s->design == SAME_KEYS && sim_chance(50);
+    s->skip = sim_chance(40);
+    s->foreign = sim_chance(30);
+    /* A delete that is done twice is answered that there is nothing, as if the
+     * application had deleted the source. HTTPS does not do that. */
+    sim->once = true;
+    for (int i = 0; i < TABLE_COUNT; i++)
+        sim_create_table(sim, TABLES[i]);
+    for (unsigned i = 0; i < tries; i++)
+        inserts(s);
+    return s;
+}
+
+static char *job(void *state, unsigned n)
+{
+    static const char *const SELECTIONS[DESIGNS] = {
+        [SAME_KEYS] = "{table: Aaa}",
+        [BY_PROPERTY] = "{table: Aaa}",
+        [SELECTED] = "{table: Aaa, filter: \"K eq 'k0'\"}",
+        [WITHIN] = "{table: Aaa, partition_key: p}",
+    };
+    static const char *const TARGETS[DESIGNS] = {
+        [SAME_KEYS] = "{table: Bbb}",
+        [BY_PROPERTY] = "{table: Bbb, row_key: \"{K}\"}",
+        [SELECTED] = "{table: Bbb}",
+        [WITHIN] = "{table: Aaa, partition_key: o}",
+    };
+    const struct move_state *s = state;
+    const char *conflict = s->skip ? "skip" : "fail";
+    struct buf text;
+
+    (void)n;
+    buf_init(&text, 4096);
+    buf_add_format(&text,
+        SIM_JOB ": {kind: move, from: %s, to: %s, on_conflict: %s}\n"
+                "second: {kind: move, from: {table: Bbb}, to: {table: %s}, "
+                "on_conflict: %s}\n",
+        SELECTIONS[s->design], TARGETS[s->design], conflict,
+        s->back ? "Aaa" : "Ccc", conflict);
+    return buf_take(&text);
+}
+
+static void end(void *state)
+{
+    struct move_state *s = state;
+
+    note_doubts(s, false);
+    cells_judge_losses(&s->cells, "at the end");
+    cells_judge_tables(&s->cells, TABLES, TABLE_COUNT);
+    for (int move = 0; move < MOVES; move++)
+        judge_doubles(s, move, "at the end");
+    cells_done(&s->cells);
+    mem_free(s);
+}
+
+const struct sim_kind sim_move = {
+    .name = "move",
+    .plain = true,
+    .begin = begin,
+    .job = job,
+    .front_ends = front_ends,
+    .committed = committed,
+    .run_moved = run_moved,
+    .end = end,
+};
