@@ -37,6 +37,16 @@ bool judge_cascade(const struct scene *scene, struct err *err);
  */
 bool judge_upgrade(const struct scene *scene, struct err *err);
 
+/*
+ * judge_carry: the judge of scenarios with a copy or a move.
+ *
+ * At any moment: each source is as it was, to the ETag, or gone with its copy
+ * stored (a move); each copy is as the job makes it; everything else is as it
+ * was. Once the run has ended: each source whose destination key was free has
+ * its copy, and after a move is nowhere else.
+ */
+bool judge_carry(const struct scene *scene, struct err *err);
+
 /* ---- for judges ---- */
 
 #define judge_wrong(err, ...) (err_fail((err), TW_INVALID, __VA_ARGS__), false)

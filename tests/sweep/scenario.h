@@ -21,6 +21,9 @@
 #define SWEEP_JOB "delete-channel"
 #define SWEEP_UPGRADE "upgrade"
 #define SWEEP_CONTRACT "contract"
+#define SWEEP_CARRY "carry"
+#define SWEEP_SOURCE "Sources"
+#define SWEEP_COPIES "Copies"
 #define SWEEP_ID "r1"
 #define SWEEP_VISIBILITY_TIMEOUT_S 60
 
@@ -39,6 +42,11 @@ struct sweep_entity {
 #define NO_PARENT SIZE_MAX
 
 struct model_upgrade;
+
+/* SWEEP_CARRY, from SWEEP_SOURCE to SWEEP_COPIES or within SWEEP_SOURCE. */
+struct sweep_carry {
+    bool move, within;
+};
 
 struct stage {
     struct arena arena;
@@ -74,6 +82,7 @@ struct scenario {
     enum ledger_state end;                /* how its run ends */
     const struct model_upgrade *upgrade;  /* SWEEP_UPGRADE, where it has one */
     const struct model_upgrade *contract; /* SWEEP_CONTRACT; or NULL */
+    const struct sweep_carry *carry;      /* SWEEP_CARRY, where it has one */
     bool archived; /* what is deleted is in the archive */
     bool pairs;    /* small enough to be killed twice */
 };

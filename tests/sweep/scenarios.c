@@ -310,6 +310,67 @@ static void fill_both_phases(struct stage *stage)
     ask_for(stage, SWEEP_CONTRACT);
 }
 
+/* ---- stages of copies and moves ---- */
+
+/* In one of two partitions, of one of three months; of all types. */
+static void add_source(struct stage *stage, unsigned number)
+{
+    struct arena *arena = &stage->arena;
+
+    (void)add(stage, SWEEP_SOURCE, arena_format(arena, "p%u", number % 2),
+        arena_format(arena, "e%05u", number),
+        arena_format(arena,
+            "\"Month\":%u,\"Title\":\"caf\\u00e9 %u\",\"Whole\":5.0,"
+            "\"Size@odata.type\":\"Edm.Int64\","
+            "\"Size\":\"9007199254740993\",\"Legacy\":true",
+            1 + number % 3, number),
+        NO_PARENT, false);
+}
+
+static void add_sources(struct stage *stage, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        add_source(stage, i);
+    ask_for(stage, SWEEP_CARRY);
+}
+
+static void fill_sources(struct stage *stage)
+{
+    add_sources(stage, 7);
+}
+
+static void fill_two_sources(struct stage *stage)
+{
+    add_sources(stage, 2);
+}
+
+static void fill_many_sources(struct stage *stage)
+{
+    add_sources(stage, 1300);
+}
+
+/* At the destination are an equal entity and another one, and one that is in
+ * nobody's way. */
+static void fill_taken_sources(struct stage *stage)
+{
+    add_sources(stage, 5);
+    (void)add(stage, SWEEP_COPIES, slice_of("p0_01"), slice_of("e00000"),
+        slice_of("\"Month\":1,\"Title\":\"caf\\u00e9 0\",\"Whole\":5.0,"
+                 "\"Size@odata.type\":\"Edm.Int64\","
+                 "\"Size\":\"9007199254740993\",\"Legacy\":true"),
+        NO_PARENT, false);
+    (void)add(stage, SWEEP_COPIES, slice_of("p1_02"), slice_of("e00001"),
+        slice_of("\"Month\":2"), NO_PARENT, false);
+    (void)add(stage, SWEEP_COPIES, slice_of("p9_01"), slice_of("e00001"),
+        slice_of("\"Month\":2"), NO_PARENT, false);
+}
+
+/* ---- copies and moves, as the judge knows them ---- */
+
+static const struct sweep_carry COPY = {0}, COPY_WITHIN = {.within = true},
+                                MOVE = {.move = true},
+                                MOVE_WITHIN = {.move = true, .within = true};
+
 /* ---- upgrades, as the judge knows them ---- */
 
 #define POSTS                                                                  \
@@ -433,6 +494,17 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
     "jobs:\n"                                                                  \
     "  " SWEEP_UPGRADE ":\n" POSTS_JOB "    phase: expand\n" KEPT              \
     "  " SWEEP_CONTRACT ":\n" POSTS_JOB "    phase: contract\n" KEPT
+
+#define CARRY(kind, some, to)                                                  \
+    "jobs:\n"                                                                  \
+    "  " SWEEP_CARRY ":\n"                                                     \
+    "    kind: " kind "\n"                                                     \
+    "    from: {table: " SWEEP_SOURCE some "}\n"                               \
+    "    to: {table: " to "}\n"
+/* As in judge_carry.c. */
+#define TO_MONTHS SWEEP_COPIES ", partition_key: \"{PartitionKey}_{Month:02}\""
+#define TO_INDEX SWEEP_SOURCE ", row_key: \"i:{Month:02}:{RowKey}\""
+#define TO_MOVED SWEEP_SOURCE ", partition_key: moved"
 
 #define AT_ONCE "    settle: 0s\n"
 /* LAST_LOOK_S says the same. */
@@ -571,6 +643,70 @@ static const struct scenario SCENARIOS[] = {
         .end = LEDGER_SUCCEEDED,
         .upgrade = &EXPAND,
         .contract = &CONTRACT},
+    {.name = "copy",
+        .configuration = WORKER CARRY("copy", "", TO_MONTHS),
+        .fill = fill_sources,
+        .judge = judge_carry,
+        .way_max_ms = FAST_MS,
+        .end = LEDGER_SUCCEEDED,
+        .carry = &COPY},
+    {.name = "copy-within",
+        .configuration = WORKER CARRY("copy", "", TO_INDEX),
+        .fill = fill_sources,
+        .judge = judge_carry,
+        .way_max_ms = SLOW_MS,
+        .end = LEDGER_SUCCEEDED,
+        .carry = &COPY_WITHIN},
+    {.name = "copy-large",
+        .configuration = WORKER CARRY("copy", "", TO_MONTHS),
+        .fill = fill_many_sources,
+        .judge = judge_carry,
+        .way_max_ms = SLOWEST_MS,
+        .end = LEDGER_SUCCEEDED,
+        .carry = &COPY},
+    {.name = "copy-failing",
+        .configuration = WORKER CARRY("copy", "", TO_MONTHS),
+        .fill = fill_taken_sources,
+        .judge = judge_carry,
+        .way_max_ms = FAST_MS,
+        .end = LEDGER_FAILED,
+        .carry = &COPY},
+    {.name = "move-two",
+        .configuration = WORKER CARRY("move", "", TO_MONTHS),
+        .fill = fill_two_sources,
+        .judge = judge_carry,
+        .way_max_ms = FAST_MS,
+        .end = LEDGER_SUCCEEDED,
+        .carry = &MOVE,
+        .pairs = true},
+    {.name = "move",
+        .configuration = WORKER CARRY("move", "", TO_MONTHS),
+        .fill = fill_sources,
+        .judge = judge_carry,
+        .way_max_ms = SLOW_MS,
+        .end = LEDGER_SUCCEEDED,
+        .carry = &MOVE},
+    {.name = "move-within",
+        .configuration = WORKER CARRY("move", ", partition_key: p0", TO_MOVED),
+        .fill = fill_sources,
+        .judge = judge_carry,
+        .way_max_ms = FAST_MS,
+        .end = LEDGER_SUCCEEDED,
+        .carry = &MOVE_WITHIN},
+    {.name = "move-failing",
+        .configuration = WORKER CARRY("move", "", TO_MONTHS),
+        .fill = fill_taken_sources,
+        .judge = judge_carry,
+        .way_max_ms = FAST_MS,
+        .end = LEDGER_FAILED,
+        .carry = &MOVE},
+    {.name = "move-large",
+        .configuration = WORKER CARRY("move", "", TO_MONTHS),
+        .fill = fill_many_sources,
+        .judge = judge_carry,
+        .way_max_ms = SLOWEST_MS,
+        .end = LEDGER_SUCCEEDED,
+        .carry = &MOVE},
 };
 
 const struct scenario *scenarios(size_t *ret_count)
