@@ -214,6 +214,7 @@ static void put(
 void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     int64_t at_ticks)
 {
+    const char *more = sim->kind->more_args ? sim->kind->more_args : "";
     char args[128], run[128];
     struct buf text;
 
@@ -221,8 +222,11 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
         put(sim, SIM_BOUND, slice_of(what), SIM_JOB "/");
         return;
     }
-    (void)snprintf(args, sizeof(args),
-        sim->kind->plain ? "{}" : "{\"" SIM_ARGUMENT "\":\"%s\"}", what);
+    if (sim->kind->plain)
+        (void)snprintf(args, sizeof(args), "{}");
+    else
+        (void)snprintf(args, sizeof(args), "{\"" SIM_ARGUMENT "\":\"%s\"%s}",
+            what, more);
     (void)snprintf(run, sizeof(run), SIM_JOB "/%s", id);
     buf_init(&text, QUEUE_MAX_MESSAGE_BYTES);
     message_compose(slice_of(SIM_JOB), slice_of(args), slice_of(id), at_ticks,
@@ -231,22 +235,14 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     buf_done(&text);
 }
 
-void sim_control_enqueue(struct sim *sim, const char *what, const char *id)
-{
-    sim_control_enqueue_job(sim, 0, what, id);
-}
-
-void sim_control_enqueue_job(
-    struct sim *sim, size_t index, const char *what, const char *id)
+static void control_enqueue_args(
+    struct sim *sim, const struct run_args *args, const char *id)
 {
     const struct setup_queue queue = {
         .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
-    const struct job *job = &sim->jobs[0].list[index];
-    struct slice value = slice_of(what);
-    const struct control_enqueue order = {.queue = &queue,
-        .job = job,
-        .args = {job->arg_count, &job->args[0].name, &value},
-        .id = slice_of(id)};
+    const struct job *job = &sim->jobs[0].list[0];
+    const struct control_enqueue order = {
+        .queue = &queue, .job = job, .args = *args, .id = slice_of(id)};
     char run[128], ret_id[QUEUE_ID_MAX + 1];
     struct err err;
     enum tw_err code;
@@ -259,6 +255,23 @@ void sim_control_enqueue_job(
     virtual_unmask();
     if (code != TW_OK && code != TW_CONFLICT)
         sim_complain(sim, "enqueue: %s", err.text);
+}
+
+void sim_control_enqueue(struct sim *sim, const char *what, const char *id)
+{
+    const struct slice name = slice_of(SIM_ARGUMENT), value = slice_of(what);
+
+    control_enqueue_args(
+        sim, &(struct run_args){sim->kind->plain ? 0 : 1, &name, &value}, id);
+}
+
+void sim_control_enqueue_phase(
+    struct sim *sim, const char *what, const char *id, const char *phase)
+{
+    const struct slice names[] = {slice_of(SIM_ARGUMENT), slice_of("phase")};
+    const struct slice values[] = {slice_of(what), slice_of(phase)};
+
+    control_enqueue_args(sim, &(struct run_args){2, names, values}, id);
 }
 
 void sim_cancel(struct sim *sim)

@@ -67,9 +67,11 @@ struct sim_run {
 /* What a kind of jobs brings along. */
 struct sim_kind {
     const char *name;
-    const char *looks_at; /* the table whose looks count; NULL: any */
-    bool plain;           /* its jobs have no argument; SIM_BOUND is bound to
-                             none */
+    const char *more_args; /* members of a message's args behind SIM_ARGUMENT;
+                              NULL: none */
+    const char *looks_at;  /* the table whose looks count; NULL: any */
+    bool plain;            /* its jobs have no argument; SIM_BOUND is bound to
+                              none */
 
     /* begin: draw what this world is like, make tables, fill them. */
     void *(*begin)(struct sim *sim);
@@ -219,12 +221,14 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     int64_t at_ticks);
 
 /* sim_control_enqueue: the same as `tableward enqueue` does it.
- * sim_control_enqueue_job: for another of the kind's jobs. sim_cancel: some
+ * sim_cancel: some
  * run, as `tableward cancel` does. */
 void sim_control_enqueue(struct sim *sim, const char *what, const char *id);
-void sim_control_enqueue_job(
-    struct sim *sim, size_t job, const char *what, const char *id);
 void sim_cancel(struct sim *sim);
+
+/* sim_control_enqueue_phase: a run of the kind's job with that phase. */
+void sim_control_enqueue_phase(
+    struct sim *sim, const char *what, const char *id, const char *phase);
 
 /* sim_enqueue_garbage: a message that nobody can understand. */
 void sim_enqueue_garbage(struct sim *sim);

@@ -187,9 +187,9 @@ static enum worth convert(const struct property *from, enum edm_type to,
 
 /* ---- steps ---- */
 
-/* A property by the name `to` stands in the way; in phase expand not where it
- * is what would be put there. */
-static bool is_free(const struct model_upgrade *upgrade,
+/* A property by the name `to` is in the way, unless it is what would be put
+ * there. */
+static bool is_free(
     const struct entity *entity, const char *to, const struct property *value)
 {
     const struct property *there = find(entity, to);
@@ -198,7 +198,7 @@ static bool is_free(const struct model_upgrade *upgrade,
     if (!there)
         return true;
     named.name = there->name;
-    return upgrade->phase == MODEL_EXPAND && property_equal(there, &named);
+    return property_equal(there, &named);
 }
 
 static void add(
@@ -238,7 +238,7 @@ static enum model_end rename_one(const struct model_upgrade *upgrade,
 
     if (!from)
         return MODEL_CHANGED;
-    if (!is_free(upgrade, entity, step->to, from))
+    if (!is_free(entity, step->to, from))
         return MODEL_FAILED;
     copy_to(entity, arena, step->to, from);
     if (upgrade->phase == MODEL_ALL)
@@ -246,7 +246,7 @@ static enum model_end rename_one(const struct model_upgrade *upgrade,
     return MODEL_CHANGED;
 }
 
-static enum model_end retype(const struct model_upgrade *upgrade,
+static enum model_end retype(
     struct entity *entity, struct arena *arena, const struct model_step *step)
 {
     const struct property *from = find(entity, step->property);
@@ -266,7 +266,7 @@ static enum model_end retype(const struct model_upgrade *upgrade,
         drop(entity, step->property);
         return MODEL_CHANGED;
     }
-    if (step->to && !is_free(upgrade, entity, step->to, &made))
+    if (step->to && !is_free(entity, step->to, &made))
         return MODEL_FAILED;
     copy_to(entity, arena, step->to ? step->to : step->property, &made);
     return MODEL_CHANGED;
@@ -285,7 +285,7 @@ static enum model_end forward(const struct model_upgrade *upgrade,
     case MODEL_RENAME:
         return rename_one(upgrade, entity, arena, step);
     case MODEL_RETYPE:
-        return retype(upgrade, entity, arena, step);
+        return retype(entity, arena, step);
     case MODEL_REMOVE:
         if (upgrade->phase == MODEL_ALL)
             drop(entity, step->property);
@@ -403,8 +403,12 @@ enum model_end model_apply(const struct model_upgrade *upgrade,
         return contract(upgrade, ret, arena);
     for (size_t i = 0; i < upgrade->count && end == MODEL_CHANGED; i++)
         end = forward(upgrade, ret, arena, &upgrade->steps[i]);
-    if (end == MODEL_CHANGED)
-        set_version(upgrade, ret, arena);
+    if (end != MODEL_CHANGED)
+        return end;
+    for (size_t i = 0; upgrade->phase == MODEL_ALL && i < upgrade->count; i++)
+        if (upgrade->steps[i].type == MODEL_RETYPE && upgrade->steps[i].to)
+            drop(ret, upgrade->steps[i].property);
+    set_version(upgrade, ret, arena);
     return end;
 }
 

@@ -30,8 +30,8 @@ bool judge_cascade(const struct scene *scene, struct err *err);
  * judge_upgrade: the judge of scenarios with upgrades.
  *
  * At any moment: each entity is as it was, to the ETag, or as the upgrade makes
- * it, or as the contract does after that; none is contracted while one is below
- * the version; a run that has ended has left nothing undone.
+ * it, or as the contract does after that; a run that has ended has left nothing
+ * undone.
  * At the end: besides, the counts are right; no marker, no message; the poison
  * queue holds what failed and nothing else.
  */

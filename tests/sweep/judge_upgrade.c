@@ -42,6 +42,16 @@ static void foresee(struct judgement *j, size_t at)
                 &future->contracted) == MODEL_CHANGED;
 }
 
+/* What expand records is none of the model's business. */
+static bool is_upgraded(struct judgement *j, const struct entity *entity,
+    const struct future *future)
+{
+    struct entity plain =
+        entity_without(entity, slice_of("TablewardExpanded"), &j->arena);
+
+    return model_same(&plain, &future->upgraded);
+}
+
 static bool look(struct judge_visitor *visitor, const char *table,
     const struct entity *entity, struct err *err)
 {
@@ -64,7 +74,7 @@ static bool look(struct judge_visitor *visitor, const char *table,
     j->contracted[at] = !untouched && future->has_contracted &&
                         model_same(entity, &future->contracted);
     if (untouched || j->contracted[at] ||
-        (future->has_upgraded && model_same(entity, &future->upgraded)))
+        (future->has_upgraded && is_upgraded(j, entity, future)))
         return true;
     return judge_wrong(err, "%.*s/%.*s is between the versions",
         SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
@@ -76,8 +86,7 @@ static bool has_worked(const struct ledger_run *run)
     return run->state == LEDGER_SUCCEEDED || run->state == LEDGER_FAILED;
 }
 
-static bool judge_one(
-    const struct judgement *j, size_t at, bool any_below, struct err *err)
+static bool judge_one(const struct judgement *j, size_t at, struct err *err)
 {
     const struct sweep_entity *each = &j->scene->stage->list[at];
     const struct future *future = &j->futures[at];
@@ -87,8 +96,6 @@ static bool judge_one(
         what = "is gone";
     else if (j->below[at] && future->has_upgraded && has_worked(&j->upgrade))
         what = "is as it was, and the run has ended";
-    else if (j->contracted[at] && any_below)
-        what = "is contracted, and others are below";
     else if (j->contracted[at] && j->contract.state == LEDGER_FAILED)
         what = "is contracted, and the contract was refused";
     else if (j->contract.state == LEDGER_SUCCEEDED && !j->contracted[at] &&
@@ -104,24 +111,21 @@ static bool judge_tables(struct judgement *j, struct err *err)
     struct judge_visitor visitor = {.visit = look, .scene = j->scene, .ctx = j};
     size_t count = j->scene->stage->count;
     bool good = judge_visit(j->scene->store, &visitor, err);
-    bool any_below = false;
 
-    for (size_t i = 0; i < count; i++)
-        any_below = any_below || j->below[i];
     for (size_t i = 0; good && i < count; i++)
-        good = judge_one(j, i, any_below, err);
+        good = judge_one(j, i, err);
     return good;
 }
 
 /* ---- ledger and queues ---- */
 
 /* Not known yet: an empty one, which is queued. */
-static bool read_run(const struct scene *scene, const char *job,
+static bool read_run(const struct scene *scene, const char *id,
     struct ledger_run *ret, struct err *err)
 {
     struct attempt attempt = {0};
     enum tw_err code = ledger_get(
-        scene->store, &attempt, slice_of(job), slice_of(SWEEP_ID), ret);
+        scene->store, &attempt, slice_of(SWEEP_UPGRADE), slice_of(id), ret);
 
     return code == TW_OK || code == TW_NOT_FOUND ||
            judge_wrong(err, "%s", attempt.err.text);
@@ -211,9 +215,7 @@ static bool judge_end(const struct judgement *j, struct err *err)
 {
     return judge_states(j, err) && judge_queues(j, err) &&
            judge_counts(j, err) &&
-           judge_no_marker(j->scene, SWEEP_UPGRADE, err) &&
-           (!j->scene->scenario->contract ||
-               judge_no_marker(j->scene, SWEEP_CONTRACT, err));
+           judge_no_marker(j->scene, SWEEP_UPGRADE, err);
 }
 
 /* ---- the whole ---- */
@@ -251,9 +253,9 @@ bool judge_upgrade(const struct scene *scene, struct err *err)
     bool good;
 
     begin(&judgement, scene);
-    good = read_run(scene, SWEEP_UPGRADE, &judgement.upgrade, err) &&
+    good = read_run(scene, SWEEP_ID, &judgement.upgrade, err) &&
            (!scene->scenario->contract ||
-               read_run(scene, SWEEP_CONTRACT, &judgement.contract, err)) &&
+               read_run(scene, SWEEP_CONTRACT_ID, &judgement.contract, err)) &&
            judge_messages_left(&judgement, err) &&
            judge_tables(&judgement, err) &&
            (!scene->ended || judge_end(&judgement, err));

@@ -20,7 +20,7 @@
 #define SWEEP_QUEUE "work"
 #define SWEEP_JOB "delete-channel"
 #define SWEEP_UPGRADE "upgrade"
-#define SWEEP_CONTRACT "contract"
+#define SWEEP_CONTRACT_ID "contract" /* of the second run of SWEEP_UPGRADE */
 #define SWEEP_CARRY "carry"
 #define SWEEP_SOURCE "Sources"
 #define SWEEP_COPIES "Copies"
@@ -81,7 +81,7 @@ struct scenario {
     bool (*acts)(const struct scene *scene);
     enum ledger_state end;                /* how its run ends */
     const struct model_upgrade *upgrade;  /* SWEEP_UPGRADE, where it has one */
-    const struct model_upgrade *contract; /* SWEEP_CONTRACT; or NULL */
+    const struct model_upgrade *contract; /* its second run; NULL: none */
     const struct sweep_carry *carry;      /* SWEEP_CARRY, where it has one */
     bool archived; /* what is deleted is in the archive */
     bool pairs;    /* small enough to be killed twice */

@@ -232,10 +232,12 @@ static bool channel_settles(const struct scene *scene)
 
 /* ---- stages of upgrades ---- */
 
-static void ask_for(struct stage *stage, const char *job)
+static void ask_for(struct stage *stage, const char *id, const char *phase)
 {
-    stage->messages[stage->message_count++] = arena_format(
-        &stage->arena, "{\"job\":\"%s\",\"id\":\"" SWEEP_ID "\"}", job)
+    stage->messages[stage->message_count++] = arena_format(&stage->arena,
+        "{\"job\":\"" SWEEP_UPGRADE "\",\"id\":\"%s\",\"args\":{\"phase\":"
+        "\"%s\"}}",
+        id, phase)
                                                   .at;
 }
 
@@ -277,7 +279,7 @@ static void add_posts(struct stage *stage)
 static void fill_posts(struct stage *stage)
 {
     add_posts(stage);
-    ask_for(stage, SWEEP_UPGRADE);
+    ask_for(stage, SWEEP_ID, "all");
 }
 
 /* Some of them cannot be upgraded. */
@@ -288,7 +290,7 @@ static void fill_failing_posts(struct stage *stage)
     add_post(stage, 8, "Blog", "", "\"Rating\":\"04\"");
     add_post(stage, 9, "Blog", "1", "\"Rating\":\"none\"");
     add_post(stage, 10, "Page", "1", "\"Rating\":\"none\"");
-    ask_for(stage, SWEEP_UPGRADE);
+    ask_for(stage, SWEEP_ID, "all");
 }
 
 /* Now and then one that cannot be upgraded: what an attempt has counted when
@@ -300,14 +302,14 @@ static void fill_many_posts(struct stage *stage)
             i % 100 == 50 ? "\"Rating\":\"none\""
             : i % 5       ? OLD_POST
                           : "");
-    ask_for(stage, SWEEP_UPGRADE);
+    ask_for(stage, SWEEP_ID, "all");
 }
 
 static void fill_both_phases(struct stage *stage)
 {
     add_posts(stage);
-    ask_for(stage, SWEEP_UPGRADE);
-    ask_for(stage, SWEEP_CONTRACT);
+    ask_for(stage, SWEEP_ID, "expand");
+    ask_for(stage, SWEEP_CONTRACT_ID, "contract");
 }
 
 /* ---- stages of copies and moves ---- */
@@ -470,11 +472,13 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
     "    kind: schema-upgrade\n"                                               \
     "    table: Posts\n"                                                       \
     "    filter: \"EntityType eq 'Blog'\"\n"                                   \
-    "    version: {property: SchemaVersion, from: 1, to: 2}\n"
+    "    version: {property: SchemaVersion, absent: 1}\n"                      \
+    "    versions:\n"                                                          \
+    "    - to: 2\n"
 
 #define UPGRADE_JOB(error)                                                     \
     "jobs:\n"                                                                  \
-    "  " SWEEP_UPGRADE ":\n" POSTS_JOB "    steps:\n"                          \
+    "  " SWEEP_UPGRADE ":\n" POSTS_JOB "      steps:\n"                        \
     "      - add: {property: Language, type: Edm.String, value: en}\n"         \
     "      - rename: {property: Text, to: Body}\n"                             \
     "      - retype: {property: Rating, to: Edm.Double, on_error: " error      \
@@ -484,7 +488,7 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
     "      - remove: {property: Legacy}\n"
 
 #define KEPT                                                                   \
-    "    steps:\n"                                                             \
+    "      steps:\n"                                                           \
     "      - rename: {property: Text, to: Body}\n"                             \
     "      - retype: {property: Size, to: Edm.String, to_property: "           \
     "SizeText}\n"                                                              \
@@ -492,8 +496,7 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
 
 #define BOTH_PHASES                                                            \
     "jobs:\n"                                                                  \
-    "  " SWEEP_UPGRADE ":\n" POSTS_JOB "    phase: expand\n" KEPT              \
-    "  " SWEEP_CONTRACT ":\n" POSTS_JOB "    phase: contract\n" KEPT
+    "  " SWEEP_UPGRADE ":\n" POSTS_JOB KEPT
 
 #define CARRY(kind, some, to)                                                  \
     "jobs:\n"                                                                  \
