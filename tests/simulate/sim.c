@@ -225,8 +225,8 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     if (sim->kind->plain)
         (void)snprintf(args, sizeof(args), "{}");
     else
-        (void)snprintf(args, sizeof(args), "{\"" SIM_ARGUMENT "\":\"%s\"%s}",
-            what, more);
+        (void)snprintf(
+            args, sizeof(args), "{\"" SIM_ARGUMENT "\":\"%s\"%s}", what, more);
     (void)snprintf(run, sizeof(run), SIM_JOB "/%s", id);
     buf_init(&text, QUEUE_MAX_MESSAGE_BYTES);
     message_compose(slice_of(SIM_JOB), slice_of(args), slice_of(id), at_ticks,
@@ -236,11 +236,11 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
 }
 
 static void control_enqueue_args(
-    struct sim *sim, const struct run_args *args, const char *id)
+    struct sim *sim, size_t index, const struct run_args *args, const char *id)
 {
     const struct setup_queue queue = {
         .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
-    const struct job *job = &sim->jobs[0].list[0];
+    const struct job *job = &sim->jobs[0].list[index];
     const struct control_enqueue order = {
         .queue = &queue, .job = job, .args = *args, .id = slice_of(id)};
     char run[128], ret_id[QUEUE_ID_MAX + 1];
@@ -259,10 +259,16 @@ static void control_enqueue_args(
 
 void sim_control_enqueue(struct sim *sim, const char *what, const char *id)
 {
+    sim_control_enqueue_job(sim, 0, what, id);
+}
+
+void sim_control_enqueue_job(
+    struct sim *sim, size_t job, const char *what, const char *id)
+{
     const struct slice name = slice_of(SIM_ARGUMENT), value = slice_of(what);
 
-    control_enqueue_args(
-        sim, &(struct run_args){sim->kind->plain ? 0 : 1, &name, &value}, id);
+    control_enqueue_args(sim, job,
+        &(struct run_args){sim->kind->plain ? 0 : 1, &name, &value}, id);
 }
 
 void sim_control_enqueue_phase(
@@ -271,7 +277,7 @@ void sim_control_enqueue_phase(
     const struct slice names[] = {slice_of(SIM_ARGUMENT), slice_of("phase")};
     const struct slice values[] = {slice_of(what), slice_of(phase)};
 
-    control_enqueue_args(sim, &(struct run_args){2, names, values}, id);
+    control_enqueue_args(sim, 0, &(struct run_args){2, names, values}, id);
 }
 
 void sim_cancel(struct sim *sim)

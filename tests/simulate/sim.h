@@ -221,9 +221,11 @@ void sim_enqueue(struct sim *sim, const char *what, const char *id, bool bound,
     int64_t at_ticks);
 
 /* sim_control_enqueue: the same as `tableward enqueue` does it.
- * sim_cancel: some
+ * sim_control_enqueue_job: for another of the kind's jobs. sim_cancel: some
  * run, as `tableward cancel` does. */
 void sim_control_enqueue(struct sim *sim, const char *what, const char *id);
+void sim_control_enqueue_job(
+    struct sim *sim, size_t job, const char *what, const char *id);
 void sim_cancel(struct sim *sim);
 
 /* sim_control_enqueue_phase: a run of the kind's job with that phase. */
