@@ -384,15 +384,21 @@ static void learn(struct book *book, const void *wire,
     ledger_run_done(&run);
 }
 
-/* A claim that only does what was asked of a crashed owner names none: its
- * fences may lie where those of another claim lay. */
-static bool is_of(const struct holder *holder, const struct entity *entity)
+/* A claim that only does what was asked of a crashed owner (cancel, pause)
+ * names none: its fences may lie where those of another claim lay, also where
+ * those of the crashed owner itself lay. */
+static bool is_of(
+    struct book *book, const struct holder *holder, const struct entity *entity)
 {
+    const struct sim_run *run = book_find(book, slice_of(holder->key));
+    const struct property *control = entity_find(entity, slice_of("Control"));
     char key[sizeof(holder->key)];
 
     (void)snprintf(key, sizeof(key), "%.*s/%.*s",
         SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
-    return strcmp(key, holder->key) == 0;
+    if (strcmp(key, holder->key) != 0)
+        return false;
+    return !run || run->now.control.len == 0 || control;
 }
 
 /* Is it over for that holder, as the ledger stands now? */
@@ -474,7 +480,7 @@ void book_sent(struct book *book, const void *wire, const struct fence *fence,
     if (stake)
         learn(book, wire, fence, stake);
     holder = holder_of(book, wire, fence, &own);
-    if (!holder || (own && (!stake || !is_of(holder, stake))))
+    if (!holder || (own && (!stake || !is_of(book, holder, stake))))
         return;
     if (!own)
         note_look(book, holder, request);
