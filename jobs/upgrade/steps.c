@@ -669,7 +669,6 @@ static enum end bring_up(struct work *work, size_t level)
     return end;
 }
 
-/* An Int64 stays one: a release may read nothing else. */
 static void put_version(struct work *work)
 {
     const struct property *is =
@@ -680,8 +679,7 @@ static void put_version(struct work *work)
 
     if (is && whole_number(is, &now) && now == number)
         return;
-    if ((is && is->type == EDM_INT64) || number < INT32_MIN ||
-        number > INT32_MAX)
+    if (number < INT32_MIN || number > INT32_MAX)
         entity_set_int64(&holder, work->arena, name, number);
     else
         entity_set_int32(&holder, work->arena, name, (int32_t)number);

@@ -224,7 +224,7 @@ static void an_entity_gets_all_versions_that_it_lacks(void **state)
         has(&b, "A", NULL);
         has(&b, "B", NULL);
         has(&b, "C", CASES[i].c);
-        has(&b, "V", i < 4 ? "10" : "\"10\"");
+        has(&b, "V", "10");
         done(&b);
     }
 }

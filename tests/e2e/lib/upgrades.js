@@ -42,11 +42,18 @@ const steps_to_3 = [
   step('remove', 'Checked'),
 ];
 
-// upgrade: a job for the blogs of a table.
-const upgrade = (table, from, to, more = {}) => ({
+// document: of one version, whose steps these are.
+const document = (steps) => ({
+  version: {property: 'SchemaVersion', absent: 1}, versions: [{to: 2, steps}],
+});
+
+// upgrade: a job for the blogs of a table, to version 2 or to 3.
+const upgrade = (table, to, more = {}) => ({
   kind: 'schema-upgrade', table, filter: "EntityType eq 'Blog'",
-  version: {property: 'SchemaVersion', from, to},
-  steps: from === 1 ? steps_to_2 : steps_to_3, ...more,
+  version: {property: 'SchemaVersion', absent: 1},
+  versions: [{to: 2, steps: steps_to_2}, {to: 3, steps: steps_to_3}]
+      .filter((version) => version.to <= to),
+  ...more,
 });
 
 // ---- entities ----
@@ -89,7 +96,7 @@ const blog = (n) => ({
 const with_version = (entity, version) =>
     ({...entity, SchemaVersion: version});
 
-// to_2: what blogs-v2 makes of a blog.
+// to_2: what the steps of version 2 make of a blog.
 function to_2(entity) {
   const {Text, Legacy, 'SchemaVersion@odata.type': _, ...kept} = entity;
   const lower = (text) => text.replace(/[A-Z]/g, (c) => c.toLowerCase());
@@ -102,11 +109,14 @@ function to_2(entity) {
   };
 }
 
-// to_3: what blogs-v3 makes of one at version 2.
+// to_3: what the steps of version 3 make of one at version 2.
 function to_3(entity) {
-  const {Body, Checked, ...kept} = entity;
+  const {
+    Body, Checked, Views, 'Views@odata.type': _, CreatedOn,
+    'CreatedOn@odata.type': __, ...kept
+  } = entity;
   return {
-    ...kept, Content: Body, ViewsText: entity.Views, Created: entity.CreatedOn,
+    ...kept, Content: Body, ViewsText: Views, Created: CreatedOn,
     NewText: `${entity.Language}: ${Body}`, NewYes: true, NewInt: -2147483648,
     ...typed('Int64', 'NewLong', '9223372036854775807'),
     ...typed('Double', 'NewReal', 1),
@@ -116,7 +126,7 @@ function to_3(entity) {
   };
 }
 
-// What stands in a table: [which version it is at, the n-th such blog].
+// What is in a table: [which version it is at, the n-th such blog].
 const VERSIONS = [
   {at: 1, make: (n) => blog(n)},
   {at: 1, make: (n) => with_version(blog(n), 1)},
@@ -140,12 +150,12 @@ function mixed(n) {
   return {at: 'other', entity: untyped};
 }
 
-// raised: what both upgrades make of a mixed one.
+// raised: what the whole document makes of a mixed one.
 function raised({at, entity}) {
   const second = at === 1 ? to_2(entity) : entity;
   return at === 1 || at === 2 ? to_3(second) : second;
 }
 
 module.exports = {
-  step, upgrade, typed, partition, keys, blog, with_version, to_2, mixed, raised,
+  step, document, upgrade, typed, partition, keys, blog, with_version, to_2, mixed, raised,
 };

@@ -140,7 +140,7 @@ const at_2 = (entity) => entity.SchemaVersion &&
 // was deleted is back, all that is there is at the new version.
 async function writers(suite, count, seconds) {
   await suite.open({
-    jobs: {'blogs-v2': upgrade('Blogs', 1, 2, {max_passes: 1000})},
+    jobs: {'blogs-v2': upgrade('Blogs', 2)},
     tables: ['Blogs'],
   });
   const {store} = suite;
@@ -166,8 +166,7 @@ async function writers(suite, count, seconds) {
       const ended = await suite.command(['run', 'blogs-v2', '--yes', '--id', id]);
       assert.strictEqual(ended.code, 0, `seed ${seed}: ${tail(ended.log)}`);
       const run = await suite.ended(id, 'succeeded');
-      assert.ok(run.Rounds >= (run.EntitiesWritten > 0 ? 2 : 1),
-          `${run.EntitiesWritten} written in ${run.Rounds} passes`);
+      assert.ok(run.Rounds >= 2, `${run.Rounds} rounds`);
       passes += run.Rounds;
       // What the writers did last may be behind a pass that found nothing.
       if (stopped) assert.ok(await behind() <= (last ? 0 : 4), `seed ${seed}`);
@@ -187,13 +186,12 @@ async function writers(suite, count, seconds) {
 // ---- one who steps in between ----
 
 // Goal: an entity that is changed between read and write costs a read of that
-// one and a second batch, and nobody's change. Where somebody always does,
-// max_passes ends the run, which says so; a quiet one then ends well.
+// one and a second batch, and nobody's change. Writers that never rest do not
+// make a run fail: it says how far it is behind.
 async function between(suite) {
   await suite.open({
     jobs: {
-      'blogs-v2': upgrade('Blogs', 1, 2),
-      'restless-v2': upgrade('Restless', 1, 2, {max_passes: 3}),
+      'blogs-v2': upgrade('Blogs', 2), 'restless-v2': upgrade('Restless', 2),
     },
     tables: ['Blogs', 'Restless'],
   });
@@ -228,22 +226,21 @@ async function between(suite) {
     assert.strictEqual(differ('Blogs', entities.map(to_2),
         await store.read('Blogs')), '');
     assert.strictEqual(ledger.EntitiesWritten, 99);
-    // Two pages, the refused batch, a read of each that was in its way, and
+    // Two rounds, the refused batch, a read of each that was in its way, and
     // what is left of the batch, which may be refused for the second of them.
     const kinds = made.map((r) => r.kind).join(' ');
-    assert.ok(made.length <= 8, kinds);
+    assert.ok(made.length <= 12, kinds);
   });
-  await suite.judge('somebody who never rests, and max_passes', async () => {
+  await suite.judge('somebody who never rests', async () => {
     let n = 0;
     proxy.before = async (request) => {
       if (request.kind === 'page' && request.table === 'Restless')
         await store.insert('Restless', [of(n++)]);
     };
-    const {ledger, log} = await run('restless-v2', 'restless', 1);
-    assert.strictEqual(ledger.State, 'failed');
-    assert.strictEqual(ledger.Rounds, 3);
-    assert.match(ledger.Error, /3 passes|max_passes/);
-    assert.ok(log.trim().split('\n').at(-1).includes('pass'), tail(log));
+    const {ledger} = await run('restless-v2', 'restless', 0);
+    assert.strictEqual(ledger.State, 'succeeded');
+    assert.ok(ledger.Rounds >= 2);
+    assert.ok(Number(ledger.Behind) > 0, `behind: ${ledger.Behind}`);
     const quiet = await run('restless-v2', 'quiet', 0);
     assert.strictEqual(quiet.ledger.State, 'succeeded');
     assert.strictEqual(differ('Restless',
@@ -288,7 +285,7 @@ class Reader {
 async function two_tables(suite, count) {
   await suite.open({
     jobs: {
-      'clean-v2': upgrade('Clean', 1, 2), 'swept-v2': upgrade('Swept', 1, 2),
+      'clean-v2': upgrade('Clean', 2), 'swept-v2': upgrade('Swept', 2),
     },
     tables: ['Clean', 'Swept'], worker: {
       visibility_timeout: '2s', lanes: 4,
