@@ -584,11 +584,13 @@ static enum fault repair_before_second_reading(
 
 static struct store *inner;
 
+/* One is repaired, and a writer stores another. */
 static void repair(void)
 {
     struct store *outer = h.store;
 
     h.store = inner;
+    put("3", AS_OLD);
     hosted_replace(&h, "Blogs", "p", "1", "\"Body\":\"t\",\"V\":2");
     h.store = outer;
 }

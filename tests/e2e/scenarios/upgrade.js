@@ -276,8 +276,8 @@ const SHAPES = [
   [1001, 40, 0], [2345, 7, 0], [60, 1, 150],
 ];
 
-// Goal: ceil(N/1000) pages a round, and more of large entities, a batch per started hundred of each
-// partition or 4 MiB, and 10 more.
+// Goal: ceil(N/1000) pages a round, and more of large entities; a batch per
+// started hundred of each partition or 4 MiB, and 10 more.
 async function requests(suite) {
   const table = (i) => `Cost${i}`;
   await suite.open({
