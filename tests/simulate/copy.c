@@ -213,6 +213,31 @@ static bool is_shared(struct copy_state *s, const char *table,
     return false;
 }
 
+/* Did the other job end its last run after this one? */
+static bool other_ran_later(struct copy_state *s, int job)
+{
+    static const char *const LAST[JOBS] = {"work/last0", "second/last1"};
+    const struct sim_run *run = book_find(s->sim->book, slice_of(LAST[job]));
+    const struct sim_run *other =
+        book_find(s->sim->book, slice_of(LAST[1 - job]));
+
+    return run && other && other->now.finished_ticks > run->now.finished_ticks;
+}
+
+/* Its copies may have been in this job's way until then. */
+static bool other_left_later(struct copy_state *s, int job)
+{
+    return strcmp(table_of(s, 0), table_of(s, 1)) == 0 &&
+           other_ran_later(s, job);
+}
+
+/* It may have adopted a source of this job as an index row (`replace`). */
+static bool other_adopted_later(struct copy_state *s, int job)
+{
+    return s->replaces && s->designs[1 - job] == INDEX_ROWS &&
+           other_ran_later(s, job);
+}
+
 static void judge_source(
     struct copy_state *s, int job, const struct cell *source)
 {
@@ -233,6 +258,8 @@ static void judge_source(
         is = entity_without(&copy->now, slice_of(MARK), &s->cells.arena);
         if (model_same(&is, &wanted))
             return;
+    } else if (other_left_later(s, job)) {
+        return;
     }
     sim_complain(s->sim, "job %d: the copy of %.*s/%.*s is %s", job,
         SLICE_ARG(source->now.partition_key), SLICE_ARG(source->now.row_key),
@@ -246,8 +273,11 @@ static void judge_copy(struct copy_state *s, const struct cell *copy)
         for (int job = 0; job < JOBS; job++) {
             struct entity wanted;
 
-            if (!slice_is(copy->table, table_of(s, job)) ||
-                !is_selected(s, job, cell))
+            if (!slice_is(copy->table, table_of(s, job)))
+                continue;
+            if (other_adopted_later(s, job))
+                return;
+            if (!is_selected(s, job, cell))
                 continue;
             wanted = copy_of(s, job, &cell->now);
             if (has_keys(&wanted, &copy->now))
