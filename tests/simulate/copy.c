@@ -213,7 +213,8 @@ static bool is_shared(struct copy_state *s, const char *table,
     return false;
 }
 
-/* Did the other job end its last run after this one? */
+/* Did the other job end its last run after this one? A Date has whole seconds:
+ * who ended in the same one may have. */
 static bool other_ran_later(struct copy_state *s, int job)
 {
     static const char *const LAST[JOBS] = {"work/last0", "second/last1"};
@@ -221,7 +222,7 @@ static bool other_ran_later(struct copy_state *s, int job)
     const struct sim_run *other =
         book_find(s->sim->book, slice_of(LAST[1 - job]));
 
-    return run && other && other->now.finished_ticks > run->now.finished_ticks;
+    return run && other && other->now.finished_ticks >= run->now.finished_ticks;
 }
 
 /* Its copies may have been in this job's way until then. */
