@@ -262,8 +262,8 @@ void move_rules_explain(const struct move_rules *rules, struct buf *to)
     static const char *const ENDS[] = {
         [MOVE_FAIL] = "the source stays and is named",
         [MOVE_SKIP] = "the source stays and is counted",
-        [MOVE_ACCEPT_EQUAL] = "an equal entity is accepted as the copy; else "
-                              "the source stays and is named",
+        [MOVE_ACCEPT_EQUAL] = ("an equal entity is accepted as the copy; else "
+                               "the source stays and is named"),
     };
     const char *table = rules->from.table;
     bool all = selector_is_empty(&rules->selector);

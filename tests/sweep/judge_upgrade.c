@@ -169,7 +169,9 @@ static bool judge_counts(const struct judgement *j, struct err *err)
     if (run->skipped != skipped)
         return judge_wrong(err, "the ledger counts %lld skipped, not %lld",
             (long long)run->skipped, (long long)skipped);
-    if (j->scene->killed == 0 && run->rounds != 2)
+    /* On a busy machine the first may take a minute of the sweep's clock, and
+     * one that reads what is newer comes between the two. */
+    if (j->scene->killed == 0 && (run->rounds < 2 || run->rounds > 3))
         return judge_wrong(
             err, "%d rounds, where two are enough", (int)run->rounds);
     return true;

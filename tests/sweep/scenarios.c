@@ -232,6 +232,13 @@ static bool channel_settles(const struct scene *scene)
 
 /* ---- stages of upgrades ---- */
 
+static void ask_for_job(struct stage *stage, const char *job)
+{
+    stage->messages[stage->message_count++] = arena_format(
+        &stage->arena, "{\"job\":\"%s\",\"id\":\"" SWEEP_ID "\"}", job)
+                                                  .at;
+}
+
 static void ask_for(struct stage *stage, const char *id, const char *phase)
 {
     stage->messages[stage->message_count++] = arena_format(&stage->arena,
@@ -333,7 +340,7 @@ static void add_sources(struct stage *stage, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         add_source(stage, i);
-    ask_for(stage, SWEEP_CARRY);
+    ask_for_job(stage, SWEEP_CARRY);
 }
 
 static void fill_sources(struct stage *stage)
