@@ -36,8 +36,8 @@ static const char *const WHAT[] = {
         "entities at the newest version, and not as its steps make them",
     [REFUSED] = "entities at the newest version that its steps refuse",
     [LEFTOVER] =
-        "entities at the newest version with what an older one removed "
-        "or retyped",
+        ("entities at the newest version with what an older one removed "
+         "or retyped"),
 };
 
 struct verify {
