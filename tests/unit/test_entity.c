@@ -302,8 +302,8 @@ static void refuses_a_property_that_is_there_twice(void **state)
         "\"x\":1,\"\\u0078\":1",
         "\"x\":null,\"x\":1",
         "\"RowKey\":\"other\"",
-        "\"x@odata.type\":\"Edm.Int64\",\"x\":\"1\","
-        "\"x@odata.type\":\"Edm.String\"",
+        ("\"x@odata.type\":\"Edm.Int64\",\"x\":\"1\","
+         "\"x@odata.type\":\"Edm.String\""),
         "\"odata.metadata\":\"a\",\"odata.metadata\":\"b\",\"x\":1,\"x\":2",
     };
     struct entity entity;

@@ -766,8 +766,8 @@ static void a_record_that_cannot_be_read_counts_as_none(void **state)
 {
     static const char *const RECORDS[] = {"\"\"", "\"{}\"", "5",
         "\"{\\\"version\\\":2,\\\"pairs\\\":[[]]}\"",
-        "\"{\\\"version\\\":2,\\\"pairs\\\":[[\\\"T\\\",\\\"B\\\",\\\"x\\\","
-        "\\\"y\\\"]]}\""};
+        ("\"{\\\"version\\\":2,\\\"pairs\\\":[[\\\"T\\\",\\\"B\\\",\\\"x\\\","
+         "\\\"y\\\"]]}\"")};
 
     (void)state;
     for (size_t i = 0; i < sizeof(RECORDS) / sizeof(RECORDS[0]); i++) {
