@@ -94,7 +94,7 @@ enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
         rounds->full_ticks = now_ticks;
     rounds->found = 0;
     rounds->spent_ms = 0;
-    atomic_store(&run->rounds, (int32_t)rounds->number);
+    atomic_fetch_add(&run->rounds, 1); /* a run that begins again goes on */
     return TW_OK;
 }
 
