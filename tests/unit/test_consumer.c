@@ -1017,6 +1017,85 @@ static void a_bell_without_its_run_is_an_argument(void **state)
     assert_int_equal(service.result.succeeded, 2);
 }
 
+/* ---- a job that is not configured any more ---- */
+
+static void leave_run_of_gone_job(
+    struct workbench *bench, enum ledger_state run_state)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of("gone-job");
+    run.id = slice_of("r1");
+    run.state = run_state;
+    run.args = slice_of("{}");
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+static bool gone_job_waits(struct workbench *bench)
+{
+    return strcmp(workbench_state(bench, "gone-job", "r1"), "waiting") == 0;
+}
+
+static void a_run_whose_job_was_removed_is_held(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct ledger_run run;
+
+    leave_run_of_gone_job(bench, LEDGER_QUEUED);
+    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
+    start(&service, bench, false);
+    workbench_wait(bench, gone_job_waits);
+    stop(&service);
+    assert_int_equal(service.result.poisoned, 0);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, "gone-job", "r1", &run));
+    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_DEFINITION));
+    assert_non_null(strstr(run.error.at, "not in the configuration"));
+    ledger_run_done(&run);
+}
+
+/* Held, with a message; paused, without one: the drain names them and ends. */
+static void a_drain_does_not_wait_for_what_is_held_or_paused(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct ledger_run run;
+
+    leave_run_of_gone_job(bench, LEDGER_QUEUED);
+    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of("r2");
+    run.state = LEDGER_PAUSED;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+    start(&service, bench, true);
+    finish(&service);
+    assert_int_equal(service.outcome, TW_OK);
+    assert_int_equal(service.result.succeeded, 1);
+    assert_int_equal(service.result.left, 2);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_string_equal(workbench_state(bench, JOB, "r2"), "paused");
+    assert_int_equal(bench->attempts, 1);
+}
+
+static void a_run_of_a_removed_job_that_has_ended_holds_no_message(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    leave_run_of_gone_job(bench, LEDGER_CANCELLED);
+    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
+    drain(&service, bench);
+    assert_int_equal(service.result.poisoned, 1);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
 #define TEST(f)                                                                \
     cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 #define VIRTUAL(f)                                                             \
@@ -1026,6 +1105,9 @@ static void a_bell_without_its_run_is_an_argument(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_run_whose_job_was_removed_is_held),
+        TEST(a_drain_does_not_wait_for_what_is_held_or_paused),
+        TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message),
         TEST(a_drain_finishes_what_the_queues_hold),
         TEST(without_an_id_the_message_s_own_is_the_run_s),
         TEST(bad_messages_are_poisoned_and_the_worker_goes_on),

@@ -209,8 +209,15 @@ static int end_of_drain(const struct consumer_result *result)
 {
     int64_t bad = result->failed + result->poisoned;
 
-    if (bad == 0)
+    if (bad == 0 && result->left == 0)
         return EXIT_DONE;
+    if (bad == 0) {
+        say("%" PRId64 " open run%s left: held, paused or following; "
+            "`tableward status` names %s",
+            result->left, result->left == 1 ? " is" : "s are",
+            result->left == 1 ? "it" : "them");
+        return EXIT_STOPPED;
+    }
     if (bad > 1)
         say("%" PRId64 " runs failed, %" PRId64
             " were poisoned: `tableward poison list` says why; the last:",

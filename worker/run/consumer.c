@@ -19,6 +19,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/run/drain.h"
 #include "worker/run/ledger.h"
 #include "worker/run/notify.h"
 #include "worker/run/orphans.h"
@@ -30,6 +31,8 @@
 #define OUTAGE_MIN_MS 1000
 #define OUTAGE_MAX_MS 10000
 #define ORPHANS_EVERY_MS INT64_C(600000)
+/* Names of runs that a drain leaves: as many as fit. */
+#define LEFT_NAMES_BYTES 2000
 #define PRUNE_EVERY_MS INT64_C(3600000)
 /* While draining, an idle look is never further away than this. */
 #define DRAIN_POLL_MAX_MS 1000
@@ -600,7 +603,32 @@ static void prune_runs(struct consumer *consumer)
 
 /* ---- draining ---- */
 
-static bool queues_empty(struct consumer *consumer)
+/*
+ * Is the drain over, apart from runs that it does not wait for? empty: no
+ * message is left. Else it is over where messages only stand for such runs.
+ */
+static bool nothing_else_left(struct consumer *consumer, bool empty)
+{
+    struct buf names;
+    struct err err;
+    bool only = false, over;
+    size_t count = 0;
+
+    buf_init(&names, LEFT_NAMES_BYTES);
+    if (drain_left(definition_store(consumer->definition), &consumer->fence,
+            empty, &only, &count, &names, &err) != TW_OK)
+        outage_begins(consumer, err.text);
+    over = !consumer->outage && (empty || (only && count > 0));
+    if (over && count > 0)
+        log_warn(OBJECT, "does not wait for %zu open run%s: %s", count,
+            count == 1 ? "" : "s", buf_text(&names));
+    if (over)
+        consumer->result.left = (int64_t)count;
+    buf_done(&names);
+    return over;
+}
+
+static bool queues_done(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
 
@@ -614,9 +642,9 @@ static bool queues_empty(struct consumer *consumer)
             return false;
         }
         if (count > 0)
-            return false;
+            return nothing_else_left(consumer, false);
     }
-    return true;
+    return nothing_else_left(consumer, true);
 }
 
 /* Every queue has just been found empty, nobody is at work: is it the end? */
@@ -630,7 +658,7 @@ static bool drained(struct consumer *consumer)
     for (size_t i = 0; i < count; i++)
         if (consumer->polls[i].wait_ms == 0)
             return false;
-    return queues_empty(consumer);
+    return queues_done(consumer);
 }
 
 /* ---- the loop ---- */

@@ -38,8 +38,10 @@ struct consumer_options {
 
 struct consumer_result {
     int64_t succeeded, failed, poisoned; /* runs and messages of this worker */
-    bool stopped;                        /* consumer_stop() ended it */
-    struct err err;                      /* why the last of them failed */
+    int64_t left;   /* of a drain: open runs that it did not wait for: held,
+                       paused, following */
+    bool stopped;   /* consumer_stop() ended it */
+    struct err err; /* why the last of them failed */
 };
 
 /* consumer_new: nothing is sent yet. Owned; consumer_free after run. */
@@ -48,7 +50,8 @@ void consumer_free(struct consumer *consumer);
 
 /*
  * consumer_run: serve until stopped, or (drain) until every served queue holds
- * no message, visible or hidden, and no slot is busy.
+ * no message, visible or hidden, and no slot is busy. A drain does not wait for
+ * runs that are held, paused or following: it names them.
  *
  * TW_OK       ended as asked; ret says how the runs went.
  * TW_REFUSED  at the start, the store refuses the credentials; err says it.

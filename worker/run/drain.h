@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a drain does not wait for: runs that are held or paused, and following
+ * runs between two rounds. Their messages stay hidden on the queue.
+ */
+#ifndef TW_RUN_DRAIN_H
+#define TW_RUN_DRAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "worker/base/buf.h"
+#include "worker/base/err.h"
+
+struct fence;
+struct store;
+
+/*
+ * drain_left: the open runs of the ledger, of all jobs (imports are no jobs).
+ * *ret_count: those that the drain does not wait for; names gets them, as
+ * "JOB/ID is STATE for CAUSE", joined; it is cleared first. *ret_only: there
+ * are no others. all: count them even if there are.
+ */
+TW_MUST_USE enum tw_err drain_left(struct store *store,
+    const struct fence *fence, bool all, bool *ret_only, size_t *ret_count,
+    struct buf *names, struct err *err);
+
+#endif
