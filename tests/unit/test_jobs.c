@@ -254,6 +254,55 @@ static void a_definition_that_says_something_else_has_another_hash(void **state)
     }
 }
 
+/* Limits, files and when it ends do not decide what a run changes. */
+static void a_run_is_not_bound_to_limits_and_files(void **state)
+{
+    static const char *const SAME[] = {
+        "purge:\n  refuse_above: 5\n" REST,
+        "purge:\n  archive: archive\n" REST,
+        "purge:\n  failures: failed\n" REST,
+    };
+    char hash[17], other[17];
+
+    (void)state;
+    hash_of("purge:\n" REST, hash);
+    for (size_t i = 0; i < sizeof(SAME) / sizeof(SAME[0]); i++) {
+        hash_of(SAME[i], other);
+        assert_string_equal(hash, other);
+    }
+}
+
+#define RETYPE(on_error)                                                       \
+    "up: {kind: schema-upgrade, table: Blogs, version: {property: V, "         \
+    "absent: 1}, versions: [{to: 2, steps: [{retype: {property: R, to: "       \
+    "Edm.Double" on_error "}}]}]}\n"
+
+static void nor_to_what_becomes_of_a_value_that_cannot_be_converted(
+    void **state)
+{
+    char hash[17], other[17];
+
+    (void)state;
+    hash_of(RETYPE(""), hash);
+    hash_of(RETYPE(", on_error: skip"), other);
+    assert_string_equal(hash, other);
+    hash_of(RETYPE(", lossy: true"), other);
+    assert_string_not_equal(hash, other);
+}
+
+static void any_kind_may_have_a_folder_of_failures(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    loading_good(&l, "purge:\n  failures: failed\n" REST);
+    assert_string_equal(l.jobs.list[0].failures, "failed");
+    loading_done(&l);
+    loading_good(&l, "purge:\n" REST);
+    assert_null(l.jobs.list[0].failures);
+    loading_done(&l);
+}
+
 static void the_table_of_kinds_is_complete(void **state)
 {
     size_t count;
@@ -288,6 +337,10 @@ int main(void)
         cmocka_unit_test(an_argument_may_be_empty_where_the_job_says_so),
         cmocka_unit_test(
             a_definition_that_says_something_else_has_another_hash),
+        cmocka_unit_test(a_run_is_not_bound_to_limits_and_files),
+        cmocka_unit_test(
+            nor_to_what_becomes_of_a_value_that_cannot_be_converted),
+        cmocka_unit_test(any_kind_may_have_a_folder_of_failures),
         cmocka_unit_test(the_table_of_kinds_is_complete),
     };
 

@@ -6,6 +6,7 @@
 
 #include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
+#include "worker/run/ledger_change.h"
 #include "worker/store/embedded/embedded.h"
 
 #define JOB "delete-channel"
@@ -985,6 +986,196 @@ static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
+/* ---- table jobs, people ---- */
+
+static void list_tables(const struct job *job,
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
+{
+    (void)job;
+    each(ctx, 0, "Blogs", JOB_WRITES);
+}
+
+static void be_table_job(struct workbench *bench)
+{
+    bench->kind.table_job = true;
+    bench->kind.tables = list_tables;
+}
+
+static size_t lock_rows(struct workbench *bench)
+{
+    struct scan_request scan = {.table = LEDGER_TABLE,
+        .partition_key = key_range_exact(slice_of("!locks"))};
+    struct attempt other = {0};
+    struct page page;
+    size_t count;
+
+    page_init(&page);
+    assert_int_equal(
+        store_scan(bench->wrapped.inner, &other, &scan, &page), TW_OK);
+    count = page.count;
+    page_done(&page);
+    return count;
+}
+
+/* Rule L1: the second run waits, says for whom, and holds nothing. */
+static void a_table_job_waits_for_its_turn(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    be_table_job(bench);
+    bench->script = waits; /* it keeps its lock */
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_LATER);
+    assert_int_equal(lock_rows(bench), 1);
+    bench->script = works;
+    assert_int_equal(attempt_id(bench, "r2", false).end, WORK_LATER);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r2", &run));
+    assert_int_equal(run.state, LEDGER_WAITING);
+    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_TURN));
+    assert_true(run.waits_since_ticks > 0);
+    assert_int_equal(run.definition.len, 0); /* not bound yet */
+    assert_non_null(strstr(run.error.at, "run delete-channel/r1 has table "
+                                         "Blogs and is waiting for settle"));
+    ledger_run_done(&run);
+    assert_int_equal(bench->attempts, 1);
+    virtual_sleep(3700000);
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r2", false).end, WORK_ENDED);
+    assert_int_equal(lock_rows(bench), 0);
+    assert_int_equal(bench->attempts, 3);
+}
+
+/* Rule L3. */
+static void a_failed_table_job_holds_no_lock(void **state)
+{
+    struct workbench *bench = *state;
+
+    be_table_job(bench);
+    bench->script = fails;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
+    assert_int_equal(lock_rows(bench), 0);
+}
+
+static enum run_end closes(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    (void)bench;
+    (void)attempt_number;
+    (void)err;
+    run->closes_job = true;
+    return RUN_SUCCEEDED;
+}
+
+/* Rule A5. */
+static void a_closed_job_takes_no_more_runs(void **state)
+{
+    struct workbench *bench = *state;
+    struct attempt other = {0};
+    struct work_result result;
+
+    be_table_job(bench);
+    bench->script = closes;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    result = attempt_id(bench, "r2", false);
+    assert_int_equal(result.end, WORK_ENDED);
+    assert_int_equal(result.state, LEDGER_FAILED);
+    assert_non_null(strstr(result.err.text, "`finish` of run r1"));
+    assert_int_equal(bench->attempts, 1);
+    assert_int_equal(
+        ledger_reopen(bench->wrapped.inner, &other, slice_of(JOB)), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    bench->script = works;
+    result = attempt_id(bench, "r3", false);
+    assert_int_equal(result.state, LEDGER_SUCCEEDED);
+}
+
+static const char *to_ask;
+
+/* A person asks; the kind sees it with the next renewal, and stops. */
+static enum run_end stops_when_asked(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    int64_t asked_ms = world_boot_ms();
+    struct ledger_run stored;
+
+    (void)attempt_number;
+    (void)err;
+    read_run(bench, &stored);
+    stored.control = slice_of(to_ask);
+    assert_int_equal(workbench_store_run(bench, &stored), TW_OK);
+    ledger_run_done(&stored);
+    while (!run_stopping(run))
+        virtual_sleep(100);
+    assert_true(world_boot_ms() - asked_ms <= 6000);
+    return RUN_STOPPED;
+}
+
+static void who_works_acts_on_what_people_ask(void **state)
+{
+    static const struct {
+        const char *control, *run_state;
+        enum work_end end;
+    } cases[] = {
+        {LEDGER_CONTROL_PAUSE, "paused", WORK_PAUSED},
+        {LEDGER_CONTROL_CANCEL, "cancelled", WORK_ENDED},
+    };
+    struct workbench *bench = *state;
+
+    bench->script = stops_when_asked;
+    for (size_t i = 0; i < 2; i++) {
+        struct ledger_run run;
+
+        to_ask = cases[i].control;
+        workbench_put(bench, BENCH_QUEUE, "bell");
+        assert_int_equal(attempt(bench).end, cases[i].end);
+        assert_string_equal(
+            workbench_state(bench, JOB, "r1"), cases[i].run_state);
+        /* Guarantee 1: then the message goes. */
+        assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+        read_run(bench, &run);
+        assert_int_equal(run.owner.len + run.control.len, 0);
+        run.state = LEDGER_QUEUED;
+        assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+        ledger_run_done(&run);
+    }
+}
+
+static enum run_end tells_all(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    (void)bench;
+    (void)attempt_number;
+    (void)err;
+    run->host->note(run, "nothing was selected");
+    run->host->note(run, "nothing was selected");
+    atomic_store(&run->behind, 3);
+    atomic_store(&run->caught_up_ticks, TICKS_1970 + 5);
+    atomic_store(&run->parent_found, 0);
+    atomic_store(&run->share, 250);
+    return RUN_STOPPED;
+}
+
+static void what_the_kind_tells_is_in_the_ledger(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    bench->script = tells_all;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_STOPPED);
+    read_run(bench, &run);
+    assert_true(slice_is(run.note, "nothing was selected"));
+    assert_true(run.behind == 3);
+    assert_true(run.caught_up_ticks == TICKS_1970 + 5);
+    assert_int_equal(run.parent_found, 0);
+    assert_true(run.share > 0.249 && run.share < 0.251);
+    assert_int_equal(run.format, LEDGER_FORMAT);
+    ledger_run_done(&run);
+}
+
 #define TEST(f)                                                                \
     cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 #define VIRTUAL(f)                                                             \
@@ -994,6 +1185,11 @@ static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        VIRTUAL(a_table_job_waits_for_its_turn),
+        VIRTUAL(a_failed_table_job_holds_no_lock),
+        VIRTUAL(a_closed_job_takes_no_more_runs),
+        VIRTUAL(who_works_acts_on_what_people_ask),
+        VIRTUAL(what_the_kind_tells_is_in_the_ledger),
         TEST(success_is_in_the_ledger_and_then_the_message_goes),
         TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read),
         TEST(a_clean_attempt_makes_at_most_six_ledger_requests),
