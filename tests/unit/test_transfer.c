@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Import and export: what is exported, imported and exported again is the same
  * file, on each store, and a failed one changes no file. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -249,8 +250,8 @@ static struct property random_property(struct arena *arena, struct slice name)
                 (unsigned)world_random_below(1U << 31));
         break;
     case EDM_INT32:
-        property.json = arena_format(
-            arena, "%d", (int)world_random_below(UINT32_MAX) + INT32_MIN);
+        property.json = arena_format(arena, "%" PRId64,
+            (int64_t)world_random_below(UINT32_MAX) + INT32_MIN);
         break;
     case EDM_INT64:
         property.json = arena_format(arena, "\"%s\"", ONE_OF(INT64S));

@@ -744,6 +744,7 @@ static void an_edit_of_the_old_release_survives_contract(void **state)
     changes(&b, UPGRADE_CONTRACT);
     has(&b, "B", "\"edited\"");
     has(&b, "T", NULL);
+    done(&b);
     begin_expanded(&b, "fail");
     replace(&b, "\"T\":\"replaced\"");
     changes(&b, UPGRADE_CONTRACT);

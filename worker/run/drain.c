@@ -81,8 +81,8 @@ static enum tw_err look_at_job(struct looking *l, struct slice job)
     page_init(&page);
     do {
         begin_attempt(l);
-        outcome = ledger_scan_index(
-            l->store, &l->attempt, &scan, page.next, &page);
+        outcome =
+            ledger_scan_index(l->store, &l->attempt, &scan, page.next, &page);
         for (size_t i = 0; outcome == TW_OK && goes_on(l) && i < page.count;
              i++) {
             struct slice id;
