@@ -170,6 +170,74 @@ static void what_cannot_be_asked_is_not_known(void **state)
         TW_REFUSED);
 }
 
+static enum fault refuse_writes(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    (void)n;
+    return call == CALL_BATCH ? FAULT_REFUSED : FAULT_NONE;
+}
+
+static enum fault refuse_tables(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    (void)n;
+    return call == CALL_CREATE_TABLE ? FAULT_REFUSED : FAULT_NONE;
+}
+
+static enum fault lose_writes(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    return call == CALL_BATCH && n > 0 ? FAULT_LOSE_REQUEST : FAULT_NONE;
+}
+
+/* What is not stored cannot be looked for: nothing may be deleted then. */
+static void what_cannot_be_stored_is_not_known(void **state)
+{
+    static const struct {
+        enum fault (*choose)(void *ctx, enum store_call call, unsigned n);
+        enum tw_err outcome;
+    } cases[] = {
+        {refuse_tables, TW_REFUSED},
+        {lose_writes, TW_UNKNOWN},
+        {refuse_writes, TW_REFUSED},
+    };
+    struct scene *scene = *state;
+
+    disguise(scene);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct err err;
+        bool is_same;
+
+        scene->faulty[0].choose = cases[i].choose;
+        assert_int_equal(
+            probe_same(&scene->run, scene->one, scene->same, &is_same, &err),
+            cases[i].outcome);
+        scene->faulty[0].choose = NULL;
+    }
+}
+
+static void a_file_is_no_account(void **state)
+{
+    struct scene *scene = *state;
+
+    disguise(scene);
+    assert_false(same(scene, scene->one, scene->files[0]));
+}
+
+/* A file whose identity could not be read is asked like an account. */
+static void a_file_without_identity_is_asked(void **state)
+{
+    struct scene *scene = *state;
+
+    disguise(scene);
+    for (size_t i = 0; i < 3; i++) {
+        scene->faulty[i].outer.store.traits.kind = "embedded";
+        scene->faulty[i].outer.store.traits.identity = NULL;
+    }
+    assert_true(same(scene, scene->one, scene->same));
+    assert_false(same(scene, scene->one, scene->other));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -180,6 +248,9 @@ int main(void)
         TEST(a_probe_leaves_no_entity),
         TEST(a_lost_answer_is_no_answer),
         TEST(what_cannot_be_asked_is_not_known),
+        TEST(what_cannot_be_stored_is_not_known),
+        TEST(a_file_is_no_account),
+        TEST(a_file_without_identity_is_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -298,6 +298,9 @@ static void what_is_not_ours_is_not_read(void **state)
 {
     static const char *const texts[] = {"{}", "[]", "7", "{\"stage\":9}",
         "{\"stage\":0,\"underWay\":true,\"full\":true}",
+        "{\"stage\":-1,\"underWay\":true,\"full\":true}", "{\"stage\":0}",
+        "{\"stage\":0,\"underWay\":1}",
+        "{\"stage\":0,\"underWay\":true,\"full\":\"yes\"}",
         "{\"stage\":\"first\",\"underWay\":true,\"full\":true}"};
     struct rounds rounds = {.number = 3};
 
