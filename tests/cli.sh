@@ -938,7 +938,8 @@ a_run_is_paused_and_resumed() {
     prints '^later is paused$'
     says 'tableward resume later'
     run 0 pause later
-    run 0 worker --drain
+    run 75 worker --drain
+    says 'later is paused'
     run 0 status --state paused
     prints 'later +paused +channel=p'
     run 0 status late
