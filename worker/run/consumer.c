@@ -34,6 +34,11 @@
 /* Names of runs that a drain leaves: as many as fit. */
 #define LEFT_NAMES_BYTES 2000
 #define PRUNE_EVERY_MS INT64_C(3600000)
+
+/* A drain looks at the open runs of hidden messages at once, then after 1 s,
+ * and each time after twice as long. */
+#define LEFT_FIRST_MS 1000
+#define LEFT_MOST_MS 8000
 /* While draining, an idle look is never further away than this. */
 #define DRAIN_POLL_MAX_MS 1000
 
@@ -68,7 +73,9 @@ struct consumer {
     int64_t orphans_due_ms;
     struct prune prune;
     int64_t prune_due_ms;
-    size_t shown_busy; /* in the last status */
+    int64_t left_due_ms;  /* the next look at what is left, while messages are */
+    int64_t left_wait_ms; /* from one such look to the next */
+    size_t shown_busy;    /* in the last status */
 
     bool outage;
     int64_t outage_wait_ms, outage_until_ms;
@@ -628,6 +635,24 @@ static bool nothing_else_left(struct consumer *consumer, bool empty)
     return over;
 }
 
+/* Messages are left, all of them hidden: are they of such runs alone? */
+static bool only_such_left(struct consumer *consumer)
+{
+    int64_t now_ms = world_boot_ms();
+
+    if (now_ms < consumer->left_due_ms)
+        return false;
+    if (nothing_else_left(consumer, false))
+        return true;
+    consumer->left_wait_ms = consumer->left_wait_ms == 0
+                                 ? LEFT_FIRST_MS
+                                 : 2 * consumer->left_wait_ms;
+    if (consumer->left_wait_ms > LEFT_MOST_MS)
+        consumer->left_wait_ms = LEFT_MOST_MS;
+    consumer->left_due_ms = now_ms + consumer->left_wait_ms;
+    return false;
+}
+
 static bool queues_done(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
@@ -642,7 +667,7 @@ static bool queues_done(struct consumer *consumer)
             return false;
         }
         if (count > 0)
-            return nothing_else_left(consumer, false);
+            return only_such_left(consumer);
     }
     return nothing_else_left(consumer, true);
 }
