@@ -19,12 +19,11 @@ const {each} = require('./lib/wait');
 const {AzsimStore} = require('./lib/store_azsim');
 const {AzuriteStore} = require('./lib/store_azurite');
 const {BetweenStore} = require('./lib/store_between');
-const {ClockedStore} = require('./lib/store_clocked');
 const {EmbeddedStore} = require('./lib/store_embedded');
 
 const STORES = {
   azurite: AzuriteStore, azsim: AzsimStore, between: BetweenStore,
-  clocked: ClockedStore, embedded: EmbeddedStore,
+  embedded: EmbeddedStore,
 };
 const AT_ONCE = Number(process.env.E2E_AT_ONCE || 3);
 
