@@ -109,7 +109,7 @@ const struct scene SCENES[] = {
     {READS("count", "count Blogs --filter Rating~ge~3"), .before = {FILL}},
     {READS("census", "census Blogs --version-property Rating --json"),
         .before = {FILL}},
-    {READS("status", "status --all --json"), .before = {FILL, ENQUEUE}},
+    {READS("status", "status --json"), .before = {FILL, ENQUEUE}},
     {READS("dry run", "run delete-channel channel=Football --dry-run"),
         .before = {FILL}},
     {READS("check", "check")},
