@@ -657,6 +657,9 @@ static enum tw_err judge_parts(
     return call_named(call, code);
 }
 
+/* A batch of one operation goes the same way: a proxy must not repeat a POST by
+ * itself, and might repeat a DELETE, whose second answer is 404 (RFC 9110,
+ * 9.2.2). */
 static enum tw_err azure_batch(struct store *store, struct attempt *attempt,
     const struct batch *batch, struct batch_result *ret)
 {
