@@ -15,9 +15,9 @@ const wantedPercent = 95;
 
 const groups = {
   engine: {folder: 'jobs/engine'},
-  kinds: {folder: 'jobs'},
-  // Much of it was rewritten, and its tests are behind: what it has is the
-  // least that it must have, until it reaches what the others have. Raise it.
+  // Much of these two was rewritten, and their tests are behind: what they have
+  // is the least that they must have, until they reach the others. Raise it.
+  kinds: {folder: 'jobs', except: ['jobs/engine'], percent: 86, never: 42},
   claim: {
     folder: 'worker/run',
     without: ['notify.c', 'setup.c'],
@@ -48,11 +48,17 @@ const failure = /!= TW_OK\b.*\)( \{)?$/;
 
 function filesOf(group) {
   if (group.files) return group.files;
-  return fs.readdirSync(group.folder)
-      .filter(name => name.endsWith('.c'))
-      .filter(name => !(group.without || []).includes(name))
-      .map(name => `${group.folder}/${name}`)
-      .sort();
+  return filesBelow(group.folder, group.except || [])
+      .filter(name => !(group.without || []).includes(path.basename(name)));
+}
+
+function filesBelow(folder, except) {
+  return fs.readdirSync(folder, {withFileTypes: true}).flatMap(entry => {
+    const name = `${folder}/${entry.name}`;
+    if (entry.isDirectory())
+      return except.includes(name) ? [] : filesBelow(name, except);
+    return name.endsWith('.c') ? [name] : [];
+  }).sort();
 }
 
 // Comments and texts become spaces, so that columns stay.
