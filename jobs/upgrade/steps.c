@@ -385,6 +385,8 @@ static enum end run_version(
     drop_olds(work);
     if (retains)
         retain_olds(work, &olds);
+    else /* what is there is damaged, or of a version before this one */
+        take(work, slice_of(RECORD_PROPERTY));
     return GOES_ON;
 }
 

@@ -785,6 +785,21 @@ static void a_record_that_cannot_be_read_counts_as_none(void **state)
     }
 }
 
+/* In one write: another round finds nothing to do. */
+static void a_record_that_cannot_be_read_goes_with_the_upgrade(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    begin(&b, "  versions:\n"
+              "  - {to: 2, steps: [{remove: {property: A}}]}\n");
+    replace(&b, "\"A\":1,\"" RECORD_PROPERTY "\":\"{}\"");
+    changes(&b, UPGRADE_ALL);
+    assert_false(is_recorded(&b));
+    has(&b, "V", "2");
+    done(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -816,6 +831,7 @@ int main(void)
         cmocka_unit_test(an_edit_of_the_old_release_survives_contract),
         cmocka_unit_test(all_keeps_what_expand_prepared),
         cmocka_unit_test(a_record_that_cannot_be_read_counts_as_none),
+        cmocka_unit_test(a_record_that_cannot_be_read_goes_with_the_upgrade),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
