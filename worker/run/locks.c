@@ -382,7 +382,7 @@ static enum tw_err send(struct store *store, const struct fence *fence,
 static size_t add_own_wants(
     struct locking *l, struct operation *operations, size_t count)
 {
-    for (size_t i = 0; i < l->row_count && count < BATCH_MAX_OPERATIONS; i++) {
+    for (size_t i = 0; i < l->row_count; i++) {
         const struct row *row = &l->rows[i];
 
         if (!row->is_want || !is_mine(l, row))
@@ -398,12 +398,11 @@ static size_t add_own_wants(
 static enum tw_err take_all(struct locking *l)
 {
     struct operation *operations =
-        mem_array(BATCH_MAX_OPERATIONS, sizeof(*operations));
+        mem_array(l->need_count + l->row_count, sizeof(*operations));
     enum tw_err outcome = TW_OK;
     size_t count = 0;
 
-    for (size_t i = 0; i < l->need_count && count < BATCH_MAX_OPERATIONS / 2;
-         i++) {
+    for (size_t i = 0; i < l->need_count; i++) {
         struct need *need = &l->needs[i];
 
         if (need->mine)
@@ -428,11 +427,11 @@ static enum tw_err take_all(struct locking *l)
 static void write_wants(struct locking *l)
 {
     struct operation *operations =
-        mem_array(BATCH_MAX_OPERATIONS, sizeof(*operations));
+        mem_array(l->need_count, sizeof(*operations));
     struct err ignored;
     size_t count = 0;
 
-    for (size_t i = 0; i < l->need_count && count < BATCH_MAX_OPERATIONS; i++) {
+    for (size_t i = 0; i < l->need_count; i++) {
         if (l->needs[i].want_stored || l->needs[i].mine)
             continue;
         operations[count].type = OPERATION_INSERT;
@@ -499,8 +498,8 @@ static bool release_once(
 
     if (outcome != TW_OK)
         return outcome == TW_NOT_FOUND;
-    operations = mem_array(BATCH_MAX_OPERATIONS, sizeof(*operations));
-    for (size_t i = 0; i < l->row_count && count < BATCH_MAX_OPERATIONS; i++) {
+    operations = mem_array(l->row_count, sizeof(*operations));
+    for (size_t i = 0; i < l->row_count; i++) {
         const struct row *row = &l->rows[i];
 
         if (!is_mine(l, row))
