@@ -7,7 +7,7 @@
 #include "worker/base/text.h"
 #include "worker/run/locks.h"
 
-#define MAX_TABLES 3
+#define MAX_TABLES 17 /* a source, and 16 destinations */
 
 /* A table job that writes `tables` and reads another. */
 struct table_job {
@@ -295,6 +295,293 @@ static void an_outage_takes_nothing(void **state)
     assert_int_equal(rows(bench, ""), 0);
 }
 
+/* ---- what is in the way ---- */
+
+/* Run b/1 waits for Blogs, which a/1 has, and would take Posts: both ask for
+ * the same second, so that job and id are the order. */
+static void begin_queue(
+    struct workbench *bench, struct table_job *a, struct table_job *b)
+{
+    *a = job_of("a", "Blogs", NULL);
+    *b = job_of("b", "Posts", "Blogs");
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_WAITING, 2);
+    assert_int_equal(take(bench, a, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(take(bench, b, "1", 2), LOCKS_BLOCKED);
+}
+
+/* The run of b/1 as the ledger has it, changed. */
+static void change_waiting(struct workbench *bench, enum ledger_state run_state,
+    const char *waits_for, int64_t late_s)
+{
+    int64_t then = world_wall_ticks() - late_s * TICKS_PER_S;
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, "b", "1", &run));
+    run.state = run_state;
+    run.waits_for = slice_of(waits_for);
+    run.resumes_ticks = run_state == LEDGER_WAITING ? then : 0;
+    run.updated_ticks = then;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+/* Rule L2 is for runs that come: others would block a table for ever. */
+static void only_a_run_that_comes_keeps_its_place(void **state)
+{
+    static const struct {
+        enum ledger_state run_state;
+        const char *waits_for;
+        int64_t late_s;
+        enum locks_outcome outcome;
+    } cases[] = {
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_TURN, 0, LOCKS_BLOCKED},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_TURN, 590, LOCKS_BLOCKED},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_TURN, 610, LOCKS_TAKEN},
+        {LEDGER_WAITING, "", 0, LOCKS_BLOCKED},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_STORE, 0, LOCKS_TAKEN},
+        {LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, 0, LOCKS_TAKEN},
+        {LEDGER_RUNNING, "", 590, LOCKS_BLOCKED},
+        {LEDGER_RUNNING, "", 610, LOCKS_TAKEN},
+        {LEDGER_QUEUED, "", 0, LOCKS_BLOCKED},
+        {LEDGER_QUEUED, "", 610, LOCKS_TAKEN},
+    };
+    struct workbench *bench = *state;
+    struct table_job a, b, c = job_of("c", "Posts", NULL);
+
+    begin_queue(bench, &a, &b);
+    store_run(bench, "c", "1", LEDGER_RUNNING, 3);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        change_waiting(
+            bench, cases[i].run_state, cases[i].waits_for, cases[i].late_s);
+        assert_int_equal(take(bench, &c, "1", 3), cases[i].outcome);
+        release(bench, "c", "1");
+    }
+}
+
+/* Of the same second, job and id are the order: a total one, so that of those
+ * that wait somebody is first. */
+static void runs_of_one_second_have_an_order(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a, b, c = job_of("c", "Posts", NULL),
+                           early = job_of("aa", "Posts", NULL),
+                           same = job_of("b", "Posts", NULL);
+
+    begin_queue(bench, &a, &b);
+    store_run(bench, "c", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &c, "1", 2), LOCKS_BLOCKED);
+    store_run(bench, "b", "2", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &same, "2", 2), LOCKS_BLOCKED);
+    release(bench, "b", "2");
+    store_run(bench, "b", "0", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &same, "0", 2), LOCKS_TAKEN);
+    release(bench, "b", "0");
+    store_run(bench, "aa", "9", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &early, "9", 2), LOCKS_TAKEN);
+}
+
+/* A person reads which run has the table, and why that one does not go on. */
+static void the_cause_of_who_blocks_is_said(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+    struct ledger_run run;
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, "a", "1", &run));
+    run.state = LEDGER_WAITING;
+    run.waits_for = slice_of(LEDGER_WAITS_FOR_STORE);
+    run.error = slice_of("store 'old' does not answer");
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
+    assert_non_null(strstr(last_err.text,
+        "run a/1 has table Blogs and is waiting for store: store 'old' does "
+        "not answer"));
+}
+
+/* Nobody knows what a damaged run would still do. */
+static void the_lock_of_a_damaged_run_is_not_free(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+    struct arena arena;
+    struct entity entity;
+
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of("a"), slice_of("1"));
+    entity_set_int32(&entity, &arena, "State", 5);
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
+    assert_non_null(strstr(last_err.text, "damaged"));
+}
+
+/* A run that cannot be read may be open. */
+static void what_cannot_be_read_is_not_taken(void **state)
+{
+    static const enum bench_fault faults[] = {BENCH_FAIL, BENCH_INVALID};
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_SUCCEEDED, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        workbench_meets(bench, BENCH_GET, 1, 1, faults[i]);
+        assert_int_equal(take(bench, &b, "1", 2), LOCKS_OUTAGE);
+        assert_memory_equal(last_err.text, "locks: ", 7);
+    }
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+}
+
+/* ---- rows and keys ---- */
+
+/* A want that was stored is not stored again; one that cannot be stored costs
+ * the run its place, no more. */
+static void wants_are_stored_once(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a, b, more = job_of("b", "Posts", "Blogs");
+
+    begin_queue(bench, &a, &b);
+    assert_int_equal(rows(bench, "want!"), 2);
+    more.tables[2] = "Tags";
+    assert_int_equal(take(bench, &more, "1", 2), LOCKS_BLOCKED);
+    assert_int_equal(rows(bench, "want!"), 3);
+    release(bench, "b", "1");
+    assert_int_equal(rows(bench, "want!"), 0);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
+    assert_int_equal(rows(bench, "want!"), 0);
+}
+
+static void locks_that_change_all_the_time_are_given_up(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_CONFLICT);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_OUTAGE);
+    bench->fate_count = 0;
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+}
+
+static void write_row(
+    struct workbench *bench, const char *row_key, const char *job)
+{
+    struct arena arena;
+    struct entity entity;
+
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(LOCKS_PARTITION), slice_of(row_key));
+    if (job)
+        entity_set_string(&entity, &arena, "Job", slice_of(job));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+}
+
+/* More rows than a page has, some of them of nobody, and all tables that a job
+ * can have. */
+static void all_tables_are_locked_beside_many_rows(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "T0", NULL);
+    static char names[MAX_TABLES][8];
+    char row_key[64];
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    release(bench, "a", "1");
+    for (int i = 0; i < 1001; i++) {
+        (void)snprintf(row_key, sizeof(row_key), "want!x!t%04d!gone!%d", i, i);
+        write_row(bench, row_key, i % 2 ? "gone" : NULL);
+    }
+    write_row(bench, "closed!a", "a");
+    for (int i = 0; i < MAX_TABLES; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "T%d", i);
+        a.tables[i] = names[i];
+    }
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(rows(bench, "lock!"), MAX_TABLES);
+    release(bench, "a", "1");
+    assert_int_equal(rows(bench, "lock!"), 0);
+    assert_int_equal(rows(bench, "closed!"), 1);
+}
+
+static void list_another_store(const struct job *job,
+    void (*each)(
+        void *ctx, size_t store, const char *table, enum job_access access),
+    void *ctx)
+{
+    (void)job;
+    each(ctx, 7, "Blogs", JOB_WRITES);
+}
+
+/* A lock is of an account and a table, whatever either is called. */
+static void a_lock_names_the_account(void **state)
+{
+    static const struct {
+        const char *identity, *place, *row_key;
+    } cases[] = {
+        {"HTTPS://Acct-1.table.Core", "p",
+            "lock!https=3A=2F=2Facct-1.table.core!blogs"},
+        {NULL, "/srv/a_b", "lock!=2Fsrv=2Fa=5Fb!blogs"},
+        {NULL, NULL, "lock!main!blogs"},
+    };
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    char name[200];
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    bench->store->name = "main";
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bench->store->traits.identity = cases[i].identity;
+        bench->store->traits.place = cases[i].place;
+        assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+        assert_int_equal(rows(bench, cases[i].row_key), 1);
+        release(bench, "a", "1");
+    }
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    bench->store->traits.identity = name; /* as a hash */
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(rows(bench, "lock!xx"), 0);
+    assert_int_equal(rows(bench, "lock!"), 1);
+    release(bench, "a", "1");
+    a.kind.tables = list_another_store; /* which is not configured */
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(rows(bench, "lock!"), 0);
+}
+
+static void what_is_released_is_of_one_run(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Posts", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+    release(bench, "a", "1");
+    assert_int_equal(rows(bench, "lock!"), 1);
+    release(bench, "a", "1"); /* nothing is left of it */
+    release(bench, "b", "1");
+    assert_int_equal(rows(bench, "lock!"), 0);
+}
+
 #define TEST(f)                                                                \
     cmocka_unit_test_setup_teardown(                                           \
         f, workbench_set_up_virtual, workbench_tear_down_virtual)
@@ -311,6 +598,16 @@ int main(void)
         TEST(of_two_that_take_at_once_one_has_it),
         TEST(an_unknown_batch_is_read_and_taken_once),
         TEST(an_outage_takes_nothing),
+        TEST(only_a_run_that_comes_keeps_its_place),
+        TEST(runs_of_one_second_have_an_order),
+        TEST(the_cause_of_who_blocks_is_said),
+        TEST(the_lock_of_a_damaged_run_is_not_free),
+        TEST(what_cannot_be_read_is_not_taken),
+        TEST(wants_are_stored_once),
+        TEST(locks_that_change_all_the_time_are_given_up),
+        TEST(all_tables_are_locked_beside_many_rows),
+        TEST(a_lock_names_the_account),
+        TEST(what_is_released_is_of_one_run),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
