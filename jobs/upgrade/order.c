@@ -23,6 +23,11 @@ static bool is_same(struct slice a, struct slice b)
     return a.len > 0 && slice_equal(a, b);
 }
 
+static bool is_in_place(const struct upgrade_step *step)
+{
+    return step->type == UPGRADE_RETYPE && step->to.len == 0;
+}
+
 static bool is_put(const struct upgrade_step *step)
 {
     return step->type == UPGRADE_ADD || step->type == UPGRADE_SET;
@@ -231,8 +236,7 @@ static bool known_type(
 {
     for (size_t k = i; k-- > 0;) {
         const struct upgrade_step *step = order->list[k].step;
-        bool in_place = step->type == UPGRADE_RETYPE && step->to.len == 0 &&
-                        is_same(step->property, name);
+        bool in_place = is_in_place(step) && is_same(step->property, name);
 
         if (has_taken(order, k, i, name))
             return false;
@@ -271,6 +275,31 @@ static void check_way(struct order *order, size_t i)
             edm_type_name(from), edm_type_name(step->edm), way->how);
 }
 
+/* An entity that has the version keeps the type that the version's retype
+ * gives: that must be the one that its last step gives. */
+static void check_one_type(struct order *order, size_t i)
+{
+    const struct upgrade_step *step = order->list[i].step;
+
+    if (!step->typed || (!is_in_place(step) && !is_put(step)))
+        return;
+    for (size_t k = 0; k < i; k++) {
+        const struct upgrade_step *other = order->list[k].step;
+
+        if (order->list[k].version != order->list[i].version ||
+            !is_in_place(other) || !is_same(other->property, step->property) ||
+            (is_put(step) && step->edm == other->edm))
+            continue;
+        problems_add(order->problems, step->property_mark,
+            "one version gives %.*s two types (the retype in line %u): name "
+            "the last one alone, or put one of the two steps into the next "
+            "version",
+            SLICE_ARG(step->property), other->mark.line);
+        order->good = false;
+        return;
+    }
+}
+
 /* ---- the whole ---- */
 
 bool upgrade_order_check(
@@ -292,6 +321,7 @@ bool upgrade_order_check(
         check_onto(&order, i);
         check_made_and_taken(&order, i);
         check_way(&order, i);
+        check_one_type(&order, i);
     }
     mem_free(list);
     return order.good;

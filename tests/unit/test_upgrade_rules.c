@@ -269,6 +269,31 @@ static void a_version_that_makes_and_removes_a_name_is_refused(void **state)
     loading_done(&l);
 }
 
+/* Else each round would go through both types again. */
+static void a_version_that_gives_a_property_two_types_is_refused(void **state)
+{
+    static const struct refusal BAD[] = {
+        {HEAD "    - retype: {property: A, to: Edm.Int32, lossy: true}\n"
+              "    - retype: {property: A, to: Edm.String}\n",
+            "one version gives A two types (the retype in line"},
+        {HEAD "    - retype: {property: A, to: Edm.Int32}\n"
+              "    - set: {property: A, type: Edm.String, value: x}\n",
+            "one version gives A two types"},
+    };
+    struct loading l;
+
+    (void)state;
+    all_refused(BAD, COUNT(BAD));
+    good(&l,
+        HEAD "    - retype: {property: A, to: Edm.Int32, lossy: true}\n" SECOND
+             "    - retype: {property: A, to: Edm.String}\n");
+    loading_done(&l);
+    good(&l, HEAD "    - set: {property: A, type: Edm.String, value: '5'}\n"
+                  "    - retype: {property: A, to: Edm.Int32, lossy: true}\n"
+                  "    - set: {property: A, type: Edm.Int32, value: 6}\n");
+    loading_done(&l);
+}
+
 /* ---- one document ---- */
 
 #define OTHER(steps)                                                           \
@@ -372,6 +397,7 @@ int main(void)
         cmocka_unit_test(a_step_that_is_wrong_is_refused),
         cmocka_unit_test(steps_that_do_not_go_together_are_refused),
         cmocka_unit_test(a_version_that_makes_and_removes_a_name_is_refused),
+        cmocka_unit_test(a_version_that_gives_a_property_two_types_is_refused),
         cmocka_unit_test(a_table_has_one_document),
         cmocka_unit_test(a_digest_is_of_what_steps_do),
         cmocka_unit_test(levels_are_of_the_document),
