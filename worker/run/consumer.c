@@ -73,7 +73,7 @@ struct consumer {
     int64_t orphans_due_ms;
     struct prune prune;
     int64_t prune_due_ms;
-    int64_t left_due_ms;  /* the next look at what is left, while messages are */
+    int64_t left_due_ms; /* the next look at what is left, while messages are */
     int64_t left_wait_ms; /* from one such look to the next */
     size_t shown_busy;    /* in the last status */
 
