@@ -1186,6 +1186,31 @@ static void what_may_arrive_late_is_waited_for_before_leaving(void **state)
     check("OldBlogs", "a/1 a/2 ");
 }
 
+static int64_t met_ms;
+
+static void note_time(void)
+{
+    met_ms = world_boot_ms();
+}
+
+/* Else an insert of the attempt before arrives once its pair was settled. */
+static void a_take_over_waits_for_what_may_arrive_late(void **state)
+{
+    int64_t began_ms;
+
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    h.store->traits.late_writes = true;
+    put("Blogs", "a", "1", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, CRASH_AFTER, NULL);
+    crash("all");
+    began_ms = world_boot_ms();
+    when("TablewardRuns", OPERATION_REPLACE, 1, NOTHING, note_time);
+    take_over("all", RUN_SUCCEEDED);
+    assert_true(met_ms - began_ms >= 30000);
+    check("OldBlogs", "a/1 ");
+}
+
 /* ---- loads ---- */
 
 static void put_many(const char *partition_key, unsigned count)
@@ -1254,12 +1279,45 @@ static void an_attempt_continues_where_the_last_one_stopped(void **state)
     quiet = false;
 }
 
+static void put_third(void)
+{
+    hosted_put(&h, "Blogs", "c", "1", "\"N\":1");
+}
+
+static void put_second(void)
+{
+    hosted_put(&h, "Blogs", "b", "1", "\"N\":1");
+    when("Blogs", OPERATION_DELETE, 2, NOTHING, put_third);
+}
+
 static void sources_written_during_the_last_round_are_behind(void **state)
 {
     (void)state;
-    put("Blogs", "b", "1", "\"N\":1");
-    put("Blogs", "c", "1", "\"N\":1");
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, NOTHING, put_second);
     run("all", RUN_SUCCEEDED);
+    check("Blogs", "c/1 ");
+    assert_int_equal(h.behind, 1);
+}
+
+static void put_another(void)
+{
+    hosted_put(&h, "Blogs", "b", "1", "\"N\":1");
+}
+
+/* Rule A2: the last round has found something to do, and names one. */
+static void sources_that_are_named_are_not_behind(void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    put("OldBlogs", "a", "1", "\"N\":2");
+    when("OldBlogs", OPERATION_INSERT, 1, NOTHING, put_another);
+    run("all", RUN_FAILED);
+    check("Blogs", "a/1 ");
+    check("OldBlogs", "a/1 b/1 ");
+    assert_int_equal(h.failed, 1);
     assert_int_equal(h.behind, 0);
 }
 
@@ -1375,10 +1433,12 @@ int main(void)
         TEST(what_was_accepted_is_not_deleted_with_its_source),
         TEST(index_rows_are_passed_by),
         TEST(what_may_arrive_late_is_waited_for_before_leaving),
+        TEST(a_take_over_waits_for_what_may_arrive_late),
         TEST(a_move_needs_few_requests),
         TEST(the_largest_entities_are_moved),
         TEST(an_attempt_continues_where_the_last_one_stopped),
         TEST(sources_written_during_the_last_round_are_behind),
+        TEST(sources_that_are_named_are_not_behind),
         TEST(a_dry_run_counts_and_writes_nothing),
         TEST(verification_finds_sources_and_intents_that_are_left),
     };
