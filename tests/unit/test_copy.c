@@ -323,6 +323,22 @@ static void copies_of_another_job_are_foreign(void **state)
     check_written(0, 0);
 }
 
+/* Two deployments share a name, and a destination. */
+static void copies_of_another_source_table_are_foreign(void **state)
+{
+    (void)state;
+    shoe("a", 1);
+    succeeds("all-by-size");
+    hosted_load(
+        &h, "all-by-size:\n  kind: copy\n  from: {table: Others}\n" TO_SIZE);
+    hosted_table(&h, "Others");
+    succeeds("all-by-size");
+    check_table("BySize", "1/a ");
+    hosted_put(&h, "Others", "p", "a", "\"Size\":1,\"Name\":\"other\"");
+    fails("all-by-size", "a foreign entity has these keys");
+    check_has("BySize", "1", "a", "n1");
+}
+
 static void copies_in_another_table_are_sources_for_another_job(void **state)
 {
     (void)state;
@@ -672,6 +688,7 @@ int main(void)
         TEST(an_entity_with_a_copied_source_is_not_the_jobs),
         TEST(a_copy_that_was_copied_on_is_not_the_jobs),
         TEST(copies_of_another_job_are_foreign),
+        TEST(copies_of_another_source_table_are_foreign),
         TEST(copies_in_another_table_are_sources_for_another_job),
         TEST(an_index_of_copied_entities_is_built),
         TEST(index_rows_are_never_sources),

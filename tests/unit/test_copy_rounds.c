@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "jobs/copy/source.h"
 #include "jobs/engine/late.h"
 #include "jobs/engine/rounds.h"
 #include "tests/support/fast_world.h"
@@ -414,6 +415,40 @@ static void an_entity_with_its_sources_etag_is_never_overwritten(void **state)
     h.stores.count = 1;
 }
 
+/* The table was copied from another account, with the copies of this job in it;
+ * now both names lead to it, and the job selects none of its sources. */
+static void an_entity_with_its_sources_etag_is_never_deleted(void **state)
+{
+    struct operation operation = {.type = OPERATION_INSERT};
+    const struct batch batch = {"Shoes", &operation, 1};
+    struct attempt attempt = {.fence = NULL};
+    struct batch_result result;
+    struct source source = {.job = slice_of("away"),
+        .by = slice_of("00000000"),
+        .partition_key = slice_of("p"),
+        .row_key = slice_of("a"),
+        .etag = slice_of("e")};
+    struct alias alias;
+
+    (void)state;
+    use_alias(&alias, true);
+    hosted_load(&h, "away:\n"
+                    "  kind: copy\n"
+                    "  from: {store: main, table: Shoes, filter: \"V eq 1\"}\n"
+                    "  to: {store: other, table: Shoes}\n");
+    source.from = source_table_of(stores[0], "Shoes");
+    source.at = source_table_of(stores[1], "Shoes");
+    entity_init(&operation.entity, &h.arena, slice_of("p"), slice_of("a"));
+    source_stamp(&operation.entity, &source, &h.arena);
+    assert_int_equal(store_batch(h.store, &attempt, &batch, &result), TW_OK);
+    h.accept_deletes = true;
+    assert_int_equal(hosted_attempt(&h, "away", ""), RUN_FAILED);
+    assert_non_null(strstr(h.failed_why, "the ETag of its source"));
+    assert_true(hosted_has(&h, "Shoes", "p", "a"));
+    h.accept_deletes = false;
+    h.stores.count = 1;
+}
+
 /* ---- C7: the table of the sources goes ---- */
 
 struct vanishing {
@@ -536,6 +571,7 @@ int main(void)
         TEST(a_damaged_checkpoint_starts_over),
         TEST(one_account_under_two_names_is_refused),
         TEST(an_entity_with_its_sources_etag_is_never_overwritten),
+        TEST(an_entity_with_its_sources_etag_is_never_deleted),
         TEST(a_table_that_vanishes_deletes_no_copy),
         TEST(ten_entities_into_a_large_table_take_few_pages),
         TEST(keys_that_scatter_fill_batches),
