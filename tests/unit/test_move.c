@@ -634,6 +634,27 @@ static void of_two_sources_with_one_key_the_second_stays(void **state)
     }
 }
 
+/* Each fills a load. The first one's is open still: else its copy would be
+ * accepted as the second one's, and two equal sources become one. */
+static void a_source_waits_for_the_open_load_that_has_its_key(void **state)
+{
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 1024 * 1024);
+    buf_add_text(&text, "\"N\":1");
+    for (int i = 0; i < 12; i++)
+        buf_add_format(&text, ",\"P%d\":\"%030000d\"", i, i);
+    put("Blogs", "a", "1", buf_text(&text));
+    put("Blogs", "a", "2", buf_text(&text));
+    buf_done(&text);
+    run("one-key-accept", RUN_FAILED);
+    check("Blogs", "a/2 ");
+    check("OldBlogs", "p/r ");
+    check_named("Blogs a/2: another source, 'a' / '1', has the same "
+                "destination key");
+}
+
 static void store_another_intent(void)
 {
     hosted_table(&h, "TablewardRuns");
@@ -854,6 +875,35 @@ static void a_changed_source_with_another_key_is_copied_to_that_key(
     run("key-of-n", RUN_SUCCEEDED);
     check("Blogs", "");
     check("OldBlogs", "9/1 ");
+}
+
+static void delete_source_first(void)
+{
+    w.act = NOTHING;
+    delete_source();
+}
+
+static void meet_the_delete(void)
+{
+    w.table = "Blogs";
+    w.type = OPERATION_DELETE;
+    w.seen = 0;
+    w.before = delete_source_first;
+    w.after = NULL;
+}
+
+/* Once unknown, a pair stays unknown: it may be somebody else's. */
+static void after_an_unknown_insert_a_copy_outlives_its_source(void **state)
+{
+    (void)state;
+    hosted_table(&h, "OldBlogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    when("OldBlogs", OPERATION_INSERT, 1, LOSE_ANSWER, NULL);
+    w.after = meet_the_delete;
+    run("all", RUN_FAILED);
+    check("Blogs", "");
+    check("OldBlogs", "a/1 ");
+    check_named("the copy is not provably this run's: the copy stays");
 }
 
 /* The delete was carried out: the only copy stays. */
@@ -1404,6 +1454,7 @@ int main(void)
         TEST(two_sources_with_one_key_and_an_equal_entity_there_both_stay),
         TEST(a_conflict_is_skipped_if_the_job_says_so),
         TEST(of_two_sources_with_one_key_the_second_stays),
+        TEST(a_source_waits_for_the_open_load_that_has_its_key),
         TEST(a_second_owner_meets_the_intent_of_the_first),
         TEST(the_key_of_an_intent_is_fixed),
         TEST(an_equal_entity_is_a_conflict_after_a_definite_answer),
@@ -1415,6 +1466,7 @@ int main(void)
         TEST(a_source_that_a_client_deleted_takes_its_copy_along),
         TEST(a_source_that_a_client_changed_is_copied_again),
         TEST(a_changed_source_with_another_key_is_copied_to_that_key),
+        TEST(after_an_unknown_insert_a_copy_outlives_its_source),
         TEST(after_an_unknown_delete_an_absent_source_is_done),
         TEST(after_an_unknown_delete_another_etag_leaves_both),
         TEST(an_interrupted_load_is_finished),
