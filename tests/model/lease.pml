@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker/run/claim.c, keeper.c and work.c, worker/store/fence.c: two workers,
+ * worker/run/claim.c, renewer.c and work.c, worker/store/fence.c: two workers,
  * one message, one run, and one entity that the run is to change. Each guard
  * can be taken out with -DNO_...; tests/model/guards holds the list and what
  * goes wrong without it.
@@ -33,6 +33,7 @@
 #define VISIBILITY 4
 #define REQUEST 2 /* what a request of the run may take */
 #define SECOND 2
+#define SKEW 2 /* the clocks of the service's servers differ by so much */
 #define DUE (VISIBILITY - 2) /* renewed with so much left */
 
 #define DEAD WORKERS         /* DEAD + w: an attempt of w that died */
@@ -75,7 +76,8 @@ byte hidden_left;
 byte state = ABSENT, owner = NOBODY, epoch_of = NOBODY, lease_left;
 bool half_second; /* ticks since the service's Date changed */
 bool has_etag[WORKERS];
-#define HELD (owner != NOBODY && lease_left + half_second > 1)
+#define HELD_AT(ahead) (owner != NOBODY && lease_left + half_second > 1 + ahead)
+#define HELD HELD_AT(0)
 
 /* The entity that is to be changed. */
 bool changed, has_data_etag[WORKERS];
@@ -88,7 +90,8 @@ bool sent_claim[WORKERS], sent_etag[WORKERS], sent_stored[WORKERS];
 byte data_sent[WORKERS], data_by[WORKERS], data_left[WORKERS];
 bool data_etag[WORKERS];
 
-/* What a worker knows. write_left: the deadline that the write brings. */
+/* What a worker knows. write_left: the deadline that the write brings;
+ * message_left: until its message is visible again, as far as it knows. */
 bool works[WORKERS], reads[WORKERS], shut[WORKERS], has_message[WORKERS];
 byte ledger_left[WORKERS], message_left[WORKERS], write_left[WORKERS];
 
@@ -98,8 +101,7 @@ byte ledger_left[WORKERS], message_left[WORKERS], write_left[WORKERS];
 #define ROOM REQUEST
 #endif
 #define OPEN(w)                                                                \
-    (works[w] && !shut[w] && ledger_left[w] >= ROOM &&                         \
-        (!has_message[w] || message_left[w] >= ROOM))
+    (works[w] && !shut[w] && ledger_left[w] >= ROOM)
 #define ONE_OPEN !(OPEN(0) && OPEN(1))
 
 /* ---- the store ---- */
@@ -241,9 +243,11 @@ inline send_ledger(what, lease, claims)
 #endif
 /* LeaseUntil - now of a write that is sent now; + 1: see lease_left. */
 #ifdef NO_SECOND_FOR_THE_DATE
-#define UNTIL (VISIBILITY - date_age + 1)
-#else
+#define UNTIL (VISIBILITY - date_age + SKEW + 1)
+#elif defined NO_SKEW
 #define UNTIL (VISIBILITY - date_age + SECOND + 1)
+#else
+#define UNTIL (VISIBILITY - date_age + SECOND + SKEW + 1)
 #endif
 #ifdef NO_EPOCH
 #define OURS (owner == self || owner == NOBODY)
@@ -263,7 +267,7 @@ inline send_ledger(what, lease, claims)
 #ifdef NO_LEASE
 #define IS_HELD false
 #else
-#define IS_HELD HELD
+#define IS_HELD HELD_AT(ahead)
 #endif
 #ifdef NO_LOOK_WHETHER_ENDED
 #define IS_OVER false
@@ -275,6 +279,7 @@ proctype Worker(byte self) provided (!asleep[_pid])
 {
     byte slot, result, ending;
     bool keeping, date_age;
+    byte ahead;
 
 idle:
     atomic {
@@ -297,11 +302,16 @@ look:
     atomic {
         has_etag[self] = 1;
         date_age = half_second;
+        if /* whose server answers */
+        :: ahead = 0
+        :: ahead = SKEW
+        fi;
         if
         :: IS_OVER -> goto delete_message
         :: !IS_OVER && IS_HELD -> goto hide
         :: else
         fi;
+        ahead = 0;
         SLEEPS
     }
     atomic {
@@ -378,12 +388,16 @@ look:
        }
     :: atomic { slot != 3 && !OPEN(self) && !keeping -> goto gone }
 
-    /* the keeper */
+    /* the renewer */
     :: atomic {
            has_message[self] && !keeping && message_left[self] <= DUE &&
                ledger_left[self] > 0 ->
            printf("worker %d renews its message\n", self);
            if
+           :: faults > 0 ->
+               faults--;
+               message_left[self] = DUE + 1; /* tried again a tick later */
+               printf("  it fails\n")
            :: has_receipt[self] ->
                hidden_left = VISIBILITY;
                message_left[self] = VISIBILITY
@@ -532,6 +546,7 @@ gone: /* dead, or as good as dead: nothing more is touched */
         ending = 0;
         keeping = 0;
         date_age = 0;
+        ahead = 0;
         goto idle
     }
 }

@@ -225,14 +225,14 @@ static void stall_shortly(struct worker *worker)
         (int64_t)sim_draw((unsigned)worker->visibility_timeout_s * 1000));
 }
 
-static void freeze_keeper(struct worker *worker)
+static void freeze_renewer(struct worker *worker)
 {
     int64_t ms = longer_than_a_lease(worker);
 
     worker->sim->result->stalls++;
     virtual_note(
-        "worker %u: keeper frozen for %lld ms", worker->number, (long long)ms);
-    virtual_stall_thread(worker->now->process, "keeper", ms);
+        "worker %u: renewer frozen for %lld ms", worker->number, (long long)ms);
+    virtual_stall_thread(worker->now->process, "renewer", ms);
 }
 
 static void freeze_lanes(struct worker *worker)
@@ -287,7 +287,7 @@ static void reread(struct worker *worker)
 void worker_befall(struct worker *worker)
 {
     static void (*const FATES[])(struct worker *) = {crash, crash, crash, stall,
-        stall, stall, stall_shortly, freeze_keeper, freeze_keeper, freeze_lanes,
+        stall, stall, stall_shortly, freeze_renewer, freeze_renewer, freeze_lanes,
         freeze_slots, step_wall, step_boot, terminate, reread};
 
     if (worker_alive(worker))

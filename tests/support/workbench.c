@@ -8,6 +8,7 @@
 #include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger_change.h"
+#include "worker/run/renewer.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/lanes.h"
 
@@ -320,12 +321,16 @@ void workbench_init(struct workbench *bench)
     init_job(bench);
     init_definition(bench);
     bench->lanes = lanes_new(4, 0);
-    bench->place = (struct work_place){
-        .lanes = bench->lanes, .stopping = says_stop, .context = bench};
+    bench->renewer = renewer_new(4);
+    bench->place = (struct work_place){.lanes = bench->lanes,
+        .renewer = bench->renewer,
+        .stopping = says_stop,
+        .context = bench};
 }
 
 void workbench_done(struct workbench *bench)
 {
+    renewer_free(bench->renewer);
     lanes_free(bench->lanes);
     store_close(bench->wrapped.inner);
     world_cond_done(&bench->changed);

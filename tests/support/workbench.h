@@ -83,6 +83,7 @@ struct workbench {
     struct setup setup;
     struct definition definition;
     struct lanes *lanes;
+    struct renewer *renewer;
     struct work_place place; /* stopping: says `stop` */
 
     struct world_mutex lock; /* guards all below */

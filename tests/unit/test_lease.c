@@ -2,6 +2,7 @@
 /* The lease: from when it counts, and whose is what a claim reads. */
 #include "tests/support/workbench.h"
 
+#include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
 
 #define DELAY_MS 300
@@ -47,35 +48,71 @@ static void deadlines_count_from_the_sending(void **state)
     bench->delay_ms = DELAY_MS;
     world_unlock(&bench->lock);
     assert_int_equal(claim_write(&claim, &err), TW_OK);
-    assert_true(claim.ledger_deadline_ms <=
-                world_boot_ms() - DELAY_MS + claim.visibility_timeout_ms);
-    assert_int_equal(claim_renew_message(&claim, &err), TW_OK);
-    assert_true(claim.message_deadline_ms <=
+    assert_true(claim.deadline_ms <=
                 world_boot_ms() - DELAY_MS + claim.visibility_timeout_ms);
     claim_done(&claim);
 }
 
-static bool open_until(const struct claim *claim, int64_t deadline_ms)
-{
-    int64_t last_ms = deadline_ms - claim->fence.request_ms;
-
-    return fence_open(&claim->fence, last_ms) &&
-           !fence_open(&claim->fence, last_ms + 1);
-}
-
-static void the_earlier_deadline_stands(void **state)
+/* Only the ledger's: the message may be visible again, or lost. */
+static void the_deadline_is_the_ledgers(void **state)
 {
     struct workbench *bench = *state;
+    struct claim claim;
+    int64_t last_ms;
+    struct err err;
+
+    take_with_message(bench, &claim);
+    assert_int_equal(claim_write(&claim, &err), TW_OK);
+    last_ms = claim.deadline_ms - claim.fence.request_ms;
+    workbench_meets(bench, BENCH_RENEW, 1, 1, BENCH_FAIL);
+    assert_int_equal(claim_renew_message(&claim, &err), TW_BUSY);
+    assert_int_equal(claim_renew_message(&claim, &err), TW_OK);
+    workbench_meets(bench, BENCH_RENEW, 1, 1, BENCH_CONFLICT);
+    assert_int_equal(claim_renew_message(&claim, &err), TW_CONFLICT);
+    assert_true(fence_open(&claim.fence, last_ms));
+    assert_false(fence_open(&claim.fence, last_ms + 1));
+    claim_done(&claim);
+}
+
+/* 3 s: what Date cuts off, and what the service's servers differ by. */
+static void the_lease_is_three_seconds_longer_than_the_deadline(void **state)
+{
+    struct workbench *bench = *state;
+    int64_t date_ticks, sent_ms;
     struct claim claim;
     struct err err;
 
     take_with_message(bench, &claim);
-    claim.message_deadline_ms = world_boot_ms() + 20000;
-    assert_int_equal(claim_write(&claim, &err), TW_OK);
-    assert_true(open_until(&claim, claim.message_deadline_ms));
-    claim.ledger_deadline_ms = world_boot_ms() + 10000;
+    date_ticks = claim.date_ticks;
+    sent_ms = claim.date_sent_ms;
+    virtual_sleep(1250);
+    assert_int_equal(claim_write(&claim, &err), CLAIM_MINE);
+    assert_true(claim.run.lease_until_ticks ==
+                date_ticks + 3 * TICKS_PER_S +
+                    (claim.deadline_ms - sent_ms) * TICKS_PER_MS);
+    claim_done(&claim);
+}
+
+/* Its clock may be wrong by any amount. */
+static void the_clock_of_the_queue_service_is_not_used(void **state)
+{
+    struct workbench *bench = *state;
+    int64_t date_ticks, sent_ms;
+    struct claim claim;
+    struct err err;
+
+    take_with_message(bench, &claim);
+    date_ticks = claim.date_ticks;
+    sent_ms = claim.date_sent_ms;
+    virtual_sleep(10000);
     assert_int_equal(claim_renew_message(&claim, &err), TW_OK);
-    assert_true(open_until(&claim, claim.ledger_deadline_ms));
+    claim_hide_ms(&claim, 1000);
+    assert_int_equal(
+        claim_put_copy(&claim, slice_of(BENCH_QUEUE), slice_of("copy"), &err),
+        TW_OK);
+    claim_delete_message(&claim);
+    assert_true(claim.date_ticks == date_ticks);
+    assert_true(claim.date_sent_ms == sent_ms);
     claim_done(&claim);
 }
 
@@ -145,11 +182,17 @@ static void what_another_epoch_let_go_is_not_ours(void **state)
 #define TEST(f)                                                                \
     cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 
+#define VIRTUAL(f)                                                             \
+    cmocka_unit_test_setup_teardown(                                           \
+        f, workbench_set_up_virtual, workbench_tear_down_virtual)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(deadlines_count_from_the_sending),
-        TEST(the_earlier_deadline_stands),
+        TEST(the_deadline_is_the_ledgers),
+        VIRTUAL(the_lease_is_three_seconds_longer_than_the_deadline),
+        VIRTUAL(the_clock_of_the_queue_service_is_not_used),
         TEST(lost_claim_of_a_run_that_another_took_is_not_ours),
         TEST(what_another_epoch_let_go_is_not_ours),
     };

@@ -778,7 +778,7 @@ static enum run_end sleeps_past_its_lease(struct workbench *bench,
     struct run *run, unsigned attempt_number, struct err *err)
 {
     world_lock(&bench->lock);
-    bench->delay_ms = 70000; /* the keeper's renewal is answered too late */
+    bench->delay_ms = 70000; /* the renewal is answered too late */
     world_unlock(&bench->lock);
     virtual_sleep(65000);
     return has_no_time(bench, run, attempt_number, err);
@@ -823,7 +823,7 @@ static void whoever_hears_of_another_owner_has_not_let_it_lapse(void **state)
     assert_false(result.lapsed);
 }
 
-static enum run_end outlives_its_keeper(struct workbench *bench,
+static enum run_end outlives_its_lease(struct workbench *bench,
     struct run *run, unsigned attempt_number, struct err *err)
 {
     (void)attempt_number;
@@ -834,12 +834,12 @@ static enum run_end outlives_its_keeper(struct workbench *bench,
     return RUN_SUCCEEDED;
 }
 
-/* What the keeper knows stands above what the kind says. */
+/* What the renewer knows stands above what the kind says. */
 static void a_kind_that_succeeded_too_late_has_not(void **state)
 {
     struct workbench *bench = *state;
 
-    bench->script = outlives_its_keeper;
+    bench->script = outlives_its_lease;
     workbench_put(bench, BENCH_QUEUE, "bell");
     assert_int_equal(attempt(bench).end, WORK_OVERTAKEN);
     bench->fate_count = 0;

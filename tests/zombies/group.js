@@ -25,7 +25,7 @@ class Bend {
     this.set(1, start_us);
     this.set(2, epoch_ms);
     const fd = fs.openSync(file, 'r+');
-    fs.writeSync(fd, Buffer.from('keeper\0'), 0, 7, 48);
+    fs.writeSync(fd, Buffer.from('renewer\0'), 0, 8, 48);
     fs.closeSync(fd);
   }
 

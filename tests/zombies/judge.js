@@ -15,7 +15,7 @@
 //                  allowed.
 //   arrived late   started before, but carried out (or refused) after it: it
 //                  was on its way when the worker fell asleep. One a lane, and
-//                  one of the keeper.
+//                  two of the renewer: ledger and message.
 //   changed        arrived late and changed something: never allowed, but for
 //                  changes of data that were stuck before they reached the
 //                  service, where nobody can tell that they are late. They do
@@ -36,7 +36,7 @@ const AWAKE_US = 50000;
 
 // A batch that was refused before it was read has no target, but an Owner.
 const is_ledger = (entry) => entry.target === LEDGER || entry.owner !== '';
-const is_keeper = (entry) => entry.service === 'queue' || is_ledger(entry);
+const is_renewer = (entry) => entry.service === 'queue' || is_ledger(entry);
 
 // claims_of: [{n, worker, at_us, owner}] in order of effect.
 function claims_of(log) {
@@ -56,7 +56,7 @@ function claims_of(log) {
 function judge(log, notes, stalls = []) {
   const claims = claims_of(log);
   const late = {started: [], arrived: [], changed: [], same: [], asleep: [], unasked: []};
-  const lanes = new Map(); // claim n -> {data, keeper}
+  const lanes = new Map(); // claim n -> {data, renewer}
   for (const entry of log) {
     if (notes && is_unasked(entry, notes)) {
       late.unasked.push(entry);
@@ -70,8 +70,8 @@ function judge(log, notes, stalls = []) {
         late[class_of(entry, fate, stalls)].push(
             {...entry, ...fate, mode: mode_at(entry, stalls)});
       const used = lanes.get(fate.overtaken_n) ||
-          {data: 0, keeper: 0, what: []};
-      used[is_keeper(entry) ? 'keeper' : 'data']++;
+          {data: 0, renewer: 0, what: []};
+      used[is_renewer(entry) ? 'renewer' : 'data']++;
       used.what.push(`${entry.worker} ${entry.method} ${entry.path} ` +
           `(${entry.n}, ${entry.status})`);
       lanes.set(fate.overtaken_n, used);
@@ -105,7 +105,7 @@ function was_asleep(entry, fate, stalls) {
 
 // class_of: of what arrived late and changed something.
 function class_of(entry, fate, stalls) {
-  if (is_keeper(entry)) return 'changed';
+  if (is_renewer(entry)) return 'changed';
   if (stuck_at(entry, stalls)) return 'same';
   return was_asleep(entry, fate, stalls) ? 'asleep' : 'changed';
 }
@@ -140,7 +140,7 @@ function fate_of(entry, claims, notes, stalls, log) {
   if (own < 0 || own + 1 === claims.length) return null;
   const next = claims[own + 1];
   if (entry.n < next.n) return null;
-  if (is_keeper(entry) && let_go(log, entry.worker, claims[own].n, next.n))
+  if (is_renewer(entry) && let_go(log, entry.worker, claims[own].n, next.n))
     return null;
   if (note.started_us > next.at_us)
     return {kind: 'started', overtaken_n: next.n, started_us: note.started_us,

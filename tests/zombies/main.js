@@ -58,7 +58,7 @@ const MODES = {
     return await until_woken('stick', group, worker, before, stall);
   },
 
-  // Its keeper alone stands still: nobody renews, and the lanes go on.
+  // Its renewer alone stands still: nobody renews, and the lanes go on.
   async frozen(group, worker, before, stall) {
     worker.bend.freeze(true);
     stall.stopped_us = now_us();
@@ -202,7 +202,7 @@ const share = (count, of) =>
 
 function crowds(result) {
   return [...result.lanes.values()].filter((used) =>
-    used.data > result.lanes_each || used.keeper > 1);
+    used.data > result.lanes_each || used.renewer > 2);
 }
 
 function faults_of(results) {
@@ -221,7 +221,7 @@ function faults_of(results) {
       say(`arrived late and changed something: worker ${e.worker} ` +
           `${e.method} ${e.path} ${e.target} (${e.status}, ${e.mode})`);
     for (const used of crowds(result))
-      say(`${used.data} late of the lanes and ${used.keeper} of the keeper ` +
+      say(`${used.data} late of the lanes and ${used.renewer} of the renewer ` +
           `at one overtaking: ${used.what.join(', ')}`);
   }
   return all;

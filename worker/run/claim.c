@@ -22,6 +22,8 @@
 /* Silent attempts are spaced by so many visibility timeouts. */
 #define SILENT_SPACING 10
 #define HIDE_MAX_S INT64_C(604800)
+/* Date is cut to whole seconds, and the service's servers differ by 2 s. */
+#define LEASE_MARGIN_TICKS (3 * TICKS_PER_S)
 /* A run that waits for its definition is looked at after as long as it has
  * waited, but not sooner and not later than this. */
 #define HELD_MIN_TICKS (5 * TICKS_PER_S)
@@ -31,6 +33,7 @@
 
 /* ---- clocks and deadlines ---- */
 
+/* What an answer of the ledger tells. */
 static void note_clock(struct claim *claim, const struct attempt *attempt)
 {
     if (attempt->sent_ms != 0)
@@ -40,6 +43,13 @@ static void note_clock(struct claim *claim, const struct attempt *attempt)
     claim->date_ticks = attempt->date_ticks;
     claim->date_sent_ms = attempt->sent_ms;
     claim->date_answered_ms = world_boot_ms() + 1; /* it was rounded down */
+}
+
+/* Of an answer of the queue service only that it was asked. */
+static void count_request(struct claim *claim, const struct attempt *attempt)
+{
+    if (attempt->sent_ms != 0)
+        claim->requests++;
 }
 
 int64_t claim_now(const struct claim *claim)
@@ -58,23 +68,21 @@ int64_t claim_boot_ms(const struct claim *claim, int64_t ticks)
     return world_boot_ms() + (left_ms > 0 ? left_ms : 0);
 }
 
-/* What the service's clock cannot be beyond at boot time at_ms, plus the
+/* What no clock of the service is beyond at boot time at_ms, plus the
  * visibility timeout: see the header. */
 static int64_t lease_until(const struct claim *claim, int64_t at_ms)
 {
-    return claim->date_ticks + TICKS_PER_S +
+    return claim->date_ticks + LEASE_MARGIN_TICKS +
            (at_ms - claim->date_sent_ms + claim->visibility_timeout_ms) *
                TICKS_PER_MS;
 }
 
-static void move_deadlines(struct claim *claim)
+/* sent_ms: of the write that is stored. */
+static void set_deadline(struct claim *claim, int64_t sent_ms)
 {
-    int64_t earlier = claim->ledger_deadline_ms;
-
-    if (claim->message_deadline_ms < earlier)
-        earlier = claim->message_deadline_ms;
-    fence_move(&claim->fence, earlier);
-    fence_move(&claim->own, claim->ledger_deadline_ms + claim->own.request_ms);
+    claim->deadline_ms = sent_ms + claim->visibility_timeout_ms;
+    fence_move(&claim->fence, claim->deadline_ms);
+    fence_move(&claim->own, claim->deadline_ms + claim->own.request_ms);
 }
 
 static struct attempt own_attempt(struct claim *claim)
@@ -127,8 +135,7 @@ static void take_message(
     struct claim *claim, const struct claim_message *message)
 {
     claim->has_message = true;
-    claim->message_deadline_ms =
-        message->sent_ms + claim->visibility_timeout_ms;
+    claim->message_sent_ms = message->sent_ms;
     claim->text = mem_text(message->text.at, message->text.len);
     claim->text_len = message->text.len;
     copy_name(claim->queue, sizeof(claim->queue), slice_of(message->queue));
@@ -141,8 +148,7 @@ void claim_init(struct claim *claim, const struct claim_wish *wish)
 {
     *claim = (struct claim){.store = wish->store,
         .visibility_timeout_ms = wish->visibility_timeout_s * 1000,
-        .message_deadline_ms = WORLD_NEVER,
-        .ledger_deadline_ms = WORLD_NEVER};
+        .deadline_ms = WORLD_NEVER};
     ledger_run_init(&claim->run);
     ledger_run_init(&claim->stored);
     fence_init(&claim->fence, WORLD_NEVER,
@@ -409,13 +415,6 @@ static enum tw_err apply_claim(
     return stake(taking, run, err);
 }
 
-/* The lease is ours: from when the write that brought it was sent. */
-static void begin_lease(struct claim *claim, int64_t sent_ms)
-{
-    claim->ledger_deadline_ms = sent_ms + claim->visibility_timeout_ms;
-    move_deadlines(claim);
-}
-
 /* Why nothing was written, where that was not judge()'s doing. */
 static enum claim_outcome not_taken(struct claim *claim,
     const struct ledger_change *change, enum tw_err outcome,
@@ -452,7 +451,7 @@ enum claim_outcome claim_take(struct claim *claim,
     ledger_copy(&claim->run, &claim->stored);
     *ret_outcome = TW_CONFLICT;
     if (outcome == TW_OK && taking.outcome == CLAIM_TAKEN)
-        begin_lease(claim, taking.sent_ms);
+        set_deadline(claim, taking.sent_ms);
     if (outcome == TW_OK)
         return taking.outcome;
     if (outcome == TW_CONFLICT && taking.outcome != CLAIM_TAKEN &&
@@ -466,20 +465,15 @@ enum claim_outcome claim_take(struct claim *claim,
 enum tw_err claim_renew_message(struct claim *claim, struct err *err)
 {
     struct attempt attempt = own_attempt(claim);
-    int64_t at_ms = world_boot_ms();
     enum tw_err outcome = store_queue_renew(claim->store, &attempt,
         claim->queue, slice_of(claim->message_id), claim->pop_receipt,
         claim->visibility_timeout_ms / 1000);
 
-    if (outcome == TW_OK)
-        claim->message_deadline_ms = at_ms + claim->visibility_timeout_ms;
     if (outcome == TW_CONFLICT || outcome == TW_NOT_FOUND) {
         claim->has_message = false;
-        claim->message_deadline_ms = WORLD_NEVER;
         outcome = TW_CONFLICT;
     }
-    note_clock(claim, &attempt);
-    move_deadlines(claim);
+    count_request(claim, &attempt);
     if (outcome != TW_OK)
         (void)err_fail(err, outcome, "%s", attempt.err.text);
     return outcome;
@@ -543,9 +537,7 @@ enum claim_word claim_write(struct claim *claim, struct err *err)
     ledger_compact(&claim->run);
     outcome = ledger_change(&change, LEDGER_STORED, &claim->stored, err);
     if (outcome == TW_OK) {
-        claim->ledger_deadline_ms =
-            keeping.sent_ms + claim->visibility_timeout_ms;
-        move_deadlines(claim);
+        set_deadline(claim, keeping.sent_ms);
         return CLAIM_MINE;
     }
     return keeping.lost || change.damaged || change.left_alone ? CLAIM_OVERTAKEN
@@ -669,7 +661,7 @@ static void hide_s(struct claim *claim, int64_t seconds)
             seconds < 0 ? 0 : seconds) != TW_OK)
         log_debug("queue", "%s: message %s stays hidden as it is: %s",
             claim->queue, claim->message_id, attempt.err.text);
-    note_clock(claim, &attempt);
+    count_request(claim, &attempt);
 }
 
 void claim_hide(struct claim *claim, int64_t until_ticks)
@@ -693,7 +685,7 @@ void claim_delete_message(struct claim *claim)
         attempt = own_attempt(claim);
         outcome = store_queue_delete(claim->store, &attempt, claim->queue,
             slice_of(claim->message_id), slice_of(claim->pop_receipt));
-        note_clock(claim, &attempt);
+        count_request(claim, &attempt);
         if (outcome == TW_OK || outcome == TW_CONFLICT ||
             outcome == TW_NOT_FOUND)
             claim->has_message = false;
@@ -751,7 +743,7 @@ enum tw_err claim_put_copy(
     messages_init(&copy);
     for (unsigned tries = 1;; tries++) {
         outcome = put_copy(claim, &attempt, poison_queue, text, &copy);
-        note_clock(claim, &attempt);
+        count_request(claim, &attempt);
         if ((outcome != TW_BUSY && outcome != TW_UNKNOWN) ||
             !try_again(claim, &attempt, tries))
             break;

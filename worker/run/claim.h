@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A claim: the right of one attempt to work on one run. The ledger's lease
- * (Owner, Epoch, LeaseUntil) decides who works; the message's visibility only
- * when somebody looks. Everything that must agree is together here: pop
- * receipt, ledger entity with its ETag, both deadlines, the fence.
+ * A claim: the right of one attempt to work on one run. The lease in the ledger
+ * (Owner, Epoch, LeaseUntil) is the only one: it alone decides who works, and
+ * until when. The message's visibility decides only when a worker receives the
+ * message again; its renewal is best effort, and the queue service's clock is
+ * never compared with the ledger's.
  *
- * No lock: a claim belongs to one thread at a time. The slot (or single run)
- * takes it, lends it to the keeper from keeper_start() to keeper_stop(), and
- * ends it. Only the fence is looked at by others, and that is atomic.
+ * No lock: a claim belongs to one thread at a time. The attempt takes it, lends
+ * it to the renewer from renewal_start() to renewal_stop(), and ends it. The
+ * renewer may use the parts marked L (ledger) and M (message) at the same time
+ * on two threads. Others look only at the fence, which is atomic.
  *
- * Clocks. An answer with Date D (whole seconds) to a request sent at boot time
- * s proves that at boot time b the service's clock shows at most
- * D + 1 s + (b - s). So a LeaseUntil of D + 1 s + (b - s) + visibility timeout
- * is not over for anybody before boot time b + visibility timeout, and that is
- * the deadline which a write sent at b brings.
+ * Clocks. An answer of the ledger with Date D (whole seconds) to a request sent
+ * at boot time s proves that at boot time b the clock of any server of the
+ * table service shows at most D + 3 s + (b - s): 1 s for the seconds that Date
+ * cuts off, 2 s by which its servers differ. So a LeaseUntil of D + 3 s +
+ * (b - s) + visibility timeout expires for nobody before boot time b +
+ * visibility timeout, and that is the deadline of a write sent at b.
  */
 #ifndef TW_RUN_CLAIM_H
 #define TW_RUN_CLAIM_H
@@ -58,20 +61,20 @@ struct claim {
     struct store *store;
     int64_t visibility_timeout_ms;
 
-    /* The message; without one has_message is false. */
+    /* M. The message; without one has_message is false. */
     bool has_message;
     char queue[64];
     char message_id[QUEUE_ID_MAX];
     char pop_receipt[QUEUE_RECEIPT_MAX];
     char *text; /* its body, for the poison queue. Owned */
     size_t text_len;
-    int64_t message_deadline_ms; /* WORLD_NEVER without a message */
+    int64_t message_sent_ms; /* the last request that hid it; M, as above */
 
-    struct ledger_run stored; /* as last stored, with its ETags */
+    struct ledger_run stored; /* L, as all below: as last stored, with ETags */
     struct ledger_run run;    /* what is to be stored next */
     char owner[33];           /* the Owner it was taken with */
-    int64_t ledger_deadline_ms;
-    bool took_over;   /* from an attempt that did not let go in order */
+    int64_t deadline_ms;      /* of the lease, on world_boot_ms() */
+    bool took_over;           /* from an attempt that did not let go in order */
     bool starts_over; /* its checkpoint was made under another definition, so
                          that what it knew is lost */
     bool binds;       /* no attempt before this one has used a definition */
@@ -80,15 +83,14 @@ struct claim {
     char end_operation[17]; /* of a write that let go, whose outcome is not
                                known; empty: none */
 
-    /* The newest sight of the service's clock: the request that brought it
-     * was sent, and answered, then. */
+    /* The newest sight of the table service's clock: the request that brought
+     * it was sent, and answered, then. */
     int64_t date_ticks, date_sent_ms, date_answered_ms;
 
-    struct fence fence;  /* the run's requests: the earlier deadline */
-    struct fence own;    /* the claim's own: may start until the deadline of
-                            the ledger */
-    int64_t requests;    /* made by the claim itself, for Transactions */
-    int64_t until_ticks; /* CLAIM_HELD: the service's time to come back */
+    struct fence fence;       /* the run's requests end before the deadline */
+    struct fence own;         /* the claim's own may start until the deadline */
+    _Atomic int64_t requests; /* made by the claim itself, for Transactions */
+    int64_t until_ticks;      /* CLAIM_HELD: the service's time to come back */
 };
 
 enum claim_outcome {
@@ -127,10 +129,9 @@ enum claim_word {
 };
 
 /*
- * claim_renew_message: hide it for another visibility timeout. The new pop
- * receipt is stored before anything else. TW_CONFLICT: the message is lost to
- * somebody else; the claim goes on without it, by the ledger's lease alone.
- * Anything else: the earlier deadline stands.
+ * claim_renew_message: hide it for another visibility timeout and store the new
+ * pop receipt. TW_CONFLICT: another worker has received the message, or it is
+ * gone; the claim goes on without it. No outcome affects the lease.
  */
 enum tw_err claim_renew_message(struct claim *claim, struct err *err);
 

@@ -24,6 +24,7 @@
 #include "worker/run/notify.h"
 #include "worker/run/orphans.h"
 #include "worker/run/prune.h"
+#include "worker/run/renewer.h"
 #include "worker/run/slots.h"
 #include "worker/store/lanes.h"
 #include "worker/store/store.h"
@@ -58,6 +59,7 @@ struct consumer {
     struct consumer_options options;
     struct definition *definition; /* the newest; a reference is held */
     struct lanes *lanes;
+    struct renewer *renewer;
     struct slots *slots;
     struct fence fence; /* for timeouts only: no lease bounds the consumer */
     struct work_place place;
@@ -852,12 +854,15 @@ enum tw_err consumer_run(
         return outcome;
     consumer->lanes =
         lanes_new((unsigned)setup->lanes, setup->max_entities_per_second);
+    consumer->renewer = renewer_new((size_t)setup->slots);
     consumer->place.lanes = consumer->lanes;
+    consumer->place.renewer = consumer->renewer;
     consumer->slots = slots_new(
         (size_t)setup->slots, &consumer->place, take_report, consumer);
     serve(consumer);
     notify_stopping(consumer->options.notify);
     slots_free(consumer->slots);
+    renewer_free(consumer->renewer);
     lanes_free(consumer->lanes);
     *ret = consumer->result;
     ret->stopped = consumer->stopping;

@@ -12,6 +12,7 @@
 #include "worker/base/world.h"
 #include "worker/run/control.h"
 #include "worker/run/message.h"
+#include "worker/run/renewer.h"
 #include "worker/run/work.h"
 #include "worker/store/lanes.h"
 #include "worker/store/store.h"
@@ -22,6 +23,7 @@
 struct single {
     struct single_options options;
     struct lanes *lanes;
+    struct renewer *renewer;
     char *object; /* "run JOB/ID" */
     bool said_held, said_outage;
     struct err said; /* the cause for which it waits */
@@ -262,6 +264,7 @@ static enum tw_err attempts(struct single *single,
     const struct claim_wish *wish, struct single_result *ret, struct err *err)
 {
     struct work_place place = {.lanes = single->lanes,
+        .renewer = single->renewer,
         .stopping = is_stopping,
         .watch = watch,
         .context = single};
@@ -319,6 +322,7 @@ enum tw_err single_run(
     message_args_json(&single->options.args, &args);
     single->lanes =
         lanes_new((unsigned)setup->lanes, setup->max_entities_per_second);
+    single->renewer = renewer_new(1);
     outcome = attempts(single,
         &(struct claim_wish){.store = store,
             .job = single->options.job,
@@ -332,6 +336,7 @@ enum tw_err single_run(
     if (outcome == TW_OK && result.stopped && !result.paused &&
         result.err.text[0] == '\0')
         result.paused = pause_run(single, store);
+    renewer_free(single->renewer);
     lanes_free(single->lanes);
     buf_done(&args);
     if (outcome == TW_OK)

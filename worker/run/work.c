@@ -9,10 +9,10 @@
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 #include "worker/run/failures.h"
-#include "worker/run/keeper.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
 #include "worker/run/message.h"
+#include "worker/run/renewer.h"
 #include "worker/store/lanes.h"
 
 #define RETRY_MAX_MS INT64_C(3600000)
@@ -31,9 +31,9 @@ struct work {
     struct arena arena;        /* args from the ledger, names */
     const char *object;        /* "run JOB/ID" */
     struct run run;            /* what the kind sees */
-    struct keeper *keeper;     /* while the kind runs */
+    struct renewal *renewal;   /* while the kind runs */
     struct failures *failures; /* the `failures:` file; NULL: none */
-    enum claim_word word;      /* how the keeper left it */
+    enum claim_word word;      /* how the renewer left it */
     bool took_locks_over; /* of a run that ended and did not release them */
     bool progress;
     struct err err; /* the kind's */
@@ -60,21 +60,21 @@ static bool host_stopping(struct run *run)
 {
     struct work *work = work_of(run);
 
-    return keeper_word(work->keeper) != CLAIM_MINE ||
-           keeper_asked(work->keeper) != CLAIM_ASKED_NOTHING ||
+    return renewal_word(work->renewal) != CLAIM_MINE ||
+           renewal_asked(work->renewal) != CLAIM_ASKED_NOTHING ||
            work->place->stopping(work->place->context);
 }
 
 static void host_save(struct run *run, struct slice checkpoint, bool progress)
 {
-    keeper_save(work_of(run)->keeper, checkpoint, progress);
+    renewal_save(work_of(run)->renewal, checkpoint, progress);
 }
 
 static enum tw_err host_phase(struct run *run, const char *phase,
     struct slice checkpoint, struct err *err)
 {
     struct work *work = work_of(run);
-    enum tw_err outcome = keeper_phase(work->keeper, phase, checkpoint, err);
+    enum tw_err outcome = renewal_phase(work->renewal, phase, checkpoint, err);
 
     if (outcome == TW_OK)
         run->phase = arena_copy(&work->arena, slice_of(phase));
@@ -121,7 +121,7 @@ static void host_failed(struct run *run, const struct run_failure *failure)
     if (before == FAILED_LOGGED)
         log_warn(run_object(run),
             "more entities fail; the log has the first %d", FAILED_LOGGED);
-    keeper_failed(work_of(run)->keeper, buf_text(&line));
+    renewal_failed(work_of(run)->renewal, buf_text(&line));
     if (work_of(run)->failures)
         failures_add(work_of(run)->failures, failure);
     buf_done(&line);
@@ -131,13 +131,13 @@ static void host_forget_failed(struct run *run, int64_t count)
 {
     atomic_store(&run->counts.failed, count);
     if (count == 0)
-        keeper_forget_failed(work_of(run)->keeper);
+        renewal_forget_failed(work_of(run)->renewal);
 }
 
 static void host_note(struct run *run, const char *sentence)
 {
     log_info(run_object(run), "%s", sentence);
-    keeper_note(work_of(run)->keeper, sentence);
+    renewal_note(work_of(run)->renewal, sentence);
 }
 
 static const struct run_host host = {
@@ -450,9 +450,8 @@ static void end_try_again(struct work *work)
 }
 
 /*
- * The fence was closed. Overtaken: nothing is touched. Where the ledger's
- * lease still stands (only the message's visibility was over, or too little
- * time was left for a request) the run is let go in order.
+ * The fence was closed. Overtaken: nothing is touched. Where the lease has not
+ * expired (too little time was left for a request) the run is let go in order.
  */
 static void end_overtaken(struct work *work)
 {
@@ -462,7 +461,7 @@ static void end_overtaken(struct work *work)
         return;
     }
     work->result->end = WORK_OVERTAKEN;
-    work->result->lapsed = world_boot_ms() >= work->claim.ledger_deadline_ms;
+    work->result->lapsed = world_boot_ms() >= work->claim.deadline_ms;
     log_warn(work->object, "its time has run out: nothing more is touched");
 }
 
@@ -496,19 +495,20 @@ static enum run_end run_kind(struct work *work)
     if (job->failures)
         work->failures = failures_new(work->definition->archive_folder,
             job->failures, job->name, run->id, work->object);
-    work->keeper = keeper_start(&work->claim, run, run->lanes);
+    work->renewal =
+        renewal_start(work->place->renewer, &work->claim, run, run->lanes);
     watch(work, run);
     end = job->kind->run(job, work->definition->stores, run, &work->err);
     watch(work, NULL);
-    work->word = keeper_stop(work->keeper, &work->progress);
-    work->keeper = NULL;
+    work->word = renewal_stop(work->renewal, &work->progress);
+    work->renewal = NULL;
     failures_free(work->failures);
     work->failures = NULL;
     lanes_client_free(run->lanes);
     return end;
 }
 
-/* What the keeper knows stands above what the kind says. */
+/* What the renewer knows stands above what the kind says. */
 static enum run_end end_of(const struct work *work, enum run_end end)
 {
     return work->word == CLAIM_OVERTAKEN ? RUN_OVERTAKEN : end;

@@ -3,7 +3,7 @@
  * One attempt at one run, from the claim to letting go: what a slot does with
  * a message and `tableward run` without one. On the calling thread.
  *
- *   claim -> keeper on -> the kind -> keeper off -> ledger -> message
+ *   claim -> renewer on -> the kind -> renewer off -> ledger -> message
  *
  * The end decides what is written: see the table in work.c. In every case the
  * ledger comes first and the message last; a death between them leaves a
@@ -23,10 +23,12 @@
 #include "worker/run/setup.h"
 
 struct lanes;
+struct renewer;
 
 /* What every attempt is lent by its worker. Borrowed while one is under way. */
 struct work_place {
     struct lanes *lanes;
+    struct renewer *renewer;
     /* stopping: should attempts end in order? Any thread. */
     bool (*stopping)(void *context);
     /* watch: run is under way (NULL: no longer), for progress lines; its

@@ -28,7 +28,7 @@ void fence_init(struct fence *fence, int64_t deadline_ms, int64_t request_ms);
 /* fence_request_ms: a quarter of the visibility timeout, 1 s .. 35 s. */
 int64_t fence_request_ms(int64_t visibility_timeout_ms);
 
-/* fence_move: set the deadline (keeper only; either direction). */
+/* fence_move: set the deadline (the renewer only; either direction). */
 void fence_move(struct fence *fence, int64_t deadline_ms);
 
 /* fence_shut: nothing starts any more, for good. */

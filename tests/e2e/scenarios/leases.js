@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Runs that outlast their visibility timeout several times over, because the
-// connection is slow: the keeper renews, and nobody else takes the run.
+// connection is slow: the renewer renews, and nobody else takes the run.
 'use strict';
 
 const assert = require('assert');

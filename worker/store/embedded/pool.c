@@ -21,7 +21,7 @@
 #include "worker/store/fence.h"
 #include "worker/store/store.h"
 
-/* Slots and the keeper read; more would cost memory (256 KiB each). */
+/* Slots and the renewer read; more would cost memory (256 KiB each). */
 #define READERS_MAX 4
 
 struct request {

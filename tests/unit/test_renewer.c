@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The keeper: renewals, hand-over, being overtaken, cancelled, slow, cut off.
- */
+/* The renewer: renewals, hand-over, a lost lease, cancel, slow and missing
+ * answers. */
 #include "tests/support/workbench.h"
 
 #include <limits.h>
@@ -9,7 +9,7 @@
 #include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
 #include "worker/run/control.h"
-#include "worker/run/keeper.h"
+#include "worker/run/renewer.h"
 #include "worker/store/lanes.h"
 
 /* What control_cancel() says beside: not looked at here. */
@@ -27,22 +27,23 @@ static int set_up(void **state)
     return 0;
 }
 
-/* A claimed run with its keeper, as work.c would have it. */
+/* A claimed run with its renewal, as work.c would have it. */
 struct held {
     struct workbench *bench;
     struct claim claim;
     struct run run;
-    struct keeper *keeper;
+    struct renewal *renewal;
     bool progress;
 };
 
 static struct held *now_held; /* for conditions */
 
-/* A keeper for what is claimed. */
+/* A renewal for what is claimed. */
 static void keep_again(struct held *held)
 {
     held->run.lanes = lanes_client_new(held->bench->lanes, &held->claim.fence);
-    held->keeper = keeper_start(&held->claim, &held->run, held->run.lanes);
+    held->renewal = renewal_start(
+        held->bench->renewer, &held->claim, &held->run, held->run.lanes);
 }
 
 static void hold_after(
@@ -84,7 +85,7 @@ static void hold(struct held *held, struct workbench *bench, bool message)
 
 static enum claim_word let_go(struct held *held)
 {
-    enum claim_word word = keeper_stop(held->keeper, &held->progress);
+    enum claim_word word = renewal_stop(held->renewal, &held->progress);
 
     lanes_client_free(held->run.lanes);
     return word;
@@ -130,8 +131,8 @@ static void a_lease_outlives_its_visibility_timeout(void **state)
     workbench_wait(bench, four_renewals);
     assert_true(world_boot_ms() - began_ms > 2000);
     assert_true(fence_open(&held.claim.fence, world_boot_ms()));
-    /* One ledger write a renewal, and the claim. */
-    assert_true(writes(bench) <= calls(bench, BENCH_RENEW) + 1);
+    /* One write of the ledger for each renewal, and the claim. */
+    assert_true(writes(bench) <= calls(bench, BENCH_RENEW) + 2);
     assert_int_equal(let_go(&held), CLAIM_MINE);
     claim_delete_message(&held.claim); /* the receipt is the newest */
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
@@ -158,8 +159,8 @@ static void the_newest_checkpoint_comes_with_a_renewal(void **state)
 
     hold(&held, bench, false);
     atomic_fetch_add(&held.run.counts.read, 11);
-    keeper_save(held.keeper, slice_of("{\"at\":1}"), true);
-    keeper_save(held.keeper, slice_of("{\"at\":2}"), false);
+    renewal_save(held.renewal, slice_of("{\"at\":1}"), true);
+    renewal_save(held.renewal, slice_of("{\"at\":2}"), false);
     assert_int_equal(writes(bench), 1);
     workbench_wait(bench, checkpoint_stored);
     assert_int_equal(let_go(&held), CLAIM_MINE);
@@ -177,7 +178,7 @@ static void a_phase_is_stored_before_the_call_returns(void **state)
     bench->setup.visibility_timeout_s = 60;
     hold(&held, bench, false);
     assert_int_equal(
-        keeper_phase(held.keeper, "parent", slice_of("{\"at\":3}"), &err),
+        renewal_phase(held.renewal, "parent", slice_of("{\"at\":3}"), &err),
         TW_OK);
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, "r1", &run));
@@ -205,7 +206,7 @@ static void a_phase_whose_answer_was_lost_is_stored_all_the_same(void **state)
     bench->fault = loses_second_batch;
     hold(&held, bench, false);
     assert_int_equal(
-        keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_OK);
+        renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
     assert_int_equal(let_go(&held), CLAIM_MINE);
     done(&held);
 }
@@ -225,7 +226,7 @@ static void meddle(struct workbench *bench, int32_t epochs)
 static bool overtaken(struct workbench *bench)
 {
     (void)bench;
-    return keeper_word(now_held->keeper) == CLAIM_OVERTAKEN;
+    return renewal_word(now_held->renewal) == CLAIM_OVERTAKEN;
 }
 
 static void another_epoch_shuts_the_fence(void **state)
@@ -239,7 +240,8 @@ static void another_epoch_shuts_the_fence(void **state)
     workbench_wait(bench, overtaken);
     assert_false(fence_open(&held.claim.fence, world_boot_ms()));
     assert_int_equal(
-        keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_STOPPED);
+        renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
+        TW_STOPPED);
     assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
     done(&held);
 }
@@ -253,7 +255,7 @@ static void a_changed_etag_of_ours_is_an_echo(void **state)
     hold(&held, bench, false);
     meddle(bench, 0);
     assert_int_equal(
-        keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_OK);
+        renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
     assert_int_equal(let_go(&held), CLAIM_MINE);
     done(&held);
 }
@@ -261,7 +263,7 @@ static void a_changed_etag_of_ours_is_an_echo(void **state)
 static bool cancelled(struct workbench *bench)
 {
     (void)bench;
-    return keeper_asked(now_held->keeper) == CLAIM_ASKED_CANCEL;
+    return renewal_asked(now_held->renewal) == CLAIM_ASKED_CANCEL;
 }
 
 static void a_cancelled_run_is_told_within_a_renewal(void **state)
@@ -347,15 +349,69 @@ static int set_up_virtual(void **state)
     return 0;
 }
 
-/* Claimed, but the slot was slow: the keeper comes 45 s later. */
-static void a_renewal_that_is_overdue_comes_first(void **state)
+/* 45 s passed between the lease and the start: both renewals are overdue. */
+static void an_overdue_renewal_is_sent_at_once(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    unsigned before;
+
+    hold_after(&held, bench, true, 45000);
+    before = writes(bench);
+    virtual_sleep(100);
+    assert_int_equal(calls(bench, BENCH_RENEW), 1);
+    assert_int_equal(writes(bench), before + 1);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
+/* What sends a request about the message waits for 25 s before it fails. */
+static void answer_messages_late(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)bench;
+    (void)n;
+    if (call == BENCH_RENEW)
+        virtual_sleep(25000);
+}
+
+static void a_silent_queue_service_costs_no_lease(void **state)
 {
     struct workbench *bench = *state;
     struct held held;
 
-    hold_after(&held, bench, true, 45000);
-    assert_int_equal(calls(bench, BENCH_RENEW), 1);
-    assert_true(held.claim.message_deadline_ms > world_boot_ms() + 59000);
+    bench->setup.visibility_timeout_s = 4;
+    hold(&held, bench, true);
+    bench->between = answer_messages_late;
+    workbench_meets(bench, BENCH_RENEW, 1, UINT_MAX, BENCH_FAIL);
+    for (int s = 0; s < 120; s++) {
+        virtual_sleep(1000);
+        assert_int_equal(renewal_word(held.renewal), CLAIM_MINE);
+        assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+    }
+    assert_true(calls(bench, BENCH_RENEW) > 3);
+    /* The lease is renewed while the last request is waited for. */
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+    done(&held);
+}
+
+/* A crash repeats no more than is done in 5 s, however long the timeout. */
+static void a_long_visibility_timeout_does_not_delay_checkpoints(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+    struct held held;
+
+    bench->setup.visibility_timeout_s = 7200;
+    hold(&held, bench, false);
+    virtual_sleep(60000);
+    renewal_save(held.renewal, slice_of("{\"at\":7}"), true);
+    virtual_sleep(5100);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_true(slice_is(run.checkpoint, "{\"at\":7}"));
+    ledger_run_done(&run);
     assert_int_equal(let_go(&held), CLAIM_MINE);
     done(&held);
 }
@@ -370,7 +426,7 @@ static void a_phase_that_is_refused_at_first_is_stored_later(void **state)
     hold(&held, bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, 2, BENCH_FAIL);
     assert_int_equal(
-        keeper_phase(held.keeper, "parent", slice_of("{\"v\":1}"), &err),
+        renewal_phase(held.renewal, "parent", slice_of("{\"v\":1}"), &err),
         TW_OK);
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, "r1", &run));
@@ -390,7 +446,8 @@ static void a_phase_that_cannot_be_stored_says_why(void **state)
     hold(&held, bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
     assert_int_equal(
-        keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_STOPPED);
+        renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
+        TW_STOPPED);
     assert_non_null(strstr(
         err.text, "the phase 'parent' could not be put into the ledger: "));
     assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
@@ -407,9 +464,10 @@ static void a_phase_after_being_overtaken_has_no_other_reason(void **state)
     hold(&held, bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
     virtual_sleep(120000);
-    assert_int_equal(keeper_word(held.keeper), CLAIM_OVERTAKEN);
+    assert_int_equal(renewal_word(held.renewal), CLAIM_OVERTAKEN);
     assert_int_equal(
-        keeper_phase(held.keeper, "parent", slice_of("{}"), &err), TW_STOPPED);
+        renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
+        TW_STOPPED);
     assert_string_equal(
         err.text, "the phase 'parent' could not be put into the ledger");
     assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
@@ -430,8 +488,8 @@ static void an_echo_that_cannot_be_read_at_once_is_read_later(void **state)
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
     virtual_sleep(30000);
     assert_true(writes(bench) >= before + 3);
-    assert_int_equal(keeper_word(held.keeper), CLAIM_MINE);
-    assert_true(held.claim.ledger_deadline_ms > world_boot_ms() + 30000);
+    assert_int_equal(renewal_word(held.renewal), CLAIM_MINE);
+    assert_true(held.claim.deadline_ms > world_boot_ms() + 30000);
     assert_int_equal(let_go(&held), CLAIM_MINE);
     done(&held);
 }
@@ -449,7 +507,7 @@ static void a_slow_connection_never_finds_the_fence_closed(void **state)
     bench->delay_ms = 200;
     hold(&held, bench, true);
     for (unsigned n = 10; n <= 40; n += 10)
-        workbench_meets(bench, BENCH_RENEW, n, n, BENCH_FAIL);
+        workbench_meets(bench, BENCH_BATCH, n, n, BENCH_FAIL);
     until_ms = world_boot_ms() + 60000;
     while (open && world_boot_ms() < until_ms) {
         virtual_sleep(5);
@@ -459,7 +517,7 @@ static void a_slow_connection_never_finds_the_fence_closed(void **state)
     assert_int_equal(let_go(&held), CLAIM_MINE);
     done(&held);
     assert_true(open);
-    assert_true(calls(bench, BENCH_RENEW) > 40);
+    assert_true(calls(bench, BENCH_BATCH) > 40);
 }
 
 /* Twenty seconds an answer, of a minute's lease: it must not look idle. */
@@ -475,7 +533,7 @@ static void very_slow_answers_are_asked_for_all_the_time(void **state)
     world_unlock(&bench->lock);
     for (; lived_s < 600; lived_s++) {
         virtual_sleep(1000);
-        assert_int_equal(keeper_word(held.keeper), CLAIM_MINE);
+        assert_int_equal(renewal_word(held.renewal), CLAIM_MINE);
     }
     assert_int_equal(let_go(&held), CLAIM_MINE);
     done(&held);
@@ -490,7 +548,7 @@ static void the_first_ten_that_failed_are_kept(void **state)
     hold(&held, bench, false);
     for (int i = 0; i < 12; i++) {
         (void)snprintf(line, sizeof(line), "line %d", i);
-        keeper_failed(held.keeper, line);
+        renewal_failed(held.renewal, line);
     }
     assert_int_equal(let_go(&held), CLAIM_MINE);
     assert_true(slice_is(held.claim.run.failed_entities,
@@ -498,14 +556,14 @@ static void the_first_ten_that_failed_are_kept(void **state)
         "line 8\nline 9"));
     /* Another attempt at the same run adds nothing to ten, */
     keep_again(&held);
-    keeper_failed(held.keeper, "eleven");
+    renewal_failed(held.renewal, "eleven");
     assert_int_equal(let_go(&held), CLAIM_MINE);
     assert_null(strstr(held.claim.run.failed_entities.at, "eleven"));
     /* and the rest to fewer. */
     held.claim.run.failed_entities =
         ledger_text(&held.claim.run, slice_of("one\ntwo"));
     keep_again(&held);
-    keeper_failed(held.keeper, "three");
+    renewal_failed(held.renewal, "three");
     assert_int_equal(let_go(&held), CLAIM_MINE);
     assert_true(slice_is(held.claim.run.failed_entities, "one\ntwo\nthree"));
     done(&held);
@@ -528,7 +586,9 @@ int main(void)
         TEST(a_cancelled_run_is_told_within_a_renewal),
         TEST(a_lost_message_does_not_end_the_lease),
         TEST(cut_off_the_fence_closes_and_stays_closed),
-        VIRTUAL(a_renewal_that_is_overdue_comes_first),
+        VIRTUAL(an_overdue_renewal_is_sent_at_once),
+        VIRTUAL(a_silent_queue_service_costs_no_lease),
+        VIRTUAL(a_long_visibility_timeout_does_not_delay_checkpoints),
         VIRTUAL(a_phase_that_is_refused_at_first_is_stored_later),
         VIRTUAL(a_phase_that_cannot_be_stored_says_why),
         VIRTUAL(a_phase_after_being_overtaken_has_no_other_reason),

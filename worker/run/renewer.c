@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One lock guards the list of renewals and all that attempts hand over. A
+ * thread takes the renewal that is due first, marks it busy, unlocks, sends,
+ * and locks again. While a renewal is busy with its ledger, that thread alone
+ * touches the claim's ledger part; while it is busy with its message, the
+ * message thread alone touches the claim's message part.
+ */
+#include "worker/run/renewer.h"
+
+#include <assert.h>
+
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/lanes.h"
+
+#define FAILED_ENTITIES_KEPT 10
+/* Two renewals of a run are never closer than this. */
+#define RENEW_MIN_MS 50
+/* Between two writes of the ledger: a request to cancel or to pause is acted on
+ * within 10 s. */
+#define LEDGER_MAX_MS 5000
+/* One thread writes the ledger for so many runs. */
+#define RUNS_PER_THREAD 4
+
+/* What a thread renews. */
+enum part { PART_LEDGER, PART_MESSAGE, PARTS };
+
+/* When a part of a renewal is sent next. */
+struct schedule {
+    int64_t sent_ms;  /* the last request that was answered well */
+    int64_t retry_ms; /* not before this, after one that was not */
+    bool busy;        /* a thread is sending it */
+};
+
+struct renewal {
+    struct renewer *renewer;
+    struct claim *claim;
+    struct run *run; /* counts are atomic */
+    const struct lanes_client *lanes;
+    int64_t base_transactions; /* of earlier attempts */
+    int32_t base_throttled;    /* likewise */
+
+    /* Guarded by renewer->lock, as all below. */
+    struct renewal *next;
+    struct schedule parts[PARTS];
+    struct world_cond changed; /* for the attempt's thread */
+    bool message_stops;        /* its message is not renewed any more */
+    bool stops;                /* nor is its ledger written */
+    bool ledger_now;           /* something waits for the next write */
+    int64_t answer_ms;         /* how long a write takes, the longest of late */
+
+    enum claim_word word;
+    bool progress;       /* the attempt has made progress */
+    bool fresh;          /* checkpoint is newer than the claim's */
+    bool fresh_progress; /* progress since the last write */
+    char *checkpoint;
+    size_t checkpoint_len;
+    char *phase;        /* asked for; NULL: none */
+    bool phase_taken;   /* it is in the claim, not yet stored */
+    bool phase_stored;  /* the answer */
+    struct err refusal; /* why the phase could not be stored, so far */
+    char *failed[FAILED_ENTITIES_KEPT];
+    size_t failed_count; /* of these, to be taken over */
+    size_t failed_total; /* handed over, or in the ledger before */
+    bool forget_failed;  /* those in the ledger go first */
+    struct buf notes;    /* sentences to be taken over, each with a NUL */
+    enum claim_asked asked;
+};
+
+struct renewer_thread {
+    struct renewer *renewer;
+    enum part part;
+    struct world_thread thread;
+};
+
+struct renewer {
+    struct renewer_thread *threads;
+    size_t thread_count;
+
+    struct world_mutex lock; /* guards all below, and each renewal */
+    struct world_cond changed[PARTS];
+    struct renewal *first;
+    bool ending;
+};
+
+/* ---- when ---- */
+
+/*
+ * How long after its sending a ledger write is followed by the next: a third of
+ * the visibility timeout, or less: when the next one has failed and a second
+ * try of it is answered, a request of the run must still have time for itself.
+ */
+static int64_t interval_ms(const struct renewal *renewal)
+{
+    const struct claim *claim = renewal->claim;
+    int64_t interval = claim->visibility_timeout_ms / 3;
+    int64_t room = claim->visibility_timeout_ms - claim->fence.request_ms -
+                   3 * renewal->answer_ms;
+
+    if (interval > LEDGER_MAX_MS)
+        interval = LEDGER_MAX_MS;
+    if (interval > room)
+        interval = room;
+    return interval > RENEW_MIN_MS ? interval : RENEW_MIN_MS;
+}
+
+static int64_t retry_ms(const struct renewal *renewal)
+{
+    int64_t most = renewal->claim->visibility_timeout_ms / 16;
+
+    if (most > 1000)
+        most = 1000;
+    return world_boot_ms() + RENEW_MIN_MS +
+           (int64_t)world_random_below((uint64_t)most);
+}
+
+static void note_answer(struct renewal *renewal, int64_t took_ms)
+{
+    int64_t faded = renewal->answer_ms - renewal->answer_ms / 8;
+
+    renewal->answer_ms = took_ms > faded ? took_ms : faded;
+}
+
+static int64_t later_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t message_due_ms(const struct renewal *renewal)
+{
+    const struct schedule *message = &renewal->parts[PART_MESSAGE];
+
+    if (renewal->message_stops || !renewal->claim->has_message)
+        return WORLD_NEVER;
+    return later_of(
+        message->sent_ms + renewal->claim->visibility_timeout_ms / 3,
+        message->retry_ms);
+}
+
+static int64_t ledger_due_ms(const struct renewal *renewal)
+{
+    const struct schedule *ledger = &renewal->parts[PART_LEDGER];
+
+    if (renewal->stops)
+        return WORLD_NEVER;
+    if (renewal->ledger_now || (renewal->phase && !renewal->phase_taken))
+        return ledger->retry_ms;
+    return later_of(ledger->sent_ms + interval_ms(renewal), ledger->retry_ms);
+}
+
+/* WORLD_NEVER also while a thread is at it, and once the lease is lost. */
+static int64_t due_ms(const struct renewal *renewal, enum part part)
+{
+    if (renewal->parts[part].busy || renewal->word != CLAIM_MINE)
+        return WORLD_NEVER;
+    return part == PART_LEDGER ? ledger_due_ms(renewal)
+                               : message_due_ms(renewal);
+}
+
+/* ---- taking over what the attempt has handed ---- */
+
+/* Lock held. */
+static void take_failed(struct renewal *renewal)
+{
+    struct ledger_run *run = &renewal->claim->run;
+    struct buf list;
+
+    if (renewal->forget_failed)
+        run->failed_entities = slice_of("");
+    renewal->forget_failed = false;
+    if (renewal->failed_count == 0)
+        return;
+    buf_init(&list, LEDGER_MAX_ERROR_BYTES);
+    buf_add_slice(&list, run->failed_entities);
+    for (size_t i = 0; i < renewal->failed_count; i++) {
+        if (list.len > 0)
+            buf_add_char(&list, '\n');
+        buf_add_text(&list, renewal->failed[i]);
+        mem_free(renewal->failed[i]);
+    }
+    renewal->failed_count = 0;
+    run->failed_entities = ledger_text(run, buf_slice(&list));
+    buf_done(&list);
+}
+
+/* Lock held. */
+static void take_notes(struct renewal *renewal)
+{
+    struct ledger_run *run = &renewal->claim->run;
+
+    for (size_t at = 0; at < renewal->notes.len;) {
+        struct slice sentence = slice_of(renewal->notes.at + at);
+
+        ledger_add_note(run, sentence);
+        at += sentence.len + 1;
+    }
+    buf_clear(&renewal->notes);
+}
+
+/* What only some kinds know. */
+static void take_progress(struct renewal *renewal)
+{
+    struct ledger_run *to = &renewal->claim->run;
+    int64_t caught_up = atomic_load(&renewal->run->caught_up_ticks);
+    int share = atomic_load(&renewal->run->share);
+
+    to->behind = atomic_load(&renewal->run->behind);
+    if (caught_up != 0)
+        to->caught_up_ticks = caught_up;
+    to->parent_found = atomic_load(&renewal->run->parent_found);
+    if (share >= 0)
+        to->share = share < 1000 ? share / 1000.0 : 1;
+}
+
+static void take_counts(struct renewal *renewal)
+{
+    struct ledger_run *to = &renewal->claim->run;
+    struct run_counts *counts = &renewal->run->counts;
+
+    to->read = atomic_load(&counts->read);
+    to->written = atomic_load(&counts->written);
+    to->deleted = atomic_load(&counts->deleted);
+    to->skipped = atomic_load(&counts->skipped);
+    to->failed = atomic_load(&counts->failed);
+    to->rounds = atomic_load(&renewal->run->rounds);
+    to->transactions = renewal->base_transactions + renewal->claim->requests +
+                       lanes_requests(renewal->lanes);
+    to->throttled =
+        renewal->base_throttled + (int32_t)lanes_throttled(renewal->lanes);
+}
+
+/* Lock held. */
+static void take_handed(struct renewal *renewal)
+{
+    struct ledger_run *run = &renewal->claim->run;
+
+    if (renewal->fresh)
+        run->checkpoint = ledger_text(
+            run, (struct slice){renewal->checkpoint, renewal->checkpoint_len});
+    renewal->fresh = false;
+    if (renewal->fresh_progress)
+        run->failures = run->silent = 0;
+    renewal->fresh_progress = false;
+    if (renewal->phase && !renewal->phase_taken) {
+        run->phase = ledger_text(run, slice_of(renewal->phase));
+        renewal->phase_taken = true;
+    }
+    take_failed(renewal);
+    take_notes(renewal);
+    take_counts(renewal);
+    take_progress(renewal);
+}
+
+/* ---- renewing ---- */
+
+/* Lock held. */
+static void set_word(struct renewal *renewal, enum claim_word word)
+{
+    renewal->word = word;
+    world_wake_all(&renewal->changed);
+    if (word == CLAIM_OVERTAKEN)
+        fence_shut(&renewal->claim->fence);
+}
+
+/* Lock held; it is released while the request is under way. */
+static void renew_message(struct renewal *renewal)
+{
+    struct schedule *message = &renewal->parts[PART_MESSAGE];
+    struct world_mutex *lock = &renewal->renewer->lock;
+    int64_t at_ms = world_boot_ms();
+    enum tw_err outcome;
+    struct err err;
+
+    world_unlock(lock);
+    outcome = claim_renew_message(renewal->claim, &err);
+    if (outcome != TW_OK)
+        log_debug(run_object(renewal->run), "%s: %s",
+            outcome == TW_CONFLICT ? "another worker has received its message"
+                                   : "its message could not be renewed",
+            err.text);
+    world_lock(lock);
+    if (outcome == TW_OK)
+        message->sent_ms = at_ms;
+    else
+        message->retry_ms = retry_ms(renewal);
+}
+
+/* Lock held. The phase that was taken along is stored, or is tried again. */
+static void answer_phase(
+    struct renewal *renewal, bool stored, const struct err *err)
+{
+    if (!renewal->phase || !renewal->phase_taken)
+        return;
+    renewal->phase_stored = stored;
+    if (!stored)
+        renewal->refusal = *err;
+    world_wake_all(&renewal->changed);
+}
+
+/* Lock held. What people have asked of this run since the last write. */
+static void take_asked(struct renewal *renewal)
+{
+    const struct claim *claim = renewal->claim;
+    bool news = renewal->asked != claim->asked;
+
+    if (slice_is(claim->run.finish, LEDGER_FINISH))
+        atomic_store(&renewal->run->finish, RUN_FINISHING);
+    if (slice_is(claim->run.finish, LEDGER_FINISH_NOW))
+        atomic_store(&renewal->run->finish, RUN_FINISHING_NOW);
+    renewal->asked = claim->asked;
+    if (news && claim->asked != CLAIM_ASKED_NOTHING)
+        log_info(run_object(renewal->run), "stops: it is to be %s",
+            claim->asked == CLAIM_ASKED_CANCEL ? "cancelled" : "paused");
+}
+
+/* Lock held. */
+static void take_answer(struct renewal *renewal, enum claim_word word,
+    int64_t sent_ms, const struct err *err)
+{
+    struct schedule *ledger = &renewal->parts[PART_LEDGER];
+
+    note_answer(renewal, world_boot_ms() - sent_ms);
+    answer_phase(renewal, word == CLAIM_MINE, err);
+    if (word == CLAIM_MINE) {
+        ledger->sent_ms = sent_ms;
+        renewal->ledger_now = false;
+        take_asked(renewal);
+        return;
+    }
+    log_debug(run_object(renewal->run), "the ledger could not be written: %s",
+        err->text);
+    if (word == CLAIM_OVERTAKEN) {
+        set_word(renewal, word);
+        return;
+    }
+    renewal->ledger_now = true;
+    ledger->retry_ms = retry_ms(renewal);
+}
+
+/* Lock held; it is released while requests are under way. */
+static void renew_ledger(struct renewal *renewal)
+{
+    struct world_mutex *lock = &renewal->renewer->lock;
+    int64_t sent_ms = world_boot_ms();
+    struct err err = {""};
+    enum claim_word word;
+
+    if (sent_ms >= renewal->claim->deadline_ms) {
+        set_word(renewal, CLAIM_OVERTAKEN);
+        return;
+    }
+    take_handed(renewal);
+    world_unlock(lock);
+    word = claim_write(renewal->claim, &err);
+    world_lock(lock);
+    take_answer(renewal, word, sent_ms, &err);
+}
+
+/* ---- the threads ---- */
+
+/* Lock held. The renewal whose part is due first; *ret_due_ms: when. */
+static struct renewal *next_renewal(
+    struct renewer *renewer, enum part part, int64_t *ret_due_ms)
+{
+    struct renewal *next = NULL;
+
+    *ret_due_ms = WORLD_NEVER;
+    for (struct renewal *at = renewer->first; at; at = at->next) {
+        int64_t due = due_ms(at, part);
+
+        if (due < *ret_due_ms) {
+            *ret_due_ms = due;
+            next = at;
+        }
+    }
+    return next;
+}
+
+/* Lock held. */
+static void renew(struct renewal *renewal, enum part part)
+{
+    renewal->parts[part].busy = true;
+    if (part == PART_LEDGER)
+        renew_ledger(renewal);
+    else
+        renew_message(renewal);
+    renewal->parts[part].busy = false;
+    world_wake_all(&renewal->changed);
+}
+
+static void serve(void *arg)
+{
+    const struct renewer_thread *self = arg;
+    struct renewer *renewer = self->renewer;
+    struct renewal *renewal;
+    int64_t at_ms;
+
+    world_lock(&renewer->lock);
+    while (!renewer->ending) {
+        renewal = next_renewal(renewer, self->part, &at_ms);
+        if (renewal && at_ms <= world_boot_ms())
+            renew(renewal, self->part);
+        else
+            (void)world_wait(
+                &renewer->changed[self->part], &renewer->lock, at_ms);
+    }
+    world_unlock(&renewer->lock);
+}
+
+static void start_thread(struct renewer *renewer, size_t index)
+{
+    struct renewer_thread *thread = &renewer->threads[index];
+
+    thread->renewer = renewer;
+    thread->part = index == 0 ? PART_MESSAGE : PART_LEDGER;
+    world_start(&thread->thread, "renewer", serve, thread);
+}
+
+struct renewer *renewer_new(size_t runs)
+{
+    struct renewer *renewer = mem_alloc(sizeof(*renewer));
+
+    renewer->thread_count = 1 + (runs + RUNS_PER_THREAD - 1) / RUNS_PER_THREAD;
+    renewer->threads =
+        mem_array(renewer->thread_count, sizeof(*renewer->threads));
+    world_mutex_init(&renewer->lock);
+    for (size_t i = 0; i < PARTS; i++)
+        world_cond_init(&renewer->changed[i]);
+    for (size_t i = 0; i < renewer->thread_count; i++)
+        start_thread(renewer, i);
+    return renewer;
+}
+
+void renewer_free(struct renewer *renewer)
+{
+    if (renewer == NULL)
+        return;
+    assert(renewer->first == NULL);
+    world_lock(&renewer->lock);
+    renewer->ending = true;
+    for (size_t i = 0; i < PARTS; i++)
+        world_wake_all(&renewer->changed[i]);
+    world_unlock(&renewer->lock);
+    for (size_t i = 0; i < renewer->thread_count; i++)
+        world_join(&renewer->threads[i].thread);
+    for (size_t i = 0; i < PARTS; i++)
+        world_cond_done(&renewer->changed[i]);
+    world_mutex_done(&renewer->lock);
+    mem_free(renewer->threads);
+    mem_free(renewer);
+}
+
+/* ---- one renewal ---- */
+
+static size_t count_lines(struct slice text)
+{
+    size_t lines = text.len > 0;
+
+    for (size_t i = 0; i < text.len; i++)
+        lines += text.at[i] == '\n';
+    return lines;
+}
+
+/* Lock held. */
+static void wake_threads(struct renewer *renewer)
+{
+    for (size_t i = 0; i < PARTS; i++)
+        world_wake_all(&renewer->changed[i]);
+}
+
+struct renewal *renewal_start(struct renewer *renewer, struct claim *claim,
+    struct run *run, const struct lanes_client *lanes)
+{
+    struct renewal *renewal = mem_alloc(sizeof(*renewal));
+
+    renewal->renewer = renewer;
+    renewal->claim = claim;
+    renewal->run = run;
+    renewal->lanes = lanes;
+    renewal->base_transactions = claim->run.transactions;
+    renewal->base_throttled = claim->run.throttled;
+    renewal->word = CLAIM_MINE;
+    renewal->failed_total = count_lines(claim->run.failed_entities);
+    renewal->asked = claim->asked;
+    renewal->parts[PART_LEDGER].sent_ms =
+        claim->deadline_ms - claim->visibility_timeout_ms;
+    renewal->parts[PART_MESSAGE].sent_ms = claim->message_sent_ms;
+    buf_init(&renewal->notes, LEDGER_MAX_NOTE_BYTES);
+    world_cond_init(&renewal->changed);
+    world_lock(&renewer->lock);
+    renewal->next = renewer->first;
+    renewer->first = renewal;
+    wake_threads(renewer);
+    world_unlock(&renewer->lock);
+    return renewal;
+}
+
+void renewal_save(
+    struct renewal *renewal, struct slice checkpoint, bool progress)
+{
+    char *copy = mem_text(checkpoint.at, checkpoint.len);
+
+    world_lock(&renewal->renewer->lock);
+    mem_free(renewal->checkpoint);
+    renewal->checkpoint = copy;
+    renewal->checkpoint_len = checkpoint.len;
+    renewal->fresh = true;
+    if (progress)
+        renewal->progress = renewal->fresh_progress = true;
+    world_unlock(&renewal->renewer->lock);
+}
+
+enum tw_err renewal_phase(struct renewal *renewal, const char *phase,
+    struct slice checkpoint, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    renewal_save(renewal, checkpoint, false);
+    world_lock(&renewal->renewer->lock);
+    renewal->phase = mem_text(phase, strlen(phase));
+    renewal->phase_taken = renewal->phase_stored = false;
+    renewal->refusal.text[0] = '\0';
+    world_wake_all(&renewal->renewer->changed[PART_LEDGER]);
+    while (!renewal->phase_stored && renewal->word == CLAIM_MINE)
+        (void)world_wait(
+            &renewal->changed, &renewal->renewer->lock, WORLD_NEVER);
+    if (!renewal->phase_stored)
+        outcome = err_fail(err, TW_STOPPED,
+            "the phase '%s' could not be put into the ledger%s%s", phase,
+            renewal->refusal.text[0] ? ": " : "", renewal->refusal.text);
+    mem_free(renewal->phase);
+    renewal->phase = NULL;
+    world_unlock(&renewal->renewer->lock);
+    return outcome;
+}
+
+void renewal_failed(struct renewal *renewal, const char *line)
+{
+    world_lock(&renewal->renewer->lock);
+    if (renewal->failed_total < FAILED_ENTITIES_KEPT) {
+        renewal->failed[renewal->failed_count++] = mem_text(line, strlen(line));
+        renewal->failed_total++;
+    }
+    world_unlock(&renewal->renewer->lock);
+}
+
+void renewal_note(struct renewal *renewal, const char *sentence)
+{
+    struct slice text = text_cut(slice_of(sentence), LEDGER_MAX_NOTE_BYTES / 4);
+
+    world_lock(&renewal->renewer->lock);
+    if (renewal->notes.len + text.len + 1 <= LEDGER_MAX_NOTE_BYTES) {
+        buf_add_slice(&renewal->notes, text);
+        buf_add_char(&renewal->notes, '\0');
+    }
+    world_unlock(&renewal->renewer->lock);
+}
+
+enum claim_asked renewal_asked(struct renewal *renewal)
+{
+    enum claim_asked asked;
+
+    world_lock(&renewal->renewer->lock);
+    asked = renewal->asked;
+    world_unlock(&renewal->renewer->lock);
+    return asked;
+}
+
+void renewal_forget_failed(struct renewal *renewal)
+{
+    world_lock(&renewal->renewer->lock);
+    while (renewal->failed_count > 0)
+        mem_free(renewal->failed[--renewal->failed_count]);
+    renewal->failed_total = 0;
+    renewal->forget_failed = true;
+    world_unlock(&renewal->renewer->lock);
+}
+
+enum claim_word renewal_word(struct renewal *renewal)
+{
+    enum claim_word word;
+
+    world_lock(&renewal->renewer->lock);
+    word = renewal->word;
+    world_unlock(&renewal->renewer->lock);
+    return word;
+}
+
+/* Lock held. */
+static void remove_renewal(struct renewal *renewal)
+{
+    struct renewal **at = &renewal->renewer->first;
+
+    while (*at != renewal)
+        at = &(*at)->next;
+    *at = renewal->next;
+}
+
+enum claim_word renewal_stop(struct renewal *renewal, bool *ret_progress)
+{
+    struct world_mutex *lock = &renewal->renewer->lock;
+    enum claim_word word;
+
+    world_lock(lock);
+    /* The lease is kept while a request about the message is waited for. */
+    renewal->message_stops = true;
+    while (renewal->parts[PART_MESSAGE].busy)
+        (void)world_wait(&renewal->changed, lock, WORLD_NEVER);
+    renewal->stops = true;
+    while (renewal->parts[PART_LEDGER].busy)
+        (void)world_wait(&renewal->changed, lock, WORLD_NEVER);
+    remove_renewal(renewal);
+    take_handed(renewal);
+    word = renewal->word;
+    *ret_progress = renewal->progress;
+    world_unlock(lock);
+    world_cond_done(&renewal->changed);
+    mem_free(renewal->checkpoint);
+    buf_done(&renewal->notes);
+    mem_free(renewal);
+    return word;
+}
