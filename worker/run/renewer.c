@@ -83,6 +83,7 @@ struct renewer {
     struct world_mutex lock; /* guards all below, and each renewal */
     struct world_cond changed[PARTS];
     struct renewal *first;
+    bool started; /* the threads are there */
     bool ending;
 };
 
@@ -410,13 +411,17 @@ static void serve(void *arg)
     world_unlock(&renewer->lock);
 }
 
-static void start_thread(struct renewer *renewer, size_t index)
+/* Lock held. */
+static void start_threads(struct renewer *renewer)
 {
-    struct renewer_thread *thread = &renewer->threads[index];
+    for (size_t i = 0; i < renewer->thread_count && !renewer->started; i++) {
+        struct renewer_thread *thread = &renewer->threads[i];
 
-    thread->renewer = renewer;
-    thread->part = index == 0 ? PART_MESSAGE : PART_LEDGER;
-    world_start(&thread->thread, "renewer", serve, thread);
+        thread->renewer = renewer;
+        thread->part = i == 0 ? PART_MESSAGE : PART_LEDGER;
+        world_start(&thread->thread, "renewer", serve, thread);
+    }
+    renewer->started = true;
 }
 
 struct renewer *renewer_new(size_t runs)
@@ -429,8 +434,6 @@ struct renewer *renewer_new(size_t runs)
     world_mutex_init(&renewer->lock);
     for (size_t i = 0; i < PARTS; i++)
         world_cond_init(&renewer->changed[i]);
-    for (size_t i = 0; i < renewer->thread_count; i++)
-        start_thread(renewer, i);
     return renewer;
 }
 
@@ -444,7 +447,7 @@ void renewer_free(struct renewer *renewer)
     for (size_t i = 0; i < PARTS; i++)
         world_wake_all(&renewer->changed[i]);
     world_unlock(&renewer->lock);
-    for (size_t i = 0; i < renewer->thread_count; i++)
+    for (size_t i = 0; renewer->started && i < renewer->thread_count; i++)
         world_join(&renewer->threads[i].thread);
     for (size_t i = 0; i < PARTS; i++)
         world_cond_done(&renewer->changed[i]);
@@ -493,6 +496,7 @@ struct renewal *renewal_start(struct renewer *renewer, struct claim *claim,
     world_lock(&renewer->lock);
     renewal->next = renewer->first;
     renewer->first = renewal;
+    start_threads(renewer);
     wake_threads(renewer);
     world_unlock(&renewer->lock);
     return renewal;

@@ -32,9 +32,9 @@ struct renewal; /* of one run, from renewal_start() to renewal_stop() */
 struct renewer;
 
 /*
- * renewer_new: start the threads that so many runs at a time need: one for each
- * four of them that writes the ledger, and one for messages. Owned;
- * renewer_free() requires that no renewal is left.
+ * renewer_new: for so many runs at a time: one thread for each four of them
+ * writes the ledger, and one renews messages. The first renewal starts them.
+ * Owned; renewer_free() requires that no renewal is left.
  */
 struct renewer *renewer_new(size_t runs);
 void renewer_free(struct renewer *renewer);
