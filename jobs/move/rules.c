@@ -271,7 +271,12 @@ void move_rules_explain(const struct move_rules *rules, struct buf *to)
     buf_add_format(to, "read %s%s%s", all ? "every entity of " : "", table,
         all ? "" : " where ");
     selector_explain(&rules->selector, to);
-    buf_add_text(to, "\nstore an intent beside the ledger\n");
+    buf_add_char(to, '\n');
+    if (rules->on_conflict == MOVE_ACCEPT_EQUAL)
+        buf_add_text(to,
+            "(accept_equal: stop the writers of both places first; "
+            "entities that are equal in everything become one)\n");
+    buf_add_text(to, "store an intent beside the ledger\n");
     buf_add_format(to, "insert each into %s: ", rules->to.place.table);
     copying_explain(&rules->to, to);
     buf_add_format(

@@ -383,6 +383,22 @@ static void a_job_says_what_it_does(void **state)
         "was copied\n");
 }
 
+/* Rule M9. */
+static void a_job_that_accepts_says_what_it_asks_of_writers(void **state)
+{
+    (void)state;
+    assert_string_equal(explained("accept"),
+        "read every entity of Blogs\n"
+        "(accept_equal: stop the writers of both places first; entities that "
+        "are equal in everything become one)\n"
+        "store an intent beside the ledger\n"
+        "insert each into OldBlogs: PartitionKey of the source, RowKey of the "
+        "source; if an entity is there already, an equal entity is accepted as "
+        "the copy; else the source stays and is named\n"
+        "read the copies back, then delete each from Blogs with the ETag that "
+        "was copied\n");
+}
+
 static void note_table(
     void *ctx, size_t store, const char *table, enum job_access access)
 {
@@ -1441,6 +1457,7 @@ int main(void)
         TEST(what_is_wrong_in_a_job_is_reported),
         TEST(keys_that_are_provably_others_may_be_in_one_table),
         TEST(a_job_says_what_it_does),
+        TEST(a_job_that_accepts_says_what_it_asks_of_writers),
         TEST(a_job_writes_both_tables),
         TEST(what_is_selected_is_moved),
         TEST(arguments_select_and_make_keys),
