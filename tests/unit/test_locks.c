@@ -264,6 +264,20 @@ static void of_two_that_take_at_once_one_has_it(void **state)
     assert_int_equal(rows(bench, "lock!"), 1);
 }
 
+/* Rule L1: one batch has all of them, so that who loses one holds none. */
+static void who_loses_one_of_two_holds_none(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", "Posts");
+
+    rival = job_of("b", "Posts", NULL);
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 9);
+    bench->between = rival_takes;
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_BLOCKED);
+    assert_int_equal(rows(bench, "lock!"), 1);
+}
+
 static void an_unknown_batch_is_read_and_taken_once(void **state)
 {
     static const enum bench_fault faults[] = {
@@ -596,6 +610,7 @@ int main(void)
         TEST(only_the_end_of_a_run_frees_its_locks),
         TEST(the_lock_of_a_pruned_run_is_free),
         TEST(of_two_that_take_at_once_one_has_it),
+        TEST(who_loses_one_of_two_holds_none),
         TEST(an_unknown_batch_is_read_and_taken_once),
         TEST(an_outage_takes_nothing),
         TEST(only_a_run_that_comes_keeps_its_place),

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* The command run, in the directory of the test: what its options allow. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "worker/cli/command.h"
+#include "worker/cli/say.h"
+
+#define MAX_WORDS 16
+
+static int run_line(const char *const *words)
+{
+    char *argv[MAX_WORDS] = {(char[]){"tableward"}};
+    char room[MAX_WORDS][64];
+    int argc = 1;
+
+    for (; words[argc - 1]; argc++) {
+        (void)snprintf(room[argc], sizeof(room[argc]), "%s", words[argc - 1]);
+        argv[argc] = room[argc];
+    }
+    return command_main(argc, argv);
+}
+
+#define RUN(...)                                                               \
+    run_line((const char *const[]){                                            \
+        __VA_ARGS__, "--config", "run.yaml", "--log-level", "error", NULL})
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *file = fopen(name, "w");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+#define CONFIG(partition_key)                                                  \
+    "stores: {main: {embedded: run.db}}\n"                                     \
+    "jobs:\n"                                                                  \
+    "  by-size:\n"                                                             \
+    "    kind: copy\n"                                                         \
+    "    from: {table: Shoes}\n"                                               \
+    "    to: {table: BySize, partition_key: \"" partition_key "\"}\n"
+
+/* Rule C6: yes to a run is no yes to its deletes. */
+static void yes_does_not_accept_deletes(void **state)
+{
+    (void)state;
+    write_file("shoes.csv", "PartitionKey,RowKey,Size\np,a,1\n");
+    write_file("run.yaml", CONFIG("{Size}"));
+    assert_int_equal(RUN("import", "Shoes", "shoes.csv"), EXIT_DONE);
+    assert_int_equal(RUN("run", "by-size", "--yes"), EXIT_DONE);
+    write_file("run.yaml", CONFIG("s{Size}"));
+    assert_int_equal(RUN("run", "by-size", "--yes"), EXIT_FAILED);
+    assert_int_equal(
+        RUN("run", "by-size", "--yes", "--accept-deletes"), EXIT_DONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(yes_does_not_accept_deletes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
