@@ -20,10 +20,11 @@ const {AzsimStore} = require('./lib/store_azsim');
 const {AzuriteStore} = require('./lib/store_azurite');
 const {BetweenStore} = require('./lib/store_between');
 const {EmbeddedStore} = require('./lib/store_embedded');
+const {LimitedStore} = require('./lib/store_limited');
 
 const STORES = {
   azurite: AzuriteStore, azsim: AzsimStore, between: BetweenStore,
-  embedded: EmbeddedStore,
+  embedded: EmbeddedStore, limited: LimitedStore,
 };
 const AT_ONCE = Number(process.env.E2E_AT_ONCE || 3);
 

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+// A following copy beside writers for minutes: how far its copies are behind.
+'use strict';
+
+const assert = require('assert');
+const {differ} = require('../lib/model');
+const {bare} = require('../lib/migrations');
+const {tail} = require('../lib/program');
+const {Steady} = require('../lib/steady');
+const {sleep, until} = require('../lib/wait');
+
+const SIZE = Number(process.env.E2E_SIZE || 20000);
+const SECONDS = Number(process.env.E2E_SECONDS || 300);
+const RATE = 200;
+const BEHIND_MS = 10000;
+const FINISH_MS = 150000; // it may have begun to wait for the next minute
+const GIVEN_UP_MS = 60000;
+const MARGIN_MS = 6000; // by which a service's clocks may differ
+
+const pad = (n) => String(n).padStart(7, '0');
+
+// post: one in seven has another copy key with each of its values.
+const post = (number, value) => ({
+  PartitionKey: `blog${number % 40}`, RowKey: pad(number), Value: value,
+  Month: 1 + (number + (number % 7 === 0 ? value : 0)) % 12,
+  Title: `Post ${number} é`, Score: 'x'.repeat(100),
+});
+
+const copy_of = (source) => ({
+  ...source,
+  PartitionKey: `${source.PartitionKey}_${String(source.Month).padStart(2, '0')}`,
+});
+
+const BY_MONTH = {
+  kind: 'copy', from: {table: 'Posts'}, follow: true,
+  to: {table: 'PostsByMonth', partition_key: '{PartitionKey}_{Month:02}'},
+};
+
+// Asks, for one write after the other that was just acknowledged, how long it
+// takes until its copy tells of it, and how old CaughtUpTo is. Copies whose
+// source is gone are counted only: rounds that ask for newer sources cannot see
+// them.
+class Lag {
+  constructor(suite, writer, id) {
+    Object.assign(this, {suite, writer, id,
+      client: suite.store.client('PostsByMonth'), over: false,
+      shown_ms: [], caught_up_ms: [], behind: [], deleted: 0, gone: 0});
+  }
+
+  start() {
+    this.looking = Promise.all([this.#writes(), this.#ledger()]);
+    return this;
+  }
+
+  async stop() {
+    this.over = true;
+    await this.looking;
+  }
+
+  async #writes() {
+    const looks = [];
+    let last;
+    for (; !this.over; await sleep(300)) {
+      const {latest} = this.writer;
+      if (latest === last) continue;
+      last = latest;
+      looks.push(this.#shown(latest));
+    }
+    await Promise.all(looks);
+  }
+
+  // One that is written again meanwhile tells nothing.
+  async #shown({number, value, before, at}) {
+    if (value === undefined) return await this.#gone(post(number, before));
+    for (; Date.now() - at < GIVEN_UP_MS; await sleep(150)) {
+      if (await this.#copy(post(number, value)) >= value) break;
+      if (this.writer.stored.get(number).value !== value) return;
+    }
+    this.shown_ms.push(Date.now() - at);
+  }
+
+  async #gone(source) {
+    this.deleted++;
+    for (; !this.over; await sleep(5000))
+      if (await this.#copy(source) === undefined) return this.gone++;
+  }
+
+  async #copy(source) {
+    const {PartitionKey, RowKey} = copy_of(source);
+    try {
+      return (await this.client.getEntity(PartitionKey, RowKey)).Value;
+    } catch (error) {
+      if (error.statusCode !== 404) throw error;
+    }
+  }
+
+  async #ledger() {
+    for (; !this.over; await sleep(2000)) {
+      const run = await this.suite.run_of(this.id);
+      this.caught_up_ms.push(Date.now() - new Date(run.CaughtUpTo));
+      this.behind.push(run.Behind);
+    }
+  }
+}
+
+// said: the middle one and the most of some times, in seconds.
+function said(times) {
+  const sorted = [...times].sort((a, b) => a - b);
+  const seconds = (ms) => (ms / 1000).toFixed(1);
+  return `${seconds(sorted[sorted.length >> 1])} s, at most ` +
+      `${seconds(sorted.pop())} s (${times.length} looks)`;
+}
+
+
+
+// What sources that are deleted and get other keys leave behind is more than a
+// tenth in the end, and meant.
+async function enqueue(store) {
+  const id = 'follow';
+  await store.put('tableward',
+      JSON.stringify({job: 'by-month', args: {}, id, accept_deletes: true}));
+  return id;
+}
+
+// Goal: beside 200 writes a second for minutes no copy is more than 10 s behind
+// its source; `finish` ends the run, and then nothing differs.
+async function follow(suite) {
+  await suite.open({
+    jobs: {'by-month': BY_MONTH}, tables: ['Posts', 'PostsByMonth'],
+    worker: {visibility_timeout: '30s'},
+  });
+  const {store} = suite;
+  const numbers = Array.from({length: SIZE}, (_, n) => n);
+  let writer;
+  await suite.judge(`copies follow ${RATE} writes a second for ${SECONDS} s`,
+      async () => {
+        await store.insert('Posts', numbers.map((n) => post(n, 0)));
+        // Else the second round takes all that was imported for newer.
+        await sleep(MARGIN_MS);
+        writer = new Steady(store.client('Posts'),
+            {seed: 3, rate: RATE, make: post, numbers, first: SIZE}).start();
+        const worker = suite.worker([]);
+        const id = await enqueue(store);
+        await until('it follows', async () =>
+          (await suite.run_of(id) || {Rounds: 0}).Rounds >= 3);
+        const lag = new Lag(suite, writer, id).start();
+        await sleep(SECONDS * 1000);
+        await lag.stop();
+        await suite.command(['finish', id]);
+        await writer.stop();
+        const run = await until('the run has ended', async () => {
+          const now = await suite.run_of(id);
+          return ['succeeded', 'failed'].includes(now.State) && now;
+        }, FINISH_MS);
+        worker.kill('SIGTERM');
+        const end = await suite.program.end(worker);
+        console.log(`    (${writer.writes} writes, ` +
+            `${writer.per_second().toFixed(0)}/s; ${run.Rounds} rounds\n` +
+            `    a write is in its copy after ${said(lag.shown_ms)}\n` +
+            `    of ${lag.deleted} copies without a source ${lag.gone} went ` +
+            'before the end\n' +
+            `    CaughtUpTo is old ${said(lag.caught_up_ms)}; Behind at most ` +
+            `${Math.max(...lag.behind)})`);
+        assert.strictEqual(end.code, 0, tail(worker.log));
+        assert.strictEqual(run.State, 'succeeded', run.Error);
+        assert.strictEqual(run.Behind, 0);
+        assert.ok(writer.per_second() > 0.95 * RATE, 'too few writes');
+        assert.ok(Math.max(...lag.shown_ms) <= BEHIND_MS, 'far behind');
+      });
+  await suite.judge('finished, nothing differs, and no write is lost',
+      async () => {
+        const sources = writer.entities();
+        assert.strictEqual(
+            differ('Posts', sources, await store.read('Posts')), '');
+        assert.strictEqual(differ('PostsByMonth', sources.map(copy_of),
+            bare(await store.read('PostsByMonth'))), '');
+        const {code, out, log} = await suite.command(['verify', 'by-month']);
+        console.log(`    (verify: ${out.trim()})`);
+        assert.strictEqual(code, 0, log);
+      });
+}
+
+module.exports = [
+  {
+    name: 'copy follow for minutes', stores: ['limited'], phase: 2, long: true,
+    seconds: SECONDS + 60, body: follow,
+  },
+];
