@@ -1060,6 +1060,29 @@ static void a_failed_table_job_holds_no_lock(void **state)
     assert_int_equal(lock_rows(bench), 0);
 }
 
+/* Rule L3: another run may have its tables since. */
+static void a_retried_table_job_waits_for_its_turn(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    be_table_job(bench);
+    bench->script = fails;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    bench->script = waits; /* it keeps its lock */
+    assert_int_equal(attempt_id(bench, "r2", false).end, WORK_LATER);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    run.state = LEDGER_QUEUED;
+    run.finished_ticks = 0;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+    bench->script = works;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_LATER);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
+    assert_int_equal(bench->attempts, 2);
+}
+
 static enum run_end closes(struct workbench *bench, struct run *run,
     unsigned attempt_number, struct err *err)
 {
@@ -1187,6 +1210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         VIRTUAL(a_table_job_waits_for_its_turn),
         VIRTUAL(a_failed_table_job_holds_no_lock),
+        VIRTUAL(a_retried_table_job_waits_for_its_turn),
         VIRTUAL(a_closed_job_takes_no_more_runs),
         VIRTUAL(who_works_acts_on_what_people_ask),
         VIRTUAL(what_the_kind_tells_is_in_the_ledger),
