@@ -7,7 +7,8 @@
 // TABLEWARD: the program; TABLEWARD_UNDER: what it runs under (valgrind);
 // E2E_MODULES: where npm put Azurite and the SDKs.
 // When one fails: E2E_SEED replays its kills, E2E_LOGS=FOLDER keeps the workers'
-// logs, KEEP=1 the folders, E2E_TIMES=1 says how long each suite took.
+// logs, KEEP=1 the folders, E2E_TIMES=1 says how long each suite took. E2E_SIZE,
+// E2E_SECONDS and E2E_KILLS make the longest ones shorter.
 'use strict';
 
 const fs = require('fs');

@@ -3,6 +3,8 @@
 'use strict';
 
 const assert = require('assert');
+const fs = require('fs');
+const path = require('path');
 const {key} = require('./model');
 const {tail} = require('./program');
 
@@ -44,6 +46,15 @@ async function drain(suite, worker = suite.worker(), code = 0) {
   assert.strictEqual(end.code, code, tail(worker.log));
 }
 
+// named: the keys of all entities in the `failures:` files of a job that keeps
+// them in this folder.
+function named(suite, folder = 'failures') {
+  const at = path.join(suite.folder, folder);
+  const lines = !fs.existsSync(at) ? [] : fs.readdirSync(at).flatMap((name) =>
+    fs.readFileSync(path.join(at, name), 'utf8').trim().split('\n'));
+  return new Set(lines.map((line) => key(JSON.parse(line))));
+}
+
 // counts_cascade: the ledger counts a parent and the `below` under it. Where
 // answers get lost, a parent whose delete was not answered, and is gone, may
 // have been deleted by somebody else: it is not counted.
@@ -53,4 +64,6 @@ function counts_cascade(ledger, below, lossy) {
       `${deleted} deleted, of ${below} and their parent`);
 }
 
-module.exports = {is_write, etags, run, again, done, drain, counts_cascade};
+module.exports = {
+  is_write, etags, run, again, done, drain, named, counts_cascade,
+};
