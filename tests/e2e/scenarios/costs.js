@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+// What copies and moves cost, counted in the service's own log, and the largest
+// entities that a move takes along.
+'use strict';
+
+const assert = require('assert');
+const {bare} = require('../lib/migrations');
+const {differ, key} = require('../lib/model');
+const {LEDGER} = require('../lib/proxy');
+const {run} = require('../lib/runs');
+
+const MANY = Number(process.env.E2E_SIZE || 200000);
+const PAGE = 1000, LOAD = 1000, BATCH = 100;
+
+const pad = (n) => String(n).padStart(7, '0');
+const list = (count, make) => Array.from({length: count}, (_, n) => make(n));
+
+async function open(suite, jobs, tables) {
+  await suite.open({jobs, tables, worker: {visibility_timeout: '60s'}});
+  // What is refused for a limit is sent again, and would be counted twice.
+  await suite.store.azurite.control({account_limit: 0, partition_limit: 0});
+}
+
+// requests: what was sent to other tables than the ledger during `work`.
+async function requests({azurite, worker}, work) {
+  await azurite.control({clear: true});
+  await work();
+  return (await azurite.log()).filter((r) => r.worker === worker &&
+      r.service === 'table' && r.target !== LEDGER);
+}
+
+const is_page = (request) =>
+    request.method === 'GET' && request.path.endsWith('()');
+
+// hundreds: the started hundreds of each partition.
+function hundreds(entities) {
+  const sizes = new Map();
+  for (const {PartitionKey: p} of entities) sizes.set(p, 1 + (sizes.get(p) || 0));
+  return [...sizes.values()].reduce((sum, n) => sum + Math.ceil(n / BATCH), 0);
+}
+
+const ascending = (a, b) => key(a) < key(b) ? -1 : 1;
+
+// ---- moves ----
+
+const item = (partitions, rooms) => (n) => ({
+  PartitionKey: `shelf${pad(n % partitions)}`, RowKey: pad(n), Value: n,
+  Room: n % rooms,
+});
+
+// Destinations in the order of their sources; and mixed with other loads'.
+const KEYS = {
+  'in order': {
+    row_key: '{PartitionKey}_{RowKey}', of: (e) => `${e.PartitionKey}_${e.RowKey}`,
+  },
+  'mixed': {row_key: '{RowKey}', of: (e) => e.RowKey},
+};
+
+// [entities, source partitions, destination partitions, keys]
+const SHAPES = [
+  [1, 1, 1, 'in order'], [1000, 1, 1, 'in order'], [1001, 3, 40, 'in order'],
+  [12345, 7, 33, 'in order'], [40000, 400, 10, 'in order'],
+  [12345, 7, 33, 'mixed'],
+];
+
+// most: what a move of these in loads of 1,000 may take: pages of two rounds,
+// and for each load 4 requests, 2 for each started hundred of a destination
+// partition, 1 for each of a source partition.
+function most(items, moved) {
+  let sum = Math.ceil(items.length / PAGE) + 2;
+  for (let at = 0; at < items.length; at += LOAD) {
+    const load = items.slice(at, at + LOAD);
+    sum += 4 + 2 * hundreds(load.map(moved)) + hundreds(load);
+  }
+  return sum;
+}
+
+// Goal: a move sends no more than that.
+async function moves(suite) {
+  const jobs = Object.fromEntries(SHAPES.map(([,,, order], i) => [`move-${i}`, {
+    kind: 'move', from: {table: `From${i}`},
+    to: {table: `To${i}`, partition_key: 'room{Room}',
+      row_key: KEYS[order].row_key},
+  }]));
+  await open(suite, jobs,
+      SHAPES.flatMap((_, i) => [`From${i}`, `To${i}`]));
+  const {store} = suite;
+  for (const [i, [count, from, to, order]] of SHAPES.entries())
+    await suite.judge(`requests of a move of ${count} from ${from} partitions ` +
+        `to ${to}, ${order}`, async () => {
+      const items = list(count, item(from, to)).sort(ascending);
+      const moved = (e) => ({...e, PartitionKey: `room${e.Room}`,
+        RowKey: KEYS[order].of(e)});
+      await store.insert(`From${i}`, items);
+      const made = await requests(store, () => run(suite, `move-${i}`));
+      assert.strictEqual(differ(`To${i}`, items.map(moved),
+          await store.read(`To${i}`)), '');
+      const bound = most(items, moved);
+      console.log(`    (${count} from ${from} to ${to}, ${order}: ` +
+          `${made.length} requests, at most ${bound})`);
+      // What others have between the keys of a load is read along with them.
+      if (order === 'in order') assert.ok(made.length <= bound, summary(made));
+    });
+}
+
+function summary(made) {
+  const kinds = {};
+  for (const {target, method, path, status} of made) {
+    const what = is_page({method, path}) ? 'page' : path.split('(')[0];
+    const name = `${method} ${target} ${what} ${status}`;
+    kinds[name] = (kinds[name] || 0) + 1;
+  }
+  return JSON.stringify(kinds);
+}
+
+// ---- a copy of few ----
+
+// Goal: a copy of 10 entities does not read the table of 200,000 that it goes to.
+async function few(suite) {
+  const small = (n) => ({PartitionKey: `p${n % 40}`, RowKey: pad(n), Value: n});
+  await open(suite, {few: {kind: 'copy', from: {table: 'Few'},
+    to: {table: 'Many', partition_key: 'q{Value}'}}}, ['Few', 'Many']);
+  const {store} = suite;
+  const there = list(MANY, small), sources = list(10, small);
+  await suite.judge(`pages of a copy of 10 into a table of ${MANY}`, async () => {
+    await store.insert('Many', there);
+    await store.insert('Few', sources);
+    for (const what of ['first', 'second']) {
+      const made = await requests(store, () => run(suite, 'few'));
+      const pages = made.filter(is_page).length;
+      console.log(`    (${what} run: ${pages} pages of ${made.length} requests)`);
+      assert.ok(pages <= 20, summary(made));
+    }
+    const copies = sources.map((e) => ({...e, PartitionKey: `q${e.Value}`}));
+    assert.strictEqual(differ('Many', [...there, ...copies],
+        bare(await store.read('Many'))), '');
+  });
+}
+
+// ---- the largest ----
+
+const LARGEST = 1024 * 1024 - 100;
+const PROPERTIES = 252;
+
+// bytes: of an entity whose properties are all text, as the service counts.
+const bytes = ({PartitionKey, RowKey, ...more}) =>
+  4 + 2 * (PartitionKey.length + RowKey.length) + Object.entries(more).reduce(
+      (sum, [name, text]) => sum + 8 + 2 * name.length + 2 * text.length + 4, 0);
+
+// widest: 252 properties; largest: 1 MiB less 100 bytes; and both in one.
+const texts = (count, length) => Object.fromEntries(
+    list(count, (n) => [`P${String(n).padStart(3, '0')}`, 'x'.repeat(length)]));
+
+function filled(entity) {
+  const left = LARGEST - bytes(entity);
+  return {...entity, P000: entity.P000 + 'y'.repeat(left / 2)};
+}
+
+const widest = (n) =>
+  ({PartitionKey: 'w', RowKey: pad(n), ...texts(PROPERTIES, 3)});
+const largest = (n) => filled(
+    {PartitionKey: 'l', RowKey: pad(n), ...texts(18, 29000)});
+const both = (n) => filled(
+    {PartitionKey: 'b', RowKey: pad(n), ...texts(PROPERTIES, 2050)});
+
+// Goal: whatever the service holds, a move takes along.
+async function sizes(suite) {
+  await open(suite, {away: {kind: 'move', from: {table: 'Large'},
+    to: {table: 'There', partition_key: 'far_{PartitionKey}'}}},
+  ['Large', 'There']);
+  const {store} = suite;
+  const all = [...list(150, widest), ...list(30, largest), ...list(30, both)];
+  await suite.judge('entities of 252 properties and of 1 MiB less 100 bytes move',
+      async () => {
+        assert.deepStrictEqual([largest(0), both(0)].map(bytes),
+            [LARGEST, LARGEST]);
+        for (const entity of all) await store.try_insert('Large', entity);
+        const {ledger} = await run(suite, 'away');
+        console.log(`    (${ledger.EntitiesDeleted} moved)`);
+        assert.deepStrictEqual(await store.read('Large'), []);
+        assert.strictEqual(differ('There', all.map((e) =>
+          ({...e, PartitionKey: `far_${e.PartitionKey}`})),
+        await store.read('There')), '');
+      });
+}
+
+module.exports = [
+  {name: 'costs of moves', stores: ['limited'], long: true, seconds: 60,
+    body: moves},
+  {name: 'costs of a copy of few', stores: ['limited'], long: true, seconds: 60,
+    body: few},
+  {name: 'largest moves', stores: ['limited'], long: true, seconds: 30,
+    body: sizes},
+];
