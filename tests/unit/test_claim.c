@@ -499,6 +499,48 @@ static void what_is_asked_decides_what_an_open_run_becomes(void **state)
     }
 }
 
+/* `finish` that comes while the last round ends is not put off for a minute;
+ * another wait is none of its business. */
+static void finish_waits_for_no_round(void **state)
+{
+    static const struct {
+        const char *finish, *waits_for;
+        bool goes_on;
+    } cases[] = {
+        {"", LEDGER_WAITS_FOR_ROUND, false},
+        {LEDGER_FINISH, LEDGER_WAITS_FOR_ROUND, true},
+        {LEDGER_FINISH_NOW, LEDGER_WAITS_FOR_ROUND, true},
+        {LEDGER_FINISH, LEDGER_WAITS_FOR_TURN, false},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char id[8];
+        struct ledger_run run;
+        int64_t now, later;
+
+        (void)snprintf(id, sizeof(id), "f%zu", i);
+        f->wish.id = slice_of(id);
+        assert_int_equal(take(f), CLAIM_TAKEN);
+        ledger_run_init(&run);
+        assert_true(workbench_run(&f->bench, JOB, id, &run));
+        run.finish = slice_of(cases[i].finish);
+        assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
+        ledger_run_done(&run);
+        now = claim_now(&f->claim);
+        later = now + 60 * TICKS_PER_S;
+        assert_int_equal(ledger_wait(&f->claim.run, cases[i].waits_for, now,
+                             later, &f->err),
+            TW_OK);
+        assert_int_equal(claim_let_go(&f->claim, &f->err), CLAIM_MINE);
+        assert_int_equal(f->claim.run.state, LEDGER_WAITING);
+        if (cases[i].goes_on)
+            assert_true(f->claim.run.resumes_ticks < later);
+        else
+            assert_int_equal(f->claim.run.resumes_ticks, later);
+    }
+}
+
 static void a_paused_run_is_left_to_who_resumes_it(void **state)
 {
     struct fixture *f = *state;
@@ -986,6 +1028,7 @@ int main(void)
         TEST(what_is_stored_says_whose_it_is),
         TEST(a_renewal_brings_what_people_ask),
         TEST(what_is_asked_decides_what_an_open_run_becomes),
+        TEST(finish_waits_for_no_round),
         TEST(a_paused_run_is_left_to_who_resumes_it),
         TEST(what_a_crashed_owner_was_asked_is_done),
         TEST(what_a_newer_version_stored_is_left_alone),

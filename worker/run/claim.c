@@ -573,6 +573,10 @@ static enum tw_err end_as_asked(
     run->control = (struct slice){0};
     if (ledger_state_ended(run->state))
         run->finished_ticks = now_or_start(claim);
+    /* `finish` came while the run went to wait for its next round. */
+    if (run->state == LEDGER_WAITING && run->finish.len > 0 &&
+        slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
+        run->resumes_ticks = claim->run.updated_ticks;
     return outcome;
 }
 

@@ -146,7 +146,8 @@ enum claim_word claim_write(struct claim *claim, struct err *err);
  * claim_let_go: store claim->run, whose state is no longer `running`, without
  * Owner and with LeaseUntil now; tries again until it is known or the lease is
  * over. CLAIM_MINE: it is stored, and claim->run is as stored: an open run that
- * was to be cancelled or paused is so now.
+ * was to be cancelled or paused is so now; one that was to finish does not wait
+ * for its next round.
  */
 enum claim_word claim_let_go(struct claim *claim, struct err *err);
 

@@ -404,9 +404,9 @@ static void set_aside(
             &work->result->err) != TW_OK ||
         !move_and_store(work, LEDGER_WAITING))
         return;
-    claim_hide(&work->claim, until_ticks);
+    claim_hide(&work->claim, run->resumes_ticks);
     work->result->end = WORK_LATER;
-    work->result->until_ms = claim_boot_ms(&work->claim, until_ticks);
+    work->result->until_ms = claim_boot_ms(&work->claim, run->resumes_ticks);
 }
 
 static const char *const waits[] = {
@@ -424,7 +424,7 @@ static void end_waiting(struct work *work)
     set_aside(work, waits[work->run.waits_for], work->run.resumes_ticks);
     if (work->result->end == WORK_LATER)
         log_info(work->object, "waits until %s",
-            text_from_ticks(work->run.resumes_ticks, time));
+            text_from_ticks(work->claim.run.resumes_ticks, time));
 }
 
 static void end_try_again(struct work *work)
