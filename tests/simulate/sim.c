@@ -284,20 +284,25 @@ void sim_cancel(struct sim *sim)
 {
     const struct sim_run *run = book_some_run(sim->book);
     struct ledger_run was;
+    struct arena arena;
+    struct slice id;
     struct err err;
     enum tw_err code;
     bool asked;
 
     if (!run || !slice_is(run->now.job, SIM_JOB))
         return;
+    arena_init(&arena);
+    id = arena_copy(&arena, run->now.id); /* the book changes meanwhile */
     ledger_run_init(&was);
     virtual_mask();
     sim->by_worker = false;
     virtual_note("%s is to be cancelled", run->key);
     code = control_cancel(
-        &sim->judge.store, run->now.job, run->now.id, &was, &asked, &err);
+        &sim->judge.store, slice_of(SIM_JOB), id, &was, &asked, &err);
     virtual_unmask();
     ledger_run_done(&was);
+    arena_done(&arena);
     if (code != TW_OK && code != TW_CONFLICT)
         sim_complain(sim, "cancel: %s", err.text);
 }

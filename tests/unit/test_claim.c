@@ -187,6 +187,25 @@ static void a_claim_that_was_lost_is_made_again(void **state)
     ledger_run_done(&run);
 }
 
+static void stall_before_the_second_batch(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)bench;
+    if (call == BENCH_BATCH && n == 1)
+        virtual_sleep(70000);
+}
+
+/* The first one may be stored by now: its lease has expired. */
+static void a_claim_is_not_tried_after_the_lease_of_its_first_try(void **state)
+{
+    struct fixture *f = *state;
+
+    f->bench.between = stall_before_the_second_batch;
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    assert_int_equal(take(f), CLAIM_OUTAGE);
+    assert_int_equal(f->bench.calls[BENCH_BATCH], 1);
+}
+
 static struct fixture *thief;
 
 static void steal_first(
@@ -1011,6 +1030,7 @@ int main(void)
         TEST(a_run_that_makes_no_sense_is_refused),
         TEST(a_table_that_cannot_be_made_is_an_outage),
         TEST(a_claim_that_was_lost_is_made_again),
+        TEST(a_claim_is_not_tried_after_the_lease_of_its_first_try),
         TEST(a_claim_that_another_one_beat_is_not_ours),
         TEST(a_run_cancelled_before_its_claim_was_known_stays_cancelled),
         TEST(a_checkpoint_that_is_not_used_is_told_of),

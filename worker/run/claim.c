@@ -313,8 +313,12 @@ static enum tw_err stake(
 
     if (outcome != TW_OK)
         return outcome;
-    if (taking->sent_ms == 0)
+    /* Any of its tries may be stored, the first one too: all must end before
+     * the lease that the first one brings. */
+    if (taking->sent_ms == 0) {
         taking->sent_ms = world_boot_ms();
+        set_deadline(claim, taking->sent_ms);
+    }
     claim->took_over = run->owner.len > 0;
     run->owner = ledger_text(run, slice_of(claim->owner));
     run->epoch++;
@@ -450,8 +454,6 @@ enum claim_outcome claim_take(struct claim *claim,
     outcome = ledger_change(&change, LEDGER_READ, &claim->stored, err);
     ledger_copy(&claim->run, &claim->stored);
     *ret_outcome = TW_CONFLICT;
-    if (outcome == TW_OK && taking.outcome == CLAIM_TAKEN)
-        set_deadline(claim, taking.sent_ms);
     if (outcome == TW_OK)
         return taking.outcome;
     if (outcome == TW_CONFLICT && taking.outcome != CLAIM_TAKEN &&
