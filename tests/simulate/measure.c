@@ -9,7 +9,7 @@
 
 #include "tests/simulate/sim.h"
 #include "worker/base/mem.h"
-#include "worker/store/reach.h"
+#include "worker/store/breaker.h"
 
 #define CHANNELS 4
 #define BLOGS 200
@@ -211,7 +211,7 @@ static bool measure_errors(void)
 
 /* At most so many it takes to know: a row of failures, begun again by each
  * answer to what had left before. */
-#define TO_KNOW (3 * REACH_FAILURES)
+#define TO_KNOW (3 * BREAKER_FAILURES)
 
 /* Once it is known, one a second. What was let through may be held up before
  * it leaves, and is then close to the next. */
@@ -221,9 +221,9 @@ struct probes {
     int64_t early_ms; /* by so much one came before it, at most */
 };
 
-static void count_probe(void *ctx, int64_t at_ms)
+static void count_probe(void *ctx, int64_t at_ms, bool queue)
 {
-    struct probes *probes = ctx;
+    struct probes *probes = (struct probes *)ctx + queue;
 
     if (++probes->count <= TO_KNOW || at_ms > probes->due_ms)
         probes->due_ms = at_ms;
@@ -240,25 +240,29 @@ static bool measure_outage(void)
     double late_s = 0;
 
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct probes probes = {0};
+        struct probes probes[STORE_SERVICES] = {{0}};
         const struct sim_script script = {.outage_after_ms = OUTAGE_AFTER_MS,
             .outage_ms = OUTAGE_MS,
             .unreached = count_probe,
-            .ctx = &probes};
+            .ctx = probes};
 
         if (!play(seed, &script, &result))
             return false;
-        if (probes.count <= TO_KNOW) {
+        if (probes[SERVICE_TABLES].count + probes[SERVICE_QUEUES].count <=
+            2 * TO_KNOW) {
             printf("outage: nobody was asked whether it is over\n");
             return false;
         }
-        if (probes.early_ms > early_ms)
-            early_ms = probes.early_ms;
-        total += probes.count;
+        for (size_t i = 0; i < STORE_SERVICES; i++) {
+            if (probes[i].early_ms > early_ms)
+                early_ms = probes[i].early_ms;
+            total += probes[i].count;
+        }
         late_s += (double)(result.done_ms - OUTAGE_AFTER_MS - OUTAGE_MS) / 1000;
     }
     printf("outage: nobody is there for 600 s: %u requests; after the first "
-           "%d at most 1 in a second, none earlier than that by more than %lld "
+           "%d of a service at most 1 in a second, none earlier than that by "
+           "more than %lld "
            "ms (below %d); all is done %.0f s after it\n",
         total / SEEDS, TO_KNOW, (long long)early_ms, A_SECOND_MS,
         late_s / SEEDS);

@@ -111,7 +111,7 @@ struct sim_script {
     size_t share_count;
     int64_t outage_after_ms, outage_ms; /* 0: none */
     /* each request of the worker in the outage */
-    void (*unreached)(void *ctx, int64_t at_ms);
+    void (*unreached)(void *ctx, int64_t at_ms, bool queue);
     void *ctx;
 };
 

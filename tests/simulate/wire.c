@@ -34,12 +34,14 @@ static void take_time(struct wire *wire)
         virtual_sleep((int64_t)sim_draw((unsigned)most_ms * 20) + 1);
 }
 
-static enum tw_err unreachable(struct wire *wire, struct attempt *attempt)
+static enum tw_err unreachable(struct wire *wire, struct attempt *attempt,
+    const struct store_request *request)
 {
     attempt->sent_ms = world_boot_ms();
     wire->requests++;
     if (wire->unreached)
-        wire->unreached(wire->ctx, virtual_ms());
+        wire->unreached(
+            wire->ctx, virtual_ms(), request->call >= CALL_QUEUE_CREATE);
     return err_fail(&attempt->err, TW_BUSY, "nobody answers");
 }
 
@@ -133,7 +135,7 @@ static enum tw_err meet(struct interposed *self, struct attempt *attempt,
         memcpy(before, request->receipt, sizeof(before));
     take_time(wire);
     if (virtual_ms() < wire->sim->down_until_ms)
-        return unreachable(wire, attempt);
+        return unreachable(wire, attempt, request);
     code = leave(wire, attempt, request);
     if (code != TW_OK)
         return code;

@@ -15,7 +15,7 @@ struct wire {
 
     /* unreached: called for each that leaves while nobody is there, where set.
      */
-    void (*unreached)(void *ctx, int64_t at_ms);
+    void (*unreached)(void *ctx, int64_t at_ms, bool queue);
     void *ctx;
 };
 

@@ -731,11 +731,11 @@ static void only_the_invalid_entity_fails(void **state)
     }
 }
 
-static enum fault busy_from_the_third(
+static enum fault unsent_from_the_third(
     void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
-    return call == CALL_BATCH && n >= 2 ? FAULT_BUSY : FAULT_NONE;
+    return call == CALL_BATCH && n >= 2 ? FAULT_UNSENT : FAULT_NONE;
 }
 
 static enum fault always_lost(void *ctx, enum store_call call, unsigned n)
@@ -748,8 +748,8 @@ static enum fault always_lost(void *ctx, enum store_call call, unsigned n)
 static enum fault refused_from_the_third(
     void *ctx, enum store_call call, unsigned n)
 {
-    return busy_from_the_third(ctx, call, n) == FAULT_BUSY ? FAULT_REFUSED
-                                                           : FAULT_NONE;
+    return unsent_from_the_third(ctx, call, n) == FAULT_UNSENT ? FAULT_REFUSED
+                                                               : FAULT_NONE;
 }
 
 static void an_outage_ends_the_flow_and_claims_nothing(void **state)
@@ -759,7 +759,7 @@ static void an_outage_ends_the_flow_and_claims_nothing(void **state)
         enum tw_err code;
         size_t done;
     } cases[] = {
-        {busy_from_the_third, TW_BUSY, 200},
+        {unsent_from_the_third, TW_BUSY, 200},
         {refused_from_the_third, TW_REFUSED, 200},
         {always_lost, TW_UNKNOWN, 0},
     };

@@ -38,6 +38,8 @@ struct job {
     unsigned answer_count;
     int64_t hint_ms;
     int64_t started_ms[8];
+    int http_status; /* of answers that are not TW_OK */
+    bool breaker_open;
 };
 
 static void scene_init(struct scene *scene)
@@ -86,6 +88,9 @@ static enum tw_err answer(const struct job *job, struct attempt *attempt)
         return TW_OK;
     code = job->answers[at < job->answer_count ? at : job->answer_count - 1];
     attempt->retry_after_ms = job->hint_ms;
+    if (code != TW_OK)
+        attempt->http_status = job->http_status;
+    attempt->breaker_open = job->breaker_open;
     return code == TW_OK ? TW_OK
                          : err_fail(&attempt->err, code, "as the test wants");
 }
@@ -140,6 +145,50 @@ static void busy_is_tried_a_few_times(void **state)
     assert_int_equal(job.task.tries, PACE_TRIES);
     assert_int_equal(lanes_requests(client), PACE_TRIES);
     assert_string_equal(job.task.last.err.text, "as the test wants");
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+/* However often: a throttled run goes on, slower. */
+static void throttling_counts_as_no_failed_try(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    for (size_t i = 0; i < 7; i++)
+        job.answers[i] = TW_BUSY;
+    job.answers[7] = TW_OK;
+    job.answer_count = 8;
+    job.http_status = 503;
+    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_int_equal(job.task.tries, 8);
+    assert_int_equal(lanes_throttled(client), 7);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+static void behind_an_open_circuit_breaker_nothing_is_tried_again(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    job.answers[0] = TW_BUSY;
+    job.answer_count = 1;
+    job.breaker_open = true;
+    assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
+    assert_int_equal(job.task.tries, 1);
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -606,6 +655,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(busy_is_tried_a_few_times),
+        cmocka_unit_test(throttling_counts_as_no_failed_try),
+        cmocka_unit_test(behind_an_open_circuit_breaker_nothing_is_tried_again),
         cmocka_unit_test(busy_may_pass),
         cmocka_unit_test(unknown_is_tried_again_for_reads_alone),
         cmocka_unit_test(refusals_are_final),

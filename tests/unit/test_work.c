@@ -823,8 +823,8 @@ static void whoever_hears_of_another_owner_has_not_let_it_lapse(void **state)
     assert_false(result.lapsed);
 }
 
-static enum run_end outlives_its_lease(struct workbench *bench,
-    struct run *run, unsigned attempt_number, struct err *err)
+static enum run_end outlives_its_lease(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
 {
     (void)attempt_number;
     (void)err;

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "jobs/upgrade/convert.h"
 #include "jobs/upgrade/upgrade.h"
@@ -37,7 +36,7 @@ static void on_signal(void *context, int number)
 {
     (void)context;
     if (number != SIGHUP)
-        _exit(EXIT_STOPPED);
+        signals_exit_now(EXIT_STOPPED);
 }
 
 /* ---- one line ---- */

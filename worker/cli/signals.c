@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "worker/base/mem.h"
@@ -24,6 +25,12 @@ struct signals {
     struct world_thread thread;
 };
 
+_Noreturn void signals_exit_now(int code)
+{
+    for (;;)
+        (void)syscall(SYS_exit_group, code);
+}
+
 static void wait_for_signals(void *arg)
 {
     struct signals *signals = arg;
@@ -39,7 +46,7 @@ static void wait_for_signals(void *arg)
             continue;
         }
         if (number == SIGINT && ++interrupts == PATIENCE)
-            _exit(EXIT_STOPPED);
+            signals_exit_now(EXIT_STOPPED);
         signals->on(signals->context, number);
     }
 }

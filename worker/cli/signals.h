@@ -31,4 +31,11 @@ struct signals *signals_start(
  * nothing. */
 void signals_stop(struct signals *signals);
 
+/*
+ * signals_exit_now: end the process at once; no stream is flushed and no lock
+ * is taken. Not _exit(): the sanitizers' one flushes standard output, and a
+ * write that waits for the reader of a pipe holds its lock.
+ */
+_Noreturn void signals_exit_now(int code);
+
 #endif

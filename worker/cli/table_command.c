@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "jobs/engine/scan.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/cli/say.h"
+#include "worker/cli/signals.h"
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
@@ -130,7 +130,7 @@ static void watch(void *arg)
     if (!command->ended) {
         if (command->abort)
             command->abort(command->abort_context);
-        _exit(session_stopped());
+        signals_exit_now(session_stopped());
     }
     world_unlock(&session->mutex);
 }

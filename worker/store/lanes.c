@@ -262,6 +262,11 @@ static void vacate(struct lanes *lanes, struct lanes_task *task,
     task->client->running--;
 }
 
+static bool is_throttled(const struct attempt *attempt)
+{
+    return attempt->http_status == 429 || attempt->http_status == 503;
+}
+
 static enum tw_err make_attempt(struct lanes_task *task)
 {
     const struct fence *fence = task->client->fence;
@@ -290,6 +295,15 @@ static bool waits_for_fence(
            !given_up(task) && fence_may_reopen(task->client->fence, now_ms);
 }
 
+/* Throttling is no failed try. While the store does not respond, nothing waits
+ * for another try. */
+static bool may_retry(const struct lanes_task *task, enum tw_err outcome)
+{
+    if (task->last.breaker_open || task->tries - task->throttled >= PACE_TRIES)
+        return false;
+    return outcome == TW_BUSY || (outcome == TW_UNKNOWN && task->repeatable);
+}
+
 /*
  * An attempt has ended: the task is over, or goes back to its list with the
  * moment of its next try.
@@ -305,8 +319,9 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
         append(client, task);
         return;
     }
-    if ((outcome != TW_BUSY && !(outcome == TW_UNKNOWN && task->repeatable)) ||
-        task->tries >= PACE_TRIES) {
+    if (is_throttled(&task->last))
+        task->throttled++;
+    if (!may_retry(task, outcome)) {
         finish(task, outcome);
         return;
     }
@@ -342,7 +357,7 @@ static void work(struct lane *lane)
     world_lock(&lanes->mutex);
     if (task->last.sent_ms != 0)
         task->client->requests++;
-    if (task->last.http_status == 429 || task->last.http_status == 503)
+    if (is_throttled(&task->last))
         task->client->throttled++;
     vacate(lanes, task, outcome, started_ms, ended_ms);
     settle(task, outcome, ended_ms);
@@ -558,7 +573,7 @@ void lanes_submit_at(
 
     world_lock(&lanes->mutex);
     task->last = (struct attempt){.retry_after_ms = -1};
-    task->tries = 0;
+    task->tries = task->throttled = 0;
     task->done = task->cancelled = false;
     task->client = client;
     task->not_before_ms = not_before_ms;

@@ -8,8 +8,9 @@
  *
  * Retried here: TW_BUSY, and TW_UNKNOWN of tasks that are repeatable (reads).
  * Never retried: TW_UNKNOWN of a write; its owner reads, then decides. The
- * last outcome stands after PACE_TRIES tries, or when the next try would come
- * too late for the fence, or when the client stops.
+ * last outcome stands after PACE_TRIES tries (those that were throttled do not
+ * count), at once where the store's circuit breaker is open, when the next try
+ * would come too late for the fence, or when the client stops.
  */
 #ifndef TW_STORE_LANES_H
 #define TW_STORE_LANES_H
@@ -39,6 +40,7 @@ struct lanes_task {
     enum tw_err outcome;
     struct attempt last; /* the last attempt's */
     unsigned tries;
+    unsigned throttled; /* of these, answered 429 or 503 */
 
     /* The lanes' own. */
     bool done;

@@ -193,6 +193,7 @@ static enum tw_err begin(struct attempt *attempt)
     attempt->date_ticks = 0;
     attempt->retry_after_ms = -1;
     attempt->http_status = 0;
+    attempt->breaker_open = false;
     attempt->err.text[0] = '\0';
     if (fence_open(attempt->fence, world_boot_ms()))
         return TW_OK;
@@ -200,23 +201,49 @@ static enum tw_err begin(struct attempt *attempt)
         &attempt->err, TW_STOPPED, "the run's time is over; nothing was sent");
 }
 
-/* The last check: is it of any use? */
-static enum tw_err within_reach(struct store *store, struct attempt *attempt)
+/* The last check before a request leaves: is the circuit breaker closed? */
+static enum tw_err check_breaker(
+    struct store *store, enum store_service service, struct attempt *attempt)
 {
-    int64_t wait_ms = reach_wait_ms(&store->reach, world_boot_ms());
+    struct breaker *breaker = &store->breakers[service];
+    int64_t wait_ms = breaker_wait_ms(breaker, world_boot_ms());
+    char cause[BREAKER_CAUSE_MAX];
 
     if (wait_ms == 0)
         return TW_OK;
+    breaker_cause(breaker, cause);
     attempt->retry_after_ms = wait_ms;
-    return err_fail(&attempt->err, TW_BUSY,
-        "store '%s' cannot be reached; it is tried again in a moment",
-        store->name);
+    attempt->breaker_open = true;
+    return err_fail(&attempt->err, TW_BUSY, "store '%s' does not respond: %s",
+        store->name, cause);
 }
 
-/* What every call that was made ends with. */
-static enum tw_err heard(struct store *store, enum tw_err outcome)
+/* A status is a response, whatever it says. */
+static bool is_response(const struct attempt *attempt, enum tw_err outcome)
 {
-    reach_note(&store->reach, outcome, world_boot_ms());
+    switch (outcome) {
+    case TW_BUSY:
+    case TW_UNKNOWN:
+        return attempt->http_status != 0;
+    case TW_REFUSED:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* What every request that was made ends with. */
+static enum tw_err note_outcome(struct store *store, enum store_service service,
+    const struct attempt *attempt, enum tw_err outcome)
+{
+    struct breaker *breaker = &store->breakers[service];
+
+    if (outcome == TW_STOPPED || outcome == TW_FULL)
+        return outcome; /* neither tells of the service */
+    if (is_response(attempt, outcome))
+        breaker_respond(breaker);
+    else
+        breaker_fail(breaker, world_boot_ms(), attempt->err.text);
     return outcome;
 }
 
@@ -260,10 +287,11 @@ enum tw_err store_create_table(
     enum tw_err result = begin_table(attempt, table);
 
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_TABLES, attempt);
     if (result != TW_OK)
         return result;
-    return heard(store, store->ops->create_table(store, attempt, table));
+    return note_outcome(store, SERVICE_TABLES, attempt,
+        store->ops->create_table(store, attempt, table));
 }
 
 /* A copy in arena: what is given may lie in a page that is about to be
@@ -286,13 +314,14 @@ enum tw_err store_list_tables(struct store *store, struct attempt *attempt,
     struct arena arena;
 
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_TABLES, attempt);
     if (result != TW_OK)
         return result;
     arena_init(&arena);
     from = keep(from, &arena);
     page_clear(ret);
-    result = heard(store, store->ops->list_tables(store, attempt, from, ret));
+    result = note_outcome(store, SERVICE_TABLES, attempt,
+        store->ops->list_tables(store, attempt, from, ret));
     arena_done(&arena);
     return result;
 }
@@ -323,7 +352,7 @@ enum tw_err store_scan(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_select(attempt, request);
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_TABLES, attempt);
     if (result != TW_OK)
         return result;
     if (whole.top == 0)
@@ -333,7 +362,8 @@ enum tw_err store_scan(struct store *store, struct attempt *attempt,
     arena_init(&arena);
     whole.from = keep(request->from, &arena);
     page_clear(ret);
-    result = heard(store, store->ops->scan(store, attempt, &whole, ret));
+    result = note_outcome(store, SERVICE_TABLES, attempt,
+        store->ops->scan(store, attempt, &whole, ret));
     arena_done(&arena);
     return result;
 }
@@ -358,14 +388,14 @@ enum tw_err store_get(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_keys(partition_key, row_key, &attempt->err);
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_TABLES, attempt);
     if (result != TW_OK)
         return result;
     arena_init(&arena);
     partition_key = arena_copy(&arena, partition_key);
     row_key = arena_copy(&arena, row_key);
     page_clear(ret);
-    result = heard(store,
+    result = note_outcome(store, SERVICE_TABLES, attempt,
         store->ops->get(store, attempt, table, partition_key, row_key, ret));
     arena_done(&arena);
     return result;
@@ -472,10 +502,11 @@ enum tw_err store_batch(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_batch(store, attempt, batch, &ret->failed);
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_TABLES, attempt);
     if (result != TW_OK)
         return result;
-    return heard(store, store->ops->batch(store, attempt, batch, ret));
+    return note_outcome(store, SERVICE_TABLES, attempt,
+        store->ops->batch(store, attempt, batch, ret));
 }
 
 /* ---- queues ---- */
@@ -522,10 +553,11 @@ enum tw_err store_queue_create(
     enum tw_err result = begin_queue(store, attempt, queue);
 
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_QUEUES, attempt);
     if (result != TW_OK)
         return result;
-    return heard(store, store->ops->queue_create(store, attempt, queue));
+    return note_outcome(store, SERVICE_QUEUES, attempt,
+        store->ops->queue_create(store, attempt, queue));
 }
 
 /* The wire is XML 1.0: most controls and two non-characters have no form in
@@ -572,12 +604,12 @@ enum tw_err store_queue_put(struct store *store, struct attempt *attempt,
             "seconds,",
             hide_s, 0, QUEUE_MAX_HIDE_S);
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_QUEUES, attempt);
     if (result != TW_OK)
         return result;
     messages_clear(ret);
-    return heard(
-        store, store->ops->queue_put(store, attempt, queue, text, hide_s, ret));
+    return note_outcome(store, SERVICE_QUEUES, attempt,
+        store->ops->queue_put(store, attempt, queue, text, hide_s, ret));
 }
 
 enum tw_err store_queue_get(struct store *store, struct attempt *attempt,
@@ -593,12 +625,13 @@ enum tw_err store_queue_get(struct store *store, struct attempt *attempt,
         result = check_number(attempt, "the visibility timeout in seconds",
             visibility_timeout_s, 1, QUEUE_MAX_HIDE_S);
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_QUEUES, attempt);
     if (result != TW_OK)
         return result;
     messages_clear(ret);
-    return heard(store, store->ops->queue_get(store, attempt, queue, count,
-                            visibility_timeout_s, ret));
+    return note_outcome(store, SERVICE_QUEUES, attempt,
+        store->ops->queue_get(
+            store, attempt, queue, count, visibility_timeout_s, ret));
 }
 
 /* Both become parts of a URL. */
@@ -625,11 +658,12 @@ enum tw_err store_queue_renew(struct store *store, struct attempt *attempt,
         result = check_number(attempt, "the visibility timeout in seconds",
             hide_s, 0, QUEUE_MAX_HIDE_S);
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_QUEUES, attempt);
     if (result != TW_OK)
         return result;
-    return heard(store, store->ops->queue_renew(
-                            store, attempt, queue, id, pop_receipt, hide_s));
+    return note_outcome(store, SERVICE_QUEUES, attempt,
+        store->ops->queue_renew(
+            store, attempt, queue, id, pop_receipt, hide_s));
 }
 
 enum tw_err store_queue_delete(struct store *store, struct attempt *attempt,
@@ -640,10 +674,10 @@ enum tw_err store_queue_delete(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_receipt(attempt, id, pop_receipt);
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_QUEUES, attempt);
     if (result != TW_OK)
         return result;
-    return heard(store,
+    return note_outcome(store, SERVICE_QUEUES, attempt,
         store->ops->queue_delete(store, attempt, queue, id, pop_receipt));
 }
 
@@ -656,12 +690,12 @@ enum tw_err store_queue_peek(struct store *store, struct attempt *attempt,
         result = check_number(
             attempt, "the number of messages", count, 1, QUEUE_MAX_GET);
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_QUEUES, attempt);
     if (result != TW_OK)
         return result;
     messages_clear(ret);
-    return heard(
-        store, store->ops->queue_peek(store, attempt, queue, count, ret));
+    return note_outcome(store, SERVICE_QUEUES, attempt,
+        store->ops->queue_peek(store, attempt, queue, count, ret));
 }
 
 enum tw_err store_queue_count(struct store *store, struct attempt *attempt,
@@ -670,10 +704,11 @@ enum tw_err store_queue_count(struct store *store, struct attempt *attempt,
     enum tw_err result = begin_queue(store, attempt, queue);
 
     if (result == TW_OK)
-        result = within_reach(store, attempt);
+        result = check_breaker(store, SERVICE_QUEUES, attempt);
     if (result != TW_OK)
         return result;
-    return heard(store, store->ops->queue_count(store, attempt, queue, ret));
+    return note_outcome(store, SERVICE_QUEUES, attempt,
+        store->ops->queue_count(store, attempt, queue, ret));
 }
 
 void store_close(struct store *store)

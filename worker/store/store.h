@@ -16,9 +16,9 @@
 #include "worker/base/arena.h"
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
+#include "worker/store/breaker.h"
 #include "worker/store/entity.h"
 #include "worker/store/fence.h"
-#include "worker/store/reach.h"
 
 #define BATCH_MAX_OPERATIONS 100
 #define BATCH_MAX_BYTES (4 * 1024 * 1024)
@@ -37,8 +37,9 @@ struct attempt {
     int64_t date_ticks;        /* the service's clock in the answer; 0: no
                                   answer. Azure's Date has whole seconds    */
     int64_t retry_after_ms;    /* the server's hint; -1: none               */
-    int http_status;           /* 0: none; for logs only                    */
-    struct err err;            /* the sentence, unless TW_OK                */
+    int http_status;           /* of the response; 0: none                  */
+    bool breaker_open; /* nothing was sent: the store does not respond */
+    struct err err;    /* the sentence, unless TW_OK                */
 };
 
 /* What a store is like. */
@@ -164,13 +165,17 @@ void messages_done(struct messages *messages);
 
 /* ---- the table of functions ---- */
 
+/* Each has an endpoint of its own, and responds or not. */
+enum store_service { SERVICE_TABLES, SERVICE_QUEUES, STORE_SERVICES };
+
 struct store {
     const struct store_ops *ops; /* every implementation begins its own
                                     struct with this one */
     struct store_traits traits;
-    const char *name;   /* as in the configuration; for messages */
-    struct reach reach; /* while nobody is there, an attempt that is no probe
-                           ends with TW_BUSY and a hint; nothing is sent */
+    const char *name; /* as in the configuration; for messages */
+    struct breaker
+        breakers[STORE_SERVICES]; /* while one is open, a request
+                that is no probe ends with TW_BUSY; nothing is sent */
 };
 
 /* store_same: do both names lead to the same tables? */

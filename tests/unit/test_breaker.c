@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* While a service does not respond, one probe a second leaves, whoever makes
+ * it; the first response lets all requests through again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/support/faulty.h"
+#include "tests/support/table.h"
+#include "tests/support/virtual_world.h"
+#include "worker/base/text.h"
+#include "worker/store/breaker.h"
+
+static void go_without_response(struct breaker *breaker, unsigned times, int64_t now_ms)
+{
+    for (unsigned i = 0; i < times; i++)
+        breaker_fail(breaker, now_ms, "connection refused");
+}
+
+static void a_few_failures_do_not_open_it(void **state)
+{
+    struct breaker breaker = {0};
+
+    (void)state;
+    go_without_response(&breaker, BREAKER_FAILURES - 1, 5000);
+    assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
+    breaker_respond(&breaker);
+    go_without_response(&breaker, BREAKER_FAILURES - 1, 5000);
+    assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
+}
+
+static void while_it_is_open_one_probe_a_second_leaves(void **state)
+{
+    struct breaker breaker = {0};
+    char cause[BREAKER_CAUSE_MAX];
+
+    (void)state;
+    go_without_response(&breaker, BREAKER_FAILURES, 5000);
+    assert_int_equal(breaker_wait_ms(&breaker, 5000), 1000);
+    assert_int_equal(breaker_wait_ms(&breaker, 5400), 600);
+    assert_int_equal(breaker_wait_ms(&breaker, 6000), 0);
+    assert_int_equal(breaker_wait_ms(&breaker, 6000), 1000);
+    breaker_fail(&breaker, 6900, "no route to host");
+    assert_int_equal(breaker_wait_ms(&breaker, 6999), 1);
+    assert_int_equal(breaker_wait_ms(&breaker, 9000), 0);
+    assert_int_equal(breaker_wait_ms(&breaker, 9999), 1);
+    breaker_cause(&breaker, cause);
+    assert_string_equal(cause, "no route to host");
+    breaker_respond(&breaker);
+    assert_int_equal(breaker_wait_ms(&breaker, 9999), 0);
+}
+
+/* Every call of a store looks, and what does not leave is not counted. */
+static void a_store_that_nobody_answers_for_is_probed(void **state)
+{
+    static const char *const tables[] = {"Blogs", NULL};
+    static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
+    struct attempt attempt = {.fence = NULL};
+    struct faulty faulty;
+    struct store *inner;
+    int64_t count;
+
+    (void)state;
+    virtual_world_use(&(struct virtual_options){
+        .seed = 1, .boot_ms = 5000, .wall_ticks = TICKS_1970});
+    inner = table_memory(tables);
+    faulty_init(&faulty, inner);
+    faulty_seed(&faulty, 1, down, 1);
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(
+            store_queue_count(&faulty.outer.store, &attempt, "work", &count),
+            TW_BUSY);
+        assert_int_equal(attempt.breaker_open, i >= BREAKER_FAILURES);
+        assert_int_equal(
+            store_create_table(&faulty.outer.store, &attempt, "Blogs"),
+            TW_BUSY);
+    }
+    assert_int_equal(faulty.requests, 2 * BREAKER_FAILURES);
+    assert_in_range(attempt.retry_after_ms, 1, BREAKER_PROBE_MS);
+    assert_int_equal(attempt.sent_ms, 0);
+    virtual_sleep(attempt.retry_after_ms);
+    faulty_seed(&faulty, 1, NULL, 0);
+    assert_int_equal(
+        store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_OK);
+    assert_int_equal(
+        store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_OK);
+    faulty_done(&faulty);
+    store_close(inner);
+    virtual_world_end();
+}
+
+/* An error that the service itself answers says that it is there. */
+static void what_counts_as_a_response(void **state)
+{
+    static const char *const tables[] = {"Blogs", NULL};
+    static const struct {
+        enum fault fault;
+        bool response;
+    } CASES[] = {
+        {FAULT_UNSENT, false},
+        {FAULT_BUSY, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        const struct faulty_share share = {CASES[i].fault, 1000, CALL_ALL};
+        struct attempt attempt = {.fence = NULL};
+        struct faulty faulty;
+        struct store *inner;
+
+        virtual_world_use(&(struct virtual_options){
+            .seed = 1, .boot_ms = 5000, .wall_ticks = TICKS_1970});
+        inner = table_memory(tables);
+        faulty_init(&faulty, inner);
+        faulty_seed(&faulty, 1, &share, 1);
+        for (unsigned n = 0; n < 2 * BREAKER_FAILURES; n++)
+            assert_int_equal(
+                store_create_table(&faulty.outer.store, &attempt, "Blogs"),
+                TW_BUSY);
+        assert_int_equal(attempt.breaker_open, !CASES[i].response);
+        faulty_done(&faulty);
+        store_close(inner);
+        virtual_world_end();
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_few_failures_do_not_open_it),
+        cmocka_unit_test(while_it_is_open_one_probe_a_second_leaves),
+        cmocka_unit_test(what_counts_as_a_response),
+        cmocka_unit_test(a_store_that_nobody_answers_for_is_probed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* The circuit breaker of one service of a store. */
+#include "worker/store/breaker.h"
+
+#include <string.h>
+
+#include "worker/base/text.h"
+
+int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms)
+{
+    int64_t probe_ms = atomic_load(&breaker->probe_ms);
+
+    if (atomic_load(&breaker->failures) < BREAKER_FAILURES)
+        return 0;
+    if (now_ms < probe_ms)
+        return probe_ms - now_ms;
+    if (atomic_compare_exchange_strong(
+            &breaker->probe_ms, &probe_ms, now_ms + BREAKER_PROBE_MS))
+        return 0;
+    return BREAKER_PROBE_MS;
+}
+
+static void lock(struct breaker *breaker)
+{
+    while (atomic_exchange(&breaker->locked, true))
+        continue;
+}
+
+static void unlock(struct breaker *breaker)
+{
+    atomic_store(&breaker->locked, false);
+}
+
+void breaker_respond(struct breaker *breaker)
+{
+    atomic_store(&breaker->failures, 0);
+}
+
+void breaker_fail(struct breaker *breaker, int64_t now_ms, const char *cause)
+{
+    struct slice cut = text_cut(slice_of(cause), BREAKER_CAUSE_MAX - 1);
+
+    lock(breaker);
+    memcpy(breaker->cause, cut.at, cut.len);
+    breaker->cause[cut.len] = '\0';
+    unlock(breaker);
+    if (atomic_fetch_add(&breaker->failures, 1) + 1 == BREAKER_FAILURES)
+        atomic_store(&breaker->probe_ms, now_ms + BREAKER_PROBE_MS);
+}
+
+void breaker_cause(struct breaker *breaker, char ret[BREAKER_CAUSE_MAX])
+{
+    lock(breaker);
+    memcpy(ret, breaker->cause, BREAKER_CAUSE_MAX);
+    unlock(breaker);
+}

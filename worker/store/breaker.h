@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The circuit breaker of one service of a store. Where one request after the
+ * other gets no response at all, or refused credentials, it opens: one request
+ * a second is let through as a probe, whoever makes it, and all others fail at
+ * once. The first response closes it. An error that the service itself answers
+ * (503, 500) is a response. Any thread.
+ */
+#ifndef TW_STORE_BREAKER_H
+#define TW_STORE_BREAKER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* So many failures in a row open it. Where three in ten fail by chance that is
+ * one row of them in 200,000. */
+#define BREAKER_FAILURES 10
+#define BREAKER_PROBE_MS 1000
+
+#define BREAKER_CAUSE_MAX 256
+
+/* All zero: closed. */
+struct breaker {
+    _Atomic unsigned failures; /* since the last response */
+    _Atomic int64_t probe_ms;  /* when the next probe may leave */
+    _Atomic bool locked;       /* guards cause, for as long as a copy takes */
+    char cause[BREAKER_CAUSE_MAX];
+};
+
+/* breaker_wait_ms: how long until a request at now_ms (boot clock) may leave;
+ * 0: it may, and where the breaker is open it is the probe. */
+int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms);
+
+/* breaker_respond: a response came. breaker_fail: there was none, or it refused
+ * the credentials; cause: a sentence, cut where it is too long. */
+void breaker_respond(struct breaker *breaker);
+void breaker_fail(struct breaker *breaker, int64_t now_ms, const char *cause);
+
+/* breaker_cause: the cause of the last failure. */
+void breaker_cause(struct breaker *breaker, char ret[BREAKER_CAUSE_MAX]);
+
+#endif
