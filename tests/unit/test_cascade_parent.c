@@ -24,9 +24,9 @@
 
 #include "tests/support/interpose.h"
 #include "tests/support/virtual_world.h"
-#include "worker/store/breaker.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/store/breaker.h"
 
 #define PARENT                                                                 \
     "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \

@@ -4,8 +4,10 @@
 
 #include <limits.h>
 
+#include "jobs/engine/call.h"
 #include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
+#include "worker/run/control.h"
 #include "worker/run/ledger_change.h"
 #include "worker/store/embedded/embedded.h"
 
@@ -1060,6 +1062,78 @@ static void a_failed_table_job_holds_no_lock(void **state)
     assert_int_equal(lock_rows(bench), 0);
 }
 
+static enum run_end loses_an_answer(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    struct operation operation = {.type = OPERATION_INSERT};
+    struct batch batch = {"Blogs", &operation, 1};
+    struct batch_result result;
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(&operation.entity, &arena, slice_of("p"), slice_of("r"));
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    assert_int_equal(
+        call_batch(run->lanes, bench->store, &batch, &result, NULL, err),
+        TW_UNKNOWN);
+    arena_done(&arena);
+    return fails(bench, run, attempt_number, err);
+}
+
+static enum run_end is_to_wait(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    (void)bench;
+    (void)attempt_number;
+    (void)err;
+    assert_true(run->took_over);
+    return RUN_SUCCEEDED;
+}
+
+/* Rule A4: its insert may still arrive; who takes its lock waits for that. */
+static void the_lock_of_a_failed_run_tells_of_its_late_requests(void **state)
+{
+    struct workbench *bench = *state;
+
+    be_table_job(bench);
+    bench->wrapped.store.traits.late_writes = true;
+    bench->script = loses_an_answer;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
+    assert_int_equal(lock_rows(bench), 1);
+    /* The message of a run that has ended changes nothing. */
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(lock_rows(bench), 1);
+    bench->script = is_to_wait;
+    assert_int_equal(attempt_id(bench, "r2", false).end, WORK_ENDED);
+    assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
+    assert_int_equal(lock_rows(bench), 0);
+}
+
+/* Nor does who cancels it know of them. */
+static void the_lock_of_a_cancelled_run_tells_of_its_late_requests(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run before;
+    struct err err;
+    bool asked;
+
+    be_table_job(bench);
+    bench->script = waits;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_LATER);
+    ledger_run_init(&before);
+    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
+                         slice_of("r1"), &before, &asked, &err),
+        TW_OK);
+    ledger_run_done(&before);
+    assert_false(asked);
+    assert_int_equal(lock_rows(bench), 1);
+    bench->script = is_to_wait;
+    assert_int_equal(attempt_id(bench, "r2", false).end, WORK_ENDED);
+    assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
+}
+
 /* Rule L3: another run may have its tables since. */
 static void a_retried_table_job_waits_for_its_turn(void **state)
 {
@@ -1210,6 +1284,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         VIRTUAL(a_table_job_waits_for_its_turn),
         VIRTUAL(a_failed_table_job_holds_no_lock),
+        VIRTUAL(the_lock_of_a_failed_run_tells_of_its_late_requests),
+        VIRTUAL(the_lock_of_a_cancelled_run_tells_of_its_late_requests),
         VIRTUAL(a_retried_table_job_waits_for_its_turn),
         VIRTUAL(a_closed_job_takes_no_more_runs),
         VIRTUAL(who_works_acts_on_what_people_ask),

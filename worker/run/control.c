@@ -363,7 +363,8 @@ enum tw_err control_cancel(struct store *store, struct slice job,
     ledger_run_init(&run);
     outcome = change_run(store, job, id, &asking, &run, err);
     *ret_asked = asking.asked;
-    if (outcome == TW_OK && run.state == LEDGER_CANCELLED)
+    /* Of one that has begun, requests may still arrive late (rule A4). */
+    if (outcome == TW_OK && run.state == LEDGER_CANCELLED && run.attempt == 0)
         locks_release(store, NULL, job, id);
     ledger_run_done(&run);
     return outcome;

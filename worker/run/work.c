@@ -35,6 +35,7 @@ struct work {
     struct failures *failures; /* the `failures:` file; NULL: none */
     enum claim_word word;      /* how the renewer left it */
     bool took_locks_over; /* of a run that ended and did not release them */
+    bool unsure;          /* a write of this attempt may still arrive late */
     bool progress;
     struct err err; /* the kind's */
     struct work_result *result;
@@ -202,11 +203,24 @@ static void say_outage(struct work *work, const char *what)
     log_warn(work->object, "%s: %s", what, work->result->err.text);
 }
 
+/*
+ * A run that has succeeded has waited for its late requests. Of any other run
+ * that may have some, the locks stay: who takes the lock of a run that has
+ * ended waits for them (rule A4).
+ */
+static bool may_release_locks(const struct work *work)
+{
+    const struct ledger_run *run = &work->claim.run;
+
+    return run->state == LEDGER_SUCCEEDED ||
+           (run->attempt <= 1 && !work->unsure);
+}
+
 /* Locks go after the run has ended, in this order: who finds one of a run that
  * has ended takes it (locks.h). */
 static void release_locks(struct work *work)
 {
-    if (work->wish->job->kind->table_job)
+    if (work->wish->job->kind->table_job && may_release_locks(work))
         locks_release(work->wish->store, &work->claim.own, work->claim.run.job,
             work->claim.run.id);
 }
@@ -504,6 +518,7 @@ static enum run_end run_kind(struct work *work)
     work->renewal = NULL;
     failures_free(work->failures);
     work->failures = NULL;
+    work->unsure = lanes_unsure(run->lanes);
     lanes_client_free(run->lanes);
     return end;
 }
@@ -518,6 +533,7 @@ static enum run_end end_of(const struct work *work, enum run_end end)
 
 static void claim_ended(struct work *work)
 {
+    work->unsure = true; /* of another's attempt nothing is known */
     set_ended(work);
     work->result->already = true;
     (void)err_fail(&work->result->err, TW_INVALID, "%.*s",

@@ -57,6 +57,7 @@ struct lanes_client {
     size_t running;
     uint64_t ended;
     int64_t requests, throttled;
+    bool unsure; /* a write may still arrive at its store */
     bool stopped;
     struct world_cond changed; /* a task ended, or the client is stopped */
 };
@@ -359,6 +360,9 @@ static void work(struct lane *lane)
         task->client->requests++;
     if (is_throttled(&task->last))
         task->client->throttled++;
+    if (outcome == TW_UNKNOWN && !task->repeatable && task->store &&
+        task->store->traits.late_writes)
+        task->client->unsure = true;
     vacate(lanes, task, outcome, started_ms, ended_ms);
     settle(task, outcome, ended_ms);
     lane->task = NULL;
@@ -663,6 +667,16 @@ int64_t lanes_throttled(const struct lanes_client *client)
     throttled = client->throttled;
     world_unlock(&client->lanes->mutex);
     return throttled;
+}
+
+bool lanes_unsure(const struct lanes_client *client)
+{
+    bool unsure;
+
+    world_lock(&client->lanes->mutex);
+    unsure = client->unsure;
+    world_unlock(&client->lanes->mutex);
+    return unsure;
 }
 
 int64_t lanes_requests(const struct lanes_client *client)

@@ -105,6 +105,10 @@ int64_t lanes_requests(const struct lanes_client *client);
 /* lanes_throttled: of these, those answered 429 or 503. */
 int64_t lanes_throttled(const struct lanes_client *client);
 
+/* lanes_unsure: was the outcome of a write unknown, so that it may still be
+ * carried out later? Never of a store without such writes. */
+bool lanes_unsure(const struct lanes_client *client);
+
 /*
  * lanes_spend: may count entities be sent under the ceiling? Called by the
  * owner before it submits a batch. false: not yet; it has waited a while, at
