@@ -388,7 +388,9 @@ struct scan *scan_open(struct lanes_client *lanes, const struct scan_spec *spec)
     page_init(&scan->pages[1]);
     scan->current = &scan->pages[0];
     scan->next = &scan->pages[1];
-    scan->top = spec->select ? PAGE_MAX_ENTITIES : FIRST_TOP;
+    scan->top = spec->first_top ? spec->first_top
+                : spec->select  ? PAGE_MAX_ENTITIES
+                                : FIRST_TOP;
     after = (struct place){
         .known = spec->resumed,
         .partition_key = scan->spec.after_partition_key,

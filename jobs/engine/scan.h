@@ -30,7 +30,8 @@ struct scan_spec {
     const struct slice *select; /* NULL: whole entities, by smaller pages;
                                    the keys and the ETag come always */
     size_t select_count;
-    bool resumed; /* only entities after this key: */
+    unsigned first_top; /* of the first page, 1..1000; 0: what suits select */
+    bool resumed;       /* only entities after this key: */
     struct slice after_partition_key, after_row_key;
     struct run *run; /* borrowed; asked between empty pages whether to stop: a
                         filter may match nothing in a thousand of them. NULL:

@@ -27,6 +27,8 @@
  * several ranges at once. */
 #define LARGE_LOAD_BYTES (512 * 1024)
 #define RANGES_AT_ONCE 4
+/* A page of a thousand of them is small, too. */
+#define SMALL_ENTITY_BYTES 512
 
 /* Pages of a range in a row without any of the keys: the rest of the keys is
  * read one by one. */
@@ -213,6 +215,7 @@ struct range {
     struct pair **pairs;
     size_t count;
     enum pair_side side;
+    unsigned first_top; /* of the scan's first page; 0: its own */
     bool met[BATCH_MAX_OPERATIONS];
     struct scan *scan;
 };
@@ -256,7 +259,8 @@ static void open_range(struct range *range, struct run *run,
         .table = table,
         .partition_key = key_range_exact(first->partition_key),
         .row_key = key_range_exact(first->row_key),
-        .select = range->side == PAIR_SOURCE ? keys_only : NULL};
+        .select = range->side == PAIR_SOURCE ? keys_only : NULL,
+        .first_top = range->first_top};
     struct arena arena;
 
     arena_init(&arena);
@@ -361,6 +365,14 @@ static enum tw_err read_range(struct range *range, struct run *run,
     return outcome;
 }
 
+/* Small entities are read by whole pages: others' may lie in between. */
+static unsigned first_top_of(const struct load *load)
+{
+    return load->count > 0 && load->bytes / load->count <= SMALL_ENTITY_BYTES
+               ? PAGE_MAX_ENTITIES
+               : 0;
+}
+
 enum tw_err move_load_look_up(struct load *load, size_t count,
     enum pair_side side, struct run *run, struct store *store,
     const char *table, struct err *err)
@@ -375,6 +387,7 @@ enum tw_err move_load_look_up(struct load *load, size_t count,
 
         for (; opened < most && done < count; opened++) {
             ranges[opened] = cut_range(load->order + done, count - done, side);
+            ranges[opened].first_top = first_top_of(load);
             open_range(&ranges[opened], run, store, table);
             done += ranges[opened].count;
         }
