@@ -125,6 +125,10 @@ enum run_end hosted_run(
 enum tw_err hosted_estimate(struct hosted *h, const char *job,
     const char *argument, struct job_estimate *ret);
 
+/* hosted_verify: do the tables match the job? */
+enum tw_err hosted_verify(struct hosted *h, const char *job,
+    const char *argument, struct job_verification *ret);
+
 /* hosted_forget: a new run: no checkpoint, no phase. */
 void hosted_forget(struct hosted *h, const char *id);
 

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Goal: whichever request of a run is refused, gets no answer or is the last
+ * one of a worker, the next attempt ends it as one undisturbed run would; and a
+ * dry run or a verification whose request is refused says so.
+ *
+ * A scene is a few tables and a job. It is played undisturbed once; then once
+ * for each of its requests and each thing that can happen to it, and once for
+ * each question of the kind to its host (to stop? is the phase stored?).
+ */
+#include "tests/support/hosted.h"
+
+/* cmocka.h wants these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/interpose.h"
+#include "tests/support/virtual_world.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+
+#define ATTEMPTS_MAX 30
+#define TABLES_MAX 6
+
+struct scene {
+    const char *jobs, *job, *kind_arg;
+    void (*fill)(void);
+    const char *tables[TABLES_MAX]; /* that are compared; NULL ends them */
+    enum run_finish finish;
+    bool accept_deletes;
+};
+
+enum act {
+    NOTHING,
+    REFUSE,       /* not done: the rights are missing */
+    LOSE_REQUEST, /* a write: not done, no answer */
+    LOSE_ANSWER,  /* a write: done, no answer */
+    DIE_BEFORE,   /* the worker is killed before it is sent ... */
+    DIE_AFTER,    /* ... or once it is done */
+    STOP,         /* not a request: the n-th time that the kind asks */
+    NO_PHASE,     /* likewise: the n-th phase is not stored */
+    ACTS,
+};
+
+static const char *const ACT_NAMES[ACTS] = {"nothing", "refused",
+    "request lost", "answer lost", "killed before", "killed after", "stopped",
+    "phase refused"};
+
+static struct hosted h;
+static struct interposed outer;
+static struct store *inner;
+static bool quiet; /* the test itself asks */
+static enum act act;
+static unsigned at, seen, phases;
+static bool met;
+
+/* ---- the store ---- */
+
+static enum tw_err unknown(struct attempt *attempt)
+{
+    attempt->sent_ms = world_boot_ms();
+    return err_fail(&attempt->err, TW_UNKNOWN, "as the test wants");
+}
+
+static enum tw_err meet_it(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    enum tw_err outcome;
+
+    met = true;
+    if (act == REFUSE)
+        return err_fail(&attempt->err, TW_REFUSED, "as the test wants");
+    if (act == LOSE_REQUEST)
+        return unknown(attempt);
+    if (act == DIE_BEFORE && h.fence)
+        fence_shut(h.fence);
+    outcome = request_send(self->inner, attempt, request);
+    if (act == DIE_AFTER && h.fence)
+        fence_shut(h.fence);
+    return act == LOSE_ANSWER || act == DIE_AFTER ? unknown(attempt) : outcome;
+}
+
+static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    bool write = call_in(CALL_WRITES, request->call);
+
+    if (quiet)
+        return request_send(self->inner, attempt, request);
+    if (seen++ == at && act != STOP && act != NO_PHASE && act != NOTHING &&
+        (write || (act != LOSE_REQUEST && act != LOSE_ANSWER)))
+        return meet_it(self, attempt, request);
+    return request_send(self->inner, attempt, request);
+}
+
+static enum tw_err refuse_phase(struct hosted *host, bool *ret_stored)
+{
+    bool refused = act == NO_PHASE && phases == at;
+
+    (void)host;
+    phases++;
+    met |= refused;
+    *ret_stored = !refused;
+    return refused ? TW_BUSY : TW_OK;
+}
+
+/* ---- a scene ---- */
+
+static void put(const char *table, const char *partition_key,
+    const char *row_key, const char *properties)
+{
+    hosted_put(&h, table, partition_key, row_key, properties);
+}
+
+static void begin(const struct scene *scene, enum act what, unsigned which)
+{
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    hosted_init(&h, scene->jobs);
+    hosted_table(&h, "TablewardRuns");
+    scene->fill();
+    h.kind_arg = scene->kind_arg;
+    h.finish = scene->finish;
+    h.accept_deletes = scene->accept_deletes;
+    h.phasing = refuse_phase;
+    inner = h.store;
+    interposed_init(&outer, "main", inner, meet);
+    outer.store.traits = inner->traits;
+    outer.store.traits.late_writes = true;
+    h.store = &outer.store;
+    virtual_sleep(60000);
+    act = what;
+    at = which;
+    seen = phases = 0;
+    met = false;
+}
+
+static void finish(void)
+{
+    hosted_done(&h);
+    virtual_world_end();
+}
+
+static void dump_entity(
+    struct buf *to, const char *table, const struct entity *entity)
+{
+    buf_add_format(to, "%s %.*s/%.*s", table, SLICE_ARG(entity->partition_key),
+        SLICE_ARG(entity->row_key));
+    for (size_t i = 0; i < entity->property_count; i++) {
+        const struct property *property = &entity->properties[i];
+        struct slice text;
+
+        /* What tableward keeps names ETags, and when it was kept. */
+        if ((property->name.len >= 9 &&
+                memcmp(property->name.at, "Tableward", 9) == 0) ||
+            slice_is(property->name, "AppliedAt"))
+            continue;
+        if (!property_text(property, &h.arena, &text))
+            text = slice_of("?");
+        buf_add_format(
+            to, " %.*s=%.*s", SLICE_ARG(property->name), SLICE_ARG(text));
+    }
+    buf_add_char(to, '\n');
+}
+
+/* Owned. */
+static char *dump(const struct scene *scene)
+{
+    struct buf text;
+
+    buf_init(&text, 1024 * 1024);
+    quiet = true;
+    for (int i = 0; i < TABLES_MAX && scene->tables[i]; i++) {
+        struct scan_request request = {.table = scene->tables[i]};
+        struct attempt attempt = {.fence = NULL};
+        struct page page;
+
+        page_init(&page);
+        do {
+            if (store_scan(inner, &attempt, &request, &page) != TW_OK)
+                break;
+            for (size_t j = 0; j < page.count; j++)
+                dump_entity(&text, scene->tables[i], &page.entities[j]);
+            request.from = page.next;
+        } while (page.next.more);
+        page_done(&page);
+    }
+    quiet = false;
+    return buf_take(&text);
+}
+
+static bool is_over(enum run_end end)
+{
+    return end == RUN_SUCCEEDED || end == RUN_FAILED;
+}
+
+/* What an attempt must end with once something has happened in it. */
+static void check_end(enum run_end end)
+{
+    const bool died = act == DIE_BEFORE || act == DIE_AFTER;
+
+    if (act == REFUSE && end != RUN_OUTAGE)
+        fail_msg("request %u refused: %d %s", at, (int)end, h.err.text);
+    if (died && end != RUN_OVERTAKEN && !is_over(end))
+        fail_msg("killed at request %u: %d %s", at, (int)end, h.err.text);
+    if (act == STOP && end != RUN_STOPPED)
+        fail_msg("stopped at %u: %d %s", at, (int)end, h.err.text);
+    if (act == NO_PHASE && end != RUN_OUTAGE)
+        fail_msg("no phase %u: %d %s", at, (int)end, h.err.text);
+    if (!is_over(end) && end != RUN_WAITING && h.err.text[0] == '\0')
+        fail_msg("%s at %u: it does not say why", ACT_NAMES[act], at);
+}
+
+/* To the end of the run. Returns requests, or questions, or phases so far. */
+static unsigned play(const struct scene *scene)
+{
+    enum run_end end = RUN_STOPPED;
+    bool checked = false;
+    unsigned asked = 0;
+
+    for (int i = 0; i < ATTEMPTS_MAX && !is_over(end); i++) {
+        h.stop_after = act == STOP && !met ? (int64_t)at - asked : -1;
+        end = hosted_attempt(&h, scene->job, "x");
+        if (act == STOP && !met && h.stop_after >= 0 &&
+            h.stopping_calls > h.stop_after)
+            met = true;
+        asked += (unsigned)h.stopping_calls;
+        if (met && !checked)
+            check_end(end);
+        h.took_over =
+            met && !checked && (act == DIE_BEFORE || act == DIE_AFTER);
+        checked |= met;
+        if (end == RUN_WAITING)
+            while (world_wall_ticks() < h.resumes_ticks)
+                virtual_sleep(500);
+        else
+            virtual_sleep(40000);
+    }
+    if (end != RUN_SUCCEEDED)
+        fail_msg("%s at %u: %d %s; %s", ACT_NAMES[act], at, (int)end,
+            h.err.text, h.failed_why);
+    return act == STOP ? asked : act == NO_PHASE ? phases : seen;
+}
+
+static void check_verified(const struct scene *scene)
+{
+    const struct job *job = jobs_find(&h.jobs, slice_of(scene->job));
+    struct job_verification found;
+
+    if (!job->kind->verify)
+        return;
+    quiet = true;
+    if (hosted_verify(&h, scene->job, "x", &found) != TW_OK)
+        fail_msg("%s", h.err.text);
+    for (size_t i = 0; i < found.count; i++)
+        if (found.differences[i].count > 0)
+            fail_msg("%s at %u: %lld %s (%s)", ACT_NAMES[act], at,
+                (long long)found.differences[i].count,
+                found.differences[i].what, found.differences[i].first_keys[0]);
+    arena_done(&found.arena);
+    quiet = false;
+}
+
+/* Whatever meets whichever of them, the tables end the same. */
+static void play_all(const struct scene *scene, enum act what)
+{
+    unsigned count;
+    char *wanted;
+
+    begin(scene, what, UINT32_MAX);
+    count = play(scene);
+    wanted = dump(scene);
+    check_verified(scene);
+    finish();
+    for (unsigned i = 0; i < count; i++) {
+        char *is;
+
+        begin(scene, what, i);
+        (void)play(scene);
+        is = dump(scene);
+        if (strcmp(is, wanted) != 0)
+            fail_msg("%s at %u:\n%sbut undisturbed:\n%s", ACT_NAMES[what], i,
+                is, wanted);
+        mem_free(is);
+        if (met)
+            check_verified(scene);
+        finish();
+    }
+    mem_free(wanted);
+}
+
+/* ---- reading ---- */
+
+static enum tw_err estimate(const struct scene *scene)
+{
+    struct job_estimate found = {.table_count = 0};
+    enum tw_err outcome = hosted_estimate(&h, scene->job, "x", &found);
+
+    arena_done(&found.arena);
+    return outcome;
+}
+
+static enum tw_err verify(const struct scene *scene)
+{
+    struct job_verification found = {.count = 0};
+    enum tw_err outcome = hosted_verify(&h, scene->job, "x", &found);
+
+    arena_done(&found.arena);
+    return outcome;
+}
+
+/* Each of its requests, refused, is what it ends with; and it writes nothing.
+ */
+static void refuse_each(
+    const struct scene *scene, enum tw_err (*read)(const struct scene *scene))
+{
+    char *before, *after;
+    unsigned count;
+
+    begin(scene, NOTHING, UINT32_MAX);
+    assert_int_equal(read(scene), TW_OK);
+    count = seen;
+    finish();
+    for (unsigned i = 0; i < count; i++) {
+        begin(scene, REFUSE, i);
+        before = dump(scene);
+        h.err.text[0] = '\0';
+        assert_int_equal(read(scene), TW_REFUSED);
+        if (!strstr(h.err.text, "as the test wants"))
+            fail_msg("request %u: '%s'", i, h.err.text);
+        after = dump(scene);
+        assert_string_equal(after, before);
+        mem_free(before);
+        mem_free(after);
+        finish();
+    }
+}
+
+/* ---- scenes ---- */
+
+static void fill_move(void)
+{
+    hosted_table(&h, "Blogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    put("Blogs", "a", "2", "\"N\":2");
+    put("Blogs", "b", "1", "\"N\":3");
+}
+
+static const struct scene MOVE = {
+    .jobs = "m: {kind: move, from: {table: Blogs}, to: {table: OldBlogs, "
+            "row_key: \"{RowKey}-{N}\"}}\n",
+    .job = "m",
+    .fill = fill_move,
+    .tables = {"Blogs", "OldBlogs", "TablewardRuns"},
+};
+
+static void fill_copy(void)
+{
+    hosted_table(&h, "Blogs");
+    put("Blogs", "a", "1", "\"N\":1");
+    put("Blogs", "a", "2", "\"N\":2");
+    put("Blogs", "b", "1", "\"N\":3");
+}
+
+static const struct scene COPY = {
+    .jobs = "c: {kind: copy, from: {table: Blogs}, to: [{table: Copies, "
+            "row_key: \"{RowKey}-{N}\"}, {table: Blogs, row_key: "
+            "\"i:{N}\", properties: [N]}]}\n",
+    .job = "c",
+    .fill = fill_copy,
+    .tables = {"Blogs", "Copies", "TablewardRuns"},
+};
+
+/* A follower that is finished. */
+static const struct scene COPY_FINISHED = {
+    .jobs = "c: {kind: copy, follow: true, from: {table: Blogs}, to: {table: "
+            "Copies}}\n",
+    .job = "c",
+    .fill = fill_copy,
+    .tables = {"Blogs", "Copies", "TablewardRuns"},
+    .finish = RUN_FINISHING,
+};
+
+/* What a former run has left: a copy whose source is gone, whose key is another
+ * one now, and one that is stale. */
+static void fill_stale_copies(void)
+{
+    fill_copy();
+    put("Blogs", "b", "2", "\"N\":4");
+    h.epoch = 0;
+    assert_int_equal(hosted_attempt(&h, "c", "x"), RUN_SUCCEEDED);
+    hosted_forget(&h, "r2");
+    hosted_remove(&h, "Blogs", "a", "1");
+    hosted_replace(&h, "Blogs", "a", "2", "\"N\":7");
+    hosted_replace(&h, "Blogs", "b", "1", "\"N\":3,\"T\":\"new\"");
+}
+
+static const struct scene COPY_AGAIN = {
+    .jobs = "c: {kind: copy, from: {table: Blogs}, to: {table: Copies, "
+            "row_key: \"{RowKey}-{N}\"}}\n",
+    .job = "c",
+    .fill = fill_stale_copies,
+    .tables = {"Blogs", "Copies", "TablewardRuns"},
+};
+
+static void fill_upgrade(void)
+{
+    hosted_table(&h, "Blogs");
+    put("Blogs", "a", "1", "\"Text\":\"x\",\"R\":1");
+    put("Blogs", "a", "2", "\"Text\":\"y\",\"R\":2,\"V\":1");
+    put("Blogs", "b", "1", "\"Body\":\"z\",\"R\":\"3\",\"V\":2");
+}
+
+#define UPGRADE_JOBS                                                           \
+    "u:\n"                                                                     \
+    "  kind: schema-upgrade\n"                                                 \
+    "  table: Blogs\n"                                                         \
+    "  version: {property: V, absent: 1}\n"                                    \
+    "  versions:\n"                                                            \
+    "  - to: 2\n"                                                              \
+    "    steps: [rename: {property: Text, to: Body}, retype: {property: R, "   \
+    "to: Edm.String}]\n"                                                       \
+    "  - to: 3\n"                                                              \
+    "    steps: [rename: {property: Body, to: Content}]\n"
+
+static const struct scene UPGRADE = {
+    .jobs = UPGRADE_JOBS,
+    .job = "u",
+    .fill = fill_upgrade,
+    .tables = {"Blogs", "TablewardRuns"},
+};
+
+static const struct scene EXPAND = {
+    .jobs = UPGRADE_JOBS,
+    .job = "u",
+    .kind_arg = "expand",
+    .fill = fill_upgrade,
+    .tables = {"Blogs", "TablewardRuns"},
+};
+
+static void fill_expanded(void)
+{
+    fill_upgrade();
+    h.kind_arg = "expand";
+    assert_int_equal(hosted_attempt(&h, "u", "x"), RUN_SUCCEEDED);
+    hosted_forget(&h, "r2");
+}
+
+static const struct scene CONTRACT = {
+    .jobs = UPGRADE_JOBS,
+    .job = "u",
+    .kind_arg = "contract",
+    .fill = fill_expanded,
+    .tables = {"Blogs", "TablewardRuns"},
+};
+
+static void fill_cascade(void)
+{
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Blogs");
+    hosted_table(&h, "Comments");
+    hosted_table(&h, "Months");
+    put("Channels", "x", "", "\"Name\":\"x\"");
+    put("Channels", "y", "", "\"Name\":\"y\"");
+    put("Blogs", "x", "1", NULL);
+    put("Blogs", "x", "2", NULL);
+    put("Blogs", "y", "1", NULL);
+    put("Comments", "x", "1_a", "\"Blog\":\"1\"");
+    put("Comments", "x", "2_a", "\"Blog\":\"2\"");
+    put("Comments", "y", "1_a", "\"Blog\":\"1\"");
+    put("Months", "x_1", "1", "\"Channel\":\"x\"");
+    put("Months", "y_1", "1", "\"Channel\":\"y\"");
+}
+
+#define CASCADE_HEAD                                                           \
+    "d:\n"                                                                     \
+    "  kind: cascade-delete\n"                                                 \
+    "  args: [channel]\n"                                                      \
+    "  parent:\n"                                                              \
+    "    table: Channels\n"                                                    \
+    "    partition_key: \"{channel}\"\n"                                       \
+    "    row_key: \"\"\n"                                                      \
+    "    tombstone: {Deleted: true}\n"                                         \
+    "  children:\n"                                                            \
+    "  - table: Blogs\n"                                                       \
+    "    partition_key: \"{channel}\"\n"                                       \
+    "    children:\n"                                                          \
+    "    - {table: Comments, partition_key: \"{PartitionKey}\", "              \
+    "row_key_prefix: \"{RowKey}_\"}\n"                                         \
+    "  - {table: Months, partition_key_prefix: \"{channel}_\", filter: "       \
+    "\"Channel eq '{channel}'\"}\n"                                            \
+    "  - {table: Nowhere, partition_key: \"{channel}\", optional: true}\n"
+
+static const struct scene CASCADE = {
+    .jobs = CASCADE_HEAD "  settle: 5s\n",
+    .job = "d",
+    .fill = fill_cascade,
+    .tables = {"Channels", "Blogs", "Comments", "Months"},
+};
+
+static const struct scene CASCADE_ARCHIVED = {
+    .jobs = CASCADE_HEAD
+    "  settle: [1s, 10s]\n  archive: archive\n  refuse_above: 100\n",
+    .job = "d",
+    .fill = fill_cascade,
+    .tables = {"Channels", "Blogs", "Comments", "Months"},
+};
+
+static const struct scene DELETE = {
+    .jobs = "e: {kind: delete, args: [p], table: Blogs, partition_key: "
+            "\"{p}\"}\n",
+    .job = "e",
+    .fill = fill_cascade,
+    .tables = {"Blogs", "Comments"},
+};
+
+/* ---- tests ---- */
+
+#define SCENES(each)                                                           \
+    each(a_move, MOVE) each(a_copy, COPY)                                      \
+        each(a_copy_that_is_finished, COPY_FINISHED)                           \
+            each(a_copy_of_what_has_changed, COPY_AGAIN)                       \
+                each(an_upgrade, UPGRADE) each(an_expand, EXPAND)              \
+                    each(a_contract, CONTRACT) each(a_cascade, CASCADE)        \
+                        each(a_cascade_with_archive, CASCADE_ARCHIVED)         \
+                            each(a_delete, DELETE)
+
+#define DEFINE(name, scene)                                                    \
+    static void name##_survives_a_refusal_of_each_request(void **state)        \
+    {                                                                          \
+        (void)state;                                                           \
+        play_all(&(scene), REFUSE);                                            \
+    }                                                                          \
+    static void name##_survives_the_loss_of_each_request(void **state)         \
+    {                                                                          \
+        (void)state;                                                           \
+        play_all(&(scene), LOSE_REQUEST);                                      \
+    }                                                                          \
+    static void name##_survives_the_loss_of_each_answer(void **state)          \
+    {                                                                          \
+        (void)state;                                                           \
+        play_all(&(scene), LOSE_ANSWER);                                       \
+    }                                                                          \
+    static void name##_survives_a_kill_before_each_request(void **state)       \
+    {                                                                          \
+        (void)state;                                                           \
+        play_all(&(scene), DIE_BEFORE);                                        \
+    }                                                                          \
+    static void name##_survives_a_kill_after_each_request(void **state)        \
+    {                                                                          \
+        (void)state;                                                           \
+        play_all(&(scene), DIE_AFTER);                                         \
+    }                                                                          \
+    static void name##_stops_wherever_it_asks(void **state)                    \
+    {                                                                          \
+        (void)state;                                                           \
+        play_all(&(scene), STOP);                                              \
+    }                                                                          \
+    static void name##_goes_into_no_phase_that_is_not_stored(void **state)     \
+    {                                                                          \
+        (void)state;                                                           \
+        play_all(&(scene), NO_PHASE);                                          \
+    }                                                                          \
+    static void name##_is_not_counted_where_a_request_is_refused(void **state) \
+    {                                                                          \
+        (void)state;                                                           \
+        refuse_each(&(scene), estimate);                                       \
+    }
+
+SCENES(DEFINE)
+
+#define VERIFIED(each)                                                         \
+    each(a_move, MOVE) each(a_copy, COPY) each(a_copy_of_what_has_changed,     \
+        COPY_AGAIN) each(an_upgrade, UPGRADE) each(a_cascade, CASCADE)
+
+#define DEFINE_VERIFIED(name, scene)                                           \
+    static void name##_is_not_verified_where_a_request_is_refused(             \
+        void **state)                                                          \
+    {                                                                          \
+        (void)state;                                                           \
+        refuse_each(&(scene), verify);                                         \
+    }
+
+VERIFIED(DEFINE_VERIFIED)
+
+static int set_up(void **state)
+{
+    (void)state;
+    log_set(LOG_ERROR, LOG_TEXT);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test(name)
+#define LIST(name, scene)                                                      \
+    TEST(name##_survives_a_refusal_of_each_request),                           \
+        TEST(name##_survives_the_loss_of_each_request),                        \
+        TEST(name##_survives_the_loss_of_each_answer),                         \
+        TEST(name##_survives_a_kill_before_each_request),                      \
+        TEST(name##_survives_a_kill_after_each_request),                       \
+        TEST(name##_stops_wherever_it_asks),                                   \
+        TEST(name##_goes_into_no_phase_that_is_not_stored),                    \
+        TEST(name##_is_not_counted_where_a_request_is_refused),
+#define LIST_VERIFIED(name, scene)                                             \
+    TEST(name##_is_not_verified_where_a_request_is_refused),
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {SCENES(LIST) VERIFIED(LIST_VERIFIED)};
+
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
