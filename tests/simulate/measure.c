@@ -197,7 +197,8 @@ static bool measure_errors(void)
     }
     ratio = errors / clean;
     printf("errors: 30 %% of the requests fail (" THE_MIX
-           "): %.0f requests in %.0f s, without them %.0f in %.0f s: ratio "
+           "): %.0f requests (polls apart) in %.0f s, without them %.0f in "
+           "%.0f s: ratio "
            "%.2f (below 1.5)\n",
         errors / SEEDS, stormy_s / SEEDS, clean / SEEDS, calm_s / SEEDS, ratio);
     return ratio < 1.5;

@@ -287,8 +287,8 @@ static void reread(struct worker *worker)
 void worker_befall(struct worker *worker)
 {
     static void (*const FATES[])(struct worker *) = {crash, crash, crash, stall,
-        stall, stall, stall_shortly, freeze_renewer, freeze_renewer, freeze_lanes,
-        freeze_slots, step_wall, step_boot, terminate, reread};
+        stall, stall, stall_shortly, freeze_renewer, freeze_renewer,
+        freeze_lanes, freeze_slots, step_wall, step_boot, terminate, reread};
 
     if (worker_alive(worker))
         SIM_PICK(FATES)(worker);

@@ -163,6 +163,10 @@ static enum tw_err bench_queue_get(struct store *store, struct attempt *attempt,
     const char *queue, unsigned count, int64_t visibility_timeout_s,
     struct messages *ret)
 {
+    const char *down = bench_of(store)->down_queue;
+
+    if (down && strcmp(queue, down) == 0)
+        return spoil(attempt, BENCH_FAIL, TW_OK);
     PASSED_ON(store, attempt, BENCH_QUEUE_GET,
         store_queue_get(
             inner_of(store), attempt, queue, count, visibility_timeout_s, ret));

@@ -97,7 +97,8 @@ struct workbench {
         struct workbench *bench, enum bench_call call, unsigned n);
     struct bench_fate fates[BENCH_FATES]; /* see workbench_meets() */
     size_t fate_count;
-    bool down; /* every request fails */
+    bool down;              /* every request fails */
+    const char *down_queue; /* no message of this queue can be received */
     /* between: called before the n-th of that sort is made, without the lock:
      * what somebody else does meanwhile. */
     void (*between)(struct workbench *bench, enum bench_call call, unsigned n);

@@ -14,7 +14,8 @@
 #include "worker/base/text.h"
 #include "worker/store/breaker.h"
 
-static void go_without_response(struct breaker *breaker, unsigned times, int64_t now_ms)
+static void go_without_response(
+    struct breaker *breaker, unsigned times, int64_t now_ms)
 {
     for (unsigned i = 0; i < times; i++)
         breaker_fail(breaker, now_ms, "connection refused");

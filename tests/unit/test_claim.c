@@ -548,8 +548,8 @@ static void finish_waits_for_no_round(void **state)
         ledger_run_done(&run);
         now = claim_now(&f->claim);
         later = now + 60 * TICKS_PER_S;
-        assert_int_equal(ledger_wait(&f->claim.run, cases[i].waits_for, now,
-                             later, &f->err),
+        assert_int_equal(
+            ledger_wait(&f->claim.run, cases[i].waits_for, now, later, &f->err),
             TW_OK);
         assert_int_equal(claim_let_go(&f->claim, &f->err), CLAIM_MINE);
         assert_int_equal(f->claim.run.state, LEDGER_WAITING);

@@ -469,7 +469,9 @@ static enum run_end meets_outage_once(
     return RUN_OUTAGE;
 }
 
-static void a_run_s_outage_does_not_count_and_is_sat_out(void **state)
+/* Its store is why: it is held, no failure, and a drain does not wait for it.
+ */
+static void a_run_whose_store_is_away_is_held_and_goes_on(void **state)
 {
     struct workbench *bench = *state;
     struct service service;
@@ -478,6 +480,11 @@ static void a_run_s_outage_does_not_count_and_is_sat_out(void **state)
     bench->script = meets_outage_once;
     bench->setup.max_attempts = 1;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start(&service, bench, true);
+    finish(&service);
+    assert_int_equal(service.result.left, 1);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
+    virtual_sleep(10000);
     drain(&service, bench);
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, "r1", &run));
@@ -780,6 +787,23 @@ static void a_queue_that_is_gone_is_made_again(void **state)
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_wait(bench, first_succeeded);
     assert_true(bench->calls[BENCH_CREATE] > created);
+    stop(&service);
+}
+
+static void a_queue_that_fails_delays_no_other(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    int64_t put_ms;
+
+    bench->setup.poll_max_ms = 500;
+    bench->down_queue = BENCH_BOUND;
+    start(&service, bench, false);
+    virtual_sleep(30000);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    put_ms = world_boot_ms();
+    workbench_wait(bench, first_succeeded);
+    assert_in_range(world_boot_ms() - put_ms, 0, 1000);
     stop(&service);
 }
 
@@ -1121,7 +1145,7 @@ int main(void)
         TEST(a_cancelled_run_stops_and_its_message_goes),
         TEST(open_runs_that_nobody_works_on_are_taken_up),
         TEST(an_outage_at_the_start_is_sat_out),
-        TEST(a_run_s_outage_does_not_count_and_is_sat_out),
+        VIRTUAL(a_run_whose_store_is_away_is_held_and_goes_on),
         TEST(refused_credentials_end_it_at_the_start),
         TEST(who_may_not_create_uses_what_is_there),
         TEST(a_reload_serves_new_queues_and_keeps_running_runs),
@@ -1132,6 +1156,7 @@ int main(void)
         VIRTUAL(a_store_that_is_away_at_the_start_is_waited_for),
         VIRTUAL(queues_that_cannot_be_made_yet_are_made_later),
         VIRTUAL(a_queue_that_is_gone_is_made_again),
+        VIRTUAL(a_queue_that_fails_delays_no_other),
         VIRTUAL(a_store_that_can_never_be_used_is_said_at_the_start),
         VIRTUAL(a_configuration_without_a_store_leaves_the_old_one),
         VIRTUAL(a_configuration_without_queues_leaves_the_old_one),

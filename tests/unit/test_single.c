@@ -186,7 +186,7 @@ static void a_full_archive_ends_it_until_there_is_room(void **state)
     run_once(&started, bench, football);
     assert_true(started.result.stopped);
     assert_string_equal(started.result.err.text, "archive: no space left");
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
     run_once(&started, bench, football);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
     assert_int_equal(bench->attempts, 2);
@@ -386,8 +386,8 @@ static void a_long_outage_is_sat_out_with_longer_waits(void **state)
     bench->script = meets_many_outages;
     run_once(&started, bench, football);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
-    /* 1, 2, 4, 8, then 10 s each. */
-    assert_in_range((uintmax_t)(world_boot_ms() - began_ms), 90000, 100000);
+    /* 5, 5, then 10 s each: a person waits for it. */
+    assert_in_range((uintmax_t)(world_boot_ms() - began_ms), 105000, 130000);
 }
 
 static enum run_end is_always_out(
@@ -588,7 +588,7 @@ int main(void)
         TEST(it_waits_through_settle),
         TEST(failing_attempts_count_as_in_a_worker),
         TEST(it_goes_on_through_an_outage),
-        TEST(a_full_archive_ends_it_until_there_is_room),
+        VIRTUAL(a_full_archive_ends_it_until_there_is_room),
         TEST(stopped_it_can_be_taken_up_again),
         TEST(it_waits_while_another_process_is_at_it),
         TEST(a_cancelled_run_ends_cancelled),

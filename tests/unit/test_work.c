@@ -269,8 +269,8 @@ static void without_a_copy_nothing_is_poisoned(void **state)
     bench->script = fails;
     bench->fault = no_puts;
     workbench_put(bench, BENCH_QUEUE, "the body");
-    assert_int_equal(attempt(bench).end, WORK_OUTAGE);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(attempt(bench).end, WORK_LATER);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
@@ -372,13 +372,55 @@ static void an_outage_is_no_failure(void **state)
     bench->script = meets_outage;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_OUTAGE);
+    assert_int_equal(result.end, WORK_LATER);
+    assert_true(result.for_cause);
     assert_string_equal(result.err.text, "503 from the tables");
     read_run(bench, &run);
-    assert_int_equal(run.state, LEDGER_QUEUED);
+    assert_true(ledger_is_held(&run));
+    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
+    assert_true(slice_is(run.error, "503 from the tables"));
     assert_int_equal(run.failures, 0);
     assert_int_equal(run.owner.len, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    ledger_run_done(&run);
+}
+
+static enum run_end archive_is_full(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    run->archive_full = true;
+    return meets_outage(bench, run, attempt_number, err);
+}
+
+/* 5 s, 10 s, ... 5 min, by how long the same cause has lasted. */
+static void a_held_run_is_looked_at_ever_more_rarely(void **state)
+{
+    static const int64_t WAITS_S[] = {5, 5, 10, 20, 40, 80, 160, 300, 300};
+    struct workbench *bench = *state;
+    struct ledger_run run;
+    int64_t since = 0;
+
+    bench->script = meets_outage;
+    for (size_t i = 0; i < sizeof(WAITS_S) / sizeof(WAITS_S[0]); i++) {
+        int64_t before_ms = world_boot_ms();
+        struct work_result result = attempt_id(bench, "r1", false);
+        int64_t wait_ms = result.until_ms - before_ms;
+
+        assert_int_equal(result.end, WORK_LATER);
+        assert_in_range(
+            wait_ms, WAITS_S[i] * 1000 - 1, WAITS_S[i] * 1000 + 1500);
+        read_run(bench, &run);
+        assert_true(i == 0 || run.waits_since_ticks == since);
+        since = run.waits_since_ticks;
+        ledger_run_done(&run);
+        virtual_sleep(wait_ms + 10);
+    }
+    /* Another cause begins anew. */
+    bench->script = archive_is_full;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_LATER);
+    read_run(bench, &run);
+    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_ARCHIVE));
+    assert_true(run.waits_since_ticks > since);
     ledger_run_done(&run);
 }
 
@@ -731,7 +773,7 @@ static void an_end_that_cannot_be_stored_is_an_outage(void **state)
         enum run_end end;
         const char *says;
     } CASES[] = {{RUN_SUCCEEDED, "the store is down"},
-        {RUN_OUTAGE, "the tables are away"}};
+        {RUN_OUTAGE, "the store is down"}};
     struct workbench *bench = *state;
     struct work_result result;
 
@@ -1302,6 +1344,7 @@ int main(void)
         cmocka_unit_test(pauses_double_from_a_second),
         TEST(waiting_frees_the_run_and_hides_the_message),
         TEST(an_outage_is_no_failure),
+        VIRTUAL(a_held_run_is_looked_at_ever_more_rarely),
         TEST(stopped_in_order_everything_is_back_at_once),
         TEST(a_claim_whose_answer_was_lost_is_recognised),
         TEST(an_end_whose_answer_was_lost_is_recognised),

@@ -24,8 +24,8 @@
 #define HIDE_MAX_S INT64_C(604800)
 /* Date is cut to whole seconds, and the service's servers differ by 2 s. */
 #define LEASE_MARGIN_TICKS (3 * TICKS_PER_S)
-/* A run that waits for its definition is looked at after as long as it has
- * waited, but not sooner and not later than this. */
+/* A run that is held is looked at after as long as it has been, but not sooner
+ * and not later than this. */
 #define HELD_MIN_TICKS (5 * TICKS_PER_S)
 #define HELD_MAX_TICKS (300 * TICKS_PER_S)
 /* Definition, where a changed one is accepted: this and the old one. */
@@ -256,20 +256,20 @@ void claim_accept_definition(struct ledger_run *run)
     buf_done(&text);
 }
 
-enum tw_err claim_hold(
-    struct ledger_run *run, int64_t now_ticks, const char *why, struct err *err)
+enum tw_err claim_hold(struct ledger_run *run, const char *waits_for,
+    int64_t now_ticks, int64_t most_ticks, const char *why, struct err *err)
 {
-    int64_t waited, wait;
-    enum tw_err outcome =
-        ledger_wait(run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0, err);
+    int64_t wait;
+    enum tw_err outcome = ledger_wait(run, waits_for, now_ticks, 0, err);
 
     if (outcome != TW_OK)
         return outcome;
-    waited = now_ticks - run->waits_since_ticks;
-    wait = waited < HELD_MIN_TICKS   ? HELD_MIN_TICKS
-           : waited > HELD_MAX_TICKS ? HELD_MAX_TICKS
-                                     : waited;
-    run->resumes_ticks = now_ticks + wait;
+    if (most_ticks == 0 || most_ticks > HELD_MAX_TICKS)
+        most_ticks = HELD_MAX_TICKS;
+    wait = now_ticks - run->waits_since_ticks;
+    if (wait < HELD_MIN_TICKS)
+        wait = HELD_MIN_TICKS;
+    run->resumes_ticks = now_ticks + (wait < most_ticks ? wait : most_ticks);
     run->updated_ticks = now_ticks;
     run->owner = (struct slice){0};
     ledger_set_error(run, why);
@@ -407,7 +407,8 @@ static enum tw_err apply_claim(
     if (run->etag.len == 0)
         begin_run(run, wish);
     if (must_wait_for_definition(run, wish->job)) {
-        enum tw_err outcome = claim_hold(run, now_ticks,
+        enum tw_err outcome = claim_hold(run, LEDGER_WAITS_FOR_DEFINITION,
+            now_ticks, 0,
             "the definition of its job has changed: restore it, or accept the "
             "new one with `resume`",
             err);

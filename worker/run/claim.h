@@ -174,9 +174,13 @@ enum tw_err claim_put_copy(struct claim *claim, struct slice queue,
  * job and begins with its first round. */
 void claim_accept_definition(struct ledger_run *run);
 
-/* claim_hold: make run one that waits for its definition; it is looked at
- * again 5 s to 5 min later. */
-TW_MUST_USE enum tw_err claim_hold(struct ledger_run *run, int64_t now_ticks,
+/*
+ * claim_hold: make run one that is held: it waits for waits_for (definition,
+ * store or archive, LEDGER_WAITS_FOR_*). It is looked at again after as long as
+ * it has been held, 5 s to 5 min, but at most most_ticks later (0: 5 min).
+ */
+TW_MUST_USE enum tw_err claim_hold(struct ledger_run *run,
+    const char *waits_for, int64_t now_ticks, int64_t most_ticks,
     const char *why, struct err *err);
 
 /* claim_now: the service's clock at least, in ticks. */

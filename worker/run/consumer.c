@@ -5,9 +5,12 @@
  * orphans, see whether a drain is over, wait for the next thing due. Slots
  * report back under `lock` and wake it.
  *
- * Outages. A poll that fails, or a run that was let go for no fault of its own,
- * makes the consumer take no messages for a while (1 s, doubling to 10 s);
- * then it takes one to see. It says so when that begins and when it is over.
+ * Isolation. A queue that cannot be read or created delays only itself (1 s,
+ * doubling to 10 s). A run whose store or archive is the cause is held
+ * (work.h): no other run notices. Only where the ledger itself cannot be read
+ * or written no messages are taken, until a request to it succeeds. The log
+ * reports each of these when it begins, the present cause once a minute, and at
+ * its end how long it lasted.
  */
 #include "worker/run/consumer.h"
 
@@ -49,10 +52,19 @@
 /* Messages are hidden for whole seconds, rounded up. */
 #define HIDE_ROUNDED_MS 1050
 
+/* The log repeats the present cause of what lasts so often. */
+#define REPEAT_MS 60000
+
 /* When a queue is asked next. */
 struct poll {
     int64_t due_ms;
-    int64_t wait_ms; /* 0: the last answer had messages */
+    int64_t wait_ms; /* 0: the last answer had messages, or there was none */
+    bool created;    /* the queue is there, and the poison queue */
+    bool poison_created;
+    int64_t failing_since_ms; /* 0: its last request succeeded */
+    int64_t failing_wait_ms;  /* to the next request */
+    int64_t repeat_ms;        /* when the log repeats the cause */
+    struct err cause;
 };
 
 struct consumer {
@@ -67,8 +79,7 @@ struct consumer {
     struct poll *polls;    /* one for each of the definition's queues */
     size_t turn;           /* which queue comes first */
     int64_t next_later_ms; /* a run that waits is to go on then */
-    bool prepared;         /* queues and ledger are there */
-    size_t prepared_count; /* of these, the ledger first, in order */
+    bool prepared;         /* the ledger is there */
     bool ready;            /* the manager has been told */
     struct messages messages;
     struct orphans orphans;
@@ -79,8 +90,10 @@ struct consumer {
     int64_t left_wait_ms; /* from one such look to the next */
     size_t shown_busy;    /* in the last status */
 
-    bool outage;
-    int64_t outage_wait_ms, outage_until_ms;
+    bool outage; /* of the ledger */
+    int64_t outage_wait_ms, outage_until_ms, outage_since_ms, outage_repeat_ms;
+    size_t shown_failing;   /* queues, in the last status */
+    int64_t held_repeat_ms; /* when the log may tell of held runs again */
 
     struct world_mutex lock; /* guards all below */
     struct world_cond changed;
@@ -88,9 +101,10 @@ struct consumer {
     uint64_t reports;            /* of slots, so far */
     int64_t later_ms[LATER_MAX]; /* when runs that wait are to go on */
     size_t later_count;
-    bool work_failed; /* a slot met an outage since it was last asked */
-    bool work_passed; /* a slot met none */
+    bool work_failed; /* a slot could not use the ledger since the last look */
     struct err work_err;
+    uint64_t held; /* runs that were held, since the log told of them */
+    struct err held_err;
     struct consumer_result result;
 };
 
@@ -147,9 +161,10 @@ static void take_report(void *context, const struct slots_report *report)
     if (report->result.end == WORK_OUTAGE) {
         consumer->work_failed = true;
         consumer->work_err = report->result.err;
-    } else if (report->result.end != WORK_STOPPED &&
-               report->result.end != WORK_PAUSED) {
-        consumer->work_passed = true;
+    }
+    if (report->result.end == WORK_LATER && report->result.for_cause) {
+        consumer->held++;
+        consumer->held_err = report->result.err;
     }
     world_wake_all(&consumer->changed);
     world_unlock(&consumer->lock);
@@ -173,20 +188,36 @@ void consumer_reload(struct consumer *consumer)
 
 /* ---- outages ---- */
 
+static int64_t seconds_since(int64_t since_ms)
+{
+    return (world_boot_ms() - since_ms) / 1000;
+}
+
+static int64_t longer(int64_t wait_ms)
+{
+    if (wait_ms == 0)
+        return OUTAGE_MIN_MS;
+    return wait_ms < OUTAGE_MAX_MS / 2 ? 2 * wait_ms : OUTAGE_MAX_MS;
+}
+
 static void outage_begins(struct consumer *consumer, const char *why)
 {
+    int64_t now_ms = world_boot_ms();
+
     if (!consumer->outage) {
+        consumer->outage_since_ms = now_ms;
+        consumer->outage_wait_ms = consumer->outage_repeat_ms = 0;
+    }
+    if (now_ms >= consumer->outage_repeat_ms) {
         log_error(OBJECT, "takes no messages for now: %s", why);
         notify_status(
             consumer->options.notify, "takes no messages for now: %s", why);
-        consumer->outage_wait_ms = OUTAGE_MIN_MS;
-    } else if (consumer->outage_wait_ms < OUTAGE_MAX_MS) {
-        consumer->outage_wait_ms *= 2;
+        consumer->outage_repeat_ms = now_ms + REPEAT_MS;
     }
-    if (consumer->outage_wait_ms > OUTAGE_MAX_MS)
-        consumer->outage_wait_ms = OUTAGE_MAX_MS;
     consumer->outage = true;
-    consumer->outage_until_ms = world_boot_ms() + consumer->outage_wait_ms;
+    consumer->prepared = false;
+    consumer->outage_wait_ms = longer(consumer->outage_wait_ms);
+    consumer->outage_until_ms = now_ms + consumer->outage_wait_ms;
 }
 
 static void outage_ends(struct consumer *consumer)
@@ -195,25 +226,66 @@ static void outage_ends(struct consumer *consumer)
         return;
     consumer->outage = false;
     consumer->shown_busy = SIZE_MAX;
-    log_info(OBJECT, "takes messages again");
+    log_info(OBJECT, "takes messages again, after %" PRId64 " s",
+        seconds_since(consumer->outage_since_ms));
+}
+
+/* A request about the queue has failed: the others are not affected. */
+static void queue_fails(
+    struct consumer *consumer, struct poll *poll, const struct err *why)
+{
+    const struct setup *setup = consumer->definition->setup;
+    int64_t now_ms = world_boot_ms();
+
+    if (poll->failing_since_ms == 0) {
+        poll->failing_since_ms = now_ms;
+        poll->failing_wait_ms = poll->repeat_ms = 0;
+    }
+    poll->cause = *why;
+    if (now_ms >= poll->repeat_ms) {
+        log_error(OBJECT, "queue %s: takes no messages for now: %s",
+            setup->queues[poll - consumer->polls].name, why->text);
+        poll->repeat_ms = now_ms + REPEAT_MS;
+    }
+    poll->failing_wait_ms = longer(poll->failing_wait_ms);
+    poll->wait_ms = 0;
+    poll->due_ms = now_ms + poll->failing_wait_ms;
+}
+
+static void queue_works(struct consumer *consumer, struct poll *poll)
+{
+    if (poll->failing_since_ms == 0)
+        return;
+    log_info(OBJECT, "queue %s: takes messages again, after %" PRId64 " s",
+        consumer->definition->setup->queues[poll - consumer->polls].name,
+        seconds_since(poll->failing_since_ms));
+    poll->failing_since_ms = 0;
 }
 
 /* What the slots have met since the last look. */
 static void heed_reports(struct consumer *consumer)
 {
-    bool failed, passed;
-    struct err err;
+    int64_t now_ms = world_boot_ms();
+    uint64_t held = 0;
+    bool failed;
+    struct err err, held_err;
 
     world_lock(&consumer->lock);
     failed = consumer->work_failed;
-    passed = consumer->work_passed;
     err = consumer->work_err;
-    consumer->work_failed = consumer->work_passed = false;
+    consumer->work_failed = false;
+    if (consumer->held > 0 && now_ms >= consumer->held_repeat_ms) {
+        held = consumer->held;
+        held_err = consumer->held_err;
+        consumer->held = 0;
+        consumer->held_repeat_ms = now_ms + REPEAT_MS;
+    }
     world_unlock(&consumer->lock);
     if (failed)
         outage_begins(consumer, err.text);
-    else if (passed)
-        outage_ends(consumer);
+    if (held > 0)
+        log_warn(OBJECT, "%" PRIu64 " run%s held or waiting; last cause: %s",
+            held, held == 1 ? "" : "s", held_err.text);
 }
 
 /* ---- preparing ---- */
@@ -257,6 +329,7 @@ static enum tw_err ledger_usable(
     return outcome;
 }
 
+/* The poison queue may be out of our rights until it is needed. */
 static enum tw_err poison_queue_usable(struct consumer *consumer,
     struct attempt *attempt, const char *poison_queue)
 {
@@ -269,51 +342,45 @@ static enum tw_err poison_queue_usable(struct consumer *consumer,
     return TW_OK;
 }
 
-/* The ledger, then each queue and its poison queue. */
-static enum tw_err prepare_one(
-    struct consumer *consumer, size_t index, struct attempt *attempt)
+/* The queue, then its poison queue; goes on where it failed the last time. */
+static enum tw_err create_queues(
+    struct consumer *consumer, struct poll *poll, struct err *err)
 {
-    const struct setup_queue *queues = consumer->definition->setup->queues;
+    const struct setup_queue *queue =
+        &consumer->definition->setup->queues[poll - consumer->polls];
+    struct attempt attempt = own_attempt(consumer);
+    enum tw_err outcome = TW_OK;
 
-    if (index == 0)
-        return ledger_usable(consumer, attempt);
-    if (index % 2 == 1)
-        return queue_usable(consumer, attempt, queues[index / 2].name);
-    return poison_queue_usable(
-        consumer, attempt, queues[index / 2 - 1].poison_queue);
+    if (!poll->created)
+        outcome = queue_usable(consumer, &attempt, queue->name);
+    poll->created = outcome == TW_OK;
+    if (outcome == TW_OK && !poll->poison_created) {
+        attempt = own_attempt(consumer);
+        outcome = poison_queue_usable(consumer, &attempt, queue->poison_queue);
+        poll->poison_created = outcome == TW_OK;
+    }
+    if (outcome != TW_OK)
+        (void)err_fail(err, outcome, "%s", attempt.err.text);
+    return outcome;
 }
 
-/* Goes on where an outage ended it the last time. */
-static enum tw_err prepare(struct consumer *consumer, struct err *err)
+static enum tw_err create_ledger(struct consumer *consumer, struct err *err)
 {
-    size_t count = 1 + 2 * consumer->definition->setup->queue_count;
+    struct attempt attempt = own_attempt(consumer);
+    enum tw_err outcome = ledger_usable(consumer, &attempt);
 
-    while (consumer->prepared_count < count) {
-        struct attempt attempt = own_attempt(consumer);
-        enum tw_err outcome =
-            prepare_one(consumer, consumer->prepared_count, &attempt);
-
-        if (outcome != TW_OK)
-            return err_fail(err, outcome, "%s", attempt.err.text);
-        consumer->prepared_count++;
-    }
+    if (outcome != TW_OK)
+        return err_fail(err, outcome, "%s", attempt.err.text);
     consumer->prepared = true;
     return TW_OK;
 }
 
-/* Something is missing, or may be. */
-static void forget_preparing(struct consumer *consumer)
-{
-    consumer->prepared = false;
-    consumer->prepared_count = 0;
-}
-
-/* Queues and ledger are there, or an outage keeps us from seeing to it. */
-static void see_to_preparing(struct consumer *consumer)
+/* The ledger is there, or an outage keeps us from seeing to it. */
+static void see_to_ledger(struct consumer *consumer)
 {
     struct err err;
 
-    if (prepare(consumer, &err) == TW_OK)
+    if (create_ledger(consumer, &err) == TW_OK)
         outage_ends(consumer);
     else
         outage_begins(consumer, err.text);
@@ -327,7 +394,7 @@ static void begin_polls(struct consumer *consumer)
     consumer->polls = mem_array(
         consumer->definition->setup->queue_count + 1, sizeof(struct poll));
     consumer->turn = 0;
-    forget_preparing(consumer);
+    consumer->prepared = false;
     orphans_done(&consumer->orphans);
     orphans_init(&consumer->orphans, &consumer->fence);
     consumer->prune.under_way = false; /* its store may be closed */
@@ -433,27 +500,37 @@ static void poll_queue(struct consumer *consumer, size_t index)
 {
     const struct setup *setup = consumer->definition->setup;
     const struct setup_queue *queue = &setup->queues[index];
+    struct poll *poll = &consumer->polls[index];
     struct attempt attempt = own_attempt(consumer);
     size_t idle = slots_idle(consumer->slots);
     unsigned count = (unsigned)(idle < QUEUE_MAX_GET ? idle : QUEUE_MAX_GET);
-    enum tw_err outcome;
+    struct err err;
 
-    if (consumer->outage)
-        count = 1;
-    outcome = store_queue_get(definition_store(consumer->definition), &attempt,
-        queue->name, count, setup->visibility_timeout_s, &consumer->messages);
-    if (outcome != TW_OK) {
-        if (outcome == TW_NOT_FOUND)
-            forget_preparing(consumer);
-        outage_begins(consumer, attempt.err.text);
+    if ((!poll->created || !poll->poison_created) &&
+        create_queues(consumer, poll, &err) != TW_OK) {
+        queue_fails(consumer, poll, &err);
         return;
     }
-    give_messages(consumer, queue, attempt.sent_ms);
-    set_next_poll(
-        consumer, &consumer->polls[index], consumer->messages.count == 0);
-    consumer->outage_until_ms = world_boot_ms() + consumer->outage_wait_ms;
-    if (consumer->messages.count == 0 && slots_busy(consumer->slots) == 0)
-        outage_ends(consumer);
+    switch (store_queue_get(definition_store(consumer->definition), &attempt,
+        queue->name, count, setup->visibility_timeout_s, &consumer->messages)) {
+    case TW_OK:
+        queue_works(consumer, poll);
+        give_messages(consumer, queue, attempt.sent_ms);
+        set_next_poll(consumer, poll, consumer->messages.count == 0);
+        break;
+    case TW_NOT_FOUND: /* deleted: it is made again */
+        poll->created = false;
+        poll->due_ms = world_boot_ms();
+        break;
+    default:
+        queue_fails(consumer, poll, &attempt.err);
+        break;
+    }
+}
+
+static bool outage_pauses(const struct consumer *consumer)
+{
+    return consumer->outage && world_boot_ms() < consumer->outage_until_ms;
 }
 
 /* The earliest moment at which a run is to go on; those that have come are
@@ -486,7 +563,8 @@ static void expect_messages(struct consumer *consumer)
     consumer->next_later_ms = next_later_ms(consumer, &come);
     for (size_t i = 0; come && i < consumer->definition->setup->queue_count;
          i++)
-        consumer->polls[i] = (struct poll){0};
+        if (consumer->polls[i].failing_since_ms == 0)
+            consumer->polls[i].due_ms = consumer->polls[i].wait_ms = 0;
 }
 
 /* Ask each queue that is due, while slots are idle, one after the other. */
@@ -499,15 +577,10 @@ static void poll_queues(struct consumer *consumer)
 
         if (slots_idle(consumer->slots) == 0 || is_stopping(consumer))
             return;
-        if (consumer->outage && world_boot_ms() < consumer->outage_until_ms)
-            return;
-        if (!consumer->outage &&
-            consumer->polls[index].due_ms > world_boot_ms())
+        if (consumer->polls[index].due_ms > world_boot_ms())
             continue;
         poll_queue(consumer, index);
         consumer->turn = index + 1;
-        if (consumer->outage)
-            return;
     }
 }
 
@@ -665,7 +738,7 @@ static bool queues_done(struct consumer *consumer)
 
         if (store_queue_count(definition_store(consumer->definition), &attempt,
                 setup->queues[i].name, &count) != TW_OK) {
-            outage_begins(consumer, attempt.err.text);
+            queue_fails(consumer, &consumer->polls[i], &attempt.err);
             return false;
         }
         if (count > 0)
@@ -692,13 +765,28 @@ static bool drained(struct consumer *consumer)
 
 static void say_status(struct consumer *consumer)
 {
-    size_t busy = slots_busy(consumer->slots);
+    size_t count = consumer->definition->setup->queue_count;
+    size_t busy = slots_busy(consumer->slots), failing = 0;
+    const char *cause = "";
 
-    if (consumer->outage || busy == consumer->shown_busy)
+    for (size_t i = 0; i < count; i++)
+        if (consumer->polls[i].failing_since_ms != 0) {
+            cause = consumer->polls[i].cause.text;
+            failing++;
+        }
+    if (consumer->outage ||
+        (busy == consumer->shown_busy && failing == consumer->shown_failing))
         return;
     consumer->shown_busy = busy;
-    notify_status(consumer->options.notify, "%zu of %" PRId64 " slots busy",
-        busy, consumer->definition->setup->slots);
+    consumer->shown_failing = failing;
+    if (failing > 0)
+        notify_status(consumer->options.notify,
+            "%zu of %" PRId64 " slots busy; %zu of %zu queues cannot be "
+            "served: %s",
+            busy, consumer->definition->setup->slots, failing, count, cause);
+    else
+        notify_status(consumer->options.notify, "%zu of %" PRId64 " slots busy",
+            busy, consumer->definition->setup->slots);
 }
 
 static void say_ready(struct consumer *consumer)
@@ -760,11 +848,6 @@ static uint64_t reports_so_far(struct consumer *consumer, bool *ret_reload)
     return reports;
 }
 
-static bool outage_pauses(const struct consumer *consumer)
-{
-    return consumer->outage && world_boot_ms() < consumer->outage_until_ms;
-}
-
 static void serve(struct consumer *consumer)
 {
     bool asked_to_reload;
@@ -777,7 +860,7 @@ static void serve(struct consumer *consumer)
             reload(consumer);
         heed_reports(consumer);
         if (!consumer->prepared && !outage_pauses(consumer))
-            see_to_preparing(consumer);
+            see_to_ledger(consumer);
         expect_messages(consumer);
         if (consumer->prepared)
             poll_queues(consumer);
@@ -830,17 +913,33 @@ void consumer_free(struct consumer *consumer)
     mem_free(consumer);
 }
 
+/* Refused credentials, or a name that is invalid: it would never work. */
+static bool is_hopeless(enum tw_err outcome)
+{
+    return outcome == TW_REFUSED || outcome == TW_INVALID;
+}
+
 /* Before anything else: would this ever work? */
 static enum tw_err begin(struct consumer *consumer, struct err *err)
 {
+    size_t count = consumer->definition->setup->queue_count;
     enum tw_err outcome = check_store(consumer->definition, err);
 
     if (outcome == TW_OK)
-        outcome = prepare(consumer, err);
-    if (outcome == TW_REFUSED || outcome == TW_INVALID)
+        outcome = create_ledger(consumer, err);
+    if (is_hopeless(outcome))
         return outcome;
     if (outcome != TW_OK)
         outage_begins(consumer, err->text);
+    for (size_t i = 0; i < count && outcome == TW_OK; i++) {
+        struct poll *poll = &consumer->polls[i];
+        enum tw_err created = create_queues(consumer, poll, err);
+
+        if (is_hopeless(created))
+            return created;
+        if (created != TW_OK)
+            queue_fails(consumer, poll, err);
+    }
     return TW_OK;
 }
 

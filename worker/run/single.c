@@ -183,7 +183,9 @@ static bool go_on(struct single *single, const struct work_result *work,
         set_ended(work, ret);
         return false;
     case WORK_LATER:
-        ret->stopped = !pass_time(single, work);
+        if (work->archive_full)
+            ret->err = work->err;
+        ret->stopped = work->archive_full || !pass_time(single, work);
         return !ret->stopped;
     case WORK_PAUSED:
         ret->stopped = ret->paused = true;
@@ -192,9 +194,7 @@ static bool go_on(struct single *single, const struct work_result *work,
         ret->stopped = is_stopping(single);
         return !ret->stopped;
     case WORK_OUTAGE:
-        if (work->archive_full)
-            ret->err = work->err;
-        ret->stopped = work->archive_full || !sit_out(single, work);
+        ret->stopped = !sit_out(single, work);
         return !ret->stopped;
     case WORK_OVERTAKEN:
         ret->stopped = work->lapsed && is_stopping(single);

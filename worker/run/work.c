@@ -22,6 +22,8 @@
 #define FAILED_WHY_MAX_BYTES 200
 /* A message that an outage sent back is hidden so long. */
 #define OUTAGE_HIDE_MS 5000
+/* `run` looks after a held run more often: a person waits for it. */
+#define RUN_HELD_TICKS (10 * TICKS_PER_S)
 
 struct work {
     const struct work_place *place;
@@ -37,7 +39,9 @@ struct work {
     bool took_locks_over; /* of a run that ended and did not release them */
     bool unsure;          /* a write of this attempt may still arrive late */
     bool progress;
-    struct err err; /* the kind's */
+    struct slice held_for;    /* the cause for which it was held before this */
+    int64_t held_since_ticks; /* attempt, and since when; in arena */
+    struct err err;           /* the kind's */
     struct work_result *result;
 };
 
@@ -332,21 +336,41 @@ static void end_stopped(struct work *work)
         work->err.text);
 }
 
+/* A run that was held for the same cause, and has not come further, is held
+ * since then. */
+static void keep_held_since(struct work *work, const char *waits_for)
+{
+    struct ledger_run *run = &work->claim.run;
+
+    if (work->progress || !slice_is(work->held_for, waits_for))
+        return;
+    run->waits_for = ledger_text(run, work->held_for);
+    run->waits_since_ticks = work->held_since_ticks;
+}
+
+/* The store or the archive's disk is why: the run is held, its slot is free. */
 static void end_outage(struct work *work)
 {
-    bool done = move_and_store(work, LEDGER_QUEUED);
+    struct ledger_run *run = &work->claim.run;
+    const char *waits_for = work->run.archive_full ? LEDGER_WAITS_FOR_ARCHIVE
+                                                   : LEDGER_WAITS_FOR_STORE;
+    int64_t now_ticks = claim_now(&work->claim);
 
-    if (!done && work->result->end != WORK_OUTAGE)
+    keep_held_since(work, waits_for);
+    if (claim_hold(run, waits_for, now_ticks,
+            work->wish->resumes_paused ? RUN_HELD_TICKS : 0, work->err.text,
+            &work->result->err) != TW_OK ||
+        !move_and_store(work, LEDGER_WAITING))
         return;
-    if (done) {
-        claim_hide_ms(&work->claim, OUTAGE_HIDE_MS);
-        log_warn(
-            work->object, "let go, no failure of its own: %s", work->err.text);
-    }
-    work->result->end = WORK_OUTAGE;
-    work->result->outcome = TW_BUSY;
-    work->result->err = work->err;
+    claim_hide(&work->claim, run->resumes_ticks);
+    work->result->end = WORK_LATER;
+    work->result->for_cause = true;
     work->result->archive_full = work->run.archive_full;
+    work->result->err = work->err;
+    work->result->until_ms = claim_boot_ms(&work->claim, run->resumes_ticks);
+    if (run->waits_since_ticks == now_ticks)
+        log_warn(
+            work->object, "is held, no failure of its own: %s", work->err.text);
 }
 
 /* The message's body, or the bell of a run that was found without one. */
@@ -679,10 +703,21 @@ static bool may_begin(struct work *work)
 
 /* ---- the whole ---- */
 
+/* A store or a disk was why it had to wait: how long. */
+static void say_held(const struct work *work)
+{
+    if (slice_is(work->held_for, LEDGER_WAITS_FOR_STORE) ||
+        slice_is(work->held_for, LEDGER_WAITS_FOR_ARCHIVE))
+        log_info(work->object, "continues, after it was held for %lld s",
+            (long long)((claim_now(&work->claim) - work->held_since_ticks) /
+                        TICKS_PER_S));
+}
+
 static void work_claimed(struct work *work, const struct run_args *args)
 {
     struct ledger_run *run = &work->claim.run;
     struct run_args own;
+    enum run_end end;
 
     log_info(work->object, "claimed, attempt %d%s", (int)run->attempt,
         work->claim.took_over ? ", from an owner that did not let go" : "");
@@ -696,10 +731,15 @@ static void work_claimed(struct work *work, const struct run_args *args)
     }
     if (!may_begin(work))
         return;
+    work->held_for = arena_copy(&work->arena, run->waits_for);
+    work->held_since_ticks = run->waits_since_ticks;
     run->waits_since_ticks = 0;
     run->waits_for = (struct slice){0};
     set_run(work, args);
-    ends[end_of(work, run_kind(work))](work);
+    end = end_of(work, run_kind(work));
+    if (end != RUN_OUTAGE)
+        say_held(work);
+    ends[end](work);
 }
 
 void work_attempt(const struct work_place *place,

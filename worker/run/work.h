@@ -44,8 +44,8 @@ enum work_end {
     WORK_STOPPED,   /* let go in order: the worker is stopping               */
     WORK_PAUSED,    /* it is paused, and stays so until a person resumes it:
                        its message is deleted                              */
-    WORK_OUTAGE,    /* the store or our machine: `outcome`, `err`; let go as
-                       far as that was possible                            */
+    WORK_OUTAGE,    /* the ledger cannot be read or written: `outcome`,
+                       `err`                                               */
     WORK_OVERTAKEN, /* another owner has it: nothing was touched             */
     WORK_MISSING,   /* must_exist, and there is no such run                  */
     WORK_REFUSED,   /* nothing touched: the id is known with other arguments,
@@ -61,7 +61,7 @@ struct work_result {
     bool for_cause;    /* WORK_LATER: held; err has the cause */
     bool lapsed;       /* WORK_OVERTAKEN: its lease is over; who has it now,
                           if anybody, is not known */
-    bool archive_full; /* WORK_OUTAGE: the archive's disk is why */
+    bool archive_full; /* WORK_LATER: the archive's disk is why */
     int64_t until_ms;  /* on world_boot_ms() */
     int64_t finished_ticks;
     enum tw_err outcome;
