@@ -1,0 +1,832 @@
+/* SPDX-License-Identifier: MIT */
+/* What a move keeps beside the ledger, and in its checkpoint: written by
+ * others meanwhile, damaged, or of another move. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/move/intent.h"
+#include "tests/support/hosted.h"
+#include "tests/support/loading.h"
+#include "tests/support/script.h"
+#include "tests/support/virtual_world.h"
+#include "worker/base/crypto.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+static const char JOBS[] =
+    "all: {kind: move, from: {table: Blogs}, to: {table: OldBlogs}}\n"
+    "onward: {kind: move, from: {table: OldBlogs}, to: {table: Older}}\n"
+    "apart: {kind: move, from: {table: Posts}, to: {table: OldPosts}}\n"
+    "key-of-n: {kind: move, from: {table: Blogs}, to: {table: OldBlogs, "
+    "row_key: \"{N}\"}}\n"
+    "one-key: {kind: move, from: {table: Blogs}, to: {table: OldBlogs, "
+    "partition_key: p, row_key: r}}\n";
+
+static struct hosted h;
+static struct script s;
+static char reports[8192];
+
+static void keep_report(struct hosted *host, const struct run_failure *failure)
+{
+    size_t len = strlen(reports);
+
+    (void)host;
+    snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
+        failure->table, SLICE_ARG(failure->partition_key),
+        SLICE_ARG(failure->row_key), failure->why);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    log_set(LOG_ERROR, LOG_TEXT);
+    hosted_init(&h, JOBS);
+    hosted_table(&h, "Blogs");
+    hosted_table(&h, "OldBlogs");
+    hosted_table(&h, "TablewardRuns");
+    h.failing = keep_report;
+    reports[0] = '\0';
+    script_init(&s, &h);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hosted_done(&h);
+    virtual_world_end();
+    return 0;
+}
+
+static void put(const char *table, const char *row_key, const char *properties)
+{
+    s.quiet = true;
+    hosted_put(&h, table, "a", row_key, properties);
+    s.quiet = false;
+}
+
+static void check(const char *table, const char *wanted)
+{
+    s.quiet = true;
+    assert_string_equal(hosted_dump(&h, table), wanted);
+    s.quiet = false;
+}
+
+static unsigned count(const char *table)
+{
+    unsigned number;
+
+    s.quiet = true;
+    number = hosted_count(&h, table);
+    s.quiet = false;
+    return number;
+}
+
+static void attempt(const char *job, enum run_end wanted)
+{
+    if (hosted_attempt(&h, job, "") != wanted)
+        fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
+}
+
+static void check_named(const char *part)
+{
+    if (!strstr(reports, part))
+        fail_msg("'%s' is not in:\n%s", part, reports);
+}
+
+/* An attempt that dies at the first batch of that type, done or not. */
+static void die_at(
+    const char *job, const char *table, enum operation_type type, bool unsent)
+{
+    struct script_event *event = script_batch(&s, table, type, 1, 1);
+
+    event->dies = true;
+    event->unsent = unsent;
+    event->answer = TW_UNKNOWN;
+    hosted_forget(&h, "r1");
+    attempt(job, RUN_OVERTAKEN);
+    script_clear(&s);
+    h.took_over = true;
+    reports[0] = '\0';
+    virtual_sleep(20000);
+}
+
+/* ---- rows of an intent ---- */
+
+static void read_rows(struct page *page)
+{
+    struct scan_request request = {.table = "TablewardRuns",
+        .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
+    struct attempt request_attempt = {.fence = NULL};
+
+    assert_int_equal(
+        store_scan(s.inner, &request_attempt, &request, page), TW_OK);
+}
+
+static void write_row(enum operation_type type, const struct entity *entity)
+{
+    struct operation operation = {type, *entity};
+    const struct batch batch = {"TablewardRuns", &operation, 1};
+    struct attempt request_attempt = {.fence = NULL};
+    struct batch_result result;
+
+    if (store_batch(s.inner, &request_attempt, &batch, &result) != TW_OK)
+        fail_msg("%s", request_attempt.err.text);
+}
+
+static void take_away(struct entity *entity, const char *name)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < entity->property_count; i++)
+        if (!slice_is(entity->properties[i].name, name))
+            entity->properties[kept++] = entity->properties[i];
+    assert_int_equal(kept + 1, entity->property_count);
+    entity->property_count = kept;
+}
+
+/* One property of its n-th row gets that text, a number where that is
+ * not NO_NUMBER, or is taken away. */
+#define NO_NUMBER INT32_MIN
+static void edit_row(
+    size_t n, const char *property, const char *text, int32_t number)
+{
+    struct entity entity;
+    struct page page;
+
+    page_init(&page);
+    read_rows(&page);
+    assert_true(page.count > n);
+    entity_copy(&entity, &page.arena, &page.entities[n]);
+    if (text)
+        entity_set_string(&entity, &page.arena, property, slice_of(text));
+    else if (number != NO_NUMBER)
+        entity_set_int32(&entity, &page.arena, property, number);
+    else
+        take_away(&entity, property);
+    write_row(OPERATION_REPLACE, &entity);
+    page_done(&page);
+}
+
+/* Its n-th row lies at another key. */
+static void rename_row(size_t n, const char *row_key)
+{
+    struct entity entity;
+    struct page page;
+
+    page_init(&page);
+    read_rows(&page);
+    assert_true(page.count > n);
+    entity_copy(&entity, &page.arena, &page.entities[n]);
+    write_row(OPERATION_DELETE, &entity);
+    entity.row_key = slice_of(row_key);
+    entity.etag = slice_of("");
+    write_row(OPERATION_INSERT, &entity);
+    page_done(&page);
+}
+
+/* The list is that one, with the digest that belongs to it. */
+static void write_list(const char *list)
+{
+    unsigned char digest[CRYPTO_SHA256_BYTES];
+    char text[33];
+
+    crypto_sha256(slice_of(list), digest);
+    text_hex(text, digest, 16);
+    edit_row(0, "Text", list, NO_NUMBER);
+    edit_row(0, "Digest", text, NO_NUMBER);
+}
+
+static void remove_rows(struct hosted *host)
+{
+    struct page page;
+
+    (void)host;
+    page_init(&page);
+    read_rows(&page);
+    for (size_t i = 0; i < page.count; i++)
+        write_row(OPERATION_DELETE, &page.entities[i]);
+    page_done(&page);
+}
+
+static void touch_first_row(struct hosted *host)
+{
+    (void)host;
+    edit_row(0, "Change", "00000000000000000000000000000000", NO_NUMBER);
+}
+
+/* ---- damage ---- */
+
+static void check_damaged(const char *what)
+{
+    reports[0] = '\0';
+    attempt("all", RUN_FAILED);
+    if (!strstr(h.err.text, "is damaged: nothing was changed") ||
+        !strstr(h.err.text, INTENTS_PARTITION "/"))
+        fail_msg("%s: %s", what, h.err.text);
+    check("Blogs", "a/1 ");
+    check("OldBlogs", "a/1 ");
+}
+
+/* An intent of one pair, `leaving`, both entities there. */
+static void leave_an_intent(void)
+{
+    put("Blogs", "1", "\"N\":1");
+    die_at("all", "TablewardRuns", OPERATION_REPLACE, false);
+    assert_int_equal(count("TablewardRuns"), 1);
+}
+
+static void an_intent_without_one_of_its_properties_is_damaged(void **state)
+{
+    static const char *const names[] = {"State", "Load", "Digest", "Job", "Run",
+        "SourceStore", "SourceAccount", "SourceTable", "DestinationStore",
+        "DestinationAccount", "DestinationTable", "Since", "Chunks", "Pairs",
+        "Text"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        leave_an_intent();
+        edit_row(0, names[i], NULL, NO_NUMBER);
+        check_damaged(names[i]);
+        remove_rows(&h);
+        s.quiet = true;
+        hosted_remove(&h, "Blogs", "a", "1");
+        hosted_remove(&h, "OldBlogs", "a", "1");
+        s.quiet = false;
+    }
+}
+
+static void an_intent_with_a_property_of_another_kind_is_damaged(void **state)
+{
+    static const struct {
+        const char *name, *text;
+        int32_t number;
+    } cases[] = {{"State", "gone", 0}, {"State", NULL, 1}, {"Load", "short", 0},
+        {"Digest", "short", 0}, {"Since", "yesterday", 0}, {"Chunks", "one", 0},
+        {"Chunks", NULL, 0}, {"Chunks", NULL, -1},
+        {"Chunks", NULL, INTENT_MAX_CHUNKS + 1}, {"Chunks", NULL, 2},
+        {"Pairs", NULL, -1}, {"Pairs", NULL, LOAD_MAX_PAIRS + 1},
+        {"Pairs", NULL, 2}, {"Text", NULL, 1},
+        {"Digest", "00000000000000000000000000000000", 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        leave_an_intent();
+        edit_row(0, cases[i].name, cases[i].text, cases[i].number);
+        check_damaged(cases[i].name);
+        remove_rows(&h);
+        s.quiet = true;
+        hosted_remove(&h, "Blogs", "a", "1");
+        hosted_remove(&h, "OldBlogs", "a", "1");
+        s.quiet = false;
+    }
+}
+
+static void an_intent_at_another_key_is_damaged(void **state)
+{
+    static const char *const keys[] = {"x", "0123456789abcdef-0-01"};
+
+    (void)state;
+    leave_an_intent();
+    for (size_t i = 0; i < 2; i++) {
+        rename_row(0, keys[i]);
+        check_damaged(keys[i]);
+    }
+}
+
+/* Its digest is that of the list, its lines are no pairs. */
+static void an_intent_whose_list_cannot_be_read_is_damaged(void **state)
+{
+#define DIGEST "00000000000000000000000000000000"
+    static const char long_etag[] =
+        "a\t1\te\ta\t1\t0123456789012345678901234567890123456789012345678901"
+        "23456789012345678901234567890123456789012345678901234567890\t" DIGEST
+        "\n";
+    static const char *const lists[] = {"a", "a\t1\n", "a\t1\te\ta\t1\te\t",
+        "a\t1\te\ta\t1\te\tno digest\n",
+        "a\t1\te\ta\t1\te\t" DIGEST "\na\t2\te\ta\t1\te\t" DIGEST "\n",
+        long_etag, "a\t1\te\ta\t1\te\t" DIGEST "\na"};
+
+    (void)state;
+    leave_an_intent();
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        write_list(lists[i]);
+        check_damaged(lists[i]);
+    }
+}
+
+/* Keys of 500 characters: the list takes several rows. */
+static void fill_with_long_keys(unsigned number)
+{
+    for (unsigned i = 0; i < number; i++) {
+        char row_key[512];
+
+        memset(row_key, 'x', sizeof(row_key));
+        snprintf(row_key + 490, 22, "%u", 1000 + i);
+        put("Blogs", row_key, "\"N\":1");
+    }
+}
+
+static void an_intent_of_several_rows_is_taken_over(void **state)
+{
+    (void)state;
+    fill_with_long_keys(60);
+    die_at("all", "TablewardRuns", OPERATION_REPLACE, false);
+    assert_true(count("TablewardRuns") > 1);
+    attempt("all", RUN_SUCCEEDED);
+    assert_int_equal(count("Blogs"), 0);
+    assert_int_equal(count("OldBlogs"), 60);
+    assert_int_equal(count("TablewardRuns"), 0);
+}
+
+static void an_intent_whose_rows_do_not_belong_together_is_damaged(void **state)
+{
+    (void)state;
+    fill_with_long_keys(60);
+    die_at("all", "TablewardRuns", OPERATION_REPLACE, false);
+    edit_row(1, "Load", "00000000000000000000000000000000", NO_NUMBER);
+    attempt("all", RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "is damaged"));
+    edit_row(1, "Load", NULL, NO_NUMBER);
+    attempt("all", RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "is damaged"));
+    rename_row(1, "0123456789abcdef-0-07");
+    attempt("all", RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "is damaged"));
+    assert_int_equal(count("Blogs"), 60);
+    assert_int_equal(count("OldBlogs"), 60);
+}
+
+/* Of a load of several rows few sources are left at its end: the rows that are
+ * not needed any more go with the write that says so. */
+static void an_intent_shrinks_with_its_list(void **state)
+{
+    (void)state;
+    fill_with_long_keys(60);
+    for (unsigned i = 0; i < 59; i++) {
+        char row_key[512];
+
+        memset(row_key, 'x', sizeof(row_key));
+        snprintf(row_key + 490, 22, "%u", 1000 + i);
+        put("OldBlogs", row_key, "\"N\":2");
+    }
+    die_at("all", "TablewardRuns", OPERATION_REPLACE, false);
+    assert_int_equal(count("TablewardRuns"), 1);
+    attempt("all", RUN_FAILED); /* 59 conflicts */
+    assert_int_equal(h.failed, 59);
+    assert_int_equal(count("Blogs"), 59);
+    assert_int_equal(count("TablewardRuns"), 0);
+}
+
+/* ---- an intent that others write meanwhile (rule M3) ---- */
+
+static void who_lost_its_intent_deletes_nothing(void **state)
+{
+    static void (*const cases[])(struct hosted * h) = {
+        remove_rows, touch_first_row};
+
+    (void)state;
+    put("Blogs", "1", "\"N\":1");
+    for (size_t i = 0; i < 2; i++) {
+        script_batch(&s, "TablewardRuns", OPERATION_REPLACE, 1, 1)->before =
+            cases[i];
+        hosted_forget(&h, "r1");
+        attempt("all", RUN_TRY_AGAIN);
+        assert_non_null(strstr(h.err.text, "another attempt has written the "
+                                           "intent !intents/"));
+        check("Blogs", "a/1 ");
+        check("OldBlogs", "a/1 ");
+        script_clear(&s);
+        remove_rows(&h);
+        s.quiet = true;
+        hosted_remove(&h, "OldBlogs", "a", "1");
+        s.quiet = false;
+    }
+}
+
+/* Also after a write whose outcome is unknown. */
+static void an_intent_that_others_took_during_an_unknown_write_is_lost(
+    void **state)
+{
+    struct script_event *event;
+
+    (void)state;
+    put("Blogs", "1", "\"N\":1");
+    event = script_batch(&s, "TablewardRuns", OPERATION_REPLACE, 1, 1);
+    event->answer = TW_UNKNOWN;
+    event->unsent = true;
+    event->before = touch_first_row;
+    attempt("all", RUN_TRY_AGAIN);
+    check("Blogs", "a/1 ");
+    check("OldBlogs", "a/1 ");
+}
+
+static void an_intent_that_cannot_be_written_ends_the_attempt(void **state)
+{
+    struct script_event *event;
+
+    (void)state;
+    put("Blogs", "1", "\"N\":1");
+    event = script_batch(&s, "TablewardRuns", OPERATION_REPLACE, 1, 8);
+    event->answer = TW_UNKNOWN;
+    event->unsent = true;
+    attempt("all", RUN_OUTAGE);
+    assert_non_null(
+        strstr(h.err.text, "could not be written: the outcome of 8 requests"));
+    check("Blogs", "a/1 ");
+    script_clear(&s);
+    h.took_over = true;
+    attempt("all", RUN_SUCCEEDED);
+    check("Blogs", "");
+    check("OldBlogs", "a/1 ");
+}
+
+/* ---- taking over ---- */
+
+/* Rule M7: neither of its tables is one of this move's. */
+static void an_intent_of_other_tables_stays(void **state)
+{
+    (void)state;
+    s.quiet = true;
+    hosted_table(&h, "Posts");
+    s.quiet = false;
+    leave_an_intent();
+    hosted_forget(&h, "r2");
+    attempt("apart", RUN_SUCCEEDED);
+    assert_int_equal(count("TablewardRuns"), 1);
+    check("Blogs", "a/1 ");
+    check("OldBlogs", "a/1 ");
+}
+
+/* Its pairs are named with their own tables. */
+static void what_another_move_left_is_named_where_it_is(void **state)
+{
+    (void)state;
+    s.quiet = true;
+    hosted_table(&h, "Older");
+    s.quiet = false;
+    leave_an_intent();
+    s.quiet = true;
+    hosted_replace(&h, "Blogs", "a", "1", "\"N\":9");
+    s.quiet = false;
+    hosted_forget(&h, "r2");
+    attempt("onward", RUN_FAILED);
+    check_named("Blogs a/1: the source was changed while a move was "
+                "interrupted, and an entity is at the destination: both stay; "
+                "its destination is 'a' / '1' in OldBlogs");
+    assert_int_equal(count("TablewardRuns"), 0);
+    check("Blogs", "a/1 ");
+}
+
+/* Rule M2: an equal entity that is older than the intent is somebody else's. */
+static void an_older_equal_entity_is_not_taken_for_the_copy(void **state)
+{
+    (void)state;
+    put("Blogs", "1", "\"N\":1");
+    put("OldBlogs", "1", "\"N\":1");
+    virtual_sleep(10000);
+    die_at("all", "OldBlogs", OPERATION_INSERT, true);
+    attempt("all", RUN_FAILED);
+    check_named("Blogs a/1: an equal entity is at 'a' / '1' in OldBlogs");
+    check("Blogs", "a/1 ");
+    check("OldBlogs", "a/1 ");
+}
+
+/* `leaving`, and the source gone: the pair was done. What became of the copy
+ * since then is nobody's business. */
+static void a_copy_that_went_on_after_its_pair_was_done_is_not_missed(
+    void **state)
+{
+    (void)state;
+    put("Blogs", "1", "\"N\":1");
+    die_at("all", "Blogs", OPERATION_DELETE, false);
+    s.quiet = true;
+    hosted_remove(&h, "OldBlogs", "a", "1");
+    s.quiet = false;
+    attempt("all", RUN_SUCCEEDED);
+    assert_string_equal(reports, "");
+    check("OldBlogs", "");
+    assert_int_equal(count("TablewardRuns"), 0);
+}
+
+/* Rule M8, the source's store only. */
+static void an_intent_whose_source_is_gone_is_removed_and_named(void **state)
+{
+    (void)state;
+    leave_an_intent();
+    edit_row(0, "SourceAccount", "another", NO_NUMBER);
+    attempt("all", RUN_FAILED);
+    check_named("Blogs a/1: a move of it was interrupted, and a store of that "
+                "move is no longer configured");
+    assert_int_equal(count("TablewardRuns"), 0);
+}
+
+/* The job moved other tables before its definition changed: a move of these
+ * takes it over, unless one of their stores is gone. */
+static void an_intent_of_former_tables_stays_while_both_stores_are_there(
+    void **state)
+{
+    (void)state;
+    leave_an_intent();
+    edit_row(0, "SourceTable", "Others", NO_NUMBER);
+    edit_row(0, "DestinationTable", "Elsewhere", NO_NUMBER);
+    rename_row(0, "0123456789abcdef-0-00");
+    s.quiet = true;
+    hosted_remove(&h, "Blogs", "a", "1");
+    s.quiet = false;
+    hosted_forget(&h, "r2");
+    attempt("all", RUN_SUCCEEDED);
+    assert_int_equal(count("TablewardRuns"), 1);
+    edit_row(0, "DestinationAccount", "another", NO_NUMBER);
+    hosted_forget(&h, "r3");
+    attempt("all", RUN_FAILED);
+    check_named("Others a/1: a move of it was interrupted, and a store of that "
+                "move is no longer configured");
+    assert_int_equal(count("TablewardRuns"), 0);
+}
+
+static enum tw_err refuse_phase(struct hosted *host, bool *ret_stored)
+{
+    (void)host, (void)ret_stored;
+    return TW_BUSY;
+}
+
+/* What is named is in the ledger before the intent goes. */
+static void a_name_that_the_ledger_does_not_take_keeps_the_intent(void **state)
+{
+    (void)state;
+    leave_an_intent();
+    s.quiet = true;
+    hosted_replace(&h, "Blogs", "a", "1", "\"N\":9");
+    s.quiet = false;
+    h.phasing = refuse_phase;
+    attempt("all", RUN_OUTAGE);
+    assert_int_equal(count("TablewardRuns"), 1);
+    h.phasing = NULL;
+    reports[0] = '\0';
+    attempt("all", RUN_FAILED);
+    check_named("Blogs a/1: the source was changed");
+    assert_int_equal(count("TablewardRuns"), 0);
+}
+
+/* ---- the checkpoint ---- */
+
+static void a_checkpoint_that_cannot_be_read_begins_the_move_anew(void **state)
+{
+    static const char *const texts[] = {"", "no JSON", "[]", "{}",
+        "{\"version\":\"1\"}", "{\"version\":2,\"named\":0}", "{\"version\":1}",
+        "{\"version\":1,\"named\":\"x\"}",
+        "{\"version\":1,\"named\":0,\"rounds\":7}",
+        "{\"version\":1,\"named\":0,\"late\":7,\"rounds\":{}}"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char row_key[8];
+
+        hosted_forget(&h, "r1");
+        h.checkpoint = mem_text(texts[i], strlen(texts[i]));
+        snprintf(row_key, sizeof(row_key), "%zu", i);
+        put("Blogs", row_key, "\"N\":1");
+        attempt("all", RUN_SUCCEEDED);
+        check("Blogs", "");
+        assert_int_equal(h.passes, 2);
+    }
+    assert_int_equal(count("OldBlogs"), sizeof(texts) / sizeof(texts[0]));
+}
+
+/* In no order there is no place to go on from: the round begins again. */
+static void a_store_without_order_is_read_from_its_beginning(void **state)
+{
+    (void)state;
+    h.store->traits.ordered = false;
+    s.quiet = true;
+    hosted_fill(&h, "Blogs", "a", 2500);
+    s.quiet = false;
+    h.stop_after = 3;
+    attempt("all", RUN_STOPPED);
+    assert_null(strstr(h.checkpoint, "\"done\""));
+    h.stop_after = -1;
+    attempt("all", RUN_SUCCEEDED);
+    assert_int_equal(count("Blogs"), 0);
+    assert_int_equal(count("OldBlogs"), 2500);
+}
+
+/* ---- loads ---- */
+
+/* The store sorts them as bytes, a service as UTF-16. */
+static void keys_beyond_the_basic_plane_are_moved(void **state)
+{
+    (void)state;
+    put("Blogs", "x", "\"N\":1");
+    put("Blogs", "\xef\xbd\x9e", "\"N\":1");
+    put("Blogs", "\xf0\x9f\x90\x9f", "\"N\":1");
+    put("Blogs", "\xf0\x9f\x90\xa0", "\"N\":1");
+    attempt("all", RUN_SUCCEEDED);
+    check("Blogs", "");
+    assert_int_equal(count("OldBlogs"), 4);
+}
+
+/* More pages of others than are read for the sake of one: the second copy is
+ * asked for by its key. */
+static void copies_far_apart_in_their_partition_are_read_back(void **state)
+{
+    struct script_event *asked;
+
+    (void)state;
+    s.quiet = true;
+    hosted_fill(&h, "OldBlogs", "a", 4500);
+    s.quiet = false;
+    put("Blogs", "a", "\"N\":1");
+    put("Blogs", "c", "\"N\":1");
+    asked = script_call(&s, CALL_GET, "OldBlogs", 99, 99);
+    attempt("all", RUN_SUCCEEDED);
+    check("Blogs", "");
+    assert_int_equal(count("OldBlogs"), 4502);
+    assert_int_equal(asked->seen, 1);
+}
+
+static void a_copy_far_apart_that_was_deleted_keeps_its_source(void **state)
+{
+    static const struct {
+        enum tw_err answer;
+        enum run_end end;
+    } cases[] = {{TW_NOT_FOUND, RUN_FAILED}, {TW_REFUSED, RUN_OUTAGE}};
+
+    (void)state;
+    s.quiet = true;
+    hosted_fill(&h, "OldBlogs", "a", 4500);
+    s.quiet = false;
+    put("Blogs", "a", "\"N\":1");
+    put("Blogs", "c", "\"N\":1");
+    for (size_t i = 0; i < 2; i++) {
+        struct script_event *event =
+            script_call(&s, CALL_GET, "OldBlogs", 1, 1);
+
+        event->answer = cases[i].answer;
+        event->unsent = true;
+        attempt("all", cases[i].end);
+        check("Blogs", i == 0 ? "a/c " : "a/a a/c ");
+        script_clear(&s);
+        if (i == 0) {
+            check_named("Blogs a/c: its copy was deleted by others");
+            s.quiet = true;
+            hosted_remove(&h, "OldBlogs", "a", "a");
+            hosted_remove(&h, "OldBlogs", "a", "c");
+            s.quiet = false;
+            put("Blogs", "a", "\"N\":1");
+            hosted_forget(&h, "r2");
+        }
+    }
+}
+
+/* ---- the dry run and the verification ---- */
+
+static void a_dry_run_counts_what_cannot_be_moved(void **state)
+{
+    struct job_estimate estimate = {.table_count = 0};
+
+    (void)state;
+    s.quiet = true;
+    hosted_fill(&h, "Blogs", "b", 1100); /* more than a load */
+    s.quiet = false;
+    put("Blogs", "1", "\"T\":1");
+    put("Blogs", "2", "\"T\":1");
+    assert_int_equal(hosted_estimate(&h, "key-of-n", "", &estimate), TW_OK);
+    assert_int_equal(estimate.tables[PAIR_COPY].entities, 1100);
+    assert_non_null(strstr(estimate.details, "2 entities cannot be moved"));
+    arena_done(&estimate.arena);
+}
+
+static void put_a_new_one(struct hosted *host)
+{
+    hosted_put(host, "Blogs", "new", "1", "\"N\":1");
+}
+
+/* It is not there in both passes. */
+static void a_source_written_during_a_verification_is_no_difference(
+    void **state)
+{
+    struct job_verification found = {.count = 0};
+
+    (void)state;
+    s.quiet = true;
+    hosted_fill(&h, "Blogs", "a", 7);
+    s.quiet = false;
+    virtual_sleep(10000);
+    script_call(&s, CALL_SCAN, "Blogs", 1, 1)->after = put_a_new_one;
+    assert_int_equal(hosted_verify(&h, "all", "", &found), TW_OK);
+    assert_int_equal(found.differences[0].count, 7);
+    assert_string_equal(found.differences[0].first_keys[4], "Blogs a/b00004");
+    arena_done(&found.arena);
+}
+
+static void a_verification_counts_the_intents_of_its_tables(void **state)
+{
+    struct job_verification found = {.count = 0};
+
+    (void)state;
+    s.quiet = true;
+    hosted_table(&h, "Posts");
+    s.quiet = false;
+    leave_an_intent();
+    assert_int_equal(hosted_verify(&h, "apart", "", &found), TW_OK);
+    assert_int_equal(found.differences[1].count, 0);
+    arena_done(&found.arena);
+    s.quiet = true;
+    hosted_remove(&h, "Blogs", "a", "1");
+    s.quiet = false;
+    assert_int_equal(hosted_verify(&h, "all", "", &found), TW_OK);
+    assert_int_equal(found.differences[0].count, 0);
+    assert_int_equal(found.differences[1].count, 1);
+    arena_done(&found.arena);
+}
+
+/* ---- the configuration ---- */
+
+static void what_is_missing_in_a_job_is_reported(void **state)
+{
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {"m: {kind: move, to: {table: B12}}", "from"},
+        {"m: {kind: move, from: {table: Blogs, filter: \"N eq\"}, to: {table: "
+         "B12}}",
+            "filter"},
+        {"m: {kind: move, from: {store: nowhere, table: Blogs}, to: {table: "
+         "B12}}",
+            "nowhere"},
+        {"m: {kind: move, from: {table: Blogs, what: 1}, to: {table: B12}}",
+            "what"},
+        {"m: {kind: move, from: {table: Blogs}, to: {store: nowhere, table: "
+         "B12}}",
+            "nowhere"},
+        {"m: {kind: move, from: {table: Blogs}, to: {table: B12}, properties: "
+         "{drop: 7}}",
+            "drop"},
+        {"m: {kind: move, from: {table: Blogs}, to: {table: B12}, unknown: 1}",
+            "unknown"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        loading_refused(cases[i].text, cases[i].part);
+}
+
+static void properties_may_be_said_for_the_whole_job(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    loading_good(&l, "m: {kind: move, from: {table: Blogs}, to: {table: B12}, "
+                     "properties: {drop: [A]}}");
+    loading_done(&l);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_intent_without_one_of_its_properties_is_damaged),
+        TEST(an_intent_with_a_property_of_another_kind_is_damaged),
+        TEST(an_intent_at_another_key_is_damaged),
+        TEST(an_intent_whose_list_cannot_be_read_is_damaged),
+        TEST(an_intent_of_several_rows_is_taken_over),
+        TEST(an_intent_whose_rows_do_not_belong_together_is_damaged),
+        TEST(an_intent_shrinks_with_its_list),
+        TEST(who_lost_its_intent_deletes_nothing),
+        TEST(an_intent_that_others_took_during_an_unknown_write_is_lost),
+        TEST(an_intent_that_cannot_be_written_ends_the_attempt),
+        TEST(an_intent_of_other_tables_stays),
+        TEST(what_another_move_left_is_named_where_it_is),
+        TEST(an_older_equal_entity_is_not_taken_for_the_copy),
+        TEST(a_copy_that_went_on_after_its_pair_was_done_is_not_missed),
+        TEST(an_intent_whose_source_is_gone_is_removed_and_named),
+        TEST(an_intent_of_former_tables_stays_while_both_stores_are_there),
+        TEST(a_name_that_the_ledger_does_not_take_keeps_the_intent),
+        TEST(a_checkpoint_that_cannot_be_read_begins_the_move_anew),
+        TEST(a_store_without_order_is_read_from_its_beginning),
+        TEST(keys_beyond_the_basic_plane_are_moved),
+        TEST(copies_far_apart_in_their_partition_are_read_back),
+        TEST(a_copy_far_apart_that_was_deleted_keeps_its_source),
+        TEST(a_dry_run_counts_what_cannot_be_moved),
+        TEST(a_source_written_during_a_verification_is_no_difference),
+        TEST(a_verification_counts_the_intents_of_its_tables),
+        TEST(what_is_missing_in_a_job_is_reported),
+        TEST(properties_may_be_said_for_the_whole_job),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
