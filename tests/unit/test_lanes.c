@@ -194,6 +194,39 @@ static void behind_an_open_circuit_breaker_nothing_is_tried_again(void **state)
     scene_done(&scene);
 }
 
+/* What is tried again in an hour does not keep its owner waiting. */
+static void an_open_circuit_breaker_ends_the_waits_of_others(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct store store = {.name = "away"};
+    struct scene scene;
+    struct job waits, meets;
+
+    (void)state;
+    scene_init(&scene);
+    waits = job_of(&scene, 'w');
+    waits.answers[0] = TW_BUSY;
+    waits.answers[1] = TW_REFUSED;
+    waits.answer_count = 2;
+    waits.hint_ms = HOUR_MS;
+    waits.task.store = &store;
+    lanes_submit(client, &waits.task);
+    wait_for_attempts(&scene, 1);
+    meets = job_of(&scene, 'm');
+    meets.answers[0] = TW_BUSY;
+    meets.answer_count = 1;
+    meets.breaker_open = true;
+    meets.task.store = &store;
+    while (!lanes_done(client, &waits.task))
+        assert_int_equal(lanes_call(client, &meets.task), TW_BUSY);
+    assert_int_equal(waits.task.outcome, TW_REFUSED);
+    assert_int_equal(waits.task.tries, 2);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
 static void busy_may_pass(void **state)
 {
     struct lanes *lanes = lanes_new(4, 0);
@@ -657,6 +690,7 @@ int main(void)
         cmocka_unit_test(busy_is_tried_a_few_times),
         cmocka_unit_test(throttling_counts_as_no_failed_try),
         cmocka_unit_test(behind_an_open_circuit_breaker_nothing_is_tried_again),
+        cmocka_unit_test(an_open_circuit_breaker_ends_the_waits_of_others),
         cmocka_unit_test(busy_may_pass),
         cmocka_unit_test(unknown_is_tried_again_for_reads_alone),
         cmocka_unit_test(refusals_are_final),

@@ -305,6 +305,19 @@ static bool may_retry(const struct lanes_task *task, enum tw_err outcome)
     return outcome == TW_BUSY || (outcome == TW_UNKNOWN && task->repeatable);
 }
 
+/* The store does not respond: what waits for its next try is over at once. */
+static void hasten(struct lanes *lanes, const struct store *store)
+{
+    struct lanes_client *client = lanes->turn;
+
+    do {
+        for (struct lanes_task *task = client->first; task; task = task->next)
+            if (task->store == store && task->tries > 0)
+                task->not_before_ms = INT64_MIN;
+        client = client->next;
+    } while (client != lanes->turn);
+}
+
 /*
  * An attempt has ended: the task is over, or goes back to its list with the
  * moment of its next try.
@@ -322,6 +335,8 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
     }
     if (is_throttled(&task->last))
         task->throttled++;
+    if (task->last.breaker_open)
+        hasten(client->lanes, task->store);
     if (!may_retry(task, outcome)) {
         finish(task, outcome);
         return;
