@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: MIT */
+/* A copy whose sources, copies or checkpoint are changed by others between a
+ * round's reading and its writing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/copy/checkpoint.h"
+#include "jobs/copy/source.h"
+#include "jobs/copy/work.h"
+#include "tests/support/hosted.h"
+#include "tests/support/script.h"
+#include "tests/support/virtual_world.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+#define TO "  to: {table: Copies, row_key: \"{N}\"}\n"
+static const char JOBS[] =
+    "c:\n"
+    "  kind: copy\n"
+    "  from: {table: Blogs}\n" TO "skips:\n"
+    "  kind: copy\n"
+    "  from: {table: Blogs}\n" TO "  on_conflict: skip\n"
+    "adopts:\n"
+    "  kind: copy\n"
+    "  from: {table: Blogs}\n" TO "  on_conflict: replace\n"
+    "index:\n"
+    "  kind: copy\n"
+    "  from: {table: Blogs}\n"
+    "  to: {table: Blogs, row_key: \"i:{N}\"}\n";
+
+static struct hosted h;
+static struct script s;
+static char reports[4096];
+
+static void keep_report(struct hosted *host, const struct run_failure *failure)
+{
+    size_t len = strlen(reports);
+
+    (void)host;
+    snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
+        failure->table, SLICE_ARG(failure->partition_key),
+        SLICE_ARG(failure->row_key), failure->why);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    log_set(LOG_ERROR, LOG_TEXT);
+    hosted_init(&h, JOBS);
+    hosted_table(&h, "Blogs");
+    hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
+    hosted_put(&h, "Blogs", "a", "2", "\"N\":2");
+    h.failing = keep_report;
+    reports[0] = '\0';
+    script_init(&s, &h);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hosted_done(&h);
+    virtual_world_end();
+    return 0;
+}
+
+static void run(const char *job, enum run_end wanted)
+{
+    static unsigned runs;
+    static char id[16];
+
+    snprintf(id, sizeof(id), "r%u", ++runs);
+    hosted_forget(&h, id);
+    reports[0] = '\0';
+    virtual_sleep(20000);
+    if (hosted_run(&h, job, "") != wanted)
+        fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
+}
+
+/* Both copies are there; what follows happens in a later run. */
+static void run_once(const char *job)
+{
+    run(job, RUN_SUCCEEDED);
+}
+
+static void check(const char *table, const char *wanted)
+{
+    s.quiet = true;
+    assert_string_equal(hosted_dump(&h, table), wanted);
+    s.quiet = false;
+}
+
+static void check_has(
+    const char *table, const char *row_key, const char *properties)
+{
+    const char *json;
+
+    s.quiet = true;
+    json = hosted_json(&h, table, "a", row_key);
+    s.quiet = false;
+    if (!json || !strstr(json, properties))
+        fail_msg("%s: %s", row_key, json ? json : "none");
+}
+
+static void check_named(const char *part)
+{
+    if (!strstr(reports, part))
+        fail_msg("'%s' is not in:\n%s", part, reports);
+}
+
+/* ---- what others do ---- */
+
+static void set_source(
+    struct hosted *host, const char *row_key, const char *properties)
+{
+    s.quiet = true;
+    hosted_replace(host, "Blogs", "a", row_key, properties);
+    s.quiet = false;
+}
+
+static void remove_source(const char *row_key)
+{
+    s.quiet = true;
+    hosted_remove(&h, "Blogs", "a", row_key);
+    s.quiet = false;
+}
+
+/* The copy is written again with part in place of what is there. */
+static void rewrite(struct hosted *host, const char *table, const char *row_key,
+    const char *is, const char *part)
+{
+    const char *json = hosted_json(host, table, "a", row_key), *at;
+    char *text;
+
+    assert_non_null(json);
+    at = strstr(json, is);
+    assert_non_null(at);
+    text = mem_format("%.*s%s%.*s", (int)(at - json - 1), json + 1, part,
+        (int)(strlen(at) - strlen(is) - 1), at + strlen(is));
+    hosted_replace(host, table, "a", row_key, text);
+    mem_free(text);
+}
+
+static void touch_copy(struct hosted *host)
+{
+    rewrite(host, "Copies", "1", "\"N\":1", "\"N\":1");
+}
+
+static void edit_copy(struct hosted *host)
+{
+    rewrite(host, "Copies", "1", "\"N\":1", "\"N\":7");
+}
+
+static void replace_copy_by_a_foreign_one(struct hosted *host)
+{
+    hosted_replace(host, "Copies", "a", "1", "\"T\":\"mine\"");
+}
+
+static void name_another_entry(struct hosted *host)
+{
+    rewrite(host, "Copies", "1", "\\\"to\\\":0", "\\\"to\\\":9");
+}
+
+static void name_no_entry(struct hosted *host)
+{
+    rewrite(host, "Copies", "1", "\\\"to\\\":0", "\\\"to\\\":-1");
+}
+
+static void name_another_job(struct hosted *host)
+{
+    rewrite(
+        host, "Copies", "1", "\\\"job\\\":\\\"c\\\"", "\\\"job\\\":\\\"d\\\"");
+}
+
+static void put_source_back(struct hosted *host)
+{
+    hosted_put(host, "Blogs", "a", "1", "\"N\":1");
+    touch_copy(host);
+}
+
+static void put_source_back_unclear(struct hosted *host)
+{
+    hosted_put(host, "Blogs", "a", "1", "\"T\":\"no N\"");
+    touch_copy(host);
+}
+
+static void touch_index_row(struct hosted *host)
+{
+    rewrite(host, "Blogs", "i:1", "\"N\":1", "\"N\":7");
+}
+
+static void refuse_sources(struct hosted *host)
+{
+    struct script_event *event = script_call(&s, CALL_GET, "Blogs", 1, 99);
+
+    (void)host;
+    event->answer = TW_REFUSED;
+    event->unsent = true;
+}
+
+static void touch_copy_and_refuse_sources(struct hosted *host)
+{
+    touch_copy(host);
+    refuse_sources(host);
+}
+
+/* ---- a copy that is to be deleted ---- */
+
+/* The source of the copy a/1 is gone; then somebody does that before the
+ * delete arrives. */
+static void before_the_delete(void (*what)(struct hosted *h), enum run_end end)
+{
+    run_once("c");
+    remove_source("1");
+    script_batch(&s, "Copies", OPERATION_DELETE, 1, 1)->before = what;
+    run("c", end);
+    script_clear(&s);
+}
+
+static void a_copy_that_was_only_touched_is_deleted_all_the_same(void **state)
+{
+    (void)state;
+    before_the_delete(touch_copy, RUN_SUCCEEDED);
+    check("Copies", "a/2 ");
+}
+
+/* Rule C3. */
+static void a_copy_that_was_edited_is_not_deleted(void **state)
+{
+    (void)state;
+    before_the_delete(edit_copy, RUN_SUCCEEDED);
+    check("Copies", "a/1 a/2 ");
+    check_has("Copies", "1", "\"N\":7");
+}
+
+/* Rule C1: what does not name this location and job is foreign. */
+static void what_is_foreign_now_is_not_deleted(void **state)
+{
+    static void (*const cases[])(struct hosted * h) = {
+        replace_copy_by_a_foreign_one, name_another_entry, name_no_entry,
+        name_another_job};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        before_the_delete(cases[i], RUN_SUCCEEDED);
+        check("Copies", "a/1 a/2 ");
+        s.quiet = true;
+        hosted_remove(&h, "Copies", "a", "1");
+        hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
+        s.quiet = false;
+    }
+}
+
+static void a_copy_whose_source_is_back_is_not_deleted(void **state)
+{
+    (void)state;
+    before_the_delete(put_source_back, RUN_SUCCEEDED);
+    check("Copies", "a/1 a/2 ");
+}
+
+/* Its source is there, and named: nobody knows where its copy belongs. */
+static void a_copy_whose_source_cannot_be_copied_any_more_is_not_deleted(
+    void **state)
+{
+    (void)state;
+    before_the_delete(put_source_back_unclear, RUN_FAILED);
+    check("Copies", "a/1 a/2 ");
+    check_named("Blogs a/1: ");
+}
+
+static void an_index_row_that_was_edited_is_deleted_with_its_source(
+    void **state)
+{
+    (void)state;
+    run_once("index");
+    remove_source("1");
+    script_batch(&s, "Blogs", OPERATION_DELETE, 1, 1)->before = touch_index_row;
+    run("index", RUN_SUCCEEDED);
+    check("Blogs", "a/2 a/i:2 ");
+}
+
+static void a_delete_whose_source_cannot_be_read_ends_the_attempt(void **state)
+{
+    (void)state;
+    before_the_delete(touch_copy_and_refuse_sources, RUN_OUTAGE);
+    assert_non_null(strstr(h.err.text, "as the test wants"));
+    check("Copies", "a/1 a/2 ");
+    if (hosted_run(&h, "c", "") != RUN_SUCCEEDED)
+        fail_msg("%s", h.err.text);
+    check("Copies", "a/2 ");
+}
+
+/* ---- a copy that is to be written ---- */
+
+/* Rule C3: its source is gone, and another one has its key now. */
+static void an_edited_copy_of_another_source_is_skipped_if_the_job_says_so(
+    void **state)
+{
+    (void)state;
+    run_once("skips");
+    remove_source("1");
+    s.quiet = true;
+    edit_copy(&h);
+    s.quiet = false;
+    set_source(&h, "2", "\"N\":1");
+    run("skips", RUN_SUCCEEDED);
+    check("Copies", "a/1 ");
+    check_has("Copies", "1", "\"N\":7");
+    assert_true(h.skipped > 0);
+}
+
+/* Rule C2: the copy of another source that is there, but cannot be copied, is
+ * not given to this one. */
+static void a_copy_of_a_source_that_cannot_be_copied_is_not_overwritten(
+    void **state)
+{
+    (void)state;
+    run_once("c");
+    set_source(&h, "1", "\"T\":\"no N\"");
+    set_source(&h, "2", "\"N\":1");
+    run("c", RUN_FAILED);
+    check_named("Blogs a/1: ");
+    check_named("the copy of 'a' / '1' has these keys");
+    check_has("Copies", "1", "\\\"key\\\":[\\\"a\\\",\\\"1\\\"]");
+}
+
+/* Keys of two partitions make one key. */
+static void sources_of_two_partitions_collide(void **state)
+{
+    (void)state;
+    hosted_load(&h, "c: {kind: copy, from: {table: Blogs}, to: {table: Copies, "
+                    "partition_key: p, row_key: \"{RowKey}\"}}\n");
+    run("c", RUN_SUCCEEDED);
+    s.quiet = true;
+    hosted_put(&h, "Blogs", "b", "1", "\"N\":1");
+    s.quiet = false;
+    run("c", RUN_FAILED);
+    check("Copies", "p/1 p/2 ");
+    check_named("the copy of 'b' / '1' of Blogs cannot be there: the copy of "
+                "'a' / '1' has these keys");
+    assert_int_equal(h.failed, 1);
+}
+
+/* Two sources take each other's key, and none of them can be read. */
+static void a_write_whose_other_source_cannot_be_read_ends_the_attempt(
+    void **state)
+{
+    (void)state;
+    run_once("c");
+    set_source(&h, "1", "\"N\":2");
+    set_source(&h, "2", "\"N\":1");
+    refuse_sources(&h);
+    run("c", RUN_OUTAGE);
+    assert_non_null(strstr(h.err.text, "as the test wants"));
+    check_has("Copies", "1", "\"N\":1");
+    check_has("Copies", "2", "\"N\":2");
+    script_clear(&s);
+    if (hosted_run(&h, "c", "") != RUN_SUCCEEDED)
+        fail_msg("%s", h.err.text);
+    check_has("Copies", "1", "\\\"key\\\":[\\\"a\\\",\\\"2\\\"]");
+    check_has("Copies", "2", "\\\"key\\\":[\\\"a\\\",\\\"1\\\"]");
+}
+
+/* Other templates that make the same keys: the copies are the job's still, and
+ * say so. */
+static void other_templates_with_the_same_keys_delete_nothing(void **state)
+{
+    (void)state;
+    run_once("c");
+    hosted_load(&h, "c: {kind: copy, from: {table: Blogs}, to: {table: Copies, "
+                    "row_key: \"{N + 0}\"}}\n");
+    run("c", RUN_FAILED); /* rule C6 */
+    h.written = h.deleted = 0;
+    h.accept_deletes = true;
+    run("c", RUN_SUCCEEDED);
+    check("Copies", "a/1 a/2 ");
+    assert_int_equal(h.written, 2);
+    assert_int_equal(h.deleted, 0);
+    run("c", RUN_SUCCEEDED);
+    assert_int_equal(h.written, 2);
+}
+
+/* More are named in the log than one wants to read: the first ones are, all
+ * are counted. */
+static void all_edited_copies_are_counted(void **state)
+{
+    (void)state;
+    s.quiet = true;
+    hosted_fill(&h, "Blogs", "z", 130);
+    s.quiet = false;
+    hosted_load(
+        &h, "c: {kind: copy, from: {table: Blogs}, to: {table: Copies}}\n");
+    run_once("c");
+    s.quiet = true;
+    for (int i = 0; i < 130; i++) {
+        const char *json;
+        char row_key[16];
+        char *text;
+
+        snprintf(row_key, sizeof(row_key), "b%05d", i);
+        json = hosted_json(&h, "Copies", "z", row_key);
+        assert_non_null(json);
+        text = mem_format("\"E\":1,%.*s", (int)strlen(json) - 2, json + 1);
+        hosted_replace(&h, "Copies", "z", row_key, text);
+        mem_free(text);
+    }
+    s.quiet = false;
+    run("c", RUN_SUCCEEDED);
+    assert_non_null(strstr(h.note, "130 edited copies stay as they are (e.g. "
+                                   "Copies 'z' / 'b00000')"));
+}
+
+/* ---- the dry run and the verification ---- */
+
+static void a_dry_run_of_replace_counts_edited_copies(void **state)
+{
+    struct job_estimate estimate = {.table_count = 0};
+
+    (void)state;
+    run_once("adopts");
+    s.quiet = true;
+    edit_copy(&h);
+    s.quiet = false;
+    assert_int_equal(hosted_estimate(&h, "adopts", "", &estimate), TW_OK);
+    assert_int_equal(estimate.tables[1].batches, 1);
+    arena_done(&estimate.arena);
+    run("adopts", RUN_SUCCEEDED);
+    check_has("Copies", "1", "\"N\":1");
+}
+
+static void a_dry_run_of_nothing_says_so(void **state)
+{
+    struct job_estimate estimate = {.table_count = 0};
+
+    (void)state;
+    remove_source("1");
+    remove_source("2");
+    assert_int_equal(hosted_estimate(&h, "c", "", &estimate), TW_OK);
+    assert_int_equal(estimate.tables[0].entities, 0);
+    assert_non_null(estimate.note);
+    arena_done(&estimate.arena);
+}
+
+static void verify_finds(const char *job, int64_t wanted)
+{
+    struct job_verification found = {.count = 0};
+    int64_t count = 0;
+
+    assert_int_equal(hosted_verify(&h, job, "", &found), TW_OK);
+    for (size_t i = 0; i < found.count; i++)
+        count += found.differences[i].count;
+    assert_int_equal(count, wanted);
+    arena_done(&found.arena);
+}
+
+static void change_the_source_once_more(struct hosted *host)
+{
+    hosted_replace(host, "Blogs", "a", "1", "\"N\":1,\"T\":\"new\"");
+}
+
+static void remove_copy(struct hosted *host)
+{
+    hosted_remove(host, "Copies", "a", "1");
+}
+
+/* Only what is so still, once both passes have found it, is a difference. */
+static void what_changes_during_a_verification_is_no_difference(void **state)
+{
+    static void (*const cases[])(struct hosted * h) = {
+        remove_copy, replace_copy_by_a_foreign_one};
+
+    (void)state;
+    run_once("c");
+    verify_finds("c", 0);
+    set_source(&h, "1", "\"N\":1,\"T\":\"x\"");
+    verify_finds("c", 1);
+    script_call(&s, CALL_GET, "Copies", 1, 1)->after =
+        change_the_source_once_more;
+    verify_finds("c", 0);
+    script_clear(&s);
+    remove_source("1");
+    verify_finds("c", 1);
+    for (size_t i = 0; i < 2; i++) {
+        script_call(&s, CALL_GET, "Copies", 1, 1)->before = cases[i];
+        verify_finds("c", 0);
+        script_clear(&s);
+        s.quiet = true;
+        if (i == 0) {
+            hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
+            s.quiet = false;
+            run_once("c");
+            remove_source("1");
+        }
+        s.quiet = false;
+    }
+}
+
+/* ---- the checkpoint ---- */
+
+static void check_reading(const char *text, bool wanted)
+{
+    struct rounds rounds = {.number = 0};
+    struct copy_progress at = {.restarts = 0};
+
+    if (copy_checkpoint_read(slice_of(text), &h.arena, &rounds, &at) != wanted)
+        fail_msg("%s", text);
+    if (!wanted)
+        assert_int_equal(at.restarts, 0);
+}
+
+static void a_checkpoint_is_read_whole_or_not_at_all(void **state)
+{
+    static const struct {
+        const char *is, *becomes;
+    } cases[] = {
+        {"\"version\":1", "\"version\":2"},
+        {"\"version\":1", "\"v\":1"},
+        {"\"mode\":2", "\"mode\":9"},
+        {"\"mode\":2", "\"mode\":\"x\""},
+        {"\"step\":3", "\"step\":4"},
+        {"\"step\":3", "\"step\":-1"},
+        {"\"table\":1", "\"table\":16"},
+        {"\"table\":1", "\"tables\":1"},
+        {"\"restarts\":2", "\"restarts\":-2"},
+        {"\"former\":0", "\"formers\":0"},
+        {"\"checked\":true", "\"checked\":1"},
+        {"\"checked\":true", "\"x\":true"},
+        {"\"late\":false", "\"late\":0"},
+        {"\"done\":[", "\"done\":[7,"},
+        {"\"rounds\":", "\"round\":"},
+    };
+    const struct copy_progress at = {.mode = COPY_COMPARE,
+        .step = COPY_BACKWARD,
+        .table = 1,
+        .restarts = 2,
+        .checked = true,
+        .resumes = true,
+        .partition_key = slice_of("a"),
+        .row_key = slice_of("1")};
+    const struct rounds rounds = {.number = 2, .under_way = true};
+    char *text = copy_checkpoint_write(&rounds, &at);
+
+    (void)state;
+    check_reading(text, true);
+    check_reading("", false);
+    check_reading("[]", false);
+    check_reading("no JSON", false);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *found = strstr(text, cases[i].is);
+        char *damaged;
+
+        if (!found)
+            fail_msg("%s is not in %s", cases[i].is, text);
+        damaged = mem_format("%.*s%s%s", (int)(found - text), text,
+            cases[i].becomes, found + strlen(cases[i].is));
+        check_reading(damaged, false);
+        mem_free(damaged);
+    }
+    mem_free(text);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_copy_that_was_only_touched_is_deleted_all_the_same),
+        TEST(a_copy_that_was_edited_is_not_deleted),
+        TEST(what_is_foreign_now_is_not_deleted),
+        TEST(a_copy_whose_source_is_back_is_not_deleted),
+        TEST(a_copy_whose_source_cannot_be_copied_any_more_is_not_deleted),
+        TEST(an_index_row_that_was_edited_is_deleted_with_its_source),
+        TEST(a_delete_whose_source_cannot_be_read_ends_the_attempt),
+        TEST(an_edited_copy_of_another_source_is_skipped_if_the_job_says_so),
+        TEST(a_copy_of_a_source_that_cannot_be_copied_is_not_overwritten),
+        TEST(sources_of_two_partitions_collide),
+        TEST(a_write_whose_other_source_cannot_be_read_ends_the_attempt),
+        TEST(other_templates_with_the_same_keys_delete_nothing),
+        TEST(all_edited_copies_are_counted),
+        TEST(a_dry_run_of_replace_counts_edited_copies),
+        TEST(a_dry_run_of_nothing_says_so),
+        TEST(what_changes_during_a_verification_is_no_difference),
+        TEST(a_checkpoint_is_read_whole_or_not_at_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
