@@ -50,8 +50,10 @@ static void while_it_is_open_one_probe_a_second_leaves(void **state)
     assert_int_equal(breaker_wait_ms(&breaker, 9999), 1);
     breaker_cause(&breaker, cause);
     assert_string_equal(cause, "no route to host");
+    assert_true(breaker_is_open(&breaker));
     breaker_respond(&breaker);
     assert_int_equal(breaker_wait_ms(&breaker, 9999), 0);
+    assert_false(breaker_is_open(&breaker));
 }
 
 /* Every call of a store looks, and what does not leave is not counted. */
@@ -102,6 +104,7 @@ static void what_counts_as_a_response(void **state)
         bool response;
     } CASES[] = {
         {FAULT_UNSENT, false},
+        {FAULT_REFUSED, true},
         {FAULT_BUSY, true},
     };
 
@@ -118,9 +121,9 @@ static void what_counts_as_a_response(void **state)
         faulty_init(&faulty, inner);
         faulty_seed(&faulty, 1, &share, 1);
         for (unsigned n = 0; n < 2 * BREAKER_FAILURES; n++)
-            assert_int_equal(
+            assert_int_not_equal(
                 store_create_table(&faulty.outer.store, &attempt, "Blogs"),
-                TW_BUSY);
+                TW_OK);
         assert_int_equal(attempt.breaker_open, !CASES[i].response);
         faulty_done(&faulty);
         store_close(inner);

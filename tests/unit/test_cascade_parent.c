@@ -26,7 +26,6 @@
 #include "tests/support/virtual_world.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/store/breaker.h"
 
 #define PARENT                                                                 \
     "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \
@@ -472,7 +471,6 @@ static void deletes_that_are_refused_end_the_pass(void **state)
     assert_int_equal(hosted_count(&s->h, "Blogs"), 1500);
     assert_true(hosted_has(&s->h, "Channels", "News", "News"));
     meets(s, CALL_BATCH, NULL, ALWAYS, TW_OK);
-    virtual_sleep(BREAKER_PROBE_MS);
     assert_int_equal(attempt(s), RUN_SUCCEEDED);
     expect_all_gone(s);
     end(s);

@@ -469,9 +469,7 @@ static enum run_end meets_outage_once(
     return RUN_OUTAGE;
 }
 
-/* Its store is why: it is held, no failure, and a drain does not wait for it.
- */
-static void a_run_whose_store_is_away_is_held_and_goes_on(void **state)
+static void an_error_of_the_service_counts_as_no_failure(void **state)
 {
     struct workbench *bench = *state;
     struct service service;
@@ -480,11 +478,6 @@ static void a_run_whose_store_is_away_is_held_and_goes_on(void **state)
     bench->script = meets_outage_once;
     bench->setup.max_attempts = 1;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    start(&service, bench, true);
-    finish(&service);
-    assert_int_equal(service.result.left, 1);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
-    virtual_sleep(10000);
     drain(&service, bench);
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, "r1", &run));
@@ -492,6 +485,29 @@ static void a_run_whose_store_is_away_is_held_and_goes_on(void **state)
     assert_int_equal(run.failures, 0);
     assert_int_equal(run.attempt, 2);
     ledger_run_done(&run);
+}
+
+static enum run_end archive_is_full(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    run->archive_full = attempt == 1;
+    return meets_outage_once(bench, run, attempt, err);
+}
+
+static void a_drain_does_not_wait_for_a_run_that_is_held(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->script = archive_is_full;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start(&service, bench, true);
+    finish(&service);
+    assert_int_equal(service.result.left, 1);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
+    virtual_sleep(10000);
+    drain(&service, bench);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
 static enum bench_fault wrong_key(
@@ -1145,7 +1161,8 @@ int main(void)
         TEST(a_cancelled_run_stops_and_its_message_goes),
         TEST(open_runs_that_nobody_works_on_are_taken_up),
         TEST(an_outage_at_the_start_is_sat_out),
-        VIRTUAL(a_run_whose_store_is_away_is_held_and_goes_on),
+        VIRTUAL(an_error_of_the_service_counts_as_no_failure),
+        VIRTUAL(a_drain_does_not_wait_for_a_run_that_is_held),
         TEST(refused_credentials_end_it_at_the_start),
         TEST(who_may_not_create_uses_what_is_there),
         TEST(a_reload_serves_new_queues_and_keeps_running_runs),

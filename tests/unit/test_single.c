@@ -377,7 +377,7 @@ static enum run_end meets_many_outages(
     return attempt <= 12 ? RUN_OUTAGE : RUN_SUCCEEDED;
 }
 
-static void a_long_outage_is_sat_out_with_longer_waits(void **state)
+static void errors_of_the_service_are_sat_out(void **state)
 {
     struct workbench *bench = *state;
     struct started started;
@@ -386,8 +386,8 @@ static void a_long_outage_is_sat_out_with_longer_waits(void **state)
     bench->script = meets_many_outages;
     run_once(&started, bench, football);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
-    /* 5, 5, then 10 s each: a person waits for it. */
-    assert_in_range((uintmax_t)(world_boot_ms() - began_ms), 105000, 130000);
+    /* A second each: it may have passed. */
+    assert_in_range((uintmax_t)(world_boot_ms() - began_ms), 12000, 14000);
 }
 
 static enum run_end is_always_out(
@@ -596,7 +596,7 @@ int main(void)
         TEST(what_would_never_work_is_said_before_the_first_claim),
         VIRTUAL(who_may_not_create_the_ledger_uses_what_is_there),
         VIRTUAL(a_ledger_of_which_nothing_is_known_is_an_outage),
-        VIRTUAL(a_long_outage_is_sat_out_with_longer_waits),
+        VIRTUAL(errors_of_the_service_are_sat_out),
         VIRTUAL(stopped_in_an_outage_it_waits_no_longer),
         VIRTUAL(stopped_while_it_waits_it_waits_no_longer),
         VIRTUAL(overtaken_it_ends_and_says_so),

@@ -270,7 +270,7 @@ static void without_a_copy_nothing_is_poisoned(void **state)
     bench->fault = no_puts;
     workbench_put(bench, BENCH_QUEUE, "the body");
     assert_int_equal(attempt(bench).end, WORK_LATER);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
@@ -363,12 +363,44 @@ static void waiting_frees_the_run_and_hides_the_message(void **state)
     assert_int_equal(bench->attempts, 1);
 }
 
+/* What may have passed already is tried again soon. */
+static void a_fault_that_may_have_passed_does_not_hold_a_run(void **state)
+{
+    struct workbench *bench = *state;
+    struct work_result result;
+
+    bench->script = meets_outage;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    result = attempt(bench);
+    assert_int_equal(result.end, WORK_LATER);
+    assert_false(result.for_cause);
+    assert_string_equal(result.err.text, "503 from the tables");
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+/* Beside the bench's own store one that does not respond. */
+static void lose_another_store(struct workbench *bench)
+{
+    static struct store away = {
+        .name = "away", .breakers = {{.failures = BREAKER_FAILURES}}};
+    static struct store *stores[2];
+    static const char *names[2];
+
+    stores[0] = bench->store;
+    names[0] = "main";
+    stores[1] = &away;
+    names[1] = "away";
+    bench->stores = (struct job_stores){2, names, stores, 0};
+}
+
 static void an_outage_is_no_failure(void **state)
 {
     struct workbench *bench = *state;
     struct ledger_run run;
     struct work_result result;
 
+    lose_another_store(bench);
     bench->script = meets_outage;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
@@ -400,6 +432,7 @@ static void a_held_run_is_looked_at_ever_more_rarely(void **state)
     struct ledger_run run;
     int64_t since = 0;
 
+    lose_another_store(bench);
     bench->script = meets_outage;
     for (size_t i = 0; i < sizeof(WAITS_S) / sizeof(WAITS_S[0]); i++) {
         int64_t before_ms = world_boot_ms();
@@ -1344,6 +1377,7 @@ int main(void)
         cmocka_unit_test(pauses_double_from_a_second),
         TEST(waiting_frees_the_run_and_hides_the_message),
         TEST(an_outage_is_no_failure),
+        TEST(a_fault_that_may_have_passed_does_not_hold_a_run),
         VIRTUAL(a_held_run_is_looked_at_ever_more_rarely),
         TEST(stopped_in_order_everything_is_back_at_once),
         TEST(a_claim_whose_answer_was_lost_is_recognised),

@@ -24,6 +24,8 @@
 #define OUTAGE_HIDE_MS 5000
 /* `run` looks after a held run more often: a person waits for it. */
 #define RUN_HELD_TICKS (10 * TICKS_PER_S)
+/* ... and tries again so soon what may have passed. */
+#define RUN_AGAIN_MS 1000
 
 struct work {
     const struct work_place *place;
@@ -348,12 +350,30 @@ static void keep_held_since(struct work *work, const char *waits_for)
     run->waits_since_ticks = work->held_since_ticks;
 }
 
-/* The store or the archive's disk is why: the run is held, its slot is free. */
-static void end_outage(struct work *work)
+/* Does a store of the configuration not respond? */
+static bool is_store_away(const struct work *work)
+{
+    const struct job_stores *stores = work->definition->stores;
+
+    for (size_t i = 0; i < stores->count; i++)
+        for (size_t k = 0; stores->stores[i] && k < STORE_SERVICES; k++)
+            if (breaker_is_open(&stores->stores[i]->breakers[k]))
+                return true;
+    return false;
+}
+
+static void set_later(struct work *work, int64_t until_ms)
+{
+    work->result->end = WORK_LATER;
+    work->result->archive_full = work->run.archive_full;
+    work->result->err = work->err;
+    work->result->until_ms = until_ms;
+}
+
+/* The run is held, its slot is free. */
+static void end_held(struct work *work, const char *waits_for)
 {
     struct ledger_run *run = &work->claim.run;
-    const char *waits_for = work->run.archive_full ? LEDGER_WAITS_FOR_ARCHIVE
-                                                   : LEDGER_WAITS_FOR_STORE;
     int64_t now_ticks = claim_now(&work->claim);
 
     keep_held_since(work, waits_for);
@@ -363,14 +383,30 @@ static void end_outage(struct work *work)
         !move_and_store(work, LEDGER_WAITING))
         return;
     claim_hide(&work->claim, run->resumes_ticks);
-    work->result->end = WORK_LATER;
+    set_later(work, claim_boot_ms(&work->claim, run->resumes_ticks));
     work->result->for_cause = true;
-    work->result->archive_full = work->run.archive_full;
-    work->result->err = work->err;
-    work->result->until_ms = claim_boot_ms(&work->claim, run->resumes_ticks);
-    if (run->waits_since_ticks == now_ticks)
+    /* `run` prints each new cause itself. */
+    if (run->waits_since_ticks == now_ticks && !work->wish->resumes_paused)
         log_warn(
             work->object, "is held, no failure of its own: %s", work->err.text);
+}
+
+/* An error of the service or of our machine, never a failure of the job. What
+ * lasts holds the run; what may have passed already is tried again soon. */
+static void end_outage(struct work *work)
+{
+    int64_t hide_ms = work->wish->message ? OUTAGE_HIDE_MS : RUN_AGAIN_MS;
+
+    if (work->run.archive_full) {
+        end_held(work, LEDGER_WAITS_FOR_ARCHIVE);
+    } else if (is_store_away(work)) {
+        end_held(work, LEDGER_WAITS_FOR_STORE);
+    } else if (move_and_store(work, LEDGER_QUEUED)) {
+        claim_hide_ms(&work->claim, hide_ms);
+        set_later(work, world_boot_ms() + hide_ms);
+        log_warn(
+            work->object, "let go, no failure of its own: %s", work->err.text);
+    }
 }
 
 /* The message's body, or the bell of a run that was found without one. */

@@ -36,6 +36,11 @@ void breaker_respond(struct breaker *breaker)
     atomic_store(&breaker->failures, 0);
 }
 
+bool breaker_is_open(const struct breaker *breaker)
+{
+    return atomic_load(&breaker->failures) >= BREAKER_FAILURES;
+}
+
 void breaker_fail(struct breaker *breaker, int64_t now_ms, const char *cause)
 {
     struct slice cut = text_cut(slice_of(cause), BREAKER_CAUSE_MAX - 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The circuit breaker of one service of a store. Where one request after the
- * other gets no response at all, or refused credentials, it opens: one request
- * a second is let through as a probe, whoever makes it, and all others fail at
- * once. The first response closes it. An error that the service itself answers
- * (503, 500) is a response. Any thread.
+ * other gets no response at all, it opens: one request a second is let through
+ * as a probe, whoever makes it, and all others fail at once. The first response
+ * closes it. An error that the service
+ * itself answers (503, 500) is a response. Any thread.
  */
 #ifndef TW_STORE_BREAKER_H
 #define TW_STORE_BREAKER_H
@@ -33,8 +33,11 @@ struct breaker {
  * 0: it may, and where the breaker is open it is the probe. */
 int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms);
 
-/* breaker_respond: a response came. breaker_fail: there was none, or it refused
- * the credentials; cause: a sentence, cut where it is too long. */
+/* breaker_is_open: is the service taken for one that does not respond? */
+bool breaker_is_open(const struct breaker *breaker);
+
+/* breaker_respond: a response came. breaker_fail: there was none; cause: a
+ * sentence, cut where it is too long. */
 void breaker_respond(struct breaker *breaker);
 void breaker_fail(struct breaker *breaker, int64_t now_ms, const char *cause);
 

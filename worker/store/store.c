@@ -221,15 +221,8 @@ static enum tw_err check_breaker(
 /* A status is a response, whatever it says. */
 static bool is_response(const struct attempt *attempt, enum tw_err outcome)
 {
-    switch (outcome) {
-    case TW_BUSY:
-    case TW_UNKNOWN:
-        return attempt->http_status != 0;
-    case TW_REFUSED:
-        return false;
-    default:
-        return true;
-    }
+    return (outcome != TW_BUSY && outcome != TW_UNKNOWN) ||
+           attempt->http_status != 0;
 }
 
 /* What every request that was made ends with. */
