@@ -179,8 +179,6 @@ enum tw_err applied_check(struct applied *applied, struct err *err)
 {
     enum tw_err outcome = TW_OK;
 
-    if (!applied->run->ledger)
-        return TW_OK;
     for (size_t i = 0; outcome == TW_OK && i < applied->upgrade->version_count;
          i++) {
         struct row row;
@@ -242,8 +240,6 @@ enum tw_err applied_note(struct applied *applied, size_t first, struct err *err)
 {
     enum tw_err outcome = TW_OK;
 
-    if (!applied->run->ledger)
-        return TW_OK;
     for (size_t i = first;
          outcome == TW_OK && i < applied->upgrade->version_count; i++)
         if (!applied->known[i])
@@ -276,8 +272,6 @@ enum tw_err applied_expand(
 {
     enum tw_err outcome = TW_UNKNOWN;
 
-    if (!applied->run->ledger)
-        return TW_OK;
     for (int i = 0; i < TRIES_MAX; i++) {
         struct row row;
 
@@ -336,8 +330,6 @@ enum tw_err applied_check_expand(struct applied *applied, struct err *err)
     struct row row;
     enum tw_err outcome;
 
-    if (!applied->run->ledger)
-        return TW_OK;
     row_init(&row, applied, EXPAND_SUFFIX);
     outcome = read_row(&row, applied, err);
     if (outcome == TW_OK && row.entity)

@@ -26,7 +26,7 @@ struct store;
 
 struct applied {
     const struct upgrade *upgrade;
-    struct run *run;       /* run->ledger is NULL: nothing is kept */
+    struct run *run;
     const char *account;   /* of the table */
     char table_digest[33]; /* of account and table: how RowKeys begin */
     bool known[UPGRADE_MAX_VERSIONS]; /* is stored */
