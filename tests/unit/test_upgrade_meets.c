@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: MIT */
+/* An upgrade whose entities, and what it keeps beside the ledger, are written
+ * by others meanwhile; and what its verification and dry run say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/upgrade/applied.h"
+#include "jobs/upgrade/checkpoint.h"
+#include "jobs/upgrade/record.h"
+#include "tests/support/hosted.h"
+#include "tests/support/script.h"
+#include "tests/support/virtual_world.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+static const char JOBS[] =
+    "u:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Blogs\n"
+    "  filter: \"T eq 'b'\"\n"
+    "  version: {property: V, absent: 1}\n"
+    "  versions:\n"
+    "  - to: 2\n"
+    "    steps:\n"
+    "    - rename: {property: Text, to: Body}\n"
+    "    - retype: {property: R, to: Edm.Int32, on_error: skip}\n"
+    "  - {to: 3, steps: [remove: {property: Legacy}]}\n"
+    "  - {to: 4, steps: [set: {property: S, type: Edm.Int32, value: 1}]}\n"
+    "some:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Posts\n"
+    "  args: [n]\n"
+    "  filter: \"N eq {n}\"\n"
+    "  version: {property: V, absent: 1}\n"
+    "  versions:\n"
+    "  - {to: 2, steps: [remove: {property: Legacy}]}\n"
+    "renamed:\n"
+    "  kind: schema-upgrade\n"
+    "  table: Names\n"
+    "  version: {property: V, absent: 1}\n"
+    "  versions:\n"
+    "  - {to: 2, steps: [rename: {property: Text, to: Body}]}\n";
+
+static struct hosted h;
+static struct script s;
+static char reports[4096];
+
+static void keep_report(struct hosted *host, const struct run_failure *failure)
+{
+    size_t len = strlen(reports);
+
+    (void)host;
+    snprintf(reports + len, sizeof(reports) - len, "%.*s/%.*s: %s\n",
+        SLICE_ARG(failure->partition_key), SLICE_ARG(failure->row_key),
+        failure->why);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    log_set(LOG_ERROR, LOG_TEXT);
+    hosted_init(&h, JOBS);
+    hosted_table(&h, "Blogs");
+    hosted_table(&h, "Names");
+    hosted_table(&h, "Posts");
+    hosted_table(&h, "TablewardRuns");
+    h.failing = keep_report;
+    reports[0] = '\0';
+    script_init(&s, &h);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hosted_done(&h);
+    virtual_world_end();
+    return 0;
+}
+
+#define B "\"T\":\"b\","
+
+static void put(const char *table, const char *row_key, const char *properties)
+{
+    s.quiet = true;
+    hosted_put(&h, table, "a", row_key, properties);
+    s.quiet = false;
+}
+
+static const char *json_of(const char *table, const char *row_key)
+{
+    const char *json;
+
+    s.quiet = true;
+    json = hosted_json(&h, table, "a", row_key);
+    s.quiet = false;
+    return json ? json : "none";
+}
+
+static void check_is(const char *table, const char *row_key, const char *json)
+{
+    assert_string_equal(json_of(table, row_key), json);
+}
+
+static void run(const char *job, const char *phase, enum run_end wanted)
+{
+    static unsigned runs;
+    static char id[16];
+
+    snprintf(id, sizeof(id), "r%u", ++runs);
+    hosted_forget(&h, id);
+    h.kind_arg = phase;
+    reports[0] = '\0';
+    virtual_sleep(20000);
+    if (hosted_attempt(&h, job, "1") != wanted)
+        fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
+}
+
+/* Somebody does that before the entity's first write arrives. */
+static void before_the_write(void (*what)(struct hosted *h), enum run_end end)
+{
+    put("Blogs", "1", B "\"Text\":\"x\"");
+    script_batch(&s, "Blogs", OPERATION_REPLACE, 1, 1)->before = what;
+    run("u", "all", end);
+}
+
+/* ---- an entity that others write ---- */
+
+static void delete_it(struct hosted *host)
+{
+    hosted_remove(host, "Blogs", "a", "1");
+}
+
+static void an_entity_that_was_deleted_is_not_brought_back(void **state)
+{
+    (void)state;
+    before_the_write(delete_it, RUN_SUCCEEDED);
+    check_is("Blogs", "1", "none");
+}
+
+static void select_it_no_more(struct hosted *host)
+{
+    hosted_replace(host, "Blogs", "a", "1", "\"T\":\"c\",\"Text\":\"x\"");
+}
+
+static void an_entity_that_is_not_selected_any_more_stays_as_it_is(void **state)
+{
+    (void)state;
+    before_the_write(select_it_no_more, RUN_SUCCEEDED);
+    check_is("Blogs", "1", "{\"T\":\"c\",\"Text\":\"x\"}");
+}
+
+static void give_it_a_newer_version(struct hosted *host)
+{
+    hosted_replace(host, "Blogs", "a", "1", B "\"V\":9");
+}
+
+static void an_entity_beyond_the_document_stays_as_it_is(void **state)
+{
+    (void)state;
+    before_the_write(give_it_a_newer_version, RUN_SUCCEEDED);
+    check_is("Blogs", "1", "{\"T\":\"b\",\"V\":9}");
+}
+
+static void give_it_a_value_that_cannot_be_converted(struct hosted *host)
+{
+    hosted_replace(host, "Blogs", "a", "1", B "\"Text\":\"x\",\"R\":\"many\"");
+}
+
+static void an_entity_that_on_error_skips_now_is_counted(void **state)
+{
+    (void)state;
+    before_the_write(give_it_a_value_that_cannot_be_converted, RUN_SUCCEEDED);
+    check_is("Blogs", "1", "{\"T\":\"b\",\"Text\":\"x\",\"R\":\"many\"}");
+    assert_int_equal(h.skipped, 1);
+}
+
+/* Rule U8: the digest of a step is stored before the step is carried out, also
+ * where a version comes into play by what a write has met. */
+static void refuse_digests(struct hosted *host)
+{
+    struct script_event *event =
+        script_batch(&s, "TablewardRuns", OPERATION_INSERT, 1, 99);
+
+    event->answer = TW_REFUSED;
+    event->unsent = true;
+    hosted_replace(host, "Blogs", "a", "1", B "\"Text\":\"x\",\"V\":1");
+}
+
+static void no_step_is_carried_out_before_its_digest_is_stored(void **state)
+{
+    (void)state;
+    put("Blogs", "1", B "\"V\":3"); /* version 4 alone is missing */
+    script_batch(&s, "Blogs", OPERATION_REPLACE, 1, 1)->before = refuse_digests;
+    run("u", "all", RUN_OUTAGE);
+    check_is("Blogs", "1", "{\"T\":\"b\",\"Text\":\"x\",\"V\":1}");
+    script_clear(&s);
+    if (hosted_attempt(&h, "u", "") != RUN_SUCCEEDED)
+        fail_msg("%s", h.err.text);
+    check_is("Blogs", "1", "{\"T\":\"b\",\"V\":4,\"Body\":\"x\",\"S\":1}");
+}
+
+/* ---- what is kept beside the ledger ---- */
+
+static void lose(
+    const char *table, enum operation_type type, unsigned last, bool unsent)
+{
+    struct script_event *event = script_batch(&s, table, type, 1, last);
+
+    event->answer = TW_UNKNOWN;
+    event->unsent = unsent;
+}
+
+static void a_digest_whose_write_stays_unknown_ends_the_attempt(void **state)
+{
+    (void)state;
+    put("Blogs", "1", B "\"V\":3");
+    lose("TablewardRuns", OPERATION_INSERT, 99, true);
+    run("u", "all", RUN_OUTAGE);
+    check_is("Blogs", "1", "{\"T\":\"b\",\"V\":3}");
+    script_clear(&s);
+    lose("TablewardRuns", OPERATION_INSERT, 1, false);
+    run("u", "all", RUN_SUCCEEDED);
+    check_is("Blogs", "1", "{\"T\":\"b\",\"V\":4,\"S\":1}");
+}
+
+static void an_expand_that_cannot_say_how_far_it_is_ends_the_attempt(
+    void **state)
+{
+    (void)state;
+    put("Names", "1", "\"Text\":\"x\"");
+    lose("TablewardRuns", OPERATION_INSERT, 99, true);
+    run("renamed", "expand", RUN_OUTAGE);
+    check_is("Names", "1", "{\"Text\":\"x\"}");
+    script_clear(&s);
+    lose("TablewardRuns", OPERATION_INSERT, 1, true);
+    lose("TablewardRuns", OPERATION_REPLACE, 1, false);
+    run("renamed", "expand", RUN_SUCCEEDED);
+    script_clear(&s);
+    run("renamed", "contract", RUN_SUCCEEDED);
+    check_is("Names", "1", "{\"Body\":\"x\",\"V\":2}");
+}
+
+/* Rewrites the row that says how far the expand is. */
+static void edit_expand_row(const char *properties)
+{
+    struct scan_request request = {.table = "TablewardRuns",
+        .partition_key = key_range_exact(slice_of(APPLIED_PARTITION))};
+    struct attempt attempt = {.fence = NULL};
+    struct page page;
+    bool found = false;
+
+    page_init(&page);
+    assert_int_equal(store_scan(s.inner, &attempt, &request, &page), TW_OK);
+    s.quiet = true;
+    for (size_t i = 0; i < page.count; i++) {
+        struct slice key = page.entities[i].row_key;
+
+        if (key.len < 7 || memcmp(key.at + key.len - 7, ".expand", 7) != 0)
+            continue;
+        hosted_replace(&h, "TablewardRuns", APPLIED_PARTITION,
+            arena_copy(&h.arena, key).at, properties);
+        found = true;
+    }
+    s.quiet = false;
+    page_done(&page);
+    assert_true(found);
+}
+
+static void contract_says_how_far_the_expand_is_behind(void **state)
+{
+    static const struct {
+        const char *row, *part;
+    } cases[] = {
+        {"\"Version\":2,\"Behind\":1,\"Job\":\"renamed\",\"Run\":\"x\"",
+            "the expand renamed/x ended with 1 entity behind"},
+        {"\"Version\":2,\"Behind\":2", "the expand / ended with 2 entities"},
+        {"\"Version\":2,\"Behind\":-1", "has not come to its end"},
+    };
+    /* Another version's, or one that says nothing of it. */
+    static const char *const none[] = {"\"Version\":1,\"Behind\":5",
+        "\"Behind\":5", "\"Version\":\"2\",\"Behind\":5", "\"Version\":2",
+        "\"Version\":2,\"Behind\":\"x\"", "\"Version\":2,\"Behind\":0"};
+
+    (void)state;
+    put("Names", "1", "\"Text\":\"x\"");
+    run("renamed", "expand", RUN_SUCCEEDED);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        edit_expand_row(cases[i].row);
+        run("renamed", "contract", RUN_FAILED);
+        if (!strstr(h.err.text, cases[i].part))
+            fail_msg("%s", h.err.text);
+    }
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        edit_expand_row(none[i]);
+        run("renamed", "contract", RUN_SUCCEEDED);
+    }
+    check_is("Names", "1", "{\"Body\":\"x\",\"V\":2}");
+}
+
+/* Contract without any expand: nothing is known that would forbid it. */
+static void contract_without_an_expand_brings_all_to_the_newest(void **state)
+{
+    (void)state;
+    put("Names", "1", "\"Text\":\"x\"");
+    run("renamed", "contract", RUN_SUCCEEDED);
+    check_is("Names", "1", "{\"Body\":\"x\",\"V\":2}");
+}
+
+/* A table is known by its account, or by the store's name in the configuration
+ * where the store cannot tell it. */
+static void the_steps_of_a_table_are_known_in_whatever_way_it_is_named(
+    void **state)
+{
+    static const struct {
+        const char *identity, *place;
+        unsigned rows;
+    } cases[] = {{"host/account", NULL, 1}, {NULL, "/a.db", 2}, {NULL, NULL, 3},
+        {"host/account", "/a.db", 3}};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        char row_key[8];
+
+        snprintf(row_key, sizeof(row_key), "%zu", i);
+        put("Names", row_key, "\"Text\":\"x\"");
+        h.store->traits.identity = cases[i].identity;
+        h.store->traits.place = cases[i].place;
+        run("renamed", "all", RUN_SUCCEEDED);
+        s.quiet = true;
+        assert_int_equal(hosted_count(&h, "TablewardRuns"), cases[i].rows);
+        s.quiet = false;
+    }
+}
+
+/* ---- what a run notes ---- */
+
+static void what_older_steps_should_have_removed_is_noted(void **state)
+{
+    (void)state;
+    put("Blogs", "1", B "\"V\":4,\"S\":1,\"Legacy\":true");
+    run("u", "all", RUN_SUCCEEDED);
+    assert_non_null(strstr(h.note,
+        "1 entity holds what an older version's step removed or retyped, e.g. "
+        "Legacy (version 3) in 'a' / '1'; unchanged"));
+    put("Blogs", "2", B "\"V\":4,\"S\":1,\"Text\":\"x\"");
+    put("Blogs", "3", B "\"V\":4,\"S\":1,\"R\":\"4\"");
+    run("u", "all", RUN_SUCCEEDED);
+    assert_non_null(strstr(h.note, "3 entities hold what an older"));
+    check_is("Blogs", "3", "{\"T\":\"b\",\"V\":4,\"S\":1,\"R\":\"4\"}");
+}
+
+static void versions_that_the_document_lacks_are_counted(void **state)
+{
+    (void)state;
+    put("Blogs", "1", B "\"V\":8");
+    put("Blogs", "2", B "\"V\":9");
+    put("Blogs", "3", B "\"V\":1.5");
+    put("Blogs", "4", B "\"V\":1e300");
+    run("u", "all", RUN_SUCCEEDED);
+    assert_non_null(strstr(h.note, "4 entities are at a version that the "
+                                   "document does not contain; unchanged"));
+}
+
+/* ---- an argument that makes no filter ---- */
+
+static void an_argument_that_makes_no_filter_fails_the_run(void **state)
+{
+    struct job_estimate estimate = {.table_count = 0};
+    struct job_verification found = {.count = 0};
+    const struct job *job = jobs_find(&h.jobs, slice_of("some"));
+    const struct slice names[] = {slice_of("n"), slice_of("phase")};
+    struct slice values[] = {slice_of("x y"), slice_of("all")};
+    const struct run_args args = {2, names, values};
+    struct err err;
+
+    (void)state;
+    assert_int_equal(hosted_attempt(&h, "some", "x y"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "filter"));
+    assert_int_equal(hosted_estimate(&h, "some", "x y", &estimate), TW_INVALID);
+    arena_done(&estimate.arena);
+    assert_int_equal(hosted_verify(&h, "some", "x y", &found), TW_INVALID);
+    arena_done(&found.arena);
+    assert_int_equal(job->kind->accept(job, &args, &err), TW_INVALID);
+    values[0] = slice_of("1");
+    assert_int_equal(job->kind->accept(job, &args, &err), TW_OK);
+}
+
+static void an_argument_selects(void **state)
+{
+    (void)state;
+    put("Posts", "1", "\"N\":1,\"Legacy\":true");
+    put("Posts", "2", "\"N\":2,\"Legacy\":true");
+    run("some", "all", RUN_SUCCEEDED);
+    check_is("Posts", "1", "{\"N\":1,\"V\":2}");
+    check_is("Posts", "2", "{\"N\":2,\"Legacy\":true}");
+}
+
+/* ---- verification ---- */
+
+static int64_t found(const struct job_verification *all, const char *what)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (strstr(all->differences[i].what, what))
+            return all->differences[i].count;
+    fail_msg("no difference is named '%s'", what);
+    return -1;
+}
+
+static void verify_says_what_it_leaves_aside(void **state)
+{
+    struct job_verification all = {.count = 0};
+
+    (void)state;
+    put("Blogs", "1", B "\"R\":\"many\"");
+    put("Blogs", "2", B "\"V\":9");
+    put("Blogs", "3", "\"T\":\"c\"");
+    assert_int_equal(hosted_verify(&h, "u", "", &all), TW_OK);
+    assert_int_equal(all.read, 2);
+    assert_non_null(strstr(all.note, "1 left below the newest version by "
+                                     "on_error: skip, 1 at versions"));
+    arena_done(&all.arena);
+    s.quiet = true;
+    hosted_remove(&h, "Blogs", "a", "1");
+    s.quiet = false;
+    assert_int_equal(hosted_verify(&h, "u", "", &all), TW_OK);
+    assert_non_null(strstr(all.note, "0 left below"));
+    arena_done(&all.arena);
+}
+
+static void verify_names_the_first_five_of_many(void **state)
+{
+    struct job_verification all = {.count = 0};
+
+    (void)state;
+    for (int i = 0; i < 7; i++)
+        put("Blogs", (char[]){(char)('1' + i), '\0'}, B "\"V\":3");
+    assert_int_equal(hosted_verify(&h, "u", "", &all), TW_OK);
+    assert_int_equal(found(&all, "below"), 7);
+    for (size_t i = 0; i < all.count; i++)
+        if (all.differences[i].count == 7)
+            assert_string_equal(
+                all.differences[i].first_keys[4], "Blogs 'a' / '5'");
+    arena_done(&all.arena);
+}
+
+/* It has the version, and no run may decide which of its values stands. */
+static void verify_counts_what_a_run_would_name(void **state)
+{
+    struct job_verification all = {.count = 0};
+    int64_t count = 0;
+
+    (void)state;
+    put("Names", "1", "\"Text\":\"x\",\"Body\":\"y\",\"V\":2");
+    assert_int_equal(hosted_verify(&h, "renamed", "", &all), TW_OK);
+    assert_int_equal(found(&all, "below"), 0);
+    for (size_t i = 0; i < all.count; i++)
+        count += all.differences[i].count;
+    assert_int_equal(count, 1);
+    arena_done(&all.arena);
+    run("renamed", "all", RUN_FAILED);
+    assert_non_null(strstr(reports, "a/1: "));
+}
+
+static void a_dry_run_shows_the_first_that_fail(void **state)
+{
+    struct job_estimate estimate = {.table_count = 0};
+
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        char row_key[8];
+
+        snprintf(row_key, sizeof(row_key), "%02d", i);
+        put("Names", row_key, "\"Text\":\"x\",\"Body\":\"y\"");
+    }
+    assert_int_equal(hosted_estimate(&h, "renamed", "", &estimate), TW_OK);
+    assert_non_null(strstr(estimate.details, "'a' / '00'"));
+    assert_null(strstr(estimate.details, "'a' / '11'"));
+    assert_null(strstr(estimate.details, "\n\n\n"));
+    arena_done(&estimate.arena);
+}
+
+/* ---- records and checkpoints ---- */
+
+static void check_record(const char *text, bool wanted)
+{
+    struct entity entity = {.property_count = 0};
+    struct record record;
+
+    entity_init(&entity, &h.arena, slice_of("a"), slice_of("1"));
+    entity_set_string(&entity, &h.arena, RECORD_PROPERTY, slice_of(text));
+    if (record_read(&entity, &h.arena, &record) != wanted)
+        fail_msg("%s", text);
+}
+
+static void a_record_is_read_whole_or_not_at_all(void **state)
+{
+#define D "\"00000000000000000000000000000000\""
+    static const char *const bad[] = {"", "[]", "7", "{}",
+        "{\"version\":\"2\",\"pairs\":[]}", "{\"version\":2}",
+        "{\"version\":2,\"pairs\":{}}", "{\"version\":2,\"pairs\":[7]}",
+        "{\"version\":2,\"pairs\":[[\"A\",\"B\"," D "]]}",
+        "{\"version\":2,\"pairs\":[[1,\"B\"," D "," D "]]}",
+        "{\"version\":2,\"pairs\":[[\"A\",2," D "," D "]]}",
+        "{\"version\":2,\"pairs\":[[\"A\",\"B\",3," D "]]}",
+        "{\"version\":2,\"pairs\":[[\"A\",\"B\"," D ",4]]}",
+        "{\"version\":2,\"pairs\":[[\"A\",\"B\"," D ",\"x\"]]}"};
+    struct buf text;
+
+    (void)state;
+    check_record("{\"version\":2,\"pairs\":[]}", true);
+    check_record("{\"version\":2,\"pairs\":[[\"A\",\"B\"," D "," D "]]}", true);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        check_record(bad[i], false);
+    buf_init(&text, 1024 * 1024);
+    buf_add_text(&text, "{\"version\":2,\"pairs\":[");
+    for (int i = 0; i <= UPGRADE_MAX_STEPS; i++)
+        buf_add_format(
+            &text, "%s[\"A%d\",\"B\"," D "," D "]", i > 0 ? "," : "", i);
+    buf_add_text(&text, "]}");
+    check_record(buf_text(&text), false);
+    buf_done(&text);
+}
+
+/* A record of another document has pairs of no step: none of them is found, and
+ * one that is full takes no more. */
+static void a_record_that_is_full_takes_no_pair(void **state)
+{
+    static struct record record = {.count = UPGRADE_MAX_STEPS};
+    const struct upgrade_step step = {
+        .property = slice_of("A"), .to = slice_of("B")};
+
+    (void)state;
+    for (size_t i = 0; i < record.count; i++) {
+        record.pairs[i].old_name = slice_of("Other");
+        record.pairs[i].new_name = slice_of("B");
+    }
+    assert_null(record_find(&record, &step));
+    record_put(&record, &step, NULL, NULL);
+    assert_int_equal(record.count, UPGRADE_MAX_STEPS);
+    assert_null(record_find(&record, &step));
+    record.count = 1;
+    record_put(&record, &step, NULL, NULL);
+    assert_int_equal(record.count, 2);
+    record_put(&record, &step, NULL, NULL);
+    assert_int_equal(record.count, 2);
+    assert_non_null(record_find(&record, &step));
+}
+
+static void a_checkpoint_without_one_of_its_counts_is_a_new_run(void **state)
+{
+    struct upgrade_checkpoint at = {
+        .rounds = {.number = 3, .under_way = true}, .selected = 4};
+    char *text = upgrade_checkpoint_write(&at);
+
+    (void)state;
+    upgrade_checkpoint_read(slice_of(text), &h.arena, &at);
+    assert_int_equal(at.selected, 4);
+    for (int way = 0; way < 3; way++) {
+        static const char *const becomes[] = {
+            "\"selectee\":4", "\"selected\":\"\"", "\"selected\":-4"};
+        const char *is = strstr(text, "\"selected\":4");
+        char *damaged;
+
+        assert_non_null(is);
+        damaged = mem_format("%.*s%s%s", (int)(is - text), text, becomes[way],
+            is + strlen("\"selected\":4"));
+        upgrade_checkpoint_read(slice_of(damaged), &h.arena, &at);
+        assert_int_equal(at.selected, 0);
+        assert_int_equal(at.rounds.number, 0);
+        mem_free(damaged);
+    }
+    mem_free(text);
+}
+
+/* In no order there is no place to go on from. */
+static void a_store_without_order_is_read_again_from_its_beginning(void **state)
+{
+    (void)state;
+    h.store->traits.ordered = false;
+    s.quiet = true;
+    hosted_fill(&h, "Names", "a", 2500);
+    s.quiet = false;
+    h.kind_arg = "all";
+    h.stop_after = 2;
+    assert_int_equal(hosted_attempt(&h, "renamed", ""), RUN_STOPPED);
+    h.stop_after = -1;
+    assert_int_equal(hosted_attempt(&h, "renamed", ""), RUN_SUCCEEDED);
+    assert_non_null(strstr(json_of("Names", "b02499"), "\"V\":2"));
+    assert_non_null(strstr(json_of("Names", "b00000"), "\"V\":2"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_entity_that_was_deleted_is_not_brought_back),
+        TEST(an_entity_that_is_not_selected_any_more_stays_as_it_is),
+        TEST(an_entity_beyond_the_document_stays_as_it_is),
+        TEST(an_entity_that_on_error_skips_now_is_counted),
+        TEST(no_step_is_carried_out_before_its_digest_is_stored),
+        TEST(a_digest_whose_write_stays_unknown_ends_the_attempt),
+        TEST(an_expand_that_cannot_say_how_far_it_is_ends_the_attempt),
+        TEST(contract_says_how_far_the_expand_is_behind),
+        TEST(contract_without_an_expand_brings_all_to_the_newest),
+        TEST(the_steps_of_a_table_are_known_in_whatever_way_it_is_named),
+        TEST(what_older_steps_should_have_removed_is_noted),
+        TEST(versions_that_the_document_lacks_are_counted),
+        TEST(an_argument_that_makes_no_filter_fails_the_run),
+        TEST(an_argument_selects),
+        TEST(verify_says_what_it_leaves_aside),
+        TEST(verify_names_the_first_five_of_many),
+        TEST(verify_counts_what_a_run_would_name),
+        TEST(a_dry_run_shows_the_first_that_fail),
+        TEST(a_record_is_read_whole_or_not_at_all),
+        TEST(a_record_that_is_full_takes_no_pair),
+        TEST(a_checkpoint_without_one_of_its_counts_is_a_new_run),
+        TEST(a_store_without_order_is_read_again_from_its_beginning),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
