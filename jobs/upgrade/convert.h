@@ -44,9 +44,10 @@ enum upgrade_converted upgrade_convert(
 /*
  * upgrade_convert_vectors: calls each(ctx, before, after) for count entities
  * that are made up from the document, of all its versions in turn, and what
- * becomes of them. The same document gives the same ones. TW_INVALID: none
- * could be made for a version, as steps refuse all that was tried; err says
- * why. Any other outcome is that of each(), which ends the work.
+ * becomes of them; the job selects each. The same document gives the same
+ * ones. TW_INVALID: none could be made for a version, as the filter or steps
+ * refuse all that was tried; err says why. Any other outcome is that of each(),
+ * which ends the work.
  */
 TW_MUST_USE enum tw_err upgrade_convert_vectors(
     const struct upgrade_converter *converter, size_t count,

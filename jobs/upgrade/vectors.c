@@ -152,35 +152,87 @@ static void add_for_step(struct made *made, size_t v, size_t i)
 
 /* ---- what the job selects ---- */
 
-/* The first Property eq 'text' of a filter, and all that follow, are made so.
- */
+static bool is_name_byte(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+           (c >= '0' && c <= '9') || c == '_';
+}
+
+/* The literal that text begins with: bytes of it. */
+static size_t literal_bytes(struct slice text)
+{
+    bool quoted = false;
+    size_t bytes = 0;
+
+    for (; bytes < text.len; bytes++) {
+        if (text.at[bytes] == '\'')
+            quoted = !quoted;
+        else if (!quoted && (text.at[bytes] == ' ' || text.at[bytes] == ')'))
+            break;
+    }
+    return bytes;
+}
+
+/* 'it''s' */
+static void set_text(struct made *made, const char *name, struct slice literal)
+{
+    struct buf text;
+
+    buf_init(&text, SIZE_MAX / 2);
+    for (size_t i = 1; i + 1 < literal.len; i++) {
+        buf_add_char(&text, literal.at[i]);
+        i += literal.at[i] == '\'';
+    }
+    if (strcmp(name, "PartitionKey") == 0)
+        made->entity.partition_key = arena_copy(made->arena, buf_slice(&text));
+    else if (strcmp(name, "RowKey") == 0)
+        made->entity.row_key = arena_copy(made->arena, buf_slice(&text));
+    else
+        entity_set_string(&made->entity, made->arena, name, buf_slice(&text));
+    buf_done(&text);
+}
+
+/* A literal of another type is left: no example will be selected. */
+static void set_literal(
+    struct made *made, const char *name, struct slice literal)
+{
+    int64_t number;
+
+    if (literal.at[0] == '\'')
+        set_text(made, name, literal);
+    else if (slice_is(literal, "true") || slice_is(literal, "false"))
+        entity_set_boolean(
+            &made->entity, made->arena, name, slice_is(literal, "true"));
+    else if (text_int64(literal, INT32_MIN, INT32_MAX, &number))
+        entity_set_int32(&made->entity, made->arena, name, (int32_t)number);
+}
+
+/* What a filter wants of a property to be equal, or not below or above, is made
+ * so, the first for each. */
 static void add_for_filter(struct made *made)
 {
-    struct slice filter = made->converter->selection.filter_text;
-    const char *at = filter.at, *end = filter.at ? at + filter.len : NULL;
-    const char *word = NULL;
+    static const char *const WORDS[] = {" eq ", " ge ", " le "};
+    struct slice rest = made->converter->selection.filter_text;
+    size_t name = 0; /* bytes of it right before rest */
 
-    for (; at && at < end; at++) {
-        bool is_name = (*at >= 'A' && *at <= 'Z') ||
-                       (*at >= 'a' && *at <= 'z') ||
-                       (*at >= '0' && *at <= '9') || *at == '_';
-        struct slice rest = {at, (size_t)(end - at)};
+    while (rest.len > 4) {
+        struct slice literal = {rest.at + 4, rest.len - 4};
+        size_t bytes = 1;
 
-        if (is_name && (at == filter.at || at[-1] == ' ' || at[-1] == '('))
-            word = at;
-        if (!word || !slice_begins(rest, slice_of(" eq '")))
-            continue;
-        if (memchr(at + 5, '\'', rest.len - 5)) {
-            const char *quote = memchr(at + 5, '\'', rest.len - 5);
-            struct slice name = {word, (size_t)(at - word)},
-                         text = {at + 5, (size_t)(quote - at - 5)};
+        for (size_t i = 0; i < sizeof(WORDS) / sizeof(*WORDS); i++) {
+            struct slice is = {rest.at - name, name};
 
-            if (!has(made, name))
-                entity_set_string(&made->entity, made->arena,
-                    arena_copy(made->arena, name).at, text);
-            at = quote;
+            if (name == 0 || !slice_begins(rest, slice_of(WORDS[i])))
+                continue;
+            literal.len = literal_bytes(literal);
+            if (literal.len > 0 && !has(made, is))
+                set_literal(made, arena_copy(made->arena, is).at, literal);
+            bytes = 4 + literal.len;
+            break;
         }
-        word = NULL;
+        name = bytes == 1 && is_name_byte(*rest.at) ? name + 1 : 0;
+        rest.at += bytes;
+        rest.len -= bytes;
     }
 }
 
@@ -244,8 +296,10 @@ static enum tw_err make_pair(const struct upgrade_converter *converter,
         arena_clear(arena);
         made->random = (n * TRIES_MAX + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
         make_up(made, n);
-        if (upgrade_apply(&converter->how, &made->entity, arena, ret, err) ==
-            UPGRADE_CHANGED)
+        if (!selection_matches(&converter->selection, &made->entity))
+            err_fail(err, TW_INVALID, "the filter selects none of them");
+        else if (upgrade_apply(&converter->how, &made->entity, arena, ret,
+                     err) == UPGRADE_CHANGED)
             return TW_OK;
     }
     err_prefix(err, "no example of version %" PRId64 " passes its steps",

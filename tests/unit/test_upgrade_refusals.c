@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/* What is wrong in a schema-upgrade job, part by part, and where; the examples
+ * of jobs of many shapes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/upgrade/convert.h"
+#include "jobs/upgrade/explain.h"
+#include "jobs/upgrade/rules.h"
+#include "tests/support/hosted.h"
+#include "tests/support/loading.h"
+#include "worker/base/mem.h"
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+#define TOP "up:\n  kind: schema-upgrade\n  table: Blogs\n"
+#define VERSION "  version: {property: V, absent: 1}\n"
+#define HEAD TOP VERSION "  versions:\n  - to: 2\n    steps:\n"
+#define SECOND "  - to: 3\n    steps:\n"
+#define STEP "    - remove: {property: Old}\n"
+
+struct refusal {
+    const char *text, *part;
+};
+
+static void all_refused(const struct refusal *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        loading_refused(list[i].text, list[i].part);
+}
+
+/* ---- the job and its versions ---- */
+
+static void a_job_that_lacks_a_part_is_refused(void **state)
+{
+    static const struct refusal bad[] = {
+        {"up:\n  kind: schema-upgrade\n" VERSION
+         "  versions: [{to: 2, steps: [remove: {property: A}]}]\n",
+            "table"},
+        {TOP VERSION, "versions"},
+        {TOP "  store: nowhere\n" VERSION
+             "  versions: [{to: 2, steps: [remove: {property: A}]}]\n",
+            "nowhere"},
+        {TOP "  what: 1\n  store: nowhere\n" VERSION
+             "  versions: [{to: 2, steps: [remove: {property: A}]}]\n",
+            "nowhere"},
+        {TOP "  version: {absent: 1}\n"
+             "  versions: [{to: 2, steps: [remove: {property: A}]}]\n",
+            "property"},
+        {TOP "  version: {property: RowKey, absent: 1}\n"
+             "  versions: [{to: 2, steps: [remove: {property: A}]}]\n",
+            "RowKey stays as it is"},
+        {TOP "  version: {property: \"a b\", absent: 1}\n"
+             "  versions: [{to: 2, steps: [remove: {property: A}]}]\n",
+            "a b"},
+        {TOP "  version: {property: V, absent: 1, from: 1, to: 2}\n"
+             "  versions: [{to: 2, steps: [remove: {property: A}]}]\n",
+            "'to' is a former key"},
+        {TOP VERSION "  versions: {to: 2}\n", "a list of 1 to 256 versions"},
+        {TOP VERSION "  versions: []\n", "a list of 1 to 256 versions"},
+        {TOP VERSION "  versions: [{to: 2}]\n", "steps"},
+    };
+
+    (void)state;
+    all_refused(bad, COUNT(bad));
+}
+
+/* One more than may be. */
+static void too_many_versions_or_steps_are_refused(void **state)
+{
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 1024 * 1024);
+    buf_add_text(&text, TOP VERSION "  versions:\n");
+    for (int i = 0; i <= UPGRADE_MAX_VERSIONS; i++)
+        buf_add_format(&text,
+            "  - {to: %d, steps: [remove: {property: A%d}]}\n", i + 2, i);
+    loading_refused(buf_text(&text), "a list of 1 to 256 versions");
+    buf_clear(&text);
+    buf_add_text(&text, HEAD);
+    for (int i = 0; i <= UPGRADE_MAX_STEPS; i++)
+        buf_add_format(&text, "    - remove: {property: A%d}\n", i);
+    loading_refused(buf_text(&text), "a list of 1 to 64 steps");
+    buf_done(&text);
+}
+
+/* ---- one step ---- */
+
+static void a_step_is_refused_for_each_of_its_parts(void **state)
+{
+    static const struct refusal bad[] = {
+        {TOP VERSION "  versions: [{to: 2, steps: {remove: {property: A}}}]\n",
+            "a list of 1 to 64 steps"},
+        {TOP VERSION "  versions: [{to: 2, steps: []}]\n",
+            "a list of 1 to 64 steps"},
+        {HEAD "    - remove\n", "a step"},
+        {HEAD "    - {}\n", "a step"},
+        {HEAD "    - remove: {property: A}\n      rename: {property: B}\n",
+            "a step is one key"},
+        {HEAD "    - remove: {}\n", "property"},
+        {HEAD "    - remove: {property: \"a b\"}\n", "a b"},
+        {HEAD "    - add: {property: A, value: 1}\n", "type"},
+        {HEAD "    - add: {property: A, type: Edm.Int32}\n", "value"},
+        {HEAD "    - add: {property: A, type: Edm.Int32, value: [1]}\n",
+            "wants a text, not a list"},
+        {HEAD "    - add: {property: A, type: Edm.Int32, value: \"{B\"}\n",
+            "}"},
+        {HEAD "    - add: {property: A, type: Qwertyuiop, value: 1}\n",
+            "unknown type"},
+        {HEAD "    - add: {property: A, type: Edm.Int23, value: 1}\n",
+            "Edm.Int32"},
+        {HEAD "    - add: {property: A, type: Edm.DateTime, value: "
+              "\"0001-01-01T00:00:00Z\"}\n",
+            "this value cannot be Edm.DateTime"},
+        {HEAD "    - rename: {property: A}\n", "to"},
+        {HEAD "    - rename: {property: A, to: V}\n", "V holds the version"},
+        {HEAD "    - rename: {to: B}\n", "property"},
+        {HEAD "    - retype: {property: A}\n", "to"},
+        {HEAD "    - retype: {to: Edm.Int32}\n", "property"},
+        {HEAD "    - retype: {property: A, to: Edm.Int32, to_property: A}\n",
+            "A is the property itself"},
+        {HEAD "    - retype: {to: Edm.Int32, to_property: RowKey}\n",
+            "RowKey stays as it is"},
+        {HEAD "    - retype: {property: A, to: Edm.Int32, on_error: [a]}\n",
+            "on_error"},
+        {HEAD "    - retype: {property: A, to: Int, on_error: nul}\n",
+            "on_error"},
+        {HEAD "    - retype: {property: A, to: Edm.Int32, what: 1}\n", "what"},
+    };
+
+    (void)state;
+    all_refused(bad, COUNT(bad));
+}
+
+/* A text from the environment is not looked at where the variable is not
+ * set: only a run needs it. */
+static void a_value_may_come_from_the_environment(void **state)
+{
+    struct loading l;
+
+    (void)state;
+    unsetenv("TW_TEST_UNSET");
+    loading_good(&l, HEAD "    - add: {property: A, type: Edm.Int32, value: "
+                          "\"${TW_TEST_UNSET}\"}\n"
+                          "    - add: {property: B, type: Edm.Int32, value: "
+                          "\"${TW_TEST_UNSET}\"}\n");
+    assert_string_equal(l.jobs.list[0].unset, "TW_TEST_UNSET");
+    loading_done(&l);
+    setenv("TW_TEST_UNSET", "five", 1);
+    loading_refused(HEAD "    - add: {property: A, type: Edm.Int32, value: "
+                         "\"${TW_TEST_UNSET}\"}\n",
+        "this value cannot be Edm.Int32");
+    unsetenv("TW_TEST_UNSET");
+}
+
+/* ---- steps together ---- */
+
+static void a_type_that_loses_something_wants_consent(void **state)
+{
+    static const char steps[] =
+        "    - add: {property: A, type: Edm.Double, value: 1.5}\n" SECOND
+        "    - retype: {property: A, to: Edm.Int32%s}\n";
+    char text[512];
+    struct loading l;
+
+    (void)state;
+    snprintf(text, sizeof(text), steps, "");
+    {
+        char *whole = mem_format("%s%s", HEAD, text);
+
+        loading_refused(whole, "say lossy: true if that is meant");
+        mem_free(whole);
+    }
+    snprintf(text, sizeof(text), steps, ", lossy: true");
+    {
+        char *whole = mem_format("%s%s", HEAD, text);
+
+        loading_good(&l, whole);
+        loading_done(&l);
+        mem_free(whole);
+    }
+}
+
+/* The column of the problem about A in a template, from its first character. */
+static unsigned column_of(const char *template)
+{
+    char *text = mem_format("%s    - rename: {property: A, to: B}\n" SECOND
+                            "    - add: {property: C, type: Edm.String, value: "
+                            "\"%s\"}\n",
+        HEAD, template);
+    unsigned column = 0;
+    struct loading l;
+
+    loading_begin(&l, text);
+    for (size_t i = 0; i < l.problems.count; i++)
+        if (strstr(l.problems.list[i].text, "A is no longer there"))
+            column = l.problems.list[i].mark.column;
+    loading_done(&l);
+    mem_free(text);
+    return column;
+}
+
+/* It is the place where the template reads it, and none that looks like it. */
+static void what_is_gone_is_shown_where_it_is_read(void **state)
+{
+    static const char *const templates[] = {"x{A}", "A {A}", "{{A}} {A}",
+        "{lower(AA)}{A}", "{lower(xA)}{A}", "{lower(A_1)}{A}", "{lower(A1)}{A}",
+        "{lower('A')}{A}", "{lower('}A')} {A}",
+        "{lower(\xc3\x84"
+        "A)}{A}",
+        "{B}{lower(zA)}{A}", "{lower(_A)}{A}", "{B + A}"};
+    unsigned plain = column_of("{A}");
+
+    (void)state;
+    assert_true(plain > 0);
+    for (size_t i = 0; i < COUNT(templates); i++) {
+        const char *last = strrchr(templates[i], 'A');
+        unsigned offset = 0;
+
+        /* Columns are of characters. */
+        for (const char *at = templates[i]; at < last; at++)
+            offset += ((unsigned char)*at & 0xc0) != 0x80;
+        if (column_of(templates[i]) != plain - 1 + offset)
+            fail_msg("%s: column %u, not %u", templates[i],
+                column_of(templates[i]), plain - 1 + offset);
+    }
+}
+
+/* ---- one document for a table ---- */
+
+#define OTHER "other:\n  kind: schema-upgrade\n  table: blogs\n"
+
+static void documents_of_one_table_differ_in_any_part(void **state)
+{
+    static const struct refusal bad[] = {
+        {HEAD STEP OTHER "  version: {property: W, absent: 1}\n"
+                         "  versions: [{to: 2, steps: [remove: {property: "
+                         "Old}]}]\n",
+            "one document per table"},
+        {HEAD STEP OTHER "  version: {property: V, absent: 0}\n"
+                         "  versions: [{to: 2, steps: [remove: {property: "
+                         "Old}]}]\n",
+            "one document per table"},
+        {HEAD STEP OTHER VERSION
+            "  versions: [{to: 2, steps: [remove: {property: Old}]}, {to: 3, "
+            "steps: [remove: {property: B}]}]\n",
+            "one document per table"},
+        {HEAD STEP OTHER VERSION
+            "  versions: [{to: 3, steps: [remove: {property: Old}]}]\n",
+            "one document per table"},
+    };
+    struct loading l;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        loading_begin(&l, bad[i].text);
+        assert_true(loading_says(&l, bad[i].part));
+        loading_done(&l);
+    }
+    loading_good(&l,
+        "gone:\n  kind: delete\n  table: Blogs\n  partition_key: x\n" HEAD
+            STEP);
+    loading_done(&l);
+}
+
+/* ---- what is explained ---- */
+
+static void older_versions_are_explained_whole(void **state)
+{
+    struct loading l;
+    struct buf text;
+
+    (void)state;
+    loading_good(&l, HEAD
+        "    - set: {property: S, type: Edm.Int32, value: 1}\n"
+        "    - rename: {property: A, to: B}\n"
+        "    - remove: {property: C}\n"
+        "    - retype: {property: D, to: Edm.String, to_property: E}\n" SECOND
+        "    - set: {property: F, type: Edm.Int32, value: 1}\n"
+        "  follow: true\n");
+    buf_init(&text, 65536);
+    upgrade_explain(l.jobs.list[0].settings, &text);
+    assert_non_null(strstr(buf_text(&text), "set S (Edm.Int32) \"1\"\n"));
+    assert_non_null(strstr(buf_text(&text), "rename A to B\n"));
+    assert_non_null(strstr(buf_text(&text), "remove C\n"));
+    assert_non_null(strstr(buf_text(&text), "retype D to E as Edm.String; an "
+                                            "entity whose value cannot be "
+                                            "converted fails\n"));
+    assert_non_null(strstr(buf_text(&text), "until"));
+    buf_done(&text);
+    loading_done(&l);
+}
+
+/* ---- examples ---- */
+
+struct seen {
+    const struct upgrade_converter *converter;
+    struct arena *arena;
+    size_t count, limit;
+};
+
+/* What is shown after is what conversion makes of what is shown before. */
+static enum tw_err see(void *ctx, const struct entity *before,
+    const struct entity *after, struct err *err)
+{
+    struct seen *seen = ctx;
+    struct entity converted;
+
+    if (++seen->count > seen->limit)
+        return err_fail(err, TW_FULL, "enough");
+    assert_int_equal(
+        upgrade_convert(seen->converter, before, seen->arena, &converted, err),
+        UPGRADE_CONVERTED);
+    assert_true(entity_has_all(&converted, after));
+    assert_true(entity_has_all(after, &converted));
+    return TW_OK;
+}
+
+static enum tw_err examples(
+    const char *job, size_t count, size_t limit, struct err *err)
+{
+    const struct slice name = slice_of("phase"), value = slice_of("all");
+    const struct run_args args = {1, &name, &value};
+    struct upgrade_converter *converter;
+    struct seen seen = {.limit = limit};
+    struct hosted h;
+    enum tw_err outcome;
+
+    hosted_init(&h, job);
+    seen.arena = &h.arena;
+    assert_int_equal(
+        upgrade_convert_open(h.jobs.list, &args, &converter, err), TW_OK);
+    seen.converter = converter;
+    outcome = upgrade_convert_vectors(converter, count, see, &seen, err);
+    if (outcome == TW_OK)
+        assert_int_equal(seen.count, count);
+    upgrade_convert_close(converter);
+    hosted_done(&h);
+    return outcome;
+}
+
+static void there_are_examples_of_jobs_of_every_shape(void **state)
+{
+    static const char *const jobs[] = {
+        /* no filter; what one step makes another one reads */
+        HEAD "    - set: {property: A, type: Edm.Guid, value: "
+             "\"12345678-0000-4000-8000-000000000000\"}\n"
+             "    - add: {property: B, type: Edm.Binary, value: AAEC}\n" SECOND
+             "    - add: {property: C, type: Edm.String, value: "
+             "\"{lower(Title)}{upper(Title)}\"}\n"
+             "    - rename: {property: B, to: D}\n"
+             "    - add: {property: E, type: Edm.String, value: \"{C}\"}\n",
+        /* a filter of several words, one of which a step reads */
+        TOP "  filter: \"(Kind_1 eq 'x' and Title eq 'y') or N gt 3\"\n" VERSION
+            "  versions:\n  - to: 2\n    steps:\n"
+            "    - add: {property: S, type: Edm.String, value: \"{Title}\"}\n",
+        TOP "  filter: \"Title eq 'y' and Title eq 'y'\"\n" VERSION
+            "  versions:\n  - to: 2\n    steps:\n" STEP,
+        TOP "  filter: \"N eq 17 and B eq true and (C eq false)\"\n" VERSION
+            "  versions:\n  - to: 2\n    steps:\n" STEP,
+        TOP "  filter: \"T eq 'it''s a)' and N ge -5 and N le 9\"\n" VERSION
+            "  versions:\n  - to: 2\n    steps:\n" STEP,
+        TOP "  filter: \"PartitionKey eq 'p' and RowKey ge 'r' and N le "
+            "3\"\n" VERSION "  versions:\n  - to: 2\n    steps:\n" STEP,
+        /* numbers beyond Edm.Int32 */
+        TOP "  version: {property: V, absent: 5000000000}\n"
+            "  versions:\n  - {to: 5000000001, steps: [remove: {property: "
+            "A}]}\n",
+        TOP "  version: {property: V, absent: -5000000000}\n"
+            "  versions:\n  - {to: -4000000000, steps: [remove: {property: "
+            "A}]}\n  - {to: 1, steps: [remove: {property: B}]}\n",
+        /* absent lies between the versions: nothing leads to the first */
+        TOP "  version: {property: V, absent: 3}\n"
+            "  versions:\n  - {to: 3, steps: [remove: {property: A}]}\n"
+            "  - {to: 4, steps: [remove: {property: B}]}\n",
+        /* absent is the newest: only older ones say theirs */
+        TOP "  version: {property: V, absent: 2}\n"
+            "  versions:\n  - {to: 1, steps: [remove: {property: A}]}\n"
+            "  - {to: 2, steps: [remove: {property: B}]}\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(jobs); i++) {
+        struct err err = {.text = ""};
+
+        if (examples(jobs[i], 100, SIZE_MAX, &err) != TW_OK)
+            fail_msg("%zu: %s", i, err.text);
+    }
+}
+
+/* Each example is one that the job selects. Where none can be made it says so.
+ */
+static void a_job_without_examples_says_so(void **state)
+{
+    static const char *const jobs[] = {TOP
+        "  filter: \"A eq 'x' and A eq 'y'\"\n" VERSION
+        "  versions:\n  - to: 2\n    steps:\n" STEP,
+        TOP "  filter: \"N gt 17 and D eq 1.5\"\n"
+            "  version: {property: V, absent: 3}\n"
+            "  versions:\n  - {to: 3, steps: [remove: {property: A}]}\n"
+            "  - {to: 4, steps: [remove: {property: B}]}\n"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct err err = {.text = ""};
+
+        assert_int_equal(examples(jobs[i], 1, SIZE_MAX, &err), TW_INVALID);
+        if (!strstr(err.text, i == 0 ? "no example of version 1 passes"
+                                     : "no example of version 3 passes"))
+            fail_msg("%s", err.text);
+    }
+}
+
+static void who_wants_no_more_examples_ends_them(void **state)
+{
+    struct err err = {.text = ""};
+
+    (void)state;
+    assert_int_equal(examples(HEAD STEP, 10, 3, &err), TW_FULL);
+    assert_string_equal(err.text, "enough");
+}
+
+static void a_converter_of_no_selection_says_why(void **state)
+{
+    const struct slice names[] = {slice_of("n"), slice_of("phase")};
+    const struct slice values[] = {slice_of("x y"), slice_of("all")};
+    const struct run_args args = {2, names, values};
+    struct upgrade_converter *converter = NULL;
+    struct hosted h;
+    struct err err;
+
+    (void)state;
+    hosted_init(&h, TOP "  args: [n]\n  filter: \"N eq {n}\"\n" VERSION
+                        "  versions:\n  - to: 2\n    steps:\n" STEP);
+    assert_int_equal(
+        upgrade_convert_open(h.jobs.list, &args, &converter, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "filter"));
+    upgrade_convert_close(NULL);
+    hosted_done(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_that_lacks_a_part_is_refused),
+        cmocka_unit_test(too_many_versions_or_steps_are_refused),
+        cmocka_unit_test(a_step_is_refused_for_each_of_its_parts),
+        cmocka_unit_test(a_value_may_come_from_the_environment),
+        cmocka_unit_test(a_type_that_loses_something_wants_consent),
+        cmocka_unit_test(what_is_gone_is_shown_where_it_is_read),
+        cmocka_unit_test(documents_of_one_table_differ_in_any_part),
+        cmocka_unit_test(older_versions_are_explained_whole),
+        cmocka_unit_test(there_are_examples_of_jobs_of_every_shape),
+        cmocka_unit_test(a_job_without_examples_says_so),
+        cmocka_unit_test(who_wants_no_more_examples_ends_them),
+        cmocka_unit_test(a_converter_of_no_selection_says_why),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
