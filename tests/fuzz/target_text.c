@@ -75,14 +75,14 @@ static bool counted(const char *copy, size_t len, const char *const *units,
 
 static void try_amounts(struct slice text, const char *copy)
 {
-    static const char *const times[] = {"ms", "s", "m", "h"};
-    static const int64_t ms[] = {1, 1000, 60000, 3600000};
+    static const char *const times[] = {"ms", "s", "m", "h", "d"};
+    static const int64_t ms[] = {1, 1000, 60000, 3600000, 86400000};
     static const char *const sizes[] = {"", "KiB", "MiB", "GiB"};
     static const int64_t bytes[] = {1, 1024, 1048576, 1073741824};
     __int128 expected = 0;
     int64_t value;
     bool good =
-        counted(copy, text.len, times, ms, 4, &expected) || slice_is(text, "0");
+        counted(copy, text.len, times, ms, 5, &expected) || slice_is(text, "0");
 
     FUZZ_CHECK(text_duration_ms(text, &value) == good);
     if (good)
