@@ -130,6 +130,11 @@ function overtakings_of(claims) {
   return count;
 }
 
+// is_claim: a try to acquire the lease anew, with an Owner of its own; it is
+// bound by the deadline that it would bring itself.
+const is_claim = (entry, own) =>
+  is_ledger(entry) && entry.owner !== '' && entry.owner !== own.owner;
+
 // fate_of: {kind, overtaken_n}, or null where it was in time.
 function fate_of(entry, claims, notes, stalls, log) {
   const note = notes ? notes.get(entry.request_id) : unnoted(entry, stalls);
@@ -139,7 +144,7 @@ function fate_of(entry, claims, notes, stalls, log) {
     if (claims[i].worker === entry.worker) own = i;
   if (own < 0 || own + 1 === claims.length) return null;
   const next = claims[own + 1];
-  if (entry.n < next.n) return null;
+  if (entry.n < next.n || is_claim(entry, claims[own])) return null;
   if (is_renewer(entry) && let_go(log, entry.worker, claims[own].n, next.n))
     return null;
   if (note.started_us > next.at_us)

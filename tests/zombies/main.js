@@ -19,7 +19,7 @@ const {each, random, sleep, until} = require('../e2e/lib/wait');
 
 const GROUPS_AT_ONCE = 6;
 // The kinds of groups. Long leases are needed to see a lease that is a little
-// too long: of 200 s a request may take 35, and the ledger adds 1.
+// too long: of 200 s a request may take 35, and the ledger adds 3.
 const KINDS = {
   bent: {
     speed: 10, visibility_s: 10, stalls: 25,
