@@ -301,6 +301,80 @@ static void play_all(const struct scene *scene, enum act what)
     mem_free(wanted);
 }
 
+/* ---- damaged checkpoints ---- */
+
+/* The n-th value of a JSON text becomes one of another type; false: there is
+ * none. */
+static bool damage(char **text, unsigned n)
+{
+    const char *value = *text, *end;
+    unsigned values = 0;
+    char *damaged;
+
+    for (bool quoted = false;; value++) {
+        if (*value == '\0')
+            return false;
+        if (*value == '\\' && value[1])
+            value++;
+        else if (*value == '"')
+            quoted = !quoted;
+        else if (*value == ':' && !quoted && values++ == n)
+            break;
+    }
+    end = ++value;
+    for (int depth = 0; *end && (depth > 0 || !strchr(",}", *end)); end++)
+        depth += (*end == '[' || *end == '{') - (*end == ']' || *end == '}');
+    damaged = mem_format("%.*s%s%s", (int)(value - *text), *text,
+        *value == '"' ? "7" : "\"x\"", end);
+    mem_free(*text);
+    *text = damaged;
+    return true;
+}
+
+/* Is stopped at its n-th question; false: it asks less often. */
+static bool stop_at(const struct scene *scene, unsigned n)
+{
+    h.stop_after = n;
+    if (hosted_attempt(&h, scene->job, "x") != RUN_STOPPED)
+        return false;
+    virtual_sleep(40000);
+    return true;
+}
+
+/* Whatever the ledger's Checkpoint has become, the tables end the same. */
+static void damage_each(const struct scene *scene)
+{
+    char *wanted;
+    bool more = true;
+
+    begin(scene, NOTHING, UINT32_MAX);
+    (void)play(scene);
+    wanted = dump(scene);
+    finish();
+    for (unsigned i = 0; more; i++)
+        for (unsigned n = 0;; n++) {
+            char *is;
+            bool damaged;
+
+            begin(scene, NOTHING, UINT32_MAX);
+            at = n;
+            more = stop_at(scene, i);
+            damaged = more && h.checkpoint && damage(&h.checkpoint, n);
+            if (damaged) {
+                (void)play(scene);
+                is = dump(scene);
+                if (strcmp(is, wanted) != 0)
+                    fail_msg("value %u at %u:\n%sbut undisturbed:\n%s", n, i,
+                        is, wanted);
+                mem_free(is);
+            }
+            finish();
+            if (!damaged)
+                break;
+        }
+    mem_free(wanted);
+}
+
 /* ---- reading ---- */
 
 static enum tw_err estimate(const struct scene *scene)
@@ -503,6 +577,24 @@ static void fill_cascade(void)
     "\"Channel eq '{channel}'\"}\n"                                            \
     "  - {table: Nowhere, partition_key: \"{channel}\", optional: true}\n"
 
+/* A parent with a tombstone that nobody has lifted, children without one. */
+static void fill_left(void)
+{
+    fill_cascade();
+    hosted_replace(
+        &h, "Channels", "y", "", "\"Deleted\":true,\"TablewardRun\":\"d/r9\"");
+    put("TablewardRuns", "d", "r9", "\"State\":\"failed\"");
+    put("Blogs", "z", "1", NULL);
+    put("Months", "x_2_1", "1", "\"Channel\":\"x_2\"");
+}
+
+static const struct scene CASCADE_LEFT = {
+    .jobs = CASCADE_HEAD "  settle: 5s\n",
+    .job = "d",
+    .fill = fill_left,
+    .tables = {"Channels", "Blogs", "Comments", "Months"},
+};
+
 static const struct scene CASCADE = {
     .jobs = CASCADE_HEAD "  settle: 5s\n",
     .job = "d",
@@ -573,6 +665,11 @@ static const struct scene DELETE = {
         (void)state;                                                           \
         play_all(&(scene), NO_PHASE);                                          \
     }                                                                          \
+    static void name##_with_a_damaged_checkpoint_ends_the_same(void **state)   \
+    {                                                                          \
+        (void)state;                                                           \
+        damage_each(&(scene));                                                 \
+    }                                                                          \
     static void name##_is_not_counted_where_a_request_is_refused(void **state) \
     {                                                                          \
         (void)state;                                                           \
@@ -582,8 +679,10 @@ static const struct scene DELETE = {
 SCENES(DEFINE)
 
 #define VERIFIED(each)                                                         \
-    each(a_move, MOVE) each(a_copy, COPY) each(a_copy_of_what_has_changed,     \
-        COPY_AGAIN) each(an_upgrade, UPGRADE) each(a_cascade, CASCADE)
+    each(a_move, MOVE) each(a_copy, COPY)                                      \
+        each(a_copy_of_what_has_changed, COPY_AGAIN) each(an_upgrade, UPGRADE) \
+            each(a_cascade, CASCADE)                                           \
+                each(a_cascade_that_left_something, CASCADE_LEFT)
 
 #define DEFINE_VERIFIED(name, scene)                                           \
     static void name##_is_not_verified_where_a_request_is_refused(             \
@@ -611,6 +710,7 @@ static int set_up(void **state)
         TEST(name##_survives_a_kill_after_each_request),                       \
         TEST(name##_stops_wherever_it_asks),                                   \
         TEST(name##_goes_into_no_phase_that_is_not_stored),                    \
+        TEST(name##_with_a_damaged_checkpoint_ends_the_same),                  \
         TEST(name##_is_not_counted_where_a_request_is_refused),
 #define LIST_VERIFIED(name, scene)                                             \
     TEST(name##_is_not_verified_where_a_request_is_refused),
