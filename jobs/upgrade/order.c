@@ -300,6 +300,30 @@ static void check_one_type(struct order *order, size_t i)
     }
 }
 
+/* The same of the type that a rename or a to_property brings along. */
+static void check_type_brought(struct order *order, size_t i)
+{
+    const struct upgrade_step *step = order->list[i].step;
+
+    if (!upgrade_step_retains(step))
+        return;
+    for (size_t k = 0; k < i; k++) {
+        const struct upgrade_step *other = order->list[k].step;
+
+        if (order->list[k].version != order->list[i].version ||
+            !is_in_place(other) || !is_same(other->property, step->to) ||
+            (step->type == UPGRADE_RETYPE && step->edm == other->edm))
+            continue;
+        problems_add(order->problems, step->to_mark,
+            "the retype in line %u is of %.*s before the %s makes it: put it "
+            "behind the %s, or into another version",
+            other->mark.line, SLICE_ARG(step->to),
+            upgrade_step_name(step->type), upgrade_step_name(step->type));
+        order->good = false;
+        return;
+    }
+}
+
 /* ---- the whole ---- */
 
 bool upgrade_order_check(
@@ -322,6 +346,7 @@ bool upgrade_order_check(
         check_made_and_taken(&order, i);
         check_way(&order, i);
         check_one_type(&order, i);
+        check_type_brought(&order, i);
     }
     mem_free(list);
     return order.good;

@@ -13,9 +13,9 @@
  * its place: a step or a template that reads what a step before it removed; a
  * rename or a to_property onto a property that another step adds, sets or
  * makes; a version that makes and removes one name (rule U6), or that retypes
- * a property and then gives it another type; a conversion that is impossible,
- * or lossy without `lossy: true`, from the type that an earlier step gave the
- * property.
+ * a property and then gives it another type, or renames another one to it; a
+ * conversion that is impossible, or lossy without `lossy: true`, from the type
+ * that an earlier step gave the property.
  */
 bool upgrade_order_check(
     const struct upgrade *upgrade, struct problems *problems);

@@ -294,6 +294,34 @@ static void a_version_that_gives_a_property_two_types_is_refused(void **state)
     loading_done(&l);
 }
 
+/* What the rename brings has a type of its own, which the next round would
+ * convert, or with `on_error: null` remove. */
+static void a_retype_before_its_property_is_made_is_refused(void **state)
+{
+    static const struct refusal BAD[] = {
+        {HEAD "    - retype: {property: B, to: Edm.Int32, on_error: null}\n"
+              "    - rename: {property: A, to: B}\n",
+            "is of B before the rename makes it"},
+        {HEAD "    - retype: {property: B, to: Edm.Int32}\n"
+              "    - retype: {property: A, to: Edm.String, to_property: B}\n",
+            "is of B before the retype makes it"},
+    };
+    struct loading l;
+
+    (void)state;
+    all_refused(BAD, COUNT(BAD));
+    good(&l, HEAD "    - rename: {property: A, to: B}\n"
+                  "    - retype: {property: B, to: Edm.Int32}\n");
+    loading_done(&l);
+    good(&l, HEAD "    - retype: {property: B, to: Edm.Int32}\n" SECOND
+                  "    - rename: {property: A, to: B}\n");
+    loading_done(&l);
+    good(&l,
+        HEAD "    - retype: {property: B, to: Edm.Int32}\n"
+             "    - retype: {property: A, to: Edm.Int32, to_property: B}\n");
+    loading_done(&l);
+}
+
 /* ---- one document ---- */
 
 #define OTHER(steps)                                                           \
@@ -398,6 +426,7 @@ int main(void)
         cmocka_unit_test(steps_that_do_not_go_together_are_refused),
         cmocka_unit_test(a_version_that_makes_and_removes_a_name_is_refused),
         cmocka_unit_test(a_version_that_gives_a_property_two_types_is_refused),
+        cmocka_unit_test(a_retype_before_its_property_is_made_is_refused),
         cmocka_unit_test(a_table_has_one_document),
         cmocka_unit_test(a_digest_is_of_what_steps_do),
         cmocka_unit_test(levels_are_of_the_document),
