@@ -128,6 +128,181 @@ static void without_a_ledger_there_is_nothing_to_prune(void **state)
     prune_done(&prune);
 }
 
+/* ---- what the index says, and the run does not ---- */
+
+#define LONG_AGO "2026-11-01T10:00:00Z"
+
+/* An entity of the job's partition with one text. */
+static void write_entity(struct workbench *bench, enum operation_type type,
+    const char *row_key, const char *name, const char *text)
+{
+    struct ledger_run run;
+    struct entity entity;
+    struct arena arena;
+
+    arena_init(&arena);
+    ledger_run_init(&run);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of(row_key));
+    entity_set_string(&entity, &arena, name, slice_of(text));
+    if (type != OPERATION_INSERT) {
+        assert_true(workbench_run(bench, JOB, row_key, &run));
+        entity.etag = run.etag;
+    }
+    workbench_write(bench, type, &entity);
+    ledger_run_done(&run);
+    arena_done(&arena);
+}
+
+static void a_row_without_its_run_goes(void **state)
+{
+    struct workbench *bench = *state;
+    struct prune prune;
+
+    stored_as(bench, JOB, "f", LEDGER_PAUSED, NULL);
+    write_entity(bench, OPERATION_INSERT, "!ended!2026-11-01!x", "State", "");
+    write_entity(bench, OPERATION_INSERT, "!ended!2026-11-01!f", "State", "");
+    prune_init(&prune);
+    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(prune.pruned, 0);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 0);
+    expect(bench, JOB, "f", "paused"); /* it is on another list */
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
+    prune_done(&prune);
+}
+
+/* A newer worker's run, one that cannot be read, and a row that names none. */
+static void what_cannot_be_understood_stays(void **state)
+{
+    struct workbench *bench = *state;
+    struct prune prune;
+
+    stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
+    stored_as(bench, JOB, "b", LEDGER_SUCCEEDED, LONG_AGO);
+    stored_as(bench, JOB, "c", LEDGER_SUCCEEDED, LONG_AGO);
+    write_entity(bench, OPERATION_MERGE, "a", "State", "sleeping");
+    write_entity(bench, OPERATION_MERGE, "b", "Attempt", "many");
+    write_entity(bench, OPERATION_INSERT, "!ended!2026-11-01!", "State", "");
+    prune_init(&prune);
+    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(prune.pruned, 1);
+    expect(bench, JOB, "c", "none");
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 3);
+    prune_done(&prune);
+}
+
+/* ---- outages ---- */
+
+static void an_outage_of_any_request_gives_the_pass_up(void **state)
+{
+    static const struct {
+        enum bench_call call;
+        enum bench_fault fault;
+    } cases[] = {{BENCH_SCAN, BENCH_FAIL}, {BENCH_GET, BENCH_FAIL},
+        {BENCH_BATCH, BENCH_FAIL}, {BENCH_BATCH, BENCH_REFUSE},
+        {BENCH_BATCH, BENCH_INVALID}};
+    struct workbench *bench = *state;
+    struct prune prune;
+
+    stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
+    prune_init(&prune);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        workbench_meets(bench, cases[i].call, 1, 1, cases[i].fault);
+        assert_int_equal(pass(bench, &prune), PRUNE_FAILED);
+        assert_false(prune.under_way);
+        expect(bench, JOB, "a", "succeeded");
+    }
+    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    expect(bench, JOB, "a", "none");
+    prune_done(&prune);
+}
+
+/* The next pass knows what became of it. */
+static void an_outcome_that_others_decide_is_left_to_the_next_pass(void **state)
+{
+    static const enum bench_fault cases[] = {
+        BENCH_CONFLICT, BENCH_GONE, BENCH_LOSE_REQUEST, BENCH_LOSE_ANSWER};
+    struct workbench *bench = *state;
+    struct prune prune;
+
+    stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, LONG_AGO);
+    prune_init(&prune);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        expect(bench, JOB, "a", "succeeded");
+        workbench_meets(bench, BENCH_BATCH, 1, 1, cases[i]);
+        assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+        assert_int_equal(prune.pruned, 0);
+    }
+    expect(bench, JOB, "a", "none");
+    prune_done(&prune);
+}
+
+static void without_a_pass_there_is_no_step(void **state)
+{
+    struct prune prune;
+    struct err err;
+
+    (void)state;
+    prune_init(&prune);
+    assert_int_equal(prune_step(&prune, &err), PRUNE_DONE);
+    prune_done(&prune);
+}
+
+/* ---- index rows ---- */
+
+static void an_index_row_may_lack_what_it_tells(void **state)
+{
+    struct ledger_row row;
+    struct entity entity;
+    struct arena arena;
+
+    (void)state;
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
+    assert_false(ledger_index_row(&entity, &arena, &row));
+    entity_init(&entity, &arena, slice_of(JOB), slice_of("!open!r1"));
+    assert_true(ledger_index_row(&entity, &arena, &row));
+    assert_true(slice_is(row.id, "r1"));
+    assert_int_equal(row.state, LEDGER_QUEUED);
+    assert_int_equal(row.queue.len, 0);
+    assert_int_equal(row.requested_ticks, 0);
+    entity_set_int32(&entity, &arena, "State", 7);
+    entity_set_string(&entity, &arena, "RequestedAt", slice_of("yesterday"));
+    entity_set_string(&entity, &arena, "Queue", slice_of("q"));
+    assert_true(ledger_index_row(&entity, &arena, &row));
+    assert_int_equal(row.requested_ticks, 0);
+    assert_true(slice_is(row.queue, "q"));
+    arena_done(&arena);
+}
+
+/* What an older worker cannot read is no reason to end it. */
+static void a_run_of_a_newer_state_is_open(void **state)
+{
+    (void)state;
+    assert_int_equal(ledger_index_of(LEDGER_NEWER), LEDGER_INDEX_OPEN);
+    assert_int_equal(ledger_index_of(LEDGER_DAMAGED), LEDGER_INDEX_OPEN);
+}
+
+static void a_list_can_be_read_by_the_beginning_of_ids(void **state)
+{
+    const struct ledger_index_scan scan = {.job = slice_of(JOB),
+        .index = LEDGER_INDEX_OPEN,
+        .id_prefix = slice_of("ab")};
+    struct workbench *bench = *state;
+    struct attempt attempt = {0};
+    struct page page;
+
+    stored_as(bench, JOB, "ab1", LEDGER_PAUSED, NULL);
+    stored_as(bench, JOB, "ab2", LEDGER_QUEUED, NULL);
+    stored_as(bench, JOB, "ac", LEDGER_QUEUED, NULL);
+    stored_as(bench, JOB, "ab3", LEDGER_FAILED, LONG_AGO);
+    page_init(&page);
+    assert_int_equal(ledger_scan_index(bench->store, &attempt, &scan,
+                         (struct continuation){0}, &page),
+        TW_OK);
+    assert_int_equal(page.count, 2);
+    page_done(&page);
+}
+
 #define TEST(f)                                                                \
     cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 
@@ -138,6 +313,14 @@ int main(void)
         TEST(a_run_that_changes_meanwhile_stays),
         TEST(an_outage_gives_the_pass_up),
         TEST(without_a_ledger_there_is_nothing_to_prune),
+        TEST(a_row_without_its_run_goes),
+        TEST(what_cannot_be_understood_stays),
+        TEST(an_outage_of_any_request_gives_the_pass_up),
+        TEST(an_outcome_that_others_decide_is_left_to_the_next_pass),
+        TEST(without_a_pass_there_is_no_step),
+        TEST(an_index_row_may_lack_what_it_tells),
+        TEST(a_run_of_a_newer_state_is_open),
+        TEST(a_list_can_be_read_by_the_beginning_of_ids),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
