@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "jobs/jobs.h"
+#include "tests/support/script.h"
 #include "worker/base/log.h"
 #include "worker/store/lanes.h"
 
@@ -193,6 +194,268 @@ static void what_cannot_be_read_backwards_wants_the_argument(void **state)
     hosted_done(&h);
 }
 
+/* Two arguments, told by two places of each child. */
+static const char TWO[] =
+    "two:\n"
+    "    kind: cascade-delete\n"
+    "    args: [a, ab]\n"
+    "    parent: {table: Channels, partition_key: \"{ab}\", row_key: "
+    "\"{a}\", tombstone: {Deleted: true}}\n"
+    "    settle: 0s\n"
+    "    children:\n"
+    "      - {table: Blogs, partition_key: \"{ab}\", row_key_prefix: "
+    "\"{a}_\"}\n"
+    "      - {table: Owned, partition_key: \"{ab}\", filter: \"Name eq "
+    "'{a}'\"}\n"
+    "      - {table: Subscriptions, partition_key: \"{ab}\", filter: \"RowKey "
+    "eq '{a}'\"}\n";
+
+static enum tw_err verify_two(struct hosted *h, const char *a, const char *ab,
+    struct job_verification *ret)
+{
+    const struct job *job = &h->jobs.list[0];
+    const struct slice names[] = {slice_of("a"), slice_of("ab")};
+    const struct slice values[] = {a ? slice_of(a) : (struct slice){0},
+        ab ? slice_of(ab) : (struct slice){0}};
+    struct run run = {.job = job->name,
+        .args = {2, names, values},
+        .lanes = lanes_client_new(h->lanes, NULL),
+        .ledger = NULL,
+        .host = &HOST,
+        .owner = h};
+    enum tw_err outcome;
+
+    *ret = (struct job_verification){.count = 0};
+    outcome = job->kind->verify(job, &h->stores, &run, ret, &h->err);
+    lanes_client_free(run.lanes);
+    return outcome;
+}
+
+static void two_finds(
+    struct hosted *h, const char *a, const char *ab, int64_t orphans)
+{
+    struct job_verification found;
+
+    if (verify_two(h, a, ab, &found) != TW_OK)
+        fail_msg("%s", h->err.text);
+    assert_int_equal(found.differences[1].count, orphans);
+    arena_done(&found.arena);
+}
+
+static void each_argument_is_told_by_its_own_place(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    set_up_tables(&h, TWO);
+    hosted_put(&h, "Channels", "P", "r", NULL);
+    hosted_put(&h, "Blogs", "P", "r_1", NULL);
+    hosted_put(&h, "Owned", "P", "x", "\"Name\":\"r\"");
+    hosted_put(&h, "Owned", "P", "y", "\"Name\":7"); /* tells nothing */
+    hosted_put(&h, "Owned", "P", "z", NULL);
+    hosted_put(&h, "Subscriptions", "P", "r", NULL);
+    two_finds(&h, NULL, NULL, 0);
+    hosted_put(&h, "Blogs", "P", "s_1", NULL);
+    hosted_put(&h, "Owned", "P", "w", "\"Name\":\"s\"");
+    hosted_put(&h, "Subscriptions", "Q", "r", NULL);
+    two_finds(&h, NULL, NULL, 3);
+    two_finds(&h, "r", NULL, 1);
+    two_finds(&h, NULL, "P", 2);
+    two_finds(&h, "s", "P", 2);
+    two_finds(&h, "a/b", "P", 0); /* no parent can have that key */
+    hosted_done(&h);
+}
+
+static void two_prefixes_do_not_tell_two_arguments(void **state)
+{
+    struct job_verification found;
+    struct hosted h;
+
+    (void)state;
+    set_up_tables(&h,
+        "two:\n"
+        "    kind: cascade-delete\n"
+        "    args: [a, ab]\n"
+        "    parent: {table: Channels, partition_key: \"{ab}\", row_key: "
+        "\"{a}\", tombstone: {Deleted: true}}\n"
+        "    settle: 0s\n"
+        "    children:\n"
+        "      - {table: Blogs, partition_key_prefix: \"{ab}_\", "
+        "row_key_prefix: \"{a}_\"}\n");
+    hosted_put(&h, "Blogs", "P_1", "r_1", NULL);
+    assert_int_equal(verify_two(&h, NULL, NULL, &found), TW_CONFLICT);
+    assert_non_null(strstr(h.err.text, "does not tell the argument ab"));
+    arena_done(&found.arena);
+    two_finds(&h, NULL, "P", 1);
+    two_finds(&h, "r", NULL, 1);
+    hosted_done(&h);
+}
+
+/* An argument of the parent alone: no child tells it. */
+static void an_argument_that_only_the_parent_has_is_asked_for(void **state)
+{
+    struct job_verification found;
+    struct hosted h;
+
+    (void)state;
+    set_up_tables(&h,
+        "two:\n"
+        "    kind: cascade-delete\n"
+        "    args: [a, ab]\n"
+        "    parent: {table: Channels, partition_key: \"{ab}_{a}\", row_key: "
+        "\"x_{a}\", tombstone: {Deleted: true}}\n"
+        "    settle: 0s\n"
+        "    children: [{table: Blogs, partition_key: \"{ab}\"}]\n");
+    hosted_put(&h, "Blogs", "P", "1", NULL);
+    assert_int_equal(verify_two(&h, NULL, NULL, &found), TW_CONFLICT);
+    assert_non_null(strstr(h.err.text, "does not tell the argument a of"));
+    arena_done(&found.arena);
+    two_finds(&h, "r", NULL, 1);
+    hosted_put(&h, "Channels", "P_r", "x_r", NULL);
+    two_finds(&h, "r", NULL, 0);
+    hosted_done(&h);
+}
+
+static void the_first_five_of_many_are_shown(void **state)
+{
+    struct job_verification found;
+    struct hosted h;
+
+    (void)state;
+    set_up_tables(&h, ALL);
+    hosted_fill(&h, "Blogs", "Gone", 7);
+    assert_int_equal(verify(&h, NULL, &found), TW_OK);
+    assert_int_equal(found.differences[1].count, 7);
+    assert_string_equal(
+        found.differences[1].first_keys[4], "Blogs Gone/b00004");
+    arena_done(&found.arena);
+    hosted_done(&h);
+}
+
+/* Of a run that nobody knows, or whose State is unreadable, no one will lift
+ * it. */
+static void a_tombstone_of_an_unknown_run_is_found(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    set_up_tables(&h, ALL);
+    hosted_put(
+        &h, "Channels", "A", "", "\"Deleted\":true,\"TablewardRun\":\"x\"");
+    hosted_put(
+        &h, "Channels", "B", "", "\"Deleted\":true,\"TablewardRun\":\"\"");
+    hosted_put(&h, "Channels", "C", "",
+        "\"Deleted\":true,\"TablewardRun\":\"all/r1\"");
+    hosted_put(&h, "Channels", "D", "",
+        "\"Deleted\":false,\"TablewardRun\":\"all/r1\"");
+    hosted_put(&h, "TablewardRuns", "all", "r1", NULL);
+    finds(&h, NULL, 3, 0, "Channels A/");
+    hosted_replace(&h, "TablewardRuns", "all", "r1", "\"State\":7");
+    finds(&h, NULL, 3, 0, "Channels A/");
+    hosted_done(&h);
+}
+
+/* ---- what changes during the verification ---- */
+
+static void lift_tombstone(struct hosted *h)
+{
+    hosted_replace(h, "Channels", "News", "", "\"Name\":\"x\"");
+}
+
+static void remove_parent(struct hosted *h)
+{
+    hosted_remove(h, "Channels", "News", "");
+}
+
+static void insert_parent(struct hosted *h)
+{
+    hosted_put(h, "Channels", "Gone", "", NULL);
+}
+
+static void remove_child(struct hosted *h)
+{
+    hosted_remove(h, "Blogs", "Gone", "1");
+}
+
+static void what_is_gone_when_it_is_read_again_is_no_difference(void **state)
+{
+    static const struct {
+        const char *table;
+        void (*what)(struct hosted *h);
+    } cases[] = {{"Channels", lift_tombstone}, {"Channels", remove_parent},
+        {"Blogs", insert_parent}, {"Blogs", remove_child}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hosted h;
+        struct script s;
+
+        set_up_tables(&h, ALL);
+        if (i < 2)
+            hosted_put(&h, "Channels", "News", "",
+                "\"Deleted\":true,\"TablewardRun\":\"all/r9\"");
+        else
+            hosted_put(&h, "Blogs", "Gone", "1", NULL);
+        script_init(&s, &h);
+        finds(&h, NULL, i < 2, i >= 2, NULL);
+        script_call(&s, CALL_GET, cases[i].table, 1, 1)->before = cases[i].what;
+        finds(&h, NULL, 0, 0, NULL);
+        hosted_done(&h);
+    }
+}
+
+static int asked, stop_at;
+
+static bool stops(struct run *run)
+{
+    (void)run;
+    return asked++ == stop_at;
+}
+
+static void a_stop_ends_a_verification_wherever_it_asks(void **state)
+{
+    static const struct run_host stopping = {.stopping = stops};
+    enum tw_err outcome = TW_STOPPED;
+    struct hosted h;
+
+    (void)state;
+    set_up_tables(&h, ALL);
+    hosted_fill(&h, "Blogs", "Gone", 3);
+    for (stop_at = 0; outcome != TW_OK; stop_at++) {
+        const struct job *job = &h.jobs.list[0];
+        struct slice name = slice_of("channel"), value = {0};
+        struct job_verification found = {.count = 0};
+        struct run run = {.job = job->name,
+            .args = {1, &name, &value},
+            .lanes = lanes_client_new(h.lanes, NULL),
+            .host = &stopping};
+
+        asked = 0;
+        outcome = job->kind->verify(job, &h.stores, &run, &found, &h.err);
+        if (outcome != TW_OK)
+            assert_int_equal(outcome, TW_STOPPED);
+        arena_done(&found.arena);
+        lanes_client_free(run.lanes);
+    }
+    assert_true(stop_at > 4); /* once for each table at least */
+    hosted_done(&h);
+}
+
+static void a_table_that_must_be_there_and_is_missing_is_said(void **state)
+{
+    struct job_verification found;
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, ALL);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "TablewardRuns");
+    assert_int_equal(verify(&h, NULL, &found), TW_NOT_FOUND);
+    assert_non_null(strstr(h.err.text, "Blogs"));
+    arena_done(&found.arena);
+    hosted_done(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +464,14 @@ int main(void)
         cmocka_unit_test(of_a_prefix_the_longest_parent_that_exists_wins),
         cmocka_unit_test(a_tombstone_of_no_open_run_is_found),
         cmocka_unit_test(what_cannot_be_read_backwards_wants_the_argument),
+        cmocka_unit_test(each_argument_is_told_by_its_own_place),
+        cmocka_unit_test(two_prefixes_do_not_tell_two_arguments),
+        cmocka_unit_test(an_argument_that_only_the_parent_has_is_asked_for),
+        cmocka_unit_test(the_first_five_of_many_are_shown),
+        cmocka_unit_test(a_tombstone_of_an_unknown_run_is_found),
+        cmocka_unit_test(what_is_gone_when_it_is_read_again_is_no_difference),
+        cmocka_unit_test(a_stop_ends_a_verification_wherever_it_asks),
+        cmocka_unit_test(a_table_that_must_be_there_and_is_missing_is_said),
     };
 
     log_set(LOG_ERROR, LOG_TEXT);
