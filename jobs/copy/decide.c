@@ -2,6 +2,8 @@
 /* What is done about an entity that has the keys of a copy. */
 #include "jobs/copy/decide.h"
 
+#include <assert.h>
+
 #include "jobs/copy/work.h"
 #include "jobs/engine/difference.h"
 
@@ -174,11 +176,11 @@ enum flow_verdict copy_decide_write(void *context, const struct operation *sent,
         .arena = arena,
         .ret = ret,
         .err = err};
+    bool stamped;
 
-    if (!source_read(&sent->entity, arena, &d.mine)) {
-        err_fail(err, TW_INVALID, "the copy lost its " SOURCE_PROPERTY);
-        return FLOW_FAIL;
-    }
+    stamped = source_read(&sent->entity, arena, &d.mine);
+    assert(stamped); /* copy_make() did it */
+    (void)stamped;
     d.table = work->entries[d.mine.entry].table;
     if (!now)
         return write_copy(&d);

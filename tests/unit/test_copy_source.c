@@ -191,6 +191,37 @@ static void other_texts_are_not_read(void **state)
 }
 
 /* The job comes first, so that a range selects the copies of one job. */
+/* Each of its members is needed, and of its own type. */
+static void a_text_without_one_of_its_members_is_not_read(void **state)
+{
+    static const char *const NAMES[] = {
+        "job", "to", "by", "from", "at", "own", "key", "etag", "digest"};
+    struct source is;
+    struct bench b;
+    const char *whole;
+
+    (void)state;
+    begin(&b);
+    source_stamp(&b.copy, &b.source, &b.arena);
+    whole = arena_copy(&b.arena, text_of(&b)).at;
+    assert_true(source_read(&b.copy, &b.arena, &is));
+    for (size_t i = 0; i < 2 * sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        const char *name = NAMES[i / 2];
+        const char *at =
+            strstr(whole, arena_format(&b.arena, "\"%s\":", name).at);
+        struct slice text;
+
+        assert_non_null(at);
+        /* Under another name; or true, and what was there besides. */
+        text = arena_format(&b.arena, "%.*s\"%s\":%s\"x%s", (int)(at - whole),
+            whole, i % 2 ? name : "other", "true,", at + 1);
+        entity_set_string(&b.copy, &b.arena, SOURCE_PROPERTY, text);
+        if (source_read(&b.copy, &b.arena, &is))
+            fail_msg("%.*s", SLICE_ARG(text));
+    }
+    done(&b);
+}
+
 static void the_filter_selects_the_copies_of_one_job(void **state)
 {
     static const struct {
@@ -225,14 +256,18 @@ static void a_store_is_known_by_its_identity(void **state)
     const struct store renamed = {.name = "second",
         .traits = {.identity = "a1", .place = "https://other"}};
     const struct store unknown = {.name = "main"};
+    const struct store placed = {
+        .name = "main", .traits = {.place = "https://a1"}};
     struct source_table a = source_table_of(&known, "T"),
                         b = source_table_of(&renamed, "t"),
-                        c = source_table_of(&unknown, "T");
+                        c = source_table_of(&unknown, "T"),
+                        d = source_table_of(&placed, "T");
 
     (void)state;
     assert_true(source_table_equal(&a, &b));
     assert_false(source_table_equal(&a, &c));
     check_text(c.account, slice_of("main"));
+    check_text(d.account, slice_of("https://a1"));
 }
 
 int main(void)
@@ -244,6 +279,7 @@ int main(void)
         cmocka_unit_test(it_names_one_location),
         cmocka_unit_test(a_copy_is_intact_until_somebody_edits_it),
         cmocka_unit_test(other_texts_are_not_read),
+        cmocka_unit_test(a_text_without_one_of_its_members_is_not_read),
         cmocka_unit_test(the_filter_selects_the_copies_of_one_job),
         cmocka_unit_test(a_store_is_known_by_its_identity),
     };
