@@ -137,6 +137,21 @@ static void optional_members_may_be_absent_or_null(void **state)
     good(reading);
     assert_int_equal(reading->request.id.len, 0);
     assert_true(reading->request.requested_ticks == 0);
+    read_text(reading, &any, "{\"job\":\"sweep\",\"accept_deletes\":null}");
+    good(reading);
+    assert_false(reading->request.accept_deletes);
+}
+
+static void a_message_may_accept_deletes(void **state)
+{
+    struct reading *reading = *state;
+
+    read_text(reading, &any, "{\"job\":\"sweep\",\"accept_deletes\":true}");
+    good(reading);
+    assert_true(reading->request.accept_deletes);
+    read_text(reading, &any, "{\"job\":\"sweep\",\"accept_deletes\":false}");
+    good(reading);
+    assert_false(reading->request.accept_deletes);
 }
 
 static void base64_is_told_apart_per_message(void **state)
@@ -235,6 +250,8 @@ static void what_cannot_be_understood_is_refused_with_the_reason(void **state)
             "\"at\" is not a time"},
         {"{\"job\":\"sweep\",\"at\":7}", "\"at\" is not a string"},
         {"{\"job\":\"sweep\",\"traceparent\":{}}", "traceparent"},
+        {"{\"job\":\"sweep\",\"accept_deletes\":\"yes\"}",
+            "\"accept_deletes\" is neither true nor false"},
         {"bm90IGpzb24=", "neither a JSON object nor the base64 of one"},
         {"IA==", "neither a JSON object nor the base64 of one"},
         {"{\"job\":\"delete-channel\",\"args\":{\"chanel\":\"a\"}}",
@@ -572,6 +589,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_whole_message_is_understood),
         TEST(optional_members_may_be_absent_or_null),
+        TEST(a_message_may_accept_deletes),
         TEST(base64_is_told_apart_per_message),
         TEST(a_bound_queue_never_guesses),
         TEST(a_bound_queue_may_hold_a_bell),

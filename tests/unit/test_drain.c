@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* Which open runs a drain waits for, and which it names. */
+#include "tests/support/workbench.h"
+
+#include "worker/run/drain.h"
+
+#define JOB "delete-channel"
+
+static void stored(struct workbench *bench, const char *id,
+    enum ledger_state run_state, const char *waits_for, const char *finish)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of(id);
+    run.state = run_state;
+    if (waits_for)
+        run.waits_for = slice_of(waits_for);
+    if (finish)
+        run.finish = slice_of(finish);
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+static enum tw_err left(struct workbench *bench, bool all, bool *ret_only,
+    size_t *ret_count, struct buf *names)
+{
+    struct err err;
+
+    return drain_left(
+        bench->store, NULL, all, ret_only, ret_count, names, &err);
+}
+
+static void check(struct workbench *bench, bool all, bool only, size_t count,
+    const char *names)
+{
+    size_t found;
+    struct buf text;
+    bool alone;
+
+    buf_init(&text, 65536);
+    assert_int_equal(left(bench, all, &alone, &found, &text), TW_OK);
+    assert_string_equal(buf_text(&text), names);
+    assert_int_equal(alone, only);
+    assert_int_equal(found, count);
+    buf_done(&text);
+}
+
+static void without_runs_nothing_is_left(void **state)
+{
+    check(*state, false, true, 0, "");
+}
+
+/* Held, paused, and a following run between two rounds. */
+static void runs_that_no_worker_goes_on_with_are_named(void **state)
+{
+    struct workbench *bench = *state;
+
+    stored(bench, "a", LEDGER_PAUSED, NULL, NULL);
+    stored(bench, "b", LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, NULL);
+    stored(bench, "c", LEDGER_WAITING, LEDGER_WAITS_FOR_DEFINITION, NULL);
+    check(bench, false, true, 3,
+        JOB "/a is paused, " JOB "/b is waiting for round, " JOB
+            "/c is waiting for definition");
+}
+
+/* One that is to finish is waited for, as is one that settles. */
+static void runs_that_go_on_are_waited_for(void **state)
+{
+    struct workbench *bench = *state;
+
+    stored(bench, "a", LEDGER_PAUSED, NULL, NULL);
+    stored(bench, "b", LEDGER_WAITING, LEDGER_WAITS_FOR_ROUND, "yes");
+    stored(bench, "c", LEDGER_WAITING, LEDGER_WAITS_FOR_SETTLE, NULL);
+    stored(bench, "d", LEDGER_PAUSED, NULL, NULL);
+    check(bench, true, false, 2, JOB "/a is paused, " JOB "/d is paused");
+    check(bench, false, false, 1, JOB "/a is paused");
+}
+
+/* The index still lists a run that has ended since, or that is gone; and what
+ * begins with another character than a letter is no job. */
+static void what_has_ended_since_is_not_waited_for(void **state)
+{
+    struct workbench *bench = *state;
+    struct entity entity;
+    struct arena arena;
+
+    stored(bench, "a", LEDGER_FAILED, NULL, NULL);
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of("!open!a"));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of("!open!gone"));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    entity_init(&entity, &arena, slice_of("Import"), slice_of("!open!x"));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    entity_init(&entity, &arena, slice_of("-"), slice_of("x"));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    entity_init(&entity, &arena, slice_of("~"), slice_of("x"));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+    check(bench, true, true, 0, "");
+}
+
+static void what_cannot_be_read_says_so(void **state)
+{
+    static const enum bench_call cases[] = {BENCH_SCAN, BENCH_GET};
+    struct workbench *bench = *state;
+    struct buf names;
+
+    stored(bench, "a", LEDGER_PAUSED, NULL, NULL);
+    buf_init(&names, 65536);
+    for (size_t i = 0; i < 2; i++) {
+        size_t count;
+        bool only;
+
+        workbench_meets(bench, cases[i], 1, 1, BENCH_FAIL);
+        assert_int_equal(left(bench, false, &only, &count, &names), TW_BUSY);
+        assert_false(only);
+    }
+    buf_done(&names);
+}
+
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(without_runs_nothing_is_left),
+        TEST(runs_that_no_worker_goes_on_with_are_named),
+        TEST(runs_that_go_on_are_waited_for),
+        TEST(what_has_ended_since_is_not_waited_for),
+        TEST(what_cannot_be_read_says_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
