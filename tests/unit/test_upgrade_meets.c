@@ -374,6 +374,68 @@ static void versions_that_the_document_lacks_are_counted(void **state)
                                    "document does not contain; unchanged"));
 }
 
+/* A whole number is one, whatever its type; any other is at no version. */
+static void a_version_may_be_of_any_type_of_number(void **state)
+{
+    static const struct {
+        const char *is, *becomes;
+    } cases[] = {{"\"V\":1.0", "\"V\":2"},
+        {"\"V@odata.type\":\"Edm.Int64\",\"V\":\"1\"", "\"V\":2"},
+        {"\"V\":2.0", "\"V\":2.0"}, {"\"V\":-1e300", "\"V\":-1e"},
+        {"\"V\":1e300", "\"V\":1e"}, {"\"V\":\"1\"", "\"V\":\"1\""}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char row_key[8];
+
+        snprintf(row_key, sizeof(row_key), "%zu", i);
+        put("Names", row_key, cases[i].is);
+        run("renamed", "all", RUN_SUCCEEDED);
+        if (!strstr(json_of("Names", row_key), cases[i].becomes))
+            fail_msg("%s: %s", cases[i].is, json_of("Names", row_key));
+    }
+}
+
+static void a_version_may_be_beyond_32_bits(void **state)
+{
+    (void)state;
+    hosted_load(&h, "far: {kind: schema-upgrade, table: Names, version: "
+                    "{property: V, absent: -5000000000}, versions: [{to: "
+                    "-4000000000, steps: [remove: {property: A}]}]}\n");
+    put("Names", "1", "\"A\":1");
+    run("far", "all", RUN_SUCCEEDED);
+    check_is(
+        "Names", "1", "{\"V@odata.type\":\"Edm.Int64\",\"V\":\"-4000000000\"}");
+    hosted_load(&h, "far: {kind: schema-upgrade, table: Names, version: "
+                    "{property: V, absent: 1}, versions: [{to: 4000000000, "
+                    "steps: [remove: {property: A}]}]}\n");
+    put("Names", "2", "\"A\":1");
+    s.quiet = true;
+    hosted_remove(&h, "Names", "a", "1");
+    s.quiet = false;
+    run("far", "all", RUN_SUCCEEDED);
+    check_is(
+        "Names", "2", "{\"V@odata.type\":\"Edm.Int64\",\"V\":\"4000000000\"}");
+}
+
+/* What a step behind takes away, or makes anew, is no rest of an older one. */
+static void what_a_later_step_names_is_no_rest(void **state)
+{
+    (void)state;
+    hosted_load(&h,
+        "again: {kind: schema-upgrade, table: Names, version: {property: V, "
+        "absent: 1}, versions: [{to: 2, steps: [remove: {property: A}, rename: "
+        "{property: B, to: C}, retype: {property: D, to: Edm.Int32}]}, {to: 3, "
+        "steps: [add: {property: A, type: Edm.Int32, value: 1}, rename: "
+        "{property: E, to: B}]}]}\n");
+    put("Names", "1", "\"A\":1,\"B\":2,\"D\":4,\"V\":3");
+    run("again", "all", RUN_SUCCEEDED);
+    assert_string_equal(h.note, "");
+    put("Names", "2", "\"A\":1,\"D\":\"4\",\"V\":3");
+    run("again", "all", RUN_SUCCEEDED);
+    assert_non_null(strstr(h.note, "e.g. D (version 2) in 'a' / '2'"));
+}
+
 /* ---- an argument that makes no filter ---- */
 
 static void an_argument_that_makes_no_filter_fails_the_run(void **state)
@@ -619,6 +681,9 @@ int main(void)
         TEST(the_steps_of_a_table_are_known_in_whatever_way_it_is_named),
         TEST(what_older_steps_should_have_removed_is_noted),
         TEST(versions_that_the_document_lacks_are_counted),
+        TEST(a_version_may_be_of_any_type_of_number),
+        TEST(a_version_may_be_beyond_32_bits),
+        TEST(what_a_later_step_names_is_no_rest),
         TEST(an_argument_that_makes_no_filter_fails_the_run),
         TEST(an_argument_selects),
         TEST(verify_says_what_it_leaves_aside),
