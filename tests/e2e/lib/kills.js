@@ -8,7 +8,7 @@ const assert = require('assert');
 const {tail} = require('./program');
 const {is_data} = require('./proxy');
 const {drain} = require('./runs');
-const {until} = require('./wait');
+const {within} = require('./wait');
 
 const WAYS = ['before', 'after', 'answered'];
 
@@ -117,9 +117,17 @@ async function kill_in_turn(suite, times, most, draw) {
   return killed;
 }
 
-// claimed: once the worker is at work, or has ended.
-const claimed = (worker) => until('a worker claims its run',
-    async () => worker.over || worker.log.includes(': claimed, attempt'));
+// claimed: at the moment when the worker says that it is at work, or has ended:
+// what it has to do may take less time than one look at it after another.
+const claimed = (worker) => within('a worker claims its run',
+    new Promise((resolve) => {
+      const look = () => {
+        if (worker.log.includes(': claimed, attempt')) resolve();
+      };
+      worker.child.stderr.on('data', look);
+      worker.exit.then(resolve, resolve);
+      look();
+    }), 60000);
 
 // time_of: the ms that a worker takes from its claim to its end.
 async function time_of(suite, job) {
