@@ -30,10 +30,11 @@
 #define POOL_MAX 128
 
 struct http {
-    struct world_mutex mutex; /* guards idle and idle_count */
+    struct world_mutex mutex; /* guards what follows */
     CURL *idle[POOL_MAX];
     size_t idle_count;
-    struct crypto_roots *roots; /* NULL: libcurl sees to them itself */
+    struct crypto_roots *roots; /* NULL before the first TLS connection */
+    bool lends_roots;           /* else libcurl sees to them; never changes */
 };
 
 /* One http_send() under way. */
@@ -153,8 +154,7 @@ struct http *http_new(void)
     curl_global_init_mem(CURL_GLOBAL_DEFAULT, mem_alloc, mem_free, mem_resize,
         copy_text, mem_array);
     world_mutex_init(&http->mutex);
-    if (has_our_openssl())
-        http->roots = crypto_roots_new();
+    http->lends_roots = has_our_openssl();
     return http;
 }
 
@@ -311,22 +311,30 @@ static void set_transport(
         curl_easy_setopt(handle, CURLOPT_PROXY, "");
 }
 
+/* Called by libcurl for a TLS connection only: with http alone the roots, a
+ * megabyte of them, are never read. */
 static CURLcode lend_roots(CURL *handle, void *ssl_ctx, void *arg)
 {
+    struct http *http = arg;
+
     (void)handle;
-    crypto_roots_lend(arg, ssl_ctx);
+    world_lock(&http->mutex);
+    if (http->roots == NULL)
+        http->roots = crypto_roots_new();
+    world_unlock(&http->mutex);
+    crypto_roots_lend(http->roots, ssl_ctx);
     return CURLE_OK;
 }
 
 /* libcurl would read all roots again for each connection, and keep them. */
-static void set_roots(CURL *handle, struct crypto_roots *roots)
+static void set_roots(CURL *handle, struct http *http)
 {
-    if (roots == NULL)
+    if (!http->lends_roots)
         return;
     curl_easy_setopt(handle, CURLOPT_CAINFO, NULL);
     curl_easy_setopt(handle, CURLOPT_CAPATH, NULL);
     curl_easy_setopt(handle, CURLOPT_SSL_CTX_FUNCTION, lend_roots);
-    curl_easy_setopt(handle, CURLOPT_SSL_CTX_DATA, roots);
+    curl_easy_setopt(handle, CURLOPT_SSL_CTX_DATA, http);
 }
 
 static void set_request(CURL *handle, const struct http_request *request,
@@ -445,7 +453,7 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
 
     answer_begin(ret, request->max_answer_bytes);
     set_transport(handle, request, fence);
-    set_roots(handle, http->roots);
+    set_roots(handle, http);
     set_request(handle, request, headers);
     set_callbacks(handle, &transfer);
     pipe = world_block_pipe(); /* OpenSSL would raise it */
