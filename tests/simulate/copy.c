@@ -213,30 +213,31 @@ static bool is_shared(struct copy_state *s, const char *table,
     return false;
 }
 
-/* Did the other job end its last run after this one? A Date has whole seconds:
- * who ended in the same one may have. */
-static bool other_ran_later(struct copy_state *s, int job)
+static const struct sim_run *last_run(struct copy_state *s, int job)
 {
     static const char *const LAST[JOBS] = {"work/last0", "second/last1"};
-    const struct sim_run *run = book_find(s->sim->book, slice_of(LAST[job]));
-    const struct sim_run *other =
-        book_find(s->sim->book, slice_of(LAST[1 - job]));
 
-    return run && other && other->now.finished_ticks >= run->now.finished_ticks;
+    return book_find(s->sim->book, slice_of(LAST[job]));
 }
 
-/* Its copies may have been in this job's way until then. */
+/* The other job's copies may have been in this one's way until then. A Date has
+ * whole seconds: who ended in the same one may have ended later. */
 static bool other_left_later(struct copy_state *s, int job)
 {
-    return strcmp(table_of(s, 0), table_of(s, 1)) == 0 &&
-           other_ran_later(s, job);
+    const struct sim_run *run = last_run(s, job), *other = last_run(s, 1 - job);
+
+    return strcmp(table_of(s, 0), table_of(s, 1)) == 0 && run && other &&
+           other->now.finished_ticks >= run->now.finished_ticks;
 }
 
-/* It may have adopted a source of this job as an index row (`replace`). */
+/* It may have adopted a source of this job as an index row (`replace`) after
+ * this job read its sources for the last time. */
 static bool other_adopted_later(struct copy_state *s, int job)
 {
-    return s->replaces && s->designs[1 - job] == INDEX_ROWS &&
-           other_ran_later(s, job);
+    const struct sim_run *run = last_run(s, job), *other = last_run(s, 1 - job);
+
+    return s->replaces && s->designs[1 - job] == INDEX_ROWS && run && other &&
+           other->now.finished_ticks >= run->now.started_ticks;
 }
 
 static void judge_source(
