@@ -362,6 +362,7 @@ static void on_answer(struct flow *flow, struct pack *pack)
         break;
     case TW_BUSY:
     case TW_REFUSED:
+    case TW_FORBIDDEN:
     case TW_STOPPED:
     case TW_FULL:
         on_last_word(flow, pack);

@@ -25,6 +25,8 @@ enum run_end run_end_of(const struct run *run, enum tw_err outcome)
     case TW_REFUSED:
     case TW_FULL:
         return RUN_OUTAGE;
+    case TW_FORBIDDEN:
+        return RUN_FAILED;
     case TW_STOPPED:
         return fence_open(run->fence, world_boot_ms()) ? RUN_STOPPED
                                                        : RUN_OVERTAKEN;

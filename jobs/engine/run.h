@@ -165,9 +165,10 @@ const char *run_object(const struct run *run);
 
 /*
  * run_end_of: what an outcome that nobody could mend means for the attempt:
- * TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL: RUN_OUTAGE; TW_STOPPED:
- * RUN_OVERTAKEN when the fence is shut or over, else RUN_STOPPED; TW_INVALID,
- * TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT: RUN_TRY_AGAIN.
+ * TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL: RUN_OUTAGE; TW_FORBIDDEN:
+ * RUN_FAILED; TW_STOPPED: RUN_OVERTAKEN when the fence is shut or over, else
+ * RUN_STOPPED; TW_INVALID, TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT:
+ * RUN_TRY_AGAIN.
  */
 enum run_end run_end_of(const struct run *run, enum tw_err outcome);
 

@@ -84,6 +84,8 @@ static enum tw_err spoil(
         return err_fail(&attempt->err, TW_BUSY, "the store is down");
     case BENCH_REFUSE:
         return err_fail(&attempt->err, TW_REFUSED, "the key is wrong");
+    case BENCH_FORBID:
+        return err_fail(&attempt->err, TW_FORBIDDEN, "the right is missing");
     case BENCH_LOSE_ANSWER:
     case BENCH_LOSE_REQUEST:
         attempt->date_ticks = 0;

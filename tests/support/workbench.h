@@ -44,6 +44,7 @@ enum bench_fault {
     BENCH_PASS,
     BENCH_FAIL,         /* TW_BUSY, nothing done */
     BENCH_REFUSE,       /* TW_REFUSED, nothing done */
+    BENCH_FORBID,       /* TW_FORBIDDEN, nothing done */
     BENCH_LOSE_ANSWER,  /* done, TW_UNKNOWN */
     BENCH_LOSE_REQUEST, /* nothing done, TW_UNKNOWN */
     BENCH_CONFLICT,     /* TW_CONFLICT, nothing done */

@@ -28,7 +28,7 @@ static void a_few_failures_do_not_open_it(void **state)
     (void)state;
     go_without_response(&breaker, BREAKER_FAILURES - 1, 5000);
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
-    breaker_respond(&breaker);
+    breaker_respond(&breaker, false);
     go_without_response(&breaker, BREAKER_FAILURES - 1, 5000);
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
 }
@@ -50,10 +50,23 @@ static void while_it_is_open_one_probe_a_second_leaves(void **state)
     assert_int_equal(breaker_wait_ms(&breaker, 9999), 1);
     breaker_cause(&breaker, cause);
     assert_string_equal(cause, "no route to host");
-    assert_true(breaker_is_open(&breaker));
-    breaker_respond(&breaker);
+    assert_true(breaker_is_away(&breaker));
+    breaker_respond(&breaker, false);
     assert_int_equal(breaker_wait_ms(&breaker, 9999), 0);
-    assert_false(breaker_is_open(&breaker));
+    assert_false(breaker_is_away(&breaker));
+}
+
+/* They may be replaced at any time: nothing waits for a probe. */
+static void refused_credentials_open_nothing(void **state)
+{
+    struct breaker breaker = {0};
+
+    (void)state;
+    breaker_respond(&breaker, true);
+    assert_true(breaker_is_away(&breaker));
+    assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
+    breaker_respond(&breaker, false);
+    assert_false(breaker_is_away(&breaker));
 }
 
 /* Every call of a store looks, and what does not leave is not counted. */
@@ -135,6 +148,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_few_failures_do_not_open_it),
+        cmocka_unit_test(refused_credentials_open_nothing),
         cmocka_unit_test(while_it_is_open_one_probe_a_second_leaves),
         cmocka_unit_test(what_counts_as_a_response),
         cmocka_unit_test(a_store_that_nobody_answers_for_is_probed),

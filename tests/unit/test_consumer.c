@@ -536,7 +536,7 @@ static enum bench_fault may_not_create(
 {
     (void)bench;
     (void)n;
-    return call == BENCH_CREATE ? BENCH_REFUSE : BENCH_PASS;
+    return call == BENCH_CREATE ? BENCH_FORBID : BENCH_PASS;
 }
 
 static void who_may_not_create_uses_what_is_there(void **state)

@@ -22,6 +22,7 @@ static void outages_never_count_and_mistakes_do(void **state)
         {TW_UNKNOWN, RUN_OUTAGE},
         {TW_REFUSED, RUN_OUTAGE},
         {TW_FULL, RUN_OUTAGE},
+        {TW_FORBIDDEN, RUN_FAILED},
         {TW_INVALID, RUN_TRY_AGAIN},
         {TW_TOO_LARGE, RUN_TRY_AGAIN},
         {TW_NOT_FOUND, RUN_TRY_AGAIN},

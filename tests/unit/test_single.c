@@ -350,7 +350,7 @@ static void who_may_not_create_the_ledger_uses_what_is_there(void **state)
     struct workbench *bench = *state;
     struct started started;
 
-    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_REFUSE);
+    workbench_meets(bench, BENCH_CREATE, ALWAYS, BENCH_FORBID);
     run_once(&started, bench, football);
     assert_int_equal(started.outcome, TW_OK);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);

@@ -259,7 +259,7 @@ static enum bench_fault no_puts(
 {
     (void)n;
     (void)bench;
-    return call == BENCH_PUT ? BENCH_REFUSE : BENCH_PASS;
+    return call == BENCH_PUT ? BENCH_FORBID : BENCH_PASS;
 }
 
 static void without_a_copy_nothing_is_poisoned(void **state)
@@ -379,19 +379,43 @@ static void a_fault_that_may_have_passed_does_not_hold_a_run(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
-/* Beside the bench's own store one that does not respond. */
-static void lose_another_store(struct workbench *bench)
+/* Beside the bench's own store another. */
+static void use_another_store(struct workbench *bench, struct store *another)
 {
-    static struct store away = {
-        .name = "away", .breakers = {{.failures = BREAKER_FAILURES}}};
     static struct store *stores[2];
     static const char *names[2];
 
     stores[0] = bench->store;
     names[0] = "main";
-    stores[1] = &away;
-    names[1] = "away";
+    stores[1] = another;
+    names[1] = another->name;
     bench->stores = (struct job_stores){2, names, stores, 0};
+}
+
+static void lose_another_store(struct workbench *bench)
+{
+    static struct store away = {
+        .name = "away", .breakers = {{.failures = BREAKER_FAILURES}}};
+
+    use_another_store(bench, &away);
+}
+
+/* A person must act, and then it goes on: nothing has failed. */
+static void refused_credentials_hold_a_run(void **state)
+{
+    static struct store locked = {
+        .name = "locked", .breakers = {{.refused = true}}};
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    use_another_store(bench, &locked);
+    bench->script = meets_outage;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    assert_true(attempt(bench).for_cause);
+    read_run(bench, &run);
+    assert_true(ledger_is_held(&run));
+    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
+    ledger_run_done(&run);
 }
 
 static void an_outage_is_no_failure(void **state)
@@ -1377,6 +1401,7 @@ int main(void)
         cmocka_unit_test(pauses_double_from_a_second),
         TEST(waiting_frees_the_run_and_hides_the_message),
         TEST(an_outage_is_no_failure),
+        TEST(refused_credentials_hold_a_run),
         TEST(a_fault_that_may_have_passed_does_not_hold_a_run),
         VIRTUAL(a_held_run_is_looked_at_ever_more_rarely),
         TEST(stopped_in_order_everything_is_back_at_once),

@@ -15,6 +15,7 @@ static const char *const names[] = {
     [TW_UNKNOWN] = "unknown",
     [TW_BUSY] = "busy",
     [TW_REFUSED] = "refused",
+    [TW_FORBIDDEN] = "forbidden",
     [TW_INVALID] = "invalid",
     [TW_TOO_LARGE] = "too large",
     [TW_STOPPED] = "stopped",

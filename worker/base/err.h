@@ -20,7 +20,10 @@ enum tw_err {
                      stood in the way; read again, decide again             */
     TW_UNKNOWN,   /* sent, no answer: it may be done; read, then decide     */
     TW_BUSY,      /* not done: throttled or unreachable; later it may pass  */
-    TW_REFUSED,   /* not done: credentials or rights; a person must act     */
+    TW_REFUSED,   /* not done: the credentials are refused; a person must act,
+                     then it passes                                         */
+    TW_FORBIDDEN, /* not done: the credentials lack the right for this; it is
+                     refused each time                                      */
     TW_INVALID,   /* not done: the request or the input can never succeed   */
     TW_TOO_LARGE, /* not done: in smaller parts it may pass                 */
     TW_STOPPED,   /* not done: the fence was shut before it was sent        */

@@ -131,7 +131,7 @@ static void report(
 static void report_failed(struct online *online, enum tw_err code,
     const char *right, const struct probe *probe, const struct err *err)
 {
-    if (code == TW_REFUSED)
+    if (code == TW_FORBIDDEN)
         say("the right to %s %s is missing: %s", right,
             probe->name[0] ? probe->name : "tables", err->text);
     else
@@ -198,7 +198,7 @@ static void check_queue(struct online *online, const char *queue)
         probe.count == 1 ? "" : "s");
     report(online, "queue", queue, says);
     code = ask(online, delete_message, &probe, &err);
-    if (code == TW_REFUSED)
+    if (code == TW_FORBIDDEN)
         report_failed(online, code, "process messages of", &probe, &err);
 }
 
@@ -281,7 +281,7 @@ static bool reach(struct online *online, size_t store)
     else
         report_failed(online, code, "list", &probe, &err);
     check_clock(online);
-    return code == TW_OK || code == TW_REFUSED;
+    return code == TW_OK || code == TW_FORBIDDEN;
 }
 
 static void check_store(

@@ -69,6 +69,7 @@ int say_exit(enum tw_err code)
     case TW_BUSY:
     case TW_UNKNOWN:
     case TW_REFUSED:
+    case TW_FORBIDDEN:
         return EXIT_UNREACHABLE;
     case TW_STOPPED:
     case TW_FULL:

@@ -307,6 +307,7 @@ int table_command_failed(
     case TW_BUSY:
     case TW_UNKNOWN:
     case TW_REFUSED:
+    case TW_FORBIDDEN:
         session_explain(command->store, outcome, err);
         return stopped ? session_stopped() : say_failed(outcome, err);
     case TW_STOPPED:

@@ -303,7 +303,7 @@ static enum tw_err queue_usable(
     struct attempt look = own_attempt(consumer);
     enum tw_err outcome = store_queue_create(store, attempt, queue);
 
-    if (outcome != TW_REFUSED)
+    if (outcome != TW_FORBIDDEN)
         return outcome;
     if (store_queue_peek(store, &look, queue, 1, &consumer->messages) == TW_OK)
         return TW_OK;
@@ -318,7 +318,7 @@ static enum tw_err ledger_usable(
     struct page page;
     enum tw_err outcome = ledger_create(store, attempt);
 
-    if (outcome != TW_REFUSED)
+    if (outcome != TW_FORBIDDEN)
         return outcome;
     page_init(&page);
     if (ledger_scan_index(store, &look,
@@ -335,7 +335,7 @@ static enum tw_err poison_queue_usable(struct consumer *consumer,
 {
     enum tw_err outcome = queue_usable(consumer, attempt, poison_queue);
 
-    if (outcome != TW_REFUSED)
+    if (outcome != TW_FORBIDDEN)
         return outcome;
     log_warn(OBJECT, "cannot see to poison queue %s: %s", poison_queue,
         attempt->err.text);
@@ -913,10 +913,12 @@ void consumer_free(struct consumer *consumer)
     mem_free(consumer);
 }
 
-/* Refused credentials, or a name that is invalid: it would never work. */
+/* Refused credentials, a right that is missing or a name that is invalid: it
+ * would never work. */
 static bool is_hopeless(enum tw_err outcome)
 {
-    return outcome == TW_REFUSED || outcome == TW_INVALID;
+    return outcome == TW_REFUSED || outcome == TW_FORBIDDEN ||
+           outcome == TW_INVALID;
 }
 
 /* Before anything else: would this ever work? */

@@ -214,7 +214,7 @@ static enum tw_err enqueue_bound(struct store *store,
     struct messages put;
     struct buf text;
     bool is_new;
-    enum tw_err outcome;
+    enum tw_err outcome, entered;
 
     ledger_run_init(&run);
     ledger_run_init(&stored);
@@ -231,8 +231,9 @@ static enum tw_err enqueue_bound(struct store *store,
             ret_id, QUEUE_ID_MAX + 1, "%.*s", SLICE_ARG(put.list[0].id));
         set_queued(&run, what, put.list[0].id, put.list[0].inserted_ticks);
         /* A worker that was faster has made it already. */
-        if (enter_run(store, &run, &stored, &is_new, err) == TW_REFUSED)
-            outcome = TW_REFUSED;
+        entered = enter_run(store, &run, &stored, &is_new, err);
+        if (entered == TW_REFUSED || entered == TW_FORBIDDEN)
+            outcome = entered;
     }
     buf_done(&text);
     messages_done(&put);

@@ -244,7 +244,7 @@ static enum tw_err find_ledger(struct store *store, struct err *err)
     fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
     page_init(&page);
     outcome = ledger_create(store, &attempt);
-    if (outcome == TW_REFUSED) {
+    if (outcome == TW_FORBIDDEN) {
         struct attempt look = {.fence = &fence};
 
         if (ledger_scan_index(store, &look,

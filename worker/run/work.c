@@ -350,14 +350,14 @@ static void keep_held_since(struct work *work, const char *waits_for)
     run->waits_since_ticks = work->held_since_ticks;
 }
 
-/* Does a store of the configuration not respond? */
+/* Does a store of the configuration not respond, or refuse the credentials? */
 static bool is_store_away(const struct work *work)
 {
     const struct job_stores *stores = work->definition->stores;
 
     for (size_t i = 0; i < stores->count; i++)
         for (size_t k = 0; stores->stores[i] && k < STORE_SERVICES; k++)
-            if (breaker_is_open(&stores->stores[i]->breakers[k]))
+            if (breaker_is_away(&stores->stores[i]->breakers[k]))
                 return true;
     return false;
 }

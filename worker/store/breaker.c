@@ -31,14 +31,16 @@ static void unlock(struct breaker *breaker)
     atomic_store(&breaker->locked, false);
 }
 
-void breaker_respond(struct breaker *breaker)
+void breaker_respond(struct breaker *breaker, bool refused)
 {
+    atomic_store(&breaker->refused, refused);
     atomic_store(&breaker->failures, 0);
 }
 
-bool breaker_is_open(const struct breaker *breaker)
+bool breaker_is_away(const struct breaker *breaker)
 {
-    return atomic_load(&breaker->failures) >= BREAKER_FAILURES;
+    return atomic_load(&breaker->refused) ||
+           atomic_load(&breaker->failures) >= BREAKER_FAILURES;
 }
 
 void breaker_fail(struct breaker *breaker, int64_t now_ms, const char *cause)

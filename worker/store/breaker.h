@@ -24,6 +24,7 @@
 /* All zero: closed. */
 struct breaker {
     _Atomic unsigned failures; /* since the last response */
+    _Atomic bool refused;      /* the last response refused the credentials */
     _Atomic int64_t probe_ms;  /* when the next probe may leave */
     _Atomic bool locked;       /* guards cause, for as long as a copy takes */
     char cause[BREAKER_CAUSE_MAX];
@@ -33,12 +34,14 @@ struct breaker {
  * 0: it may, and where the breaker is open it is the probe. */
 int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms);
 
-/* breaker_is_open: is the service taken for one that does not respond? */
-bool breaker_is_open(const struct breaker *breaker);
+/* breaker_is_away: is the service taken for one that does not respond, or
+ * refuses the credentials whatever it is asked? */
+bool breaker_is_away(const struct breaker *breaker);
 
-/* breaker_respond: a response came. breaker_fail: there was none; cause: a
+/* breaker_respond: a response came; refused: it refused the credentials, which
+ * opens nothing. breaker_fail: there was none; cause: a
  * sentence, cut where it is too long. */
-void breaker_respond(struct breaker *breaker);
+void breaker_respond(struct breaker *breaker, bool refused);
 void breaker_fail(struct breaker *breaker, int64_t now_ms, const char *cause);
 
 /* breaker_cause: the cause of the last failure. */

@@ -28,7 +28,8 @@ static struct store *inner_of(struct store *store)
 static enum tw_err noted(struct store *store, enum tw_err outcome)
 {
     atomic_store(&((struct read_only *)store)->failed,
-        outcome == TW_BUSY || outcome == TW_UNKNOWN || outcome == TW_REFUSED);
+        outcome == TW_BUSY || outcome == TW_UNKNOWN || outcome == TW_REFUSED ||
+            outcome == TW_FORBIDDEN);
     return outcome;
 }
 

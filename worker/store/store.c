@@ -234,7 +234,7 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
     if (outcome == TW_STOPPED || outcome == TW_FULL)
         return outcome; /* neither tells of the service */
     if (is_response(attempt, outcome))
-        breaker_respond(breaker);
+        breaker_respond(breaker, outcome == TW_REFUSED);
     else
         breaker_fail(breaker, world_boot_ms(), attempt->err.text);
     return outcome;

@@ -380,7 +380,7 @@ static enum tw_err ensure_table(struct transfer *transfer, struct err *err)
 
     if (outcome == TW_NOT_FOUND)
         return transfer_call(transfer, create_table, transfer, true, err);
-    return outcome == TW_REFUSED || outcome == TW_TOO_LARGE ? TW_OK : outcome;
+    return outcome == TW_FORBIDDEN || outcome == TW_TOO_LARGE ? TW_OK : outcome;
 }
 
 /* ---- the ledger ---- */
@@ -425,6 +425,7 @@ static enum ledger_state state_after(enum tw_err outcome)
     case TW_BUSY:
     case TW_UNKNOWN:
     case TW_REFUSED:
+    case TW_FORBIDDEN:
     case TW_STOPPED:
     case TW_FULL:
         break;
