@@ -82,6 +82,9 @@ static enum tw_err spoil(
         break;
     case BENCH_FAIL:
         return err_fail(&attempt->err, TW_BUSY, "the store is down");
+    case BENCH_THROTTLE:
+        attempt->http_status = 503;
+        return err_fail(&attempt->err, TW_BUSY, "503 ServerBusy");
     case BENCH_REFUSE:
         return err_fail(&attempt->err, TW_REFUSED, "the key is wrong");
     case BENCH_FORBID:

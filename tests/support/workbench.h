@@ -43,6 +43,7 @@ enum bench_call {
 enum bench_fault {
     BENCH_PASS,
     BENCH_FAIL,         /* TW_BUSY, nothing done */
+    BENCH_THROTTLE,     /* TW_BUSY, nothing done, an answer of 503 */
     BENCH_REFUSE,       /* TW_REFUSED, nothing done */
     BENCH_FORBID,       /* TW_FORBIDDEN, nothing done */
     BENCH_LOSE_ANSWER,  /* done, TW_UNKNOWN */

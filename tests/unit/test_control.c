@@ -508,12 +508,54 @@ static void what_may_be_on_the_queue_stays_in_the_ledger(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
+static enum tw_err cancel(struct workbench *bench, struct err *err)
+{
+    struct ledger_run before;
+    enum tw_err outcome;
+
+    ledger_run_init(&before);
+    outcome = control_cancel(
+        bench->store, slice_of(JOB), slice_of("r1"), &before, &asked, err);
+    ledger_run_done(&before);
+    return outcome;
+}
+
+/* A service that is busy is there: a front end need not try again itself. */
+static void enqueue_waits_where_it_is_throttled(void **state)
+{
+    static const enum bench_call CALLS[] = {BENCH_GET, BENCH_BATCH, BENCH_PUT};
+    struct workbench *bench = *state;
+    struct err err;
+
+    for (size_t i = 0; i < sizeof(CALLS) / sizeof(CALLS[0]); i++)
+        workbench_meets(bench, CALLS[i], 1, 5, BENCH_THROTTLE);
+    assert_int_equal(enqueue(bench, &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    workbench_meets(bench, BENCH_GET, 1, 5, BENCH_THROTTLE);
+    workbench_meets(bench, BENCH_BATCH, 1, 5, BENCH_THROTTLE);
+    assert_int_equal(cancel(bench, &err), TW_OK);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+}
+
+/* A closed port, or an address that is wrong: a person is told soon. */
+static void where_nothing_responds_it_is_said_within_three_seconds(void **state)
+{
+    struct workbench *bench = *state;
+    int64_t began_ms = world_boot_ms();
+    struct err err;
+
+    workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_FAIL);
+    assert_int_equal(cancel(bench, &err), TW_BUSY);
+    assert_in_range(world_boot_ms() - began_ms, 1, 3000);
+}
+
 static void an_entity_that_cannot_be_withdrawn_is_said(void **state)
 {
     struct workbench *bench = *state;
     struct err err;
 
-    workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_FAIL);
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_FAIL);
     assert_int_equal(enqueue(bench, &err), TW_BUSY);
     assert_string_equal(err.text,
@@ -557,11 +599,12 @@ static void without_an_entity_nothing_is_on_the_queue(void **state)
     struct err err;
 
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
-    workbench_meets(bench, BENCH_GET, 2, 2, BENCH_FAIL);
+    workbench_meets(bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
     assert_int_equal(enqueue(bench, &err), TW_UNKNOWN);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    bench->fate_count = 0;
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_CONFLICT);
-    workbench_meets(bench, BENCH_GET, 2, 2, BENCH_FAIL);
+    workbench_meets(bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
     assert_int_equal(enqueue(bench, &err), TW_BUSY);
     assert_string_equal(err.text, "the store is down");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
@@ -590,9 +633,10 @@ static void a_bound_queue_s_entity_comes_after_its_message(void **state)
     struct err err;
     char id[129];
 
-    workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_FAIL);
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
     assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_BUSY);
     assert_int_equal(bench->ledger_writes, 0);
+    bench->fate_count = 0;
     assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
     messages_init(&taken);
     (void)workbench_take(bench, BENCH_BOUND, &taken);
@@ -604,18 +648,6 @@ static void a_bound_queue_s_entity_comes_after_its_message(void **state)
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_REFUSE);
     assert_int_equal(
         control_enqueue(bench->store, &order, id, &err), TW_REFUSED);
-}
-
-static enum tw_err cancel(struct workbench *bench, struct err *err)
-{
-    struct ledger_run before;
-    enum tw_err outcome;
-
-    ledger_run_init(&before);
-    outcome = control_cancel(
-        bench->store, slice_of(JOB), slice_of("r1"), &before, &asked, err);
-    ledger_run_done(&before);
-    return outcome;
 }
 
 static void a_cancel_that_was_lost_is_made_again(void **state)
@@ -637,7 +669,7 @@ static void a_cancel_of_which_nothing_is_known_says_so(void **state)
 
     assert_int_equal(enqueue(bench, &err), TW_OK);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
-    workbench_meets(bench, BENCH_GET, 2, 2, BENCH_FAIL);
+    workbench_meets(bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
     assert_int_equal(cancel(bench, &err), TW_BUSY);
     assert_string_equal(err.text, "the store is down");
 }
@@ -877,10 +909,11 @@ static void an_unreadable_message_that_cannot_be_put_back_stays(void **state)
     workbench_put(bench, BENCH_QUEUE "-poison", "another's");
     id = workbench_put(bench, BENCH_QUEUE "-poison", "not json");
     leave_without_copy(bench, BENCH_QUEUE, id, "");
-    workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_FAIL);
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
     assert_int_equal(retry(bench, &err), TW_BUSY);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
+    bench->fate_count = 0;
     assert_int_equal(retry(bench, &err), TW_OK);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
@@ -1106,7 +1139,8 @@ static void what_is_not_there_is_not_found(void **state)
 }
 
 #define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
+    cmocka_unit_test_setup_teardown(                                           \
+        f, workbench_set_up_virtual, workbench_tear_down_virtual)
 
 int main(void)
 {
@@ -1141,6 +1175,8 @@ int main(void)
         TEST(what_is_refused_is_not_in_the_ledger),
         TEST(what_may_be_on_the_queue_stays_in_the_ledger),
         TEST(an_entity_that_cannot_be_withdrawn_is_said),
+        TEST(enqueue_waits_where_it_is_throttled),
+        TEST(where_nothing_responds_it_is_said_within_three_seconds),
         TEST(a_message_over_64_kib_is_refused_before_anything_is_stored),
         TEST(an_entity_that_was_stored_without_an_answer_is_rung_for),
         TEST(without_an_entity_nothing_is_on_the_queue),

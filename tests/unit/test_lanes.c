@@ -81,7 +81,7 @@ static void wait_for_attempts(struct scene *scene, unsigned count)
 
 static enum tw_err answer(const struct job *job, struct attempt *attempt)
 {
-    unsigned at = job->task.tries - 1;
+    unsigned at = job->task.retry.tries - 1;
     enum tw_err code;
 
     if (job->answer_count == 0)
@@ -109,8 +109,8 @@ static enum tw_err attempt_job(struct lanes_task *task, struct attempt *attempt)
     scene->attempts++;
     if (++scene->running > scene->most_running)
         scene->most_running = scene->running;
-    if (task->tries <= 8)
-        job->started_ms[task->tries - 1] = attempt->sent_ms;
+    if (task->retry.tries <= 8)
+        job->started_ms[task->retry.tries - 1] = attempt->sent_ms;
     world_wake_all(&scene->changed);
     while (job->holds_on && !scene->gate_open)
         world_wait(&scene->changed, &scene->mutex, WORLD_NEVER);
@@ -142,7 +142,7 @@ static void busy_is_tried_a_few_times(void **state)
     job.answers[0] = TW_BUSY;
     job.answer_count = 1;
     assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
-    assert_int_equal(job.task.tries, PACE_TRIES);
+    assert_int_equal(job.task.retry.tries, PACE_TRIES);
     assert_int_equal(lanes_requests(client), PACE_TRIES);
     assert_string_equal(job.task.last.err.text, "as the test wants");
     lanes_client_free(client);
@@ -167,7 +167,7 @@ static void throttling_counts_as_no_failed_try(void **state)
     job.answer_count = 8;
     job.http_status = 503;
     assert_int_equal(lanes_call(client, &job.task), TW_OK);
-    assert_int_equal(job.task.tries, 8);
+    assert_int_equal(job.task.retry.tries, 8);
     assert_int_equal(lanes_throttled(client), 7);
     lanes_client_free(client);
     lanes_free(lanes);
@@ -188,7 +188,7 @@ static void behind_an_open_circuit_breaker_nothing_is_tried_again(void **state)
     job.answer_count = 1;
     job.breaker_open = true;
     assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
-    assert_int_equal(job.task.tries, 1);
+    assert_int_equal(job.task.retry.tries, 1);
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -221,7 +221,7 @@ static void an_open_circuit_breaker_ends_the_waits_of_others(void **state)
     while (!lanes_done(client, &waits.task))
         assert_int_equal(lanes_call(client, &meets.task), TW_BUSY);
     assert_int_equal(waits.task.outcome, TW_REFUSED);
-    assert_int_equal(waits.task.tries, 2);
+    assert_int_equal(waits.task.retry.tries, 2);
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -241,7 +241,7 @@ static void busy_may_pass(void **state)
     job.answers[2] = TW_OK;
     job.answer_count = 3;
     assert_int_equal(lanes_call(client, &job.task), TW_OK);
-    assert_int_equal(job.task.tries, 3);
+    assert_int_equal(job.task.retry.tries, 3);
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -261,10 +261,10 @@ static void unknown_is_tried_again_for_reads_alone(void **state)
     job.answers[1] = TW_OK;
     job.answer_count = 2;
     assert_int_equal(lanes_call(client, &job.task), TW_UNKNOWN);
-    assert_int_equal(job.task.tries, 1);
+    assert_int_equal(job.task.retry.tries, 1);
     job.task.repeatable = true;
     assert_int_equal(lanes_call(client, &job.task), TW_OK);
-    assert_int_equal(job.task.tries, 2);
+    assert_int_equal(job.task.retry.tries, 2);
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -287,7 +287,7 @@ static void refusals_are_final(void **state)
         job.answers[0] = final[i];
         job.answer_count = 1;
         assert_int_equal(lanes_call(client, &job.task), final[i]);
-        assert_int_equal(job.task.tries, 1);
+        assert_int_equal(job.task.retry.tries, 1);
     }
     lanes_client_free(client);
     lanes_free(lanes);
@@ -469,7 +469,7 @@ static void stopping_ends_what_waits(void **state)
     lanes_stop(client);
     lanes_wait(client, &waits.task);
     assert_int_equal(waits.task.outcome, TW_STOPPED);
-    assert_int_equal(waits.task.tries, 1);
+    assert_int_equal(waits.task.retry.tries, 1);
     later = job_of(&scene, 'b');
     assert_int_equal(lanes_call(client, &later.task), TW_STOPPED);
     assert_int_equal(scene.attempts, 1);
@@ -543,7 +543,7 @@ static void a_retry_too_late_for_the_fence_ends_now(void **state)
     job.answer_count = 1;
     job.hint_ms = HOUR_MS;
     assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
-    assert_int_equal(job.task.tries, 1);
+    assert_int_equal(job.task.retry.tries, 1);
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -586,7 +586,7 @@ static void waits_for_a_renewal_while_the_lease_stands(void **state)
     job = job_of(&scene, 'a');
     world_start(&keeper, "keeper", renew_late, &fence);
     assert_int_equal(lanes_call(client, &job.task), TW_OK);
-    assert_int_equal(job.task.tries, 1);
+    assert_int_equal(job.task.retry.tries, 1);
     world_join(&keeper);
     lanes_client_free(client);
     lanes_free(lanes);

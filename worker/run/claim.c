@@ -15,7 +15,7 @@
 #include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
 #include "worker/run/setup.h"
-#include "worker/store/pace.h"
+#include "worker/store/retry.h"
 
 /* How often a claim is tried against others who write the same entity. */
 #define CLAIM_ROUNDS 5
@@ -90,37 +90,12 @@ static struct attempt own_attempt(struct claim *claim)
     return (struct attempt){.fence = &claim->own, .retry_after_ms = -1};
 }
 
-static void pause_ms(int64_t wait_ms)
-{
-    struct world_mutex mutex;
-    struct world_cond cond;
-    int64_t until_ms = world_boot_ms() + wait_ms;
-
-    world_mutex_init(&mutex);
-    world_cond_init(&cond);
-    world_lock(&mutex);
-    while (world_wait(&cond, &mutex, until_ms))
-        continue;
-    world_unlock(&mutex);
-    world_cond_done(&cond);
-    world_mutex_done(&mutex);
-}
-
 /* Wait before another try; false: it would come too late, or too often. */
 static bool try_again(
-    struct claim *claim, const struct attempt *attempt, unsigned tries)
+    struct claim *claim, const struct attempt *attempt, struct retry *retry)
 {
-    uint64_t random;
-    int64_t delay_ms;
-
-    if (tries >= PACE_TRIES)
-        return false;
-    world_random(&random, sizeof(random));
-    delay_ms = pace_delay_ms(tries, random, attempt->retry_after_ms);
-    if (!fence_open(&claim->own, world_boot_ms() + delay_ms))
-        return false;
-    pause_ms(delay_ms);
-    return true;
+    return retry_wait(retry, attempt,
+        &(struct retry_limits){&claim->own, WORLD_NEVER, WORLD_NEVER});
 }
 
 /* ---- a claim ---- */
@@ -641,14 +616,15 @@ static enum claim_word write_end(
 
 enum claim_word claim_let_go(struct claim *claim, struct err *err)
 {
+    struct retry retry = {0};
     struct attempt attempt;
     enum claim_word word;
 
-    for (unsigned tries = 1;; tries++) {
+    for (;;) {
         word = write_end(claim, &attempt, err);
         if (word == CLAIM_MINE)
             ledger_copy(&claim->run, &claim->stored);
-        if (word != CLAIM_UNREAD || !try_again(claim, &attempt, tries))
+        if (word != CLAIM_UNREAD || !try_again(claim, &attempt, &retry))
             return word;
     }
 }
@@ -685,10 +661,11 @@ void claim_hide_ms(struct claim *claim, int64_t wait_ms)
 
 void claim_delete_message(struct claim *claim)
 {
+    struct retry retry = {0};
     struct attempt attempt;
     enum tw_err outcome;
 
-    for (unsigned tries = 1; claim->has_message; tries++) {
+    while (claim->has_message) {
         attempt = own_attempt(claim);
         outcome = store_queue_delete(claim->store, &attempt, claim->queue,
             slice_of(claim->message_id), slice_of(claim->pop_receipt));
@@ -696,7 +673,7 @@ void claim_delete_message(struct claim *claim)
         if (outcome == TW_OK || outcome == TW_CONFLICT ||
             outcome == TW_NOT_FOUND)
             claim->has_message = false;
-        else if (!try_again(claim, &attempt, tries))
+        else if (!try_again(claim, &attempt, &retry))
             return;
     }
 }
@@ -743,16 +720,17 @@ enum tw_err claim_put_copy(
 {
     char *poison_queue =
         mem_format("%.*s%s", SLICE_ARG(queue), SETUP_POISON_SUFFIX);
+    struct retry retry = {0};
     struct messages copy;
     struct attempt attempt;
     enum tw_err outcome;
 
     messages_init(&copy);
-    for (unsigned tries = 1;; tries++) {
+    for (;;) {
         outcome = put_copy(claim, &attempt, poison_queue, text, &copy);
         count_request(claim, &attempt);
         if ((outcome != TW_BUSY && outcome != TW_UNKNOWN) ||
-            !try_again(claim, &attempt, tries))
+            !try_again(claim, &attempt, &retry))
             break;
     }
     if (outcome == TW_OK) {

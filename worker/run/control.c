@@ -13,9 +13,44 @@
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
 #include "worker/run/message.h"
+#include "worker/store/retry.h"
 #include "worker/store/store.h"
 
+/* A person or a front end waits for these calls. */
+#define CALL_MAX_MS 30000
+#define UNANSWERED_MAX_MS 2000
+
 /* ---- requests ---- */
+
+/* One call to a store, made again while it was certainly not made. */
+struct calling {
+    struct attempt attempt;
+    struct retry retry;
+    struct retry_limits limits;
+};
+
+static struct retry_limits limits_from_now(void)
+{
+    int64_t now_ms = world_boot_ms();
+
+    return (struct retry_limits){
+        NULL, now_ms + CALL_MAX_MS, now_ms + UNANSWERED_MAX_MS};
+}
+
+static struct calling begin_call(void)
+{
+    return (struct calling){
+        .attempt = {.retry_after_ms = -1}, .limits = limits_from_now()};
+}
+
+static bool again(struct calling *calling, enum tw_err outcome)
+{
+    if (outcome != TW_BUSY ||
+        !retry_wait(&calling->retry, &calling->attempt, &calling->limits))
+        return false;
+    calling->attempt = (struct attempt){.retry_after_ms = -1};
+    return true;
+}
 
 static enum tw_err told(
     enum tw_err outcome, const struct attempt *attempt, struct err *err)
@@ -28,41 +63,68 @@ static enum tw_err told(
 static enum tw_err read_run(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, struct err *err)
 {
-    struct attempt attempt = {0};
+    struct calling calling = begin_call();
+    enum tw_err outcome;
 
-    return told(ledger_get(store, &attempt, job, id, ret), &attempt, err);
+    do {
+        outcome = ledger_get(store, &calling.attempt, job, id, ret);
+    } while (again(&calling, outcome));
+    return told(outcome, &calling.attempt, err);
+}
+
+static enum tw_err create_queue(
+    struct store *store, const char *queue, struct err *err)
+{
+    struct calling calling = begin_call();
+    enum tw_err outcome;
+
+    do {
+        outcome = store_queue_create(store, &calling.attempt, queue);
+    } while (again(&calling, outcome));
+    return told(outcome, &calling.attempt, err);
+}
+
+static enum tw_err put_once(struct store *store, const char *queue,
+    struct slice text, int64_t delay_s, struct messages *ret, struct err *err)
+{
+    struct calling calling = begin_call();
+    enum tw_err outcome;
+
+    do {
+        outcome =
+            store_queue_put(store, &calling.attempt, queue, text, delay_s, ret);
+    } while (again(&calling, outcome));
+    return told(outcome, &calling.attempt, err);
 }
 
 /* Put; the queue is made where it is missing. */
 static enum tw_err put_message(struct store *store, const char *queue,
     struct slice text, int64_t delay_s, struct messages *ret, struct err *err)
 {
-    struct attempt attempt = {0};
-    enum tw_err outcome =
-        store_queue_put(store, &attempt, queue, text, delay_s, ret);
+    enum tw_err outcome = put_once(store, queue, text, delay_s, ret, err);
 
-    if (outcome == TW_NOT_FOUND) {
-        attempt = (struct attempt){0};
-        outcome = store_queue_create(store, &attempt, queue);
-        if (outcome != TW_OK)
-            return told(outcome, &attempt, err);
-        attempt = (struct attempt){0};
-        outcome = store_queue_put(store, &attempt, queue, text, delay_s, ret);
-    }
-    return told(outcome, &attempt, err);
+    if (outcome != TW_NOT_FOUND)
+        return outcome;
+    outcome = create_queue(store, queue, err);
+    return outcome == TW_OK ? put_once(store, queue, text, delay_s, ret, err)
+                            : outcome;
 }
 
 /* The service's clock, which an answer about nothing at all brings. */
 static int64_t service_now(struct store *store)
 {
-    struct attempt attempt = {0};
+    struct calling calling = begin_call();
     struct ledger_run none;
+    enum tw_err outcome;
 
     ledger_run_init(&none);
-    (void)!ledger_get(store, &attempt, slice_of(LEDGER_UNREADABLE),
-        slice_of("-clock"), &none);
+    do {
+        outcome = ledger_get(store, &calling.attempt,
+            slice_of(LEDGER_UNREADABLE), slice_of("-clock"), &none);
+    } while (again(&calling, outcome));
     ledger_run_done(&none);
-    return attempt.date_ticks ? attempt.date_ticks : world_wall_ticks();
+    return calling.attempt.date_ticks ? calling.attempt.date_ticks
+                                      : world_wall_ticks();
 }
 
 /* ---- enqueue ---- */
@@ -134,9 +196,12 @@ static enum tw_err compose(
 static enum tw_err enter_run(struct store *store, struct ledger_run *run,
     struct ledger_run *stored, bool *ret_new, struct err *err)
 {
+    const struct retry_limits limits = limits_from_now();
     struct entering entering = {run, false};
-    struct ledger_change change = {
-        .store = store, .apply = apply_entry, .context = &entering};
+    struct ledger_change change = {.store = store,
+        .apply = apply_entry,
+        .context = &entering,
+        .limits = &limits};
     enum tw_err outcome;
 
     stored->job = ledger_text(stored, run->job);
@@ -299,8 +364,11 @@ static enum tw_err change_run(struct store *store, struct slice job,
     struct slice id, struct asking *asking, struct ledger_run *run,
     struct err *err)
 {
-    struct ledger_change change = {
-        .store = store, .apply = apply_asked, .context = asking};
+    const struct retry_limits limits = limits_from_now();
+    struct ledger_change change = {.store = store,
+        .apply = apply_asked,
+        .context = asking,
+        .limits = &limits};
     enum tw_err outcome;
 
     run->job = ledger_text(run, job);
@@ -527,9 +595,13 @@ enum tw_err control_finish(const struct definition *definition,
 enum tw_err control_reopen(
     struct store *store, struct slice job, struct err *err)
 {
-    struct attempt attempt = {.retry_after_ms = -1};
+    struct calling calling = begin_call();
+    enum tw_err outcome;
 
-    return told(ledger_reopen(store, &attempt, job), &attempt, err);
+    do {
+        outcome = ledger_reopen(store, &calling.attempt, job);
+    } while (again(&calling, outcome));
+    return told(outcome, &calling.attempt, err);
 }
 
 /* ---- poison ---- */
@@ -555,21 +627,22 @@ static char *poison_queue_of(const struct ledger_run *run)
 static enum tw_err delete_copy(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
-    struct attempt attempt = {0};
+    struct calling calling = begin_call();
     struct slice id = run->poison_id, receipt = run->poison_receipt;
-    char *queue = poison_queue_of(run);
-    enum tw_err outcome = TW_OK;
+    char *queue;
+    enum tw_err outcome;
 
-    if (id.len > 0 && receipt.len > 0)
-        outcome = store_queue_delete(store, &attempt, queue, id, receipt);
-    if (outcome == TW_BUSY) {
-        attempt = (struct attempt){0};
-        outcome = store_queue_delete(store, &attempt, queue, id, receipt);
-    }
-    mem_free(queue);
-    if (outcome == TW_OK || outcome == TW_CONFLICT || outcome == TW_NOT_FOUND)
+    if (id.len == 0 || receipt.len == 0)
         return TW_OK;
-    return told(outcome, &attempt, err);
+    queue = poison_queue_of(run);
+    do {
+        outcome =
+            store_queue_delete(store, &calling.attempt, queue, id, receipt);
+    } while (again(&calling, outcome));
+    mem_free(queue);
+    if (outcome == TW_CONFLICT || outcome == TW_NOT_FOUND)
+        outcome = TW_OK;
+    return told(outcome, &calling.attempt, err);
 }
 
 static enum tw_err set_queued_again(struct asking *asking,
@@ -623,14 +696,17 @@ static enum tw_err retry_run(const struct definition *definition,
 static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
     struct messages *copies, size_t *ret_index, struct err *err)
 {
-    struct attempt attempt = {0};
+    struct calling calling = begin_call();
     char *queue = poison_queue_of(run);
-    enum tw_err outcome =
-        store_queue_peek(store, &attempt, queue, QUEUE_MAX_GET, copies);
+    enum tw_err outcome;
 
+    do {
+        outcome = store_queue_peek(
+            store, &calling.attempt, queue, QUEUE_MAX_GET, copies);
+    } while (again(&calling, outcome));
     mem_free(queue);
     if (outcome != TW_OK)
-        return told(outcome, &attempt, err);
+        return told(outcome, &calling.attempt, err);
     for (size_t i = 0; i < copies->count; i++) {
         if (slice_equal(copies->list[i].id, run->poison_id)) {
             *ret_index = i;

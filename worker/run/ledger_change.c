@@ -264,17 +264,28 @@ static void count_attempt(struct ledger_change *change)
         change->made(change->context, &change->last);
 }
 
+/* Nothing was done, and the request may be made once more. */
+static bool again(
+    struct ledger_change *change, enum tw_err outcome, struct retry *retry)
+{
+    return outcome == TW_BUSY && change->limits &&
+           retry_wait(retry, &change->last, change->limits);
+}
+
 static enum tw_err read_stored(struct changing *c)
 {
     struct ledger_change *change = c->change;
+    struct retry retry = {0};
     struct ledger_run read;
     enum tw_err outcome;
 
     ledger_run_init(&read);
-    begin_attempt(change);
-    outcome = ledger_get(
-        change->store, &change->last, c->stored->job, c->stored->id, &read);
-    count_attempt(change);
+    do {
+        begin_attempt(change);
+        outcome = ledger_get(
+            change->store, &change->last, c->stored->job, c->stored->id, &read);
+        count_attempt(change);
+    } while (again(change, outcome, &retry));
     if (outcome == TW_NOT_FOUND && change->last.date_ticks != 0) {
         read.job = ledger_text(&read, c->stored->job);
         read.id = ledger_text(&read, c->stored->id);
@@ -360,25 +371,33 @@ static bool is_our_operation(const struct changing *c, struct slice id)
 static enum tw_err create_table(struct changing *c)
 {
     struct ledger_change *change = c->change;
+    struct retry retry = {0};
     enum tw_err outcome;
 
-    begin_attempt(change);
-    outcome = ledger_create(change->store, &change->last);
-    count_attempt(change);
-    return outcome == TW_UNKNOWN ? TW_BUSY : outcome;
+    do {
+        begin_attempt(change);
+        outcome = ledger_create(change->store, &change->last);
+        count_attempt(change);
+        if (outcome == TW_UNKNOWN)
+            outcome = TW_BUSY;
+    } while (again(change, outcome, &retry));
+    return outcome;
 }
 
 static enum tw_err send(struct changing *c)
 {
     struct ledger_change *change = c->change;
     struct writing *w = mem_alloc(sizeof(*w));
+    struct retry retry = {0};
     enum tw_err outcome;
 
     writing_init(w, change->store, c->stored, &c->next);
     if (change->closes_job)
         w->closed = (struct row){.key = slice_of(LEDGER_CLOSED), .known = true};
-    begin_attempt(change);
-    outcome = write_batch(w, &change->last, change->made, change->context);
+    do {
+        begin_attempt(change);
+        outcome = write_batch(w, &change->last, change->made, change->context);
+    } while (again(change, outcome, &retry));
     arena_done(&w->arena);
     mem_free(w);
     return outcome;

@@ -17,6 +17,7 @@
 
 #include "worker/base/err.h"
 #include "worker/run/ledger.h"
+#include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 /* What is known of the run before the first request. */
@@ -43,6 +44,9 @@ struct ledger_change {
     /* made (NULL: nothing): called after each request, for clocks, counts. */
     void (*made)(void *context, const struct attempt *attempt);
     void *context; /* of both */
+
+    /* How long a request that was not made is made again; NULL: once. */
+    const struct retry_limits *limits; /* borrowed */
 
     bool closes_job; /* the same batch writes the job's `!closed` (rule A5) */
 

@@ -180,7 +180,7 @@ static void finish(struct lanes_task *task, enum tw_err outcome)
 /* What was said of the last try, if there was one, stays readable. */
 static void finish_stopped(struct lanes_task *task, const char *why)
 {
-    if (task->tries == 0)
+    if (task->retry.tries == 0)
         (void)err_fail(&task->last.err, TW_STOPPED, "%s", why);
     else
         err_prefix(&task->last.err, "%s", why);
@@ -263,11 +263,6 @@ static void vacate(struct lanes *lanes, struct lanes_task *task,
     task->client->running--;
 }
 
-static bool is_throttled(const struct attempt *attempt)
-{
-    return attempt->http_status == 429 || attempt->http_status == 503;
-}
-
 static enum tw_err make_attempt(struct lanes_task *task)
 {
     const struct fence *fence = task->client->fence;
@@ -296,11 +291,10 @@ static bool waits_for_fence(
            !given_up(task) && fence_may_reopen(task->client->fence, now_ms);
 }
 
-/* Throttling is no failed try. While the store does not respond, nothing waits
- * for another try. */
-static bool may_retry(const struct lanes_task *task, enum tw_err outcome)
+/* While the store does not respond, nothing waits for another try. */
+static bool may_retry(struct lanes_task *task, enum tw_err outcome)
 {
-    if (task->last.breaker_open || task->tries - task->throttled >= PACE_TRIES)
+    if (!retry_may_follow(&task->retry, &task->last) || task->last.breaker_open)
         return false;
     return outcome == TW_BUSY || (outcome == TW_UNKNOWN && task->repeatable);
 }
@@ -312,7 +306,7 @@ static void hasten(struct lanes *lanes, const struct store *store)
 
     do {
         for (struct lanes_task *task = client->first; task; task = task->next)
-            if (task->store == store && task->tries > 0)
+            if (task->store == store && task->retry.tries > 0)
                 task->not_before_ms = INT64_MIN;
         client = client->next;
     } while (client != lanes->turn);
@@ -325,16 +319,13 @@ static void hasten(struct lanes *lanes, const struct store *store)
 static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
 {
     struct lanes_client *client = task->client;
-    uint64_t random;
 
     if (waits_for_fence(task, outcome, now_ms)) {
-        task->tries--;
+        task->retry.tries--;
         task->not_before_ms = now_ms + FENCE_LOOK_MS;
         append(client, task);
         return;
     }
-    if (is_throttled(&task->last))
-        task->throttled++;
     if (task->last.breaker_open)
         hasten(client->lanes, task->store);
     if (!may_retry(task, outcome)) {
@@ -345,9 +336,7 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
         finish_stopped(task, "stopped before it was tried again");
         return;
     }
-    world_random(&random, sizeof random);
-    task->not_before_ms =
-        now_ms + pace_delay_ms(task->tries, random, task->last.retry_after_ms);
+    task->not_before_ms = now_ms + retry_delay_ms(&task->retry, &task->last);
     if (fence_open(client->fence, task->not_before_ms) ||
         fence_may_reopen(client->fence, task->not_before_ms))
         append(client, task);
@@ -365,7 +354,7 @@ static void work(struct lane *lane)
     int64_t started_ms, ended_ms;
     enum tw_err outcome;
 
-    task->tries++;
+    retry_begin(&task->retry);
     world_unlock(&lanes->mutex);
     started_ms = world_boot_ms();
     outcome = make_attempt(task);
@@ -373,7 +362,7 @@ static void work(struct lane *lane)
     world_lock(&lanes->mutex);
     if (task->last.sent_ms != 0)
         task->client->requests++;
-    if (is_throttled(&task->last))
+    if (retry_is_throttled(&task->last))
         task->client->throttled++;
     if (outcome == TW_UNKNOWN && !task->repeatable && task->store &&
         task->store->traits.late_writes)
@@ -592,7 +581,7 @@ void lanes_submit_at(
 
     world_lock(&lanes->mutex);
     task->last = (struct attempt){.retry_after_ms = -1};
-    task->tries = task->throttled = 0;
+    task->retry = (struct retry){0};
     task->done = task->cancelled = false;
     task->client = client;
     task->not_before_ms = not_before_ms;

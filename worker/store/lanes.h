@@ -21,6 +21,7 @@
 
 #include "worker/base/err.h"
 #include "worker/store/fence.h"
+#include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 struct lanes;
@@ -39,8 +40,7 @@ struct lanes_task {
     /* Set by the lanes; read it once lanes_done(). */
     enum tw_err outcome;
     struct attempt last; /* the last attempt's */
-    unsigned tries;
-    unsigned throttled; /* of these, answered 429 or 503 */
+    struct retry retry;
 
     /* The lanes' own. */
     bool done;

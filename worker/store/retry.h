@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When a storage call that was not made is made again: one policy for all that
+ * call a store. The wait before the next try is random below a doubling limit,
+ * or what the service asks for. A try that was throttled (429, 503) does not
+ * count: the service is there, and will answer.
+ */
+#ifndef TW_STORE_RETRY_H
+#define TW_STORE_RETRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct attempt;
+struct fence;
+
+/* One call and its tries. All zero: none yet. */
+struct retry {
+    unsigned tries;     /* begun */
+    unsigned throttled; /* of these, answered 429 or 503 */
+};
+
+/* retry_is_throttled: did the service answer that it is busy? */
+bool retry_is_throttled(const struct attempt *last);
+
+/* retry_begin: one more try begins. */
+void retry_begin(struct retry *retry);
+
+/* retry_may_follow: it has ended with `last`; once for each try. False: there
+ * were enough. */
+bool retry_may_follow(struct retry *retry, const struct attempt *last);
+
+/* retry_delay_ms: how long to wait before the next try, >= 0. */
+int64_t retry_delay_ms(const struct retry *retry, const struct attempt *last);
+
+/* Until when a thread waits for one call to be made. */
+struct retry_limits {
+    const struct fence *fence; /* NULL: none */
+    int64_t until_ms;          /* boot clock */
+    int64_t unanswered_ms;     /* the same where no response comes */
+};
+
+/*
+ * retry_wait: for who makes the call on its own thread and begins no tries: the
+ * call has ended with `last`, wait until it may be made again. False, at once:
+ * that would be too often, or too late.
+ */
+bool retry_wait(struct retry *retry, const struct attempt *last,
+    const struct retry_limits *limits);
+
+#endif
