@@ -180,6 +180,92 @@ static void overlong_ids_and_receipts_are_refused(void **state)
     messages_done(&messages);
 }
 
+/* What the entities below would take is a day. */
+static void document_type_is_refused_before_it_is_read(void **state)
+{
+    static const char body[] =
+        "<?xml version=\"1.0\"?><!-- <a> --><!DOCTYPE q [<!ENTITY a "
+        "\"aaaaaaaa\">"
+        "<!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\">"
+        "<!ENTITY c \"&b;&b;&b;&b;&b;&b;&b;&b;\">"
+        "<!ENTITY d \"&c;&c;&c;&c;&c;&c;&c;&c;\">"
+        "<!ENTITY e \"&d;&d;&d;&d;&d;&d;&d;&d;\">"
+        "<!ENTITY f \"&e;&e;&e;&e;&e;&e;&e;&e;\">"
+        "<!ENTITY g \"&f;&f;&f;&f;&f;&f;&f;&f;\">"
+        "<!ENTITY h \"&g;&g;&g;&g;&g;&g;&g;&g;\">"
+        "<!ENTITY i \"&h;&h;&h;&h;&h;&h;&h;&h;\">]>"
+        "<QueueMessagesList><a>&i;&i;&i;&i;</a></QueueMessagesList>";
+    struct slice code = {NULL, 0}, message = {NULL, 0};
+    struct messages messages;
+    struct arena arena;
+    struct err err;
+
+    (void)state;
+    messages_init(&messages);
+    arena_init(&arena);
+    assert_int_equal(
+        queue_xml_messages(slice_of(body), &messages, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "document type"));
+    assert_false(queue_xml_error(slice_of(body), &arena, &code, &message));
+    arena_done(&arena);
+    messages_done(&messages);
+}
+
+/* count times `piece` within the list. */
+static enum tw_err read_repeated(const char *piece, size_t count,
+    const char *before, const char *after, struct err *err)
+{
+    struct messages messages;
+    struct buf body;
+    enum tw_err code;
+
+    messages_init(&messages);
+    buf_init(&body, 4 * 1024 * 1024);
+    buf_add_format(&body, "<QueueMessagesList>%s", before);
+    for (size_t i = 0; i < count; i++)
+        buf_add_text(&body, piece);
+    buf_add_format(&body, "%s</QueueMessagesList>", after);
+    assert_false(body.overflow);
+    code = queue_xml_messages(buf_slice(&body), &messages, err);
+    buf_done(&body);
+    messages_done(&messages);
+    return code;
+}
+
+/* The piece so often as it just passes, and once more. */
+static void check_most(const char *piece, size_t most, const char *before,
+    const char *after, const char *says)
+{
+    struct err err = {.text = ""};
+
+    if (read_repeated(piece, most, before, after, &err) != TW_OK)
+        fail_msg("%zu of %s: %s", most, piece, err.text);
+    assert_int_equal(
+        read_repeated(piece, most + 1, before, after, &err), TW_INVALID);
+    if (strstr(err.text, says) == NULL)
+        fail_msg("%s: '%s'", piece, err.text);
+}
+
+static void what_a_body_costs_is_bounded(void **state)
+{
+    struct err err;
+
+    (void)state;
+    check_most("<a/>", 32766, "", "", "too many tags");
+    check_most("<!-- <a> -->", 32766, "", "", "too many tags");
+    check_most("<?a <a>?>", 32766, "", "", "too many tags");
+    check_most("<a b='>' c=\"'\"/>", 512, "", "", "too many attributes");
+    assert_int_equal(
+        read_repeated("<a>", 62, "", "<b></b><b/><b></b>", &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "not well-formed"));
+    assert_int_equal(read_repeated("<a>", 64, "", "", &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "nested too deeply"));
+    assert_int_equal(read_repeated("<!--", 1, "", "", &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "cut off"));
+    assert_int_equal(read_repeated("\xff", 1, "", "", &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "not in UTF-8"));
+}
+
 static void document_types_and_entities_are_refused(void **state)
 {
     static const char *const bodies[] = {
@@ -279,6 +365,8 @@ int main(void)
         cmocka_unit_test(messages_are_read_by_name_in_any_order),
         cmocka_unit_test(at_most_32_messages_are_taken),
         cmocka_unit_test(other_bodies_are_refused),
+        cmocka_unit_test(document_type_is_refused_before_it_is_read),
+        cmocka_unit_test(what_a_body_costs_is_bounded),
         cmocka_unit_test(document_types_and_entities_are_refused),
         cmocka_unit_test(errors_are_read_in_every_form),
         cmocka_unit_test(queues_are_listed_with_their_marker),

@@ -62,19 +62,135 @@ static struct slice skip_byte_order_mark(struct slice body)
     return body;
 }
 
-/* A whole document, or NULL. An entity could only come from a document type,
- * which no answer has. */
-static xmlDoc *parse(struct slice body)
+/* ---- before libxml2 sees a body ---- */
+
+/*
+ * What a body may cost is counted before libxml2 builds a tree of it, for it
+ * takes some 120 bytes for an element of three, compares each attribute of an
+ * element with all others, and expands the entities of a document type, which
+ * 500 bytes of them can keep at for hours. No answer of the service has a
+ * document type; a list of 5,000 queues has 20,000 tags.
+ */
+#define MAX_TAGS 32768
+#define MAX_ATTRIBUTES 1024
+#define MAX_DEPTH 64
+
+struct budget {
+    struct slice rest;
+    unsigned tags, attributes, depth;
+    const char *why; /* the body is refused; NULL: not yet */
+};
+
+/* What begins with `from` is passed up to behind `to`. */
+static bool skip_between(
+    struct budget *budget, const char *from, const char *to)
+{
+    struct slice *rest = &budget->rest;
+    const char *end;
+
+    if (!slice_begins(*rest, slice_of(from)))
+        return false;
+    end = memmem(
+        rest->at + strlen(from), rest->len - strlen(from), to, strlen(to));
+    if (end == NULL) {
+        budget->why = "the body is cut off";
+        return true;
+    }
+    end += strlen(to);
+    rest->len -= (size_t)(end - rest->at);
+    rest->at = end;
+    return true;
+}
+
+/* To the end of a tag, counting its attributes: a quoted value may have the
+ * characters that would end it. */
+static void count_tag(struct budget *budget)
+{
+    struct slice *rest = &budget->rest;
+    bool closing = rest->len > 1 && rest->at[1] == '/';
+    char quote = '\0', last = '\0';
+
+    for (; rest->len > 0 && (quote != '\0' || *rest->at != '>');
+         rest->at++, rest->len--) {
+        last = *rest->at;
+        if (quote != '\0') {
+            quote = last == quote ? '\0' : quote;
+        } else if (last == '"' || last == '\'') {
+            quote = last;
+            budget->attributes++;
+        }
+    }
+    budget->tags++;
+    if (closing && budget->depth > 0)
+        budget->depth--;
+    else if (!closing && last != '/')
+        budget->depth++;
+    if (budget->depth > MAX_DEPTH)
+        budget->why = "its elements are nested too deeply";
+    else if (budget->tags > MAX_TAGS)
+        budget->why = "it has too many tags";
+    else if (budget->attributes > MAX_ATTRIBUTES)
+        budget->why = "it has too many attributes";
+}
+
+/* One thing that begins with '<'. */
+static void count_markup(struct budget *budget)
+{
+    if (skip_between(budget, "<!--", "-->") ||
+        skip_between(budget, "<![CDATA[", "]]>") ||
+        skip_between(budget, "<?", "?>"))
+        budget->tags++; /* a node like any other */
+    else if (slice_begins(budget->rest, slice_of("<!")))
+        budget->why = "it has a document type, which no answer has";
+    else
+        count_tag(budget);
+}
+
+/* What is wrong with body, NULL: nothing that libxml2 must not see. In UTF-8,
+ * so that what is read here is what libxml2 reads. */
+static const char *weigh(struct slice body)
+{
+    struct budget budget = {.rest = body};
+
+    if (!text_is_utf8(body) || memchr(body.at, '\0', body.len) != NULL)
+        return "it is not in UTF-8";
+    while (budget.why == NULL) {
+        struct slice *rest = &budget.rest;
+        const char *next =
+            rest->len > 0 ? memchr(rest->at, '<', rest->len) : NULL;
+
+        if (next == NULL)
+            break;
+        rest->len -= (size_t)(next - rest->at);
+        rest->at = next;
+        count_markup(&budget);
+    }
+    return budget.why;
+}
+
+/* ---- reading ---- */
+
+/* A whole document, or NULL; *ret_why (may be NULL): what keeps libxml2 from
+ * seeing the body, NULL where it is only not well-formed. */
+static xmlDoc *parse(struct slice body, const char **ret_why)
 {
     const int options = XML_PARSE_NONET | XML_PARSE_NOERROR |
-                        XML_PARSE_NOWARNING | XML_PARSE_NOCDATA;
-    xmlParserCtxt *context = xmlNewParserCtxt();
+                        XML_PARSE_NOWARNING | XML_PARSE_NOCDATA |
+                        XML_PARSE_IGNORE_ENC;
+    xmlParserCtxt *context;
     xmlDoc *document = NULL;
+    const char *why = NULL;
 
     body = skip_byte_order_mark(body);
     if (body.len > 0 && body.len <= INT_MAX)
-        document = xmlCtxtReadMemory(
-            context, body.at, (int)body.len, NULL, "UTF-8", options);
+        why = weigh(body);
+    if (ret_why != NULL)
+        *ret_why = why;
+    if (why != NULL || body.len == 0 || body.len > INT_MAX)
+        return NULL;
+    context = xmlNewParserCtxt();
+    document = xmlCtxtReadMemory(
+        context, body.at, (int)body.len, NULL, "UTF-8", options);
     if (document != NULL &&
         (!context->wellFormed || context->errNo == XML_ERR_NO_MEMORY ||
             document->intSubset != NULL || document->extSubset != NULL)) {
@@ -170,34 +286,35 @@ static enum tw_err read_messages(
     return code;
 }
 
-/* The root of a document that must be of that name, or NULL with a
- * sentence. */
-static const xmlNode *expect_root(
-    xmlDoc *document, const char *name, struct err *err)
+/* The document whose root must be of that name, or NULL with a sentence. */
+static xmlDoc *parse_as(struct slice body, const char *name, struct err *err)
 {
-    const xmlNode *root =
-        document != NULL ? xmlDocGetRootElement(document) : NULL;
+    const char *why;
+    xmlDoc *document = parse(body, &why);
 
-    if (is_element(root, name))
-        return root;
-    err_fail(err, TW_INVALID,
-        root == NULL ? "the body is not well-formed XML, %s was expected"
-                     : "the body is XML, but not %s",
-        name);
-    return NULL;
+    if (document == NULL) {
+        err_fail(err, TW_INVALID,
+            why != NULL ? "the body cannot be read: %s"
+                        : "the body is not well-formed XML, %s was expected",
+            why != NULL ? why : name);
+    } else if (!is_element(xmlDocGetRootElement(document), name)) {
+        err_fail(err, TW_INVALID, "the body is XML, but not %s", name);
+        xmlFreeDoc(document);
+        document = NULL;
+    }
+    return document;
 }
 
 enum tw_err queue_xml_messages(
     struct slice body, struct messages *ret, struct err *err)
 {
-    xmlDoc *document = parse(body);
-    const xmlNode *root = expect_root(document, "QueueMessagesList", err);
+    xmlDoc *document = parse_as(body, "QueueMessagesList", err);
     enum tw_err code = TW_INVALID;
 
     arena_clear(&ret->arena);
     ret->count = 0;
-    if (root != NULL)
-        code = read_messages(root, ret, err);
+    if (document != NULL)
+        code = read_messages(xmlDocGetRootElement(document), ret, err);
     if (code != TW_OK)
         ret->count = 0;
     xmlFreeDoc(document);
@@ -223,21 +340,22 @@ enum tw_err queue_xml_queues(struct slice body, struct arena *arena,
     struct slice **ret_names, size_t *ret_count, struct slice *ret_marker,
     struct err *err)
 {
-    xmlDoc *document = parse(body);
-    const xmlNode *root = expect_root(document, "EnumerationResults", err);
+    xmlDoc *document = parse_as(body, "EnumerationResults", err);
+    const xmlNode *root;
 
-    if (root != NULL) {
-        *ret_count = read_queues(find_child(root, "Queues"), arena, ret_names);
-        *ret_marker = child_text(root, "NextMarker", arena);
-    }
+    if (document == NULL)
+        return TW_INVALID;
+    root = xmlDocGetRootElement(document);
+    *ret_count = read_queues(find_child(root, "Queues"), arena, ret_names);
+    *ret_marker = child_text(root, "NextMarker", arena);
     xmlFreeDoc(document);
-    return root != NULL ? TW_OK : TW_INVALID;
+    return TW_OK;
 }
 
 bool queue_xml_error(struct slice body, struct arena *arena,
     struct slice *ret_code, struct slice *ret_message)
 {
-    xmlDoc *document = parse(body);
+    xmlDoc *document = parse(body, NULL);
     const xmlNode *root =
         document != NULL ? xmlDocGetRootElement(document) : NULL;
     bool is_error = is_element(root, "Error");

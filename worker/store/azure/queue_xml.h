@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The XML of the queue service, and of errors. Only user of libxml2, which is
- * given no network, no entities and no document type.
+ * given no network, and sees no body with a document type or entities, more
+ * than 32,768 tags, 1,024 attributes or 64 levels, or that is not UTF-8.
  *
  * Source: Queue service REST, "Put message", "Get messages", "List queues".
  */
@@ -31,7 +32,7 @@ void queue_xml_write(struct slice text, struct buf *to);
 /*
  * queue_xml_messages: read the answer of Put, Get or Peek into ret, which is
  * initialised; its former content is given up. TW_INVALID: the body is
- * something else; ret is empty.
+ * something else, or refused as above; ret is empty.
  */
 TW_MUST_USE enum tw_err queue_xml_messages(
     struct slice body, struct messages *ret, struct err *err);
