@@ -566,7 +566,7 @@ static void strings_are_written_so_that_they_read_back(void **state)
     buf_init(&to, 1000);
     json_add_string(&to, text);
     assert_string_equal(buf_text(&to), "\"a\\\"\\\\\\n\\r\\t\\u0008\\u0000"
-                                       "\\u001f/\x7f\xc3\xa9"
+                                       "\\u001f/\\u007f\xc3\xa9"
                                        "\xf0\x9f\x98\x80\"");
     json = parse(buf_slice(&to), 1);
     assert_true(slice_equal(json_string(json), text));
@@ -575,6 +575,67 @@ static void strings_are_written_so_that_they_read_back(void **state)
     json_add_string(&to, (struct slice){NULL, 0});
     assert_string_equal(buf_text(&to), "\"\"");
     buf_done(&to);
+}
+
+/* A terminal would obey the first, and show the second the wrong way round. */
+static void what_a_terminal_obeys_is_escaped(void **state)
+{
+    struct slice text = slice_of("\xc2\x9b"
+                                 "2J\xe2\x80\xae"
+                                 "fdp.exe"
+                                 "\xe2\x81\xa6\xd8\x9c\xef\xbb\xbf\xc2\xa0");
+    struct buf to;
+    struct json *json;
+
+    (void)state;
+    buf_init(&to, 1000);
+    json_add_string(&to, text);
+    assert_string_equal(buf_text(&to),
+        "\"\\u009b2J\\u202efdp.exe\\u2066\\u061c\\ufeff\xc2\xa0\"");
+    json = parse(buf_slice(&to), 1);
+    assert_true(slice_equal(json_string(json), text));
+    json_free(json);
+    buf_done(&to);
+}
+
+static enum tw_err read_ones(size_t count, bool flat, struct err *err)
+{
+    struct json_member *members;
+    struct json *json = NULL;
+    size_t end, members_count;
+    struct arena arena;
+    struct buf text;
+    enum tw_err code;
+
+    arena_init(&arena);
+    buf_init(&text, 4 * 1024 * 1024);
+    buf_add_char(&text, flat ? '{' : '[');
+    for (size_t i = 0; i < count; i++)
+        if (flat)
+            buf_add_format(&text, "%s\"%zu\":1", i == 0 ? "" : ",", i);
+        else
+            buf_add_text(&text, i == 0 ? "1" : ",1");
+    buf_add_char(&text, flat ? '}' : ']');
+    code = flat ? json_flat_object(buf_slice(&text), &arena, &arena, &members,
+                      &members_count, &end, err)
+                : json_parse(buf_slice(&text), 1, &json, err);
+    json_free(json);
+    buf_done(&text);
+    arena_done(&arena);
+    return code;
+}
+
+static void number_of_values_is_bounded(void **state)
+{
+    struct err err;
+
+    (void)state;
+    assert_int_equal(read_ones(JSON_MAX_VALUES - 1, false, &err), TW_OK);
+    assert_int_equal(read_ones(JSON_MAX_VALUES, false, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "more than 32768 values"));
+    assert_int_equal(read_ones(JSON_MAX_MEMBERS, true, &err), TW_OK);
+    assert_int_equal(read_ones(JSON_MAX_MEMBERS + 1, true, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "more than 1025 values"));
 }
 
 /* In a child: read with the n-th allocation failing. Exit 0: read, and right,
@@ -649,6 +710,8 @@ int main(void)
         cmocka_unit_test(annotations_beyond_a_number_may_not_be_repeated),
         cmocka_unit_test(large_strings_and_many_members_are_read_whole),
         cmocka_unit_test(strings_are_written_so_that_they_read_back),
+        cmocka_unit_test(what_a_terminal_obeys_is_escaped),
+        cmocka_unit_test(number_of_values_is_bounded),
         cmocka_unit_test(
             an_allocation_that_fails_while_reading_ends_the_process),
     };

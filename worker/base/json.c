@@ -47,6 +47,7 @@ struct scan {
     struct arena *arena;
     struct err *err;
     unsigned depth_left;
+    size_t values_left, max_values;
     /* Children of the containers that are open, the innermost last. */
     struct json *stack;
     size_t stack_count, stack_room;
@@ -370,6 +371,11 @@ static enum tw_err scan_value(struct scan *scan, struct json *value)
     skip_blanks(scan);
     if (scan->at == scan->end)
         return refuse(scan, "");
+    if (scan->values_left == 0)
+        return err_fail(scan->err, TW_INVALID,
+            "JSON of more than %zu values, which is the most, at byte %zu",
+            scan->max_values, (size_t)(scan->at - scan->start));
+    scan->values_left--;
     if (*scan->at == '{' || *scan->at == '[')
         return scan_container(scan, value);
     if (*scan->at == '"')
@@ -379,17 +385,28 @@ static enum tw_err scan_value(struct scan *scan, struct json *value)
     return scan_word(scan, value);
 }
 
+/* How a text is read. */
+struct reading {
+    unsigned max_depth;
+    size_t max_values;
+    const char *annotation; /* names that begin so may be repeated; or NULL */
+    struct arena *slices;   /* for slices of containers */
+    struct arena *arena;    /* for decoded texts */
+};
+
 /* Slice the value at the start of text; *ret_end: where it ended. */
-static enum tw_err slice_value(struct slice text, unsigned max_depth,
-    struct arena *arena, struct json *value, size_t *ret_end, struct err *err)
+static enum tw_err slice_value(struct slice text, const struct reading *how,
+    struct json *value, size_t *ret_end, struct err *err)
 {
     struct scan scan = {
         .start = text.at,
         .at = text.at,
         .end = text.len ? text.at + text.len : text.at,
-        .arena = arena,
+        .arena = how->slices,
         .err = err,
-        .depth_left = max_depth,
+        .depth_left = how->max_depth,
+        .values_left = how->max_values,
+        .max_values = how->max_values,
     };
     enum tw_err code = scan_value(&scan, value);
 
@@ -644,14 +661,6 @@ static enum tw_err decode(
     return TW_OK;
 }
 
-/* How a text is read. */
-struct reading {
-    unsigned max_depth;
-    const char *annotation; /* names that begin so may be repeated; or NULL */
-    struct arena *slices;   /* for slices of containers */
-    struct arena *arena;    /* for decoded texts */
-};
-
 /* The kept annotation whose name is written as `name`, or NULL. */
 static struct json *find_annotation(
     struct json *const *kept, size_t count, struct slice name)
@@ -702,7 +711,7 @@ static enum tw_err read_value(struct slice text, const struct reading *how,
     enum tw_err code;
 
     assert(how->max_depth <= JSON_DEPTH_LIMIT);
-    code = slice_value(text, how->max_depth, how->slices, value, ret_end, err);
+    code = slice_value(text, how, value, ret_end, err);
     if (code == TW_OK)
         code = read_tree(value->member.raw, how->max_depth + 1, &tree, err);
     if (code == TW_OK && how->annotation && value->member.type == JSON_OBJECT)
@@ -726,6 +735,7 @@ enum tw_err json_parse(
 
     arena_init(&document->arena);
     how = (struct reading){.max_depth = max_depth,
+        .max_values = JSON_MAX_VALUES,
         .slices = &document->arena,
         .arena = &document->arena};
     code = read_value(text, &how, &document->root, &end, err);
@@ -758,7 +768,13 @@ enum tw_err json_annotated_object(struct slice text, const char *annotation,
     struct arena *scratch, struct arena *arena, struct json_member **ret,
     size_t *ret_count, size_t *ret_end, struct err *err)
 {
-    const struct reading how = {1, annotation, scratch, arena};
+    const struct reading how = {
+        .max_depth = 1,
+        .max_values = 1 + JSON_MAX_MEMBERS, /* the object is one itself */
+        .annotation = annotation,
+        .slices = scratch,
+        .arena = arena,
+    };
     struct json value = {0};
     struct json_member *members;
     size_t end = 0;
@@ -867,20 +883,22 @@ static const char *short_escape(char c)
 
 void json_add_string(struct buf *to, struct slice text)
 {
-    size_t from = 0;
+    size_t from = 0, len;
 
     buf_add_char(to, '"');
-    for (size_t i = 0; i < text.len; i++) {
+    for (size_t i = 0; i < text.len; i += len) {
+        struct slice rest = {text.at + i, text.len - i};
         const char *escape = short_escape(text.at[i]);
+        uint32_t c = text_decode(rest, &len);
 
-        if (!escape && (unsigned char)text.at[i] >= 0x20)
+        if (!escape && !text_is_hidden(c))
             continue;
         buf_add(to, text.at + from, i - from);
-        from = i + 1;
+        from = i + len;
         if (escape)
             buf_add_text(to, escape);
         else
-            buf_add_format(to, "\\u%04x", (unsigned char)text.at[i]);
+            buf_add_format(to, "\\u%04x", (unsigned)c);
     }
     if (from < text.len)
         buf_add(to, text.at + from, text.len - from);

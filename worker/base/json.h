@@ -5,7 +5,9 @@
  * understood must be written back exactly as it came.
  *
  * Refused: anything that is not strict JSON, invalid UTF-8, duplicate names,
- * nesting deeper than asked for, trailing bytes, a NUL in a name. Never fails
+ * nesting deeper than asked for, more values than below, trailing bytes, a NUL
+ * in a name. What a text takes in memory is so bounded, whoever wrote it: a
+ * value of two bytes, "1,", takes some 250. Never fails
  * for lack of memory: json-c 0.16 has no hook for an allocator, but what it
  * gives back is checked for completeness, and less ends the process (mem.h).
  * Lone surrogates in escapes are decoded as U+FFFD; raw keeps them.
@@ -42,7 +44,13 @@ struct json_member {
 };
 
 /* The largest max_depth. */
-#define JSON_DEPTH_LIMIT 200
+#define JSON_DEPTH_LIMIT 64
+
+/* The most values of a text: what fits into 64 KiB, the largest property or
+ * message, never has more. The most of a flat object: an entity of 255
+ * properties, each with its type, and annotations beside. */
+#define JSON_MAX_VALUES 32768
+#define JSON_MAX_MEMBERS 1024
 
 /*
  * json_parse: a whole text. max_depth counts nested arrays and objects; 1
@@ -91,7 +99,8 @@ struct slice json_name(const struct json *object, size_t index);
 const struct json *json_value(const struct json *object, size_t index);
 
 /* json_add_string: add text (valid UTF-8, NULs allowed) quoted and escaped:
- * \" \\ \n \r \t, other controls as \u00XX, everything else as it is. */
+ * \" \\ \n \r \t; what text_is_hidden() as \uXXXX, for a terminal may show
+ * it; everything else as it is. At most six bytes for one. */
 void json_add_string(struct buf *to, struct slice text);
 
 #endif

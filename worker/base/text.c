@@ -599,11 +599,10 @@ bool text_percent_decode(struct buf *to, struct slice text)
 
 /* For people */
 
-/* Whether a terminal or a reader would not see code_point as it is: controls,
- * line and paragraph separators, changes of direction. */
-static bool is_hidden(uint32_t code_point)
+bool text_is_hidden(uint32_t code_point)
 {
     return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||
+           code_point == 0x061c ||
            (code_point >= 0x200b && code_point <= 0x200f) ||
            (code_point >= 0x2028 && code_point <= 0x202e) ||
            (code_point >= 0x2066 && code_point <= 0x2069) ||
@@ -618,7 +617,7 @@ void text_visible(struct buf *to, struct slice text)
 
         if (len == 0)
             buf_add_format(to, "\\x%02x", (unsigned char)text.at[0]);
-        else if (!is_hidden(code_point))
+        else if (!text_is_hidden(code_point))
             buf_add(to, text.at, len);
         else if (code_point < 0x80)
             buf_add_format(to, "\\x%02x", (unsigned)code_point);

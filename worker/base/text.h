@@ -77,6 +77,11 @@ void text_percent_encode(struct buf *to, struct slice text);
 /* text_percent_decode: false where % is not followed by two hex digits. */
 bool text_percent_decode(struct buf *to, struct slice text);
 
+/* text_is_hidden: would a terminal or a reader not see code_point as it is?
+ * Controls (C0, DEL, C1), line and paragraph separators, changes of direction,
+ * what has no width; none is beyond U+FFFF. */
+bool text_is_hidden(uint32_t code_point);
+
 /* text_visible: add text with control characters, what changes direction or
  * is not seen, and invalid bytes made visible. */
 void text_visible(struct buf *to, struct slice text);
