@@ -451,6 +451,41 @@ static void error_has_code_and_message(void **state)
     arena_done(&arena);
 }
 
+/* count entities, and beside annotations. */
+static enum tw_err read_many(int count, int beside, struct err *err)
+{
+    struct buf body;
+    struct page page;
+    enum tw_err code;
+
+    page_init(&page);
+    buf_init(&body, 1024 * 1024);
+    buf_add_char(&body, '{');
+    for (int i = 0; i < beside; i++)
+        buf_add_text(&body, "\"a\":1,");
+    buf_add_text(&body, "\"value\":[");
+    for (int i = 0; i < count; i++)
+        buf_add_format(&body, "%s{\"PartitionKey\":\"\",\"RowKey\":\"%d\"}",
+            i == 0 ? "" : ",", i);
+    buf_add_text(&body, "]}");
+    code = odata_page(buf_slice(&body), true, &page, err);
+    assert_int_equal(page.count, code == TW_OK ? count : 0);
+    buf_done(&body);
+    page_done(&page);
+    return code;
+}
+
+static void a_page_has_a_thousand_entities_and_little_beside(void **state)
+{
+    struct err err;
+
+    (void)state;
+    assert_int_equal(read_many(PAGE_MAX_ENTITIES, 32, &err), TW_OK);
+    assert_int_equal(read_many(PAGE_MAX_ENTITIES + 1, 0, &err), TW_UNKNOWN);
+    assert_non_null(strstr(err.text, "more than 1000"));
+    assert_int_equal(read_many(1, 33, &err), TW_UNKNOWN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +510,7 @@ int main(void)
         cmocka_unit_test(keys_among_what_is_selected_are_not_selected_twice),
         cmocka_unit_test(a_filter_that_is_too_long_overflows),
         cmocka_unit_test(a_continuation_names_an_empty_partition_key_too),
+        cmocka_unit_test(a_page_has_a_thousand_entities_and_little_beside),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

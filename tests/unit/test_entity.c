@@ -718,6 +718,52 @@ static void names_each_type_both_ways(void **state)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
 
+/* Each value before all types, so that none stands beside its own. */
+static enum tw_err read_properties(int count, int64_t *ret_sum, struct err *err)
+{
+    struct entity entity;
+    struct arena arena;
+    struct buf text;
+    enum tw_err code;
+
+    *ret_sum = 0;
+    arena_init(&arena);
+    buf_init(&text, 1024 * 1024);
+    buf_add_text(&text, "{" KEYS);
+    for (int i = 0; i < count; i++)
+        buf_add_format(&text, ",\"p%d\":\"%d\"", i, i);
+    for (int i = 0; i < count; i++)
+        buf_add_format(&text, ",\"p%d@odata.type\":\"Edm.Int64\"", i);
+    buf_add_char(&text, '}');
+    code = entity_parse(buf_slice(&text), true, &arena, &entity, NULL, err);
+    for (size_t i = 0; code == TW_OK && i < entity.property_count; i++) {
+        int64_t value;
+
+        assert_true(property_int64(&entity.properties[i], &value));
+        *ret_sum += value;
+    }
+    buf_done(&text);
+    arena_done(&arena);
+    return code;
+}
+
+static void an_entity_has_so_many_properties(void **state)
+{
+    struct err err;
+    int64_t sum;
+
+    (void)state;
+    assert_int_equal(
+        read_properties(ENTITY_MAX_READ_PROPERTIES, &sum, &err), TW_OK);
+    assert_int_equal(sum, 255 * 254 / 2);
+    assert_int_equal(
+        read_properties(ENTITY_MAX_READ_PROPERTIES + 1, &sum, &err),
+        TW_INVALID);
+    assert_non_null(strstr(err.text, "more than 255 properties"));
+    assert_int_equal(read_properties(20000, &sum, &err), TW_INVALID);
+    assert_non_null(strstr(err.text, "values"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -748,6 +794,7 @@ int main(void)
         TEST(an_entity_has_all_of_one_that_says_no_more),
         TEST(only_texts_have_a_text),
         TEST(a_text_that_cannot_be_decoded_is_as_it_stands),
+        cmocka_unit_test(an_entity_has_so_many_properties),
     };
 
     return cmocka_run_group_tests_name("entity", tests, NULL, NULL);

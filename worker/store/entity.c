@@ -137,6 +137,8 @@ bool edm_type_named(struct slice name, enum edm_type *ret)
 struct reading {
     const struct json_member *members;
     size_t count;
+    const struct json_member **loose; /* types that stand beside another */
+    size_t loose_count;
     struct arena *arena;
     struct err *err;
 };
@@ -155,8 +157,33 @@ static bool has_annotation(
                0;
 }
 
-/* The member "<name>@odata.type" that belongs to the one at index. It mostly
- * stands just before (the service) or just after (the SDKs). */
+/* Does a type stand just before its property (the service) or just after it
+ * (the SDKs)? Then it is found there. */
+static bool is_beside_its_own(const struct reading *in, size_t at)
+{
+    return (at + 1 < in->count &&
+               has_annotation(in, at, in->members[at + 1].name)) ||
+           (at > 0 && has_annotation(in, at, in->members[at - 1].name));
+}
+
+static bool is_annotation(struct slice name)
+{
+    const size_t len = sizeof(TYPE_SUFFIX) - 1;
+
+    return name.len >= len &&
+           memcmp(name.at + name.len - len, TYPE_SUFFIX, len) == 0;
+}
+
+/* Once for an entity, so that reading it is one pass over its properties. */
+static void find_loose(struct reading *in, struct arena *scratch)
+{
+    in->loose = arena_alloc(scratch, (in->count + 1) * sizeof(*in->loose));
+    for (size_t i = 0; i < in->count; i++)
+        if (is_annotation(in->members[i].name) && !is_beside_its_own(in, i))
+            in->loose[in->loose_count++] = &in->members[i];
+}
+
+/* The member "<name>@odata.type" that belongs to the one at index. */
 static const struct json_member *annotation_of(
     const struct reading *in, size_t index)
 {
@@ -166,10 +193,9 @@ static const struct json_member *annotation_of(
         return &in->members[index - 1];
     if (has_annotation(in, index + 1, name))
         return &in->members[index + 1];
-    for (size_t i = 0; i < in->count; i++) {
-        if (has_annotation(in, i, name))
-            return &in->members[i];
-    }
+    for (size_t i = 0; i < in->loose_count; i++)
+        if (has_annotation(in, (size_t)(in->loose[i] - in->members), name))
+            return in->loose[i];
     return NULL;
 }
 
@@ -242,6 +268,10 @@ static enum tw_err read_property(
     if (!types[type].is(member))
         return fail_property(
             in, member->name, "the value must be ", types[type].wanted);
+    if (ret->property_count == ENTITY_MAX_READ_PROPERTIES)
+        return err_fail(in->err, TW_INVALID,
+            "the entity has more than %d properties, which no store keeps",
+            ENTITY_MAX_READ_PROPERTIES);
     ret->properties[ret->property_count++] =
         (struct property){member->name, type, value_of(in, member, type)};
     return TW_OK;
@@ -305,6 +335,7 @@ static enum tw_err read_members(struct slice text, struct arena *scratch,
     if (result != TW_OK)
         return result;
     in.members = members;
+    find_loose(&in, scratch);
     entity.properties =
         arena_alloc(scratch, in.count * sizeof(struct property));
     for (size_t i = 0; i < in.count && result == TW_OK; i++)

@@ -36,6 +36,9 @@ bool edm_type_named(struct slice name, enum edm_type *ret);
 
 #define ENTITY_MAX_BYTES (1024 * 1024)
 #define ENTITY_MAX_PROPERTIES 252
+/* What an entity that is read may have: those, and both keys and Timestamp,
+ * for no store has kept more. */
+#define ENTITY_MAX_READ_PROPERTIES 255
 #define ENTITY_MAX_VALUE_BYTES (64 * 1024) /* of one String or Binary */
 #define ENTITY_MAX_KEY_UNITS 512           /* UTF-16 */
 /* 512 UTF-16 units in UTF-8, and what Cosmos DB allows beyond that. */
@@ -68,7 +71,7 @@ struct entity {
  *
  * TW_INVALID: err names the property, never its value. Refused: duplicate
  * names of properties and of their types, numbers outside their type, unknown
- * Edm types, malformed values.
+ * Edm types, malformed values, more than ENTITY_MAX_READ_PROPERTIES.
  */
 TW_MUST_USE enum tw_err entity_parse(struct slice text, bool need_keys,
     struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err);

@@ -13,6 +13,8 @@
 
 #define FILTER_MAX_BYTES (256 * 1024)
 #define ERROR_MAX_DEPTH 8
+/* What stands beside "value" is an annotation or two, each read by itself. */
+#define BESIDE_MAX 32
 
 /* ---- URLs ---- */
 
@@ -354,6 +356,9 @@ static enum tw_err read_elements(struct slice array, read_element *read,
 
         if (element.at == NULL || element.at[0] != '{')
             return fail_page(&walk, array.at, err);
+        if (page->count == PAGE_MAX_ENTITIES)
+            return err_fail(err, TW_UNKNOWN, "more than %d came on one page",
+                PAGE_MAX_ENTITIES);
         code = read(element, need_keys, page, err);
     } while (code == TW_OK && pass(&walk, ','));
     if (code == TW_OK && !pass(&walk, ']'))
@@ -364,6 +369,8 @@ static enum tw_err read_elements(struct slice array, read_element *read,
 /* *ret_array: the value of "value"; at stays NULL where there is none. */
 static bool find_elements(struct walk *walk, struct slice *ret_array)
 {
+    unsigned beside = 0;
+
     if (!pass(walk, '{'))
         return false;
     if (pass(walk, '}'))
@@ -375,7 +382,7 @@ static bool find_elements(struct walk *walk, struct slice *ret_array)
             return false;
         if (slice_is(name, "\"value\"") && ret_array->at == NULL)
             *ret_array = value;
-        else if (!is_json(name) || !is_json(value))
+        else if (++beside > BESIDE_MAX || !is_json(name) || !is_json(value))
             return false;
     } while (pass(walk, ','));
     return pass(walk, '}');

@@ -40,7 +40,8 @@ void odata_add_tables_query(struct buf *to, const struct continuation *from);
  * its arena. need_keys: as in entity_parse().
  *
  * TW_UNKNOWN  the body is no whole page: cut off, or something else; so is one
- *             with an entity that has not both its keys, where they are needed.
+ *             with an entity that has not both its keys, where they are needed,
+ *             and one of more than PAGE_MAX_ENTITIES.
  * TW_INVALID  the page is whole, but an entity in it cannot be understood.
  */
 TW_MUST_USE enum tw_err odata_page(
