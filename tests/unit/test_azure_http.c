@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 #include <unistd.h>
 
 #include "tests/support/http_script.h"
+#include "worker/base/stop.h"
 #include "worker/base/world.h"
 #include "worker/store/azure/http.h"
 #include "worker/store/fence.h"
@@ -434,6 +437,122 @@ static void silence_is_unknown_after_the_fence_s_time(void **state)
     bench_done(&bench);
 }
 
+static void trailers_are_no_header_fields(void **state)
+{
+    static const char chunked[] =
+        "HTTP/1.1 200 OK\r\nX-Id: mine\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "5\r\nhello\r\n0\r\nHTTP/1.1 404 Gone: x\r\nX-Id: other\r\n"
+        "Content-Length: 7\r\nx-ms-continuation-NextPartitionKey: a\r\n\r\n";
+    struct bench bench;
+
+    (void)state;
+    bench_open(
+        &bench, STEPS({SCRIPT_ANSWER, chunked, 0}, {SCRIPT_ANSWER, ok, 0}), 2);
+    assert_int_equal(send_once(&bench, "GET", NULL), TW_OK);
+    assert_int_equal(bench.answer.status, 200);
+    assert_int_equal(bench.answer.field_count, 2);
+    assert_true(slice_is(http_answer_field(&bench.answer, "x-id"), "mine"));
+    assert_string_equal(buf_text(&bench.answer.body), "hello");
+    assert_int_equal(send_once(&bench, "GET", NULL), TW_OK);
+    bench_end(&bench, 2);
+    bench_done(&bench);
+}
+
+/* What two readers end in different places, a proxy and we may. */
+static void answer_whose_length_is_in_doubt_is_unknown(void **state)
+{
+    static const struct {
+        const char *fields, *says;
+    } cases[] = {
+        {"Content-Length: 5\r\nContent-Length: 6\r\n", "more than one"},
+        {"Content-Length: 5\r\nContent-Length: 5\r\n", "more than one"},
+        {"Content-Length: 5, 5\r\n", "no number"},
+        {"Content-Length: 5x\r\n", "no number"},
+        {"Content-Length: -5\r\n", "Content-Length"},
+        {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "both"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[256];
+
+        snprintf(text, sizeof(text), "HTTP/1.1 204 No Content\r\n%s\r\n",
+            cases[i].fields);
+        check_outcome((struct script_step){SCRIPT_LAST, text, 0}, TW_UNKNOWN,
+            cases[i].says);
+    }
+}
+
+/* Stands before libc's: the name server of this host does not answer. */
+int getaddrinfo(const char *name, const char *service,
+    const struct addrinfo *hints, struct addrinfo **ret)
+{
+    static int (*real)(const char *, const char *, const struct addrinfo *,
+        struct addrinfo **);
+
+    if (name != NULL && strcmp(name, "silent.example") == 0) {
+        sleep(20);
+        return EAI_AGAIN;
+    }
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    return real(name, service, hints, ret);
+}
+
+static void a_name_server_that_is_silent_holds_up_nothing(void **state)
+{
+    int64_t begun_ms = world_boot_ms();
+    struct bench bench;
+    struct fence fence;
+
+    (void)state;
+    fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MIN_MS);
+    bench_open(&bench, NULL, 0);
+    snprintf(bench.url, sizeof(bench.url), "http://silent.example/");
+    assert_int_equal(send_fenced(&bench, "GET", NULL, &fence), TW_BUSY);
+    bench_end(&bench, 0);
+    assert_true(world_boot_ms() - begun_ms < 3 * FENCE_REQUEST_MIN_MS);
+    bench_done(&bench);
+}
+
+static void ask_soon(void *arg)
+{
+    (void)arg;
+    usleep(300000);
+    stop_ask();
+}
+
+/* The service's time would be 35 s. */
+static void a_stop_gives_up_what_is_under_way(void **state)
+{
+    static const char *const begun[] = {
+        NULL, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const struct script_step steps[] = {{SCRIPT_ANSWER, begun[i], 0},
+            {SCRIPT_SILENT, NULL, 0}, {SCRIPT_SILENT, NULL, 0}};
+        int64_t begun_ms = world_boot_ms();
+        struct world_thread thread;
+        struct bench bench;
+
+        bench_open(&bench, steps + (i == 0), 2);
+        world_start(&thread, "signal", ask_soon, NULL);
+        assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
+        assert_non_null(strstr(bench.err.text, "the process is to end"));
+        assert_true(world_boot_ms() - begun_ms < 3500);
+        world_join(&thread);
+        /* Last words have a little time, and then there is none. */
+        assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
+        assert_true(world_boot_ms() - begun_ms < STOP_END_MS + 300);
+        assert_int_not_equal(send_once(&bench, "POST", "b"), TW_OK);
+        assert_int_equal(bench.answer.sent_ms, 0);
+        stop_forget();
+        bench_end(&bench, 2);
+        bench_done(&bench);
+    }
+}
+
 static void answers_are_bounded(void **state)
 {
     struct buf text;
@@ -511,6 +630,10 @@ int main(void)
         cmocka_unit_test(failed_tls_is_not_sent),
         cmocka_unit_test(shut_fence_stops_the_last_moment),
         cmocka_unit_test(silence_is_unknown_after_the_fence_s_time),
+        cmocka_unit_test(trailers_are_no_header_fields),
+        cmocka_unit_test(answer_whose_length_is_in_doubt_is_unknown),
+        cmocka_unit_test(a_name_server_that_is_silent_holds_up_nothing),
+        cmocka_unit_test(a_stop_gives_up_what_is_under_way),
         cmocka_unit_test(answers_are_bounded),
         cmocka_unit_test(several_threads_may_send),
     };

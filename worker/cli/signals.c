@@ -11,7 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/stop.h"
 #include "worker/base/world.h"
 #include "worker/cli/command.h"
 
@@ -31,22 +33,43 @@ _Noreturn void signals_exit_now(int code)
         (void)syscall(SYS_exit_group, code);
 }
 
+/* The next signal; 0: the time of a process that is to end is over. */
+static int next_signal(const sigset_t *set)
+{
+    int64_t end_ms = stop_end_ms(), left_ms;
+    struct timespec left;
+    int number;
+
+    if (end_ms == WORLD_NEVER)
+        return sigwait(set, &number) == 0 ? number : SIGUSR1;
+    left_ms = end_ms - world_boot_ms();
+    if (left_ms <= 0)
+        return 0;
+    left = (struct timespec){left_ms / 1000, left_ms % 1000 * 1000000};
+    number = sigtimedwait(set, NULL, &left);
+    return number > 0 ? number : SIGUSR1;
+}
+
 static void wait_for_signals(void *arg)
 {
     struct signals *signals = arg;
     unsigned interrupts = 0;
-    int number;
 
     for (;;) {
-        if (sigwait(&signals->set, &number) != 0)
-            continue;
+        int number = next_signal(&signals->set);
+
         if (number == SIGUSR1) {
             if (atomic_load(&signals->stop))
                 return;
             continue;
         }
-        if (number == SIGINT && ++interrupts == PATIENCE)
+        if (number == 0)
+            log_warn("process", "what was under way takes too long: it is left "
+                                "as it is, the next worker goes on with it");
+        if (number == 0 || (number == SIGINT && ++interrupts == PATIENCE))
             signals_exit_now(EXIT_STOPPED);
+        if (number != SIGHUP)
+            stop_ask();
         signals->on(signals->context, number);
     }
 }

@@ -2,9 +2,10 @@
 /*
  * Signals as calls on a thread of their own: SIGINT, SIGTERM and SIGHUP are
  * blocked everywhere and waited for there, so that what they ask for may take
- * locks. A second SIGINT or SIGTERM of an impatient person is passed on like
- * the first; a third SIGINT ends the process at once with exit code 75, which
- * is always safe.
+ * locks. SIGINT and SIGTERM ask the process to end (stop.h), and it does within
+ * 5 s: whatever is then still under way is left as it is, with exit code 75,
+ * which is always safe. A second one of an impatient person is passed on like
+ * the first; a third SIGINT ends the process at once, the same way.
  */
 #ifndef TW_CLI_SIGNALS_H
 #define TW_CLI_SIGNALS_H

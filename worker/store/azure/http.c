@@ -18,6 +18,7 @@
 
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
+#include "worker/base/stop.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 #include "worker/store/fence.h"
@@ -42,10 +43,13 @@ struct transfer {
     const struct fence *fence;
     const struct http_header *echo;
     struct http_answer *answer;
-    unsigned sendings;  /* how often libcurl was about to send */
-    bool stopped;       /* the fence was shut in the last moment */
-    bool too_large;     /* the body was */
-    bool head_ended;    /* the empty line behind the fields has come */
+    unsigned sendings; /* how often libcurl was about to send */
+    bool stopped;      /* the fence was shut in the last moment */
+    bool too_large;    /* the body was */
+    bool interim;      /* the head is of a 1xx: another one follows */
+    bool head_ended;   /* the empty line behind the fields has come */
+    bool given_up;     /* the process is to end */
+    int64_t begun_ms;
     bool foreign;       /* the answer is to another request */
     const char *spoilt; /* what is wrong with the head, NULL: nothing */
     size_t field_bytes;
@@ -202,7 +206,8 @@ static int before_sending(
     (void)to_ip, (void)from_ip, (void)to_port, (void)from_port;
     if (transfer->sendings > 0)
         return CURL_PREREQFUNC_ABORT;
-    if (!fence_open(transfer->fence, now_ms)) {
+    if (!fence_open(transfer->fence, now_ms) ||
+        now_ms >= stop_until_ms(transfer->begun_ms)) {
         transfer->stopped = true;
         return CURL_PREREQFUNC_ABORT;
     }
@@ -226,13 +231,49 @@ static bool is_end_of_head(struct slice line)
     return line.len > 0 && (line.at[0] == '\r' || line.at[0] == '\n');
 }
 
+/* "HTTP/1.1 100 Continue" */
+static bool is_interim(struct slice line)
+{
+    const char *space = memchr(line.at, ' ', line.len);
+
+    return space != NULL && space + 1 < line.at + line.len && space[1] == '1';
+}
+
+static bool is_named(const struct http_field *field, const char *name)
+{
+    return field->name.len == strlen(name) &&
+           strncasecmp(field->name.at, name, field->name.len) == 0;
+}
+
+/* Where an answer's end may be read in two ways, what is behind one of them
+ * would be the answer to the next request (RFC 9112, 6.3). */
+static const char *judge_length(const struct http_answer *answer)
+{
+    unsigned lengths = 0, encodings = 0;
+    int64_t value;
+
+    for (size_t i = 0; i < answer->field_count; i++) {
+        const struct http_field *field = &answer->fields[i];
+
+        encodings += is_named(field, "Transfer-Encoding");
+        if (!is_named(field, "Content-Length"))
+            continue;
+        lengths++;
+        if (!text_int64(field->value, 0, INT64_MAX, &value))
+            return "its Content-Length is no number";
+    }
+    if (lengths > 1)
+        return "it has more than one Content-Length";
+    if (lengths > 0 && encodings > 0)
+        return "it has both Content-Length and Transfer-Encoding";
+    return NULL;
+}
+
 /* A field that is not kept whole may be the one that says that a page is not
  * the last: then the answer is none. */
 static const char *judge_line(
     const struct transfer *transfer, struct slice line)
 {
-    if (transfer->field_bytes > HTTP_MAX_FIELD_BYTES)
-        return "its header fields take more than 64 KiB";
     if (line.len > 0 && (line.at[0] == ' ' || line.at[0] == '\t'))
         return "a header field of it goes on in the next line";
     if (transfer->answer->field_count == HTTP_MAX_FIELDS &&
@@ -241,23 +282,36 @@ static const char *judge_line(
     return NULL;
 }
 
-/* One line at a time; an empty line ends the head. */
+static void take_line(struct transfer *transfer, struct slice line)
+{
+    transfer->spoilt = judge_line(transfer, line);
+    if (transfer->spoilt != NULL)
+        return;
+    if (is_status_line(line)) {
+        transfer->head_ended = false;
+        transfer->interim = is_interim(line);
+    } else if (is_end_of_head(line)) {
+        transfer->head_ended = true;
+        transfer->spoilt = judge_length(transfer->answer);
+    }
+    http_answer_line(transfer->answer, line);
+    transfer->foreign = transfer->head_ended && is_foreign(transfer);
+}
+
+/* One line at a time; an empty line ends the head. What comes behind the head
+ * of the answer itself are trailers, which say nothing about it: whoever sends
+ * them need not have written the head. */
 static size_t take_field(char *at, size_t size, size_t count, void *arg)
 {
     struct transfer *transfer = arg;
     struct slice line = {at, size * count};
 
     transfer->field_bytes += line.len;
-    transfer->spoilt = judge_line(transfer, line);
-    if (transfer->spoilt != NULL)
-        return 0;
-    if (is_status_line(line))
-        transfer->head_ended = false;
-    else if (is_end_of_head(line))
-        transfer->head_ended = true;
-    http_answer_line(transfer->answer, line);
-    transfer->foreign = transfer->head_ended && is_foreign(transfer);
-    return transfer->foreign ? 0 : line.len;
+    if (transfer->field_bytes > HTTP_MAX_FIELD_BYTES)
+        transfer->spoilt = "its header fields take more than 64 KiB";
+    else if (!transfer->head_ended || transfer->interim)
+        take_line(transfer, line);
+    return transfer->foreign || transfer->spoilt != NULL ? 0 : line.len;
 }
 
 static size_t take_body(char *at, size_t size, size_t count, void *arg)
@@ -267,6 +321,17 @@ static size_t take_body(char *at, size_t size, size_t count, void *arg)
     buf_add(&transfer->answer->body, at, size * count);
     transfer->too_large = transfer->answer->body.overflow;
     return transfer->too_large ? 0 : size * count;
+}
+
+/* Called about once a second, also while nothing comes. */
+static int look_about(void *arg, curl_off_t to_come, curl_off_t came,
+    curl_off_t to_leave, curl_off_t left)
+{
+    struct transfer *transfer = arg;
+
+    (void)to_come, (void)came, (void)to_leave, (void)left;
+    transfer->given_up = world_boot_ms() >= stop_until_ms(transfer->begun_ms);
+    return transfer->given_up;
 }
 
 static struct curl_slist *make_headers(const struct http_request *request)
@@ -287,11 +352,21 @@ static struct curl_slist *make_headers(const struct http_request *request)
     return has_type ? list : curl_slist_append(list, "Content-Type:");
 }
 
-static void set_transport(
-    CURL *handle, const struct http_request *request, const struct fence *fence)
+/* What a request that begins now may take. One that has no time at all is
+ * refused when it is about to be sent. */
+static long timeout_of(const struct fence *fence, int64_t begun_ms)
 {
-    long timeout_ms = (long)fence_timeout_ms(fence);
+    int64_t fence_ms = fence_timeout_ms(fence);
+    int64_t until_ms = stop_until_ms(begun_ms);
 
+    if (until_ms - begun_ms >= fence_ms)
+        return (long)fence_ms;
+    return until_ms > begun_ms ? (long)(until_ms - begun_ms) : 1;
+}
+
+static void set_transport(
+    CURL *handle, const struct http_request *request, long timeout_ms)
+{
     curl_easy_setopt(handle, CURLOPT_URL, request->url);
     curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -302,6 +377,9 @@ static void set_transport(
     curl_easy_setopt(handle, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(handle, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+    /* A thread that asks for the address is left to itself when the time is
+     * over; otherwise libcurl waits for it, and that may be a minute. */
+    curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(handle, CURLOPT_MAXAGE_CONN, IDLE_MAX_S);
     curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, timeout_ms);
     curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
@@ -362,6 +440,9 @@ static void set_callbacks(CURL *handle, struct transfer *transfer)
     curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(handle, CURLOPT_WRITEDATA, transfer);
     curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, transfer->error);
+    curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, look_about);
+    curl_easy_setopt(handle, CURLOPT_XFERINFODATA, transfer);
 }
 
 /* "Unsupported proxy syntax in 'http://user:password@...'" */
@@ -389,6 +470,9 @@ static enum tw_err fail_unsent(CURL *handle, const struct transfer *transfer,
     if (result == CURLE_COULDNT_CONNECT && number != 0)
         return err_fail(err, TW_BUSY, "cannot connect to %s: %s", peer,
             strerror((int)number));
+    if (transfer->given_up)
+        return err_fail(err, TW_BUSY,
+            "not sent to %s: given up, the process is to end", peer);
     if (result == CURLE_OPERATION_TIMEDOUT)
         return err_fail(
             err, TW_BUSY, "cannot connect to %s: no answer in time", peer);
@@ -410,6 +494,10 @@ static enum tw_err fail_sent(const struct transfer *transfer, const char *peer,
         return err_fail(err, TW_UNKNOWN,
             "sent to %s, but the answer cannot be used: %s (check any proxy)",
             peer, transfer->spoilt);
+    if (transfer->given_up)
+        return err_fail(err, TW_UNKNOWN,
+            "sent to %s, but given up before an answer: the process is to end",
+            peer);
     if (result == CURLE_OPERATION_TIMEDOUT)
         return err_fail(
             err, TW_UNKNOWN, "sent to %s, but no answer came in time", peer);
@@ -443,7 +531,11 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     const struct fence *fence, struct http_answer *ret, struct err *err)
 {
     struct transfer transfer = {
-        .fence = fence, .echo = request->echo, .answer = ret};
+        .fence = fence,
+        .echo = request->echo,
+        .answer = ret,
+        .begun_ms = world_boot_ms(),
+    };
     struct curl_slist *headers = make_headers(request);
     CURL *handle = take_handle(http);
     bool pipe;
@@ -452,7 +544,7 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     long status = 0;
 
     answer_begin(ret, request->max_answer_bytes);
-    set_transport(handle, request, fence);
+    set_transport(handle, request, timeout_of(fence, transfer.begun_ms));
     set_roots(handle, http);
     set_request(handle, request, headers);
     set_callbacks(handle, &transfer);

@@ -78,14 +78,18 @@ struct http *http_new(void);
 void http_free(struct http *http);
 
 /*
- * http_send: send request once, within fence_timeout_ms(fence). May be called
+ * http_send: send request once, within fence_timeout_ms(fence), also where no
+ * address is found in that time; where the process is to end, within
+ * stop_until_ms() and the second until that is seen. May be called
  * from several threads. The fence is asked in the last moment before bytes
- * leave. sent_ms of the answer is set on every return.
+ * leave. sent_ms of the answer is set on every return. Trailers behind a body
+ * are passed over.
  *
  * An answer in which the field of echo's name has another value than echo was
  * meant for another request, that came before over the same connection: it is
  * none, and the connection is closed. Nor is one whose fields cannot all be
- * kept: more than HTTP_MAX_FIELDS or HTTP_MAX_FIELD_BYTES, or folded lines.
+ * kept: more than HTTP_MAX_FIELDS or HTTP_MAX_FIELD_BYTES, or folded lines; nor
+ * one that says its length twice.
  *
  * TW_OK         a whole answer is there, whatever its status.
  * TW_BUSY       nothing was sent: no address, no connection, no TLS.
