@@ -40,6 +40,7 @@ struct job {
     int64_t started_ms[8];
     int http_status; /* of answers that are not TW_OK */
     bool breaker_open;
+    bool unsent; /* nothing of it leaves */
 };
 
 static void scene_init(struct scene *scene)
@@ -116,6 +117,8 @@ static enum tw_err attempt_job(struct lanes_task *task, struct attempt *attempt)
         world_wait(&scene->changed, &scene->mutex, WORLD_NEVER);
     scene->running--;
     world_unlock(&scene->mutex);
+    if (job->unsent)
+        attempt->sent_ms = 0;
     return answer(job, attempt);
 }
 
@@ -146,6 +149,35 @@ static void busy_is_tried_a_few_times(void **state)
     assert_int_equal(lanes_requests(client), PACE_TRIES);
     assert_string_equal(job.task.last.err.text, "as the test wants");
     lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+/* Nobody who mistyped an address waits for seven tries; a store that was
+ * reached once is waited for. */
+static void what_was_never_reached_is_soon_given_up(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    for (int reached = 0; reached < 2; reached++) {
+        struct lanes_client *client = lanes_client_new(lanes, NULL);
+        int64_t begun_ms = world_boot_ms();
+        struct job first = job_of(&scene, 'a'), job = job_of(&scene, 'b');
+
+        lanes_reach_until(client, begun_ms + 2000);
+        if (reached)
+            assert_int_equal(lanes_call(client, &first.task), TW_OK);
+        job.answers[0] = TW_BUSY;
+        job.answer_count = 1;
+        job.hint_ms = 900;
+        job.unsent = true;
+        assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
+        assert_int_equal(job.task.retry.tries, reached ? PACE_TRIES : 3);
+        lanes_client_free(client);
+    }
     lanes_free(lanes);
     scene_done(&scene);
 }
@@ -688,6 +720,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(busy_is_tried_a_few_times),
+        cmocka_unit_test(what_was_never_reached_is_soon_given_up),
         cmocka_unit_test(throttling_counts_as_no_failed_try),
         cmocka_unit_test(behind_an_open_circuit_breaker_nothing_is_tried_again),
         cmocka_unit_test(an_open_circuit_breaker_ends_the_waits_of_others),

@@ -15,6 +15,9 @@
 #include "worker/store/lanes.h"
 #include "worker/store/store.h"
 
+/* How long a command tries to reach a store before it says that it cannot. */
+#define REACH_MS 2000
+
 #define ENVIRONMENT "AZURE_STORAGE_CONNECTION_STRING"
 
 /* ---- the configuration ---- */
@@ -215,13 +218,21 @@ static void on_signal(void *context, int number)
     world_unlock(&session->mutex);
 }
 
+static struct lanes_client *new_client(struct session *session)
+{
+    struct lanes_client *client = lanes_client_new(session->lanes, NULL);
+
+    lanes_reach_until(client, world_boot_ms() + REACH_MS);
+    return client;
+}
+
 void session_lanes(struct session *session)
 {
     const struct setup *setup = &session->load->setup;
 
     session->lanes =
         lanes_new((unsigned)setup->lanes, setup->max_entities_per_second);
-    session->client = lanes_client_new(session->lanes, NULL);
+    session->client = new_client(session);
     session->signals = signals_start(on_signal, session);
 }
 
@@ -244,7 +255,7 @@ void session_again(struct session *session)
     struct lanes_client *old = session->client;
 
     world_lock(&session->mutex);
-    session->client = lanes_client_new(session->lanes, NULL);
+    session->client = new_client(session);
     world_unlock(&session->mutex);
     lanes_client_free(old);
 }

@@ -57,7 +57,9 @@ struct lanes_client {
     size_t running;
     uint64_t ended;
     int64_t requests, throttled;
-    bool unsure; /* a write may still arrive at its store */
+    bool unsure;            /* a write may still arrive at its store */
+    bool reached;           /* something of it was sent */
+    int64_t reach_until_ms; /* until then it must be; WORLD_NEVER: no matter */
     bool stopped;
     struct world_cond changed; /* a task ended, or the client is stopped */
 };
@@ -291,6 +293,14 @@ static bool waits_for_fence(
            !given_up(task) && fence_may_reopen(task->client->fence, now_ms);
 }
 
+/* A person waits, the store was never reached, and there was time enough. */
+static bool is_out_of_reach(const struct lanes_task *task, int64_t next_ms)
+{
+    const struct lanes_client *client = task->client;
+
+    return !client->reached && client->reach_until_ms < next_ms;
+}
+
 /* While the store does not respond, nothing waits for another try. */
 static bool may_retry(struct lanes_task *task, enum tw_err outcome)
 {
@@ -320,6 +330,7 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
 {
     struct lanes_client *client = task->client;
 
+    client->reached |= task->last.sent_ms != 0;
     if (waits_for_fence(task, outcome, now_ms)) {
         task->retry.tries--;
         task->not_before_ms = now_ms + FENCE_LOOK_MS;
@@ -337,8 +348,10 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
         return;
     }
     task->not_before_ms = now_ms + retry_delay_ms(&task->retry, &task->last);
-    if (fence_open(client->fence, task->not_before_ms) ||
-        fence_may_reopen(client->fence, task->not_before_ms))
+    if (is_out_of_reach(task, task->not_before_ms))
+        finish(task, outcome);
+    else if (fence_open(client->fence, task->not_before_ms) ||
+             fence_may_reopen(client->fence, task->not_before_ms))
         append(client, task);
     else
         finish(task, outcome);
@@ -519,6 +532,7 @@ struct lanes_client *lanes_client_new(
 
     client->lanes = lanes;
     client->fence = fence;
+    client->reach_until_ms = WORLD_NEVER;
     world_cond_init(&client->changed);
     world_lock(&lanes->mutex);
     if (lanes->turn) {
@@ -530,6 +544,13 @@ struct lanes_client *lanes_client_new(
     }
     world_unlock(&lanes->mutex);
     return client;
+}
+
+void lanes_reach_until(struct lanes_client *client, int64_t until_ms)
+{
+    world_lock(&client->lanes->mutex);
+    client->reach_until_ms = until_ms;
+    world_unlock(&client->lanes->mutex);
 }
 
 static void stop(struct lanes_client *client)

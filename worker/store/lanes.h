@@ -67,6 +67,11 @@ struct lanes_client *lanes_client_new(
     struct lanes *lanes, const struct fence *fence);
 void lanes_client_free(struct lanes_client *client);
 
+/* lanes_reach_until: as long as nothing of this client could even be sent, no
+ * try begins after until_ms (boot clock): a person waits, and the address is
+ * probably wrong. Once a store was reached, it is given the usual time. */
+void lanes_reach_until(struct lanes_client *client, int64_t until_ms);
+
 /* lanes_submit: task is borrowed until it is done. Never blocks. */
 void lanes_submit(struct lanes_client *client, struct lanes_task *task);
 
