@@ -18,7 +18,7 @@ static void compare_table(
 {
     struct looking *looking = context;
 
-    if (access == JOB_WRITES && store == looking->store &&
+    if (access != JOB_READS && store == looking->store &&
         strcasecmp(table, looking->table) == 0)
         looking->shared = looking->table;
 }
@@ -28,7 +28,7 @@ static void compare_tables(
 {
     struct looking *looking = context;
 
-    if (access != JOB_WRITES || looking->shared)
+    if (access == JOB_READS || looking->shared)
         return;
     looking->store = store;
     looking->table = table;

@@ -64,6 +64,8 @@ struct job_estimate {
 
 enum job_access {
     JOB_READS,
+    JOB_MAKES,  /* as JOB_WRITES; where the table is missing it is made, or
+                   nothing is to be done */
     JOB_WRITES, /* writes, empties or deletes from it; a table job locks it */
 };
 
@@ -128,6 +130,10 @@ struct kind {
 
     /* explain: lines for people: what it reads and writes, in order. */
     void (*explain)(const struct job *job, struct buf *to);
+
+    /* archive (NULL: the kind has none): the folder that the job archives into,
+     * as it is configured; NULL: none. */
+    const char *(*archive)(const struct job *job);
 
     /* tables: calls each(ctx, store index, table name) for every table it
      * reads or writes, perhaps more than once. */

@@ -1308,7 +1308,8 @@ static void each_table(const struct rule *rules, size_t count,
     void *ctx)
 {
     for (size_t i = 0; i < count; i++) {
-        each(ctx, rules[i].store, rules[i].table, JOB_WRITES);
+        each(ctx, rules[i].store, rules[i].table,
+            rules[i].optional ? JOB_MAKES : JOB_WRITES);
         each_table(rules[i].children, rules[i].child_count, each, ctx);
     }
 }
@@ -1322,6 +1323,13 @@ static void cascade_delete_tables(const struct job *job,
 
     each(ctx, cascade->store, cascade->table, JOB_WRITES);
     each_table(cascade->rules, cascade->rule_count, each, ctx);
+}
+
+static const char *cascade_delete_archive(const struct job *job)
+{
+    const struct cascade *cascade = job->settings;
+
+    return cascade->archive;
 }
 
 /* An argument that makes a forbidden key can never be right. */
@@ -1389,6 +1397,7 @@ const struct kind cascade_delete_kind = {
     .link = cascade_order_check,
     .explain = cascade_delete_explain,
     .accept = cascade_delete_accept,
+    .archive = cascade_delete_archive,
     .tables = cascade_delete_tables,
     .verify = cascade_verify,
     .estimate = cascade_delete_estimate,

@@ -368,7 +368,7 @@ static void copy_tables(const struct job *job,
     for (size_t i = 0; i < rules->target_count; i++) {
         const struct place *place = &rules->targets[i].place;
 
-        each(ctx, place->store, place->table, JOB_WRITES);
+        each(ctx, place->store, place->table, JOB_MAKES);
     }
 }
 

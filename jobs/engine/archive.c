@@ -52,10 +52,20 @@ struct archive {
     struct file *files;
 };
 
+/* Another attempt would meet the same; anything else is a disk that is full,
+ * or that fails until somebody sees to it. */
+static bool is_forbidden(int number)
+{
+    return number == EACCES || number == EPERM || number == ENOTDIR ||
+           number == ELOOP || number == ENAMETOOLONG || number == EISDIR;
+}
+
 static enum tw_err fail(struct err *err, const char *did, const char *path)
 {
+    enum tw_err code = is_forbidden(errno) ? TW_FORBIDDEN : TW_FULL;
+
     return err_fail(
-        err, TW_FULL, "archive: cannot %s %s: %s", did, path, strerror(errno));
+        err, code, "archive: cannot %s %s: %s", did, path, strerror(errno));
 }
 
 /* What a failed fsync lost cannot be known, and asking again may lie. */

@@ -49,7 +49,7 @@ static void move_tables(const struct job *job,
     const struct move_rules *rules = job->settings;
 
     each(ctx, rules->from.store, rules->from.table, JOB_WRITES);
-    each(ctx, rules->to.place.store, rules->to.place.table, JOB_WRITES);
+    each(ctx, rules->to.place.store, rules->to.place.table, JOB_MAKES);
 }
 
 static enum tw_err bind(const struct move_rules *rules,

@@ -615,6 +615,42 @@ static void another_owner_s_lease_is_respected(void **state)
     ledger_run_done(&run);
 }
 
+/* A run of a second, which has two messages, is not waited for until its lease
+ * is over. */
+static void a_second_message_comes_back_as_soon_as_the_run_has_lasted(
+    void **state)
+{
+    static const struct {
+        int64_t lasted_s, back_s;
+    } CASES[] = {{0, 2}, {1, 2}, {7, 7}, {3000, 60}};
+    struct workbench *bench = *state;
+
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        int64_t now_ticks = world_wall_ticks(), before_ms = world_boot_ms();
+        struct ledger_run run;
+        struct work_result result;
+        char id[8];
+
+        (void)snprintf(id, sizeof(id), "d%zu", i);
+        ledger_run_init(&run);
+        run.job = slice_of(JOB);
+        run.id = slice_of(id);
+        run.state = LEDGER_RUNNING;
+        run.args = slice_of("{\"channel\":\"Football\"}");
+        run.owner = slice_of("somebody");
+        run.started_ticks = now_ticks - CASES[i].lasted_s * TICKS_PER_S;
+        run.lease_until_ticks = now_ticks + 60 * TICKS_PER_S;
+        assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+        workbench_put(bench, BENCH_QUEUE, "bell");
+        result = attempt_id(bench, id, true);
+        assert_int_equal(result.end, WORK_LATER);
+        assert_true(result.held);
+        assert_in_range(result.until_ms - before_ms,
+            CASES[i].back_s * 1000 - 1000, CASES[i].back_s * 1000 + 1500);
+        ledger_run_done(&run);
+    }
+}
+
 static enum run_end took_over(struct workbench *bench, struct run *run,
     unsigned attempt_number, struct err *err)
 {
@@ -1410,6 +1446,7 @@ int main(void)
         TEST(an_id_with_other_arguments_is_refused),
         TEST(what_must_exist_is_not_begun),
         TEST(another_owner_s_lease_is_respected),
+        VIRTUAL(a_second_message_comes_back_as_soon_as_the_run_has_lasted),
         TEST(a_lease_that_is_over_is_taken_over),
         TEST(silent_attempts_are_spaced),
         TEST(a_checkpoint_of_another_definition_is_not_used),

@@ -22,8 +22,8 @@ enum tw_err {
     TW_BUSY,      /* not done: throttled or unreachable; later it may pass  */
     TW_REFUSED,   /* not done: the credentials are refused; a person must act,
                      then it passes                                         */
-    TW_FORBIDDEN, /* not done: the credentials lack the right for this; it is
-                     refused each time                                      */
+    TW_FORBIDDEN, /* not done: the right for this is missing, in the service
+                     or on the local disk; it is refused each time          */
     TW_INVALID,   /* not done: the request or the input can never succeed   */
     TW_TOO_LARGE, /* not done: in smaller parts it may pass                 */
     TW_STOPPED,   /* not done: the fence was shut before it was sent        */

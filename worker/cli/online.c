@@ -7,10 +7,13 @@
  */
 #include "worker/cli/online.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -40,6 +43,13 @@ struct probe {
     enum operation_type type;
     char key[40];
     int64_t count;
+};
+
+struct named {
+    size_t store;
+    const char *table;
+    bool is_made; /* by a job, or a worker, where it is missing */
+    bool is_used; /* by a job that needs it */
 };
 
 static void note_clock(struct online *online, const struct attempt *attempt)
@@ -121,6 +131,13 @@ static enum tw_err delete_message(void *context, struct attempt *attempt)
 
 /* ---- what came of it ---- */
 
+/* What cannot be reached stands above what is missing. */
+static void fails(struct online *online, int exit_code)
+{
+    if (exit_code > online->exit_code)
+        online->exit_code = exit_code;
+}
+
 static void report(
     struct online *online, const char *what, const char *name, const char *says)
 {
@@ -136,7 +153,7 @@ static void report_failed(struct online *online, enum tw_err code,
             probe->name[0] ? probe->name : "tables", err->text);
     else
         say("%s", err->text);
-    online->exit_code = EXIT_UNREACHABLE;
+    fails(online, EXIT_UNREACHABLE);
 }
 
 static enum tw_err ask(struct online *online,
@@ -158,15 +175,29 @@ static void try_change(struct online *online, struct probe *probe,
         report_failed(online, code, right, probe, &err);
 }
 
-static void check_table(struct online *online, const char *table)
+/* What a job reads or empties must be there; a table that another job makes
+ * will be. */
+static void report_missing(struct online *online, const struct named *named)
 {
+    if (named->is_used && !named->is_made) {
+        say("store %s: table %s is not there, and a job needs it",
+            online->store->name, named->table);
+        fails(online, EXIT_FAILED);
+    } else {
+        report(online, "table", named->table, "is not there yet");
+    }
+}
+
+static void check_table(struct online *online, const struct named *named)
+{
+    const char *table = named->table;
     struct probe probe = {.online = online, .name = table};
     struct err err;
     enum tw_err code = ask(online, read_table, &probe, &err);
 
     text_random_uuid(probe.key);
     if (code == TW_NOT_FOUND) {
-        report(online, "table", table, "is not there yet");
+        report_missing(online, named);
         return;
     }
     if (code != TW_OK) {
@@ -204,11 +235,6 @@ static void check_queue(struct online *online, const char *queue)
 
 /* ---- everything that is named ---- */
 
-struct named {
-    size_t store;
-    const char *table;
-};
-
 struct tables {
     struct named *list;
     size_t count, room;
@@ -218,18 +244,23 @@ static void add_table(
     void *ctx, size_t store, const char *table, enum job_access access)
 {
     struct tables *tables = ctx;
+    bool makes = access == JOB_MAKES;
 
-    (void)access;
-    for (size_t i = 0; i < tables->count; i++)
-        if (tables->list[i].store == store &&
-            strcmp(tables->list[i].table, table) == 0)
-            return;
+    for (size_t i = 0; i < tables->count; i++) {
+        struct named *named = &tables->list[i];
+
+        if (named->store != store || strcmp(named->table, table) != 0)
+            continue;
+        named->is_made |= makes;
+        named->is_used |= !makes;
+        return;
+    }
     if (tables->count == tables->room) {
         tables->room = 2 * tables->room + 16;
         tables->list =
             mem_resize(tables->list, tables->room * sizeof(*tables->list));
     }
-    tables->list[tables->count++] = (struct named){store, table};
+    tables->list[tables->count++] = (struct named){store, table, makes, !makes};
 }
 
 static void add_tables_of_jobs(const struct load *load, struct tables *to)
@@ -240,7 +271,7 @@ static void add_tables_of_jobs(const struct load *load, struct tables *to)
         job->kind->tables(job, add_table, to);
     }
     if (load->setup.store < load->stores.count)
-        add_table(to, load->setup.store, LEDGER_TABLE, JOB_WRITES);
+        add_table(to, load->setup.store, LEDGER_TABLE, JOB_MAKES);
 }
 
 static void check_clock(struct online *online)
@@ -253,7 +284,7 @@ static void check_clock(struct online *online)
         "15 minutes it refuses every request",
         online->store->name, (int64_t)llabs(off_s),
         off_s > 0 ? "behind" : "ahead of");
-    online->exit_code = EXIT_UNREACHABLE;
+    fails(online, EXIT_UNREACHABLE);
 }
 
 /* False: nothing more of this store can be looked at. */
@@ -269,8 +300,7 @@ static bool reach(struct online *online, size_t store)
         return false;
     }
     if (code != TW_OK) {
-        online->exit_code =
-            session_open_failed(online->session, store, code, &err);
+        fails(online, session_open_failed(online->session, store, code, &err));
         return false;
     }
     online->store = load->open[store];
@@ -293,10 +323,66 @@ static void check_store(
         return;
     for (size_t i = 0; i < tables->count; i++)
         if (tables->list[i].store == store)
-            check_table(online, tables->list[i].table);
+            check_table(online, &tables->list[i]);
     for (size_t i = 0; i < setup->queue_count && setup->store == store; i++) {
         check_queue(online, setup->queues[i].name);
         check_queue(online, setup->queues[i].poison_queue);
+    }
+}
+
+/* ---- folders ---- */
+
+/* The nearest folder of path, or above it, that is there; cuts path. */
+static bool find_folder(char *path, struct stat *ret)
+{
+    while (stat(path, ret) != 0) {
+        char *slash = strrchr(path, '/');
+
+        if (errno != ENOENT || slash == NULL || slash[1] == '\0')
+            return false;
+        slash[slash == path] = '\0';
+    }
+    return true;
+}
+
+/* Can files be made in the folder, or the folder itself? It is not made here:
+ * it would belong to whoever checks. */
+static void check_folder(struct online *online, const struct job *job,
+    const char *key, const char *folder)
+{
+    char *path = folder[0] == '/' ? mem_text(folder, strlen(folder))
+                                  : mem_format("%s/%s",
+                                        online->session->load->folder, folder);
+    struct stat info;
+
+    if (!find_folder(path, &info))
+        say("job %s: %s: %s: %s", job->name, key, path, strerror(errno));
+    else if (!S_ISDIR(info.st_mode))
+        say("job %s: %s: %s is no folder", job->name, key, path);
+    else if (access(path, R_OK | W_OK | X_OK) != 0)
+        say("job %s: %s: %s: %s; who runs the worker must be able to write "
+            "there",
+            job->name, key, path, strerror(errno));
+    else
+        path[0] = '\0';
+    if (path[0] != '\0')
+        fails(online, EXIT_FAILED);
+    mem_free(path);
+}
+
+static void check_folders(struct online *online)
+{
+    const struct jobs *jobs = &online->session->load->jobs;
+
+    for (size_t i = 0; i < jobs->count; i++) {
+        const struct job *job = &jobs->list[i];
+        const char *archive =
+            job->kind->archive ? job->kind->archive(job) : NULL;
+
+        if (archive)
+            check_folder(online, job, "archive", archive);
+        if (job->failures)
+            check_folder(online, job, "failures", job->failures);
     }
 }
 
@@ -311,6 +397,7 @@ int online_check(struct session *session)
         if (!atomic_load(&session->stopped))
             check_store(&online, i, &tables);
     mem_free(tables.list);
+    check_folders(&online);
     return atomic_load(&session->stopped) ? session_stopped()
                                           : online.exit_code;
 }

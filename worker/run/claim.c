@@ -28,6 +28,8 @@
  * and not later than this. */
 #define HELD_MIN_TICKS (5 * TICKS_PER_S)
 #define HELD_MAX_TICKS (300 * TICKS_PER_S)
+/* The message of a run that another has at work comes back no sooner. */
+#define LOOK_MIN_TICKS (2 * TICKS_PER_S)
 /* Definition, where a changed one is accepted: this and the old one. */
 #define ACCEPT_MARK '?'
 
@@ -277,6 +279,14 @@ static void set_definition(
 
 /* ---- the lease ---- */
 
+/* What stands in the ledger may be anything. Owner alone tells attempts apart
+ * where Epoch cannot rise. */
+static void count_one(int32_t *count)
+{
+    if (*count < INT32_MAX)
+        ++*count;
+}
+
 /* Make the entity that says: mine. judge() has seen that its state allows it.
  */
 static enum tw_err stake(
@@ -296,9 +306,9 @@ static enum tw_err stake(
     }
     claim->took_over = run->owner.len > 0;
     run->owner = ledger_text(run, slice_of(claim->owner));
-    run->epoch++;
-    run->attempt++;
-    run->silent++;
+    count_one(&run->epoch);
+    count_one(&run->attempt);
+    count_one(&run->silent);
     run->resumes_ticks = 0;
     run->lease_until_ticks = lease_until(claim, world_boot_ms());
     run->updated_ticks = claim_now(claim);
@@ -327,6 +337,26 @@ static int64_t held_until(const struct claim *claim,
     return until > claim->date_ticks ? until : 0;
 }
 
+/*
+ * When the message of a held run comes back. It may be a second message of a
+ * run that is at work, and is deleted once that has ended: it comes back after
+ * as long as the run has taken so far, so that nobody waits for the lease of a
+ * run that took a second.
+ */
+static int64_t look_at(const struct claim *claim, const struct claim_wish *wish,
+    const struct ledger_run *run)
+{
+    int64_t now = claim->date_ticks, until = claim->until_ticks;
+    int64_t wait = now - run->started_ticks;
+
+    if (wish->message == NULL || run->resumes_ticks > now ||
+        !ledger_lease_is_live(run, now))
+        return until;
+    if (wait < LOOK_MIN_TICKS)
+        wait = LOOK_MIN_TICKS;
+    return wait < until - now ? now + wait : until;
+}
+
 /* What stands in the way of a claim of what has just been read. */
 static enum claim_outcome judge(
     struct taking *taking, const struct ledger_run *run, struct err *err)
@@ -347,6 +377,8 @@ static enum claim_outcome judge(
     if (run->state == LEDGER_PAUSED)
         return wish->resumes_paused ? CLAIM_TAKEN : CLAIM_PAUSED;
     claim->until_ticks = held_until(claim, wish, run);
+    if (claim->until_ticks != 0)
+        claim->until_ticks = look_at(claim, wish, run);
     return claim->until_ticks != 0 ? CLAIM_HELD : CLAIM_TAKEN;
 }
 

@@ -110,8 +110,7 @@ static void add_need(
     const struct job_stores *stores = l->request->stores;
     struct slice key;
 
-    if (access != JOB_WRITES || store >= stores->count ||
-        !stores->stores[store])
+    if (access == JOB_READS || store >= stores->count || !stores->stores[store])
         return;
     key = key_of(stores->stores[store], table, &l->arena);
     for (size_t i = 0; i < l->need_count; i++)
