@@ -695,6 +695,37 @@ static void page_may_be_empty_and_go_on(void **state)
     bench_done(&bench);
 }
 
+/* Asked for again and again it would never end, and each page costs. */
+static void page_that_leads_to_itself_is_none(void **state)
+{
+    static const char page[] =
+        HEAD("200 OK") "X-MS-Continuation-NextPartitionKey: 1!8!U21pdGg-\r\n"
+                       "X-MS-Continuation-NextTableName: "
+                       "1!8!U21pdGg-\r\n\r\n{\"value\":[]}";
+    const struct script_step script[] = {{SCRIPT_LAST, page, 0},
+        {SCRIPT_LAST, page, 0}, {SCRIPT_LAST, page, 0}, {SCRIPT_LAST, page, 0}};
+    struct scan_request request = {.table = "Blogs"};
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, "SharedAccessSignature=" SAS, script, 4);
+    assert_int_equal(do_scan(&bench), TW_OK);
+    request.from = bench.page.next;
+    assert_int_equal(
+        store_scan(bench.store, &bench.attempt, &request, &bench.page),
+        TW_BUSY);
+    assert_non_null(strstr(bench.attempt.err.text, "never end"));
+    assert_false(bench.page.next.more);
+    assert_int_equal(do_list(&bench), TW_OK);
+    request.from = bench.page.next;
+    assert_int_equal(store_list_tables(bench.store, &bench.attempt,
+                         request.from, &bench.page),
+        TW_BUSY);
+    assert_non_null(strstr(bench.attempt.err.text, "never end"));
+    bench_end(&bench);
+    bench_done(&bench);
+}
+
 static void message_without_a_receipt_is_not_handed_out(void **state)
 {
     static const char answer[] =
@@ -890,6 +921,7 @@ int main(void)
         cmocka_unit_test(a_message_that_quotes_a_signature_is_not_shown),
         cmocka_unit_test(another_entity_is_no_answer_to_a_get),
         cmocka_unit_test(page_may_be_empty_and_go_on),
+        cmocka_unit_test(page_that_leads_to_itself_is_none),
         cmocka_unit_test(message_without_a_receipt_is_not_handed_out),
         cmocka_unit_test(more_messages_than_were_asked_for_are_not_taken),
         cmocka_unit_test(cosmos_has_other_traits),

@@ -300,6 +300,23 @@ static struct continuation keep(struct continuation from, struct arena *arena)
     };
 }
 
+/* A page whose continuation is the one that it was asked with would be asked
+ * for as long as somebody pays for it. Outcome of the call as it stands. */
+static enum tw_err check_goes_on(const char *what,
+    const struct continuation *from, struct page *page, struct err *err)
+{
+    if (!from->more || !page->next.more ||
+        !slice_equal(from->partition_key, page->next.partition_key) ||
+        !slice_equal(from->row_key, page->next.row_key))
+        return TW_OK;
+    page->count = 0;
+    page->next = (struct continuation){.more = false};
+    return err_fail(err, TW_BUSY,
+        "%s: a page came with the continuation that it was asked with, so that "
+        "this would never end (check the endpoint and any proxy)",
+        what);
+}
+
 enum tw_err store_list_tables(struct store *store, struct attempt *attempt,
     struct continuation from, struct page *ret)
 {
@@ -315,6 +332,8 @@ enum tw_err store_list_tables(struct store *store, struct attempt *attempt,
     page_clear(ret);
     result = note_outcome(store, SERVICE_TABLES, attempt,
         store->ops->list_tables(store, attempt, from, ret));
+    if (result == TW_OK)
+        result = check_goes_on("list tables", &from, ret, &attempt->err);
     arena_done(&arena);
     return result;
 }
@@ -357,6 +376,8 @@ enum tw_err store_scan(struct store *store, struct attempt *attempt,
     page_clear(ret);
     result = note_outcome(store, SERVICE_TABLES, attempt,
         store->ops->scan(store, attempt, &whole, ret));
+    if (result == TW_OK)
+        result = check_goes_on(request->table, &whole.from, ret, &attempt->err);
     arena_done(&arena);
     return result;
 }

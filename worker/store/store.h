@@ -224,7 +224,8 @@ TW_MUST_USE enum tw_err store_list_tables(struct store *store,
 
 /*
  * store_scan: one page. ret's former content is given up. request->from may
- * point into ret. TW_NOT_FOUND: no such table.
+ * point into ret. TW_NOT_FOUND: no such table. TW_BUSY also for a page whose
+ * continuation is request->from again.
  */
 TW_MUST_USE enum tw_err store_scan(struct store *store, struct attempt *attempt,
     const struct scan_request *request, struct page *ret);
