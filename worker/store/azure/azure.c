@@ -20,6 +20,7 @@
 #include "worker/store/azure/http.h"
 #include "worker/store/azure/odata.h"
 #include "worker/store/azure/queue_xml.h"
+#include "worker/store/azure/redact.h"
 #include "worker/store/azure/sign.h"
 #include "worker/store/store.h"
 
@@ -70,6 +71,7 @@ struct call {
     struct buf path;  /* below the endpoint's path, percent-encoded       */
     struct buf query; /* the operation's own parameters, percent-encoded  */
     struct buf body;
+    struct buf authorization; /* the header's value; empty: a SAS does it */
     struct http_answer answer;
     struct answer_error error; /* of an answer that refuses               */
 };
@@ -94,11 +96,22 @@ static void call_init(struct call *call, struct store *store,
     buf_init(&call->path, URL_MAX_BYTES);
     buf_init(&call->query, URL_MAX_BYTES);
     buf_init(&call->body, BATCH_MAX_BYTES);
+    buf_init(&call->authorization, 512);
     http_answer_init(&call->answer);
 }
 
+static void hide_secrets(const struct call *call, char *text)
+{
+    redact(text, redact_signature(buf_slice(&call->authorization)));
+    redact_sas(text, call->azure->account->sas);
+}
+
+/* Sentences end in logs and the ledger, and parts of many are the other
+ * side's. */
 static void call_done(struct call *call)
 {
+    hide_secrets(call, call->attempt->err.text);
+    buf_done(&call->authorization);
     buf_done(&call->path);
     buf_done(&call->query);
     buf_done(&call->body);
@@ -143,7 +156,6 @@ struct headers {
     size_t echo; /* the index of the one that every answer repeats */
     char date[TEXT_TIME_MAX];
     char request_id[37];
-    struct buf authorization;
 };
 
 static void add_header(
@@ -174,7 +186,7 @@ static void add_common_headers(const struct call *call, struct headers *headers)
 
 /* path: as sent, the endpoint's own path included. */
 static void add_authorization(
-    const struct call *call, struct slice path, struct headers *headers)
+    struct call *call, struct slice path, struct headers *headers)
 {
     const struct account *account = call->azure->account;
     struct sign_request request = {
@@ -192,8 +204,8 @@ static void add_authorization(
     if (account->key == NULL)
         return;
     sign_authorization(call->queue ? SIGN_QUEUE : SIGN_TABLE, &request,
-        account->key, &headers->authorization);
-    add_header(headers, "Authorization", buf_text(&headers->authorization));
+        account->key, &call->authorization);
+    add_header(headers, "Authorization", buf_text(&call->authorization));
 }
 
 /* The whole URL; *ret_path is the part of it that is signed. */
@@ -241,6 +253,8 @@ static void keep_answer(struct call *call)
     attempt->retry_after_ms = answer_retry_after_ms(answer);
     if (answer->status < 200 || answer->status > 299)
         answer_read_error(answer, &call->error);
+    hide_secrets(call, call->error.code);
+    hide_secrets(call, call->error.message);
 }
 
 static enum tw_err transfer(
@@ -312,7 +326,7 @@ static void add_request_id(const struct call *call, struct buf *sentence)
     buf_add_char(sentence, ')');
 }
 
-/* An address that it quotes may hold a SAS. */
+/* An address that it quotes may hold a SAS, ours or another's. */
 static bool quotes_signature(const char *message)
 {
     return strcasestr(message, "sig=") != NULL ||
@@ -386,7 +400,17 @@ static enum tw_err judge_status(struct call *call)
  * told from the service where no body has to make sense. Azure and Azurite put
  * x-ms-version into every success (Cosmos DB does not): where it is missing,
  * the continuation of a page may be missing too, and a scan would end early.
+ * A signature is of one request alone: no entity and no message has it.
  */
+static bool repeats_signature(const struct call *call)
+{
+    struct slice signature = redact_signature(buf_slice(&call->authorization));
+    struct slice body = buf_slice(&call->answer.body);
+
+    return signature.len > 0 && body.len > 0 &&
+           memmem(body.at, body.len, signature.at, signature.len) != NULL;
+}
+
 static enum tw_err check_success(struct call *call)
 {
     struct err *err = &call->attempt->err;
@@ -398,6 +422,8 @@ static enum tw_err check_success(struct call *call)
         err_fail(err, TW_UNKNOWN,
             "it has no x-ms-version: something on the way has taken header "
             "fields off, or it is no Azure Storage");
+    else if (repeats_signature(call))
+        err_fail(err, TW_UNKNOWN, "it repeats the signature that was sent");
     else
         return TW_OK;
     return garbled(call);
@@ -412,14 +438,12 @@ static enum tw_err call_send(struct call *call)
     enum tw_err code;
 
     buf_init(&url, 2 * URL_MAX_BYTES);
-    buf_init(&headers.authorization, 512);
     add_server_timeout(call);
     code = transfer(call, &url, &headers);
     if (code == TW_OK)
         code = judge_status(call);
     if (url.at != NULL)
         crypto_wipe(url.at, url.len);
-    buf_done(&headers.authorization);
     buf_done(&url);
     if (code != TW_OK)
         return call_named(call, code);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* What proves our rights is recognised in what the other side wrote. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/store/azure/redact.h"
+
+#define SIGNATURE "xTTIoWBK7u+nSgfft7uKiDmecLL9GEiBUE4qVj03gko="
+
+static void check(const char *before, const char *expected)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "%s", before);
+    redact(text, slice_of(SIGNATURE));
+    assert_string_equal(text, expected);
+}
+
+static void pieces_of_a_secret_are_covered(void **state)
+{
+    (void)state;
+    check("", "");
+    check("nothing here", "nothing here");
+    check(SIGNATURE, "********************************************");
+    check("(" SIGNATURE ")", "(********************************************)");
+    check("cut off: xTTIoWBK7u+n", "cut off: ************");
+    check("too short: xTTIoWBK7u+", "too short: xTTIoWBK7u+");
+    check("Vj03gko=.", "Vj03gko=.");
+    check("UE4qVj03gko=.", "************.");
+    check("xTTIoWBK7u+nxTTIoWBK7u+n!", "************************!");
+}
+
+static void a_secret_that_is_too_short_covers_nothing(void **state)
+{
+    char text[] = "abcdefghijklmnop";
+
+    (void)state;
+    redact(text, slice_of("abcdefghijk"));
+    redact(text, (struct slice){NULL, 0});
+    assert_string_equal(text, "abcdefghijklmnop");
+}
+
+static void a_sas_is_covered_as_written_and_as_read(void **state)
+{
+    static const char *const sas[] = {
+        "sv=1&sig=ab%2Fcdefghijklm%3D&se=2", "sig=ab%2Fcdefghijklm%3D"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char text[] = "ab%2Fcdefghijklm%3D ab/cdefghijklm= sv=1&se=2";
+
+        redact_sas(text, sas[i]);
+        assert_string_equal(
+            text, "******************* *************** sv=1&se=2");
+    }
+    redact_sas((char[]){"text"}, NULL);
+    redact_sas((char[]){"text"}, "sv=1");
+}
+
+static void a_signature_follows_the_account_s_name(void **state)
+{
+    (void)state;
+    assert_true(slice_is(
+        redact_signature(slice_of("SharedKey acct:" SIGNATURE)), SIGNATURE));
+    assert_int_equal(redact_signature(slice_of("Bearer x")).len, 0);
+    assert_int_equal(redact_signature((struct slice){NULL, 0}).len, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_of_a_secret_are_covered),
+        cmocka_unit_test(a_secret_that_is_too_short_covers_nothing),
+        cmocka_unit_test(a_sas_is_covered_as_written_and_as_read),
+        cmocka_unit_test(a_signature_follows_the_account_s_name),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
