@@ -33,6 +33,9 @@
 
 const LEDGER = 'TablewardRuns';
 const AWAKE_US = 50000;
+// What was past its fence by its own note may take longer until it is on a
+// processor again, where there are few.
+const DROWSY_US = 1000000;
 
 // A batch that was refused before it was read has no target, but an Owner.
 const is_ledger = (entry) => entry.target === LEDGER || entry.owner !== '';
@@ -100,7 +103,7 @@ function was_asleep(entry, fate, stalls) {
   return stalls.some((stall) => stall.worker === entry.worker &&
       fate.started_us <= stall.stopped_us && stall.woken_us &&
       entry.arrived_us > stall.stopped_us &&
-      entry.arrived_us < stall.woken_us + AWAKE_US);
+      entry.arrived_us < stall.woken_us + DROWSY_US);
 }
 
 // class_of: of what arrived late and changed something.

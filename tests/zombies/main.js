@@ -164,7 +164,7 @@ async function play(group, modes, stalls) {
     stall.overtaken = await MODES[mode](group, worker, before, stall);
     if (stall.stopped_us) group.stalls.push(stall);
     await until('what it sent is answered', async () =>
-      await group.azsim.waiting(worker.index) === 0, 5000);
+      await group.azsim.waiting(worker.index) === 0);
   }
 }
 
