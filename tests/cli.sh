@@ -63,6 +63,20 @@ wait_for() {
     done
 }
 
+# Waits until the process takes SIGTERM as it wants: until then it is killed.
+wait_for_handler() {
+    tries=0
+    # The lowest 16 bits; SIGTERM is number 15, and is blocked, for a thread.
+    until grep -Eq '^SigBlk:.*[4-7c-f][0-9a-f]{3}$' "/proc/$1/status"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 200 ] || {
+            fail "SIGTERM is not taken"
+            return
+        }
+        sleep 0.1
+    done
+}
+
 usage_is_64_and_names_the_nearest() {
     run 64
     says 'command is missing'
@@ -381,6 +395,7 @@ an_import_that_waits_for_a_pipe_is_stopped() {
     exec 3<>slow
     "$program" import Slow - --format csv >out 2>err <slow &
     import=$!
+    wait_for_handler "$import"
     sleep 1
     kill -TERM "$import"
     wait "$import"
@@ -395,7 +410,8 @@ an_import_continues_with_the_same_file_only() {
     exec 3>pipe
     number=100
     while [ "$number" -lt 200 ] &&
-        ! "$program" status i1 --json 2>/dev/null | grep -q 'line[^0-9]*[1-9]'
+        ! "$program" status i1 --json 2>/dev/null |
+        grep -Eq 'line[^0-9]*([2-9]|[1-9][0-9])' # more than its first
     do
         number=$((number + 1))
         echo "{\"PartitionKey\":\"a\",\"RowKey\":\"$number\"}" |
@@ -705,6 +721,7 @@ a_write_that_waits_is_stopped_within_5_s() {
     for file in - unread; do
         "$program" export Wide "$file" >unread 2>err </dev/null &
         export=$!
+        wait_for_handler "$export"
         sleep 1
         begin=$(date +%s)
         kill -TERM "$export"
