@@ -266,6 +266,23 @@ static void what_a_body_costs_is_bounded(void **state)
     assert_non_null(strstr(err.text, "not in UTF-8"));
 }
 
+static void a_message_is_no_larger_than_a_queue_takes(void **state)
+{
+    static const char before[] =
+        "<QueueMessage><MessageId>1</MessageId>" TIMES "<MessageText>";
+    struct err err;
+
+    (void)state;
+    assert_int_equal(read_repeated("xxxxxxxx", QUEUE_MAX_MESSAGE_BYTES / 8,
+                         before, "</MessageText></QueueMessage>", &err),
+        TW_OK);
+    assert_int_equal(
+        read_repeated("xxxxxxxx", QUEUE_MAX_MESSAGE_BYTES / 8, before,
+            "<!-- -->x</MessageText></QueueMessage>", &err),
+        TW_INVALID);
+    assert_non_null(strstr(err.text, "larger than 65536"));
+}
+
 static void document_types_and_entities_are_refused(void **state)
 {
     static const char *const bodies[] = {
@@ -367,6 +384,7 @@ int main(void)
         cmocka_unit_test(other_bodies_are_refused),
         cmocka_unit_test(document_type_is_refused_before_it_is_read),
         cmocka_unit_test(what_a_body_costs_is_bounded),
+        cmocka_unit_test(a_message_is_no_larger_than_a_queue_takes),
         cmocka_unit_test(document_types_and_entities_are_refused),
         cmocka_unit_test(errors_are_read_in_every_form),
         cmocka_unit_test(queues_are_listed_with_their_marker),

@@ -241,11 +241,38 @@ static int64_t child_ticks(
                                                                          : 0;
 }
 
+/* Is there more text in an element than a message may have? Looked at before it
+ * is copied. */
+static bool is_overlong(const xmlNode *element)
+{
+    size_t len = 0;
+
+    for (const xmlNode *node = element->children;
+         node != NULL && len <= QUEUE_MAX_MESSAGE_BYTES; node = node->next)
+        if (node->content != NULL)
+            len += strlen((const char *)node->content);
+    return len > QUEUE_MAX_MESSAGE_BYTES;
+}
+
+static bool has_overlong(const xmlNode *message)
+{
+    const xmlNode *node = message->children;
+
+    while (
+        node != NULL && !(node->type == XML_ELEMENT_NODE && is_overlong(node)))
+        node = node->next;
+    return node != NULL;
+}
+
 static enum tw_err read_message(const xmlNode *node, struct arena *arena,
     struct message *ret, struct err *err)
 {
-    struct slice count = child_text(node, "DequeueCount", arena);
+    struct slice count;
 
+    if (has_overlong(node))
+        return err_fail(err, TW_INVALID, "a message is larger than %d bytes",
+            QUEUE_MAX_MESSAGE_BYTES);
+    count = child_text(node, "DequeueCount", arena);
     *ret = (struct message){
         .id = child_text(node, "MessageId", arena),
         .pop_receipt = child_text(node, "PopReceipt", arena),
