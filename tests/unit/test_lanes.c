@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/support/fast_world.h"
+#include "worker/base/stop.h"
 #include "worker/base/world.h"
 #include "worker/store/lanes.h"
 #include "worker/store/pace.h"
@@ -178,6 +179,40 @@ static void what_was_never_reached_is_soon_given_up(void **state)
         assert_int_equal(job.task.retry.tries, reached ? PACE_TRIES : 3);
         lanes_client_free(client);
     }
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+/* A task waits an hour for its next try; another would be tried again after
+ * the stop. What is submitted then is tried once, for last words. */
+static void a_stop_of_the_process_ends_what_waits_for_a_try(void **state)
+{
+    struct lanes *lanes = lanes_new(2, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct job waiting, late;
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    waiting = job_of(&scene, 'a');
+    waiting.answers[0] = TW_BUSY;
+    waiting.answer_count = 1;
+    waiting.hint_ms = HOUR_MS;
+    lanes_submit(client, &waiting.task);
+    wait_for_attempts(&scene, 1);
+    stop_ask();
+    lanes_wait(client, &waiting.task);
+    assert_int_equal(waiting.task.outcome, TW_STOPPED);
+    assert_int_equal(waiting.task.retry.tries, 1);
+    late = job_of(&scene, 'b');
+    late.answers[0] = TW_BUSY;
+    late.answer_count = 1;
+    assert_int_equal(lanes_call(client, &late.task), TW_STOPPED);
+    assert_int_equal(late.task.retry.tries, 1);
+    late = job_of(&scene, 'c');
+    assert_int_equal(lanes_call(client, &late.task), TW_OK);
+    stop_forget();
+    lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
 }
@@ -721,6 +756,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(busy_is_tried_a_few_times),
         cmocka_unit_test(what_was_never_reached_is_soon_given_up),
+        cmocka_unit_test(a_stop_of_the_process_ends_what_waits_for_a_try),
         cmocka_unit_test(throttling_counts_as_no_failed_try),
         cmocka_unit_test(behind_an_open_circuit_breaker_nothing_is_tried_again),
         cmocka_unit_test(an_open_circuit_breaker_ends_the_waits_of_others),

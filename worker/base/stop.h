@@ -17,8 +17,22 @@
 #define STOP_LAST_MS 3500
 #define STOP_END_MS 4500
 
-/* stop_ask: the signal has come. The first call counts. */
+/* stop_ask: the signal has come. The first call counts; it calls the hooks. */
 void stop_ask(void);
+
+/*
+ * What is told when it comes: whoever keeps something waiting. stop_hook_add
+ * calls it at once where the signal has come already. After stop_hook_remove
+ * it is not called, nor under way. It may take locks that are not held during
+ * either.
+ */
+struct stop_hook {
+    void (*told)(void *context);
+    void *context;
+    struct stop_hook *next; /* stop.c's own */
+};
+void stop_hook_add(struct stop_hook *hook);
+void stop_hook_remove(struct stop_hook *hook);
 
 bool stop_is_asked(void);
 

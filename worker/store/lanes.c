@@ -18,6 +18,7 @@
 #include <assert.h>
 
 #include "worker/base/mem.h"
+#include "worker/base/stop.h"
 #include "worker/base/world.h"
 #include "worker/store/pace.h"
 
@@ -65,6 +66,7 @@ struct lanes_client {
 };
 
 struct lanes {
+    struct stop_hook stop;
     struct world_mutex mutex;
     struct lane *lanes;
     unsigned count, started;
@@ -280,7 +282,7 @@ static bool given_up(const struct lanes_task *task)
 {
     const struct fence *fence = task->client->fence;
 
-    return task->client->stopped || task->cancelled ||
+    return task->client->stopped || task->cancelled || stop_is_asked() ||
            (fence && atomic_load(&fence->shut));
 }
 
@@ -485,6 +487,34 @@ static void dispatch(struct lanes *lanes)
     set_timer(lanes);
 }
 
+static void let_client_go(struct lanes_client *client)
+{
+    struct lanes_task *task = client->first, *next;
+
+    for (; task; task = next) {
+        next = task->next;
+        if (task->retry.tries == 0)
+            continue;
+        (void)unlink_task(client, task);
+        finish_stopped(task, "stopped before it was tried again");
+    }
+}
+
+/* The process is to end: nothing is tried again. */
+static void let_go(void *context)
+{
+    struct lanes *lanes = context;
+    struct lanes_client *client;
+
+    world_lock(&lanes->mutex);
+    client = lanes->turn;
+    while (client) {
+        let_client_go(client);
+        client = client->next != lanes->turn ? client->next : NULL;
+    }
+    world_unlock(&lanes->mutex);
+}
+
 struct lanes *lanes_new(unsigned count, int64_t max_entities_per_second)
 {
     struct lanes *lanes = mem_alloc(sizeof *lanes);
@@ -497,6 +527,8 @@ struct lanes *lanes_new(unsigned count, int64_t max_entities_per_second)
     lanes->rate = max_entities_per_second;
     for (size_t i = 0; i < PARTITION_WINDOWS; i++)
         pace_window_init(&lanes->partitions[i], count);
+    lanes->stop = (struct stop_hook){.told = let_go, .context = lanes};
+    stop_hook_add(&lanes->stop);
     return lanes;
 }
 
@@ -504,6 +536,7 @@ void lanes_free(struct lanes *lanes)
 {
     if (!lanes)
         return;
+    stop_hook_remove(&lanes->stop);
     world_lock(&lanes->mutex);
     assert(!lanes->turn);
     lanes->closing = true;

@@ -10,7 +10,8 @@
  * Never retried: TW_UNKNOWN of a write; its owner reads, then decides. The
  * last outcome stands after PACE_TRIES tries (those that were throttled do not
  * count), at once where the store's circuit breaker is open, when the next try
- * would come too late for the fence, or when the client stops.
+ * would come too late for the fence, or when the client stops or the process is
+ * to end (stop.h).
  */
 #ifndef TW_STORE_LANES_H
 #define TW_STORE_LANES_H

@@ -2,6 +2,7 @@
 /* When a storage call is made again. */
 #include "worker/store/retry.h"
 
+#include "worker/base/stop.h"
 #include "worker/base/world.h"
 #include "worker/store/fence.h"
 #include "worker/store/pace.h"
@@ -31,20 +32,40 @@ int64_t retry_delay_ms(const struct retry *retry, const struct attempt *last)
     return pace_delay_ms(retry->tries, random, last->retry_after_ms);
 }
 
-static void pause_ms(int64_t ms)
-{
-    int64_t until_ms = world_boot_ms() + ms;
+struct pause {
     struct world_mutex mutex;
     struct world_cond cond;
+    bool over; /* mutex */
+};
 
-    world_mutex_init(&mutex);
-    world_cond_init(&cond);
-    world_lock(&mutex);
-    while (world_wait(&cond, &mutex, until_ms))
+static void end_pause(void *context)
+{
+    struct pause *pause = context;
+
+    world_lock(&pause->mutex);
+    pause->over = true;
+    world_wake_all(&pause->cond);
+    world_unlock(&pause->mutex);
+}
+
+/* False: the process is to end. */
+static bool pause_ms(int64_t ms)
+{
+    int64_t until_ms = world_boot_ms() + ms;
+    struct pause pause = {.over = false};
+    struct stop_hook hook = {.told = end_pause, .context = &pause};
+
+    world_mutex_init(&pause.mutex);
+    world_cond_init(&pause.cond);
+    stop_hook_add(&hook);
+    world_lock(&pause.mutex);
+    while (!pause.over && world_wait(&pause.cond, &pause.mutex, until_ms))
         continue;
-    world_unlock(&mutex);
-    world_cond_done(&cond);
-    world_mutex_done(&mutex);
+    world_unlock(&pause.mutex);
+    stop_hook_remove(&hook);
+    world_cond_done(&pause.cond);
+    world_mutex_done(&pause.mutex);
+    return !pause.over;
 }
 
 bool retry_wait(struct retry *retry, const struct attempt *last,
@@ -63,6 +84,5 @@ bool retry_wait(struct retry *retry, const struct attempt *last,
     if (until_ms - now_ms < delay_ms ||
         !fence_open(limits->fence, now_ms + delay_ms))
         return false;
-    pause_ms(delay_ms);
-    return true;
+    return pause_ms(delay_ms);
 }

@@ -43,7 +43,7 @@ struct retry_limits {
 /*
  * retry_wait: for who makes the call on its own thread and begins no tries: the
  * call has ended with `last`, wait until it may be made again. False, at once:
- * that would be too often, or too late.
+ * that would be too often, or too late, or the process is to end.
  */
 bool retry_wait(struct retry *retry, const struct attempt *last,
     const struct retry_limits *limits);
