@@ -8,6 +8,7 @@
 
 #include "worker/base/arena.h"
 #include "worker/base/buf.h"
+#include "worker/base/stop.h"
 #include "worker/base/text.h"
 #include "worker/cli/args.h"
 #include "worker/cli/commands.h"
@@ -250,15 +251,26 @@ static int perform(struct session *session, const struct request *request)
     return exit_code;
 }
 
-/* A job that `finish` closed accepts runs again. */
+static void on_early_signal(void *context, int number)
+{
+    (void)context, (void)number;
+}
+
+/* A job that `finish` closed accepts runs again. Nothing is under way yet: a
+ * stop is all that a signal asks for. */
 static int reopen(struct store *store, const struct request *request)
 {
+    struct signals *signals;
     struct err err;
     enum tw_err outcome;
 
     if (!request->reopen)
         return EXIT_DONE;
+    signals = signals_start(on_early_signal, NULL);
     outcome = control_reopen(store, slice_of(request->job->name), &err);
+    signals_stop(signals);
+    if (stop_is_asked())
+        return session_stopped();
     if (outcome == TW_OK)
         return EXIT_DONE;
     session_explain(store, outcome, &err);
