@@ -77,8 +77,9 @@ deps:   ## installs what building needs, where it is missing
 # Installs first, and asks pkg-config only then.
 test:   ## unit, conformance and end-to-end tests; installs what they need
 	@CC='$(CC)' tests/deps build test
-	@$(MAKE) --no-print-directory all unit-build azsim-build
+	@$(MAKE) --no-print-directory all unit-build azsim-build hostile-build
 	@AZSIM=$(OUT)/azsim tests/with-azurite $(MAKE) --no-print-directory unit
+	@$(OUT)/hostile $(PROGRAM)
 	@AZSIM=$(OUT)/azsim tests/azsim/run
 	@TABLEWARD=$(PROGRAM) tests/with-azurite tests/readme
 	@tests/cli.sh $(PROGRAM)
@@ -236,6 +237,20 @@ $(OUT)/faults/%: $(OBJ)/tests/faults/%.o $(FAULTS_SHARED) $(SUPPORT_OBJECTS) \
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(FAULTS_SHARED) $(SUPPORT_OBJECTS) \
 	    $(LIBRARY) $(LIBS) -lcmocka
+
+# What comes from outside, at its worst (HOSTILE="words": those cases).
+HOSTILE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard \
+    tests/hostile/*.c)))
+$(OUT)/hostile: $(HOSTILE_OBJECTS) $(LIBRARY)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+.PHONY: hostile hostile-build
+hostile-build: $(OUT)/hostile
+hostile:   ## hostile answers, files and ledgers: each ends, in 5 s and 64 MiB
+	@CC='$(CC)' tests/deps build
+	@$(MAKE) --no-print-directory all hostile-build
+	@$(OUT)/hostile $(PROGRAM) $(HOSTILE)
 
 $(OUT)/measure: $(OBJ)/tests/bench/measure.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $<

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hostile PROGRAM [PART OF A NAME ...]: every row, four at a time, each in a
+ * process and a directory of its own. Ends with one line of counts.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/hostile/row.h"
+
+#define AT_ONCE 4
+#define WHY_MAX 2048
+
+/* The sanitizers keep what is freed, and a shadow of all. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MEBIBYTES 640
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MEBIBYTES 640
+#endif
+#endif
+#ifndef MEBIBYTES
+#define MEBIBYTES 64
+#endif
+
+struct worker {
+    pid_t pid;
+    char folder[64];
+};
+
+static void play(const struct row *row, const char *program, const char *folder)
+{
+    char why[WHY_MAX] = "";
+
+    if (chdir(folder) != 0)
+        _exit(99);
+    if (case_run(row, program, MEBIBYTES, why, sizeof(why)))
+        _exit(0);
+    printf("FAILED %s: %s\n", row->name, why);
+    fflush(stdout);
+    _exit(1);
+}
+
+static void begin(
+    struct worker *worker, const struct row *row, const char *program)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    snprintf(worker->folder, sizeof(worker->folder), "%s/hostile.XXXXXX",
+        tmp != NULL ? tmp : "/tmp");
+    if (mkdtemp(worker->folder) == NULL)
+        abort();
+    worker->pid = fork();
+    if (worker->pid == 0)
+        play(row, program, worker->folder);
+}
+
+/* True: the row that it played was as expected. */
+static bool end(struct worker *worker, int status)
+{
+    char command[96];
+
+    snprintf(command, sizeof(command), "rm -rf '%s'", worker->folder);
+    if (system(command) != 0)
+        abort();
+    worker->pid = 0;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool is_wanted(const struct row *row, char **names, int count)
+{
+    bool wanted = count == 0;
+
+    for (int i = 0; i < count; i++)
+        wanted |= strstr(row->name, names[i]) != NULL;
+    return wanted;
+}
+
+struct tally {
+    struct worker workers[AT_ONCE];
+    size_t running, passed, failed;
+};
+
+static void wait_for_one(struct tally *tally)
+{
+    int status;
+    pid_t pid = wait(&status);
+
+    for (size_t i = 0; i < AT_ONCE; i++) {
+        if (tally->workers[i].pid != pid)
+            continue;
+        if (end(&tally->workers[i], status))
+            tally->passed++;
+        else
+            tally->failed++;
+        tally->running--;
+    }
+}
+
+static void play_all(struct tally *tally, const struct row *rows, size_t count,
+    char **words, int word_count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t free = 0;
+
+        if (!is_wanted(&rows[i], words + 2, word_count - 2))
+            continue;
+        if (tally->running == AT_ONCE)
+            wait_for_one(tally);
+        while (tally->workers[free].pid != 0)
+            free++;
+        begin(&tally->workers[free], &rows[i], words[1]);
+        tally->running++;
+    }
+}
+
+int main(int count, char **words)
+{
+    struct tally tally = {.running = 0};
+
+    if (count < 2)
+        return 64;
+    words[1] = realpath(words[1], NULL);
+    if (words[1] == NULL)
+        return 64;
+    setbuf(stdout, NULL);
+    play_all(&tally, answer_rows, answer_row_count, words, count);
+    play_all(&tally, file_rows, file_row_count, words, count);
+    play_all(&tally, ledger_rows, ledger_row_count, words, count);
+    while (tally.running > 0)
+        wait_for_one(&tally);
+    free(words[1]);
+    printf("hostile: %zu passed, %zu failed\n", tally.passed, tally.failed);
+    return tally.failed > 0 || tally.passed == 0;
+}
