@@ -135,8 +135,10 @@ static enum failure find_table(
 
 /* ---- continuation tokens ---- */
 
-/* The store's token "1!..." as the service's: 1!LENGTH!base64, - for =. */
-static struct slice write_token(struct arena *arena, struct slice stored)
+/* The store's token "1!..." as the service's: 1!LENGTH!base64, - for =. mark:
+ * what stands before LENGTH, which nobody reads. */
+static struct slice write_token(
+    struct arena *arena, struct slice stored, const char *mark)
 {
     struct slice inner = {stored.at + 2, stored.len - 2}, token;
     struct buf text;
@@ -144,7 +146,7 @@ static struct slice write_token(struct arena *arena, struct slice stored)
 
     buf_init(&text, inner.len * 2 + 8);
     crypto_base64(&text, inner);
-    token = arena_format(arena, "1!%zu!%s", text.len, buf_text(&text));
+    token = arena_format(arena, "1!%s%zu!%s", mark, text.len, buf_text(&text));
     buf_done(&text);
     at = (char *)(uintptr_t)token.at;
     for (size_t i = 0; i < token.len; i++)
@@ -198,17 +200,21 @@ static bool read_continuation(
     return true;
 }
 
+/* No token is the one that was asked with, also where a page is empty. */
 static void add_continuation(
     struct exchange *exchange, const struct continuation *next)
 {
     static const struct slice begin = {"1!", 2};
+    struct slice asked = exchange_argument(exchange, "NextPartitionKey");
+    const char *mark =
+        asked.at != NULL && slice_begins(asked, slice_of("1!+")) ? "" : "+";
 
     exchange_field(exchange, "x-ms-continuation-NextPartitionKey", "%.*s",
         SLICE_ARG(write_token(
-            &exchange->arena, next->more ? next->partition_key : begin)));
+            &exchange->arena, next->more ? next->partition_key : begin, mark)));
     exchange_field(exchange, "x-ms-continuation-NextRowKey", "%.*s",
-        SLICE_ARG(
-            write_token(&exchange->arena, next->more ? next->row_key : begin)));
+        SLICE_ARG(write_token(
+            &exchange->arena, next->more ? next->row_key : begin, mark)));
 }
 
 /* ---- queries ---- */
@@ -623,7 +629,7 @@ static enum failure list_tables(struct visit *visit)
         if (written == top) {
             exchange_field(exchange, "x-ms-continuation-NextTableName", "%.*s",
                 SLICE_ARG(write_token(arena,
-                    arena_format(arena, "1!%.*s", SLICE_ARG(names[i])))));
+                    arena_format(arena, "1!%.*s", SLICE_ARG(names[i])), "")));
             break;
         }
         buf_add_text(&exchange->answer, written++ > 0 ? "," : "");

@@ -309,8 +309,24 @@ static enum tw_err look_at_scan(struct faulty *faulty, struct attempt *attempt,
     return code == TW_OK ? TW_OK : say(attempt, code, "as the test wants");
 }
 
-/* A token of our own: the beginning. */
+/* A token of our own: the beginning; and what stands before another's, once for
+ * each empty page: no token comes twice in a row. No key has it. */
 #define BEGINNING "the beginning"
+#define AGAIN '\x01'
+
+static struct slice add_again(struct arena *arena, struct slice token)
+{
+    return arena_format(arena, "%c%.*s", AGAIN, SLICE_ARG(token));
+}
+
+static struct slice without_again(struct slice token)
+{
+    while (token.len > 0 && token.at[0] == AGAIN) {
+        token.at++;
+        token.len--;
+    }
+    return token;
+}
 
 /* As a service may answer any request: to be continued where it began. */
 static enum tw_err empty_page(struct attempt *attempt,
@@ -323,7 +339,7 @@ static enum tw_err empty_page(struct attempt *attempt,
     page_done(ret);
     page_init(ret);
     ret->next = (struct continuation){
-        .partition_key = arena_copy(&ret->arena, from.partition_key),
+        .partition_key = add_again(&ret->arena, from.partition_key),
         .row_key = arena_copy(&ret->arena, from.row_key),
         .more = true};
     attempt->sent_ms = world_boot_ms();
@@ -339,6 +355,7 @@ static struct scan_request limit(const struct faulty *faulty, enum fault fault,
 
     if (most > 0 && (limited.top == 0 || limited.top > most))
         limited.top = most;
+    limited.from.partition_key = without_again(limited.from.partition_key);
     if (slice_is(limited.from.partition_key, BEGINNING))
         limited.from = (struct continuation){.more = false};
     return limited;

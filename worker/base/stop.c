@@ -2,7 +2,6 @@
 /* When the process was asked to end. */
 #include "worker/base/stop.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -10,43 +9,52 @@
 
 static _Atomic int64_t asked_ms = WORLD_NEVER;
 
-/* Guards the list, and is held while hooks are called. Not a lock of the
- * world's: it is there before any world, and nothing waits for a moment under
- * it. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+/* Guards the list, and is held while hooks are called, which is once. */
+static _Atomic bool locked;
 static struct stop_hook *hooks;
+
+static void lock(void)
+{
+    while (atomic_exchange(&locked, true))
+        continue;
+}
+
+static void unlock(void)
+{
+    atomic_store(&locked, false);
+}
 
 void stop_ask(void)
 {
     int64_t never = WORLD_NEVER;
 
-    pthread_mutex_lock(&mutex);
+    lock();
     if (atomic_compare_exchange_strong(&asked_ms, &never, world_boot_ms()))
         for (struct stop_hook *hook = hooks; hook != NULL; hook = hook->next)
             hook->told(hook->context);
-    pthread_mutex_unlock(&mutex);
+    unlock();
 }
 
 void stop_hook_add(struct stop_hook *hook)
 {
-    pthread_mutex_lock(&mutex);
+    lock();
     hook->next = hooks;
     hooks = hook;
     if (stop_is_asked())
         hook->told(hook->context);
-    pthread_mutex_unlock(&mutex);
+    unlock();
 }
 
 void stop_hook_remove(struct stop_hook *hook)
 {
     struct stop_hook **at = &hooks;
 
-    pthread_mutex_lock(&mutex);
+    lock();
     while (*at != NULL && *at != hook)
         at = &(*at)->next;
     if (*at != NULL)
         *at = hook->next;
-    pthread_mutex_unlock(&mutex);
+    unlock();
 }
 
 bool stop_is_asked(void)
