@@ -273,12 +273,24 @@ static void a_late_insert_of_a_stopped_attempt_leaves_no_copy(void **state)
 
 static void nothing_is_waited_for_if_every_outcome_is_known(void **state)
 {
-    int64_t began_ms = world_boot_ms();
+    int64_t took_ms = LATE_REQUEST_MS;
 
     (void)state;
     shoe("a", 1);
-    succeeds("by-size");
-    assert_true(world_boot_ms() - began_ms < LATE_REQUEST_MS);
+    /* 0.3 s here: so long may this machine stand still, but not each time. */
+    for (int i = 0; i < 10 && took_ms >= LATE_REQUEST_MS; i++) {
+        int64_t began_ms = world_boot_ms();
+        char id[8];
+
+        (void)snprintf(id, sizeof(id), "t%d", i);
+        new_run(id);
+        if (i > 0)
+            hosted_remove(&h, "BySize", "1", "a");
+        succeeds("by-size");
+        assert_int_equal(h.written, 1);
+        took_ms = world_boot_ms() - began_ms;
+    }
+    assert_true(took_ms < LATE_REQUEST_MS);
 }
 
 /* ---- attempts that end anywhere ---- */

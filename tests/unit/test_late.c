@@ -74,7 +74,9 @@ static void a_stop_ends_the_wait(void **state)
     (void)state;
     stops = true;
     late_note(&late, &REMOTE);
+    late.since_ms += 3600000; /* not over before, however slow this machine */
     assert_int_equal(late_wait(&late, &run, &err), TW_STOPPED);
+    assert_int_equal(asked, 4);
     assert_true(late.any); /* whoever goes on waits */
 }
 
