@@ -103,7 +103,8 @@ const struct row ledger_rows[] = {
         KEPT(RUN ",\"EntitiesDeleted@odata.type\":\"Edm.Int64\","
                  "\"EntitiesDeleted\":\"9223372036854775807\","
                  "\"Transactions@odata.type\":\"Edm.Int64\","
-                 "\"Transactions\":\"9223372036854775807\"")},
+                 "\"Transactions\":\"9223372036854775807\",\"Throttled\":"
+                 "2147483647")},
     {"a run leased for ever",
         KEPT(RUN ",\"Owner\":\"x\",\"LeaseUntil@odata.type\":\"Edm.DateTime\","
                  "\"LeaseUntil\":\"9999-12-31T23:59:59Z\"")},

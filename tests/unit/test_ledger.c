@@ -389,6 +389,30 @@ static void a_state_of_a_newer_version_is_shown_as_it_is(void **state)
     arena_done(&arena);
 }
 
+/* Whoever writes them there must not make ours overflow. */
+static void counters_of_others_are_held_within_bounds(void **state)
+{
+    struct ledger_run run;
+    struct entity entity;
+    struct arena arena;
+    struct err err;
+
+    (void)state;
+    arena_init(&arena);
+    ledger_run_init(&run);
+    entity_init(&entity, &arena, slice_of("job"), slice_of("id"));
+    entity_set_string(&entity, &arena, "State", slice_of("queued"));
+    entity_set_int64(&entity, &arena, "Transactions", INT64_MAX);
+    entity_set_int64(&entity, &arena, "EntitiesRead", INT64_MIN);
+    entity_set_int64(&entity, &arena, "EntitiesWritten", 7);
+    assert_int_equal(ledger_parse(&entity, &run, &err), TW_OK);
+    assert_true(run.transactions == INT64_MAX / 4);
+    assert_int_equal(run.read, 0);
+    assert_int_equal(run.written, 7);
+    ledger_run_done(&run);
+    arena_done(&arena);
+}
+
 static void an_error_is_cut_at_a_character(void **state)
 {
     struct ledger_run run;
@@ -601,6 +625,7 @@ int main(void)
         TEST(a_row_tells_what_a_list_shows),
         TEST(the_jobs_that_have_runs_are_found_one_by_one),
         cmocka_unit_test(a_state_of_a_newer_version_is_shown_as_it_is),
+        cmocka_unit_test(counters_of_others_are_held_within_bounds),
         cmocka_unit_test(an_error_is_cut_at_a_character),
         cmocka_unit_test(json_has_numbers_as_numbers),
         cmocka_unit_test(an_entity_that_is_no_run_is_refused),

@@ -398,6 +398,20 @@ static bool take_maybe(const struct property *property, int *to)
     return true;
 }
 
+/* No run counts so far; what says so is not ours, and must not overflow where
+ * it is added to. */
+#define COUNT_MAX (INT64_MAX / 4)
+
+static bool take_count(const struct property *property, int64_t *ret)
+{
+    int64_t count;
+
+    if (!property_int64(property, &count))
+        return false;
+    *ret = count < 0 ? 0 : count > COUNT_MAX ? COUNT_MAX : count;
+    return true;
+}
+
 static bool take_field(struct ledger_run *run, const struct field *field,
     const struct property *property)
 {
@@ -416,6 +430,7 @@ static bool take_field(struct ledger_run *run, const struct field *field,
     case FIELD_SHARE:
         return property_double(property, at);
     case FIELD_INT64:
+        return take_count(property, at);
     case FIELD_KNOWN:
         return property_int64(property, at);
     case FIELD_TIME:

@@ -220,6 +220,8 @@ static void take_counts(struct renewal *renewal)
 {
     struct ledger_run *to = &renewal->claim->run;
     struct run_counts *counts = &renewal->run->counts;
+    int64_t throttled =
+        renewal->base_throttled + lanes_throttled(renewal->lanes);
 
     to->read = atomic_load(&counts->read);
     to->written = atomic_load(&counts->written);
@@ -229,8 +231,7 @@ static void take_counts(struct renewal *renewal)
     to->rounds = atomic_load(&renewal->run->rounds);
     to->transactions = renewal->base_transactions + renewal->claim->requests +
                        lanes_requests(renewal->lanes);
-    to->throttled =
-        renewal->base_throttled + (int32_t)lanes_throttled(renewal->lanes);
+    to->throttled = throttled < INT32_MAX ? (int32_t)throttled : INT32_MAX;
 }
 
 /* Lock held. */
