@@ -5,10 +5,10 @@
 #define KEYS "\"PartitionKey\":\"p\",\"RowKey\":\"r\""
 #define LINES(...)                                                             \
     .command = "import Blogs in.jsonl --store main",                           \
-    .files = {{"in.jsonl", {__VA_ARGS__}}}, .code = 1
+    .files = {{"in.jsonl", {.before = __VA_ARGS__}}}, .code = 1
 #define CSV(...)                                                               \
     .command = "import Blogs in.csv --store main",                             \
-    .files = {{"in.csv", {__VA_ARGS__}}}, .code = 1
+    .files = {{"in.csv", {.before = __VA_ARGS__}}}, .code = 1
 #define YAML(text) .command = "check", .yaml = text, .code = 78
 
 const struct row file_rows[] = {

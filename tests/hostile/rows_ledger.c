@@ -5,7 +5,7 @@
 
 #define SERVED .command = "worker", .is_worker = true
 #define SENT(...)                                                              \
-    SERVED, .plants = {{.queue = "tableward", .text = {__VA_ARGS__}}}
+    SERVED, .plants = {{.queue = "tableward", .text = {.before = __VA_ARGS__}}}
 /* The entity of run x, and the message that asks for it. */
 #define KEPT(...)                                                              \
     SERVED, .plants = {{.queue = "tableward",                                  \
@@ -15,7 +15,7 @@
                 {.table = "TablewardRuns",                                     \
                     .partition_key = "good",                                   \
                     .row_key = "x",                                            \
-                    .text = {__VA_ARGS__}},                                    \
+                    .text = {.before = __VA_ARGS__}},                          \
                 {.table = "TablewardRuns",                                     \
                     .partition_key = "good",                                   \
                     .row_key = "!open!x",                                      \
@@ -33,7 +33,7 @@
     .plants = {{.table = "TablewardRuns",                                      \
                    .partition_key = "good",                                    \
                    .row_key = id,                                              \
-                   .text = {__VA_ARGS__}},                                     \
+                   .text = {.before = __VA_ARGS__}},                           \
         {.table = "TablewardRuns",                                             \
             .partition_key = "good",                                           \
             .row_key = "!open!" id,                                            \
