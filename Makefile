@@ -153,6 +153,12 @@ bug-bank:   ## known mistakes, each caught (BUGS="a b": only those)
 	@tests/deps build test
 	@tests/bugs/run $(BUGS)
 
+mutants:   ## small mechanical mistakes in lease, ledger and requests, each caught (SEED=1 COUNT=60)
+	@tests/deps build test
+	@node tests/bugs/mutate.js $(OUT)/mutants/bank $(or $(SEED),1) \
+	    $(or $(COUNT),60)
+	@BANK=$(OUT)/mutants/bank SEEDS=500 tests/bugs/run $(BUGS)
+
 model:   ## checks the Promela models, whole and without each guard
 	@tests/deps model
 	@tests/model/run
@@ -341,4 +347,4 @@ help:   ## this list
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
 .PHONY: all deps test check e2e prove crash-sweep demo bench lint valgrind unit-build \
-    coverage coverage-run bug-bank model unit install format clean help
+    coverage coverage-run bug-bank mutants model unit install format clean help

@@ -1,0 +1,257 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: MIT
+/*
+ * Writes a bug bank of small mechanical mistakes in the code that leases,
+ * attempts, the ledger and requests are made of: another comparison, an
+ * operator or a number that is one off, a statement left out. What is drawn
+ * depends on the seed alone.
+ *
+ *   mutate.js BANK SEED COUNT
+ *
+ * tests/bugs/equivalent lists those that change nothing that anybody could see,
+ * each with the reason; they are not drawn.
+ */
+"use strict";
+
+const fs = require("fs");
+const path = require("path");
+
+// Who is asked whether a mistake in the file shows, in this order.
+const FILES = {
+    "worker/run/claim.c":
+        "unit claim, unit work, unit lease, unit single, unit consumer, " +
+        "simulate, simulate copy",
+    "worker/run/work.c":
+        "unit work, unit single, unit consumer, unit each_request, simulate, " +
+        "simulate copy",
+    "worker/run/renewer.c":
+        "unit renewer, unit lease, unit work, unit single, unit consumer, " +
+        "simulate",
+    "worker/run/ledger.c":
+        "unit ledger, unit ledger_change, unit claim, unit work, " +
+        "unit command_status, simulate",
+    "worker/run/ledger_change.c":
+        "unit ledger_change, unit ledger, unit claim, unit control, simulate",
+    "worker/store/retry.c": "unit lanes, unit control, unit claim",
+    "worker/store/breaker.c": "unit breaker, unit consumer",
+    "worker/store/fence.c": "unit fence, unit lanes, unit work, simulate",
+    "worker/store/lanes.c":
+        "unit lanes, unit call, unit run, unit work, unit single, simulate",
+    "worker/store/pace.c": "unit pace, unit lanes",
+    "jobs/cascade/cascade.c":
+        "unit cascade, unit cascade_marks, unit cascade_parent, " +
+        "unit cascade_before, unit cascade_faults, unit cascade_checkpoint, " +
+        "simulate",
+};
+
+// ---- chance ----
+
+// Integers 0..n-1 that a seed replays (mulberry32).
+function random(seed) {
+    let state = seed >>> 0;
+
+    return (n) => {
+        state = (state + 0x6d2b79f5) >>> 0;
+        let x = state;
+        x = Math.imul(x ^ (x >>> 15), x | 1);
+        x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
+        return ((x ^ (x >>> 14)) >>> 0) % n;
+    };
+}
+
+// ---- mistakes in an expression ----
+
+const OPERATORS = [
+    [" == ", " != "], [" != ", " == "], [" < ", " <= "], [" <= ", " < "],
+    [" > ", " >= "], [" >= ", " > "], [" && ", " || "], [" || ", " && "],
+    [" + ", " - "], [" - ", " + "], [" * ", " + "],
+];
+
+function replaced(text, at, length, by) {
+    return text.slice(0, at) + by + text.slice(at + length);
+}
+
+// Every expression that differs from this one in one place.
+function mistakes(expression) {
+    const found = [];
+    const bare = expression.replace(/"(\\.|[^"\\])*"|'(\\.|[^'\\])*'/g,
+        (text) => "_".repeat(text.length));
+
+    for (const [from, to] of OPERATORS)
+        for (let at = bare.indexOf(from); at >= 0;
+            at = bare.indexOf(from, at + 1))
+            found.push(replaced(expression, at, from.length, to));
+    for (const number of bare.matchAll(/\b\d+\b/g))
+        found.push(replaced(expression, number.index, number[0].length,
+            String(Number(number[0]) + 1)));
+    for (const not of bare.matchAll(/!(?=[a-z(])/g))
+        found.push(replaced(expression, not.index, 1, ""));
+    for (const constant of bare.matchAll(/\b(true|false)\b/g))
+        found.push(replaced(expression, constant.index, constant[0].length,
+            constant[0] === "true" ? "false" : "true"));
+    return found;
+}
+
+// ---- mistakes in a line ----
+
+const TYPES = "struct|enum|union|int|bool|size_t|ssize_t|u?int\\d+_t|const|" +
+    "char|unsigned|long|double|static|void|uint64_t|CURL|xmlDoc";
+// Their absence leaks, or locks for ever, or changes what is told to a person.
+const KEPT = /^(log_\w+|assert|\w*_lock|\w*_unlock|err_fail|err_put|err_prefix|\w+_done|\w+_free|\w+_init|\w+_new|mem_\w+|buf_\w+|world_\w+|notify\w*)\(/;
+
+const SHAPES = [
+    {
+        line: /^(\s+)(if|while) \((.*)\)( \{)?$/,
+        mutate: ([, indent, word, condition, rest]) =>
+            mistakes(condition).map((wrong) => ({
+                wrong,
+                to: `${indent}${word} (BUG ? (${wrong}) : (${condition}))` +
+                    (rest || ""),
+            })),
+    },
+    {
+        line: /^(\s+)return (.+);$/,
+        mutate: ([, indent, value]) =>
+            mistakes(value).map((wrong) => ({
+                wrong: `return ${wrong}`,
+                to: `${indent}return BUG ? (${wrong}) : (${value});`,
+            })),
+    },
+    {
+        line: /^(\s+)([a-z_][\w.\[\]>-]*) (=|\+=|-=) (.+);$/,
+        mutate: ([, indent, left, sign, right]) => [
+            ...mistakes(right).map((wrong) => ({
+                wrong: `${left} ${sign} ${wrong}`,
+                to: `${indent}${left} ${sign} BUG ? (${wrong}) : (${right});`,
+            })),
+            {
+                wrong: "nothing",
+                to: `${indent}{ if (!BUG) { ${left} ${sign} ${right}; } }`,
+            },
+        ],
+    },
+    {
+        line: /^(\s+)((?:\+\+|--)?\*?[a-z_][\w.\[\]>-]*(?:\+\+|--)?);$/,
+        mutate: ([, indent, statement]) => /\+\+|--/.test(statement)
+            ? [{ wrong: "nothing", to: `${indent}{ if (!BUG) { ${statement}; } }` }]
+            : [],
+    },
+    {
+        line: /^(\s+)((?:\(void\)!?)?[a-z_]\w*\(.*\));$/,
+        mutate: ([, indent, call]) => KEPT.test(call.replace(/^\(void\)!?/, ""))
+            ? []
+            : [{ wrong: "nothing", to: `${indent}{ if (!BUG) { ${call}; } }` }],
+    },
+];
+
+function balanced(text) {
+    let depth = 0;
+
+    for (const c of text) {
+        depth += c === "(" ? 1 : c === ")" ? -1 : 0;
+        if (depth < 0) return false;
+    }
+    return depth === 0;
+}
+
+const isDeclaration = (line) => new RegExp(`^\\s+(${TYPES})\\b`).test(line);
+
+// All mistakes of a line; none where it is not a whole statement.
+function mutants(line) {
+    if (!balanced(line) || isDeclaration(line) || /BUG|\{0\}|\(struct/.test(line))
+        return [];
+    for (const shape of SHAPES) {
+        const match = shape.line.exec(line);
+
+        if (match) return shape.mutate(match);
+    }
+    return [];
+}
+
+// ---- the bank ----
+
+// The line, with as many before it as make the text the only one of its kind.
+function context(lines, at, taken) {
+    for (let first = at; first >= Math.max(0, at - 6); first--) {
+        if (taken.has(first)) return null;
+        const text = lines.slice(first, at + 1).join("\n");
+        const all = lines.join("\n");
+
+        if (all.indexOf(text) === all.lastIndexOf(text)) return first;
+    }
+    return null;
+}
+
+// A statement begins here: not the rest of one, and not a declaration's value.
+function begins(lines, at) {
+    const before = lines[at - 1].trim();
+
+    return before === "" || /[;{}:]$|\*\/$/.test(before) ||
+        /^(if|while|for) \(.*\)$/.test(before) || before === "else";
+}
+
+function known() {
+    const file = path.join(__dirname, "equivalent");
+    const lines = fs.readFileSync(file, "utf8").split("\n");
+
+    return new Set(lines.filter((l) => l && !l.startsWith("#") && l[0] !== " "));
+}
+
+const identity = (file, line, mutant) =>
+    `${file}: ${line.trim()} -> ${mutant.wrong}`;
+
+function candidates() {
+    const equivalent = known();
+    const all = [];
+
+    for (const file of Object.keys(FILES)) {
+        const lines = fs.readFileSync(file, "utf8").split("\n");
+
+        lines.forEach((line, at) => {
+            if (at === 0 || !begins(lines, at)) return;
+            for (const mutant of mutants(line)) {
+                const name = identity(file, line, mutant);
+
+                if (!equivalent.has(name))
+                    all.push({ file, lines, at, mutant, name });
+            }
+        });
+    }
+    return all;
+}
+
+function main(bank, seed, count) {
+    const draw = random(seed);
+    const all = candidates();
+    const taken = new Map(Object.keys(FILES).map((file) => [file, new Set()]));
+    const blocks = [];
+
+    while (blocks.length < count && all.length > 0) {
+        const [{ file, lines, at, mutant, name }] =
+            all.splice(draw(all.length), 1);
+        const first = context(lines, at, taken.get(file));
+
+        if (first === null) continue;
+        for (let i = first; i <= at; i++) taken.get(file).add(i);
+        blocks.push([
+            `bug: m${seed}-${blocks.length + 1}-` +
+                `${path.basename(file, ".c").replace(/_/g, "-")}-${at + 1}`,
+            `caught: ${FILES[file]}`,
+            `what: ${name}`,
+            `<<<< ${file}`,
+            lines.slice(first, at + 1).join("\n"),
+            "====",
+            [...lines.slice(first, at), mutant.to].join("\n"),
+            ">>>>", "",
+        ].join("\n"));
+    }
+    fs.mkdirSync(path.dirname(bank), { recursive: true });
+    fs.writeFileSync(bank, blocks.join("\n"));
+}
+
+process.chdir(path.join(__dirname, "../.."));
+if (process.argv.length !== 5) {
+    console.error("mutate.js BANK SEED COUNT");
+    process.exit(64);
+}
+main(process.argv[2], Number(process.argv[3]), Number(process.argv[4]));
