@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "worker/base/stop.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 
@@ -839,6 +840,7 @@ void virtual_crash(int process)
     if (process == 0)
         wrong("the outside cannot crash");
     crashed->crashed = true;
+    stop_forget(); /* hooks of its threads lay on their stacks */
     for (size_t i = world.live_count; i-- > 0;)
         if (world.live[i]->process == crashed && world.live[i] != world.current)
             drop(world.live[i]);

@@ -80,5 +80,8 @@ int64_t stop_end_ms(void)
 
 void stop_forget(void)
 {
+    lock();
+    hooks = NULL;
     atomic_store(&asked_ms, WORLD_NEVER);
+    unlock();
 }

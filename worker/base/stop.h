@@ -43,7 +43,8 @@ int64_t stop_until_ms(int64_t begun_ms);
 /* stop_end_ms: when the process ends; WORLD_NEVER: nobody asked. */
 int64_t stop_end_ms(void);
 
-/* stop_forget: for tests that ask more than once. */
+/* stop_forget: for tests that ask more than once, or end a thread anywhere: the
+ * signal, and who is told of it. */
 void stop_forget(void);
 
 #endif
