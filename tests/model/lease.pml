@@ -371,7 +371,8 @@ look:
            slot == 1 && data_sent[self] == NONE && MAY_SEND ->
            printf("worker %d sends a data write\n", self);
            CHECK(nothing_starts_after_the_fence, epoch_of == self);
-           CHECK(in_time_before_the_successor, lease_left > REQUEST + 1);
+           CHECK(in_time_before_the_successor,
+               lease_left > REQUEST + SKEW + 1);
            data_by[self] = self;
            data_etag[self] = has_data_etag[self];
            data_left[self] = REQUEST + 2;
