@@ -368,6 +368,32 @@ static void refuses_more_than_allowed_before_writing_anything(void **state)
     hosted_done(&h);
 }
 
+/* 0: only a parent without children may go. */
+static void refuse_above_zero_refuses_the_first_child(void **state)
+{
+    static const char NONE[] =
+        "none:\n"
+        "    kind: cascade-delete\n"
+        "    args: [channel]\n" PARENT "    settle: 0s\n"
+        "    refuse_above: 0\n"
+        "    children:\n"
+        "      - {table: Blogs, partition_key: \"{channel}\"}\n";
+    struct hosted h;
+
+    (void)state;
+    hosted_init(&h, NONE);
+    hosted_table(&h, "Channels");
+    hosted_table(&h, "Blogs");
+    hosted_put(&h, "Channels", "News", "", NULL);
+    hosted_fill(&h, "Blogs", "News", 1);
+    assert_int_equal(hosted_run(&h, "none", "News"), RUN_FAILED);
+    assert_int_equal(hosted_count(&h, "Blogs"), 1);
+    hosted_remove(&h, "Blogs", "News", "b00000");
+    assert_int_equal(hosted_run(&h, "none", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&h, "Channels"), "");
+    hosted_done(&h);
+}
+
 /* Entities with children were counted, and not compared: the limit was passed
  * where what they have under them ended the count. */
 static void entities_with_children_count_towards_what_is_refused(void **state)
@@ -843,6 +869,7 @@ int main(void)
         cmocka_unit_test(an_edited_tombstone_is_laid_over_the_old_one),
         cmocka_unit_test(waits_while_another_run_holds_the_parent),
         cmocka_unit_test(refuses_more_than_allowed_before_writing_anything),
+        cmocka_unit_test(refuse_above_zero_refuses_the_first_child),
         cmocka_unit_test(entities_with_children_count_towards_what_is_refused),
         cmocka_unit_test(missing_table_fails_the_run_by_name),
         cmocka_unit_test(prefix_that_renders_empty_fails_the_run),

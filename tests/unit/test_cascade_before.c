@@ -269,6 +269,29 @@ static void a_property_that_changes_meanwhile_fails_the_run(void **state)
     hosted_done(&h);
 }
 
+/* After the last look, with nothing but the parent's delete left to do. */
+static enum tw_err change_owner_last(struct hosted *h, bool *ret_stored)
+{
+    h->phasing = NULL;
+    change_owner(h);
+    *ret_stored = true;
+    return TW_OK;
+}
+
+static void a_property_that_changes_last_keeps_the_parent(void **state)
+{
+    struct hosted h;
+
+    (void)state;
+    owned_tables(&h);
+    hosted_put(&h, "Channels", "News", "", "\"Owner\":\"ann\"");
+    h.phasing = change_owner_last;
+    assert_int_equal(hosted_run(&h, "owned", "News"), RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "Restore the property, then retry"));
+    assert_true(hosted_has(&h, "Channels", "News", ""));
+    hosted_done(&h);
+}
+
 static void its_tombstone_gone_it_does_not_guess_the_properties(void **state)
 {
     struct hosted h;
@@ -498,6 +521,7 @@ int main(void)
         cmocka_unit_test(without_a_parent_a_rule_that_reads_it_is_left_out),
         cmocka_unit_test(without_a_parent_no_rule_may_be_left),
         cmocka_unit_test(a_property_that_changes_meanwhile_fails_the_run),
+        cmocka_unit_test(a_property_that_changes_last_keeps_the_parent),
         cmocka_unit_test(its_tombstone_gone_it_does_not_guess_the_properties),
         cmocka_unit_test(a_dry_run_counts_what_the_run_then_uses),
         cmocka_unit_test(an_absent_parent_is_noted),

@@ -3,9 +3,12 @@
 #include "tests/support/workbench.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include "worker/base/text.h"
+#include "worker/base/world.h"
 #include "worker/run/ledger_change.h"
+#include "worker/store/fence.h"
 
 #define JOB "delete-channel"
 
@@ -199,6 +202,49 @@ static void what_cannot_be_read_either_stays_unknown(void **state)
     ledger_run_done(&run);
 }
 
+/* The worker must not look for a write of before as if it were this one's. */
+static void a_change_that_sent_nothing_names_no_operation(void **state)
+{
+    struct workbench *bench = *state;
+    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct ledger_change asked = {
+        .store = bench->store, .apply = apply, .context = &wish};
+    struct ledger_run run;
+    struct err err;
+
+    begin(bench, &run);
+    assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_OK);
+    assert_int_equal(strlen(asked.operation), LEDGER_OPERATION_MAX - 1);
+    workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
+    assert_int_not_equal(
+        ledger_change(&asked, LEDGER_READ, &run, &err), TW_OK);
+    assert_string_equal(asked.operation, "");
+    ledger_run_done(&run);
+}
+
+/* An attempt whose lease is over writes no ledger, however it asks. */
+static void behind_a_shut_fence_nothing_is_written(void **state)
+{
+    struct workbench *bench = *state;
+    struct wish wish = {LEDGER_RUNNING, 1, 0};
+    struct fence fence;
+    struct ledger_change asked = {.store = bench->store,
+        .fence = &fence,
+        .apply = apply,
+        .context = &wish};
+    struct ledger_run run;
+    struct err err;
+
+    begin(bench, &run);
+    fence_init(&fence, WORLD_NEVER, 0);
+    assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_OK);
+    fence_shut(&fence);
+    assert_int_equal(
+        ledger_change(&asked, LEDGER_STORED, &run, &err), TW_STOPPED);
+    assert_int_equal(attempts(bench), 2);
+    ledger_run_done(&run);
+}
+
 static void who_always_meets_others_gives_up(void **state)
 {
     struct workbench *bench = *state;
@@ -375,6 +421,8 @@ int main(void)
         TEST(an_unknown_outcome_is_resolved_by_reading),
         TEST(an_insert_whose_answer_was_lost_is_ours),
         TEST(what_cannot_be_read_either_stays_unknown),
+        TEST(a_change_that_sent_nothing_names_no_operation),
+        TEST(behind_a_shut_fence_nothing_is_written),
         TEST(who_always_meets_others_gives_up),
         TEST(a_row_that_was_left_hinders_no_run),
         TEST(a_row_that_others_changed_or_took_away_is_no_conflict),

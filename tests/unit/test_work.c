@@ -1380,14 +1380,13 @@ static enum run_end tells_all(struct workbench *bench, struct run *run,
     unsigned attempt_number, struct err *err)
 {
     (void)bench;
-    (void)attempt_number;
     (void)err;
     run->host->note(run, "nothing was selected");
     run->host->note(run, "nothing was selected");
     atomic_store(&run->behind, 3);
     atomic_store(&run->caught_up_ticks, TICKS_1970 + 5);
     atomic_store(&run->parent_found, 0);
-    atomic_store(&run->share, 250);
+    atomic_store(&run->share, attempt_number == 1 ? 250 : 0);
     return RUN_STOPPED;
 }
 
@@ -1405,6 +1404,10 @@ static void what_the_kind_tells_is_in_the_ledger(void **state)
     assert_int_equal(run.parent_found, 0);
     assert_true(run.share > 0.249 && run.share < 0.251);
     assert_int_equal(run.format, LEDGER_FORMAT);
+    ledger_run_done(&run);
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_STOPPED);
+    read_run(bench, &run);
+    assert_true(run.share >= 0 && run.share < 0.001);
     ledger_run_done(&run);
 }
 
