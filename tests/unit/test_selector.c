@@ -428,6 +428,96 @@ static void a_filter_that_stores_read_differently_is_not_sent(void **state)
     }
 }
 
+/* Only what literal texts show: two rules that find different entities by
+ * chance are not disjoint. */
+static void rules_are_disjoint_where_their_texts_show_it(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        bool disjoint;
+    } cases[] = {
+        {"{partition_key: p}", "{partition_key: q}", true},
+        {"{partition_key: p}", "{partition_key: p}", false},
+        {"{partition_key: p}", "{partition_key_prefix: p}", false},
+        {"{partition_key: p}", "{partition_key_prefix: pq}", true},
+        {"{partition_key_prefix: pq}", "{partition_key: p}", true},
+        {"{partition_key: pq}", "{partition_key_prefix: p}", false},
+        {"{partition_key_prefix: p}", "{partition_key_prefix: pq}", false},
+        {"{partition_key_prefix: p}", "{partition_key_prefix: q}", true},
+        {"{partition_key: \"p{a}\"}", "{partition_key: pq}", false},
+        {"{partition_key: \"p{a}\"}", "{partition_key: q}", true},
+        {"{row_key: r}", "{row_key: s}", true},
+        {"{row_key_prefix: r}", "{partition_key: r}", false},
+        {"{filter: \"T eq 'a'\"}", "{filter: \"T eq 'b'\"}", true},
+        {"{filter: \"T eq 'a'\"}", "{filter: \"T eq 'a'\"}", false},
+        {"{filter: \"T eq 'a'\"}", "{filter: \"U eq 'b'\"}", false},
+        {"{filter: \"N gt 5 and T eq 'a'\"}",
+            "{filter: \"T eq 'b' and N gt 5\"}", true},
+        {"{filter: \"T eq 'a and U eq b'\"}", "{filter: \"U eq 'c'\"}", false},
+        {"{filter: \"T eq 'a' or N gt 5\"}", "{filter: \"T eq 'b'\"}", false},
+        {"{filter: \"T eq 'a'\"}", "{filter: \"not (T eq 'b')\"}", false},
+        {"{filter: \"(T eq 'a')\"}", "{filter: \"T eq 'b'\"}", false},
+        {"{filter: \"T eq '{a}'\"}", "{filter: \"T eq 'b'\"}", false},
+        {"{filter: \"T eq 'a'\"}", "{filter: \"T gt 'b'\"}", false},
+        {"{filter: \"T eq 'a'\"}", "{row_key: r}", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct selector a, b;
+
+        assert_true(load(cases[i].a, &a));
+        assert_true(load(cases[i].b, &b));
+        if (selector_disjoint(&a, &b) != cases[i].disjoint ||
+            selector_disjoint(&b, &a) != cases[i].disjoint)
+            fail_msg("%s and %s", cases[i].a, cases[i].b);
+    }
+}
+
+static void a_property_is_an_argument_where_it_is_compared_with_it(void **state)
+{
+    static const struct {
+        const char *rule, *property;
+    } cases[] = {
+        {"{filter: \"Channel eq '{a}'\"}", "Channel"},
+        {"{filter: \"N gt 5 and Channel eq '{a}'\"}", "Channel"},
+        {"{filter: \"Channel eq '{b}'\"}", NULL},
+        {"{filter: \"Channel eq 'x{a}'\"}", NULL},
+        {"{filter: \"Channel eq '{a}' or N gt 5\"}", NULL},
+        {"{row_key: \"{a}\"}", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct selector selector;
+        struct slice property = {NULL, 0};
+
+        assert_true(load(cases[i].rule, &selector));
+        assert_int_equal(
+            selector_property_is(&selector, slice_of("a"), &property),
+            cases[i].property != NULL);
+        if (cases[i].property)
+            assert_true(slice_is(property, cases[i].property));
+    }
+}
+
+static void what_names_nothing_is_empty(void **state)
+{
+    struct selector selector;
+
+    (void)state;
+    assert_true(load("{}", &selector));
+    assert_true(selector_is_empty(&selector));
+    assert_false(selector_reads_entity(&selector));
+    assert_true(load("{filter: \"N gt 5\"}", &selector));
+    assert_false(selector_is_empty(&selector));
+    assert_false(selector_reads_entity(&selector));
+    assert_true(load("{row_key: r}", &selector));
+    assert_false(selector_is_empty(&selector));
+    assert_true(load("{filter: \"T eq '{Title}'\"}", &selector));
+    assert_true(selector_reads_entity(&selector));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -449,6 +539,9 @@ int main(void)
         TEST(a_filter_that_renders_empty_is_noticed),
         TEST(a_scan_selects_each_name_once),
         TEST(a_filter_that_stores_read_differently_is_not_sent),
+        TEST(rules_are_disjoint_where_their_texts_show_it),
+        TEST(a_property_is_an_argument_where_it_is_compared_with_it),
+        TEST(what_names_nothing_is_empty),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
