@@ -587,6 +587,11 @@ static void batch_keeps_new_etags(void **state)
             &result, &err),
         TW_UNKNOWN);
     assert_int_equal(result.failed, 2);
+    assert_int_equal(
+        batch_answered(PARTS("HTTP/1.1 204 No Content\r\nETag: \x01\x7f\r\n\r\n"
+                             "\r\n--c\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"),
+            &result, &err),
+        TW_UNKNOWN);
 }
 
 static void refused_batch_names_its_operation(void **state)

@@ -415,8 +415,7 @@ enum tw_err store_get(struct store *store, struct attempt *attempt,
     return result;
 }
 
-/* It becomes a header: printable ASCII, and a condition, not a wish. */
-static enum tw_err check_etag(struct slice etag, struct err *err)
+enum tw_err store_check_etag(struct slice etag, struct err *err)
 {
     if (etag.len == 0)
         return err_fail(
@@ -439,7 +438,7 @@ static enum tw_err check_operation(
     enum tw_err result = TW_OK;
 
     if (operation->type != OPERATION_INSERT)
-        result = check_etag(entity->etag, err);
+        result = store_check_etag(entity->etag, err);
     if (result == TW_OK && operation->type != OPERATION_DELETE)
         return entity_check(entity, err);
     if (result == TW_OK)

@@ -303,6 +303,9 @@ TW_MUST_USE enum tw_err store_queue_count(struct store *store,
 /* store_close: NULL: nothing. No call may be under way. */
 void store_close(struct store *store);
 
+/* store_check_etag: one that can be a condition: printable ASCII, not *. */
+TW_MUST_USE enum tw_err store_check_etag(struct slice etag, struct err *err);
+
 /* store_check_queue: 3-63 of a-z 0-9 -, alphanumeric ends, no --. */
 TW_MUST_USE enum tw_err store_check_queue(struct slice name, struct err *err);
 

@@ -638,12 +638,14 @@ static enum tw_err keep_etags(struct call *call, const struct batch_part *parts,
     const struct batch *batch, struct batch_result *ret)
 {
     const size_t room = sizeof(ret->etags[0]);
+    struct err no_etag;
 
     for (size_t i = 0; i < batch->count; i++) {
         bool deleted = batch->operations[i].type == OPERATION_DELETE;
         struct slice etag = parts[i].etag;
 
-        if (!deleted && (etag.len == 0 || etag.len >= room)) {
+        if (!deleted &&
+            (etag.len >= room || store_check_etag(etag, &no_etag) != TW_OK)) {
             err_fail(&call->attempt->err, TW_UNKNOWN,
                 "part %zu has no usable ETag", i);
             return garbled(call);
