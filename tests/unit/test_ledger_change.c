@@ -216,8 +216,7 @@ static void a_change_that_sent_nothing_names_no_operation(void **state)
     assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_OK);
     assert_int_equal(strlen(asked.operation), LEDGER_OPERATION_MAX - 1);
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
-    assert_int_not_equal(
-        ledger_change(&asked, LEDGER_READ, &run, &err), TW_OK);
+    assert_int_not_equal(ledger_change(&asked, LEDGER_READ, &run, &err), TW_OK);
     assert_string_equal(asked.operation, "");
     ledger_run_done(&run);
 }
