@@ -109,6 +109,7 @@ static bool is_status_line(struct slice line)
 void http_answer_line(struct http_answer *answer, struct slice line)
 {
     const char *colon = line.len > 0 ? memchr(line.at, ':', line.len) : NULL;
+    struct slice value;
     size_t name_len;
 
     if (is_status_line(line)) {
@@ -118,8 +119,10 @@ void http_answer_line(struct http_answer *answer, struct slice line)
     if (colon == NULL || line.at[0] == '\r' || line.at[0] == '\n')
         return;
     name_len = (size_t)(colon - line.at);
-    http_answer_add(answer, trim_field((struct slice){line.at, name_len}),
-        trim_field((struct slice){colon + 1, line.len - name_len - 1}));
+    value = trim_field((struct slice){colon + 1, line.len - name_len - 1});
+    if (value.len == 0 || !memchr(value.at, '\0', value.len))
+        http_answer_add(
+            answer, trim_field((struct slice){line.at, name_len}), value);
 }
 
 struct slice http_answer_field(

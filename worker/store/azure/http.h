@@ -62,7 +62,7 @@ void http_answer_add(
 /*
  * http_answer_line: one line of an answer's head as it came, its end included.
  * A status line begins another answer (100 Continue came before): the fields
- * so far are given up. What is no field is passed over.
+ * so far are given up. What is no field, or holds a NUL, is passed over.
  */
 void http_answer_line(struct http_answer *answer, struct slice line);
 
