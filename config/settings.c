@@ -530,6 +530,20 @@ static bool (*const readers[])(const struct setting *setting,
 
 /* ---- a whole map ---- */
 
+/* False: it is no setting's former name. */
+static bool report_former(struct problems *problems,
+    const struct yaml_node *key, const struct setting *table, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (table[i].former && slice_is(key->text, table[i].former)) {
+            problems_add(problems, key->mark, "`%s` is called `%s` now",
+                table[i].former, table[i].key);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void report_unknown_keys(const struct yaml_node *map, const char *what,
     const struct setting *table, size_t count, struct problems *problems)
 {
@@ -546,7 +560,7 @@ static void report_unknown_keys(const struct yaml_node *map, const char *what,
 
         while (i < count && !slice_is(key->text, names[i]))
             i++;
-        if (i == count)
+        if (i == count && !report_former(problems, key, table, count))
             report_unknown(problems, key->mark, "key", key->text,
                 buf_text(&where), names, count);
     }

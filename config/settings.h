@@ -38,6 +38,7 @@ struct setting {
     int64_t min, max;           /* for numbers; both 0: no limits */
     const char *const *choices; /* NULL-terminated, for SETTING_CHOICE */
     const char *help;           /* one line for people */
+    const char *former;         /* a name of before: refused; NULL: none */
 };
 
 #define SETTING_FIELD(type, field) offsetof(type, field)

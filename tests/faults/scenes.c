@@ -45,7 +45,7 @@ static const char CONFIGURATION[] =
     "    - {name: channels, job: drop-channel, body: channel,"
     " encoding: text}\n"
     "  slots: 2\n"
-    "  lanes: 2\n"
+    "  requests: 2\n"
     "  visibility_timeout: 2m\n"
     "  poll: {min: 1s, max: 2s}\n"
     "jobs:\n" JOB("delete-channel") JOB("drop-channel");

@@ -223,7 +223,7 @@ static void configuration_that_was_made_up(struct fuzz_source *in)
                         "  queues:\n    - name: work\n");
     if (place == 0)
         added = add_keys(in, "  ",
-            KEYS("slots", "lanes", "visibility_timeout", "max_attempts",
+            KEYS("slots", "requests", "visibility_timeout", "max_attempts",
                 "max_entities_per_second", "price_per_10k", "store", "poll"),
             &yaml);
     buf_add_text(&yaml, "jobs:\n  job:\n    kind: cascade-delete\n"

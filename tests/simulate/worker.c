@@ -59,7 +59,7 @@ static struct definition *read_definition(struct incarnation *self)
     reading->setup = (struct setup){.queues = reading->queues,
         .queue_count = 2,
         .slots = worker->slots,
-        .lanes = worker->lanes,
+        .requests = worker->lanes,
         .visibility_timeout_s = worker->visibility_timeout_s,
         .poll_min_ms = 100,
         .poll_max_ms = worker->poll_max_ms,

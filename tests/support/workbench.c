@@ -170,8 +170,10 @@ static enum tw_err bench_queue_get(struct store *store, struct attempt *attempt,
 {
     const char *down = bench_of(store)->down_queue;
 
-    if (down && strcmp(queue, down) == 0)
+    if (down && strcmp(queue, down) == 0) {
+        sleep_ms(bench_of(store), bench_of(store)->down_queue_ms);
         return spoil(attempt, BENCH_FAIL, TW_OK);
+    }
     PASSED_ON(store, attempt, BENCH_QUEUE_GET,
         store_queue_get(
             inner_of(store), attempt, queue, count, visibility_timeout_s, ret));
@@ -300,7 +302,7 @@ static void init_definition(struct workbench *bench)
     bench->setup = (struct setup){.queues = bench->queues,
         .queue_count = 2,
         .slots = 2,
-        .lanes = 4,
+        .requests = 4,
         .visibility_timeout_s = 60,
         .poll_min_ms = 2,
         .poll_max_ms = 20,

@@ -100,7 +100,8 @@ struct workbench {
     struct bench_fate fates[BENCH_FATES]; /* see workbench_meets() */
     size_t fate_count;
     bool down;              /* every request fails */
-    const char *down_queue; /* no message of this queue can be received */
+    const char *down_queue; /* no message of this queue can be received, */
+    int64_t down_queue_ms;  /* and that takes so long */
     /* between: called before the n-th of that sort is made, without the lock:
      * what somebody else does meanwhile. */
     void (*between)(struct workbench *bench, enum bench_call call, unsigned n);

@@ -427,7 +427,7 @@ static const struct model_upgrade UPGRADE = {POSTS, MODEL_STEPS("fail")},
     "  queues:\n"                                                              \
     "    - name: " SWEEP_QUEUE "\n"                                            \
     "  slots: " slots "\n"                                                     \
-    "  lanes: 4\n"                                                             \
+    "  requests: 4\n"                                                          \
     "  visibility_timeout: 60s\n"                                              \
     "  poll: {min: 100ms, max: 5s}\n"                                          \
     "  max_attempts: 2\n"

@@ -823,6 +823,128 @@ static void a_queue_that_fails_delays_no_other(void **state)
     stop(&service);
 }
 
+/* Its requests have no answer until their time is over. */
+static void a_queue_that_does_not_answer_delays_no_other(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->setup.poll_max_ms = 500;
+    bench->down_queue = BENCH_BOUND;
+    bench->down_queue_ms = 15000;
+    start(&service, bench, false);
+    virtual_sleep(3000);
+    for (int i = 0; i < 8; i++) {
+        int64_t put_ms = world_boot_ms();
+        char id[8], text[200];
+
+        (void)snprintf(id, sizeof(id), "r%d", i);
+        (void)snprintf(text, sizeof(text),
+            "{\"job\":\"" JOB "\",\"args\":{\"channel\":\"a\"},\"id\":\"%s\"}",
+            id);
+        workbench_put(bench, BENCH_QUEUE, text);
+        while (strcmp(workbench_state(bench, JOB, id), "succeeded") != 0)
+            virtual_sleep(20);
+        assert_in_range(world_boot_ms() - put_ms, 0, 1000);
+        virtual_sleep(4000);
+    }
+    stop(&service);
+}
+
+/* ---- what a queue may take ---- */
+
+static bool both_have_run(struct workbench *bench)
+{
+    return strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0 &&
+           strcmp(workbench_state(bench, JOB, "r2"), "succeeded") == 0;
+}
+
+static bool second_runs(struct workbench *bench)
+{
+    return running(bench) == 2 &&
+           strcmp(workbench_state(bench, JOB, "r2"), "running") == 0;
+}
+
+/* What is over a queue's limit stays in the queue, for any worker. */
+static void a_queue_has_at_most_its_slots(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct messages left;
+
+    bench->script = waits_for_gate;
+    bench->queues[0].slots = 1;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
+    start(&service, bench, false);
+    workbench_wait(bench, one_running);
+    virtual_sleep(5000);
+    assert_int_equal(running(bench), 1);
+    workbench_put(bench, BENCH_BOUND, "Football");
+    workbench_wait(bench, two_running);
+    messages_init(&left);
+    (void)workbench_take(bench, BENCH_QUEUE, &left); /* visible: not taken */
+    assert_int_equal(left.count, 1);
+    messages_done(&left);
+    workbench_open_gate(bench);
+    virtual_sleep(90000);
+    workbench_wait(bench, both_have_run);
+    assert_int_equal(bench->together, 2);
+    stop(&service);
+}
+
+/* The limit is of the queue's name: what a reload finds at work counts. */
+static void an_orphan_counts_as_a_run_of_its_queue(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->script = waits_for_gate;
+    bench->queues[0].slots = 1;
+    bench->queues[1].job = NULL;
+    leave_orphan(bench, "r1", world_wall_ticks() - 200 * TICKS_PER_S);
+    leave_orphan(bench, "r2", world_wall_ticks() - 200 * TICKS_PER_S);
+    start(&service, bench, false);
+    workbench_wait(bench, one_running);
+    virtual_sleep(30000);
+    assert_int_equal(running(bench), 1);
+    workbench_open_gate(bench);
+    virtual_sleep(90000); /* the next look at what was left */
+    workbench_wait(bench, both_have_run);
+    assert_int_equal(bench->together, 1);
+    stop(&service);
+}
+
+static unsigned messages_received;
+
+static void count_received(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    (void)n;
+    if (call == BENCH_QUEUE_GET && bench->running == 0)
+        messages_received++;
+}
+
+/* One request brings the messages of all slots that are idle. */
+static void one_get_serves_all_idle_slots(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    messages_received = 0;
+    bench->script = waits_for_gate;
+    bench->setup.queue_count = 1;
+    bench->between = count_received;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
+    start(&service, bench, false);
+    workbench_wait(bench, second_runs);
+    assert_int_equal(messages_received, 1);
+    workbench_open_gate(bench);
+    workbench_wait(bench, both_have_run);
+    stop(&service);
+}
+
 static void a_store_that_can_never_be_used_is_said_at_the_start(void **state)
 {
     struct workbench *bench = *state;
@@ -911,7 +1033,7 @@ static struct definition *read_other_places(void *context)
     reload_bench = bench;
     (void)read_again(NULL);
     reload_setup.slots += reloads == 0;
-    reload_setup.lanes += reloads == 1;
+    reload_setup.requests += reloads == 1;
     reload_setup.max_entities_per_second += reloads == 2;
     reloads++;
     atomic_store(&reload_definition.references, 1);
@@ -1174,6 +1296,10 @@ int main(void)
         VIRTUAL(queues_that_cannot_be_made_yet_are_made_later),
         VIRTUAL(a_queue_that_is_gone_is_made_again),
         VIRTUAL(a_queue_that_fails_delays_no_other),
+        VIRTUAL(a_queue_that_does_not_answer_delays_no_other),
+        VIRTUAL(a_queue_has_at_most_its_slots),
+        VIRTUAL(an_orphan_counts_as_a_run_of_its_queue),
+        VIRTUAL(one_get_serves_all_idle_slots),
         VIRTUAL(a_store_that_can_never_be_used_is_said_at_the_start),
         VIRTUAL(a_configuration_without_a_store_leaves_the_old_one),
         VIRTUAL(a_configuration_without_queues_leaves_the_old_one),

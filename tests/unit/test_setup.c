@@ -91,8 +91,8 @@ static void nothing_said_gives_the_documented_defaults(void **state)
     assert_string_equal(loaded->setup.queues[0].name, "tableward");
     assert_string_equal(
         loaded->setup.queues[0].poison_queue, "tableward-poison");
-    assert_int_equal(loaded->setup.slots, 4);
-    assert_int_equal(loaded->setup.lanes, 32);
+    assert_int_equal(loaded->setup.slots, 16);
+    assert_int_equal(loaded->setup.requests, 64);
     assert_int_equal(loaded->setup.visibility_timeout_s, 60);
     assert_int_equal(loaded->setup.poll_min_ms, 100);
     assert_int_equal(loaded->setup.poll_max_ms, 30000);
@@ -108,10 +108,10 @@ static void everything_said_is_taken(void **state)
     load(loaded,
         "store: cloud\n"
         "queues:\n"
-        "  - {name: work}\n"
+        "  - {name: work, slots: 2}\n"
         "  - {name: channels, job: delete-channel, body: channel, "
         "encoding: base64}\n"
-        "slots: 2\nlanes: 8\nvisibility_timeout: 2s\n"
+        "slots: 2\nrequests: 8\nvisibility_timeout: 2s\n"
         "poll: {min: 5ms, max: 1s}\nmax_attempts: 3\n"
         "max_entities_per_second: 500\nprice_per_10k: 0.5\n",
         2, 0);
@@ -119,6 +119,8 @@ static void everything_said_is_taken(void **state)
     assert_int_equal(setup->store, 1);
     assert_int_equal(setup->queue_count, 2);
     assert_null(setup->queues[0].job);
+    assert_int_equal(setup->queues[0].slots, 2);
+    assert_int_equal(setup->queues[1].slots, 0);
     assert_ptr_equal(setup->queues[1].job, &list[0]);
     assert_true(setup->queues[1].base64);
     assert_int_equal(setup->visibility_timeout_s, 2);
@@ -140,6 +142,8 @@ static void each_mistake_is_named_at_its_place(void **state)
     } cases[] = {
         {"slot: 4\n", "slots", 1},
         {"slots: 0\n", "", 1},
+        {"lanes: 4\n", "`lanes` is called `requests` now", 1},
+        {"queues:\n  - {name: work, slots: 0}\n", "slots", 2},
         {"slots: many\n", "", 1},
         {"store: clod\n", "did you mean 'cloud'", 1},
         {"visibility_timeout: 1s\n", "", 1},

@@ -137,7 +137,7 @@ class Group {
     return {
       stores: {main: {azure: {connection_string: '${STORAGE}'}}},
       worker: {
-        slots: 1, lanes: this.lanes, max_attempts: 1000,
+        slots: 1, requests: this.lanes, max_attempts: 1000,
         visibility_timeout: `${this.visibility_s}s`,
         poll: {
           min: `${2 * this.visibility_s}ms`, max: `${20 * this.visibility_s}ms`,

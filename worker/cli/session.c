@@ -231,7 +231,7 @@ void session_lanes(struct session *session)
     const struct setup *setup = &session->load->setup;
 
     session->lanes =
-        lanes_new((unsigned)setup->lanes, setup->max_entities_per_second);
+        lanes_new((unsigned)setup->requests, setup->max_entities_per_second);
     session->client = new_client(session);
     session->signals = signals_start(on_signal, session);
 }

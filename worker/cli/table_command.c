@@ -222,7 +222,7 @@ struct transfer table_command_transfer(struct table_command *command)
         .store = command->store,
         .table = command->table,
         .client = command->session.client,
-        .in_flight = (unsigned)command->session.load->setup.lanes,
+        .in_flight = (unsigned)command->session.load->setup.requests,
         .stopped = &command->session.stopped,
         .report = report,
         .restart = restart,

@@ -14,12 +14,13 @@
 #define POLL_MAX_MS INT64_C(86400000)
 #define KEEP_RUNS_MAX_MS INT64_C(3153600000000) /* 100 years */
 #define DEFAULT_QUEUE "tableward"
+#define SLOTS_MAX 256
 
 /* As it stands in the file. */
 struct raw_setup {
     struct slice store, listen;
     struct yaml_node *queues, *poll;
-    int64_t slots, lanes, visibility_timeout_ms, max_attempts,
+    int64_t slots, requests, visibility_timeout_ms, max_attempts,
         max_entities_per_second, keep_runs_ms;
     double price_per_10k;
 };
@@ -38,14 +39,15 @@ static const struct setting worker_table[] = {
     {.key = "slots",
         .type = SETTING_INT,
         .offset = RAW(slots),
-        .fallback = "4",
+        .fallback = "16",
         .min = 1,
-        .max = 256,
+        .max = SLOTS_MAX,
         .help = "how many runs at once"},
-    {.key = "lanes",
+    {.key = "requests",
+        .former = "lanes",
         .type = SETTING_INT,
-        .offset = RAW(lanes),
-        .fallback = "32",
+        .offset = RAW(requests),
+        .fallback = "64",
         .min = 1,
         .max = 256,
         .help = "how many storage requests at once, over all runs"},
@@ -117,6 +119,7 @@ static const struct setting poll_table[] = {
 struct raw_queue {
     struct slice name, job, body;
     int encoding;
+    int64_t slots;
 };
 
 static const char *const encodings[] = {"text", "base64", NULL};
@@ -142,6 +145,12 @@ static const struct setting queue_table[] = {
         .offset = RAW_QUEUE(encoding),
         .choices = encodings,
         .help = "bound: how the body is written; default: text"},
+    {.key = "slots",
+        .type = SETTING_INT,
+        .offset = RAW_QUEUE(slots),
+        .min = 1,
+        .max = SLOTS_MAX,
+        .help = "how many runs of this queue at once; default: all slots"},
 };
 
 #define TABLE_SIZE(table) (sizeof(table) / sizeof((table)[0]))
@@ -300,6 +309,7 @@ static void load_queue(
         return;
     check_queue_name(loader, node, raw.name);
     load_binding(loader, node, &raw, &queue);
+    queue.slots = (size_t)raw.slots;
     add_queue(loader, raw.name, queue);
 }
 
@@ -400,7 +410,7 @@ void setup_load(const struct yaml_node *node, const struct job_stores *stores,
         problems_add(problems, listen->mark,
             "`listen` is not supported yet: leave it out");
     ret->slots = raw.slots;
-    ret->lanes = raw.lanes;
+    ret->requests = raw.requests;
     ret->max_attempts = raw.max_attempts;
     ret->max_entities_per_second = raw.max_entities_per_second;
     ret->price_per_10k = raw.price_per_10k;

@@ -30,13 +30,14 @@ struct setup_queue {
     const struct job *job;    /* bound: the whole body is this job's one
                                  argument; NULL: JSON messages, any job */
     bool base64;              /* bound: the body is base64, not text */
+    size_t slots;             /* at most so many runs of it at once; 0: any */
 };
 
 struct setup {
     size_t store; /* index into the stores; their count: none was named */
     struct setup_queue *queues;
     size_t queue_count;
-    int64_t slots, lanes;
+    int64_t slots, requests;
     int64_t visibility_timeout_s; /* 2 .. 604800 */
     int64_t poll_min_ms, poll_max_ms;
     int64_t max_attempts;

@@ -321,7 +321,7 @@ enum tw_err single_run(
     buf_init(&args, 8 * QUEUE_MAX_MESSAGE_BYTES);
     message_args_json(&single->options.args, &args);
     single->lanes =
-        lanes_new((unsigned)setup->lanes, setup->max_entities_per_second);
+        lanes_new((unsigned)setup->requests, setup->max_entities_per_second);
     single->renewer = renewer_new(1);
     outcome = attempts(single,
         &(struct claim_wish){.store = store,

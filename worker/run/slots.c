@@ -1,231 +1,348 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The consumer puts a task into a free slot's hands under `lock`; from then
- * until its report the task is the slot's own.
+ * One lock guards all that slots share. A slot's task is its own from when it
+ * works until it is idle again; only an idle slot's task is written by others.
+ *
+ * Of the idle slots one watches: it waits for the next time at which a queue is
+ * due, all others wait without end. Who watches and leaves wakes another.
  */
 #include "worker/run/slots.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <string.h>
 
-#include "worker/base/arena.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
-#include "worker/base/text.h"
 #include "worker/base/world.h"
-#include "worker/run/ledger_change.h"
-#include "worker/run/message.h"
-#include "worker/run/poison.h"
+#include "worker/run/outage.h"
+#include "worker/run/receive.h"
 
-/* A held message is hidden so long at least. */
-#define HELD_MIN_MS 5000
+#define OBJECT "worker"
+
+/* While draining, a queue is never asked later than after this. */
+#define DRAIN_WAIT_MAX_MS 1000
+
+/* When a queue is asked next. */
+struct poll {
+    int64_t due_ms;
+    int64_t wait_ms; /* 0: the last answer had messages, or there was none */
+    bool asked;      /* a slot is asking */
+    struct receive_seen seen;
+    struct outage outage;
+};
+
+enum slot_state { SLOT_IDLE, SLOT_ASKS, SLOT_WORKS };
 
 struct slot {
     struct slots *slots;
     struct world_thread thread;
-    struct arena arena;     /* the task's texts; the giver's until `given` */
-    struct slots_task task; /* likewise */
-    bool given;             /* guarded by slots->lock */
+    struct arena arena;
+    struct messages messages; /* its own */
+    struct world_cond wake;
+    enum slot_state state;
+    struct task task; /* while it asks: the definition and the queue */
+    size_t poll;      /* it asks: index of the queue, */
+    unsigned reading; /* of this configuration, */
+    size_t asks_for;  /* and how many slots the messages may take */
 };
 
 struct slots {
-    const struct work_place *place;
-    void (*report)(void *context, const struct slots_report *report);
-    void *context;
+    struct slots_options options;
     struct slot *list;
-    size_t count;
+    size_t count, started;
 
-    struct world_mutex lock; /* guards all below and slot.given */
-    struct world_cond changed;
-    size_t busy;
-    bool ending;
+    struct world_mutex lock;       /* guards all below, and in each slot */
+    struct definition *definition; /* a reference is held */
+    unsigned reading;              /* how many there were before */
+    struct poll *polls;            /* one for each of its queues */
+    size_t turn;                   /* which queue comes first */
+    struct slot *watcher;
+    size_t reserved; /* idle slots kept for slots_give() */
+    bool wanted;     /* slots_reserve() found none */
+    bool paused, ending;
 };
 
-/* ---- one task ---- */
+/* ---- who may take what ---- (lock held) */
 
-static struct claim_wish wish_of(const struct slots_task *task)
+static const struct setup *setup_of(const struct slots *slots)
 {
-    const struct setup *setup = task->definition->setup;
-
-    return (struct claim_wish){.store = definition_store(task->definition),
-        .visibility_timeout_s = setup->visibility_timeout_s,
-        .max_attempts = setup->max_attempts};
+    return slots->definition->setup;
 }
 
-static void do_orphan(struct slot *slot, struct slots_report *report)
+/* Slots that nobody has or is about to have. */
+static size_t free_slots(const struct slots *slots)
 {
-    const struct slots_task *task = &slot->task;
-    struct claim_wish wish = wish_of(task);
+    size_t taken = slots->reserved;
 
-    wish.job = task->job;
-    wish.id = task->id;
-    wish.must_exist = true;
-    work_attempt(
-        slot->slots->place, task->definition, &wish, NULL, &report->result);
-}
+    for (size_t i = 0; i < slots->count; i++) {
+        const struct slot *slot = &slots->list[i];
 
-static void poison(struct slot *slot, const struct claim_message *message,
-    const struct job *job, const char *reason, struct slots_report *report)
-{
-    const struct definition *definition = slot->task.definition;
-    struct err err = {""};
-
-    report->result.outcome = poison_message(definition_store(definition),
-        job ? job->name : LEDGER_UNREADABLE, message,
-        definition->setup->visibility_timeout_s, reason, &err);
-    report->poisoned = report->result.outcome == TW_OK;
-    report->result.end = report->poisoned ? WORK_ENDED : WORK_OUTAGE;
-    report->result.state = LEDGER_POISONED;
-    if (report->poisoned)
-        (void)err_fail(&err, TW_INVALID, "%s", reason);
-    report->result.err = err;
-}
-
-/* A bound queue's body may be the bell of a run that is in the ledger. */
-static bool do_bell(struct slot *slot, const struct claim_message *message,
-    const struct request *request, struct slots_report *report)
-{
-    struct claim_wish wish = wish_of(&slot->task);
-
-    if (request->bell_id.len == 0)
-        return false;
-    wish.job = request->job;
-    wish.id = request->bell_id;
-    wish.args_json = request->bell_args_json;
-    wish.message = message;
-    wish.must_exist = true;
-    work_attempt(slot->slots->place, slot->task.definition, &wish, NULL,
-        &report->result);
-    return report->result.end != WORK_MISSING &&
-           report->result.end != WORK_REFUSED;
-}
-
-static void do_request(struct slot *slot, const struct claim_message *message,
-    const struct request *request, struct slots_report *report)
-{
-    struct claim_wish wish = wish_of(&slot->task);
-
-    wish.job = request->job;
-    wish.id = request->id.len > 0 ? request->id : message->id;
-    wish.args_json = request->args_json;
-    wish.requested_ticks = request->requested_ticks;
-    wish.traceparent = request->traceparent;
-    wish.accept_deletes = request->accept_deletes;
-    wish.message = message;
-    work_attempt(slot->slots->place, slot->task.definition, &wish,
-        &request->args, &report->result);
-    if (report->result.end == WORK_REFUSED)
-        poison(slot, message, request->job, report->result.err.text, report);
-}
-
-/* What a change of the ledger by hold_unknown() knows. */
-struct holding {
-    int64_t until_ticks, now_ticks;
-};
-
-static enum tw_err apply_hold(
-    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
-{
-    struct holding *holding = context;
-    enum tw_err outcome;
-
-    if (run->etag.len == 0 || ledger_state_ended(run->state))
-        return TW_NOT_FOUND;
-    holding->now_ticks = now_ticks;
-    holding->until_ticks = run->resumes_ticks;
-    if (run->state == LEDGER_PAUSED || run->resumes_ticks > now_ticks ||
-        ledger_lease_is_live(run, now_ticks))
-        return TW_CONFLICT;
-    outcome = claim_hold(run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0,
-        "its job is not in the configuration: restore it, or cancel the run",
-        err);
-    holding->until_ticks = run->resumes_ticks;
-    return outcome;
-}
-
-/*
- * A message for a job that the configuration does not have. Where the ledger
- * has its run, open, the job was removed: the run is held, and so is its
- * message. False: there is no such run, or it has ended.
- */
-static bool hold_unknown(struct slot *slot, const struct claim_message *message,
-    const struct request *request, struct slots_report *report)
-{
-    struct claim_wish wish = wish_of(&slot->task);
-    struct holding holding = {0, 0};
-    struct ledger_change change = {
-        .store = wish.store, .apply = apply_hold, .context = &holding};
-    struct ledger_run run;
-    struct claim claim;
-    enum tw_err outcome;
-
-    if (request->unknown_job.len == 0 ||
-        entity_check_key("PartitionKey", request->unknown_job, NULL) != TW_OK)
-        return false;
-    ledger_run_init(&run);
-    run.job = ledger_text(&run, request->unknown_job);
-    run.id = ledger_text(&run, request->id.len > 0 ? request->id : message->id);
-    outcome = ledger_change(&change, LEDGER_READ, &run, &report->result.err);
-    if (outcome != TW_NOT_FOUND) {
-        int64_t left = holding.until_ticks - holding.now_ticks;
-
-        wish.message = message;
-        claim_init(&claim, &wish);
-        claim_hide_ms(&claim, left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS);
-        report->result.until_ms =
-            world_boot_ms() + (left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS);
-        claim_done(&claim);
-        report->result.end = outcome == TW_OK || outcome == TW_CONFLICT
-                                 ? WORK_LATER
-                                 : WORK_OUTAGE;
-        log_warn("run",
-            "%.*s/%.*s is held: its job is not in the configuration",
-            SLICE_ARG(run.job), SLICE_ARG(run.id));
+        if (slot->state == SLOT_WORKS)
+            taken++;
+        else if (slot->state == SLOT_ASKS)
+            taken += slot->asks_for;
     }
-    ledger_run_done(&run);
-    return outcome != TW_NOT_FOUND;
+    assert(taken <= slots->count);
+    return slots->count - taken;
 }
 
-static void do_message(struct slot *slot, struct slots_report *report)
+/* How many more runs of the queue there may be. By its name: after a reload
+ * the runs of before still count. */
+static size_t room_of(
+    const struct slots *slots, const struct setup_queue *queue)
 {
-    const struct slots_task *task = &slot->task;
-    struct claim_message message = {.queue = task->queue->name,
-        .id = task->message.id,
-        .pop_receipt = task->message.pop_receipt,
-        .text = task->message.text,
-        .inserted_ticks = task->message.inserted_ticks,
-        .sent_ms = task->sent_ms};
-    struct request request;
-    struct err err = {""};
-    enum tw_err outcome = message_read(task->queue, task->definition->jobs,
-        task->message.text, &slot->arena, &request, &err);
+    size_t taken = 0;
 
-    if (do_bell(slot, &message, &request, report))
-        return;
-    if (outcome != TW_OK && hold_unknown(slot, &message, &request, report))
-        return;
-    if (outcome != TW_OK)
-        poison(slot, &message, request.job, err.text, report);
+    if (queue->slots == 0)
+        return slots->count;
+    for (size_t i = 0; i < slots->count; i++) {
+        const struct slot *slot = &slots->list[i];
+
+        if (slot->state != SLOT_IDLE &&
+            strcmp(slot->task.queue->name, queue->name) == 0)
+            taken += slot->state == SLOT_ASKS ? slot->asks_for : 1;
+    }
+    return queue->slots > taken ? queue->slots - taken : 0;
+}
+
+/* With several queues one slot is left, to ask the others while this one does
+ * not answer. */
+static size_t messages_to_ask_for(
+    const struct slots *slots, const struct setup_queue *queue)
+{
+    size_t most = free_slots(slots), room = room_of(slots, queue);
+
+    if (most > 1 && setup_of(slots)->queue_count > 1)
+        most--;
+    if (most > room)
+        most = room;
+    return most < QUEUE_MAX_GET ? most : QUEUE_MAX_GET;
+}
+
+static bool receives(struct slots *slots)
+{
+    const struct work_place *place = slots->options.place;
+
+    return !slots->paused && !slots->ending &&
+           !place->stopping(place->context) && free_slots(slots) > 0;
+}
+
+static void begin_asking(struct slot *slot, size_t index, size_t count)
+{
+    struct slots *slots = slot->slots;
+
+    slot->state = SLOT_ASKS;
+    slot->asks_for = count;
+    slot->poll = index;
+    slot->reading = slots->reading;
+    slot->task = (struct task){.definition = definition_hold(slots->definition),
+        .queue = &setup_of(slots)->queues[index]};
+    slots->polls[index].asked = true;
+    slots->turn = index + 1;
+}
+
+/* Is there a queue to ask? Else *ret_due_ms: when there will be one. */
+static bool choose_queue(struct slot *slot, int64_t *ret_due_ms)
+{
+    struct slots *slots = slot->slots;
+    size_t queues = setup_of(slots)->queue_count;
+    int64_t now_ms = world_boot_ms();
+
+    *ret_due_ms = WORLD_NEVER;
+    if (!receives(slots))
+        return false;
+    for (size_t i = 0; i < queues; i++) {
+        size_t index = (slots->turn + i) % queues;
+        const struct poll *poll = &slots->polls[index];
+        size_t count =
+            messages_to_ask_for(slots, &setup_of(slots)->queues[index]);
+
+        if (poll->asked || count == 0)
+            continue;
+        if (poll->due_ms <= now_ms) {
+            begin_asking(slot, index, count);
+            return true;
+        }
+        if (poll->due_ms < *ret_due_ms)
+            *ret_due_ms = poll->due_ms;
+    }
+    return false;
+}
+
+static struct slot *idle_slot(struct slots *slots)
+{
+    for (size_t i = 0; i < slots->count; i++)
+        if (slots->list[i].state == SLOT_IDLE)
+            return &slots->list[i];
+    return NULL;
+}
+
+/* What is due may be another now: who watches looks again. */
+static void wake_watcher(struct slots *slots)
+{
+    struct slot *slot = slots->watcher ? slots->watcher : idle_slot(slots);
+
+    if (slot)
+        world_wake_all(&slot->wake);
+}
+
+static void wait_idle(struct slot *slot, int64_t due_ms)
+{
+    struct slots *slots = slot->slots;
+    bool watches = slots->watcher == NULL;
+
+    if (watches)
+        slots->watcher = slot;
+    (void)world_wait(&slot->wake, &slots->lock, watches ? due_ms : WORLD_NEVER);
+    if (watches)
+        slots->watcher = NULL;
+}
+
+/* A slot is idle again, or its reservation has ended. Unlocks. */
+static void unlock_after_end(struct slots *slots, bool changed)
+{
+    const struct slots_options *options = &slots->options;
+
+    changed = changed || slots->wanted;
+    slots->wanted = false;
+    wake_watcher(slots);
+    world_unlock(&slots->lock);
+    if (changed)
+        options->changed(options->context);
+}
+
+/* ---- one Get ---- */
+
+/* An empty answer doubles the wait; messages end it. */
+static void set_next_poll(
+    const struct slots *slots, struct poll *poll, bool empty)
+{
+    int64_t most_ms = setup_of(slots)->poll_max_ms;
+
+    if (slots->options.drain && most_ms > DRAIN_WAIT_MAX_MS)
+        most_ms = DRAIN_WAIT_MAX_MS;
+    if (!empty)
+        poll->wait_ms = 0;
+    else if (poll->wait_ms == 0)
+        poll->wait_ms = setup_of(slots)->poll_min_ms;
     else
-        do_request(slot, &message, &request, report);
+        poll->wait_ms *= 2;
+    if (poll->wait_ms > most_ms)
+        poll->wait_ms = most_ms;
+    poll->due_ms = world_boot_ms() + poll->wait_ms;
+}
+
+static void log_failing(const struct setup_queue *queue, const struct err *why)
+{
+    log_error(OBJECT, "queue %s: takes no messages for now: %s", queue->name,
+        why->text);
+}
+
+/* True: the log is to say so. */
+static bool poll_failed(struct poll *poll, const struct err *why)
+{
+    bool says = outage_failed(&poll->outage, world_boot_ms(), why);
+
+    poll->wait_ms = 0;
+    poll->due_ms = poll->outage.until_ms;
+    return says;
+}
+
+/* What came of the Get, for the queue's next one. */
+static void note_answer(struct slot *slot, const struct receive_seen *seen,
+    enum tw_err outcome, const struct err *err)
+{
+    struct slots *slots = slot->slots;
+    struct poll *poll = &slots->polls[slot->poll];
+    int64_t lasted_s;
+
+    poll->asked = false;
+    poll->seen = *seen;
+    if (outcome != TW_OK) {
+        if (poll_failed(poll, err))
+            log_failing(slot->task.queue, err);
+        return;
+    }
+    lasted_s = outage_ends(&poll->outage, world_boot_ms());
+    if (lasted_s >= 0)
+        log_info(OBJECT, "queue %s: takes messages again, after %" PRId64 " s",
+            slot->task.queue->name, lasted_s);
+    if (seen->queue)
+        set_next_poll(slots, poll, slot->messages.count == 0);
+    else
+        poll->due_ms = world_boot_ms();
+}
+
+/* Lock held; slot is idle, or the one that asked. */
+static void put_task(struct slot *slot, const struct task *task)
+{
+    slot->task = *task;
+    slot->task.definition = definition_hold(task->definition);
+    slot->task.message.id = arena_copy(&slot->arena, task->message.id);
+    slot->task.message.pop_receipt =
+        arena_copy(&slot->arena, task->message.pop_receipt);
+    slot->task.message.text = arena_copy(&slot->arena, task->message.text);
+    slot->task.orphan_id = arena_copy(&slot->arena, task->orphan_id);
+    slot->state = SLOT_WORKS;
+}
+
+/* The first message is for the slot that asked, the others are for idle ones:
+ * so many were kept free. Lock held. */
+static void hand_out(struct slot *asked, int64_t sent_ms)
+{
+    struct slots *slots = asked->slots;
+    struct task task = asked->task;
+
+    assert(asked->messages.count <= asked->asks_for);
+    task.sent_ms = sent_ms;
+    asked->state = SLOT_IDLE;
+    asked->asks_for = 0;
+    for (size_t i = 0; i < asked->messages.count; i++) {
+        struct slot *slot = i == 0 ? asked : idle_slot(slots);
+
+        assert(slot != NULL);
+        task.message = asked->messages.list[i];
+        put_task(slot, &task);
+        if (slot != asked)
+            world_wake_all(&slot->wake);
+    }
+}
+
+static void ask(struct slot *slot, struct receive_seen seen)
+{
+    struct slots *slots = slot->slots;
+    struct definition *definition = slot->task.definition;
+    int64_t sent_ms = 0;
+    struct err err = {""};
+    enum tw_err outcome = receive_messages(definition, slot->task.queue, &seen,
+        (unsigned)slot->asks_for, &slot->messages, &sent_ms, &err);
+    bool quiet = outcome == TW_OK && slot->messages.count == 0;
+
+    world_lock(&slots->lock);
+    if (slot->reading == slots->reading)
+        note_answer(slot, &seen, outcome, &err);
+    hand_out(slot, sent_ms);
+    unlock_after_end(slots, !quiet || slots->options.drain);
+    definition_drop(definition);
 }
 
 /* ---- the threads ---- */
 
-static void do_task(struct slot *slot)
+static void work(struct slot *slot)
 {
-    struct slots_report report = {{0}, false};
+    struct slots *slots = slot->slots;
+    const struct slots_options *options = &slots->options;
+    struct definition *definition = slot->task.definition;
+    struct task_report report;
 
-    if (slot->task.queue)
-        do_message(slot, &report);
-    else
-        do_orphan(slot, &report);
-    definition_drop(slot->task.definition);
+    task_do(&slot->task, options->place, &slot->arena, &report);
     arena_clear(&slot->arena);
-    world_lock(&slot->slots->lock);
-    slot->given = false;
-    slot->slots->busy--;
-    world_unlock(&slot->slots->lock);
-    slot->slots->report(slot->slots->context, &report);
+    world_lock(&slots->lock);
+    slot->state = SLOT_IDLE;
+    unlock_after_end(slots, false);
+    definition_drop(definition); /* the queue's name was its */
+    options->ended(options->context, &report);
 }
 
 static void serve(void *arg)
@@ -234,37 +351,69 @@ static void serve(void *arg)
     struct slots *slots = slot->slots;
 
     world_lock(&slots->lock);
-    while (slot->given || !slots->ending) {
-        if (slot->given) {
+    while (slot->state == SLOT_WORKS || !slots->ending) {
+        int64_t due_ms;
+
+        if (slot->state == SLOT_WORKS) {
+            if (slots->watcher == NULL)
+                wake_watcher(slots);
             world_unlock(&slots->lock);
-            do_task(slot);
+            work(slot);
+            world_lock(&slots->lock);
+        } else if (choose_queue(slot, &due_ms)) {
+            struct receive_seen seen = slots->polls[slot->poll].seen;
+
+            wake_watcher(slots);
+            world_unlock(&slots->lock);
+            ask(slot, seen);
             world_lock(&slots->lock);
         } else {
-            (void)world_wait(&slots->changed, &slots->lock, WORLD_NEVER);
+            wait_idle(slot, due_ms);
         }
     }
     world_unlock(&slots->lock);
 }
 
-struct slots *slots_new(size_t count, const struct work_place *place,
-    void (*report)(void *context, const struct slots_report *report),
-    void *context)
+/* ---- all of them ---- */
+
+static void begin_polls(struct slots *slots)
+{
+    mem_free(slots->polls);
+    slots->polls =
+        mem_array(setup_of(slots)->queue_count + 1, sizeof(*slots->polls));
+    slots->turn = 0;
+}
+
+struct slots *slots_new(
+    const struct slots_options *options, struct definition *definition)
 {
     struct slots *slots = mem_alloc(sizeof(*slots));
 
-    slots->place = place;
-    slots->report = report;
-    slots->context = context;
-    slots->count = count;
-    slots->list = mem_array(count, sizeof(*slots->list));
+    slots->options = *options;
+    slots->definition = definition_hold(definition);
+    slots->count = (size_t)setup_of(slots)->slots;
+    slots->list = mem_array(slots->count, sizeof(*slots->list));
+    slots->paused = true;
     world_mutex_init(&slots->lock);
-    world_cond_init(&slots->changed);
-    for (size_t i = 0; i < count; i++) {
-        slots->list[i].slots = slots;
-        arena_init(&slots->list[i].arena);
-        world_start(&slots->list[i].thread, "slot", serve, &slots->list[i]);
+    begin_polls(slots);
+    for (size_t i = 0; i < slots->count; i++) {
+        struct slot *slot = &slots->list[i];
+
+        slot->slots = slots;
+        arena_init(&slot->arena);
+        messages_init(&slot->messages);
+        world_cond_init(&slot->wake);
     }
     return slots;
+}
+
+void slots_start(struct slots *slots)
+{
+    for (; slots->started < slots->count; slots->started++) {
+        struct slot *slot = &slots->list[slots->started];
+
+        world_start(&slot->thread, "slot", serve, slot);
+    }
 }
 
 void slots_free(struct slots *slots)
@@ -273,57 +422,168 @@ void slots_free(struct slots *slots)
         return;
     world_lock(&slots->lock);
     slots->ending = true;
-    world_wake_all(&slots->changed);
+    for (size_t i = 0; i < slots->count; i++)
+        world_wake_all(&slots->list[i].wake);
     world_unlock(&slots->lock);
-    for (size_t i = 0; i < slots->count; i++) {
+    for (size_t i = 0; i < slots->started; i++)
         world_join(&slots->list[i].thread);
+    for (size_t i = 0; i < slots->count; i++) {
         arena_done(&slots->list[i].arena);
+        messages_done(&slots->list[i].messages);
+        world_cond_done(&slots->list[i].wake);
     }
-    world_cond_done(&slots->changed);
+    definition_drop(slots->definition);
     world_mutex_done(&slots->lock);
+    mem_free(slots->polls);
     mem_free(slots->list);
     mem_free(slots);
 }
 
-size_t slots_busy(struct slots *slots)
+/* Refused credentials, a right that is missing or a name that is invalid: it
+ * would never work. */
+static bool is_hopeless(enum tw_err outcome)
 {
-    size_t busy;
+    return outcome == TW_REFUSED || outcome == TW_FORBIDDEN ||
+           outcome == TW_INVALID;
+}
+
+enum tw_err slots_see_to_queues(struct slots *slots, struct err *err)
+{
+    const struct setup *setup = setup_of(slots);
+
+    for (size_t i = 0; i < setup->queue_count; i++) {
+        struct poll *poll = &slots->polls[i];
+        enum tw_err outcome = receive_create(slots->definition,
+            &setup->queues[i], &poll->seen, &slots->list[0].messages, err);
+
+        if (is_hopeless(outcome))
+            return outcome;
+        if (outcome != TW_OK && poll_failed(poll, err))
+            log_failing(&setup->queues[i], err);
+    }
+    return TW_OK;
+}
+
+void slots_pause(struct slots *slots, bool pause)
+{
+    world_lock(&slots->lock);
+    slots->paused = pause;
+    if (!pause)
+        wake_watcher(slots);
+    world_unlock(&slots->lock);
+}
+
+void slots_use(struct slots *slots, struct definition *definition)
+{
+    struct definition *former;
 
     world_lock(&slots->lock);
-    busy = slots->busy;
+    former = slots->definition;
+    slots->definition = definition_hold(definition);
+    slots->reading++;
+    begin_polls(slots);
+    wake_watcher(slots);
     world_unlock(&slots->lock);
-    return busy;
+    definition_drop(former);
 }
 
-size_t slots_idle(struct slots *slots)
+void slots_expect(struct slots *slots)
 {
-    return slots->count - slots_busy(slots);
+    world_lock(&slots->lock);
+    for (size_t i = 0; i < setup_of(slots)->queue_count; i++)
+        if (!slots->polls[i].outage.lasts)
+            slots->polls[i].due_ms = slots->polls[i].wait_ms = 0;
+    wake_watcher(slots);
+    world_unlock(&slots->lock);
 }
 
-static struct slot *idle_slot(struct slots *slots)
+void slots_queue_fails(struct slots *slots, size_t index, const struct err *why)
 {
-    for (size_t i = 0; i < slots->count; i++)
-        if (!slots->list[i].given)
-            return &slots->list[i];
-    return NULL;
+    world_lock(&slots->lock);
+    if (poll_failed(&slots->polls[index], why))
+        log_failing(&setup_of(slots)->queues[index], why);
+    world_unlock(&slots->lock);
 }
 
-void slots_give(struct slots *slots, const struct slots_task *task)
+/* ---- giving a task ---- */
+
+bool slots_reserve(struct slots *slots)
+{
+    bool reserved;
+
+    world_lock(&slots->lock);
+    assert(slots->reserved == 0);
+    reserved = free_slots(slots) > 0;
+    slots->reserved = reserved;
+    slots->wanted = !reserved;
+    world_unlock(&slots->lock);
+    return reserved;
+}
+
+void slots_release(struct slots *slots)
+{
+    world_lock(&slots->lock);
+    slots->reserved = 0;
+    wake_watcher(slots);
+    world_unlock(&slots->lock);
+}
+
+void slots_give(struct slots *slots, const struct task *task)
 {
     struct slot *slot;
 
     world_lock(&slots->lock);
+    assert(slots->reserved > 0);
+    slots->reserved = 0;
     slot = idle_slot(slots);
     assert(slot != NULL);
-    slot->task = *task;
-    slot->task.definition = definition_hold(task->definition);
-    slot->task.message.id = arena_copy(&slot->arena, task->message.id);
-    slot->task.message.pop_receipt =
-        arena_copy(&slot->arena, task->message.pop_receipt);
-    slot->task.message.text = arena_copy(&slot->arena, task->message.text);
-    slot->task.id = arena_copy(&slot->arena, task->id);
-    slot->given = true;
-    slots->busy++;
-    world_wake_all(&slots->changed);
+    put_task(slot, task);
+    world_wake_all(&slot->wake);
     world_unlock(&slots->lock);
+}
+
+bool slots_has_room(struct slots *slots, const struct setup_queue *queue)
+{
+    bool room;
+
+    world_lock(&slots->lock);
+    room = room_of(slots, queue) > 0;
+    world_unlock(&slots->lock);
+    return room;
+}
+
+/* ---- looking ---- */
+
+void slots_look(struct slots *slots, struct slots_view *ret)
+{
+    *ret = (struct slots_view){.all_empty = true};
+    world_lock(&slots->lock);
+    for (size_t i = 0; i < slots->count; i++) {
+        ret->busy += slots->list[i].state == SLOT_WORKS;
+        if (slots->list[i].state != SLOT_IDLE)
+            ret->all_empty = false;
+    }
+    for (size_t i = 0; i < setup_of(slots)->queue_count; i++) {
+        const struct poll *poll = &slots->polls[i];
+
+        if (poll->wait_ms == 0)
+            ret->all_empty = false;
+        if (poll->outage.lasts) {
+            ret->queues_failing++;
+            ret->cause = poll->outage.cause;
+        }
+    }
+    world_unlock(&slots->lock);
+}
+
+bool slots_found_empty(struct slots *slots, const struct setup_queue *queue)
+{
+    const struct setup *setup;
+    bool empty;
+
+    world_lock(&slots->lock);
+    setup = setup_of(slots);
+    empty = slots->polls[queue - setup->queues].wait_ms > 0;
+    world_unlock(&slots->lock);
+    return empty;
 }

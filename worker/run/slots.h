@@ -1,52 +1,104 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slots: a fixed number of threads, each a place for one run. The consumer
- * gives a task only where a slot is free; the slot reads the message, claims
- * the run, works and lets go (work.h), then reports and is free again.
+ * Slots: a fixed number of threads, each a place for one run. Idle slots take
+ * turns: one receives messages, as many as slots are idle (32 at most), keeps
+ * the first and hands on the others. Then another slot waits for the next time
+ * at which a queue is due. So no thread is between a queue and the work, and a
+ * queue that does not answer costs the slot that asked, and no other queue.
+ *
+ * A queue that cannot be read or created is asked again after 1 s, doubling to
+ * 10 s. An empty answer doubles the wait, from poll.min to poll.max. A queue
+ * has at most as many runs at once as its `slots:` say.
  */
 #ifndef TW_RUN_SLOTS_H
 #define TW_RUN_SLOTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/run/claim.h"
+#include "worker/base/err.h"
+#include "worker/base/slice.h"
 #include "worker/run/setup.h"
+#include "worker/run/task.h"
 #include "worker/run/work.h"
 
 struct slots;
 
-/* What a slot is given: a message of a queue, or an orphan (queue NULL). */
-struct slots_task {
-    struct definition *definition; /* a reference of its own is taken */
-    const struct setup_queue *queue;
-    struct message message; /* copied */
-    int64_t sent_ms;        /* of the Get that brought it */
-    const struct job *job;  /* an orphan's */
-    struct slice id;        /* an orphan's; copied */
-};
+struct slots_options {
+    const struct work_place *place; /* borrowed */
+    bool drain; /* no queue waits longer than a second for its next Get */
 
-/* How a task ended. */
-struct slots_report {
-    struct work_result result;
-    bool poisoned; /* the message could not be understood */
+    /* ended: a task has ended, and its slot is idle. changed: look again, at
+     * slots_look() or slots_reserve(). Both on a slot's thread, no lock held.
+     */
+    void (*ended)(void *context, const struct task_report *report);
+    void (*changed)(void *context);
+    void *context;
 };
 
 /*
- * slots_new: count threads. place is borrowed. report is called on the slot's
- * thread, no lock held, when the slot is free again. Owned.
+ * slots_new: as many slots as definition's setup has, and no thread yet; they
+ * pause. A reference to definition is taken. Owned.
  */
-struct slots *slots_new(size_t count, const struct work_place *place,
-    void (*report)(void *context, const struct slots_report *report),
-    void *context);
+struct slots *slots_new(
+    const struct slots_options *options, struct definition *definition);
 
-/* slots_free: wait for all tasks, then end the threads. */
+/* slots_free: receives no more, waits for all tasks, then ends the threads. */
 void slots_free(struct slots *slots);
 
-size_t slots_idle(struct slots *slots); /* how many can be given a task */
-size_t slots_busy(struct slots *slots);
+/*
+ * slots_see_to_queues: before slots_start(): create the queues that are
+ * missing, on this thread. An outage of one is left to its next turn. Else, of
+ * the first that can never work: TW_REFUSED, TW_FORBIDDEN, TW_INVALID.
+ */
+TW_MUST_USE enum tw_err slots_see_to_queues(
+    struct slots *slots, struct err *err);
 
-/* slots_give: slots_idle() must not be 0. Only one thread gives. */
-void slots_give(struct slots *slots, const struct slots_task *task);
+void slots_start(struct slots *slots);
+
+/* slots_pause: receive nothing (true), or again (false). Tasks go on. */
+void slots_pause(struct slots *slots, bool pause);
+
+/* slots_use: a new configuration: serve its queues from now on. A reference is
+ * taken. The number of slots stays. */
+void slots_use(struct slots *slots, struct definition *definition);
+
+/* slots_expect: hidden messages come back about now: ask every queue that
+ * answers, and begin the waits anew. */
+void slots_expect(struct slots *slots);
+
+/* slots_queue_fails: a request of somebody else about the index-th queue has
+ * failed: it is asked again later. */
+void slots_queue_fails(
+    struct slots *slots, size_t index, const struct err *why);
+
+/* ---- giving a task ---- */
+
+/* slots_reserve: keep one idle slot for slots_give(). False: none is idle;
+ * changed() will be called when one is. One reservation at a time. */
+bool slots_reserve(struct slots *slots);
+void slots_release(struct slots *slots);
+
+/* slots_give: to the slot that was reserved. Its texts are copied, a reference
+ * to its definition is taken. */
+void slots_give(struct slots *slots, const struct task *task);
+
+/* slots_has_room: has this queue fewer runs at work than it may have? */
+bool slots_has_room(struct slots *slots, const struct setup_queue *queue);
+
+/* ---- looking ---- */
+
+struct slots_view {
+    size_t busy;           /* slots at work */
+    size_t queues_failing; /* queues that cannot be served now, */
+    struct err cause;      /* and why the last of them cannot */
+    bool all_empty;        /* every queue's last answer was empty, none is being
+                              asked, and none is at work */
+};
+void slots_look(struct slots *slots, struct slots_view *ret);
+
+/* slots_found_empty: was the queue's last answer empty? */
+bool slots_found_empty(struct slots *slots, const struct setup_queue *queue);
 
 #endif

@@ -14,7 +14,7 @@ const {LEDGER} = require('./proxy');
 const {until, each, sleep} = require('./wait');
 
 const WORKER = {
-  slots: 4, lanes: 8, visibility_timeout: '10s',
+  slots: 4, requests: 8, visibility_timeout: '10s',
   poll: {min: '20ms', max: '200ms'},
 };
 const DRAIN_LIMIT_MS = 240000;

@@ -24,7 +24,7 @@ async function sweep(suite, kills) {
   const BLOGS = 12000;
   await suite.open({
     jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: '2s', lanes: 4},
+    worker: {visibility_timeout: '2s', requests: 4},
   });
   const {store, model} = suite;
   const {proxy} = store;
@@ -97,7 +97,7 @@ async function small(suite) {
   await suite.open({
     jobs: {'delete-channel': {...jobs.deep, settle: '1s'}},
     tables: jobs.deep_tables,
-    worker: {visibility_timeout: '2s', lanes: 2, slots: 1},
+    worker: {visibility_timeout: '2s', requests: 2, slots: 1},
   });
   for (const name of ['Gone', 'Gone_', 'Stays'])
     for (const [table, entity] of jobs.family(name))

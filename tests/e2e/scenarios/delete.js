@@ -300,7 +300,7 @@ async function open_swept(suite, count) {
   await suite.open({
     jobs: {drafts: purge('Blogs', {filter: 'Draft eq true'})},
     tables: ['Blogs'],
-    worker: {visibility_timeout: '2s', lanes: 4, max_attempts: 100},
+    worker: {visibility_timeout: '2s', requests: 4, max_attempts: 100},
   });
   const entities = numbered(count);
   await suite.store.insert('Blogs', entities);

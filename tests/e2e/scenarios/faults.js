@@ -75,7 +75,7 @@ async function broken(suite) {
 async function throttled(suite) {
   await suite.open({
     jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: '60s', lanes: 32},
+    worker: {visibility_timeout: '60s', requests: 32},
   });
   const {store} = suite;
   await store.faulty.faults(0, 1);

@@ -23,7 +23,7 @@ const LONG_LEASE_S = 120, AT_ONCE_MS = 60000;
 async function outlast(suite, workers) {
   await suite.open({
     jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: `${VISIBILITY_S}s`, lanes: 2},
+    worker: {visibility_timeout: `${VISIBILITY_S}s`, requests: 2},
   });
   const {store} = suite;
   await store.insert('Channels', [jobs.channel('Slow')]);
@@ -56,7 +56,7 @@ async function outlast(suite, workers) {
 async function asleep(suite) {
   await suite.open({
     jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: `${VISIBILITY_S}s`, lanes: 2},
+    worker: {visibility_timeout: `${VISIBILITY_S}s`, requests: 2},
   });
   const {store} = suite;
   await store.insert('Channels', [jobs.channel('Nap')]);
@@ -99,7 +99,7 @@ async function asleep(suite) {
 async function let_go(suite) {
   await suite.open({
     jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
-    worker: {visibility_timeout: `${LONG_LEASE_S}s`, lanes: 2},
+    worker: {visibility_timeout: `${LONG_LEASE_S}s`, requests: 2},
   });
   const {store} = suite;
   await store.insert('Channels', [jobs.channel('Stop')]);

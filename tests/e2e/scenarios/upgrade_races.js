@@ -288,7 +288,7 @@ async function two_tables(suite, count) {
       'clean-v2': upgrade('Clean', 2), 'swept-v2': upgrade('Swept', 2),
     },
     tables: ['Clean', 'Swept'], worker: {
-      visibility_timeout: '2s', lanes: 4,
+      visibility_timeout: '2s', requests: 4,
       max_attempts: 100, // after which those that were killed are spaced
     },
   });

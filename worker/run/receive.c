@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* One Get, and before it what the queue needs. */
+#include "worker/run/receive.h"
+
+#include "worker/base/log.h"
+#include "worker/base/world.h"
+#include "worker/store/fence.h"
+
+/* No lease bounds these requests, but for the time that one may take. */
+static struct attempt open_fence(
+    const struct definition *definition, struct fence *fence)
+{
+    fence_init(fence, WORLD_NEVER,
+        fence_request_ms(definition->setup->visibility_timeout_s * 1000));
+    return (struct attempt){.fence = fence, .retry_after_ms = -1};
+}
+
+static enum tw_err create(const struct definition *definition,
+    const char *queue, struct messages *scratch, struct err *err)
+{
+    struct store *store = definition_store(definition);
+    struct fence fence;
+    struct attempt attempt = open_fence(definition, &fence);
+    struct attempt look = attempt;
+    enum tw_err outcome = store_queue_create(store, &attempt, queue);
+
+    if (outcome == TW_FORBIDDEN &&
+        store_queue_peek(store, &look, queue, 1, scratch) == TW_OK)
+        outcome = TW_OK;
+    if (outcome != TW_OK)
+        *err = attempt.err;
+    return outcome;
+}
+
+enum tw_err receive_create(const struct definition *definition,
+    const struct setup_queue *queue, struct receive_seen *seen,
+    struct messages *scratch, struct err *err)
+{
+    enum tw_err outcome = TW_OK;
+
+    if (!seen->queue)
+        outcome = create(definition, queue->name, scratch, err);
+    seen->queue = outcome == TW_OK;
+    if (outcome != TW_OK || seen->poison_queue)
+        return outcome;
+    outcome = create(definition, queue->poison_queue, scratch, err);
+    if (outcome == TW_FORBIDDEN) {
+        log_warn("worker", "cannot see to poison queue %s: %s",
+            queue->poison_queue, err->text);
+        outcome = TW_OK;
+    }
+    seen->poison_queue = outcome == TW_OK;
+    return outcome;
+}
+
+enum tw_err receive_messages(const struct definition *definition,
+    const struct setup_queue *queue, struct receive_seen *seen, unsigned count,
+    struct messages *ret, int64_t *ret_sent_ms, struct err *err)
+{
+    struct fence fence;
+    struct attempt attempt = open_fence(definition, &fence);
+    enum tw_err outcome = receive_create(definition, queue, seen, ret, err);
+
+    ret->count = 0;
+    if (outcome != TW_OK)
+        return outcome;
+    outcome = store_queue_get(definition_store(definition), &attempt,
+        queue->name, count, definition->setup->visibility_timeout_s, ret);
+    *ret_sent_ms = attempt.sent_ms;
+    if (outcome == TW_NOT_FOUND) { /* deleted: the next request creates it */
+        seen->queue = false;
+        ret->count = 0;
+        return TW_OK;
+    }
+    if (outcome != TW_OK)
+        *err = attempt.err;
+    return outcome;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* One message, or one orphan. */
+#include "worker/run/task.h"
+
+#include "worker/base/log.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/run/claim.h"
+#include "worker/run/ledger_change.h"
+#include "worker/run/message.h"
+#include "worker/run/poison.h"
+
+/* A held message is hidden so long at least. */
+#define HELD_MIN_MS 5000
+
+struct doing {
+    const struct task *task;
+    const struct work_place *place;
+    struct arena *arena;
+};
+
+static struct claim_wish wish_of(const struct task *task)
+{
+    const struct setup *setup = task->definition->setup;
+
+    return (struct claim_wish){.store = definition_store(task->definition),
+        .visibility_timeout_s = setup->visibility_timeout_s,
+        .max_attempts = setup->max_attempts};
+}
+
+static void do_orphan(const struct doing *doing, struct task_report *report)
+{
+    const struct task *task = doing->task;
+    struct claim_wish wish = wish_of(task);
+
+    wish.job = task->orphan_job;
+    wish.id = task->orphan_id;
+    wish.must_exist = true;
+    work_attempt(doing->place, task->definition, &wish, NULL, &report->result);
+}
+
+static void poison(const struct doing *doing,
+    const struct claim_message *message, const struct job *job,
+    const char *reason, struct task_report *report)
+{
+    const struct definition *definition = doing->task->definition;
+    struct err err = {""};
+
+    report->result.outcome = poison_message(definition_store(definition),
+        job ? job->name : LEDGER_UNREADABLE, message,
+        definition->setup->visibility_timeout_s, reason, &err);
+    report->poisoned = report->result.outcome == TW_OK;
+    report->result.end = report->poisoned ? WORK_ENDED : WORK_OUTAGE;
+    report->result.state = LEDGER_POISONED;
+    if (report->poisoned)
+        (void)err_fail(&err, TW_INVALID, "%s", reason);
+    report->result.err = err;
+}
+
+/* A bound queue's body may be the bell of a run that is in the ledger. */
+static bool do_bell(const struct doing *doing,
+    const struct claim_message *message, const struct request *request,
+    struct task_report *report)
+{
+    struct claim_wish wish = wish_of(doing->task);
+
+    if (request->bell_id.len == 0)
+        return false;
+    wish.job = request->job;
+    wish.id = request->bell_id;
+    wish.args_json = request->bell_args_json;
+    wish.message = message;
+    wish.must_exist = true;
+    work_attempt(
+        doing->place, doing->task->definition, &wish, NULL, &report->result);
+    return report->result.end != WORK_MISSING &&
+           report->result.end != WORK_REFUSED;
+}
+
+static void do_request(const struct doing *doing,
+    const struct claim_message *message, const struct request *request,
+    struct task_report *report)
+{
+    struct claim_wish wish = wish_of(doing->task);
+
+    wish.job = request->job;
+    wish.id = request->id.len > 0 ? request->id : message->id;
+    wish.args_json = request->args_json;
+    wish.requested_ticks = request->requested_ticks;
+    wish.traceparent = request->traceparent;
+    wish.accept_deletes = request->accept_deletes;
+    wish.message = message;
+    work_attempt(doing->place, doing->task->definition, &wish, &request->args,
+        &report->result);
+    if (report->result.end == WORK_REFUSED)
+        poison(doing, message, request->job, report->result.err.text, report);
+}
+
+/* What a change of the ledger by hold_unknown() knows. */
+struct holding {
+    int64_t until_ticks, now_ticks;
+};
+
+static enum tw_err apply_hold(
+    struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
+{
+    struct holding *holding = context;
+    enum tw_err outcome;
+
+    if (run->etag.len == 0 || ledger_state_ended(run->state))
+        return TW_NOT_FOUND;
+    holding->now_ticks = now_ticks;
+    holding->until_ticks = run->resumes_ticks;
+    if (run->state == LEDGER_PAUSED || run->resumes_ticks > now_ticks ||
+        ledger_lease_is_live(run, now_ticks))
+        return TW_CONFLICT;
+    outcome = claim_hold(run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0,
+        "its job is not in the configuration: restore it, or cancel the run",
+        err);
+    holding->until_ticks = run->resumes_ticks;
+    return outcome;
+}
+
+/*
+ * A message for a job that the configuration does not have. Where the ledger
+ * has its run, open, the job was removed: the run is held, and so is its
+ * message. False: there is no such run, or it has ended.
+ */
+static bool hold_unknown(const struct doing *doing,
+    const struct claim_message *message, const struct request *request,
+    struct task_report *report)
+{
+    struct claim_wish wish = wish_of(doing->task);
+    struct holding holding = {0, 0};
+    struct ledger_change change = {
+        .store = wish.store, .apply = apply_hold, .context = &holding};
+    struct ledger_run run;
+    struct claim claim;
+    enum tw_err outcome;
+
+    if (request->unknown_job.len == 0 ||
+        entity_check_key("PartitionKey", request->unknown_job, NULL) != TW_OK)
+        return false;
+    ledger_run_init(&run);
+    run.job = ledger_text(&run, request->unknown_job);
+    run.id = ledger_text(&run, request->id.len > 0 ? request->id : message->id);
+    outcome = ledger_change(&change, LEDGER_READ, &run, &report->result.err);
+    if (outcome != TW_NOT_FOUND) {
+        int64_t left = holding.until_ticks - holding.now_ticks;
+
+        wish.message = message;
+        claim_init(&claim, &wish);
+        claim_hide_ms(&claim, left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS);
+        report->result.until_ms =
+            world_boot_ms() + (left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS);
+        claim_done(&claim);
+        report->result.end = outcome == TW_OK || outcome == TW_CONFLICT
+                                 ? WORK_LATER
+                                 : WORK_OUTAGE;
+        log_warn("run",
+            "%.*s/%.*s is held: its job is not in the configuration",
+            SLICE_ARG(run.job), SLICE_ARG(run.id));
+    }
+    ledger_run_done(&run);
+    return outcome != TW_NOT_FOUND;
+}
+
+static void do_message(const struct doing *doing, struct task_report *report)
+{
+    const struct task *task = doing->task;
+    struct claim_message message = {.queue = task->queue->name,
+        .id = task->message.id,
+        .pop_receipt = task->message.pop_receipt,
+        .text = task->message.text,
+        .inserted_ticks = task->message.inserted_ticks,
+        .sent_ms = task->sent_ms};
+    struct request request;
+    struct err err = {""};
+    enum tw_err outcome = message_read(task->queue, task->definition->jobs,
+        task->message.text, doing->arena, &request, &err);
+
+    if (do_bell(doing, &message, &request, report))
+        return;
+    if (outcome != TW_OK && hold_unknown(doing, &message, &request, report))
+        return;
+    if (outcome != TW_OK)
+        poison(doing, &message, request.job, err.text, report);
+    else
+        do_request(doing, &message, &request, report);
+}
+
+void task_do(const struct task *task, const struct work_place *place,
+    struct arena *arena, struct task_report *ret)
+{
+    struct doing doing = {task, place, arena};
+
+    *ret = (struct task_report){.poisoned = false};
+    if (task->orphan_job)
+        do_orphan(&doing, ret);
+    else
+        do_message(&doing, ret);
+}
