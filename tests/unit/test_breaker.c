@@ -14,11 +14,14 @@
 #include "worker/base/text.h"
 #include "worker/store/breaker.h"
 
+/* So many that cannot be sent open it. */
+#define UNSENT 4
+
 static void go_without_response(
     struct breaker *breaker, unsigned times, int64_t now_ms)
 {
     for (unsigned i = 0; i < times; i++)
-        breaker_fail(breaker, now_ms, "connection refused");
+        (void)breaker_fail(breaker, now_ms, true, "no answer");
 }
 
 static void a_few_failures_do_not_open_it(void **state)
@@ -44,7 +47,7 @@ static void while_it_is_open_one_probe_a_second_leaves(void **state)
     assert_int_equal(breaker_wait_ms(&breaker, 5400), 600);
     assert_int_equal(breaker_wait_ms(&breaker, 6000), 0);
     assert_int_equal(breaker_wait_ms(&breaker, 6000), 1000);
-    breaker_fail(&breaker, 6900, "no route to host");
+    (void)breaker_fail(&breaker, 6900, true, "no route to host");
     assert_int_equal(breaker_wait_ms(&breaker, 6999), 1);
     assert_int_equal(breaker_wait_ms(&breaker, 9000), 0);
     assert_int_equal(breaker_wait_ms(&breaker, 9999), 1);
@@ -54,6 +57,19 @@ static void while_it_is_open_one_probe_a_second_leaves(void **state)
     breaker_respond(&breaker, false);
     assert_int_equal(breaker_wait_ms(&breaker, 9999), 0);
     assert_false(breaker_is_away(&breaker));
+}
+
+/* Nobody listens there, or the name is unknown: that is soon known. */
+static void four_that_cannot_be_sent_open_it(void **state)
+{
+    struct breaker breaker = {0};
+
+    (void)state;
+    for (int i = 1; i < UNSENT; i++)
+        assert_false(breaker_fail(&breaker, 5000, false, "refused"));
+    assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
+    assert_true(breaker_fail(&breaker, 5000, false, "refused"));
+    assert_int_equal(breaker_wait_ms(&breaker, 5000), 1000);
 }
 
 /* They may be replaced at any time: nothing waits for a probe. */
@@ -89,12 +105,12 @@ static void a_store_that_nobody_answers_for_is_probed(void **state)
         assert_int_equal(
             store_queue_count(&faulty.outer.store, &attempt, "work", &count),
             TW_BUSY);
-        assert_int_equal(attempt.breaker_open, i >= BREAKER_FAILURES);
+        assert_int_equal(attempt.breaker_open, i + 1 >= UNSENT);
         assert_int_equal(
             store_create_table(&faulty.outer.store, &attempt, "Blogs"),
             TW_BUSY);
     }
-    assert_int_equal(faulty.requests, 2 * BREAKER_FAILURES);
+    assert_int_equal(faulty.requests, 2 * UNSENT);
     assert_in_range(attempt.retry_after_ms, 1, BREAKER_PROBE_MS);
     assert_int_equal(attempt.sent_ms, 0);
     virtual_sleep(attempt.retry_after_ms);
@@ -150,6 +166,7 @@ int main(void)
         cmocka_unit_test(a_few_failures_do_not_open_it),
         cmocka_unit_test(refused_credentials_open_nothing),
         cmocka_unit_test(while_it_is_open_one_probe_a_second_leaves),
+        cmocka_unit_test(four_that_cannot_be_sent_open_it),
         cmocka_unit_test(what_counts_as_a_response),
         cmocka_unit_test(a_store_that_nobody_answers_for_is_probed),
     };

@@ -43,16 +43,20 @@ bool breaker_is_away(const struct breaker *breaker)
            atomic_load(&breaker->failures) >= BREAKER_FAILURES;
 }
 
-void breaker_fail(struct breaker *breaker, int64_t now_ms, const char *cause)
+bool breaker_fail(
+    struct breaker *breaker, int64_t now_ms, bool sent, const char *cause)
 {
     struct slice cut = text_cut(slice_of(cause), BREAKER_CAUSE_MAX - 1);
+    unsigned more = sent ? 1 : BREAKER_UNSENT, before;
 
     lock(breaker);
     memcpy(breaker->cause, cut.at, cut.len);
     breaker->cause[cut.len] = '\0';
     unlock(breaker);
-    if (atomic_fetch_add(&breaker->failures, 1) + 1 == BREAKER_FAILURES)
+    before = atomic_fetch_add(&breaker->failures, more);
+    if (before < BREAKER_FAILURES && before + more >= BREAKER_FAILURES)
         atomic_store(&breaker->probe_ms, now_ms + BREAKER_PROBE_MS);
+    return before + more >= BREAKER_FAILURES;
 }
 
 void breaker_cause(struct breaker *breaker, char ret[BREAKER_CAUSE_MAX])

@@ -3,8 +3,9 @@
  * The circuit breaker of one service of a store. Where one request after the
  * other gets no response at all, it opens: one request a second is let through
  * as a probe, whoever makes it, and all others fail at once. The first response
- * closes it. An error that the service
- * itself answers (503, 500) is a response. Any thread.
+ * closes it. An error that the service itself answers (503, 500) is a response.
+ * A connection that is refused, or a name that is not found, tells more than an
+ * answer that does not come: four of these in a row are enough. Any thread.
  */
 #ifndef TW_STORE_BREAKER_H
 #define TW_STORE_BREAKER_H
@@ -17,13 +18,15 @@
 /* So many failures in a row open it. Where three in ten fail by chance that is
  * one row of them in 200,000. */
 #define BREAKER_FAILURES 10
+/* As many is one that could not even be sent. */
+#define BREAKER_UNSENT 3
 #define BREAKER_PROBE_MS 1000
 
 #define BREAKER_CAUSE_MAX 256
 
 /* All zero: closed. */
 struct breaker {
-    _Atomic unsigned failures; /* since the last response */
+    _Atomic unsigned failures; /* since the last response, unsent ones thrice */
     _Atomic bool refused;      /* the last response refused the credentials */
     _Atomic int64_t probe_ms;  /* when the next probe may leave */
     _Atomic bool locked;       /* guards cause, for as long as a copy takes */
@@ -39,10 +42,11 @@ int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms);
 bool breaker_is_away(const struct breaker *breaker);
 
 /* breaker_respond: a response came; refused: it refused the credentials, which
- * opens nothing. breaker_fail: there was none; cause: a
- * sentence, cut where it is too long. */
+ * opens nothing. breaker_fail: there was none, and the request was sent or
+ * not; cause: a sentence, cut where it is too long. True: it is open now. */
 void breaker_respond(struct breaker *breaker, bool refused);
-void breaker_fail(struct breaker *breaker, int64_t now_ms, const char *cause);
+bool breaker_fail(
+    struct breaker *breaker, int64_t now_ms, bool sent, const char *cause);
 
 /* breaker_cause: the cause of the last failure. */
 void breaker_cause(struct breaker *breaker, char ret[BREAKER_CAUSE_MAX]);

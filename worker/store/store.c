@@ -227,7 +227,7 @@ static bool is_response(const struct attempt *attempt, enum tw_err outcome)
 
 /* What every request that was made ends with. */
 static enum tw_err note_outcome(struct store *store, enum store_service service,
-    const struct attempt *attempt, enum tw_err outcome)
+    struct attempt *attempt, enum tw_err outcome)
 {
     struct breaker *breaker = &store->breakers[service];
 
@@ -236,7 +236,8 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
     if (is_response(attempt, outcome))
         breaker_respond(breaker, outcome == TW_REFUSED);
     else
-        breaker_fail(breaker, world_boot_ms(), attempt->err.text);
+        attempt->breaker_open = breaker_fail(
+            breaker, world_boot_ms(), attempt->sent_ms != 0, attempt->err.text);
     return outcome;
 }
 

@@ -38,7 +38,8 @@ struct attempt {
                                   answer. Azure's Date has whole seconds    */
     int64_t retry_after_ms;    /* the server's hint; -1: none               */
     int http_status;           /* of the response; 0: none                  */
-    bool breaker_open; /* nothing was sent: the store does not respond */
+    bool breaker_open; /* the store does not respond: nothing was sent, or this
+                          request was one too many without a response */
     struct err err;    /* the sentence, unless TW_OK                */
 };
 

@@ -122,14 +122,14 @@ class AzuriteStore {
 
   // put: any text as a message; returns the message's id.
   async put(queue, text) {
-    const client = this.#queue(queue);
+    const client = this.queue_client(queue);
     await client.createIfNotExists();
     return (await client.sendMessage(text)).messageId;
   }
 
   // peek: the bodies of up to 32 visible messages, by message id.
   async peek(queue) {
-    const client = this.#queue(queue);
+    const client = this.queue_client(queue);
     if (!(await client.exists())) return [];
     const {peekedMessageItems} =
         await client.peekMessages({numberOfMessages: 32});
@@ -157,7 +157,7 @@ class AzuriteStore {
         {allowInsecureConnection: true, additionalPolicies: [CONNECTIONS]});
   }
 
-  #queue(name) {
+  queue_client(name) {
     return new QueueClient(
         `http://127.0.0.1:${this.azurite.queue_port}/${this.account}/${name}`,
         new StorageSharedKeyCredential(this.account, this.azurite.key));
