@@ -6,28 +6,28 @@
  */
 #include "worker/run/single.h"
 
+#include <inttypes.h>
+
 #include "jobs/engine/run.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/world.h"
 #include "worker/run/control.h"
 #include "worker/run/message.h"
+#include "worker/run/outage.h"
 #include "worker/run/renewer.h"
 #include "worker/run/work.h"
 #include "worker/store/lanes.h"
 #include "worker/store/store.h"
-
-#define OUTAGE_MIN_MS 1000
-#define OUTAGE_MAX_MS 10000
 
 struct single {
     struct single_options options;
     struct lanes *lanes;
     struct renewer *renewer;
     char *object; /* "run JOB/ID" */
-    bool said_held, said_outage;
+    bool said_held;
     struct err said; /* the cause for which it waits */
-    int64_t outage_wait_ms;
+    struct outage outage;
 
     struct world_mutex lock; /* guards all below */
     struct world_cond changed;
@@ -136,17 +136,19 @@ static bool pass_time(struct single *single, const struct work_result *work)
 
 static bool sit_out(struct single *single, const struct work_result *work)
 {
-    if (!single->said_outage)
+    struct outage *outage = &single->outage;
+
+    if (outage_failed(outage, world_boot_ms(), &work->err))
         log_warn(single->object, "waits and tries again: %s", work->err.text);
-    single->said_outage = true;
-    if (single->outage_wait_ms == 0)
-        single->outage_wait_ms = OUTAGE_MIN_MS;
-    else if (single->outage_wait_ms < OUTAGE_MAX_MS / 2)
-        single->outage_wait_ms *= 2;
-    else
-        single->outage_wait_ms = OUTAGE_MAX_MS;
-    return wait_until(single, world_boot_ms() + single->outage_wait_ms,
-        single->outage_wait_ms, false);
+    return wait_until(single, outage->until_ms, outage->wait_ms, false);
+}
+
+static void say_end_of_outage(struct single *single)
+{
+    int64_t lasted_s = outage_ends(&single->outage, world_boot_ms());
+
+    if (lasted_s >= 0)
+        log_info(single->object, "goes on, after %" PRId64 " s", lasted_s);
 }
 
 static void set_ended(const struct work_result *work, struct single_result *ret)
@@ -174,10 +176,8 @@ static bool go_on(struct single *single, const struct work_result *work,
     struct single_result *ret, enum tw_err *ret_outcome, struct err *err)
 {
     *ret_outcome = TW_OK;
-    if (work->end != WORK_OUTAGE) {
-        single->said_outage = false;
-        single->outage_wait_ms = 0;
-    }
+    if (work->end != WORK_OUTAGE)
+        say_end_of_outage(single);
     switch (work->end) {
     case WORK_ENDED:
         set_ended(work, ret);
