@@ -1123,6 +1123,42 @@ static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
+/* Its wake-up message would have been cut off in the middle of its arguments.
+ */
+static void a_copy_that_no_queue_takes_goes_without_arguments(void **state)
+{
+    struct workbench *bench = *state;
+    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct messages copies;
+    struct work_result result;
+    struct ledger_run run;
+    struct buf args;
+
+    buf_init(&args, 2 * QUEUE_MAX_MESSAGE_BYTES);
+    buf_add_text(&args, "{\"chanel\":\"");
+    while (args.len < QUEUE_MAX_MESSAGE_BYTES - 20)
+        buf_add_text(&args, "\xe6\x97\xa5");
+    buf_add_text(&args, "\"}");
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of("r1");
+    run.args = buf_slice(&args);
+    run.queue = slice_of(BENCH_QUEUE);
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+    buf_done(&args);
+    wish.args_json = (struct slice){0};
+    wish.must_exist = true;
+    work_attempt(&bench->place, &bench->definition, &wish, NULL, &result);
+    assert_int_equal(result.state, LEDGER_POISONED);
+    messages_init(&copies);
+    (void)workbench_take(bench, BENCH_QUEUE "-poison", &copies);
+    assert_true(slice_begins(copies.list[0].text,
+        slice_of("{\"job\":\"" JOB "\",\"args\":{},\"id\":\"r1\",\"at\":\"")));
+    assert_int_equal(copies.list[0].text.at[copies.list[0].text.len - 1], '}');
+    messages_done(&copies);
+}
+
 /* ---- table jobs, people ---- */
 
 static void list_tables(const struct job *job,
@@ -1467,6 +1503,7 @@ int main(void)
         VIRTUAL(a_kind_may_ask_whether_another_run_is_open),
         VIRTUAL(failures_that_are_told_again_are_counted_once),
         VIRTUAL(an_orphan_that_no_longer_fits_is_poisoned),
+        VIRTUAL(a_copy_that_no_queue_takes_goes_without_arguments),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

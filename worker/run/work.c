@@ -409,6 +409,22 @@ static void end_outage(struct work *work)
     }
 }
 
+/* The wake-up message of the run. One that no queue would take goes without its
+ * arguments: they are in the ledger, where `poison retry` finds them. */
+static void compose_bell(const struct ledger_run *run, struct buf *to)
+{
+    struct slice args = run->args;
+
+    for (;;) {
+        buf_clear(to);
+        message_compose(run->job, args, run->id, run->requested_ticks,
+            run->traceparent, run->accept_deletes, to);
+        if (!to->overflow || slice_is(args, "{}"))
+            return;
+        args = slice_of("{}");
+    }
+}
+
 /* The message's body, or the bell of a run that was found without one. */
 static enum tw_err put_copy(struct work *work)
 {
@@ -423,8 +439,7 @@ static enum tw_err put_copy(struct work *work)
         return claim_put_copy(claim, run->queue,
             (struct slice){claim->text, claim->text_len}, &work->err);
     buf_init(&bell, QUEUE_MAX_MESSAGE_BYTES);
-    message_compose(run->job, run->args, run->id, run->requested_ticks,
-        run->traceparent, run->accept_deletes, &bell);
+    compose_bell(run, &bell);
     outcome = claim_put_copy(claim, run->queue, buf_slice(&bell), &work->err);
     buf_done(&bell);
     return outcome;
