@@ -526,6 +526,21 @@ static void an_account_is_not_met_with_everything_at_once(void **state)
     lanes_free(lanes);
 }
 
+/* After a reload it is another store, and may lie where the former one lay. */
+static void what_is_known_of_an_account_outlives_its_store(void **state)
+{
+    struct lanes *lanes = lanes_new(12, 0);
+    struct store store = {.traits.identity = "https://one.example"};
+    struct store again = {.traits.identity = "https://one.example"};
+
+    (void)state;
+    (void)most_at_once(lanes, &store, 0, 4);
+    assert_in_range(most_at_once(lanes, &again, 0, 6), 6, 12);
+    store.traits.identity = "https://two.example";
+    assert_int_equal(most_at_once(lanes, &store, 0, 4), 4);
+    lanes_free(lanes);
+}
+
 static void stopping_ends_what_waits(void **state)
 {
     struct lanes *lanes = lanes_new(2, 0);
@@ -791,6 +806,7 @@ int main(void)
         cmocka_unit_test(bytes_under_way_are_bounded),
         cmocka_unit_test(what_is_larger_than_the_budget_runs_alone),
         cmocka_unit_test(an_account_is_not_met_with_everything_at_once),
+        cmocka_unit_test(what_is_known_of_an_account_outlives_its_store),
         cmocka_unit_test(stopping_ends_what_waits),
         cmocka_unit_test(cancelling_takes_one_task_back),
         cmocka_unit_test(nothing_starts_behind_a_shut_fence),

@@ -16,6 +16,7 @@
 #include "worker/store/lanes.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "worker/base/mem.h"
 #include "worker/base/stop.h"
@@ -43,8 +44,9 @@ struct lane {
 };
 
 struct account {
-    const struct store *store;
-    uint64_t number; /* in the order in which they came */
+    char *identity;            /* of its stores; NULL: not known, then ... */
+    const struct store *store; /* ... it is of this one alone */
+    uint64_t number;           /* in the order in which they came */
     struct pace_window window;
     struct account *next;
 };
@@ -85,6 +87,17 @@ struct lanes {
     int64_t spend_free_us; /* when the ceiling allows the next ones */
 };
 
+/* After a reload the same account is another store, and another store may lie
+ * where a closed one lay. */
+static bool is_of(const struct account *account, const struct store *store)
+{
+    const char *identity = store->traits.identity;
+
+    if (!account->identity || !identity)
+        return account->identity == identity && account->store == store;
+    return strcmp(account->identity, identity) == 0;
+}
+
 /* Of the store of a task, known from the first time on; NULL: of none. */
 static struct account *account_of(
     struct lanes *lanes, const struct store *store)
@@ -94,10 +107,13 @@ static struct account *account_of(
     if (!store)
         return NULL;
     for (account = lanes->accounts; account; account = account->next)
-        if (account->store == store)
+        if (is_of(account, store))
             return account;
     account = mem_alloc(sizeof *account);
     account->store = store;
+    if (store->traits.identity)
+        account->identity =
+            mem_text(store->traits.identity, strlen(store->traits.identity));
     account->next = lanes->accounts;
     account->number = account->next ? account->next->number + 1 : 1;
     pace_window_init(&account->window, lanes->count);
@@ -551,6 +567,7 @@ void lanes_free(struct lanes *lanes)
         struct account *account = lanes->accounts;
 
         lanes->accounts = account->next;
+        mem_free(account->identity);
         mem_free(account);
     }
     world_mutex_done(&lanes->mutex);
