@@ -45,8 +45,10 @@ struct file {
 };
 
 struct archive {
+    char *job, *id;
     char *folder; /* of the run */
-    int at;       /* that folder, open */
+    int top;      /* the folder of all runs, open */
+    int at;       /* the run's, open; -1: nothing was archived so far */
     int32_t epoch;
     bool dirty; /* a file was made in it */
     struct file *files;
@@ -120,6 +122,59 @@ static enum tw_err open_folder(const char *path, int *ret, struct err *err)
         return fail(err, "open", path);
     *ret = at;
     return TW_OK;
+}
+
+/* Nobody puts a link there but to have the entities elsewhere. */
+static enum tw_err refuse_link(const char *path, struct err *err)
+{
+    return err_fail(err, TW_FORBIDDEN,
+        "archive: %s is a symbolic link: below the folder of `archive:` there "
+        "must be none",
+        path);
+}
+
+/* open_below: the folder `name` in the folder `at`, made where it is missing;
+ * path is its own, for messages. */
+static enum tw_err open_below(
+    int at, const char *name, const char *path, int *ret, struct err *err)
+{
+    const int how = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+    struct stat info;
+    int below = openat(at, name, how);
+
+    if (below < 0 && errno == ENOENT) {
+        if (mkdirat(at, name, FOLDER_MODE) == 0)
+            sync_or_end(at, path);
+        else if (errno != EEXIST)
+            return fail(err, "make", path);
+        below = openat(at, name, how);
+    }
+    if (below >= 0) {
+        *ret = below;
+        return TW_OK;
+    }
+    if ((errno == ENOTDIR || errno == ELOOP) &&
+        fstatat(at, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISLNK(info.st_mode))
+        return refuse_link(path, err);
+    return fail(err, "open", path);
+}
+
+/* The run's own folder, once there is something to archive. */
+static enum tw_err open_own_folder(struct archive *archive, struct err *err)
+{
+    char *of_job = mem_format("%.*s",
+        (int)(strlen(archive->folder) - strlen(archive->id) - 1),
+        archive->folder);
+    int at = -1;
+    enum tw_err code = open_below(archive->top, archive->job, of_job, &at, err);
+
+    if (code == TW_OK) {
+        code = open_below(at, archive->id, archive->folder, &archive->at, err);
+        (void)close(at);
+    }
+    mem_free(of_job);
+    return code;
 }
 
 /* ---- files ---- */
@@ -199,6 +254,12 @@ static enum tw_err find_file(struct archive *archive, const char *table,
             return TW_OK;
         }
     }
+    if (archive->at < 0) {
+        enum tw_err code = open_own_folder(archive, err);
+
+        if (code != TW_OK)
+            return code;
+    }
     return open_file(archive, table, ret, err);
 }
 
@@ -250,11 +311,15 @@ enum tw_err archive_open(const char *folder, const char *job, const char *id,
     enum tw_err code;
 
     archive->epoch = epoch;
+    archive->at = archive->top = -1;
+    archive->job = mem_text(job, strlen(job));
+    archive->id = mem_text(id, strlen(id));
     archive->folder = mem_format("%s/%s/%s", folder, job, id);
-    code = open_folder(archive->folder, &archive->at, err);
+    code = open_folder(folder, &archive->top, err);
+    if (code == TW_OK && faccessat(archive->top, ".", W_OK | X_OK, 0) != 0)
+        code = fail(err, "write to", folder);
     if (code != TW_OK) {
-        mem_free(archive->folder);
-        mem_free(archive);
+        archive_close(archive);
         return code;
     }
     *ret = archive;
@@ -313,7 +378,12 @@ void archive_close(struct archive *archive)
         mem_free(file->path);
         mem_free(file);
     }
-    (void)close(archive->at);
+    if (archive->at >= 0)
+        (void)close(archive->at);
+    if (archive->top >= 0)
+        (void)close(archive->top);
+    mem_free(archive->job);
+    mem_free(archive->id);
     mem_free(archive->folder);
     mem_free(archive);
 }

@@ -4,7 +4,7 @@
  * format, one file a table and epoch: FOLDER/JOB/RUN/EPOCH-TABLE.jsonl. Lines
  * are appended and made durable before the deletes that they cover are sent. A
  * torn last line does not count; the last line of a key is the one that
- * counts.
+ * counts. FOLDER may be a symbolic link, what is below it may not.
  */
 #ifndef TW_JOBS_ENGINE_ARCHIVE_H
 #define TW_JOBS_ENGINE_ARCHIVE_H
@@ -17,8 +17,10 @@
 struct archive;
 
 /*
- * archive_open: folder is absolute; the run's own folder is made below it, mode
- * 0700. TW_FULL: it cannot be made or written; err has path and reason. Owned.
+ * archive_open: folder is absolute, and made where it is missing; the run's own
+ * folder is made below it, mode 0700, once something is added. TW_FULL: it
+ * cannot be made or written; TW_FORBIDDEN: nor could it be later. err has path
+ * and reason. Owned.
  */
 TW_MUST_USE enum tw_err archive_open(const char *folder, const char *job,
     const char *id, int32_t epoch, struct archive **ret, struct err *err);

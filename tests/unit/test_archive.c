@@ -179,6 +179,7 @@ static void a_file_that_is_all_torn_begins_anew(void **state)
     struct err err;
 
     (void)state;
+    add(archive, "Tags", "t"); /* makes the folder of the run */
     tear(blogs, "no newline", 1000);
     add(archive, "Blogs", "a");
     assert_int_equal(archive_sync(archive, &err), TW_OK);
@@ -277,6 +278,88 @@ static void a_link_to_nowhere_is_no_folder(void **state)
 }
 
 static enum tw_err try_to_add(
+    struct archive *archive, const char *table, size_t bytes, struct err *err);
+
+static bool is_there(const char *path)
+{
+    struct stat info;
+
+    return lstat(path, &info) == 0;
+}
+
+static void a_run_that_archives_nothing_leaves_no_folder(void **state)
+{
+    char *folder = folder_of("nothing");
+    char *job = mem_format("%s/delete-channel", folder);
+    struct archive *archive = open_archive(folder);
+    struct err err;
+
+    (void)state;
+    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    archive_close(archive);
+    assert_true(is_there(folder));
+    assert_false(is_there(job));
+    mem_free(job);
+    mem_free(folder);
+}
+
+/* Whoever may write to the folder could have the entities written anywhere. */
+static void a_link_below_the_folder_is_refused(void **state)
+{
+    static const char *const LINKS[] = {
+        "delete-channel", "delete-channel/run-1"};
+    struct err err;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char name[] = {'b', 'e', 'l', 'o', 'w', (char)('0' + i), '\0'};
+        char *folder = folder_of(name);
+        char *elsewhere = mem_format("%s-elsewhere", folder);
+        char *link = mem_format("%s/%s", folder, LINKS[i]);
+        char *job = mem_format("%s/delete-channel", folder);
+        struct archive *archive = open_archive(folder);
+
+        assert_int_equal(mkdir(elsewhere, 0700), 0);
+        if (i == 1)
+            assert_int_equal(mkdir(job, 0700), 0);
+        assert_int_equal(symlink(elsewhere, link), 0);
+        assert_int_equal(try_to_add(archive, "Blogs", 1, &err), TW_FORBIDDEN);
+        assert_non_null(strstr(err.text, "is a symbolic link"));
+        archive_close(archive);
+        assert_int_equal(rmdir(elsewhere), 0); /* empty */
+        mem_free(job);
+        mem_free(link);
+        mem_free(elsewhere);
+        mem_free(folder);
+    }
+}
+
+/* That is how an archive is put on another disk. */
+static void the_folder_itself_may_be_a_link(void **state)
+{
+    char *folder = folder_of("linked");
+    char *parent = mem_format("%.*s", (int)(strlen(folder) - 5), folder);
+    char *elsewhere = mem_format("%s-elsewhere", parent);
+    char *blogs = path_of(folder, "3-Blogs.jsonl");
+    struct archive *archive;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(mkdir(parent, 0700), 0);
+    assert_int_equal(mkdir(elsewhere, 0700), 0);
+    assert_int_equal(symlink(elsewhere, folder), 0);
+    archive = open_archive(folder);
+    add(archive, "Blogs", "a");
+    assert_int_equal(archive_sync(archive, &err), TW_OK);
+    archive_close(archive);
+    assert_string_equal(read_file(blogs), LINE("a"));
+    mem_free(blogs);
+    mem_free(elsewhere);
+    mem_free(parent);
+    mem_free(folder);
+}
+
+static enum tw_err try_to_add(
     struct archive *archive, const char *table, size_t bytes, struct err *err)
 {
     char *value = mem_alloc(bytes + 1);
@@ -303,6 +386,7 @@ static void a_file_that_is_none_is_said(void **state)
     struct err err;
 
     (void)state;
+    add(archive, "Tags", "t");
     assert_int_equal(mkdir(blogs, 0700), 0);
     assert_int_equal(try_to_add(archive, "Blogs", 1, &err), TW_FORBIDDEN);
     assert_non_null(strstr(err.text, "archive: cannot open"));
@@ -368,6 +452,7 @@ static void what_cannot_be_made_durable_ends_the_process(void **state)
     pid_t pid;
 
     (void)state;
+    add(archive, "Tags", "t");
     assert_int_equal(mkfifo(blogs, 0600), 0);
     pid = fork();
     assert_true(pid >= 0);
@@ -397,6 +482,9 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_said_and_loses_no_line),
         cmocka_unit_test(a_folder_that_cannot_be_made_is_said),
         cmocka_unit_test(a_link_to_nowhere_is_no_folder),
+        cmocka_unit_test(a_run_that_archives_nothing_leaves_no_folder),
+        cmocka_unit_test(a_link_below_the_folder_is_refused),
+        cmocka_unit_test(the_folder_itself_may_be_a_link),
         cmocka_unit_test(a_file_that_is_none_is_said),
         cmocka_unit_test(a_line_that_is_too_long_is_refused),
         cmocka_unit_test(a_full_disk_is_met_while_lines_gather),
