@@ -616,7 +616,7 @@ static void nothing_starts_behind_a_shut_fence(void **state)
     scene_done(&scene);
 }
 
-static void a_retry_too_late_for_the_fence_ends_now(void **state)
+static void a_retry_behind_the_deadline_ends_with_it(void **state)
 {
     struct lanes *lanes = lanes_new(2, 0);
     struct lanes_client *client;
@@ -625,15 +625,48 @@ static void a_retry_too_late_for_the_fence_ends_now(void **state)
     struct job job;
 
     (void)state;
-    fence_init(&fence, world_boot_ms() + HOUR_MS, 1000);
+    fence_init(&fence, world_boot_ms() + 3000, 1000);
     client = lanes_client_new(lanes, &fence);
     scene_init(&scene);
     job = job_of(&scene, 'a');
     job.answers[0] = TW_BUSY;
     job.answer_count = 1;
     job.hint_ms = HOUR_MS;
-    assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
-    assert_int_equal(job.task.retry.tries, 1);
+    assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
+    assert_int_equal(scene.attempts, 1);
+    assert_true(world_boot_ms() >= atomic_load(&fence.deadline_ms));
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+/* The service asks for more time than the lease has, and the lease is renewed:
+ * a run was let go there, and taken up again. */
+static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
+{
+    struct lanes *lanes = lanes_new(2, 0);
+    struct lanes_client *client;
+    struct fence fence;
+    struct scene scene;
+    struct job job;
+    int64_t begun_ms = world_boot_ms();
+
+    (void)state;
+    fence_init(&fence, begun_ms + 40000, 1000);
+    client = lanes_client_new(lanes, &fence);
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    job.answers[0] = TW_BUSY;
+    job.answers[1] = TW_OK;
+    job.answer_count = 2;
+    job.hint_ms = 60000;
+    lanes_submit(client, &job.task);
+    wait_for_attempts(&scene, 1);
+    fence_move(&fence, WORLD_NEVER);
+    lanes_wait(client, &job.task);
+    assert_int_equal(job.task.outcome, TW_OK);
+    assert_int_equal(scene.attempts, 2);
+    assert_true(world_boot_ms() - begun_ms >= 60000);
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -810,7 +843,8 @@ int main(void)
         cmocka_unit_test(stopping_ends_what_waits),
         cmocka_unit_test(cancelling_takes_one_task_back),
         cmocka_unit_test(nothing_starts_behind_a_shut_fence),
-        cmocka_unit_test(a_retry_too_late_for_the_fence_ends_now),
+        cmocka_unit_test(a_retry_behind_the_deadline_ends_with_it),
+        cmocka_unit_test(a_retry_waits_behind_a_deadline_that_is_moved),
         cmocka_unit_test(waits_for_a_renewal_while_the_lease_stands),
         cmocka_unit_test(nothing_starts_once_the_deadline_is_over),
         cmocka_unit_test(a_task_may_be_put_off),

@@ -30,6 +30,7 @@
 #include "worker/run/renewer.h"
 #include "worker/run/slots.h"
 #include "worker/store/lanes.h"
+#include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 #define ORPHANS_EVERY_MS INT64_C(600000)
@@ -262,11 +263,14 @@ static enum tw_err ledger_usable(
 
 static enum tw_err create_ledger(struct consumer *consumer, struct err *err)
 {
-    struct attempt attempt = own_attempt(consumer);
-    enum tw_err outcome = ledger_usable(consumer, &attempt);
+    struct retry_call call = retry_call(&consumer->fence, RETRY_BUSY_MS, 0);
+    enum tw_err outcome;
 
+    do
+        outcome = ledger_usable(consumer, &call.attempt);
+    while (retry_call_again(&call, outcome));
     if (outcome != TW_OK)
-        return err_fail(err, outcome, "%s", attempt.err.text);
+        return err_fail(err, outcome, "%s", call.attempt.err.text);
     return TW_OK;
 }
 
@@ -548,12 +552,16 @@ static bool queues_done(struct consumer *consumer)
     const struct setup *setup = consumer->definition->setup;
 
     for (size_t i = 0; i < setup->queue_count; i++) {
-        struct attempt attempt = own_attempt(consumer);
+        struct retry_call call = retry_call(&consumer->fence, RETRY_BUSY_MS, 0);
+        enum tw_err outcome;
         int64_t count;
 
-        if (store_queue_count(definition_store(consumer->definition), &attempt,
-                setup->queues[i].name, &count) != TW_OK) {
-            slots_queue_fails(consumer->slots, i, &attempt.err);
+        do
+            outcome = store_queue_count(definition_store(consumer->definition),
+                &call.attempt, setup->queues[i].name, &count);
+        while (retry_call_again(&call, outcome));
+        if (outcome != TW_OK) {
+            slots_queue_fails(consumer->slots, i, &call.attempt.err);
             return false;
         }
         if (count > 0)

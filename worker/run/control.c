@@ -22,13 +22,6 @@
 
 /* ---- requests ---- */
 
-/* One call to a store, made again while it was certainly not made. */
-struct calling {
-    struct attempt attempt;
-    struct retry retry;
-    struct retry_limits limits;
-};
-
 static struct retry_limits limits_from_now(void)
 {
     int64_t now_ms = world_boot_ms();
@@ -37,19 +30,9 @@ static struct retry_limits limits_from_now(void)
         NULL, now_ms + CALL_MAX_MS, now_ms + UNANSWERED_MAX_MS};
 }
 
-static struct calling begin_call(void)
+static struct retry_call begin_call(void)
 {
-    return (struct calling){
-        .attempt = {.retry_after_ms = -1}, .limits = limits_from_now()};
-}
-
-static bool again(struct calling *calling, enum tw_err outcome)
-{
-    if (outcome != TW_BUSY ||
-        !retry_wait(&calling->retry, &calling->attempt, &calling->limits))
-        return false;
-    calling->attempt = (struct attempt){.retry_after_ms = -1};
-    return true;
+    return retry_call(NULL, CALL_MAX_MS, UNANSWERED_MAX_MS);
 }
 
 static enum tw_err told(
@@ -63,38 +46,38 @@ static enum tw_err told(
 static enum tw_err read_run(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, struct err *err)
 {
-    struct calling calling = begin_call();
+    struct retry_call call = begin_call();
     enum tw_err outcome;
 
     do {
-        outcome = ledger_get(store, &calling.attempt, job, id, ret);
-    } while (again(&calling, outcome));
-    return told(outcome, &calling.attempt, err);
+        outcome = ledger_get(store, &call.attempt, job, id, ret);
+    } while (retry_call_again(&call, outcome));
+    return told(outcome, &call.attempt, err);
 }
 
 static enum tw_err create_queue(
     struct store *store, const char *queue, struct err *err)
 {
-    struct calling calling = begin_call();
+    struct retry_call call = begin_call();
     enum tw_err outcome;
 
     do {
-        outcome = store_queue_create(store, &calling.attempt, queue);
-    } while (again(&calling, outcome));
-    return told(outcome, &calling.attempt, err);
+        outcome = store_queue_create(store, &call.attempt, queue);
+    } while (retry_call_again(&call, outcome));
+    return told(outcome, &call.attempt, err);
 }
 
 static enum tw_err put_once(struct store *store, const char *queue,
     struct slice text, int64_t delay_s, struct messages *ret, struct err *err)
 {
-    struct calling calling = begin_call();
+    struct retry_call call = begin_call();
     enum tw_err outcome;
 
     do {
         outcome =
-            store_queue_put(store, &calling.attempt, queue, text, delay_s, ret);
-    } while (again(&calling, outcome));
-    return told(outcome, &calling.attempt, err);
+            store_queue_put(store, &call.attempt, queue, text, delay_s, ret);
+    } while (retry_call_again(&call, outcome));
+    return told(outcome, &call.attempt, err);
 }
 
 /* Put; the queue is made where it is missing. */
@@ -113,18 +96,18 @@ static enum tw_err put_message(struct store *store, const char *queue,
 /* The service's clock, which an answer about nothing at all brings. */
 static int64_t service_now(struct store *store)
 {
-    struct calling calling = begin_call();
+    struct retry_call call = begin_call();
     struct ledger_run none;
     enum tw_err outcome;
 
     ledger_run_init(&none);
     do {
-        outcome = ledger_get(store, &calling.attempt,
-            slice_of(LEDGER_UNREADABLE), slice_of("-clock"), &none);
-    } while (again(&calling, outcome));
+        outcome = ledger_get(store, &call.attempt, slice_of(LEDGER_UNREADABLE),
+            slice_of("-clock"), &none);
+    } while (retry_call_again(&call, outcome));
     ledger_run_done(&none);
-    return calling.attempt.date_ticks ? calling.attempt.date_ticks
-                                      : world_wall_ticks();
+    return call.attempt.date_ticks ? call.attempt.date_ticks
+                                   : world_wall_ticks();
 }
 
 /* ---- enqueue ---- */
@@ -595,13 +578,13 @@ enum tw_err control_finish(const struct definition *definition,
 enum tw_err control_reopen(
     struct store *store, struct slice job, struct err *err)
 {
-    struct calling calling = begin_call();
+    struct retry_call call = begin_call();
     enum tw_err outcome;
 
     do {
-        outcome = ledger_reopen(store, &calling.attempt, job);
-    } while (again(&calling, outcome));
-    return told(outcome, &calling.attempt, err);
+        outcome = ledger_reopen(store, &call.attempt, job);
+    } while (retry_call_again(&call, outcome));
+    return told(outcome, &call.attempt, err);
 }
 
 /* ---- poison ---- */
@@ -627,7 +610,7 @@ static char *poison_queue_of(const struct ledger_run *run)
 static enum tw_err delete_copy(
     struct store *store, const struct ledger_run *run, struct err *err)
 {
-    struct calling calling = begin_call();
+    struct retry_call call = begin_call();
     struct slice id = run->poison_id, receipt = run->poison_receipt;
     char *queue;
     enum tw_err outcome;
@@ -636,13 +619,12 @@ static enum tw_err delete_copy(
         return TW_OK;
     queue = poison_queue_of(run);
     do {
-        outcome =
-            store_queue_delete(store, &calling.attempt, queue, id, receipt);
-    } while (again(&calling, outcome));
+        outcome = store_queue_delete(store, &call.attempt, queue, id, receipt);
+    } while (retry_call_again(&call, outcome));
     mem_free(queue);
     if (outcome == TW_CONFLICT || outcome == TW_NOT_FOUND)
         outcome = TW_OK;
-    return told(outcome, &calling.attempt, err);
+    return told(outcome, &call.attempt, err);
 }
 
 static enum tw_err set_queued_again(struct asking *asking,
@@ -696,17 +678,17 @@ static enum tw_err retry_run(const struct definition *definition,
 static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
     struct messages *copies, size_t *ret_index, struct err *err)
 {
-    struct calling calling = begin_call();
+    struct retry_call call = begin_call();
     char *queue = poison_queue_of(run);
     enum tw_err outcome;
 
     do {
         outcome = store_queue_peek(
-            store, &calling.attempt, queue, QUEUE_MAX_GET, copies);
-    } while (again(&calling, outcome));
+            store, &call.attempt, queue, QUEUE_MAX_GET, copies);
+    } while (retry_call_again(&call, outcome));
     mem_free(queue);
     if (outcome != TW_OK)
-        return told(outcome, &calling.attempt, err);
+        return told(outcome, &call.attempt, err);
     for (size_t i = 0; i < copies->count; i++) {
         if (slice_equal(copies->list[i].id, run->poison_id)) {
             *ret_index = i;

@@ -4,6 +4,7 @@
 
 #include "worker/base/arena.h"
 #include "worker/run/ledger.h"
+#include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 struct looking {
@@ -13,12 +14,12 @@ struct looking {
     size_t left;
     bool all;
     bool others; /* there is an open run that the drain waits for */
-    struct attempt attempt;
+    struct retry_call call;
 };
 
-static void begin_attempt(struct looking *l)
+static void begin_call(struct looking *l)
 {
-    l->attempt = (struct attempt){.fence = l->fence, .retry_after_ms = -1};
+    l->call = retry_call(l->fence, RETRY_BUSY_MS, 0);
 }
 
 static bool goes_on(const struct looking *l)
@@ -57,8 +58,10 @@ static enum tw_err look_at_run(
     enum tw_err outcome;
 
     ledger_run_init(&run);
-    begin_attempt(l);
-    outcome = ledger_get(l->store, &l->attempt, job, id, &run);
+    begin_call(l);
+    do
+        outcome = ledger_get(l->store, &l->call.attempt, job, id, &run);
+    while (retry_call_again(&l->call, outcome));
     if (outcome == TW_OK && !ledger_state_ended(run.state)) {
         if (is_left(&run))
             add_name(l, &run);
@@ -80,9 +83,13 @@ static enum tw_err look_at_job(struct looking *l, struct slice job)
 
     page_init(&page);
     do {
-        begin_attempt(l);
-        outcome =
-            ledger_scan_index(l->store, &l->attempt, &scan, page.next, &page);
+        bool first = !page.next.more; /* the page has the place of the next */
+
+        begin_call(l);
+        do
+            outcome = ledger_scan_index(
+                l->store, &l->call.attempt, &scan, page.next, &page);
+        while (first && retry_call_again(&l->call, outcome));
         for (size_t i = 0; outcome == TW_OK && goes_on(l) && i < page.count;
              i++) {
             struct slice id;
@@ -107,8 +114,11 @@ enum tw_err drain_left(struct store *store, const struct fence *fence, bool all,
     arena_init(&arena);
     buf_clear(names);
     while (outcome == TW_OK && goes_on(&l)) {
-        begin_attempt(&l);
-        outcome = ledger_next_job(store, &l.attempt, job, &arena, &job);
+        begin_call(&l);
+        do
+            outcome =
+                ledger_next_job(store, &l.call.attempt, job, &arena, &job);
+        while (retry_call_again(&l.call, outcome));
         if (outcome == TW_OK && is_job(job))
             outcome = look_at_job(&l, job);
     }
@@ -118,6 +128,6 @@ enum tw_err drain_left(struct store *store, const struct fence *fence, bool all,
     *ret_count = l.left;
     arena_done(&arena);
     if (outcome != TW_OK)
-        (void)err_fail(err, outcome, "%s", l.attempt.err.text);
+        (void)err_fail(err, outcome, "%s", l.call.attempt.err.text);
     return outcome;
 }

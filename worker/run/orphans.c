@@ -3,6 +3,7 @@
 #include "worker/run/orphans.h"
 
 #include "worker/base/text.h"
+#include "worker/store/retry.h"
 
 /* How many visibility timeouts nothing must have happened for. */
 #define PATIENCE 2
@@ -58,19 +59,24 @@ static enum orphans_step give_up(
 static enum orphans_step read_rows(struct orphans *orphans, struct err *err)
 {
     const struct definition *definition = orphans->definition;
-    struct attempt attempt = {.fence = orphans->fence};
+    struct retry_call call = retry_call(orphans->fence, RETRY_BUSY_MS, 0);
     struct ledger_index_scan scan = {
         .job = slice_of(definition->jobs->list[orphans->job].name),
         .index = LEDGER_INDEX_OPEN};
-    enum tw_err outcome = ledger_scan_index(definition_store(definition),
-        &attempt, &scan, orphans->page.next, &orphans->page);
+    bool first =
+        !orphans->page.next.more; /* the page has the place of the next */
+    enum tw_err outcome;
 
+    do
+        outcome = ledger_scan_index(definition_store(definition), &call.attempt,
+            &scan, orphans->page.next, &orphans->page);
+    while (first && retry_call_again(&call, outcome));
     if (outcome == TW_NOT_FOUND) {
         orphans->under_way = false;
         return ORPHANS_DONE;
     }
     if (outcome != TW_OK)
-        return give_up(orphans, &attempt, err);
+        return give_up(orphans, &call.attempt, err);
     orphans->at = 0;
     orphans->more = orphans->page.next.more;
     return ORPHANS_MORE;
@@ -81,20 +87,21 @@ static enum orphans_step read_run(struct orphans *orphans, struct err *err)
 {
     const struct definition *definition = orphans->definition;
     const struct entity *row = &orphans->page.entities[orphans->at++];
-    struct attempt attempt = {.fence = orphans->fence};
+    struct retry_call call = retry_call(orphans->fence, RETRY_BUSY_MS, 0);
     struct slice id;
     enum tw_err outcome;
 
     if (!ledger_index_id(row->row_key, &id))
         return ORPHANS_MORE;
-    outcome = ledger_get(definition_store(definition), &attempt,
-        row->partition_key, id, &orphans->run);
-
+    do
+        outcome = ledger_get(definition_store(definition), &call.attempt,
+            row->partition_key, id, &orphans->run);
+    while (retry_call_again(&call, outcome));
     if (outcome == TW_NOT_FOUND || outcome == TW_INVALID)
         return ORPHANS_MORE;
     if (outcome != TW_OK)
-        return give_up(orphans, &attempt, err);
-    return orphans_is(&orphans->run, attempt.date_ticks,
+        return give_up(orphans, &call.attempt, err);
+    return orphans_is(&orphans->run, call.attempt.date_ticks,
                definition->setup->visibility_timeout_s)
                ? ORPHANS_FOUND
                : ORPHANS_MORE;

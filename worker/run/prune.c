@@ -3,6 +3,7 @@
 #include "worker/run/prune.h"
 
 #include "worker/run/ledger_change.h"
+#include "worker/store/retry.h"
 
 void prune_init(struct prune *prune)
 {
@@ -41,18 +42,26 @@ static struct attempt begin_attempt(const struct prune *prune)
     return (struct attempt){.fence = prune->fence, .retry_after_ms = -1};
 }
 
+static struct retry_call begin_call(const struct prune *prune)
+{
+    return retry_call(prune->fence, RETRY_BUSY_MS, 0);
+}
+
 static enum prune_step find_job(struct prune *prune, struct err *err)
 {
-    struct attempt attempt = begin_attempt(prune);
-    enum tw_err outcome = ledger_next_job(
-        prune->store, &attempt, prune->job, &prune->arena, &prune->job);
+    struct retry_call call = begin_call(prune);
+    enum tw_err outcome;
 
+    do
+        outcome = ledger_next_job(prune->store, &call.attempt, prune->job,
+            &prune->arena, &prune->job);
+    while (retry_call_again(&call, outcome));
     if (outcome == TW_NOT_FOUND) {
         prune->under_way = false;
         return PRUNE_DONE;
     }
     if (outcome != TW_OK)
-        return give_up(prune, &attempt, err);
+        return give_up(prune, &call.attempt, err);
     page_done(&prune->page);
     prune->at = 0;
     prune->more = true;
@@ -64,12 +73,17 @@ static enum prune_step read_rows(struct prune *prune, struct err *err)
     const struct ledger_index_scan scan = {.job = prune->job,
         .index = LEDGER_INDEX_ENDED,
         .below_day = prune->below_day};
-    struct attempt attempt = begin_attempt(prune);
-    enum tw_err outcome = ledger_scan_index(
-        prune->store, &attempt, &scan, prune->page.next, &prune->page);
+    struct retry_call call = begin_call(prune);
+    bool first =
+        !prune->page.next.more; /* the page has the place of the next */
+    enum tw_err outcome;
 
+    do
+        outcome = ledger_scan_index(
+            prune->store, &call.attempt, &scan, prune->page.next, &prune->page);
+    while (first && retry_call_again(&call, outcome));
     if (outcome != TW_OK)
-        return give_up(prune, &attempt, err);
+        return give_up(prune, &call.attempt, err);
     prune->at = 0;
     prune->more = prune->page.next.more;
     return PRUNE_MORE;
@@ -124,18 +138,20 @@ static enum tw_err prune_row(struct prune *prune, const struct entity *row,
 static enum prune_step take_row(struct prune *prune, struct err *err)
 {
     const struct entity *row = &prune->page.entities[prune->at++];
-    struct attempt attempt = begin_attempt(prune);
+    struct retry_call call = begin_call(prune);
     struct slice id;
     enum tw_err outcome;
 
     if (!ledger_index_id(row->row_key, &id) || row->etag.len == 0)
         return PRUNE_MORE;
-    outcome = prune_row(prune, row, id, &attempt);
+    do
+        outcome = prune_row(prune, row, id, &call.attempt);
+    while (retry_call_again(&call, outcome));
     if (outcome == TW_OK || outcome == TW_CONFLICT || outcome == TW_NOT_FOUND ||
         outcome == TW_UNKNOWN ||
-        (outcome == TW_INVALID && attempt.http_status < 400))
+        (outcome == TW_INVALID && call.attempt.http_status < 400))
         return PRUNE_MORE;
-    return give_up(prune, &attempt, err);
+    return give_up(prune, &call.attempt, err);
 }
 
 enum prune_step prune_step(struct prune *prune, struct err *err)

@@ -5,14 +5,15 @@
 #include "worker/base/log.h"
 #include "worker/base/world.h"
 #include "worker/store/fence.h"
+#include "worker/store/retry.h"
 
 /* No lease bounds these requests, but for the time that one may take. */
-static struct attempt open_fence(
+static struct retry_call begin_call(
     const struct definition *definition, struct fence *fence)
 {
     fence_init(fence, WORLD_NEVER,
         fence_request_ms(definition->setup->visibility_timeout_s * 1000));
-    return (struct attempt){.fence = fence, .retry_after_ms = -1};
+    return retry_call(fence, RETRY_BUSY_MS, 0);
 }
 
 static enum tw_err create(const struct definition *definition,
@@ -20,15 +21,18 @@ static enum tw_err create(const struct definition *definition,
 {
     struct store *store = definition_store(definition);
     struct fence fence;
-    struct attempt attempt = open_fence(definition, &fence);
-    struct attempt look = attempt;
-    enum tw_err outcome = store_queue_create(store, &attempt, queue);
+    struct retry_call call = begin_call(definition, &fence);
+    struct attempt look = call.attempt;
+    enum tw_err outcome;
 
+    do
+        outcome = store_queue_create(store, &call.attempt, queue);
+    while (retry_call_again(&call, outcome));
     if (outcome == TW_FORBIDDEN &&
         store_queue_peek(store, &look, queue, 1, scratch) == TW_OK)
         outcome = TW_OK;
     if (outcome != TW_OK)
-        *err = attempt.err;
+        *err = call.attempt.err;
     return outcome;
 }
 
@@ -58,21 +62,23 @@ enum tw_err receive_messages(const struct definition *definition,
     struct messages *ret, int64_t *ret_sent_ms, struct err *err)
 {
     struct fence fence;
-    struct attempt attempt = open_fence(definition, &fence);
+    struct retry_call call = begin_call(definition, &fence);
     enum tw_err outcome = receive_create(definition, queue, seen, ret, err);
 
     ret->count = 0;
     if (outcome != TW_OK)
         return outcome;
-    outcome = store_queue_get(definition_store(definition), &attempt,
-        queue->name, count, definition->setup->visibility_timeout_s, ret);
-    *ret_sent_ms = attempt.sent_ms;
+    do
+        outcome = store_queue_get(definition_store(definition), &call.attempt,
+            queue->name, count, definition->setup->visibility_timeout_s, ret);
+    while (retry_call_again(&call, outcome));
+    *ret_sent_ms = call.attempt.sent_ms;
     if (outcome == TW_NOT_FOUND) { /* deleted: the next request creates it */
         seen->queue = false;
         ret->count = 0;
         return TW_OK;
     }
     if (outcome != TW_OK)
-        *err = attempt.err;
+        *err = call.attempt.err;
     return outcome;
 }

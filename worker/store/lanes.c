@@ -207,6 +207,33 @@ static void finish_stopped(struct lanes_task *task, const char *why)
     finish(task, TW_STOPPED);
 }
 
+static int64_t deadline_of(const struct lanes_task *task)
+{
+    const struct fence *fence = task->client->fence;
+
+    return fence ? atomic_load(&fence->deadline_ms) : WORLD_NEVER;
+}
+
+/* No longer than until the deadline, which may be another one then: only if
+ * nobody has moved it the task is over. */
+static void wait_until(struct lanes_task *task, int64_t retry_ms)
+{
+    int64_t deadline_ms = deadline_of(task);
+
+    task->retry_ms = retry_ms;
+    task->not_before_ms = retry_ms < deadline_ms ? retry_ms : deadline_ms;
+}
+
+/* It waited for its deadline only, and that was moved. */
+static bool waits_longer(struct lanes_task *task, int64_t now_ms)
+{
+    if (task->not_before_ms > now_ms || task->retry_ms <= now_ms ||
+        deadline_of(task) <= now_ms)
+        return false;
+    wait_until(task, task->retry_ms);
+    return true;
+}
+
 /*
  * The first task of client that may start now. *blocked: the budget is what
  * stops it; then nobody else may start either, or large ones would starve.
@@ -218,7 +245,7 @@ static struct lanes_task *startable(
     struct lanes_task *task;
 
     for (task = client->first; task; task = task->next) {
-        if (task->not_before_ms > now_ms) {
+        if (waits_longer(task, now_ms) || task->not_before_ms > now_ms) {
             if (task->not_before_ms < lanes->due_ms)
                 lanes->due_ms = task->not_before_ms;
             continue;
@@ -335,7 +362,7 @@ static void hasten(struct lanes *lanes, const struct store *store)
     do {
         for (struct lanes_task *task = client->first; task; task = task->next)
             if (task->store == store && task->retry.tries > 0)
-                task->not_before_ms = INT64_MIN;
+                task->not_before_ms = task->retry_ms = INT64_MIN;
         client = client->next;
     } while (client != lanes->turn);
 }
@@ -365,14 +392,11 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
         finish_stopped(task, "stopped before it was tried again");
         return;
     }
-    task->not_before_ms = now_ms + retry_delay_ms(&task->retry, &task->last);
-    if (is_out_of_reach(task, task->not_before_ms))
+    wait_until(task, now_ms + retry_delay_ms(&task->retry, &task->last));
+    if (is_out_of_reach(task, task->retry_ms))
         finish(task, outcome);
-    else if (fence_open(client->fence, task->not_before_ms) ||
-             fence_may_reopen(client->fence, task->not_before_ms))
-        append(client, task);
     else
-        finish(task, outcome);
+        append(client, task);
 }
 
 static void dispatch(struct lanes *lanes);
@@ -656,6 +680,7 @@ void lanes_submit_at(
     task->done = task->cancelled = false;
     task->client = client;
     task->not_before_ms = not_before_ms;
+    task->retry_ms = INT64_MIN;
     if (client->stopped) {
         finish_stopped(task, "stopped before it was sent");
     } else {

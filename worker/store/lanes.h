@@ -9,9 +9,10 @@
  * Retried here: TW_BUSY, and TW_UNKNOWN of tasks that are repeatable (reads).
  * Never retried: TW_UNKNOWN of a write; its owner reads, then decides. The
  * last outcome stands after PACE_TRIES tries (those that were throttled do not
- * count), at once where the store's circuit breaker is open, when the next try
- * would come too late for the fence, or when the client stops or the process is
- * to end (stop.h).
+ * count), at once where the store's circuit breaker is open, or when the client
+ * stops or the process is to end (stop.h). A task that waits for its next try
+ * when the deadline comes is over (TW_STOPPED); a deadline that is moved
+ * meanwhile moves that too.
  */
 #ifndef TW_STORE_LANES_H
 #define TW_STORE_LANES_H
@@ -48,7 +49,7 @@ struct lanes_task {
     bool cancelled;
     struct lanes_task *next;
     struct lanes_client *client;
-    int64_t not_before_ms;
+    int64_t not_before_ms, retry_ms; /* boot clock */
 };
 
 /*

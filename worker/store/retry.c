@@ -4,9 +4,7 @@
 
 #include "worker/base/stop.h"
 #include "worker/base/world.h"
-#include "worker/store/fence.h"
 #include "worker/store/pace.h"
-#include "worker/store/store.h"
 
 bool retry_is_throttled(const struct attempt *last)
 {
@@ -81,8 +79,31 @@ bool retry_wait(struct retry *retry, const struct attempt *last,
     if (!retry_may_follow(retry, last))
         return false;
     delay_ms = retry_delay_ms(retry, last);
-    if (until_ms - now_ms < delay_ms ||
+    if (until_ms - now_ms <= delay_ms ||
         !fence_open(limits->fence, now_ms + delay_ms))
         return false;
     return pause_ms(delay_ms);
+}
+
+static struct attempt attempt_behind(const struct fence *fence)
+{
+    return (struct attempt){.fence = fence, .retry_after_ms = -1};
+}
+
+struct retry_call retry_call(
+    const struct fence *fence, int64_t busy_ms, int64_t unanswered_ms)
+{
+    int64_t now_ms = world_boot_ms();
+
+    return (struct retry_call){.attempt = attempt_behind(fence),
+        .limits = {fence, now_ms + busy_ms, now_ms + unanswered_ms}};
+}
+
+bool retry_call_again(struct retry_call *call, enum tw_err outcome)
+{
+    if (outcome != TW_BUSY ||
+        !retry_wait(&call->retry, &call->attempt, &call->limits))
+        return false;
+    call->attempt = attempt_behind(call->limits.fence);
+    return true;
 }

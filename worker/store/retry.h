@@ -11,8 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct attempt;
-struct fence;
+#include "worker/base/err.h"
+#include "worker/store/fence.h"
+#include "worker/store/store.h"
 
 /* One call and its tries. All zero: none yet. */
 struct retry {
@@ -47,5 +48,28 @@ struct retry_limits {
  */
 bool retry_wait(struct retry *retry, const struct attempt *last,
     const struct retry_limits *limits);
+
+/* One call that a thread makes itself, again while it was certainly not made:
+ *
+ *     struct retry_call call = retry_call(fence, busy_ms, unanswered_ms);
+ *     do
+ *         outcome = store_...(store, &call.attempt, ...);
+ *     while (retry_call_again(&call, outcome));
+ */
+struct retry_call {
+    struct attempt attempt; /* the last one's */
+    struct retry retry;
+    struct retry_limits limits;
+};
+
+/* How long a worker's own threads wait for a service that is busy, before they
+ * take it for one that does not serve them. */
+#define RETRY_BUSY_MS 10000
+
+/* retry_call: for busy_ms at most, or where no response comes for
+ * unanswered_ms (0: no other try). fence is borrowed; NULL: none. */
+struct retry_call retry_call(
+    const struct fence *fence, int64_t busy_ms, int64_t unanswered_ms);
+bool retry_call_again(struct retry_call *call, enum tw_err outcome);
 
 #endif

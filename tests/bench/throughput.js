@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// node throughput.js [LIMIT...]: how near a worker comes to what a service
+// allows, and how it takes answers of 503. One run deletes a table on an azsim
+// with a limit of entities a second; then 503 at random. Prints a line each;
+// exit 1 where one is not as it should be.
+//
+//   TABLEWARD=... E2E_MODULES=... node tests/bench/throughput.js 300 2000
+'use strict';
+
+require('../e2e/lib/node18');
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const {Azsim, beside} = require('../e2e/lib/azsim');
+const {connection_string} = require('../e2e/lib/azurite');
+const {Program, tail} = require('../e2e/lib/program');
+const {sleep} = require('../e2e/lib/wait');
+
+const PARTITIONS = 40;
+const SECONDS = 12; // of the limit, so many entities are there
+const LEAST_SHARE = 0.95, MOST_REFUSED = 0.02;
+const BUSY_SHARES = [50, 100]; // of 1000
+const LEAST_BESIDE_BUSY = 0.8;
+const JOB = {kind: 'delete', table: 'Blogs', all: true};
+
+class Bench {
+  static async open(folder) {
+    const bench = new Bench();
+    bench.azsim = await Azsim.start(beside('azsim'));
+    bench.folder = fs.mkdtempSync(path.join(folder, 'bench-'));
+    bench.program = new Program(path.resolve(process.env.TABLEWARD), bench.folder);
+    const {table_port, queue_port, key} = bench.azsim;
+    bench.env = {STORAGE: connection_string(
+        bench.azsim.account(), key, table_port, queue_port)};
+    return bench;
+  }
+
+  // configure: with this visibility timeout, in seconds.
+  configure(visibility_s) {
+    this.options = ['--config', this.program.configure({
+      stores: {main: {azure: {connection_string: '${STORAGE}'}}},
+      worker: {visibility_timeout: `${visibility_s}s`,
+        poll: {min: '20ms', max: '100ms'}},
+      jobs: {purge: JOB},
+    })];
+  }
+
+  run(args, options) {
+    return this.program.run([...this.options, ...args],
+        {env: this.env, limit_ms: 300000, ...options});
+  }
+
+  async ok(...args) {
+    return this.program.ok([...this.options, ...args],
+        {env: this.env, limit_ms: 300000});
+  }
+
+  async seed(count) {
+    const file = path.join(this.folder, 'blogs.jsonl');
+    const lines = Array.from({length: count}, (_, n) => JSON.stringify({
+      PartitionKey: `p${n % PARTITIONS}`,
+      RowKey: String(n).padStart(8, '0'), Title: `On ${n}`,
+    }) + '\n');
+    fs.writeFileSync(file, lines.sort().join(''));
+    await this.azsim.control(
+        {account_limit: 0, partition_limit: 0, busy_share: 0});
+    await this.ok('import', 'Blogs', file);
+  }
+
+  // purge: one run to its end: {seconds, run, log, failures of commands}.
+  async purge(count, knobs) {
+    await this.seed(count);
+    await this.azsim.control(knobs);
+    const failed = [];
+    const try_one = async (...args) => {
+      const ended = await this.run(args);
+      if (ended.code !== 0)
+        failed.push(`${args[0]}: exit ${ended.code}: ${tail(ended.log)}`);
+      return ended.out.trim();
+    };
+    const id = await try_one('enqueue', 'purge');
+    const worker = this.program.start(
+        [...this.options, 'worker', '--drain'], {env: this.env});
+    for (; !worker.over; await sleep(1000))
+      await try_one('status', '--json');
+    await worker.exit;
+    await this.azsim.control({account_limit: 0, busy_share: 0});
+    const {out} = await this.ok('status', id, '--json');
+    const run = JSON.parse(out)[0];
+    const seconds =
+        (new Date(run.FinishedAt) - new Date(run.StartedAt)) / 1000;
+    return {seconds, run, log: worker.log, failed};
+  }
+
+  async close() {
+    this.program.stop();
+    await this.azsim.stop();
+  }
+}
+
+const wrong = [];
+
+// judge: what must hold of any of these runs, and `more`.
+function judge(what, {run, log, failed}, count, more = []) {
+  const all = [
+    [run.State === 'succeeded', `${run.State}: ${run.Error}`],
+    [run.Attempt === 1, `${run.Attempt} attempts`],
+    [run.EntitiesDeleted === count, `${run.EntitiesDeleted} deleted`],
+    [!/ error |takes no messages|held/.test(log), `the log: ${tail(log)}`],
+    [failed.length === 0, failed[0]],
+    ...more,
+  ];
+  for (const [holds, why] of all) if (!holds) wrong.push(`${what}: ${why}`);
+}
+
+async function at_limit(folder, limit, visibility_s) {
+  const bench = await Bench.open(folder);
+  const count = limit * SECONDS;
+  bench.configure(visibility_s);
+  const ended = await bench.purge(
+      count, {account_limit: limit, partition_limit: 2000});
+  // The service lets a second's worth through at once.
+  const rate = (count - limit) / ended.seconds;
+  const refused = ended.run.Throttled / ended.run.Transactions;
+  const what = `${limit} entities/s, visibility timeout ${visibility_s} s`;
+  console.log(`${what}: ${rate.toFixed(0)} entities/s ` +
+      `(${(100 * rate / limit).toFixed(0)} %), ` +
+      `${(100 * refused).toFixed(1)} % of ${ended.run.Transactions} requests ` +
+      `refused, attempt ${ended.run.Attempt}`);
+  judge(what, ended, count, [
+    [rate >= LEAST_SHARE * limit, `${rate.toFixed(0)} entities/s`],
+    [refused <= MOST_REFUSED, `${(100 * refused).toFixed(1)} % refused`],
+  ]);
+  await bench.close();
+}
+
+async function at_random(folder, count) {
+  const bench = await Bench.open(folder);
+  let alone;
+  bench.configure(60);
+  for (const busy_share of [0, ...BUSY_SHARES]) {
+    const ended = await bench.purge(count, {busy_share, latency_ms: 20});
+    const rate = count / ended.seconds;
+    alone = alone || rate;
+    const what = `${busy_share / 10} % of requests answered 503`;
+    console.log(`${what}: ${rate.toFixed(0)} entities/s ` +
+        `(${(100 * rate / alone).toFixed(0)} %), ${ended.run.Throttled} of ` +
+        `${ended.run.Transactions} requests`);
+    judge(what, ended, count, [
+      [rate >= LEAST_BESIDE_BUSY * alone, `${rate.toFixed(0)} entities/s`],
+    ]);
+  }
+  await bench.close();
+}
+
+async function main() {
+  const limits = process.argv.slice(2).map(Number);
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tableward-bench.'));
+  try {
+    for (const limit of limits.length ? limits : [300, 2000, 20000])
+      for (const visibility_s of [4, 60])
+        await at_limit(folder, limit, visibility_s);
+    await at_random(folder, 60000);
+  } finally {
+    fs.rmSync(folder, {recursive: true, force: true});
+  }
+  for (const why of wrong) console.log(`FAILED ${why}`);
+  process.exit(wrong.length === 0 ? 0 : 1);
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});
