@@ -424,6 +424,19 @@ static void open_runs_that_nobody_works_on_are_taken_up(void **state)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 2);
 }
 
+/* Its first look finds all slots with those who ask the queue. */
+static void a_drain_looks_for_orphans_before_it_ends(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    bench->setup.queue_count = 1;
+    bench->setup.slots = 1;
+    leave_orphan(bench, "old", world_wall_ticks() - 121 * TICKS_PER_S);
+    drain(&service, bench);
+    assert_int_equal(service.result.succeeded, 1);
+}
+
 /* ---- outages ---- */
 
 static bool was_asked(struct workbench *bench)
@@ -1282,6 +1295,7 @@ int main(void)
         TEST(a_stop_lets_go_of_everything_in_order),
         TEST(a_cancelled_run_stops_and_its_message_goes),
         TEST(open_runs_that_nobody_works_on_are_taken_up),
+        VIRTUAL(a_drain_looks_for_orphans_before_it_ends),
         TEST(an_outage_at_the_start_is_sat_out),
         VIRTUAL(an_error_of_the_service_counts_as_no_failure),
         VIRTUAL(a_drain_does_not_wait_for_a_run_that_is_held),

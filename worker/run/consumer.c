@@ -578,6 +578,13 @@ static bool all_empty(struct consumer *consumer)
     return view.all_empty;
 }
 
+/* A pass is due, perhaps for want of a slot, or under way. */
+static bool looks_for_orphans(const struct consumer *consumer)
+{
+    return consumer->orphans.under_way ||
+           world_boot_ms() >= consumer->orphans_due_ms;
+}
+
 /* Every queue has just been found empty, nobody is at work: is it the end?
  * Nothing is received meanwhile. */
 static bool drained(struct consumer *consumer)
@@ -585,7 +592,7 @@ static bool drained(struct consumer *consumer)
     bool done;
 
     if (!consumer->options.drain || consumer->outage.lasts ||
-        consumer->orphans.under_way || !all_empty(consumer))
+        looks_for_orphans(consumer) || !all_empty(consumer))
         return false;
     slots_pause(consumer->slots, true);
     done = all_empty(consumer) && queues_done(consumer);
