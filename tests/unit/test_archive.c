@@ -377,6 +377,62 @@ static enum tw_err try_to_add(
     return outcome;
 }
 
+/* As any user but root would be: a service that runs as root is asked as
+ * whom it is not. */
+static void a_folder_that_may_not_be_written_to_is_said(void **state)
+{
+    const uid_t nobody = 65534;
+    const uid_t self = getuid();
+    char *folder = folder_of("readonly");
+    struct archive *archive = open_archive(folder);
+    struct err err;
+    enum tw_err code;
+
+    (void)state;
+    archive_close(archive);
+    archive = NULL;
+    assert_int_equal(chmod(folder, 0500), 0);
+    if (self == 0)
+        assert_int_equal(setreuid(nobody, 0), 0);
+    code = archive_open(folder, "delete-channel", "run-1", 3, &archive, &err);
+    if (self == 0)
+        assert_int_equal(setreuid(self, 0), 0);
+    assert_int_equal(code, TW_FORBIDDEN);
+    assert_null(archive);
+    assert_non_null(strstr(err.text, "archive: cannot write to"));
+    mem_free(folder);
+}
+
+static void a_folder_that_is_removed_meanwhile_is_said(void **state)
+{
+    char *folder = folder_of("removed");
+    struct archive *archive = open_archive(folder);
+    struct err err;
+
+    (void)state;
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_not_equal(try_to_add(archive, "Blogs", 1, &err), TW_OK);
+    assert_non_null(strstr(err.text, "archive: cannot make"));
+    archive_close(archive);
+    mem_free(folder);
+}
+
+static void a_file_in_place_of_a_folder_is_said(void **state)
+{
+    char *folder = folder_of("nofolder");
+    char *job = mem_format("%s/delete-channel", folder);
+    struct archive *archive = open_archive(folder);
+    struct err err;
+
+    (void)state;
+    assert_int_equal(mknod(job, S_IFREG | 0600, 0), 0);
+    assert_int_not_equal(try_to_add(archive, "Blogs", 1, &err), TW_OK);
+    assert_non_null(strstr(err.text, "archive: cannot open"));
+    archive_close(archive);
+    mem_free(job);
+    mem_free(folder);
+}
+
 static void a_file_that_is_none_is_said(void **state)
 {
     char *folder = folder_of("nofile");
@@ -485,6 +541,9 @@ int main(void)
         cmocka_unit_test(a_run_that_archives_nothing_leaves_no_folder),
         cmocka_unit_test(a_link_below_the_folder_is_refused),
         cmocka_unit_test(the_folder_itself_may_be_a_link),
+        cmocka_unit_test(a_folder_that_may_not_be_written_to_is_said),
+        cmocka_unit_test(a_folder_that_is_removed_meanwhile_is_said),
+        cmocka_unit_test(a_file_in_place_of_a_folder_is_said),
         cmocka_unit_test(a_file_that_is_none_is_said),
         cmocka_unit_test(a_line_that_is_too_long_is_refused),
         cmocka_unit_test(a_full_disk_is_met_while_lines_gather),
