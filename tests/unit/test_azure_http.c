@@ -23,6 +23,10 @@
 #include "worker/store/azure/http.h"
 #include "worker/store/fence.h"
 
+/* Real time passes here, and a machine may stand still for seconds: what would
+ * wait without its limit waits longer than this. */
+#define LONG_MS 15000
+
 #define STEPS(...)                                                             \
     (const struct script_step[])                                               \
     {                                                                          \
@@ -431,8 +435,8 @@ static void silence_is_unknown_after_the_fence_s_time(void **state)
     bench_open(&bench, STEPS({SCRIPT_SILENT, NULL, 0}), 1);
     assert_int_equal(send_fenced(&bench, "POST", "b", &fence), TW_UNKNOWN);
     assert_non_null(strstr(bench.err.text, "no answer came in time"));
-    assert_true(world_boot_ms() - begun_ms >= FENCE_REQUEST_MIN_MS);
-    assert_true(world_boot_ms() - begun_ms < 10 * FENCE_REQUEST_MIN_MS);
+    assert_in_range(world_boot_ms() - begun_ms, FENCE_REQUEST_MIN_MS - 100,
+        LONG_MS); /* libcurl's millisecond begins before ours */
     bench_end(&bench, 1);
     bench_done(&bench);
 }
@@ -511,7 +515,7 @@ static void a_name_server_that_is_silent_holds_up_nothing(void **state)
     snprintf(bench.url, sizeof(bench.url), "http://silent.example/");
     assert_int_equal(send_fenced(&bench, "GET", NULL, &fence), TW_BUSY);
     bench_end(&bench, 0);
-    assert_true(world_boot_ms() - begun_ms < 3 * FENCE_REQUEST_MIN_MS);
+    assert_true(world_boot_ms() - begun_ms < LONG_MS);
     bench_done(&bench);
 }
 
@@ -522,7 +526,8 @@ static void ask_soon(void *arg)
     stop_ask();
 }
 
-/* The service's time would be 35 s. */
+/* The service's time would be 35 s. Last words have a little time, and then
+ * there is none; a machine that stood still may have lost them theirs. */
 static void a_stop_gives_up_what_is_under_way(void **state)
 {
     static const char *const begun[] = {
@@ -535,20 +540,22 @@ static void a_stop_gives_up_what_is_under_way(void **state)
         int64_t begun_ms = world_boot_ms();
         struct world_thread thread;
         struct bench bench;
+        bool last_words;
 
         bench_open(&bench, steps + (i == 0), 2);
         world_start(&thread, "signal", ask_soon, NULL);
         assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
         assert_non_null(strstr(bench.err.text, "the process is to end"));
-        assert_true(world_boot_ms() - begun_ms < 3500);
         world_join(&thread);
-        /* Last words have a little time, and then there is none. */
-        assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
-        assert_true(world_boot_ms() - begun_ms < STOP_END_MS + 300);
+        assert_int_not_equal(send_once(&bench, "POST", "b"), TW_OK);
+        last_words = bench.answer.sent_ms != 0;
+        assert_true(
+            last_words || world_boot_ms() - begun_ms >= STOP_LAST_MS - 100);
         assert_int_not_equal(send_once(&bench, "POST", "b"), TW_OK);
         assert_int_equal(bench.answer.sent_ms, 0);
+        assert_true(world_boot_ms() - begun_ms < LONG_MS);
         stop_forget();
-        bench_end(&bench, 2);
+        bench_end(&bench, last_words ? 2 : 1);
         bench_done(&bench);
     }
 }
