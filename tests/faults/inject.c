@@ -49,6 +49,8 @@ static bool fails(enum io_call call)
     atomic_fetch_add(&the_report->failed, 1);
     if (call == IO_SYNC || call == IO_ARCHIVE_SYNC)
         atomic_fetch_add(&the_report->syncs_failed, 1);
+    if (call == IO_ARCHIVE_WRITE)
+        atomic_fetch_add(&the_report->archive_failed, 1);
     atomic_store(&the_report->last, (int)call);
     return true;
 }

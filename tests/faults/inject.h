@@ -41,10 +41,11 @@ struct io_plan {
 
 /* What came of it; in memory shared with the parent. */
 struct io_report {
-    atomic_ulong calls;        /* that count                          */
-    atomic_ulong failed;       /* of these                            */
-    atomic_ulong syncs_failed; /* of these: fsyncs                    */
-    atomic_int last;           /* enum io_call of the last that failed */
+    atomic_ulong calls;          /* that count                       */
+    atomic_ulong failed;         /* of these                         */
+    atomic_ulong syncs_failed;   /* of these: fsyncs                 */
+    atomic_ulong archive_failed; /* of these: writes of an archive    */
+    atomic_int last;             /* enum io_call of the last that failed */
 };
 
 /* io_begin: from now on, for the life of the process. Before any file is

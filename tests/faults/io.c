@@ -88,6 +88,12 @@ static struct io_plan plan_of(const struct kind_of_failure *kind)
         .calls = kind->calls, .count = kind->count, .full = kind->full};
 }
 
+/* A full disk holds a run that archives, and a drain waits for no held run. */
+static bool may_hold(const struct trial *trial)
+{
+    return trial->plan.full && atomic_load(&trial->report->archive_failed) > 0;
+}
+
 static bool may_end_so(const struct trial *trial, int end)
 {
     const struct scene *scene = trial->subject->scene;
@@ -95,7 +101,7 @@ static bool may_end_so(const struct trial *trial, int end)
 
     if (atomic_load(&trial->report->syncs_failed) > 0)
         return end == EXIT_AGAIN;
-    if (end == scene->exit_code)
+    if (end == scene->exit_code || (end == EXIT_AGAIN && may_hold(trial)))
         return true;
     return !serves && (end == EXIT_NO_STORE || end == EXIT_AGAIN) &&
            atomic_load(&trial->report->failed) > 0;
