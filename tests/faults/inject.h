@@ -44,7 +44,7 @@ struct io_report {
     atomic_ulong calls;          /* that count                       */
     atomic_ulong failed;         /* of these                         */
     atomic_ulong syncs_failed;   /* of these: fsyncs                 */
-    atomic_ulong archive_failed; /* of these: writes of an archive    */
+    atomic_ulong archive_failed; /* of these: writes of an archive */
     atomic_int last;             /* enum io_call of the last that failed */
 };
 

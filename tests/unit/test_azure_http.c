@@ -540,6 +540,7 @@ static void a_stop_gives_up_what_is_under_way(void **state)
         int64_t begun_ms = world_boot_ms();
         struct world_thread thread;
         struct bench bench;
+        enum tw_err code;
         bool last_words;
 
         bench_open(&bench, steps + (i == 0), 2);
@@ -547,8 +548,9 @@ static void a_stop_gives_up_what_is_under_way(void **state)
         assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
         assert_non_null(strstr(bench.err.text, "the process is to end"));
         world_join(&thread);
-        assert_int_not_equal(send_once(&bench, "POST", "b"), TW_OK);
+        code = send_once(&bench, "POST", "b");
         last_words = bench.answer.sent_ms != 0;
+        assert_int_equal(code, last_words ? TW_UNKNOWN : TW_BUSY);
         assert_true(
             last_words || world_boot_ms() - begun_ms >= STOP_LAST_MS - 100);
         assert_int_not_equal(send_once(&bench, "POST", "b"), TW_OK);
@@ -558,6 +560,23 @@ static void a_stop_gives_up_what_is_under_way(void **state)
         bench_end(&bench, last_words ? 2 : 1);
         bench_done(&bench);
     }
+}
+
+/* No request outlasts a signal by more than a service manager waits. */
+static void a_stop_sets_when_requests_end(void **state)
+{
+    int64_t begun_ms = world_boot_ms(), asked_ms;
+
+    (void)state;
+    assert_true(stop_until_ms(begun_ms) == WORLD_NEVER);
+    assert_true(stop_end_ms() == WORLD_NEVER);
+    stop_ask();
+    asked_ms = stop_end_ms() - STOP_END_MS;
+    assert_in_range(asked_ms, begun_ms, world_boot_ms());
+    assert_int_equal(stop_until_ms(asked_ms - 1), asked_ms + 1500);
+    assert_int_equal(stop_until_ms(asked_ms), asked_ms + 3500);
+    assert_int_equal(stop_end_ms(), asked_ms + 4500);
+    stop_forget();
 }
 
 static void answers_are_bounded(void **state)
@@ -641,6 +660,7 @@ int main(void)
         cmocka_unit_test(answer_whose_length_is_in_doubt_is_unknown),
         cmocka_unit_test(a_name_server_that_is_silent_holds_up_nothing),
         cmocka_unit_test(a_stop_gives_up_what_is_under_way),
+        cmocka_unit_test(a_stop_sets_when_requests_end),
         cmocka_unit_test(answers_are_bounded),
         cmocka_unit_test(several_threads_may_send),
     };
