@@ -1274,6 +1274,37 @@ static void a_run_of_a_removed_job_that_has_ended_holds_no_message(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
+/* It is no channel of that name, and says nothing of a run with other
+ * arguments. */
+static void a_bound_queue_holds_the_bell_of_a_removed_job(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    leave_run_of_gone_job(bench, LEDGER_QUEUED);
+    workbench_put(bench, BENCH_BOUND,
+        "{\"job\":\"gone-job\",\"args\":{},\"id\":\"r1\"}");
+    start(&service, bench, false);
+    workbench_wait(bench, gone_job_waits);
+    stop(&service);
+    assert_int_equal(workbench_count(bench, BENCH_BOUND), 1);
+    assert_int_equal(bench->attempts, 0);
+}
+
+static void other_arguments_are_no_bell_of_a_removed_job(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    leave_run_of_gone_job(bench, LEDGER_QUEUED);
+    workbench_put(bench, BENCH_BOUND,
+        "{\"job\":\"gone-job\",\"args\":{\"a\":\"A\"},\"id\":\"r1\"}");
+    drain(&service, bench);
+    assert_int_equal(service.result.succeeded, 1);
+    assert_int_equal(workbench_count(bench, BENCH_BOUND), 0);
+    assert_int_equal(bench->attempts, 1);
+}
+
 #define TEST(f)                                                                \
     cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 #define VIRTUAL(f)                                                             \
@@ -1286,6 +1317,8 @@ int main(void)
         TEST(a_run_whose_job_was_removed_is_held),
         TEST(a_drain_does_not_wait_for_what_is_held_or_paused),
         TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message),
+        TEST(a_bound_queue_holds_the_bell_of_a_removed_job),
+        TEST(other_arguments_are_no_bell_of_a_removed_job),
         VIRTUAL(a_drain_finishes_what_the_queues_hold),
         TEST(without_an_id_the_message_s_own_is_the_run_s),
         TEST(bad_messages_are_poisoned_and_the_worker_goes_on),

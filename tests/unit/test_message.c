@@ -397,6 +397,25 @@ static void blanks_around_a_message_do_not_matter(void **state)
     assert_ptr_equal(reading->request.job, &list[2]);
 }
 
+/* Of a run that was begun when the configuration had its job. */
+static void a_bell_of_a_removed_job_is_known_by_its_arguments(void **state)
+{
+    static const char bell[] = "{\"job\":\"removed\",\"args\":{\"a\":\"A\"},"
+                               "\"id\":\"7f3a\"}";
+    struct reading *reading = *state;
+
+    read_text(reading, &text, bell);
+    good(reading);
+    assert_true(slice_is(reading->request.unknown_job, "removed"));
+    assert_true(slice_is(reading->request.bell_id, "7f3a"));
+    assert_true(slice_is(reading->request.bell_args_json, "{\"a\":\"A\"}"));
+    assert_true(slice_is(reading->request.args.values[0], bell));
+    read_text(reading, &text, "{\"job\":\"removed\",\"id\":\"7f3a\"}");
+    good(reading);
+    assert_int_equal(reading->request.bell_id.len, 0);
+    assert_int_equal(reading->request.unknown_job.len, 0);
+}
+
 /* A bell of another job is a channel of that name. */
 static void a_bell_of_another_job_is_an_argument(void **state)
 {
@@ -605,6 +624,7 @@ int main(void)
         TEST(a_job_that_lacks_a_variable_is_not_judged_yet),
         TEST(half_a_character_is_refused),
         TEST(blanks_around_a_message_do_not_matter),
+        TEST(a_bell_of_a_removed_job_is_known_by_its_arguments),
         TEST(a_bell_of_another_job_is_an_argument),
         TEST(arguments_from_elsewhere_are_checked_too),
         TEST(an_argument_of_the_kind_may_be_left_out),

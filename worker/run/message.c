@@ -474,14 +474,18 @@ static enum tw_err read_accept_deletes(
 }
 
 /* A job that is not configured any more may have a run under this id. */
-static void read_id_of_unknown(
+static void read_run_of_unknown(
     const struct json *message, struct arena *arena, struct request *ret)
 {
+    const struct json *args = json_get(message, "args");
     struct err ignored;
 
-    if (ret->unknown_job.len > 0 &&
-        read_id(message, arena, ret, &ignored) != TW_OK)
+    if (ret->unknown_job.len == 0)
+        return;
+    if (read_id(message, arena, ret, &ignored) != TW_OK)
         ret->id = (struct slice){0};
+    if (args)
+        ret->args_json = arena_copy(arena, json_raw(args));
 }
 
 static enum tw_err read_members(const struct json *message,
@@ -493,7 +497,7 @@ static enum tw_err read_members(const struct json *message,
     if (outcome == TW_OK)
         outcome = read_id(message, arena, ret, err);
     else
-        read_id_of_unknown(message, arena, ret);
+        read_run_of_unknown(message, arena, ret);
     if (outcome == TW_OK)
         outcome = read_at(message, arena, ret, err);
     if (outcome == TW_OK)
@@ -525,20 +529,26 @@ static enum tw_err read_json(const struct jobs *jobs, struct slice body,
 
 /* ---- bound queues ---- */
 
-/* Is the body also a JSON message for the queue's own job, with an id? */
+/* Is the body also a JSON message with an id, for the queue's own job or for
+ * one that the configuration does not have? */
 static void look_for_bell(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,
     struct request *ret)
 {
     struct request bell = {0};
     struct slice text = trimmed(body);
+    enum tw_err outcome;
 
-    if (text.len == 0 || text.at[0] != '{' ||
-        read_json(jobs, text, arena, &bell, NULL) != TW_OK ||
-        bell.job != queue->job || bell.id.len == 0)
+    if (text.len == 0 || text.at[0] != '{')
+        return;
+    outcome = read_json(jobs, text, arena, &bell, NULL);
+    if (bell.id.len == 0 || bell.args_json.len == 0)
+        return;
+    if (outcome == TW_OK ? bell.job != queue->job : bell.unknown_job.len == 0)
         return;
     ret->bell_id = bell.id;
     ret->bell_args_json = bell.args_json;
+    ret->unknown_job = bell.unknown_job;
 }
 
 static enum tw_err read_argument(const struct setup_queue *queue,

@@ -36,12 +36,14 @@ struct request {
     int64_t requested_ticks;  /* `at`; 0: InsertionTime counts */
     struct slice traceparent; /* W3C, or empty */
     bool accept_deletes;
-    struct slice unknown_job; /* TW_INVALID because of it: its name; id is set
-                                 where the message has one */
+    struct slice unknown_job; /* not in the configuration: its name; id and
+                                 args_json, as they came, are set where the
+                                 message has them. TW_INVALID because of it,
+                                 but on a bound queue (below) */
 
-    /* Bound queues only: the body is also a JSON message for this very job,
-     * with this id. Where the ledger has a run of this id with these
-     * arguments it is that run's bell, and nothing else. */
+    /* Bound queues only: the body is also a JSON message for this very job, or
+     * for unknown_job, with this id. Where the ledger has a run of this id with
+     * these arguments it is that run's bell, and nothing else. */
     struct slice bell_id;
     struct slice bell_args_json;
 };

@@ -64,7 +64,7 @@ static bool do_bell(const struct doing *doing,
 {
     struct claim_wish wish = wish_of(doing->task);
 
-    if (request->bell_id.len == 0)
+    if (request->bell_id.len == 0 || request->unknown_job.len > 0)
         return false;
     wish.job = request->job;
     wish.id = request->bell_id;
@@ -98,6 +98,7 @@ static void do_request(const struct doing *doing,
 
 /* What a change of the ledger by hold_unknown() knows. */
 struct holding {
+    struct slice args_json; /* the run must have these; empty: any */
     int64_t until_ticks, now_ticks;
 };
 
@@ -108,6 +109,9 @@ static enum tw_err apply_hold(
     enum tw_err outcome;
 
     if (run->etag.len == 0 || ledger_state_ended(run->state))
+        return TW_NOT_FOUND;
+    if (holding->args_json.len > 0 &&
+        !message_args_same(holding->args_json, run->args))
         return TW_NOT_FOUND;
     holding->now_ticks = now_ticks;
     holding->until_ticks = run->resumes_ticks;
@@ -131,9 +135,12 @@ static bool hold_unknown(const struct doing *doing,
     struct task_report *report)
 {
     struct claim_wish wish = wish_of(doing->task);
-    struct holding holding = {0, 0};
+    struct holding holding = {.args_json = request->bell_args_json};
     struct ledger_change change = {
         .store = wish.store, .apply = apply_hold, .context = &holding};
+    struct slice id = request->bell_id.len > 0 ? request->bell_id
+                      : request->id.len > 0    ? request->id
+                                               : message->id;
     struct ledger_run run;
     struct claim claim;
     enum tw_err outcome;
@@ -143,7 +150,7 @@ static bool hold_unknown(const struct doing *doing,
         return false;
     ledger_run_init(&run);
     run.job = ledger_text(&run, request->unknown_job);
-    run.id = ledger_text(&run, request->id.len > 0 ? request->id : message->id);
+    run.id = ledger_text(&run, id);
     outcome = ledger_change(&change, LEDGER_READ, &run, &report->result.err);
     if (outcome != TW_NOT_FOUND) {
         int64_t left = holding.until_ticks - holding.now_ticks;
@@ -181,7 +188,7 @@ static void do_message(const struct doing *doing, struct task_report *report)
 
     if (do_bell(doing, &message, &request, report))
         return;
-    if (outcome != TW_OK && hold_unknown(doing, &message, &request, report))
+    if (hold_unknown(doing, &message, &request, report))
         return;
     if (outcome != TW_OK)
         poison(doing, &message, request.job, err.text, report);
