@@ -132,6 +132,14 @@ bench:   ## entities a second, CPU, requests and memory of the kinds of job
 	@$(MAKE) --no-print-directory -s all $(OUT)/measure $(OUT)/azsim
 	@AZSIM=$(OUT)/azsim tests/bench/run $(PROGRAM) $(OUT)/measure
 
+# LIMITS="300 2000": these alone. With all of them some 16 minutes.
+throughput:   ## how near a worker comes to a service's limit (LIMITS="...")
+	@CC='$(CC)' tests/deps build test
+	@$(MAKE) --no-print-directory -s all azsim-build
+	@TABLEWARD=$(abspath $(PROGRAM)) \
+	    E2E_MODULES=$(CURDIR)/build/e2e/node_modules \
+	    node tests/bench/throughput.js $(LIMITS)
+
 coverage:   ## branches taken and error returns executed by the tests
 	@CC=clang tests/deps build test coverage
 	@$(MAKE) --no-print-directory CC=clang COVERAGE=1 CFLAGS='-O1 -g' \

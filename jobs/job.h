@@ -184,8 +184,10 @@ struct job {
     char hash[17];     /* of what decides which entities change and into what: a
                           checkpoint made under another one is not used */
     const char *unset; /* an environment variable it needs that is not set */
-    const char *failures; /* folder of failed entities; NULL: none */
-    void *settings;       /* the kind's */
+    const char *failures;            /* folder of failed entities; NULL: none */
+    int64_t max_entities_per_second; /* of all its runs together; 0: no limit
+                                        but the worker's */
+    void *settings;                  /* the kind's */
 };
 
 /* job_arg_index: arg_count when there is none of that name. */

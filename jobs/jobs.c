@@ -292,12 +292,26 @@ static const struct kind *load_kind(
 
 struct common_map {
     struct slice failures;
+    int64_t max_entities_per_second;
 };
 
 static const struct setting COMMON_KEYS[] = {
     {"failures", SETTING_TEXT, SETTING_FIELD(struct common_map, failures),
         .help = "a folder for JSON Lines of entities that failed"},
+    {"max_entities_per_second", SETTING_INT,
+        SETTING_FIELD(struct common_map, max_entities_per_second),
+        .fallback = "0", .min = 0, .max = 1000000000,
+        .help = "a ceiling for all its runs together; 0: none of its own"},
 };
+#define COMMON_KEY_COUNT (sizeof(COMMON_KEYS) / sizeof(COMMON_KEYS[0]))
+
+static bool is_common_key(const struct yaml_node *key)
+{
+    for (size_t i = 0; i < COMMON_KEY_COUNT; i++)
+        if (slice_is(key->text, COMMON_KEYS[i].key))
+            return true;
+    return false;
+}
 
 static struct yaml_node *part_of(
     const struct yaml_node *node, struct arena *arena, bool common)
@@ -309,7 +323,7 @@ static struct yaml_node *part_of(
     part->items = arena_alloc(arena, (node->count + 1) * sizeof(*part->items));
     part->count = 0;
     for (size_t i = 0; i < node->count; i++) {
-        if (slice_is(node->keys[i]->text, COMMON_KEYS[0].key) != common)
+        if (is_common_key(node->keys[i]) != common)
             continue;
         part->keys[part->count] = node->keys[i];
         part->items[part->count++] = node->items[i];
@@ -318,20 +332,21 @@ static struct yaml_node *part_of(
 }
 
 /* The job's map as its kind reads it. */
-static const struct yaml_node *without_failures(
+static const struct yaml_node *without_common(
     const struct yaml_node *node, struct arena *arena)
 {
     return part_of(node, arena, false);
 }
 
-static bool load_failures(const struct yaml_node *node, struct job *job,
+static bool load_common(const struct yaml_node *node, struct job *job,
     struct arena *arena, struct problems *problems)
 {
-    struct common_map map = {.failures = {0}};
+    struct common_map map = {.max_entities_per_second = 0};
 
-    if (!settings_load(part_of(node, arena, true), "job", COMMON_KEYS, 1, arena,
-            &map, problems))
+    if (!settings_load(part_of(node, arena, true), "job", COMMON_KEYS,
+            COMMON_KEY_COUNT, arena, &map, problems))
         return false;
+    job->max_entities_per_second = map.max_entities_per_second;
     if (map.failures.len > 0)
         job->failures = arena_copy(arena, map.failures).at;
     return true;
@@ -369,8 +384,8 @@ static bool load_job(const struct yaml_node *name, const struct yaml_node *node,
     loader.job = job->name;
     loader.args = args;
     loader.arg_count = job->arg_count;
-    (void)load_failures(node, job, arena, problems);
-    job->settings = job->kind->load(retired_keys(without_failures(node, arena),
+    (void)load_common(node, job, arena, problems);
+    job->settings = job->kind->load(retired_keys(without_common(node, arena),
                                         job->kind->name, arena, problems),
         &loader);
     add_kind_args(node, job, arena, problems);

@@ -49,7 +49,12 @@ static enum tw_err scan_attempt(
 {
     struct scan_task *scan = (struct scan_task *)task;
 
-    return store_scan(task->store, attempt, scan->request, scan->page);
+    enum tw_err outcome =
+        store_scan(task->store, attempt, scan->request, scan->page);
+
+    if (outcome == TW_OK && scan->page->count > 0)
+        task->came = (unsigned)scan->page->count;
+    return outcome;
 }
 
 static enum tw_err create_attempt(
@@ -80,6 +85,7 @@ enum tw_err call_get(struct lanes_client *lanes, struct store *store,
         .task = {.attempt = get_attempt,
             .repeatable = true,
             .store = store,
+            .partition = rate_limiter_partition(table, partition_key),
             .bytes = ENTITY_MAX_BYTES},
         .table = table,
         .partition_key = partition_key,
@@ -97,6 +103,9 @@ enum tw_err call_batch(struct lanes_client *lanes, struct store *store,
     struct batch_task task = {
         .task = {.attempt = batch_attempt,
             .store = store,
+            .partition = rate_limiter_partition(
+                batch->table, batch->operations[0].entity.partition_key),
+            .entities = (unsigned)batch->count,
             .bytes = ENTITY_MAX_BYTES},
         .batch = batch,
         .result = ret,
@@ -112,6 +121,7 @@ enum tw_err call_scan(struct lanes_client *lanes, struct store *store,
         .task = {.attempt = scan_attempt,
             .repeatable = true,
             .store = store,
+            .entities = request->top > 0 ? request->top : PAGE_MAX_ENTITIES,
             .bytes = ENTITY_MAX_BYTES},
         .request = request,
         .page = page,

@@ -20,7 +20,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/world.h"
 #include "worker/store/lanes.h"
-#include "worker/store/pace.h"
+#include "worker/store/retry.h"
 
 /* Packs that gather at a time, and what they may hold together; beyond it the
  * one that was used least recently is cut. */
@@ -298,12 +298,12 @@ static bool may_try_unknown(struct pack *pack)
         pack->not_before_ms = 0;
         return true;
     }
-    if (++pack->unknowns >= PACE_TRIES)
+    if (++pack->unknowns >= RETRY_TRIES)
         return false;
     world_random(&random, sizeof random);
     pack->not_before_ms =
-        world_boot_ms() +
-        pace_delay_ms(pack->unknowns, random, pack->task.last.retry_after_ms);
+        world_boot_ms() + retry_backoff_ms(pack->unknowns, random,
+                              pack->task.last.retry_after_ms);
     return true;
 }
 

@@ -30,6 +30,7 @@ void gets_add(struct gets *gets, struct store *store, const char *table,
         .task = {.attempt = attempt_get,
             .repeatable = true,
             .store = store,
+            .partition = rate_limiter_partition(table, partition_key),
             .bytes = GET_BYTES}};
     page_init(&get->page);
 }

@@ -217,17 +217,9 @@ void pack_submit(struct pack *pack, struct lanes_client *lanes)
     pack->task = (struct lanes_task){
         .attempt = attempt_batch,
         .store = pack->store,
-        .partition = pack_partition(pack),
+        .partition = rate_limiter_partition(pack->table, pack->partition_key),
+        .entities = (unsigned)pack->count,
         .bytes = pack->bytes,
     };
     lanes_submit_at(lanes, &pack->task, pack->not_before_ms);
-}
-
-uint64_t pack_partition(const struct pack *pack)
-{
-    uint64_t hash = hash_slice(HASH_BEGIN, slice_of(pack->table));
-
-    hash = hash_slice(hash, slice_of("/"));
-    hash = hash_slice(hash, pack->partition_key);
-    return hash | 1; /* 0 stands for none */
 }

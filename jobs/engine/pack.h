@@ -97,7 +97,4 @@ struct pack *pack_split(struct pack *pack);
 /* pack_submit: hand it to the lanes; it is borrowed until it is done. */
 void pack_submit(struct pack *pack, struct lanes_client *lanes);
 
-/* pack_partition: what the lanes pace by. */
-uint64_t pack_partition(const struct pack *pack);
-
 #endif

@@ -134,7 +134,8 @@ static enum tw_err read_one(
         .task = {.attempt = attempt_get,
             .repeatable = true,
             .store = r->pack->store,
-            .partition = pack_partition(r->pack),
+            .partition =
+                rate_limiter_partition(r->pack->table, r->pack->partition_key),
             .bytes = GET_BYTES},
         .pack = r->pack,
         .row_key = entry->item.operation.entity.row_key,

@@ -173,9 +173,14 @@ static enum tw_err attempt_page(
     struct lanes_task *task, struct attempt *attempt)
 {
     struct scan *scan = (struct scan *)task;
-    enum tw_err code =
-        store_scan(scan->spec.store, attempt, &scan->request, scan->next);
+    enum tw_err code;
 
+    scan->request.top = scan->top;
+    if (task->most > 0 && task->most < scan->top)
+        scan->request.top = task->most;
+    code = store_scan(scan->spec.store, attempt, &scan->request, scan->next);
+    if (code == TW_OK)
+        task->came = scan->next->count > 0 ? (unsigned)scan->next->count : 1;
     if (code != TW_OK || !goes_back(scan, scan->next))
         return code;
     scan->next->count = 0;
@@ -198,13 +203,23 @@ static size_t expected_bytes(const struct scan *scan)
     return bytes < ANSWER_MAX_BYTES ? bytes : ANSWER_MAX_BYTES;
 }
 
+/* 0: pages of many partitions. */
+static uint64_t partition_of(const struct scan *scan)
+{
+    const struct key_range *key = &scan->request.partition_key;
+
+    return key->exact ? rate_limiter_partition(scan->spec.table, key->from) : 0;
+}
+
 static void ask(struct scan *scan)
 {
-    scan->request.top = scan->top;
     scan->task = (struct lanes_task){
         .attempt = attempt_page,
         .repeatable = true,
         .store = scan->spec.store,
+        .partition = partition_of(scan),
+        .entities = scan->top,
+        .scans = true,
         .bytes = expected_bytes(scan),
     };
     scan->asked = true;

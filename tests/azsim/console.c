@@ -30,6 +30,7 @@ static const struct {
     KNOB(account_limit),
     KNOB(partition_limit),
     KNOB(busy_share),
+    KNOB(hint_share),
     KNOB(empty_share),
     KNOB(short_share),
     KNOB(being_deleted_ms),

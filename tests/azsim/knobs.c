@@ -9,6 +9,8 @@
 
 /* The service refuses a date that is further off. */
 #define SKEW_S 900
+/* Half of the refusals say when to come again. */
+#define HINT_SHARE 500
 
 struct gates {
     struct world_mutex lock; /* guards all below */
@@ -25,7 +27,8 @@ struct gates *gates_new(void)
 
     world_mutex_init(&gates->lock);
     world_cond_init(&gates->opened);
-    gates->knobs = (struct knobs){.slow_worker = -1, .skew_s = SKEW_S};
+    gates->knobs = (struct knobs){
+        .slow_worker = -1, .skew_s = SKEW_S, .hint_share = HINT_SHARE};
     return gates;
 }
 

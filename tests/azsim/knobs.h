@@ -22,6 +22,7 @@ struct knobs {
     int64_t account_limit;    /* entities/s, 0: none (the service: 20,000)   */
     int64_t partition_limit;  /* entities/s, 0: none (the service: 2,000)    */
     int64_t busy_share;       /* answered 503 or 500 whatever the limits     */
+    int64_t hint_share;       /* of refusals: with Retry-After: 1             */
     int64_t empty_share;      /* of pages: no entity, but a token            */
     int64_t short_share;      /* of pages: fewer than asked for, and a token */
     int64_t being_deleted_ms; /* a name stays locked, by the server's clock  */

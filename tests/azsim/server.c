@@ -79,7 +79,7 @@ static enum failure check_time(
         return FAIL_NONE;
     if (gates_draw(azsim->gates, 250))
         return FAIL_TIMED_OUT;
-    if (gates_draw(azsim->gates, 500))
+    if (gates_draw(azsim->gates, knobs.hint_share))
         exchange_field(exchange, "Retry-After", "1");
     return FAIL_SERVER_BUSY;
 }

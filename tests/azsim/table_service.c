@@ -110,7 +110,7 @@ enum failure table_service_charge(struct azsim *azsim,
         return FAIL_NONE;
     if (gates_draw(azsim->gates, 250))
         return FAIL_TIMED_OUT;
-    if (gates_draw(azsim->gates, 500))
+    if (gates_draw(azsim->gates, knobs.hint_share))
         exchange_field(exchange, "Retry-After", "1");
     return FAIL_SERVER_BUSY;
 }

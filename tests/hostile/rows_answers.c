@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Answers of a service, or of what stands before it. An answer that comes again
- * and again is tried PACE_TRIES times; AZURE asks for no wait between them.
+ * and again is tried RETRY_TRIES times; AZURE asks for no wait between them.
  */
 #include "tests/hostile/row.h"
 

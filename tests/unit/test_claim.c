@@ -10,7 +10,7 @@
 #include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
 #include "worker/run/claim.h"
-#include "worker/store/pace.h"
+#include "worker/store/retry.h"
 
 #define JOB "delete-channel"
 #define ALWAYS 1, UINT_MAX
@@ -794,7 +794,7 @@ static void in_an_outage_letting_go_is_given_up(void **state)
     assert_int_equal(let_go(f, LEDGER_SUCCEEDED), CLAIM_UNREAD);
     assert_string_equal(f->err.text, "the store is down");
     assert_true(f->bench.calls[BENCH_BATCH] > batches + 1);
-    assert_true(f->bench.calls[BENCH_BATCH] <= batches + PACE_TRIES);
+    assert_true(f->bench.calls[BENCH_BATCH] <= batches + RETRY_TRIES);
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "running");
 }
 
@@ -929,7 +929,7 @@ static void a_message_that_cannot_be_deleted_comes_again(void **state)
     claim_delete_message(&f->claim);
     assert_true(f->claim.has_message);
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 1);
-    assert_true(f->bench.calls[BENCH_DELETE] <= PACE_TRIES);
+    assert_true(f->bench.calls[BENCH_DELETE] <= RETRY_TRIES);
 }
 
 static void a_message_that_is_another_s_or_gone_is_not_deleted_twice(
@@ -1017,7 +1017,7 @@ static void in_an_outage_there_is_no_copy(void **state)
     workbench_meets(&f->bench, BENCH_PUT, ALWAYS, BENCH_FAIL);
     assert_int_equal(copy(f, slice_of("the body")), TW_BUSY);
     assert_string_equal(f->err.text, "the store is down");
-    assert_true(f->bench.calls[BENCH_PUT] <= PACE_TRIES);
+    assert_true(f->bench.calls[BENCH_PUT] <= RETRY_TRIES);
     assert_int_equal(f->claim.run.poison_id.len, 0);
 }
 

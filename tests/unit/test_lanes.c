@@ -15,7 +15,7 @@
 #include "worker/base/stop.h"
 #include "worker/base/world.h"
 #include "worker/store/lanes.h"
-#include "worker/store/pace.h"
+#include "worker/store/retry.h"
 
 #define MIB ((size_t)1024 * 1024)
 #define HOUR_MS (60 * 60 * 1000)
@@ -146,8 +146,8 @@ static void busy_is_tried_a_few_times(void **state)
     job.answers[0] = TW_BUSY;
     job.answer_count = 1;
     assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
-    assert_int_equal(job.task.retry.tries, PACE_TRIES);
-    assert_int_equal(lanes_requests(client), PACE_TRIES);
+    assert_int_equal(job.task.retry.tries, RETRY_TRIES);
+    assert_int_equal(lanes_requests(client), RETRY_TRIES);
     assert_string_equal(job.task.last.err.text, "as the test wants");
     lanes_client_free(client);
     lanes_free(lanes);
@@ -184,7 +184,7 @@ static void what_was_never_reached_is_soon_given_up(void **state)
 
     (void)state;
     scene_init(&scene);
-    assert_int_equal(tries_of_unsent(&scene, true), PACE_TRIES);
+    assert_int_equal(tries_of_unsent(&scene, true), RETRY_TRIES);
     for (int i = 0; i < 50 && tries < 3; i++)
         tries = tries_of_unsent(&scene, false);
     assert_int_equal(tries, 3);
@@ -519,10 +519,11 @@ static void what_is_larger_than_the_budget_runs_alone(void **state)
 static void an_account_is_not_met_with_everything_at_once(void **state)
 {
     struct lanes *lanes = lanes_new(12, 0);
-    struct store store = {0};
+    struct store service = {.traits.late_writes = true}, embedded = {0};
 
     (void)state;
-    assert_int_equal(most_at_once(lanes, &store, 0, 4), 4);
+    assert_int_equal(most_at_once(lanes, &service, 0, 4), 4);
+    assert_int_equal(most_at_once(lanes, &embedded, 0, 12), 12);
     lanes_free(lanes);
 }
 
@@ -530,8 +531,9 @@ static void an_account_is_not_met_with_everything_at_once(void **state)
 static void what_is_known_of_an_account_outlives_its_store(void **state)
 {
     struct lanes *lanes = lanes_new(12, 0);
-    struct store store = {.traits.identity = "https://one.example"};
-    struct store again = {.traits.identity = "https://one.example"};
+    struct store store = {
+        .traits = {.late_writes = true, .identity = "https://one.example"}};
+    struct store again = store;
 
     (void)state;
     (void)most_at_once(lanes, &store, 0, 4);

@@ -303,18 +303,30 @@ static void begin_anew(struct consumer *consumer)
 
 static bool same_places(const struct setup *a, const struct setup *b)
 {
-    return a->slots == b->slots && a->requests == b->requests &&
-           a->max_entities_per_second == b->max_entities_per_second;
+    return a->slots == b->slots && a->requests == b->requests;
+}
+
+/* At once, also for what is under way. */
+static void set_ceilings(struct consumer *consumer)
+{
+    const struct jobs *jobs = consumer->definition->jobs;
+
+    lanes_set_ceiling(consumer->lanes, NULL,
+        consumer->definition->setup->max_entities_per_second);
+    for (size_t i = 0; i < jobs->count; i++)
+        lanes_set_ceiling(consumer->lanes, jobs->list[i].name,
+            jobs->list[i].max_entities_per_second);
 }
 
 static void take_definition(
     struct consumer *consumer, struct definition *definition)
 {
     if (!same_places(definition->setup, consumer->definition->setup))
-        log_warn(OBJECT, "slots, requests and max_entities_per_second stay as "
-                         "they were until a restart");
+        log_warn(
+            OBJECT, "slots and requests stay as they were until a restart");
     definition_drop(consumer->definition);
     consumer->definition = definition;
+    set_ceilings(consumer);
     slots_pause(consumer->slots, true); /* until the ledger is there */
     slots_use(consumer->slots, definition);
     begin_anew(consumer);
@@ -768,6 +780,7 @@ static void serve_with_slots(struct consumer *consumer)
     consumer->lanes =
         lanes_new((unsigned)setup->requests, setup->max_entities_per_second);
     consumer->renewer = renewer_new((size_t)setup->slots);
+    set_ceilings(consumer);
     consumer->place.lanes = consumer->lanes;
     consumer->place.renewer = consumer->renewer;
     slots_start(consumer->slots);

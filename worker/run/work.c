@@ -579,6 +579,7 @@ static enum run_end run_kind(struct work *work)
     enum run_end end;
 
     run->lanes = lanes_client_new(work->place->lanes, &work->claim.fence);
+    lanes_client_of(run->lanes, job->name, job->max_entities_per_second);
     run->ledger = work->wish->store;
     run->ledger_table = LEDGER_TABLE;
     if (job->failures)

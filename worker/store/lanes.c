@@ -21,10 +21,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/stop.h"
 #include "worker/base/world.h"
-#include "worker/store/pace.h"
-
-/* Partitions share these windows by hash; two that collide are only slower. */
-#define PARTITION_WINDOWS 256
+#include "worker/store/rate_limiter.h"
 
 /* How often a wait for the ceiling lets its owner look about. */
 #define SPEND_LOOK_MS 250
@@ -43,17 +40,18 @@ struct lane {
     struct lane *next_idle;
 };
 
-struct account {
-    char *identity;            /* of its stores; NULL: not known, then ... */
-    const struct store *store; /* ... it is of this one alone */
-    uint64_t number;           /* in the order in which they came */
-    struct pace_window window;
-    struct account *next;
+/* So many entities a second may be sent. */
+struct ceiling {
+    char *job;       /* of all its runs together; NULL: of all jobs */
+    int64_t per_s;   /* 0: any number */
+    int64_t free_us; /* when it allows the next ones, boot clock */
+    struct ceiling *next;
 };
 
 struct lanes_client {
     struct lanes *lanes;
     const struct fence *fence;
+    struct ceiling *ceiling;   /* its job's; NULL: of none */
     struct lanes_client *next; /* a ring */
     struct lanes_task *first;  /* waiting, in the order they came */
     struct lanes_task *last;
@@ -80,75 +78,10 @@ struct lanes {
 
     struct lanes_client *turn; /* whose turn it is; NULL: no clients */
     size_t bytes;              /* of the tasks under way */
-    struct account *accounts;
-    struct pace_window partitions[PARTITION_WINDOWS];
-
-    int64_t rate;          /* entities a second, 0: no ceiling */
-    int64_t spend_free_us; /* when the ceiling allows the next ones */
+    struct rate_limiter *limiter;
+    struct ceiling ceiling;   /* of all jobs */
+    struct ceiling *ceilings; /* of each job that ran */
 };
-
-/* After a reload the same account is another store, and another store may lie
- * where a closed one lay. */
-static bool is_of(const struct account *account, const struct store *store)
-{
-    const char *identity = store->traits.identity;
-
-    if (!account->identity || !identity)
-        return account->identity == identity && account->store == store;
-    return strcmp(account->identity, identity) == 0;
-}
-
-/* Of the store of a task, known from the first time on; NULL: of none. */
-static struct account *account_of(
-    struct lanes *lanes, const struct store *store)
-{
-    struct account *account;
-
-    if (!store)
-        return NULL;
-    for (account = lanes->accounts; account; account = account->next)
-        if (is_of(account, store))
-            return account;
-    account = mem_alloc(sizeof *account);
-    account->store = store;
-    if (store->traits.identity)
-        account->identity =
-            mem_text(store->traits.identity, strlen(store->traits.identity));
-    account->next = lanes->accounts;
-    account->number = account->next ? account->next->number + 1 : 1;
-    pace_window_init(&account->window, lanes->count);
-    lanes->accounts = account;
-    return account;
-}
-
-static struct pace_window *account_window(
-    struct lanes *lanes, const struct store *store)
-{
-    struct account *account = account_of(lanes, store);
-
-    return account ? &account->window : NULL;
-}
-
-/* By what the task names, not by where it lies in memory: the same requests
- * share the same windows, whenever they are made. */
-static struct pace_window *partition_window(
-    struct lanes *lanes, const struct lanes_task *task)
-{
-    const struct account *account = account_of(lanes, task->store);
-    uint64_t hash = task->partition;
-
-    if (hash == 0)
-        return NULL;
-    if (account)
-        hash += account->number * UINT64_C(0x9e3779b97f4a7c15);
-    hash ^= hash >> 32;
-    return &lanes->partitions[hash % PARTITION_WINDOWS];
-}
-
-static bool has_room(const struct pace_window *window)
-{
-    return !window || window->in_flight < window->limit;
-}
 
 /* A task that is larger than the whole budget runs alone. */
 static bool fits_budget(
@@ -243,6 +176,7 @@ static struct lanes_task *startable(
 {
     struct lanes *lanes = client->lanes;
     struct lanes_task *task;
+    int64_t free_ms;
 
     for (task = client->first; task; task = task->next) {
         if (waits_longer(task, now_ms) || task->not_before_ms > now_ms) {
@@ -250,9 +184,12 @@ static struct lanes_task *startable(
                 lanes->due_ms = task->not_before_ms;
             continue;
         }
-        if (!has_room(account_window(lanes, task->store)) ||
-            !has_room(partition_window(lanes, task)))
+        free_ms = rate_limiter_free_ms(lanes->limiter, task->key, now_ms);
+        if (free_ms > now_ms) {
+            if (free_ms < lanes->due_ms)
+                lanes->due_ms = free_ms;
             continue;
+        }
         *blocked = !fits_budget(lanes, task);
         return *blocked ? NULL : task;
     }
@@ -282,30 +219,44 @@ static struct lanes_task *take(struct lanes *lanes, int64_t now_ms)
     return task;
 }
 
-static void occupy(struct lanes *lanes, struct lanes_task *task)
+static void occupy(struct lanes *lanes, struct lanes_task *task, int64_t now_ms)
 {
-    struct pace_window *account = account_window(lanes, task->store);
-    struct pace_window *partition = partition_window(lanes, task);
-
-    if (account)
-        pace_started(account);
-    if (partition)
-        pace_started(partition);
+    task->most = rate_limiter_page(lanes->limiter, task->key);
+    task->expected = task->entities > 0 ? task->entities : 1;
+    if (task->scans && task->most != 0 && task->most < task->expected)
+        task->expected = task->most;
+    task->came = task->expected;
+    task->left_ms = now_ms;
+    rate_limiter_send(lanes->limiter, task->key, now_ms, task->expected);
     lanes->bytes += task->bytes;
     task->client->running++;
 }
 
-static void vacate(struct lanes *lanes, struct lanes_task *task,
-    enum tw_err outcome, int64_t started_ms, int64_t now_ms)
+/* Azure also says 500 OperationTimedOut where it is asked too much. */
+static bool is_refused(const struct attempt *last)
 {
-    struct pace_window *account = account_window(lanes, task->store);
-    struct pace_window *partition = partition_window(lanes, task);
-    int busy = outcome == TW_BUSY || outcome == TW_UNKNOWN;
+    return retry_is_throttled(last) || last->http_status == 500;
+}
 
-    if (account)
-        pace_ended(account, busy, started_ms, now_ms);
-    if (partition)
-        pace_ended(partition, busy, started_ms, now_ms);
+/* An embedded store has no statuses. */
+static bool is_served(const struct attempt *last, enum tw_err outcome)
+{
+    return last->sent_ms != 0 && !is_refused(last) && outcome != TW_BUSY &&
+           outcome != TW_UNKNOWN && outcome != TW_STOPPED;
+}
+
+static void vacate(struct lanes *lanes, struct lanes_task *task,
+    enum tw_err outcome, int64_t now_ms)
+{
+    bool refused = is_refused(&task->last);
+
+    rate_limiter_answered(lanes->limiter, task->key,
+        &(struct rate_answer){.sent_ms = task->left_ms,
+            .now_ms = now_ms,
+            .expected = task->expected,
+            .entities = task->last.sent_ms == 0 ? 0 : task->came,
+            .refused = refused,
+            .served = is_served(&task->last, outcome)});
     lanes->bytes -= task->bytes;
     task->client->running--;
 }
@@ -406,12 +357,11 @@ static void work(struct lane *lane)
 {
     struct lanes *lanes = lane->lanes;
     struct lanes_task *task = lane->task;
-    int64_t started_ms, ended_ms;
+    int64_t ended_ms;
     enum tw_err outcome;
 
     retry_begin(&task->retry);
     world_unlock(&lanes->mutex);
-    started_ms = world_boot_ms();
     outcome = make_attempt(task);
     ended_ms = world_boot_ms();
     world_lock(&lanes->mutex);
@@ -422,7 +372,7 @@ static void work(struct lane *lane)
     if (outcome == TW_UNKNOWN && !task->repeatable && task->store &&
         task->store->traits.late_writes)
         task->client->unsure = true;
-    vacate(lanes, task, outcome, started_ms, ended_ms);
+    vacate(lanes, task, outcome, ended_ms);
     settle(task, outcome, ended_ms);
     lane->task = NULL;
     lane->next_idle = lanes->idle;
@@ -517,11 +467,12 @@ static void set_timer(struct lanes *lanes)
 static void dispatch(struct lanes *lanes)
 {
     while (lanes->idle || lanes->started < lanes->count) {
-        struct lanes_task *task = take(lanes, world_boot_ms());
+        int64_t now_ms = world_boot_ms();
+        struct lanes_task *task = take(lanes, now_ms);
 
         if (!task)
             break;
-        occupy(lanes, task);
+        occupy(lanes, task, now_ms);
         give(lanes, task);
     }
     set_timer(lanes);
@@ -564,9 +515,8 @@ struct lanes *lanes_new(unsigned count, int64_t max_entities_per_second)
     lanes->lanes = mem_array(count, sizeof *lanes->lanes);
     lanes->count = count;
     lanes->due_ms = WORLD_NEVER;
-    lanes->rate = max_entities_per_second;
-    for (size_t i = 0; i < PARTITION_WINDOWS; i++)
-        pace_window_init(&lanes->partitions[i], count);
+    lanes->ceiling.per_s = max_entities_per_second;
+    lanes->limiter = rate_limiter_new();
     lanes->stop = (struct stop_hook){.told = let_go, .context = lanes};
     stop_hook_add(&lanes->stop);
     return lanes;
@@ -587,13 +537,14 @@ void lanes_free(struct lanes *lanes)
         world_join(&lanes->lanes[i].thread);
         world_cond_done(&lanes->lanes[i].wake);
     }
-    while (lanes->accounts) {
-        struct account *account = lanes->accounts;
+    while (lanes->ceilings) {
+        struct ceiling *ceiling = lanes->ceilings;
 
-        lanes->accounts = account->next;
-        mem_free(account->identity);
-        mem_free(account);
+        lanes->ceilings = ceiling->next;
+        mem_free(ceiling->job);
+        mem_free(ceiling);
     }
+    rate_limiter_free(lanes->limiter);
     world_mutex_done(&lanes->mutex);
     mem_free(lanes->lanes);
     mem_free(lanes);
@@ -679,6 +630,10 @@ void lanes_submit_at(
     task->retry = (struct retry){0};
     task->done = task->cancelled = false;
     task->client = client;
+    task->key = (struct rate_key){.partition = task->partition};
+    /* An embedded store refuses nothing for being too much. */
+    if (task->store && task->store->traits.late_writes)
+        task->key.account = rate_limiter_account(lanes->limiter, task->store);
     task->not_before_ms = not_before_ms;
     task->retry_ms = INT64_MIN;
     if (client->stopped) {
@@ -789,23 +744,77 @@ int64_t lanes_requests(const struct lanes_client *client)
     return requests;
 }
 
-/* When the ceiling allows the next entities, rounded up to ms. */
-static int64_t spend_free_ms(const struct lanes *lanes)
+/* ---- ceilings ---- */
+
+/* Of that job, known from the first time on; that high then. Lock held. */
+static struct ceiling *ceiling_of(
+    struct lanes *lanes, const char *job, int64_t max_entities_per_second)
 {
-    return (lanes->spend_free_us + US_PER_MS - 1) / US_PER_MS;
+    struct ceiling *ceiling = lanes->ceilings;
+
+    while (ceiling && strcmp(ceiling->job, job) != 0)
+        ceiling = ceiling->next;
+    if (!ceiling) {
+        ceiling = mem_alloc(sizeof *ceiling);
+        ceiling->job = mem_text(job, strlen(job));
+        ceiling->per_s = max_entities_per_second;
+        ceiling->next = lanes->ceilings;
+        lanes->ceilings = ceiling;
+    }
+    return ceiling;
+}
+
+void lanes_set_ceiling(
+    struct lanes *lanes, const char *job, int64_t max_entities_per_second)
+{
+    struct ceiling *ceiling;
+
+    world_lock(&lanes->mutex);
+    ceiling = job ? ceiling_of(lanes, job, 0) : &lanes->ceiling;
+    ceiling->per_s = max_entities_per_second;
+    ceiling->free_us = 0; /* what was sent before counts no more */
+    world_unlock(&lanes->mutex);
+}
+
+void lanes_client_of(struct lanes_client *client, const char *job,
+    int64_t max_entities_per_second)
+{
+    struct lanes *lanes = client->lanes;
+
+    world_lock(&lanes->mutex);
+    client->ceiling = ceiling_of(lanes, job, max_entities_per_second);
+    world_unlock(&lanes->mutex);
+}
+
+/* When it allows the next entities, rounded up to ms. */
+static int64_t ceiling_ms(const struct ceiling *ceiling)
+{
+    if (!ceiling || ceiling->per_s == 0)
+        return INT64_MIN;
+    return (ceiling->free_us + US_PER_MS - 1) / US_PER_MS;
+}
+
+static void take_from(struct ceiling *ceiling, unsigned count, int64_t now_ms)
+{
+    if (!ceiling || ceiling->per_s == 0)
+        return;
+    if (ceiling->free_us < now_ms * US_PER_MS)
+        ceiling->free_us = now_ms * US_PER_MS;
+    ceiling->free_us += (int64_t)count * US_PER_S / ceiling->per_s;
 }
 
 bool lanes_spend(struct lanes_client *client, unsigned count)
 {
     struct lanes *lanes = client->lanes;
-    int64_t until_ms, now_ms;
+    int64_t until_ms, job_ms, now_ms;
     bool free;
 
-    if (lanes->rate == 0)
-        return true;
     world_lock(&lanes->mutex);
     now_ms = world_boot_ms();
-    until_ms = spend_free_ms(lanes);
+    until_ms = ceiling_ms(&lanes->ceiling);
+    job_ms = ceiling_ms(client->ceiling);
+    if (job_ms > until_ms)
+        until_ms = job_ms;
     free = client->stopped || !fence_open(client->fence, now_ms) ||
            now_ms >= until_ms;
     if (!free) {
@@ -813,9 +822,8 @@ bool lanes_spend(struct lanes_client *client, unsigned count)
             until_ms = now_ms + SPEND_LOOK_MS;
         (void)world_wait(&client->changed, &lanes->mutex, until_ms);
     } else {
-        if (lanes->spend_free_us < now_ms * US_PER_MS)
-            lanes->spend_free_us = now_ms * US_PER_MS;
-        lanes->spend_free_us += (int64_t)count * US_PER_S / lanes->rate;
+        take_from(&lanes->ceiling, count, now_ms);
+        take_from(client->ceiling, count, now_ms);
     }
     world_unlock(&lanes->mutex);
     return free;

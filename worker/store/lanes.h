@@ -8,7 +8,7 @@
  *
  * Retried here: TW_BUSY, and TW_UNKNOWN of tasks that are repeatable (reads).
  * Never retried: TW_UNKNOWN of a write; its owner reads, then decides. The
- * last outcome stands after PACE_TRIES tries (those that were throttled do not
+ * last outcome stands after RETRY_TRIES tries (those that were throttled do not
  * count), at once where the store's circuit breaker is open, or when the client
  * stops or the process is to end (stop.h). A task that waits for its next try
  * when the deadline comes is over (TW_STOPPED); a deadline that is moved
@@ -23,6 +23,7 @@
 
 #include "worker/base/err.h"
 #include "worker/store/fence.h"
+#include "worker/store/rate_limiter.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
@@ -35,9 +36,15 @@ struct lanes_task {
     /* Set by the owner before lanes_submit(); borrowed until it is done. */
     enum tw_err (*attempt)(struct lanes_task *task, struct attempt *attempt);
     bool repeatable;     /* a read: an unknown outcome is simply tried again */
-    struct store *store; /* whose window it counts against */
+    struct store *store; /* whose account's rate it counts against */
     uint64_t partition;  /* hash of table and PartitionKey; 0: none */
+    unsigned entities;   /* that it reads or writes, as it is expected to */
+    bool scans;          /* a page: attempt asks for no more than `most` */
     size_t bytes; /* memory it may hold while under way, for the budget */
+
+    /* For attempt: */
+    unsigned most; /* entities; 0: any number */
+    unsigned came; /* as many as expected; set it where that is wrong */
 
     /* Set by the lanes; read it once lanes_done(). */
     enum tw_err outcome;
@@ -49,7 +56,9 @@ struct lanes_task {
     bool cancelled;
     struct lanes_task *next;
     struct lanes_client *client;
-    int64_t not_before_ms, retry_ms; /* boot clock */
+    int64_t not_before_ms, retry_ms, left_ms; /* boot clock */
+    struct rate_key key;
+    unsigned expected;
 };
 
 /*
@@ -117,7 +126,18 @@ int64_t lanes_throttled(const struct lanes_client *client);
 bool lanes_unsure(const struct lanes_client *client);
 
 /*
- * lanes_spend: may count entities be sent under the ceiling? Called by the
+ * lanes_client_of: the client is a run's of that job; all of them together send
+ * so many entities a second at most (0: any number), or what was set before.
+ * lanes_set_ceiling: so many from now on, by the runs that there are, too.
+ * NULL: by all jobs together.
+ */
+void lanes_client_of(struct lanes_client *client, const char *job,
+    int64_t max_entities_per_second);
+void lanes_set_ceiling(
+    struct lanes *lanes, const char *job, int64_t max_entities_per_second);
+
+/*
+ * lanes_spend: may count entities be sent under the ceilings? Called by the
  * owner before it submits a batch. false: not yet; it has waited a while, at
  * most a quarter of a second, and is to be called again. true: they are
  * counted, or the client is stopped.

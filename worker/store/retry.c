@@ -4,7 +4,22 @@
 
 #include "worker/base/stop.h"
 #include "worker/base/world.h"
-#include "worker/store/pace.h"
+
+/* A service that asks for more than this is taken to mean this. */
+#define HINT_MAX_MS (60 * 1000)
+
+int64_t retry_backoff_ms(unsigned tries, uint64_t random, int64_t hint_ms)
+{
+    int64_t limit_ms = RETRY_BASE_MS;
+
+    if (hint_ms >= 0)
+        return hint_ms < HINT_MAX_MS ? hint_ms : HINT_MAX_MS;
+    while (tries-- > 1 && limit_ms < RETRY_CAP_MS)
+        limit_ms *= RETRY_FACTOR;
+    if (limit_ms > RETRY_CAP_MS)
+        limit_ms = RETRY_CAP_MS;
+    return (int64_t)(random % (uint64_t)(limit_ms + 1));
+}
 
 bool retry_is_throttled(const struct attempt *last)
 {
@@ -19,7 +34,7 @@ void retry_begin(struct retry *retry)
 bool retry_may_follow(struct retry *retry, const struct attempt *last)
 {
     retry->throttled += retry_is_throttled(last);
-    return retry->tries - retry->throttled < PACE_TRIES;
+    return retry->tries - retry->throttled < RETRY_TRIES;
 }
 
 int64_t retry_delay_ms(const struct retry *retry, const struct attempt *last)
@@ -27,7 +42,7 @@ int64_t retry_delay_ms(const struct retry *retry, const struct attempt *last)
     uint64_t random;
 
     world_random(&random, sizeof(random));
-    return pace_delay_ms(retry->tries, random, last->retry_after_ms);
+    return retry_backoff_ms(retry->tries, random, last->retry_after_ms);
 }
 
 struct pause {

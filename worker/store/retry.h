@@ -15,6 +15,21 @@
 #include "worker/store/fence.h"
 #include "worker/store/store.h"
 
+/* So many tries that were not throttled are made. */
+#define RETRY_TRIES 7
+#define RETRY_BASE_MS 50
+#define RETRY_FACTOR 4
+#define RETRY_CAP_MS 6400
+
+/*
+ * retry_backoff_ms: how long to wait before try number tries+1 (tries >= 1):
+ * up to RETRY_BASE_MS, RETRY_FACTOR times that with each try, and up to
+ * RETRY_CAP_MS. The first wait is short: a refusal by chance holds up a scan,
+ * which has one request in flight. random: uniform 64 bits. hint_ms: the
+ * service's, -1: none; it wins.
+ */
+int64_t retry_backoff_ms(unsigned tries, uint64_t random, int64_t hint_ms);
+
 /* One call and its tries. All zero: none yet. */
 struct retry {
     unsigned tries;     /* begun */

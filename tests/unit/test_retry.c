@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* When a storage call is made again: the waits, and what counts as a try. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/store/retry.h"
+
+#define MINUTE_MS (60 * 1000)
+
+static void waits_are_random_below_a_limit_that_grows_fourfold(void **state)
+{
+    static const int64_t limits_ms[] = {50, 200, 800, 3200, 6400, 6400, 6400};
+
+    (void)state;
+    for (unsigned tries = 1; tries <= RETRY_TRIES; tries++) {
+        int64_t limit_ms = limits_ms[tries - 1];
+
+        assert_int_equal(retry_backoff_ms(tries, 0, -1), 0);
+        assert_int_equal(
+            retry_backoff_ms(tries, (uint64_t)limit_ms, -1), limit_ms);
+        assert_int_equal(
+            retry_backoff_ms(tries, (uint64_t)limit_ms + 1, -1), 0);
+    }
+    assert_int_equal(retry_backoff_ms(1000000, 6400, -1), 6400);
+}
+
+static void what_the_service_asks_for_wins(void **state)
+{
+    (void)state;
+    assert_int_equal(retry_backoff_ms(1, 49, 0), 0);
+    assert_int_equal(retry_backoff_ms(5, 49, 70), 70);
+    assert_int_equal(retry_backoff_ms(1, 49, 30000), 30000);
+}
+
+static void no_service_may_ask_for_more_than_a_minute(void **state)
+{
+    (void)state;
+    assert_int_equal(retry_backoff_ms(1, 0, MINUTE_MS), MINUTE_MS);
+    assert_int_equal(retry_backoff_ms(1, 0, INT64_MAX), MINUTE_MS);
+}
+
+static void a_throttled_try_does_not_count(void **state)
+{
+    struct retry retry = {0};
+    struct attempt busy = {.http_status = 503}, silent = {.http_status = 0};
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        busy.http_status = i % 2 ? 429 : 503;
+        retry_begin(&retry);
+        assert_true(retry_may_follow(&retry, &busy));
+    }
+    for (int i = 1; i < RETRY_TRIES; i++) {
+        retry_begin(&retry);
+        assert_true(retry_may_follow(&retry, &silent));
+    }
+    retry_begin(&retry);
+    assert_false(retry_may_follow(&retry, &silent));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_are_random_below_a_limit_that_grows_fourfold),
+        cmocka_unit_test(what_the_service_asks_for_wins),
+        cmocka_unit_test(no_service_may_ask_for_more_than_a_minute),
+        cmocka_unit_test(a_throttled_try_does_not_count),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/* A token bucket that learns its rate. */
+#include "worker/store/rate.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#define MS_PER_S 1000.0
+
+/* Tokens that may gather: what a thread that woke late makes up for. The
+ * service itself lets a second's worth through at once. */
+#define BURST_S 0.25
+/* More tokens than this are left where something else is the bottleneck. */
+#define SPARE_S 0.1
+#define LEAST_PER_S 10.0
+/* Where nothing was served yet: an account's published limit. */
+#define UNKNOWN_PER_S 20000.0
+
+#define FIRST_IN_FLIGHT 4
+/* A page that is larger than what the service has saved up puts it into debt
+ * for seconds, so the first ones are small. */
+#define FIRST_PAGE 128
+#define LARGEST_PAGE 1000
+
+/* Refusals more than served requests that end an open rate. Where one request
+ * in ten is refused by chance, one run of answers in 500,000 has so many. */
+#define SCORE_LIMITED 6
+
+/* Growth: at first 5 % a request, for the rate is a guess; an eighth of that
+ * after each refusal that confirms it, but at least this; twice that after so
+ * many served requests without a refusal. A limit that is found costs one
+ * refused request in some 150. */
+#define GROWTH_FIRST 0.05
+#define GROWTH_LEAST 0.0005
+#define GROWTH_CONFIRMED (1.0 / 8)
+#define CALM 250
+/* A rate that grows from a limit on by g with each request is refused after
+ * sqrt(2 / g) of them, and it begins somewhat below. A refusal after less than
+ * so many times that is not explained by a limit. */
+#define TOO_SOON 1.0
+#define GROWTH_TOO_SOON 3
+/* Answers to what was in flight at a refusal tell a limit from chance: nearly
+ * all of them are refusals, or nearly none. */
+#define GROWTH_ALSO_REFUSED (1.0 / 2)
+#define GROWTH_STILL_SERVED 1.2
+
+/* Entities served since the oldest refusal, in largest requests, from which a
+ * limit is measured; and how far one measure may lower the rate. */
+#define MEASURED_REQUESTS 4
+#define FALL_MOST 0.5
+/* Too little is served for a measure: the service is still in debt. */
+#define FALL_EARLY 0.97
+
+/* So many of the recent answers refused at a rate that was measured: the limit
+ * is another one now. */
+#define OVERDONE 0.4
+#define OVERDONE_LEAST 16
+/* So many in a row, and nothing is served at any rate: it is asked again after
+ * 1, 2, 4, 4 ... s. */
+#define DEAD 0xff
+#define PAUSE_DOUBLED 2
+
+void rate_init(struct rate *rate)
+{
+    memset(rate, 0, sizeof(*rate));
+    rate->reacted_ms = INT64_MIN;
+}
+
+/* ---- tokens ---- */
+
+static double tokens_at(const struct rate *rate, int64_t now_ms)
+{
+    double tokens = rate->tokens +
+                    (double)(now_ms - rate->filled_ms) * rate->per_s / MS_PER_S;
+
+    return tokens < rate->per_s * BURST_S ? tokens : rate->per_s * BURST_S;
+}
+
+/* The part of the time since the last fill in which there was no spare. */
+static double busy_ms(const struct rate *rate, int64_t now_ms)
+{
+    double since_ms = (double)(now_ms - rate->filled_ms);
+    double full_ms =
+        MS_PER_S * (SPARE_S - rate->tokens / rate->per_s); /* until spare */
+
+    if (full_ms < 0)
+        return 0;
+    return full_ms < since_ms ? full_ms : since_ms;
+}
+
+static void fill(struct rate *rate, int64_t now_ms)
+{
+    if (now_ms <= rate->filled_ms)
+        return;
+    if (rate->limited) {
+        rate->busy_ms += busy_ms(rate, now_ms);
+        rate->tokens = tokens_at(rate, now_ms);
+    }
+    rate->filled_ms = now_ms;
+}
+
+/* From now on: this rate, and nothing for pause_s. */
+static void set_rate(
+    struct rate *rate, double per_s, int64_t now_ms, double pause_s)
+{
+    rate->per_s = per_s > LEAST_PER_S ? per_s : LEAST_PER_S;
+    rate->tokens = -pause_s * rate->per_s;
+    rate->filled_ms = now_ms;
+    rate->reacted_ms = now_ms;
+}
+
+int64_t rate_free_ms(const struct rate *rate, int64_t now_ms)
+{
+    double tokens;
+
+    if (!rate->limited)
+        return rate->in_flight < FIRST_IN_FLIGHT + rate->served ? now_ms
+                                                                : INT64_MAX;
+    tokens = tokens_at(rate, now_ms);
+    if (tokens >= 0)
+        return now_ms;
+    return now_ms + 1 + (int64_t)(-tokens * MS_PER_S / rate->per_s);
+}
+
+void rate_send(struct rate *rate, int64_t now_ms, unsigned entities)
+{
+    rate->in_flight++;
+    fill(rate, now_ms);
+    rate->tokens -= entities;
+}
+
+unsigned rate_page(const struct rate *rate)
+{
+    if (rate->limited)
+        return rate->per_s < 2 ? 1 : (unsigned)(rate->per_s / 2);
+    if (rate->total < LARGEST_PAGE - FIRST_PAGE)
+        return FIRST_PAGE + (unsigned)rate->total;
+    return 0;
+}
+
+/* ---- what was served ---- */
+
+static void move_ticks(struct rate *rate, int64_t now_ms)
+{
+    int64_t tick = now_ms / RATE_TICK_MS;
+
+    if (tick - rate->tick >= RATE_TICKS) {
+        memset(rate->ticks, 0, sizeof(rate->ticks));
+        rate->tick = tick;
+    }
+    while (rate->tick < tick)
+        rate->ticks[++rate->tick % RATE_TICKS] = 0;
+}
+
+static void note_served(struct rate *rate, const struct rate_answer *answer)
+{
+    move_ticks(rate, answer->now_ms);
+    rate->ticks[rate->tick % RATE_TICKS] += answer->entities;
+    rate->total += answer->entities;
+    if (answer->entities > rate->largest)
+        rate->largest = answer->entities;
+    else
+        rate->largest -= (rate->largest - answer->entities) / 16;
+    if (rate->served < UINT_MAX / 2)
+        rate->served++;
+}
+
+/*
+ * The limit at the first refusals. The service's bucket is empty: since it was
+ * last full it served a second's worth and what flowed in. It was full at one
+ * of these moments, or the limit is higher still. Half of its last request may
+ * have been more than was left.
+ */
+static double first_limit(struct rate *rate, int64_t now_ms)
+{
+    double sum = -(double)rate->largest / 2, most = 0;
+
+    move_ticks(rate, now_ms);
+    for (int64_t back = 0; back < RATE_TICKS; back++) {
+        int64_t tick = rate->tick - back;
+        double since_s = (double)(now_ms - tick * RATE_TICK_MS) / MS_PER_S;
+
+        sum += rate->ticks[tick % RATE_TICKS];
+        if (sum / (since_s + 1) > most)
+            most = sum / (since_s + 1);
+    }
+    return most;
+}
+
+static void note_refusal(struct rate *rate)
+{
+    unsigned at = rate->refusal_count++ % RATE_REFUSALS;
+
+    rate->refusals[at].busy_ms = rate->busy_ms;
+    rate->refusals[at].total = rate->total;
+}
+
+/* The limit from what was served since the oldest refusal that is remembered.
+ * False: too little was. */
+static bool measure_limit(const struct rate *rate, double *ret)
+{
+    unsigned oldest = rate->refusal_count < RATE_REFUSALS
+                          ? 0
+                          : rate->refusal_count % RATE_REFUSALS;
+    double since_ms = rate->busy_ms - rate->refusals[oldest].busy_ms;
+    double served = (double)(rate->total - rate->refusals[oldest].total);
+
+    if (since_ms <= 0 || served < MEASURED_REQUESTS * (double)rate->largest)
+        return false;
+    *ret = served * MS_PER_S / since_ms;
+    return true;
+}
+
+/* ---- refusals ---- */
+
+static void grow(struct rate *rate, double by)
+{
+    rate->growth *= by;
+    if (rate->growth > GROWTH_FIRST)
+        rate->growth = GROWTH_FIRST;
+    if (rate->growth < GROWTH_LEAST)
+        rate->growth = GROWTH_LEAST;
+}
+
+/* In seconds: what one large request may have taken beyond the limit. */
+static double debt_s(const struct rate *rate, double per_s)
+{
+    return rate->largest / per_s;
+}
+
+/* Nothing is known of the limit but that it is about per_s. */
+static void begin(
+    struct rate *rate, double per_s, int64_t now_ms, double pause_s)
+{
+    set_rate(rate, per_s, now_ms, pause_s);
+    rate->limited = true;
+    rate->growth = GROWTH_FIRST;
+    rate->measured = rate->per_s;
+    rate->recent = 0;
+    rate->recent_count = 0;
+    rate->refusal_count = 0;
+}
+
+void rate_init_like(struct rate *rate, const struct rate *other, int64_t now_ms)
+{
+    rate_init(rate);
+    if (!other->limited)
+        return;
+    begin(rate, other->measured, now_ms, 0);
+    rate->growth = other->growth;
+    rate->largest = other->largest;
+    note_refusal(rate);
+}
+
+static void refuse_open(struct rate *rate, int64_t now_ms)
+{
+    double limit;
+
+    rate->score += 1;
+    if (rate->score < SCORE_LIMITED)
+        return;
+    rate->score = 0;
+    limit = first_limit(rate, now_ms);
+    if (limit > 0)
+        begin(rate, limit, now_ms, debt_s(rate, limit) / 2);
+    else
+        begin(rate, UNKNOWN_PER_S, now_ms, 1);
+    note_refusal(rate);
+}
+
+static bool is_overdone(const struct rate *rate)
+{
+    unsigned refused = (unsigned)__builtin_popcountll(rate->recent);
+    unsigned count = rate->recent_count < 64 ? rate->recent_count : 64;
+
+    return count >= OVERDONE_LEAST && refused > OVERDONE * count;
+}
+
+static void refuse_overdone(struct rate *rate, int64_t now_ms)
+{
+    if ((rate->recent & DEAD) == DEAD) {
+        unsigned doubled =
+            rate->pauses < PAUSE_DOUBLED ? rate->pauses : PAUSE_DOUBLED;
+
+        rate->pauses++;
+        set_rate(rate, rate->per_s, now_ms, 1 << doubled);
+    } else {
+        memset(rate->ticks, 0, sizeof(rate->ticks));
+        begin(rate, rate->per_s / 2, now_ms, BURST_S * 2);
+    }
+}
+
+static bool is_too_soon(const struct rate *rate)
+{
+    return rate->calm < TOO_SOON * sqrt(2 / rate->growth);
+}
+
+static void refuse_limited(struct rate *rate, int64_t now_ms)
+{
+    double limit, owed_s;
+
+    if (!measure_limit(rate, &limit)) {
+        grow(rate, GROWTH_ALSO_REFUSED);
+        rate->calm = 0;
+        set_rate(
+            rate, rate->per_s * FALL_EARLY, now_ms, debt_s(rate, rate->per_s));
+        return;
+    }
+    grow(rate, is_too_soon(rate) ? GROWTH_TOO_SOON : GROWTH_CONFIRMED);
+    rate->calm = 0;
+    if (limit < rate->per_s * FALL_MOST)
+        limit = rate->per_s * FALL_MOST;
+    if (limit > rate->per_s)
+        limit = rate->per_s;
+    rate->measured = limit;
+    owed_s = rate->tokens < 0 ? -rate->tokens / rate->per_s : 0;
+    set_rate(rate, limit, now_ms, owed_s + debt_s(rate, limit) / 2);
+    note_refusal(rate);
+}
+
+static void take_refusal(struct rate *rate, int64_t now_ms)
+{
+    fill(rate, now_ms);
+    if (!rate->limited) {
+        refuse_open(rate, now_ms);
+    } else if (is_overdone(rate)) {
+        refuse_overdone(rate, now_ms);
+        note_refusal(rate);
+    } else {
+        refuse_limited(rate, now_ms);
+    }
+}
+
+static void take_served(struct rate *rate, const struct rate_answer *answer)
+{
+    note_served(rate, answer);
+    rate->pauses = 0;
+    if (!rate->limited) {
+        rate->score = rate->score < 1 ? 0 : rate->score - 1;
+        return;
+    }
+    if (++rate->calm % CALM == 0)
+        grow(rate, 2);
+    if (rate->tokens <= rate->per_s * SPARE_S)
+        rate->per_s *= 1 + rate->growth;
+}
+
+void rate_answered(struct rate *rate, const struct rate_answer *answer)
+{
+    bool is_news = answer->sent_ms > rate->reacted_ms;
+
+    rate->in_flight--;
+    fill(rate, answer->now_ms);
+    if (rate->limited && !answer->refused)
+        rate->tokens += (double)answer->expected - (double)answer->entities;
+    if (!answer->refused && !answer->served)
+        return;
+    if (is_news) {
+        rate->recent = rate->recent << 1 | answer->refused;
+        rate->recent_count++;
+    } else {
+        grow(rate, answer->refused ? GROWTH_ALSO_REFUSED : GROWTH_STILL_SERVED);
+    }
+    if (answer->served)
+        take_served(rate, answer);
+    else if (is_news)
+        take_refusal(rate, answer->now_ms);
+}
