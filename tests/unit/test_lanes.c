@@ -822,6 +822,39 @@ static void the_ceiling_holds_entities_back(void **state)
     lanes_free(lanes);
 }
 
+/* The runs of a job have one ceiling; a reload moves it under them. */
+static void a_jobs_runs_share_its_ceiling(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *one = lanes_client_new(lanes, NULL);
+    struct lanes_client *two = lanes_client_new(lanes, NULL);
+    struct lanes_client *other = lanes_client_new(lanes, NULL);
+    int64_t from_ms = world_boot_ms();
+
+    (void)state;
+    lanes_client_of(one, "purge", 100);
+    lanes_client_of(two, "purge", 100);
+    lanes_client_of(other, "index", 0);
+    for (int i = 0; i < 3; i++) {
+        spend(one, 100);
+        spend(two, 100);
+    }
+    assert_true(world_boot_ms() - from_ms >= 5000);
+    spend(other, 1000000);
+    assert_true(lanes_spend(other, 1000000));
+    assert_false(lanes_spend(one, 1));
+    lanes_set_ceiling(lanes, "purge", 0);
+    assert_true(lanes_spend(one, 1000000));
+    assert_true(lanes_spend(two, 1000000));
+    lanes_set_ceiling(lanes, NULL, 100);
+    assert_true(lanes_spend(one, 1000));
+    assert_false(lanes_spend(other, 1));
+    lanes_client_free(one);
+    lanes_client_free(two);
+    lanes_client_free(other);
+    lanes_free(lanes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -852,6 +885,7 @@ int main(void)
         cmocka_unit_test(a_task_may_be_put_off),
         cmocka_unit_test(waiting_for_any_misses_none),
         cmocka_unit_test(the_ceiling_holds_entities_back),
+        cmocka_unit_test(a_jobs_runs_share_its_ceiling),
     };
 
     fast_world_use();
