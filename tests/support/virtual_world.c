@@ -68,6 +68,7 @@
 struct process {
     char name[NAME_MAX_BYTES + 1];
     int id;
+    char boot_id[40];
     uint64_t random;
     int64_t boot_shift_us, wall_shift_us;
     int64_t stalled_until_us;
@@ -530,6 +531,11 @@ static struct process *seen(void)
     return world.current->masked ? world.processes[0] : world.current->process;
 }
 
+static const char *virtual_boot_id(void)
+{
+    return seen()->boot_id;
+}
+
 /* To look costs a microsecond: who looks in a loop sees time pass. */
 static int64_t virtual_boot_ms(void)
 {
@@ -662,6 +668,7 @@ static void join(struct world_thread *thread)
 /* ---- the world ---- */
 
 static const struct world_ops ops = {
+    .boot_id = virtual_boot_id,
     .boot_ms = virtual_boot_ms,
     .wall_ticks = virtual_wall_ticks,
     .random = virtual_bytes,
@@ -693,6 +700,7 @@ int virtual_process(const char *name)
     world.processes[id] = process;
     process->id = id;
     process->random = draw(&world.decider);
+    virtual_set_boot_id(id, VIRTUAL_BOOT_ID);
     (void)snprintf(
         process->name, sizeof(process->name), "%.*s", NAME_MAX_BYTES, name);
     return id;
@@ -872,6 +880,13 @@ void virtual_step_clocks(int process, int64_t wall_ms, int64_t boot_ms)
 {
     process_of(process)->wall_shift_us += wall_ms * US_PER_MS;
     process_of(process)->boot_shift_us += boot_ms * US_PER_MS;
+}
+
+void virtual_set_boot_id(int process, const char *boot_id)
+{
+    struct process *booted = process_of(process);
+
+    (void)snprintf(booted->boot_id, sizeof(booted->boot_id), "%s", boot_id);
 }
 
 bool virtual_alive(int process)

@@ -24,6 +24,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* world_boot_id() of every process that was told no other. */
+#define VIRTUAL_BOOT_ID "00000000-0000-4000-8000-000000000001"
+
 /* Why virtual_run() came back. */
 enum virtual_end {
     VIRTUAL_DONE,     /* every thread has ended, or was crashed */
@@ -86,6 +89,10 @@ void virtual_crash(int process);
 void virtual_stall(int process, int64_t ms);
 void virtual_stall_thread(int process, const char *name, int64_t ms);
 void virtual_step_clocks(int process, int64_t wall_ms, int64_t boot_ms);
+
+/* virtual_set_boot_id: what world_boot_id() is for a process from now on: it
+ * runs on another machine. */
+void virtual_set_boot_id(int process, const char *boot_id);
 
 /* virtual_alive: has it a thread that has not ended? */
 bool virtual_alive(int process);

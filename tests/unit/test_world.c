@@ -26,6 +26,16 @@ static void boot_time_never_goes_back(void **state)
     }
 }
 
+static void the_boot_id_stays_as_it_is(void **state)
+{
+    const char *id = world_boot_id();
+
+    (void)state;
+    assert_int_equal(strlen(id), 36);
+    assert_int_equal(strspn(id, "0123456789abcdef-"), 36);
+    assert_ptr_equal(world_boot_id(), id);
+}
+
 static void wall_ticks_are_the_systems_time(void **state)
 {
     int64_t before = (int64_t)time(NULL), now = world_wall_ticks();
@@ -174,6 +184,11 @@ static void a_lock_admits_one_at_a_time(void **state)
     meeting_done(&meeting);
 }
 
+static const char *seventh(void)
+{
+    return "7";
+}
+
 static int64_t always_seven(void)
 {
     return 7;
@@ -187,6 +202,7 @@ static void only_sevens(void *to, size_t len)
 static void another_world_takes_the_place_of_the_real_one(void **state)
 {
     static const struct world_ops ops = {
+        .boot_id = seventh,
         .boot_ms = always_seven,
         .wall_ticks = always_seven,
         .random = only_sevens,
@@ -196,6 +212,7 @@ static void another_world_takes_the_place_of_the_real_one(void **state)
     (void)state;
     world_use(&ops);
     text_random_id(id);
+    assert_string_equal(world_boot_id(), "7");
     assert_true(world_boot_ms() == 7);
     assert_true(world_wall_ticks() == 7);
     world_use(NULL);
@@ -219,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boot_time_never_goes_back),
+        cmocka_unit_test(the_boot_id_stays_as_it_is),
         cmocka_unit_test(wall_ticks_are_the_systems_time),
         cmocka_unit_test(random_bytes_fill_what_was_asked_for),
         cmocka_unit_test(random_numbers_stay_below_their_limit),

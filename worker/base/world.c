@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +69,37 @@ static struct timespec now_of(clockid_t clock)
     if (clock_gettime(clock, &now) != 0)
         abort();
     return now;
+}
+
+/* Text of a UUID and a newline. */
+#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+#define BOOT_ID_LEN 36
+
+static char boot_id[BOOT_ID_LEN + 1]; /* written once: see real_boot_id() */
+
+static bool is_boot_id(const char *text)
+{
+    return strspn(text, "0123456789abcdef-") == BOOT_ID_LEN;
+}
+
+static void read_boot_id(void)
+{
+    char text[BOOT_ID_LEN + 1] = "";
+    int file = open(BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);
+
+    if (file < 0)
+        return;
+    if (read(file, text, BOOT_ID_LEN) == BOOT_ID_LEN && is_boot_id(text))
+        memcpy(boot_id, text, sizeof(boot_id));
+    (void)close(file);
+}
+
+static const char *real_boot_id(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    must(pthread_once(&once, read_boot_id));
+    return boot_id;
 }
 
 static int64_t real_boot_ms(void)
@@ -234,6 +266,7 @@ static void real_join(struct world_thread *thread)
 }
 
 static const struct world_ops real_ops = {
+    .boot_id = real_boot_id,
     .boot_ms = real_boot_ms,
     .wall_ticks = real_wall_ticks,
     .random = real_random,
@@ -255,6 +288,11 @@ static const struct world_ops *world = &real_ops;
 void world_use(const struct world_ops *ops)
 {
     world = ops ? ops : &real_ops;
+}
+
+const char *world_boot_id(void)
+{
+    return world->boot_id();
 }
 
 int64_t world_boot_ms(void)

@@ -32,6 +32,7 @@ struct world_thread {
 
 /* What a world can do. The real one is used until world_use() is called. */
 struct world_ops {
+    const char *(*boot_id)(void);
     int64_t (*boot_ms)(void);
     int64_t (*wall_ticks)(void);
     void (*random)(void *to, size_t len);
@@ -52,6 +53,11 @@ struct world_ops {
 /* world_use: replace the world, before any thread or lock exists. Borrowed
  * for the life of the process; NULL: the real one again. */
 void world_use(const struct world_ops *ops);
+
+/* world_boot_id: which run of the kernel world_boot_ms() counts in, the same
+ * for all containers on it: 36 characters of hexadecimal digits and '-', other
+ * ones after each boot. "": not known. Static. */
+const char *world_boot_id(void);
 
 /* world_boot_ms: milliseconds since boot, CLOCK_BOOTTIME: counts on while the
  * machine sleeps, never steps. For deadlines and durations. */
