@@ -181,6 +181,35 @@ static void each_mistake_is_named_at_its_place(void **state)
     }
 }
 
+/* A run on a queue of other workers is theirs, whatever its job is. */
+static void an_orphan_belongs_to_its_own_queue(void **state)
+{
+    struct loaded *loaded = *state;
+    const struct setup *setup = &loaded->setup;
+    struct slice none = {0}, work = slice_of("work"), bound = slice_of("bound"),
+                 other = slice_of("other");
+
+    load(loaded,
+        "queues:\n  - {name: work}\n"
+        "  - {name: bound, job: delete-channel, body: channel}\n",
+        2, 0);
+    good(loaded);
+    assert_ptr_equal(
+        setup_queue_of_orphan(setup, &list[0], work), &setup->queues[0]);
+    assert_ptr_equal(
+        setup_queue_of_orphan(setup, &list[0], bound), &setup->queues[1]);
+    assert_null(setup_queue_of_orphan(setup, &list[1], bound));
+    assert_null(setup_queue_of_orphan(setup, &list[0], other));
+    /* A wake-up message would go where this worker finds it. */
+    assert_ptr_equal(
+        setup_queue_of_run(setup, &list[0], other), &setup->queues[1]);
+    /* `run` began it. */
+    assert_ptr_equal(
+        setup_queue_of_orphan(setup, &list[0], none), &setup->queues[1]);
+    assert_ptr_equal(
+        setup_queue_of_orphan(setup, &list[1], none), &setup->queues[0]);
+}
+
 static void several_stores_need_a_choice(void **state)
 {
     struct loaded *loaded = *state;
@@ -221,6 +250,7 @@ int main(void)
         TEST(nothing_said_gives_the_documented_defaults),
         TEST(everything_said_is_taken),
         TEST(each_mistake_is_named_at_its_place),
+        TEST(an_orphan_belongs_to_its_own_queue),
         TEST(several_stores_need_a_choice),
         cmocka_unit_test(a_definition_lives_until_its_last_reference),
     };

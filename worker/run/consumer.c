@@ -425,7 +425,7 @@ static void take_orphan(struct consumer *consumer)
 
     assert(task.orphan_job); /* it was looked for under that job's name */
     task.queue =
-        setup_queue_of_run(definition->setup, task.orphan_job, run->queue);
+        setup_queue_of_orphan(definition->setup, task.orphan_job, run->queue);
     if (task.queue == NULL ||
         (run->state == LEDGER_QUEUED &&
             !slots_found_empty(consumer->slots, task.queue))) {

@@ -429,14 +429,27 @@ const struct setup_queue *setup_queue_for(
     return NULL;
 }
 
-const struct setup_queue *setup_queue_of_run(
+static const struct setup_queue *own_queue(
     const struct setup *setup, const struct job *job, struct slice queue)
 {
     const struct setup_queue *own = setup_queue_named(setup, queue);
 
-    if (own && (own->job == NULL || own->job == job))
-        return own;
-    return setup_queue_for(setup, job);
+    return own && (own->job == NULL || own->job == job) ? own : NULL;
+}
+
+const struct setup_queue *setup_queue_of_run(
+    const struct setup *setup, const struct job *job, struct slice queue)
+{
+    const struct setup_queue *own = own_queue(setup, job, queue);
+
+    return own ? own : setup_queue_for(setup, job);
+}
+
+const struct setup_queue *setup_queue_of_orphan(
+    const struct setup *setup, const struct job *job, struct slice queue)
+{
+    return queue.len > 0 ? own_queue(setup, job, queue)
+                         : setup_queue_for(setup, job);
 }
 
 const struct setup_queue *setup_queue_named(

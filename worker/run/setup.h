@@ -61,11 +61,19 @@ const struct setup_queue *setup_queue_for(
     const struct setup *setup, const struct job *job);
 
 /*
- * setup_queue_of_run: where a wake-up message for a run of job goes, and whose
- * orphan it is: the run's own queue where it is still served (and not bound to
- * another job), else setup_queue_for(). NULL: no queue serves it.
+ * setup_queue_of_run: where a wake-up message for a run of job goes: the run's
+ * own queue where it is still served (and not bound to another job), else
+ * setup_queue_for(). NULL: no queue serves it.
  */
 const struct setup_queue *setup_queue_of_run(
+    const struct setup *setup, const struct job *job, struct slice queue);
+
+/*
+ * setup_queue_of_orphan: by which queue this worker serves a run of job without
+ * a message: the run's own, whatever other workers serve; where `run` began it,
+ * setup_queue_for(). NULL: it is left to others.
+ */
+const struct setup_queue *setup_queue_of_orphan(
     const struct setup *setup, const struct job *job, struct slice queue);
 
 /* setup_queue_named: NULL when it is not served. */
