@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lock files. flock(2): the lock belongs to the open file, not to the process,
+ * so no other descriptor of ours can lose it, and an O_CLOEXEC keeps it from
+ * programs that we might start. Owners hold it exclusively, who tries it takes
+ * it shared: two who try at once do not take each other for the owner.
+ */
+#include "worker/run/lock_file.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+#define OBJECT "lock file"
+
+#define FOLDER_MODE 0700
+#define FILE_MODE 0600
+
+#define NAME_LEN 32
+#define RANDOM_LEN 32
+#define BOOT_ID_LEN 36
+/* Of a file before it is locked: nobody takes it for an owner's. */
+#define NEW_PREFIX "new-"
+/* Others remove the folder, or our new file, between two steps of ours. */
+#define OPEN_TRIES 5
+
+/* Entries of the folder that are looked at; more are not ours. */
+#define ENTRIES_MAX 4096
+/* So many files of the dead stay, and so many dead are remembered. */
+#define DEAD_MAX 64
+
+/* One run: its note has a fixed place, and ends in a newline. */
+#define NOTE_BYTES 512
+#define NOTES_MAX 1024
+#define FOREVER INT64_MAX
+
+/* BOOT/DEVICE/INODE/NAME */
+#define IDENTITY_MAX (LOCK_FILE_OWNER_MAX - RANDOM_LEN - 1)
+
+struct dead {
+    char name[NAME_LEN + 1];
+    char identity[IDENTITY_MAX];
+    int64_t since_ms;
+};
+
+struct note {
+    char text[NOTE_BYTES]; /* JOB/ID, spaces, a newline; empty: never used */
+    int64_t until_ms;      /* it counts until then; FOREVER: it is at work */
+};
+
+struct lock_file {
+    char *folder;
+    int file;
+    char name[NAME_LEN + 1];
+    char identity[IDENTITY_MAX];
+    int64_t keep_ms;
+
+    struct world_mutex lock; /* guards all below */
+    struct dead dead[DEAD_MAX];
+    size_t dead_count;
+    struct note *notes;
+    size_t note_count;
+};
+
+/* ---- files ---- */
+
+/* Their locks are this kernel's own, and cannot be lost while it runs. */
+static bool has_lasting_locks(int file)
+{
+    static const unsigned long TYPES[] = {
+        0xEF53,     /* ext2, ext3, ext4 */
+        0x58465342, /* xfs */
+        0x9123683E, /* btrfs */
+        0xF2F52010, /* f2fs */
+        0x2FC12FC1, /* zfs */
+        0xCA451A4E, /* bcachefs */
+        0x3153464A, /* jfs */
+        0x52654973, /* reiserfs */
+        0x01021994, /* tmpfs */
+        0x858458F6, /* ramfs */
+        0x794C7630, /* overlayfs */
+    };
+    struct statfs about;
+
+    if (fstatfs(file, &about) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof(TYPES) / sizeof(TYPES[0]); i++)
+        if ((unsigned long)about.f_type == TYPES[i])
+            return true;
+    return false;
+}
+
+static bool is_name(struct slice name)
+{
+    if (name.len != NAME_LEN)
+        return false;
+    for (size_t i = 0; i < name.len; i++)
+        if (!((name.at[i] >= '0' && name.at[i] <= '9') ||
+                (name.at[i] >= 'a' && name.at[i] <= 'f')))
+            return false;
+    return true;
+}
+
+/* False: not a file of ours. */
+static bool identify(int file, const char *name, char *to)
+{
+    struct stat about;
+
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode))
+        return false;
+    (void)snprintf(to, IDENTITY_MAX, "%s/%ju/%ju/%s", world_boot_id(),
+        (uintmax_t)about.st_dev, (uintmax_t)about.st_ino, name);
+    return true;
+}
+
+static int open_folder(const char *folder)
+{
+    return open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* A FIFO of that name is not waited for. */
+static int open_file(int folder, const char *name)
+{
+    return openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
+/* ---- a new file ---- */
+
+/* In an open folder: made, locked, then named. -1: errno says why not. */
+static int make_file(int folder, const char *name)
+{
+    char before[sizeof(NEW_PREFIX) + NAME_LEN];
+    int file;
+
+    (void)snprintf(before, sizeof(before), NEW_PREFIX "%s", name);
+    file = openat(folder, before,
+        O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+    if (file < 0)
+        return -1;
+    if (has_lasting_locks(file) && flock(file, LOCK_EX | LOCK_NB) == 0 &&
+        renameat(folder, before, folder, name) == 0)
+        return file;
+    if (!has_lasting_locks(file))
+        errno = ENOLCK;
+    (void)unlinkat(folder, before, 0);
+    (void)close(file);
+    return -1;
+}
+
+/* The folder too, where it is missing. */
+static int make_both(const char *folder, const char *name)
+{
+    int at, file;
+
+    if (mkdir(folder, FOLDER_MODE) != 0 && errno != EEXIST)
+        return -1;
+    at = open_folder(folder);
+    if (at < 0)
+        return -1;
+    file = make_file(at, name);
+    (void)close(at);
+    return file;
+}
+
+/* Another process that ends removes an empty folder, and one that looks takes
+ * an unlocked file for one that was left: then it is made once more. */
+static int make(const char *folder, const char *name)
+{
+    int file = -1;
+
+    for (int i = 0; i < OPEN_TRIES && file < 0; i++) {
+        file = make_both(folder, name);
+        if (file < 0 && errno != ENOENT && errno != EWOULDBLOCK)
+            break;
+    }
+    return file;
+}
+
+struct lock_file *lock_file_open(const char *folder, int64_t keep_ms)
+{
+    struct lock_file *lock_file;
+    char name[NAME_LEN + 1], identity[IDENTITY_MAX];
+    int file;
+
+    if (folder == NULL)
+        return NULL;
+    if (strlen(world_boot_id()) != BOOT_ID_LEN) {
+        log_debug(OBJECT, "none: the boot id of this machine is not known");
+        return NULL;
+    }
+    text_random_id(name);
+    file = make(folder, name);
+    if (file < 0 || !identify(file, name, identity)) {
+        log_debug(OBJECT, "none in %s: %s", folder,
+            errno == ENOLCK ? "its file system may lose locks, or shares them "
+                              "with other hosts"
+                            : strerror(errno));
+        return NULL;
+    }
+    lock_file = mem_alloc(sizeof(*lock_file));
+    lock_file->folder = mem_text(folder, strlen(folder));
+    lock_file->file = file;
+    lock_file->keep_ms = keep_ms;
+    memcpy(lock_file->name, name, sizeof(name));
+    memcpy(lock_file->identity, identity, sizeof(identity));
+    world_mutex_init(&lock_file->lock);
+    return lock_file;
+}
+
+/* ---- who is dead ---- (lock held) */
+
+static struct dead *find_dead(struct lock_file *lock_file, struct slice name)
+{
+    for (size_t i = 0; i < lock_file->dead_count; i++)
+        if (slice_is(name, lock_file->dead[i].name))
+            return &lock_file->dead[i];
+    return NULL;
+}
+
+static void remove_file(struct lock_file *lock_file, const char *name)
+{
+    int folder = open_folder(lock_file->folder);
+
+    if (folder < 0)
+        return;
+    (void)unlinkat(folder, name, 0);
+    (void)close(folder);
+}
+
+/* The name was this process's alone, and comes never again. */
+static void bury(struct lock_file *lock_file, size_t index)
+{
+    remove_file(lock_file, lock_file->dead[index].name);
+    lock_file->dead_count--;
+    memmove(&lock_file->dead[index], &lock_file->dead[index + 1],
+        (lock_file->dead_count - index) * sizeof(struct dead));
+}
+
+static void remember(
+    struct lock_file *lock_file, const char *name, const char *identity)
+{
+    struct dead *dead;
+
+    if (lock_file->dead_count == DEAD_MAX)
+        bury(lock_file, 0);
+    dead = &lock_file->dead[lock_file->dead_count++];
+    memcpy(dead->name, name, sizeof(dead->name));
+    memcpy(dead->identity, identity, sizeof(dead->identity));
+    dead->since_ms = world_boot_ms();
+}
+
+static void bury_old(struct lock_file *lock_file)
+{
+    int64_t now_ms = world_boot_ms();
+
+    while (lock_file->dead_count > 0 &&
+           now_ms - lock_file->dead[0].since_ms >= lock_file->keep_ms)
+        bury(lock_file, 0);
+}
+
+/* Is its lock free? Then its owner is dead. The descriptor, or -1. */
+static int try_file(int folder, const char *name, char *identity)
+{
+    int file = open_file(folder, name);
+
+    if (file < 0)
+        return -1;
+    if (identify(file, name, identity) && flock(file, LOCK_SH | LOCK_NB) == 0)
+        return file;
+    (void)close(file);
+    return -1;
+}
+
+/* BOOT/DEVICE/INODE/NAME of an Owner; empty: it has none. */
+static struct slice identity_of(struct slice owner)
+{
+    if (owner.len <= RANDOM_LEN + 1 || owner.len >= LOCK_FILE_OWNER_MAX ||
+        owner.at[RANDOM_LEN] != '@')
+        return (struct slice){0};
+    return (struct slice){
+        owner.at + RANDOM_LEN + 1, owner.len - RANDOM_LEN - 1};
+}
+
+static struct slice name_of(struct slice identity)
+{
+    struct slice name = {0};
+
+    if (identity.len > NAME_LEN)
+        name = (struct slice){identity.at + identity.len - NAME_LEN, NAME_LEN};
+    return is_name(name) ? name : (struct slice){0};
+}
+
+/* Lock held. */
+static bool try_owner(
+    struct lock_file *lock_file, struct slice identity, struct slice named)
+{
+    char name[NAME_LEN + 1], found[IDENTITY_MAX];
+    int folder, file;
+
+    (void)snprintf(name, sizeof(name), "%.*s", SLICE_ARG(named));
+    folder = open_folder(lock_file->folder);
+    if (folder < 0)
+        return false;
+    file = try_file(folder, name, found);
+    (void)close(folder);
+    if (file < 0)
+        return false;
+    (void)close(file);
+    return slice_is(identity, found);
+}
+
+bool lock_file_is_dead(struct lock_file *lock_file, struct slice owner)
+{
+    struct slice identity = identity_of(owner), name = name_of(identity);
+    const struct dead *known;
+    bool is_dead;
+
+    if (lock_file == NULL || name.len == 0)
+        return false;
+    world_lock(&lock_file->lock);
+    known = find_dead(lock_file, name);
+    is_dead = known ? slice_is(identity, known->identity)
+                    : try_owner(lock_file, identity, name);
+    world_unlock(&lock_file->lock);
+    return is_dead;
+}
+
+const char *lock_file_owner(const struct lock_file *lock_file, char *to)
+{
+    char random[RANDOM_LEN + 1];
+
+    text_random_id(random);
+    (void)snprintf(to, LOCK_FILE_OWNER_MAX, "%s%s%s", random,
+        lock_file ? "@" : "", lock_file ? lock_file->identity : "");
+    return to;
+}
+
+/* ---- notes ---- */
+
+/* False: it has no room. */
+static bool write_note(struct slice job, struct slice id, char *to)
+{
+    memset(to, ' ', NOTE_BYTES);
+    to[NOTE_BYTES - 1] = '\n';
+    if (job.len + 1 + id.len > NOTE_BYTES - 1)
+        return false;
+    memcpy(to, job.at, job.len);
+    to[job.len] = '/';
+    memcpy(to + job.len + 1, id.at, id.len);
+    return true;
+}
+
+/* Lock held. The page cache outlives the process: nothing is synced. A note
+ * that cannot be written only makes others wait for the lease. */
+static void store_note(const struct lock_file *lock_file, size_t place)
+{
+    const struct note *note = &lock_file->notes[place];
+
+    if (pwrite(lock_file->file, note->text, NOTE_BYTES,
+            (off_t)(place * NOTE_BYTES)) != NOTE_BYTES)
+        log_debug(OBJECT, "%s/%s: a run cannot be noted: %s", lock_file->folder,
+            lock_file->name, strerror(errno));
+}
+
+/* Lock held. That of the same run, else one that is free, else a new one. */
+static size_t find_place(struct lock_file *lock_file, const char *text)
+{
+    int64_t now_ms = world_boot_ms();
+    size_t free = lock_file->note_count;
+
+    for (size_t i = 0; i < lock_file->note_count; i++) {
+        const struct note *note = &lock_file->notes[i];
+
+        if (note->until_ms != FOREVER &&
+            memcmp(note->text, text, NOTE_BYTES) == 0)
+            return i;
+        if (note->until_ms <= now_ms && free == lock_file->note_count)
+            free = i;
+    }
+    return free;
+}
+
+static size_t add_note(struct lock_file *lock_file, const char *text)
+{
+    size_t place = find_place(lock_file, text);
+
+    if (place == NOTES_MAX)
+        return LOCK_FILE_NOWHERE;
+    if (place == lock_file->note_count)
+        lock_file->notes = mem_resize(
+            lock_file->notes, ++lock_file->note_count * sizeof(struct note));
+    memcpy(lock_file->notes[place].text, text, NOTE_BYTES);
+    lock_file->notes[place].until_ms = FOREVER;
+    store_note(lock_file, place);
+    return place;
+}
+
+size_t lock_file_note(
+    struct lock_file *lock_file, struct slice job, struct slice id)
+{
+    char text[NOTE_BYTES];
+    size_t place;
+
+    if (lock_file == NULL || !write_note(job, id, text))
+        return LOCK_FILE_NOWHERE;
+    world_lock(&lock_file->lock);
+    place = add_note(lock_file, text);
+    world_unlock(&lock_file->lock);
+    return place;
+}
+
+void lock_file_forget(
+    struct lock_file *lock_file, size_t place, int64_t until_ms)
+{
+    struct note *note;
+
+    if (lock_file == NULL || place == LOCK_FILE_NOWHERE)
+        return;
+    world_lock(&lock_file->lock);
+    assert(place < lock_file->note_count);
+    note = &lock_file->notes[place];
+    note->until_ms = until_ms;
+    if (until_ms == 0) {
+        (void)write_note((struct slice){0}, (struct slice){0}, note->text);
+        note->text[0] = ' ';
+        store_note(lock_file, place);
+    }
+    world_unlock(&lock_file->lock);
+}
+
+/* ---- looking at the others ---- */
+
+struct looking {
+    void (*found)(void *context, struct slice job, struct slice id);
+    void *context;
+};
+
+static void read_note(const struct looking *looking, const char *text)
+{
+    struct slice job = {text, 0}, id;
+    size_t len = 0;
+
+    while (len < NOTE_BYTES - 1 && text[len] != ' ' && text[len] != '\0')
+        len++;
+    while (job.len < len && text[job.len] != '/')
+        job.len++;
+    if (job.len == 0 || job.len + 1 >= len)
+        return;
+    id = (struct slice){text + job.len + 1, len - job.len - 1};
+    if (text_is_run_id(id))
+        looking->found(looking->context, job, id);
+}
+
+static void read_notes(const struct looking *looking, int file)
+{
+    char text[NOTE_BYTES];
+
+    for (off_t i = 0; i < NOTES_MAX; i++) {
+        if (pread(file, text, NOTE_BYTES, i * NOTE_BYTES) != NOTE_BYTES)
+            return;
+        read_note(looking, text);
+    }
+}
+
+/* Lock held. */
+static void look_at(struct lock_file *lock_file, const struct looking *looking,
+    int folder, const char *name)
+{
+    char identity[IDENTITY_MAX];
+    int file;
+
+    if (strcmp(name, lock_file->name) == 0 ||
+        find_dead(lock_file, slice_of(name)))
+        return;
+    file = try_file(folder, name, identity);
+    if (file < 0)
+        return;
+    if (is_name(slice_of(name))) {
+        remember(lock_file, name, identity);
+        read_notes(looking, file);
+    } else {
+        /* Its process died before it had locked it; or is about to, finds it
+         * gone, and makes another. */
+        (void)unlinkat(folder, name, 0);
+    }
+    (void)close(file);
+}
+
+static bool is_ours(const char *name)
+{
+    size_t prefix = strlen(NEW_PREFIX);
+
+    return is_name(slice_of(name)) || (strncmp(name, NEW_PREFIX, prefix) == 0 &&
+                                          is_name(slice_of(name + prefix)));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct names {
+    char **list;
+    size_t count;
+};
+
+/* In order: one order of events for one state of the folder. */
+static void list_names(int folder, struct names *ret)
+{
+    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *open = again < 0 ? NULL : fdopendir(again);
+    const struct dirent *entry;
+
+    *ret = (struct names){NULL, 0};
+    if (open == NULL) {
+        if (again >= 0)
+            (void)close(again);
+        return;
+    }
+    while (ret->count < ENTRIES_MAX && (entry = readdir(open)) != NULL) {
+        if (!is_ours(entry->d_name))
+            continue;
+        ret->list =
+            mem_resize(ret->list, (ret->count + 1) * sizeof(*ret->list));
+        ret->list[ret->count++] =
+            mem_text(entry->d_name, strlen(entry->d_name));
+    }
+    (void)closedir(open);
+    if (ret->count > 0)
+        qsort(ret->list, ret->count, sizeof(*ret->list), by_name);
+}
+
+/* Lock held. */
+static void look_at_all(
+    struct lock_file *lock_file, const struct looking *looking, int folder)
+{
+    struct names names;
+
+    list_names(folder, &names);
+    for (size_t i = 0; i < names.count; i++) {
+        look_at(lock_file, looking, folder, names.list[i]);
+        mem_free(names.list[i]);
+    }
+    mem_free(names.list);
+}
+
+void lock_file_look(struct lock_file *lock_file,
+    void (*found)(void *context, struct slice job, struct slice id),
+    void *context)
+{
+    const struct looking looking = {found, context};
+    int folder;
+
+    if (lock_file == NULL)
+        return;
+    folder = open_folder(lock_file->folder);
+    if (folder < 0)
+        return;
+    world_lock(&lock_file->lock);
+    look_at_all(lock_file, &looking, folder);
+    bury_old(lock_file);
+    world_unlock(&lock_file->lock);
+    (void)close(folder);
+}
+
+/* ---- the end ---- */
+
+static bool notes_runs(const struct lock_file *lock_file)
+{
+    int64_t now_ms = world_boot_ms();
+
+    for (size_t i = 0; i < lock_file->note_count; i++)
+        if (lock_file->notes[i].until_ms > now_ms)
+            return true;
+    return false;
+}
+
+void lock_file_close(struct lock_file *lock_file)
+{
+    if (lock_file == NULL)
+        return;
+    if (!notes_runs(lock_file)) {
+        remove_file(lock_file, lock_file->name);
+        (void)rmdir(lock_file->folder); /* where it is empty */
+    }
+    (void)close(lock_file->file);
+    world_mutex_done(&lock_file->lock);
+    mem_free(lock_file->notes);
+    mem_free(lock_file->folder);
+    mem_free(lock_file);
+}
