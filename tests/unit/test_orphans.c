@@ -24,7 +24,8 @@ static int set_up(void **state)
 
     memset(f, 0, sizeof(*f));
     workbench_init(&f->bench);
-    orphans_init(&f->orphans, NULL);
+    orphans_init(&f->orphans, NULL, NULL);
+    orphans_use(&f->orphans, &f->bench.definition);
     *state = f;
     return 0;
 }
@@ -66,7 +67,7 @@ static enum orphans_step first_of(struct fixture *f)
 
 static void begin(struct fixture *f)
 {
-    orphans_begin(&f->orphans, &f->bench.definition);
+    orphans_begin(&f->orphans);
 }
 
 static void only_those_that_nobody_works_on_are_found(void **state)

@@ -18,6 +18,7 @@
 #include "worker/cli/session.h"
 #include "worker/cli/signals.h"
 #include "worker/run/control.h"
+#include "worker/run/lock_file.h"
 #include "worker/run/single.h"
 
 #define RANDOM_ID_MAX 33
@@ -225,8 +226,10 @@ static int end_refused(
 
 static int perform(struct session *session, const struct request *request)
 {
+    struct definition *definition = load_definition(session->load);
     const struct single_options options = {
-        .definition = load_definition(session->load),
+        .definition = definition,
+        .lock_file = definition_lock_file(definition),
         .job = request->job,
         .args = request->args,
         .id = request->id,
@@ -248,6 +251,7 @@ static int perform(struct session *session, const struct request *request)
     exit_code = code == TW_OK ? end_as(single, request, &result)
                               : end_refused(session, code, &err);
     single_free(single);
+    lock_file_close(options.lock_file);
     return exit_code;
 }
 

@@ -11,6 +11,7 @@
 #include "worker/cli/session.h"
 #include "worker/cli/signals.h"
 #include "worker/run/consumer.h"
+#include "worker/run/lock_file.h"
 #include "worker/run/notify.h"
 #include "worker/store/store.h"
 
@@ -254,12 +255,14 @@ static int serve(struct service *service, bool drain)
 
     service->session.load = NULL;
     options.definition = definition_hold(definition);
+    options.lock_file = definition_lock_file(definition);
     consumer = consumer_new(&options);
     show_consumer(service, consumer);
     code = consumer_run(consumer, &result, &err);
     signals_stop(service->signals);
     service->signals = NULL;
     consumer_free(consumer);
+    lock_file_close(options.lock_file);
     if (code != TW_OK)
         exit_code = end_of_service(definition, code, &err);
     else if (drain && !result.stopped)

@@ -489,11 +489,33 @@ const struct definition *load_lend(struct load *load)
     return definition;
 }
 
+/* Who shares an embedded store shares the folder it lies in, whatever name it
+ * gives to it. Else what other relative paths start from. */
+static const char *lock_folder(struct load *load)
+{
+    size_t store = load->setup.store;
+    const struct store_config *config =
+        store < load->stores.count ? load->configs[store] : NULL;
+    const char *folder;
+    char *real;
+
+    if (config == NULL || config->is_azure)
+        return arena_format(&load->arena, "%s/tableward-locks", load->folder)
+            .at;
+    real = realpath(config->path.at, NULL);
+    folder =
+        arena_format(&load->arena, "%s-locks", real ? real : config->path.at)
+            .at;
+    free(real);
+    return folder;
+}
+
 struct definition *load_definition(struct load *load)
 {
     struct definition *definition = &load->definition;
 
     (void)load_lend(load);
+    definition->lock_folder = lock_folder(load);
     definition->release = release;
     definition->owner = load;
     atomic_init(&definition->references, 1);

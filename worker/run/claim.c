@@ -125,6 +125,8 @@ void claim_init(struct claim *claim, const struct claim_wish *wish)
 {
     *claim = (struct claim){.store = wish->store,
         .visibility_timeout_ms = wish->visibility_timeout_s * 1000,
+        .lock_file = wish->lock_file,
+        .noted = LOCK_FILE_NOWHERE,
         .deadline_ms = WORLD_NEVER};
     ledger_run_init(&claim->run);
     ledger_run_init(&claim->stored);
@@ -135,8 +137,19 @@ void claim_init(struct claim *claim, const struct claim_wish *wish)
         take_message(claim, wish->message);
 }
 
+/* Before the first write that may make us the owner. */
+static void begin_owning(struct claim *claim)
+{
+    claim->may_own = true;
+    claim->noted =
+        lock_file_note(claim->lock_file, claim->stored.job, claim->stored.id);
+}
+
 void claim_done(struct claim *claim)
 {
+    lock_file_forget(claim->lock_file, claim->noted,
+        claim->may_own ? claim->deadline_ms : 0);
+    claim->noted = LOCK_FILE_NOWHERE;
     ledger_run_done(&claim->run);
     ledger_run_done(&claim->stored);
     mem_free(claim->text);
@@ -303,6 +316,7 @@ static enum tw_err stake(
     if (taking->sent_ms == 0) {
         taking->sent_ms = world_boot_ms();
         set_deadline(claim, taking->sent_ms);
+        begin_owning(claim);
     }
     claim->took_over = run->owner.len > 0;
     run->owner = ledger_text(run, slice_of(claim->owner));
@@ -323,7 +337,8 @@ static enum tw_err stake(
     return TW_OK;
 }
 
-/* Until when must this run be left alone? 0: it need not. */
+/* Until when must this run be left alone? 0: it need not. A lease ends with the
+ * process that holds it; what spaces crashed attempts does not. */
 static int64_t held_until(const struct claim *claim,
     const struct claim_wish *wish, const struct ledger_run *run)
 {
@@ -332,6 +347,9 @@ static int64_t held_until(const struct claim *claim,
 
     if (lease > 0 && run->silent >= wish->max_attempts)
         lease += SILENT_SPACING * claim->visibility_timeout_ms * TICKS_PER_MS;
+    else if (lease > claim->date_ticks &&
+             lock_file_is_dead(claim->lock_file, run->owner))
+        lease = 0;
     if (lease > until)
         until = lease;
     return until > claim->date_ticks ? until : 0;
@@ -456,17 +474,18 @@ enum claim_outcome claim_take(struct claim *claim,
         .context = &taking};
     enum tw_err outcome;
 
-    text_random_id(claim->owner);
+    (void)lock_file_owner(claim->lock_file, claim->owner);
     claim->stored.job = ledger_text(&claim->stored, slice_of(wish->job->name));
     claim->stored.id = ledger_text(&claim->stored, wish->id);
     outcome = ledger_change(&change, LEDGER_READ, &claim->stored, err);
     ledger_copy(&claim->run, &claim->stored);
     *ret_outcome = TW_CONFLICT;
-    if (outcome == TW_OK)
+    if (outcome == TW_OK ||
+        (outcome == TW_CONFLICT && taking.outcome != CLAIM_TAKEN &&
+            taking.outcome != CLAIM_OUTAGE)) {
+        claim->may_own = taking.outcome == CLAIM_TAKEN;
         return taking.outcome;
-    if (outcome == TW_CONFLICT && taking.outcome != CLAIM_TAKEN &&
-        taking.outcome != CLAIM_OUTAGE)
-        return taking.outcome;
+    }
     return not_taken(claim, &change, outcome, ret_outcome, err);
 }
 
@@ -550,8 +569,10 @@ enum claim_word claim_write(struct claim *claim, struct err *err)
         set_deadline(claim, keeping.sent_ms);
         return CLAIM_MINE;
     }
-    return keeping.lost || change.damaged || change.left_alone ? CLAIM_OVERTAKEN
-                                                               : CLAIM_UNREAD;
+    if (!keeping.lost && !change.damaged && !change.left_alone)
+        return CLAIM_UNREAD;
+    claim->may_own = false;
+    return CLAIM_OVERTAKEN;
 }
 
 /* ---- letting go ---- */
@@ -654,6 +675,8 @@ enum claim_word claim_let_go(struct claim *claim, struct err *err)
 
     for (;;) {
         word = write_end(claim, &attempt, err);
+        if (word != CLAIM_UNREAD)
+            claim->may_own = false;
         if (word == CLAIM_MINE)
             ledger_copy(&claim->run, &claim->stored);
         if (word != CLAIM_UNREAD || !try_again(claim, &attempt, &retry))

@@ -27,6 +27,7 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 #include "worker/run/ledger.h"
+#include "worker/run/lock_file.h"
 #include "worker/store/fence.h"
 #include "worker/store/store.h"
 
@@ -52,6 +53,7 @@ struct claim_wish {
     bool resumes_paused; /* `run`: a paused run goes on; workers leave it */
     bool accept_deletes;
     int64_t visibility_timeout_s, max_attempts;
+    struct lock_file *lock_file; /* of this process; NULL: none */
 };
 
 /* What a person asks of the owner of a live lease. */
@@ -60,6 +62,9 @@ enum claim_asked { CLAIM_ASKED_NOTHING, CLAIM_ASKED_PAUSE, CLAIM_ASKED_CANCEL };
 struct claim {
     struct store *store;
     int64_t visibility_timeout_ms;
+    struct lock_file *lock_file; /* of this process; NULL: none */
+    size_t noted;                /* where it notes the run */
+    bool may_own; /* the ledger may name this claim as the run's owner */
 
     /* M. The message; without one has_message is false. */
     bool has_message;
@@ -72,9 +77,9 @@ struct claim {
 
     struct ledger_run stored; /* L, as all below: as last stored, with ETags */
     struct ledger_run run;    /* what is to be stored next */
-    char owner[33];           /* the Owner it was taken with */
-    int64_t deadline_ms;      /* of the lease, on world_boot_ms() */
-    bool took_over;           /* from an attempt that did not let go in order */
+    char owner[LOCK_FILE_OWNER_MAX]; /* the Owner it was taken with */
+    int64_t deadline_ms;             /* of the lease, on world_boot_ms() */
+    bool took_over;   /* from an attempt that did not let go in order */
     bool starts_over; /* its checkpoint was made under another definition, so
                          that what it knew is lost */
     bool binds;       /* no attempt before this one has used a definition */
@@ -113,8 +118,9 @@ void claim_init(struct claim *claim, const struct claim_wish *wish);
 void claim_done(struct claim *claim);
 
 /*
- * claim_take: conditional write of the ledger entity: Epoch + 1, a random
- * Owner, LeaseUntil. Two requests where nothing stands in the way.
+ * claim_take: conditional write of the ledger entity: Epoch + 1, an Owner of
+ * its own, LeaseUntil. Two requests where nothing stands in the way. The lease
+ * of an owner that is known to be dead (lock_file.h) does not.
  * *ret_outcome is the store's, for CLAIM_OUTAGE; for CLAIM_REFUSED it is
  * TW_INVALID where the ledger's entity cannot be read, TW_CONFLICT else.
  */

@@ -38,6 +38,8 @@
 #define ORPHANS_AGAIN_MS INT64_C(60000)
 /* Names of runs that a drain leaves: as many as fit. */
 #define LEFT_NAMES_BYTES 2000
+/* How often the locks of other processes of this host are tried. */
+#define LOOK_EVERY_MS 1000
 #define PRUNE_EVERY_MS INT64_C(3600000)
 
 /* A drain looks at the open runs of hidden messages at once, then after 1 s,
@@ -64,6 +66,7 @@ struct consumer {
     bool ready;            /* the manager has been told */
     struct orphans orphans;
     int64_t orphans_due_ms;
+    int64_t look_due_ms; /* at the locks of other processes */
     struct prune prune;
     int64_t prune_due_ms;
     int64_t left_due_ms; /* the next look at what is left, while messages are */
@@ -295,8 +298,7 @@ static void begin_anew(struct consumer *consumer)
         fence_request_ms(
             consumer->definition->setup->visibility_timeout_s * 1000));
     consumer->prepared = false;
-    orphans_done(&consumer->orphans);
-    orphans_init(&consumer->orphans, &consumer->fence);
+    orphans_use(&consumer->orphans, consumer->definition);
     consumer->prune.under_way = false;
     consumer->orphans_due_ms = world_boot_ms();
 }
@@ -460,23 +462,50 @@ static void step_orphans(struct consumer *consumer)
     slots_release(consumer->slots);
 }
 
-/* A step, where a pass is under way or due. */
+/* Has a process of this host died? Nothing is sent for that. */
+static void look_at_others(struct consumer *consumer)
+{
+    int64_t now_ms = world_boot_ms();
+
+    if (consumer->options.lock_file == NULL || now_ms < consumer->look_due_ms)
+        return;
+    consumer->look_due_ms = now_ms + LOOK_EVERY_MS;
+    (void)orphans_look(&consumer->orphans);
+}
+
+/* Is there something to look at? */
+static bool looks_for_orphans(const struct consumer *consumer)
+{
+    return consumer->orphans.noted_count > 0 || consumer->orphans.under_way ||
+           world_boot_ms() >= consumer->orphans_due_ms;
+}
+
+/* A step, where a pass is under way or due, or somebody has died. */
 static void look_for_orphans(struct consumer *consumer)
 {
     struct orphans *orphans = &consumer->orphans;
-    int64_t now_ms = world_boot_ms();
 
+    look_at_others(consumer);
     if (consumer->outage.lasts || is_stopping(consumer) ||
-        (!orphans->under_way && now_ms < consumer->orphans_due_ms))
+        !looks_for_orphans(consumer))
         return;
     consumer->no_slot = !slots_reserve(consumer->slots);
     if (consumer->no_slot)
         return;
-    if (!orphans->under_way) {
-        orphans_begin(orphans, consumer->definition);
-        consumer->orphans_due_ms = now_ms + ORPHANS_EVERY_MS;
+    if (orphans->noted_count == 0 && !orphans->under_way) {
+        orphans_begin(orphans);
+        consumer->orphans_due_ms = world_boot_ms() + ORPHANS_EVERY_MS;
     }
     step_orphans(consumer);
+}
+
+/* At the start, before any message is taken: the runs of those that died. */
+static void take_from_the_dead(struct consumer *consumer)
+{
+    do
+        look_for_orphans(consumer);
+    while (consumer->prepared && !consumer->no_slot && !is_stopping(consumer) &&
+           consumer->orphans.noted_count > 0);
 }
 
 /* ---- pruning ---- */
@@ -590,13 +619,6 @@ static bool all_empty(struct consumer *consumer)
     return view.all_empty;
 }
 
-/* A pass is due, perhaps for want of a slot, or under way. */
-static bool looks_for_orphans(const struct consumer *consumer)
-{
-    return consumer->orphans.under_way ||
-           world_boot_ms() >= consumer->orphans_due_ms;
-}
-
 /* Every queue has just been found empty, nobody is at work: is it the end?
  * Nothing is received meanwhile. */
 static bool drained(struct consumer *consumer)
@@ -665,10 +687,13 @@ static int64_t next_due_ms(struct consumer *consumer)
         return 0;
     if (consumer->definition->setup->keep_runs_ms > 0)
         due_ms = sooner(due_ms, consumer->prune_due_ms);
-    if (!consumer->no_slot)
-        due_ms = sooner(
-            due_ms, consumer->orphans.under_way ? 0 : consumer->orphans_due_ms);
-    return due_ms;
+    if (consumer->no_slot)
+        return due_ms;
+    if (consumer->orphans.under_way || consumer->orphans.noted_count > 0)
+        return 0;
+    if (consumer->options.lock_file)
+        due_ms = sooner(due_ms, consumer->look_due_ms);
+    return sooner(due_ms, consumer->orphans_due_ms);
 }
 
 /* Wait for what is due next, a report, a stop, or the watchdog. */
@@ -734,7 +759,7 @@ struct consumer *consumer_new(const struct consumer_options *options)
     consumer->shown_busy = SIZE_MAX;
     world_mutex_init(&consumer->lock);
     world_cond_init(&consumer->changed);
-    orphans_init(&consumer->orphans, &consumer->fence);
+    orphans_init(&consumer->orphans, &consumer->fence, options->lock_file);
     prune_init(&consumer->prune);
     begin_anew(consumer);
     consumer->place =
@@ -783,6 +808,9 @@ static void serve_with_slots(struct consumer *consumer)
     set_ceilings(consumer);
     consumer->place.lanes = consumer->lanes;
     consumer->place.renewer = consumer->renewer;
+    consumer->place.lock_file = consumer->options.lock_file;
+    if (consumer->prepared)
+        take_from_the_dead(consumer);
     slots_start(consumer->slots);
     serve(consumer);
     notify_stopping(consumer->options.notify);

@@ -20,12 +20,17 @@
 #include "worker/run/setup.h"
 
 struct consumer;
+struct lock_file;
 struct notify;
 
 struct consumer_options {
     struct definition *definition; /* a reference is taken over */
     bool drain;
     struct notify *notify; /* borrowed; NULL: nobody to tell */
+
+    /* of this process; borrowed. NULL: none: nobody sees at once that it has
+     * died, and it sees that of nobody */
+    struct lock_file *lock_file;
 
     /*
      * reload: read the configuration again. A new definition (its reference

@@ -2,29 +2,55 @@
 /* Open runs that nobody works on and no message rings for. */
 #include "worker/run/orphans.h"
 
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/retry.h"
 
 /* How many visibility timeouts nothing must have happened for. */
 #define PATIENCE 2
+/* Runs of the dead that wait to be looked at; a pass finds the others. */
+#define NOTED_MAX 4096
 
-void orphans_init(struct orphans *orphans, const struct fence *fence)
+struct orphans_noted {
+    char *job, *id; /* owned */
+};
+
+void orphans_init(struct orphans *orphans, const struct fence *fence,
+    struct lock_file *lock_file)
 {
-    *orphans = (struct orphans){.fence = fence};
+    *orphans = (struct orphans){.fence = fence, .lock_file = lock_file};
     page_init(&orphans->page);
     ledger_run_init(&orphans->run);
 }
 
+static void forget_first(struct orphans *orphans)
+{
+    mem_free(orphans->noted[0].job);
+    mem_free(orphans->noted[0].id);
+    orphans->noted_count--;
+    memmove(&orphans->noted[0], &orphans->noted[1],
+        orphans->noted_count * sizeof(*orphans->noted));
+}
+
 void orphans_done(struct orphans *orphans)
 {
+    while (orphans->noted_count > 0)
+        forget_first(orphans);
+    mem_free(orphans->noted);
+    orphans->noted = NULL;
     page_done(&orphans->page);
     ledger_run_done(&orphans->run);
 }
 
-void orphans_begin(struct orphans *orphans, struct definition *definition)
+void orphans_use(struct orphans *orphans, struct definition *definition)
+{
+    orphans->definition = definition;
+    orphans->under_way = false;
+}
+
+void orphans_begin(struct orphans *orphans)
 {
     page_done(&orphans->page);
-    orphans->definition = definition;
     orphans->under_way = true;
     orphans->job = 0;
     orphans->at = 0;
@@ -45,6 +71,40 @@ bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
     if (run->resumes_ticks > since)
         since = run->resumes_ticks;
     return since + PATIENCE * visibility_timeout_s * TICKS_PER_S <= now_ticks;
+}
+
+/* ---- runs of the dead ---- */
+
+static void add_noted(void *context, struct slice job, struct slice id)
+{
+    struct orphans *orphans = context;
+
+    if (orphans->noted_count == NOTED_MAX)
+        return;
+    orphans->noted = mem_resize(
+        orphans->noted, (orphans->noted_count + 1) * sizeof(*orphans->noted));
+    orphans->noted[orphans->noted_count++] = (struct orphans_noted){
+        mem_text(job.at, job.len), mem_text(id.at, id.len)};
+}
+
+bool orphans_look(struct orphans *orphans)
+{
+    lock_file_look(orphans->lock_file, add_noted, orphans);
+    return orphans->noted_count > 0;
+}
+
+/* ---- one step ---- */
+
+/* Nobody works on it, or who did is dead. */
+static bool is_left(const struct orphans *orphans, int64_t now_ticks)
+{
+    const struct ledger_run *run = &orphans->run;
+
+    if (orphans_is(
+            run, now_ticks, orphans->definition->setup->visibility_timeout_s))
+        return true;
+    return run->state == LEDGER_RUNNING && !run->newer &&
+           lock_file_is_dead(orphans->lock_file, run->owner);
 }
 
 static enum orphans_step give_up(
@@ -82,40 +142,61 @@ static enum orphans_step read_rows(struct orphans *orphans, struct err *err)
     return ORPHANS_MORE;
 }
 
-/* The run of one row. One that cannot be read is passed over. */
-static enum orphans_step read_run(struct orphans *orphans, struct err *err)
+/* One that cannot be read is passed over. */
+static enum orphans_step read_run(
+    struct orphans *orphans, struct slice job, struct slice id, struct err *err)
 {
     const struct definition *definition = orphans->definition;
-    const struct entity *row = &orphans->page.entities[orphans->at++];
     struct retry_call call = retry_call(orphans->fence, RETRY_BUSY_MS, 0);
-    struct slice id;
     enum tw_err outcome;
 
-    if (!ledger_index_id(row->row_key, &id))
-        return ORPHANS_MORE;
     do
-        outcome = ledger_get(definition_store(definition), &call.attempt,
-            row->partition_key, id, &orphans->run);
+        outcome = ledger_get(definition_store(definition), &call.attempt, job,
+            id, &orphans->run);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_NOT_FOUND || outcome == TW_INVALID)
         return ORPHANS_MORE;
     if (outcome != TW_OK)
         return give_up(orphans, &call.attempt, err);
-    return orphans_is(&orphans->run, call.attempt.date_ticks,
-               definition->setup->visibility_timeout_s)
-               ? ORPHANS_FOUND
-               : ORPHANS_MORE;
+    return is_left(orphans, call.attempt.date_ticks) ? ORPHANS_FOUND
+                                                     : ORPHANS_MORE;
+}
+
+/* The run of one row. */
+static enum orphans_step read_next(struct orphans *orphans, struct err *err)
+{
+    const struct entity *row = &orphans->page.entities[orphans->at++];
+    struct slice id;
+
+    if (!ledger_index_id(row->row_key, &id))
+        return ORPHANS_MORE;
+    return read_run(orphans, row->partition_key, id, err);
+}
+
+/* One that no job of ours is for is left to others. */
+static enum orphans_step read_noted(struct orphans *orphans, struct err *err)
+{
+    struct slice job = slice_of(orphans->noted[0].job);
+    enum orphans_step step = ORPHANS_MORE;
+
+    if (jobs_find(orphans->definition->jobs, job))
+        step = read_run(orphans, job, slice_of(orphans->noted[0].id), err);
+    if (step != ORPHANS_FAILED)
+        forget_first(orphans);
+    return step;
 }
 
 enum orphans_step orphans_step(struct orphans *orphans, struct err *err)
 {
+    if (orphans->noted_count > 0)
+        return read_noted(orphans, err);
     if (!orphans->under_way ||
         orphans->job >= orphans->definition->jobs->count) {
         orphans->under_way = false;
         return ORPHANS_DONE;
     }
     if (orphans->at < orphans->page.count)
-        return read_run(orphans, err);
+        return read_next(orphans, err);
     if (orphans->more)
         return read_rows(orphans, err);
     orphans->job++;

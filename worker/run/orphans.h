@@ -3,8 +3,10 @@
  * Orphans: open runs that nobody works on and that have no message. A pass
  * reads the index rows of every job's open runs and each of these runs; those
  * whose LeaseUntil and ResumesAt have been over for two visibility timeouts are
- * to be taken up without a message, unless they are paused. A pass is made in
- * steps of one request, so that the consumer can poll between them.
+ * to be taken up without a message, unless they are paused. So are those whose
+ * owner was a process of this host that has died (lock_file.h), at once, beside
+ * any pass: that process had noted them. It all is made in steps of one
+ * request, so that the consumer can poll between them.
  */
 #ifndef TW_RUN_ORPHANS_H
 #define TW_RUN_ORPHANS_H
@@ -15,13 +17,22 @@
 
 #include "worker/base/err.h"
 #include "worker/run/ledger.h"
+#include "worker/run/lock_file.h"
 #include "worker/run/setup.h"
 #include "worker/store/store.h"
+
+struct orphans_noted;
 
 struct orphans {
     struct definition *definition; /* borrowed */
     const struct fence *fence;     /* borrowed */
-    bool under_way;
+    struct lock_file *lock_file;   /* borrowed; NULL: none */
+
+    struct orphans_noted *noted; /* by processes that have died; the first is
+                                    looked at next */
+    size_t noted_count;
+
+    bool under_way;   /* a pass */
     size_t job;       /* index into the definition's jobs */
     struct page page; /* of that job's index rows */
     size_t at;        /* the next row on it */
@@ -32,18 +43,27 @@ struct orphans {
 enum orphans_step {
     ORPHANS_MORE,  /* nothing found yet: step again             */
     ORPHANS_FOUND, /* orphans->run is to be taken up, then step again */
-    ORPHANS_DONE,  /* the pass is over                          */
+    ORPHANS_DONE,  /* nothing is left to be looked at           */
     ORPHANS_FAILED /* an outage: the pass is given up; err      */
 };
 
-/* orphans_init: no pass is under way. Both are borrowed. */
-void orphans_init(struct orphans *orphans, const struct fence *fence);
+/* orphans_init: no pass is under way. All are borrowed. */
+void orphans_init(struct orphans *orphans, const struct fence *fence,
+    struct lock_file *lock_file);
 void orphans_done(struct orphans *orphans);
 
-/* orphans_begin: start a pass over definition's jobs, borrowed until its end.
- */
-void orphans_begin(struct orphans *orphans, struct definition *definition);
+/* orphans_use: the definition of every step from now on; borrowed. */
+void orphans_use(struct orphans *orphans, struct definition *definition);
 
+/* orphans_begin: start a pass over the definition's jobs. */
+void orphans_begin(struct orphans *orphans);
+
+/* orphans_look: are there processes of this host that have died since the last
+ * look? True: runs that they had noted are to be looked at. No request. */
+bool orphans_look(struct orphans *orphans);
+
+/* orphans_step: one request. The runs of the dead come first; after an outage
+ * they are looked at again. */
 enum orphans_step orphans_step(struct orphans *orphans, struct err *err);
 
 /* orphans_is: is run, read when the service's clock was at now_ticks, one? */

@@ -7,6 +7,7 @@
 #include "config/settings.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/run/lock_file.h"
 #include "worker/store/store.h"
 
 #define VISIBILITY_MIN_MS 2000
@@ -462,6 +463,20 @@ const struct setup_queue *setup_queue_named(
 }
 
 /* ---- definitions ---- */
+
+/* After so many visibility timeouts a lease of the dead is over anyway; and it
+ * stays for a service manager that takes its time to start another. */
+#define DEAD_KEPT 2
+#define DEAD_KEPT_MIN_MS INT64_C(60000)
+
+struct lock_file *definition_lock_file(const struct definition *definition)
+{
+    int64_t keep_ms =
+        DEAD_KEPT * definition->setup->visibility_timeout_s * 1000;
+
+    return lock_file_open(definition->lock_folder,
+        keep_ms > DEAD_KEPT_MIN_MS ? keep_ms : DEAD_KEPT_MIN_MS);
+}
 
 struct definition *definition_hold(struct definition *definition)
 {

@@ -90,10 +90,16 @@ struct definition {
     const struct job_stores *stores; /* open: those that worker and jobs name */
     const struct setup *setup;
     const char *archive_folder; /* where relative `archive:` starts */
+    const char *lock_folder;    /* where lock files lie; NULL: nowhere */
     void (*release)(struct definition *definition); /* may be NULL */
     void *owner;                                    /* the loader's */
     _Atomic unsigned references;
 };
+
+struct lock_file;
+
+/* definition_lock_file: a lock file for this process (lock_file.h). */
+struct lock_file *definition_lock_file(const struct definition *definition);
 
 /* definition_hold: one more reference; returns definition. */
 struct definition *definition_hold(struct definition *definition);

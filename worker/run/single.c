@@ -265,6 +265,7 @@ static enum tw_err attempts(struct single *single,
 {
     struct work_place place = {.lanes = single->lanes,
         .renewer = single->renewer,
+        .lock_file = single->options.lock_file,
         .stopping = is_stopping,
         .watch = watch,
         .context = single};
@@ -330,6 +331,7 @@ enum tw_err single_run(
             .args_json = buf_slice(&args),
             .visibility_timeout_s = setup->visibility_timeout_s,
             .max_attempts = setup->max_attempts,
+            .lock_file = single->options.lock_file,
             .resumes_paused = true,
             .accept_deletes = single->options.accept_deletes},
         &result, err);

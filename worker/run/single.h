@@ -17,6 +17,7 @@
 #include "worker/run/ledger.h"
 #include "worker/run/setup.h"
 
+struct lock_file;
 struct single;
 
 struct single_options {
@@ -26,6 +27,7 @@ struct single_options {
     struct slice id;               /* a run id; borrowed. Make a new one with
                                       text_random_id() */
     bool accept_deletes;
+    struct lock_file *lock_file; /* of this process; borrowed. NULL: none */
 };
 
 struct single_result {

@@ -19,19 +19,21 @@ struct doing {
     struct arena *arena;
 };
 
-static struct claim_wish wish_of(const struct task *task)
+static struct claim_wish wish_of(const struct doing *doing)
 {
-    const struct setup *setup = task->definition->setup;
+    const struct definition *definition = doing->task->definition;
+    const struct setup *setup = definition->setup;
 
-    return (struct claim_wish){.store = definition_store(task->definition),
+    return (struct claim_wish){.store = definition_store(definition),
         .visibility_timeout_s = setup->visibility_timeout_s,
-        .max_attempts = setup->max_attempts};
+        .max_attempts = setup->max_attempts,
+        .lock_file = doing->place->lock_file};
 }
 
 static void do_orphan(const struct doing *doing, struct task_report *report)
 {
     const struct task *task = doing->task;
-    struct claim_wish wish = wish_of(task);
+    struct claim_wish wish = wish_of(doing);
 
     wish.job = task->orphan_job;
     wish.id = task->orphan_id;
@@ -62,7 +64,7 @@ static bool do_bell(const struct doing *doing,
     const struct claim_message *message, const struct request *request,
     struct task_report *report)
 {
-    struct claim_wish wish = wish_of(doing->task);
+    struct claim_wish wish = wish_of(doing);
 
     if (request->bell_id.len == 0 || request->unknown_job.len > 0)
         return false;
@@ -81,7 +83,7 @@ static void do_request(const struct doing *doing,
     const struct claim_message *message, const struct request *request,
     struct task_report *report)
 {
-    struct claim_wish wish = wish_of(doing->task);
+    struct claim_wish wish = wish_of(doing);
 
     wish.job = request->job;
     wish.id = request->id.len > 0 ? request->id : message->id;
@@ -134,7 +136,7 @@ static bool hold_unknown(const struct doing *doing,
     const struct claim_message *message, const struct request *request,
     struct task_report *report)
 {
-    struct claim_wish wish = wish_of(doing->task);
+    struct claim_wish wish = wish_of(doing);
     struct holding holding = {.args_json = request->bell_args_json};
     struct ledger_change change = {
         .store = wish.store, .apply = apply_hold, .context = &holding};

@@ -23,12 +23,14 @@
 #include "worker/run/setup.h"
 
 struct lanes;
+struct lock_file;
 struct renewer;
 
 /* What every attempt is lent by its worker. Borrowed while one is under way. */
 struct work_place {
     struct lanes *lanes;
     struct renewer *renewer;
+    struct lock_file *lock_file; /* of the process; NULL: none */
     /* stopping: should attempts end in order? Any thread. */
     bool (*stopping)(void *context);
     /* watch: run is under way (NULL: no longer), for progress lines; its

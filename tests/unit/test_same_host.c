@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker beside others on its host: it takes the runs of those that have
+ * died, and of nobody else. Each lock file stands for a process; closing one
+ * that notes runs is what the kernel does when that process ends.
+ */
+#include "tests/support/workbench.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/virtual_world.h"
+#include "worker/base/mem.h"
+#include "worker/base/text.h"
+#include "worker/run/claim.h"
+#include "worker/run/consumer.h"
+#include "worker/run/control.h"
+#include "worker/run/lock_file.h"
+#include "worker/run/orphans.h"
+#include "worker/run/single.h"
+
+#define JOB "delete-channel"
+#define ARGS "{\"channel\":\"Football\"}"
+#define MESSAGE(id) "{\"job\":\"" JOB "\",\"args\":" ARGS ",\"id\":\"" id "\"}"
+#define ALWAYS 1, UINT_MAX
+#define TIMEOUT_S 60
+
+/* Another process of this host, which owns runs. */
+struct other {
+    struct lock_file *lock_file;
+    struct claim claim;
+    struct messages taken;
+};
+
+struct fixture {
+    struct workbench bench;
+    struct lock_file *lock_file; /* ours */
+    struct other other;
+    struct claim claim;
+    enum tw_err outcome;
+    struct err err;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = test_malloc(sizeof(*f));
+    char folder[] = "same-host.XXXXXX";
+
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5000,
+        .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
+    memset(f, 0, sizeof(*f));
+    workbench_init(&f->bench);
+    assert_non_null(mkdtemp(folder));
+    f->bench.definition.lock_folder = mem_text(folder, strlen(folder));
+    f->lock_file = definition_lock_file(&f->bench.definition);
+    f->other.lock_file = definition_lock_file(&f->bench.definition);
+    assert_non_null(f->lock_file);
+    assert_non_null(f->other.lock_file);
+    messages_init(&f->other.taken);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    claim_done(&f->claim);
+    messages_done(&f->other.taken);
+    lock_file_close(f->other.lock_file);
+    lock_file_close(f->lock_file);
+    mem_free((char *)(uintptr_t)f->bench.definition.lock_folder);
+    workbench_done(&f->bench);
+    virtual_world_end();
+    test_free(f);
+    return 0;
+}
+
+/* ---- the other process ---- */
+
+/* It acquires the lease of a run, as a worker does, without a message. */
+static void other_claims(struct fixture *f, const char *id)
+{
+    struct claim_wish wish = workbench_wish(&f->bench, id);
+    enum tw_err outcome;
+
+    wish.lock_file = f->other.lock_file;
+    claim_init(&f->other.claim, &wish);
+    assert_int_equal(
+        claim_take(&f->other.claim, &wish, &outcome, &f->err), CLAIM_TAKEN);
+}
+
+/* And by the way takes the message of it. */
+static void other_takes(struct fixture *f, const char *queue, const char *text)
+{
+    (void)workbench_put(&f->bench, queue, text);
+    (void)workbench_take(&f->bench, queue, &f->other.taken);
+}
+
+/* Its memory goes with it, and the kernel closes its file. */
+static void other_dies(struct fixture *f)
+{
+    lock_file_close(f->other.lock_file);
+    f->other.lock_file = f->other.claim.lock_file = NULL;
+    claim_done(&f->other.claim);
+}
+
+static void other_ends(struct fixture *f)
+{
+    claim_done(&f->other.claim);
+}
+
+/* ---- acquiring ---- */
+
+static enum claim_outcome take(struct fixture *f, struct lock_file *lock_file)
+{
+    struct claim_wish wish = workbench_wish(&f->bench, "r1");
+
+    wish.lock_file = lock_file;
+    claim_done(&f->claim);
+    claim_init(&f->claim, &wish);
+    return claim_take(&f->claim, &wish, &f->outcome, &f->err);
+}
+
+static void the_lease_of_a_dead_owner_is_no_obstacle(void **state)
+{
+    struct fixture *f = *state;
+    int64_t began_ms = world_boot_ms();
+
+    other_claims(f, "r1");
+    assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
+    other_dies(f);
+    assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
+    assert_true(world_boot_ms() - began_ms < 2000);
+    assert_int_equal(f->claim.run.epoch, 2);
+    /* What it had sent may still arrive: rule A4. */
+    assert_true(f->claim.took_over);
+}
+
+static void a_live_owner_s_lease_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+
+    other_claims(f, "r1");
+    virtual_sleep((TIMEOUT_S - 1) * 1000);
+    assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
+    virtual_sleep(10000);
+    assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
+    other_ends(f);
+}
+
+/* Who has no lock file, or another folder, knows nothing of the other. */
+static void without_a_lock_file_the_lease_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    struct lock_file *elsewhere;
+    char folder[] = "elsewhere.XXXXXX";
+
+    assert_non_null(mkdtemp(folder));
+    elsewhere = lock_file_open(folder, 60000);
+    other_claims(f, "r1");
+    other_dies(f);
+    assert_int_equal(take(f, NULL), CLAIM_HELD);
+    assert_int_equal(take(f, elsewhere), CLAIM_HELD);
+    claim_done(&f->claim);
+    lock_file_close(elsewhere);
+}
+
+/* The version before this one has taken over from a process that died. */
+static void the_lock_file_is_the_owner_s_and_not_the_run_s(void **state)
+{
+    struct fixture *f = *state;
+
+    other_claims(f, "r1");
+    other_dies(f);
+    virtual_sleep(70000);
+    assert_int_equal(take(f, NULL), CLAIM_TAKEN);
+    assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
+}
+
+/* Kills that no progress comes between are spaced as ever. */
+static void crashed_attempts_are_spaced_all_the_same(void **state)
+{
+    struct fixture *f = *state;
+
+    other_claims(f, "r1");
+    other_dies(f);
+    f->other.lock_file = definition_lock_file(&f->bench.definition);
+    other_claims(f, "r1"); /* the second of max_attempts */
+    other_dies(f);
+    assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
+    virtual_sleep(10 * TIMEOUT_S * 1000);
+    assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
+    virtual_sleep((TIMEOUT_S + 4) * 1000);
+    assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
+}
+
+/* The owner died before it saw what was asked. */
+static void what_the_dead_was_asked_is_done_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct ledger_run before;
+    bool asked;
+
+    other_claims(f, "r1");
+    ledger_run_init(&before);
+    assert_int_equal(control_cancel(f->bench.wrapped.inner, slice_of(JOB),
+                         slice_of("r1"), &before, &asked, &f->err),
+        TW_OK);
+    ledger_run_done(&before);
+    assert_true(asked);
+    other_dies(f);
+    assert_int_equal(take(f, f->lock_file), CLAIM_ENDED);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
+}
+
+/* ---- what an owner notes ---- */
+
+struct found {
+    unsigned count;
+};
+
+static void note_found(void *context, struct slice job, struct slice id)
+{
+    (void)job;
+    (void)id;
+    ((struct found *)context)->count++;
+}
+
+/* How many runs are noted, once the other process is dead. */
+static unsigned noted_by_the_dead(struct fixture *f)
+{
+    struct found found = {0};
+
+    other_dies(f);
+    lock_file_look(f->lock_file, note_found, &found);
+    return found.count;
+}
+
+static void let_go(struct fixture *f)
+{
+    assert_int_equal(
+        ledger_move(&f->other.claim.run, LEDGER_QUEUED, &f->err), TW_OK);
+    (void)claim_let_go(&f->other.claim, &f->err);
+    claim_done(&f->other.claim);
+}
+
+static void a_run_that_was_let_go_of_is_not_noted(void **state)
+{
+    struct fixture *f = *state;
+
+    other_claims(f, "r1");
+    let_go(f);
+    assert_int_equal(noted_by_the_dead(f), 0);
+}
+
+/* The store was away: the lease stands. */
+static void a_run_that_could_not_be_let_go_of_stays_noted(void **state)
+{
+    struct fixture *f = *state;
+
+    other_claims(f, "r1");
+    workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_FAIL);
+    let_go(f);
+    assert_int_equal(noted_by_the_dead(f), 1);
+}
+
+/* It may be stored all the same. */
+static void a_claim_without_an_answer_is_noted(void **state)
+{
+    struct fixture *f = *state;
+    struct claim_wish wish = workbench_wish(&f->bench, "r1");
+
+    wish.lock_file = f->other.lock_file;
+    claim_init(&f->other.claim, &wish);
+    workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_LOSE_ANSWER);
+    workbench_meets(&f->bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
+    assert_int_equal(
+        claim_take(&f->other.claim, &wish, &f->outcome, &f->err), CLAIM_OUTAGE);
+    claim_done(&f->other.claim);
+    assert_int_equal(noted_by_the_dead(f), 1);
+}
+
+static void a_run_that_another_one_has_is_not_noted(void **state)
+{
+    struct fixture *f = *state;
+    struct claim_wish wish = workbench_wish(&f->bench, "r1");
+
+    assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
+    wish.lock_file = f->other.lock_file;
+    claim_init(&f->other.claim, &wish);
+    assert_int_equal(
+        claim_take(&f->other.claim, &wish, &f->outcome, &f->err), CLAIM_HELD);
+    claim_done(&f->other.claim);
+    assert_int_equal(noted_by_the_dead(f), 0);
+}
+
+static void an_overtaken_run_is_not_noted(void **state)
+{
+    struct fixture *f = *state;
+
+    struct ledger_run run;
+
+    other_claims(f, "r1");
+    ledger_run_init(&run);
+    assert_true(workbench_run(&f->bench, JOB, "r1", &run));
+    run.owner = slice_of("somebody");
+    run.epoch++;
+    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
+    ledger_run_done(&run);
+    assert_int_equal(claim_write(&f->other.claim, &f->err), CLAIM_OVERTAKEN);
+    claim_done(&f->other.claim);
+    assert_int_equal(noted_by_the_dead(f), 0);
+}
+
+/* ---- looking for them ---- */
+
+static unsigned found_among_orphans(struct fixture *f)
+{
+    struct orphans orphans;
+    enum orphans_step step;
+    unsigned found = 0;
+
+    orphans_init(&orphans, NULL, f->lock_file);
+    orphans_use(&orphans, &f->bench.definition);
+    orphans_begin(&orphans);
+    do {
+        step = orphans_step(&orphans, &f->err);
+        found += step == ORPHANS_FOUND;
+    } while (step == ORPHANS_MORE || step == ORPHANS_FOUND);
+    orphans_done(&orphans);
+    return found;
+}
+
+/* Where the notes are lost, the pass of every ten minutes finds it. */
+static void a_pass_finds_the_runs_of_the_dead_too(void **state)
+{
+    struct fixture *f = *state;
+
+    other_claims(f, "r1");
+    assert_int_equal(found_among_orphans(f), 0);
+    other_dies(f);
+    assert_int_equal(found_among_orphans(f), 1);
+}
+
+/* Ended, or another's by now: one request finds that out. */
+static void a_note_that_is_no_longer_true_is_passed_over(void **state)
+{
+    struct fixture *f = *state;
+    struct orphans orphans;
+    unsigned gets;
+
+    other_claims(f, "r1");
+    (void)lock_file_note(f->other.lock_file, slice_of(JOB), slice_of("gone"));
+    (void)lock_file_note(f->other.lock_file, slice_of("other"), slice_of("r"));
+    other_dies(f);
+    assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
+    orphans_init(&orphans, NULL, f->lock_file);
+    orphans_use(&orphans, &f->bench.definition);
+    gets = f->bench.calls[BENCH_GET];
+    assert_true(orphans_look(&orphans));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(orphans_step(&orphans, &f->err), ORPHANS_MORE);
+    assert_int_equal(orphans_step(&orphans, &f->err), ORPHANS_DONE);
+    assert_int_equal(f->bench.calls[BENCH_GET] - gets, 2);
+    assert_false(orphans_look(&orphans));
+    orphans_done(&orphans);
+}
+
+/* ---- a worker ---- */
+
+struct service {
+    struct consumer *consumer;
+    struct consumer_result result;
+    enum tw_err outcome;
+    struct err err;
+    struct world_thread thread;
+};
+
+static void run_service(void *arg)
+{
+    struct service *service = arg;
+
+    service->outcome =
+        consumer_run(service->consumer, &service->result, &service->err);
+}
+
+static void start_with(
+    struct service *service, struct fixture *f, struct lock_file *lock_file)
+{
+    const struct consumer_options options = {
+        .definition = definition_hold(&f->bench.definition),
+        .lock_file = lock_file};
+
+    *service = (struct service){.consumer = consumer_new(&options)};
+    world_start(&service->thread, "service", run_service, service);
+}
+
+static void start(struct service *service, struct fixture *f)
+{
+    start_with(service, f, f->lock_file);
+}
+
+static void stop(struct service *service)
+{
+    consumer_stop(service->consumer);
+    world_join(&service->thread);
+    consumer_free(service->consumer);
+    assert_int_equal(service->outcome, TW_OK);
+}
+
+static bool r1_succeeded(struct workbench *bench)
+{
+    return strcmp(workbench_state(bench, JOB, "r1"), "succeeded") == 0;
+}
+
+static void an_idle_worker_takes_the_run_of_one_that_dies(void **state)
+{
+    struct fixture *f = *state;
+    struct service service;
+    int64_t died_ms;
+
+    other_takes(f, BENCH_QUEUE, MESSAGE("r1"));
+    other_claims(f, "r1");
+    start(&service, f);
+    virtual_sleep(10000);
+    assert_int_equal(f->bench.attempts, 0);
+    died_ms = world_boot_ms();
+    other_dies(f);
+    workbench_wait(&f->bench, r1_succeeded);
+    assert_in_range((uintmax_t)(world_boot_ms() - died_ms), 0, 2000);
+    stop(&service);
+    assert_int_equal(service.result.succeeded, 1);
+    /* Its message is still hidden, and comes back to a run that has ended. */
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 1);
+    start(&service, f);
+    virtual_sleep(TIMEOUT_S * 1000);
+    stop(&service);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
+    assert_int_equal(f->bench.attempts, 1);
+}
+
+static enum run_end takes_a_minute(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)attempt;
+    (void)err;
+    for (int i = 0; i < 60 && !run_stopping(run); i++)
+        virtual_sleep(1000);
+    return run_stopping(run) ? RUN_STOPPED : RUN_SUCCEEDED;
+}
+
+/* With one slot, and messages waiting: what was begun goes first. */
+static void a_worker_that_starts_takes_the_runs_of_the_dead_first(void **state)
+{
+    struct fixture *f = *state;
+    struct service service;
+
+    f->bench.script = takes_a_minute;
+    f->bench.setup.slots = 1;
+    other_claims(f, "r1");
+    other_dies(f);
+    (void)workbench_put(&f->bench, BENCH_QUEUE, MESSAGE("r2"));
+    start(&service, f);
+    virtual_sleep(2000);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "running");
+    assert_string_equal(workbench_state(&f->bench, JOB, "r2"), "none");
+    virtual_sleep(60000);
+    assert_true(r1_succeeded(&f->bench));
+    stop(&service);
+}
+
+/* More of them than slots: the others as slots become idle. */
+static void every_run_of_the_dead_is_taken_in_turn(void **state)
+{
+    struct fixture *f = *state;
+    struct service service;
+
+    for (char id[] = "r1"; id[1] <= '5'; id[1]++) {
+        other_claims(f, id);
+        f->other.claim.noted = LOCK_FILE_NOWHERE; /* it stays at work */
+        claim_done(&f->other.claim);
+    }
+    other_dies(f);
+    start(&service, f);
+    virtual_sleep(3000);
+    stop(&service);
+    assert_int_equal(service.result.succeeded, 5);
+}
+
+/* Suspended for half its lease: it has its lock, and its run. */
+static void a_process_that_lives_keeps_its_runs(void **state)
+{
+    struct fixture *f = *state;
+    struct service service;
+
+    other_claims(f, "r1");
+    start(&service, f);
+    virtual_sleep((TIMEOUT_S - 5) * 1000);
+    assert_int_equal(f->bench.attempts, 0);
+    stop(&service);
+    other_ends(f);
+}
+
+/* The run's queue is another worker's. */
+static void runs_of_other_queues_are_left_to_others(void **state)
+{
+    struct fixture *f = *state;
+    struct service service;
+
+    other_claims(f, "r1");
+    f->other.claim.run.queue =
+        ledger_text(&f->other.claim.run, slice_of("elsewhere"));
+    assert_int_equal(claim_write(&f->other.claim, &f->err), CLAIM_MINE);
+    other_dies(f);
+    start(&service, f);
+    virtual_sleep(30 * 60000);
+    assert_int_equal(f->bench.attempts, 0);
+    stop(&service);
+}
+
+/* It is looked for as often as ever, and in the folder alone. */
+static void looking_sends_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct service service;
+    unsigned calls[2] = {0};
+
+    f->bench.setup.poll_min_ms = f->bench.setup.poll_max_ms = 100000;
+    for (int with = 0; with < 2; with++) {
+        start_with(&service, f, with ? f->lock_file : NULL);
+        virtual_sleep(1000);
+        for (int i = 0; i < BENCH_CALLS; i++)
+            calls[with] -= f->bench.calls[i];
+        virtual_sleep(60000);
+        for (int i = 0; i < BENCH_CALLS; i++)
+            calls[with] += f->bench.calls[i];
+        stop(&service);
+    }
+    assert_int_equal(calls[0], calls[1]);
+}
+
+/* The ledger was away just then. */
+static void after_an_outage_it_is_looked_at_again(void **state)
+{
+    struct fixture *f = *state;
+    struct service service;
+
+    other_claims(f, "r1");
+    start(&service, f);
+    virtual_sleep(5000);
+    f->bench.down = true;
+    other_dies(f);
+    virtual_sleep(10000);
+    f->bench.down = false;
+    virtual_sleep(12000);
+    stop(&service);
+    assert_int_equal(service.result.succeeded, 1);
+}
+
+/* It was told to stop before it could look. */
+static void a_worker_that_stops_takes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    const struct consumer_options options = {
+        .definition = definition_hold(&f->bench.definition),
+        .lock_file = f->lock_file};
+    struct service service = {.consumer = consumer_new(&options)};
+
+    other_claims(f, "r1");
+    other_dies(f);
+    consumer_stop(service.consumer);
+    run_service(&service);
+    consumer_free(service.consumer);
+    assert_int_equal(service.outcome, TW_OK);
+    assert_int_equal(f->bench.attempts, 0);
+}
+
+/* ---- `run` ---- */
+
+static struct slice names[] = {{"channel", 7}};
+static struct slice football[] = {{"Football", 8}};
+
+static void run_single(
+    struct fixture *f, struct lock_file *lock_file, struct single_result *ret)
+{
+    const struct single_options options = {.definition = &f->bench.definition,
+        .job = &f->bench.job,
+        .args = {1, names, football},
+        .id = slice_of("r1"),
+        .lock_file = lock_file};
+    struct single *single = single_new(&options);
+
+    assert_int_equal(single_run(single, ret, &f->err), TW_OK);
+    single_free(single);
+}
+
+static void a_run_that_was_killed_continues_at_once_by_its_id(void **state)
+{
+    struct fixture *f = *state;
+    struct single_result result;
+    int64_t began_ms = world_boot_ms();
+
+    other_claims(f, "r1");
+    other_dies(f);
+    run_single(f, f->lock_file, &result);
+    assert_int_equal(result.state, LEDGER_SUCCEEDED);
+    assert_true(world_boot_ms() - began_ms < 1000);
+    assert_int_equal(f->bench.attempts, 1);
+}
+
+static unsigned named;
+
+static enum run_end names_its_lock_file(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    struct lock_file *other = definition_lock_file(&bench->definition);
+    struct ledger_run stored;
+
+    (void)attempt;
+    (void)err;
+    ledger_run_init(&stored);
+    assert_true(workbench_run(bench, JOB, run->id, &stored));
+    assert_false(lock_file_is_dead(other, stored.owner));
+    named += memchr(stored.owner.at, '@', stored.owner.len) != NULL;
+    ledger_run_done(&stored);
+    lock_file_close(other);
+    return RUN_SUCCEEDED;
+}
+
+static void a_run_and_a_worker_s_message_name_the_lock_file(void **state)
+{
+    struct fixture *f = *state;
+    struct single_result result;
+    struct service service;
+
+    named = 0;
+    f->bench.script = names_its_lock_file;
+    run_single(f, f->lock_file, &result);
+    assert_int_equal(named, 1);
+    (void)workbench_put(&f->bench, BENCH_QUEUE, MESSAGE("r2"));
+    (void)workbench_put(&f->bench, BENCH_BOUND, "Football");
+    start(&service, f);
+    virtual_sleep(2000);
+    stop(&service);
+    assert_int_equal(named, 3);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_lease_of_a_dead_owner_is_no_obstacle),
+        TEST(a_live_owner_s_lease_is_waited_for),
+        TEST(without_a_lock_file_the_lease_is_waited_for),
+        TEST(the_lock_file_is_the_owner_s_and_not_the_run_s),
+        TEST(crashed_attempts_are_spaced_all_the_same),
+        TEST(what_the_dead_was_asked_is_done_at_once),
+        TEST(a_run_that_was_let_go_of_is_not_noted),
+        TEST(a_run_that_could_not_be_let_go_of_stays_noted),
+        TEST(a_claim_without_an_answer_is_noted),
+        TEST(a_run_that_another_one_has_is_not_noted),
+        TEST(an_overtaken_run_is_not_noted),
+        TEST(a_pass_finds_the_runs_of_the_dead_too),
+        TEST(a_note_that_is_no_longer_true_is_passed_over),
+        TEST(an_idle_worker_takes_the_run_of_one_that_dies),
+        TEST(a_worker_that_starts_takes_the_runs_of_the_dead_first),
+        TEST(every_run_of_the_dead_is_taken_in_turn),
+        TEST(a_process_that_lives_keeps_its_runs),
+        TEST(runs_of_other_queues_are_left_to_others),
+        TEST(looking_sends_nothing),
+        TEST(after_an_outage_it_is_looked_at_again),
+        TEST(a_worker_that_stops_takes_nothing),
+        TEST(a_run_that_was_killed_continues_at_once_by_its_id),
+        TEST(a_run_and_a_worker_s_message_name_the_lock_file),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
