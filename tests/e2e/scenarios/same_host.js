@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+// A worker beside others on its host: the runs of one that is killed are taken
+// over at once, of one that is only suspended when their lease has expired.
+'use strict';
+
+const assert = require('assert');
+const fs = require('fs');
+const path = require('path');
+const jobs = require('../lib/jobs');
+const {sleep, until} = require('../lib/wait');
+const {tail} = require('../lib/program');
+
+// A lease that nobody waits for, and how long a take-over may take instead.
+const LONG_LEASE_S = 60, TAKEN_MS = 2000;
+// A lease that a test waits for.
+const SHORT_LEASE_S = 8;
+const BLOGS = 3000, PER_SECOND = 1000;
+
+// open: a channel with blogs enough for some seconds, and its run enqueued.
+async function open(suite, visibility_s, more = {}) {
+  await suite.open({
+    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
+    worker: {
+      visibility_timeout: `${visibility_s}s`, requests: 2, slots: 2,
+      max_entities_per_second: PER_SECOND, ...more,
+    },
+  });
+  await suite.store.insert('Channels', [jobs.channel('Killed')]);
+  await suite.store.insert('Blogs', jobs.blogs('Killed', BLOGS));
+  return await suite.store.enqueue('delete-channel', {channel: 'Killed'});
+}
+
+async function until_half_done(suite, worker) {
+  await until('some blogs are gone', async () => {
+    const left = (await suite.store.read('Blogs')).length;
+    return left < BLOGS && (left > 0 || assert.fail('it is done already'));
+  }, 30000, () => worker.over && assert.fail(tail(worker.log)));
+}
+
+// taken_at: when the worker acquired the run, by its own log.
+function taken_at(worker, attempt = 2) {
+  const line = worker.log.split('\n')
+      .find((l) => l.includes(`claimed, attempt ${attempt}`));
+  return line && Date.parse(line.split(' ')[0]);
+}
+
+async function ready(worker) {
+  await until('a worker is ready', () => worker.log.includes(' ready: '),
+      20000, () => worker.over && assert.fail(tail(worker.log)));
+}
+
+async function stop(suite, worker) {
+  worker.kill('SIGTERM');
+  const end = await suite.program.end(worker, 20000);
+  assert.strictEqual(end.code, 0, tail(worker.log));
+}
+
+// judge_take_over: the second ends the run soon. Returns the time from `since`
+// (the kill, or its start) to the take-over.
+async function judge_take_over(suite, id, second, since) {
+  const run = await suite.state(id, ['succeeded'], second);
+  assert.strictEqual(run.Attempt, 2, tail(second.log));
+  const took_ms = taken_at(second) - since;
+  assert.ok(took_ms <= TAKEN_MS, `taken after ${took_ms} ms`);
+  assert.ok(Date.now() - since < LONG_LEASE_S * 1000 / 2, 'it took too long');
+  await suite.same();
+  return took_ms;
+}
+
+// Goal: `kill -9`, then another worker: it goes on within two seconds, and not
+// when the lease of a minute has expired.
+async function started(suite) {
+  const id = await open(suite, LONG_LEASE_S);
+  let took_ms;
+  await suite.judge('a worker that starts takes a dead one\'s run', async () => {
+    const first = suite.worker([]);
+    await until_half_done(suite, first);
+    first.kill('SIGKILL');
+    await suite.program.end(first);
+    const since = Date.now();
+    const second = suite.worker([]);
+    took_ms = await judge_take_over(suite, id, second, since);
+    await stop(suite, second);
+  });
+  console.log(`    (${suite.store.constructor.name}: taken ${took_ms} ms ` +
+      `after the start)`);
+}
+
+// Goal: the same for one that was idle beside it; and its message, which is
+// still hidden, finds a run that has ended.
+async function idle(suite) {
+  const id = await open(suite, 20);
+  let took_ms;
+  await suite.judge('an idle worker takes the run of one that is killed',
+      async () => {
+        const first = suite.worker([]);
+        await until('the run is under way', () => taken_at(first, 1));
+        const second = suite.worker([]);
+        await ready(second);
+        await until_half_done(suite, first);
+        const since = Date.now();
+        first.kill('SIGKILL');
+        took_ms = await judge_take_over(suite, id, second, since);
+        await until('the message is gone', () =>
+          second.log.includes('succeeded already: nothing to do'), 40000);
+        await stop(suite, second);
+        const run = await suite.ended(id, 'succeeded');
+        assert.strictEqual(run.Attempt, 2);
+        await suite.same();
+      });
+  console.log(`    (${suite.store.constructor.name}: taken ${took_ms} ms ` +
+      `after the kill)`);
+}
+
+// Goal: suspended is not dead: it has its lease until that expires, beside a
+// worker that is idle and one that starts.
+async function suspended(suite) {
+  const id = await open(suite, SHORT_LEASE_S);
+  await suite.judge('a worker that is suspended keeps its run until the lease ' +
+      'expires', async () => {
+    const first = suite.worker([]);
+    await until_half_done(suite, first);
+    first.kill('SIGSTOP');
+    await sleep(500); // what it had sent has landed
+    const lease = Date.parse((await suite.run_of(id)).LeaseUntil);
+    const second = suite.worker([]);
+    await until('the second has the run', () => taken_at(second),
+        (SHORT_LEASE_S + 20) * 1000);
+    assert.ok(taken_at(second) >= lease,
+        `taken ${lease - taken_at(second)} ms before the lease expires`);
+    await suite.state(id, ['succeeded'], second);
+    first.kill('SIGCONT');
+    await stop(suite, first);
+    await stop(suite, second);
+    assert.strictEqual((await suite.run_of(id)).Attempt, 2);
+    await suite.same();
+  });
+}
+
+// Goal: `run` that was killed continues by its id at once; and workers leave
+// no files behind.
+async function by_hand(suite) {
+  await open(suite, LONG_LEASE_S);
+  await suite.judge('`run` continues a killed one by its id at once',
+      async () => {
+        const words = ['run', 'delete-channel', 'channel=Killed', '--yes',
+          '--id', 'by-hand'];
+        const first = suite.program.start([...suite.options, ...words],
+            {env: suite.environment});
+        await until_half_done(suite, first);
+        first.kill('SIGKILL');
+        await suite.program.end(first);
+        const since = Date.now();
+        const second = await suite.command(words, {limit_ms: 30000});
+        assert.strictEqual(second.code, 0, tail(second.log));
+        assert.ok(taken_at(second) - since <= TAKEN_MS, tail(second.log));
+        const folders = fs.readdirSync(suite.folder)
+            .filter((name) => name.endsWith('-locks'));
+        assert.strictEqual(folders.length, 1);
+        const files = fs.readdirSync(path.join(suite.folder, folders[0]));
+        assert.strictEqual(files.length, 1, 'the dead one\'s alone');
+        await suite.same();
+      });
+}
+
+// Goal: where no lock file can be made, all else works, and the log says so
+// to who looks for it.
+async function without(suite) {
+  const id = await open(suite, SHORT_LEASE_S);
+  await suite.judge('without a folder for lock files the lease is waited for',
+      async () => {
+        const folder = path.join(suite.folder, 'tableward.db-locks');
+        fs.symlinkSync('/tmp', folder);
+        const first = suite.worker([]);
+        await until_half_done(suite, first);
+        assert.match(first.log, /debug lock file: none in /);
+        const lease = Date.parse((await suite.run_of(id)).LeaseUntil);
+        first.kill('SIGKILL');
+        await suite.program.end(first);
+        const second = suite.worker();
+        const end = await suite.program.end(second);
+        assert.strictEqual(end.code, 0, tail(second.log));
+        assert.ok(taken_at(second) >= lease);
+        assert.strictEqual(fs.readlinkSync(folder), '/tmp');
+        await suite.ended(id, 'succeeded');
+        await suite.same();
+      });
+}
+
+const BOTH = ['embedded', 'azurite'];
+module.exports = [
+  {name: 'dead on start', stores: BOTH, phase: 2, seconds: 15, body: started},
+  {name: 'dead beside', stores: BOTH, phase: 2, seconds: 30, body: idle},
+  {name: 'suspended', stores: BOTH, phase: 2, seconds: 25, body: suspended},
+  {name: 'dead by hand', stores: BOTH, phase: 2, seconds: 15, body: by_hand},
+  {
+    name: 'no lock file', stores: ['embedded'], phase: 2, seconds: 25,
+    body: without,
+  },
+];
