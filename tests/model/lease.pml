@@ -16,6 +16,11 @@
  * a request is lost, late, or its answer lost. A worker sleeps, and a request
  * is late, for any number of ticks; the rest takes no time.
  *
+ * -DLOCK_FILES: worker/run/lock_file.c too. The workers are on one host or on
+ * two, and the second may be of a version that knows no lock files (neither
+ * with -DSAME_HOST). A worker that dies starts again, as another process. What a
+ * dead one had sent may land at any time (rule A4): it is not in time any more.
+ *
  * -DONLY_THE_NETWORK: nobody sleeps, dies or stops, and nothing is written but
  * the ledger; so there is room for more FAULTS.
  *
@@ -62,7 +67,7 @@
 bool one_fence_is_open = 1, nothing_starts_after_the_fence = 1,
     in_time_before_the_successor = 1, stale_changes_nothing = 1,
     overtaken_writes_no_ledger = 1, ended_stays_ended = 1,
-    message_goes_last = 1, poisoned_has_a_copy = 1;
+    message_goes_last = 1, poisoned_has_a_copy = 1, nobody_takes_early = 1;
 #define CHECK(property, holds) property = (holds); assert(property)
 
 byte faults = FAULTS;
@@ -78,6 +83,34 @@ bool half_second; /* ticks since the service's Date changed */
 bool has_etag[WORKERS];
 #define HELD_AT(ahead) (owner != NOBODY && lease_left + half_second > 1 + ahead)
 #define HELD HELD_AT(0)
+
+/* Lock files. dead_lock: that of the last attempt's process is free. */
+#ifdef LOCK_FILES
+bool same_host, old_version, dead_lock[WORKERS];
+
+/* Is the lock of the process free that made the attempt `of`, tried by self? */
+#define IS_HERE(of) (same_host || of - DEAD == self)
+#define IS_FREE(of)                                                            \
+    (of >= DEAD && of < NOBODY && IS_HERE(of) && dead_lock[of - DEAD])
+
+#ifdef NO_LOCK_FOR_LIFE
+#define SEEMS_FREE(of) (IS_FREE(of) || (of < DEAD && asleep[of + 1]))
+#elif defined NO_SAME_BOOT
+#define SEEMS_FREE(of) (IS_FREE(of) || (!same_host && of != self))
+#elif defined NO_LOCK_BEFORE_NAME
+bool unlocked[WORKERS]; /* somebody has met its file before it was locked */
+#define SEEMS_FREE(of) (IS_FREE(of) || (of < DEAD && unlocked[of]))
+#elif defined NO_LOCK_IN_OWNER
+byte lock_of = NOBODY; /* a property of its own beside Owner */
+#define SEEMS_FREE(of) IS_FREE(lock_of)
+#else
+#define SEEMS_FREE(of) IS_FREE(of)
+#endif
+#define KNOWS_LOCKS (self == 0 || !old_version)
+#define OWNER_IS_DEAD (owner != NOBODY && KNOWS_LOCKS && SEEMS_FREE(owner))
+#else
+#define OWNER_IS_DEAD false
+#endif
 
 /* The entity that is to be changed. */
 bool changed, has_data_etag[WORKERS];
@@ -145,6 +178,10 @@ inline land_ledger(w)
         owner = (state == RUNNING -> sent_by[w] : NOBODY);
         lease_left = sent_lease[w];
         epoch_of = (sent_claim[w] -> sent_by[w] : epoch_of);
+#ifdef NO_LOCK_IN_OWNER
+        lock_of = (sent_claim[w] && (w == 0 || !old_version) -> sent_by[w] :
+            lock_of);
+#endif
         etags_are_old()
     :: else
     fi;
@@ -176,6 +213,37 @@ inline land_data(w)
 
 /* ---- a worker ---- */
 
+/* What is on its way is late from now on, whenever it lands; and it takes any
+ * time until another process is started. */
+#ifdef LOCK_FILES
+#ifdef NO_LOCK_BEFORE_NAME
+#define MAY_BE_MET                                                             \
+    if                                                                         \
+    :: unlocked[self] = KNOWS_LOCKS                                            \
+    :: unlocked[self] = 0                                                      \
+    fi
+#else
+#define MAY_BE_MET skip
+#endif
+#define LEAVES_ITS_LOCK                                                        \
+    dead_lock[self] = KNOWS_LOCKS;                                             \
+    data_left[self] = 0;                                                       \
+    asleep[self + 1] = 1;                                                      \
+    MAY_BE_MET
+#define LOCKS_ITS_FILE dead_lock[self] = 0
+/* With lock files it matters when it dies. */
+#define IS_KILLED                                                              \
+    :: faults > 0 ->                                                           \
+        faults--;                                                              \
+        printf("worker %d is killed\n", self);                                 \
+        LEAVES_ITS_LOCK;                                                       \
+        goto gone
+#else
+#define IS_KILLED
+#define LEAVES_ITS_LOCK skip
+#define LOCKS_ITS_FILE skip
+#endif
+
 /* Something may go wrong here. */
 #ifdef ONLY_THE_NETWORK
 #define SLEEPS skip
@@ -187,6 +255,7 @@ inline land_data(w)
         faults--;                                                              \
         asleep[self + 1] = 1;                                                  \
         printf("worker %d falls asleep\n", self)                               \
+    IS_KILLED                                                                  \
     :: skip                                                                    \
     fi
 #define DIES                                                                   \
@@ -194,6 +263,7 @@ inline land_data(w)
     :: faults > 0 ->                                                           \
         faults--;                                                              \
         printf("worker %d dies\n", self);                                      \
+        LEAVES_ITS_LOCK;                                                       \
         goto gone                                                              \
     :: skip                                                                    \
     fi
@@ -262,7 +332,9 @@ inline send_ledger(what, lease, claims)
 #ifdef NO_ORPHANS
 #define ORPHAN false
 #else
-#define ORPHAN (!message && !HELD && (state == QUEUED || state == RUNNING))
+#define ORPHAN                                                                 \
+    ((!message && !HELD && (state == QUEUED || state == RUNNING)) ||           \
+        (state == RUNNING && OWNER_IS_DEAD))
 #endif
 #ifdef NO_LEASE
 #define IS_HELD false
@@ -280,12 +352,15 @@ proctype Worker(byte self) provided (!asleep[_pid])
     byte slot, result, ending;
     bool keeping, date_age;
     byte ahead;
+#ifdef NO_ONE_TAKES_EARLY
+    bool early;
+#endif
 
 idle:
     atomic {
         (message && hidden_left == 0) || ORPHAN ->
         if
-        :: message ->
+        :: message && hidden_left == 0 ->
             printf("worker %d takes the message\n", self);
             hidden_left = VISIBILITY;
             has_receipt[0] = 0;
@@ -308,15 +383,19 @@ look:
         fi;
         if
         :: IS_OVER -> goto delete_message
-        :: !IS_OVER && IS_HELD -> goto hide
+        :: !IS_OVER && IS_HELD && !OWNER_IS_DEAD -> goto hide
         :: else
         fi;
+#ifdef NO_ONE_TAKES_EARLY
+        early = IS_HELD;
+#endif
         ahead = 0;
         SLEEPS
     }
     atomic {
         sent[self] == NONE ->
         printf("worker %d claims\n", self);
+        LOCKS_ITS_FILE;
         send_ledger(RUNNING, UNTIL, 1)
     }
     atomic {
@@ -339,6 +418,9 @@ look:
         write_left[self] = 0;
         printf("worker %d works, for %d\n", self, ledger_left[self]);
         CHECK(one_fence_is_open, ONE_OPEN);
+#ifdef NO_ONE_TAKES_EARLY
+        CHECK(nobody_takes_early, !early);
+#endif
         SLEEPS
     }
 
@@ -524,6 +606,9 @@ gone: /* dead, or as good as dead: nothing more is touched */
     atomic {
         owner = (owner == self -> DEAD + self : owner);
         epoch_of = (epoch_of == self -> DEAD + self : epoch_of);
+#ifdef NO_LOCK_IN_OWNER
+        lock_of = (lock_of == self -> DEAD + self : lock_of);
+#endif
         if
         :: sent[self] == LANDED -> sent[self] = NONE; sent_stored[self] = 0
         :: sent[self] == SOON || sent[self] == LATE || sent[self] == GIVEN_UP ->
@@ -548,6 +633,9 @@ gone: /* dead, or as good as dead: nothing more is touched */
         keeping = 0;
         date_age = 0;
         ahead = 0;
+#ifdef NO_ONE_TAKES_EARLY
+        early = 0;
+#endif
         goto idle
     }
 }
@@ -663,6 +751,20 @@ init {
         :: half_second = 1
         :: skip
         fi;
+#ifdef LOCK_FILES
+#ifdef SAME_HOST
+        same_host = 1;
+#else
+        if
+        :: same_host = 1
+        :: skip
+        fi;
+        if
+        :: old_version = 1
+        :: skip
+        fi;
+#endif
+#endif
         run Worker(0);
         run Worker(1);
         run Net();
