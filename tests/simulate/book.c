@@ -2,10 +2,11 @@
 /*
  * The book of runs and messages.
  *
- *   a run is claimed only when the lease of the last owner is over and its
- *   time has come; it ends once; what an owner sends, it sends in its lease;
- *   counts never fall; a marker stands beside a run exactly while it is open;
- *   a message goes only when its run has ended.
+ *   a run is claimed only when the lease of the last owner is over, or its
+ *   process has died on the same host, and its time has come; it ends once;
+ * what an owner sends, it sends in its lease; counts never fall; a marker
+ * stands beside a run exactly while it is open; a message goes only when its
+ * run has ended.
  */
 #include "tests/simulate/book.h"
 
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/simulate/worker.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/claim.h"
@@ -24,7 +26,7 @@ struct holder {
     const struct fence *fence; /* of the run's requests */
     const struct fence *own;   /* of the claim's */
     char key[QUEUE_ID_MAX + 64];
-    char owner[64];
+    char owner[LOCK_FILE_OWNER_MAX];
     int32_t epoch;
     bool claimed; /* the ledger has this owner, or had it last */
 };
@@ -105,7 +107,8 @@ static void judge_claim(struct book *book, const struct sim_run *run,
     if (is->epoch != was->epoch + 1)
         sim_complain(book->sim, "%s: epoch %d follows %d", run->key,
             (int)is->epoch, (int)was->epoch);
-    if (was->owner.len > 0 && was->lease_until_ticks > now)
+    if (was->owner.len > 0 && was->lease_until_ticks > now &&
+        !worker_is_known_dead(book->sim, was->owner, is->owner))
         sim_complain(book->sim,
             "%s: claimed although another owner's lease has %lld ms left",
             run->key,

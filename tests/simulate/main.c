@@ -68,7 +68,7 @@ struct tally {
     size_t kind; /* as in the options */
     uint64_t of_kind[KIND_COUNT];
     uint64_t played, failed, requests, faults, runs, crashes, stalls, steps,
-        late_landed, late_taken, zombie_sent, zombie_taken;
+        taken_early, late_landed, late_taken, zombie_sent, zombie_taken;
     int64_t virtual_ms;
     double seconds;
 };
@@ -193,6 +193,7 @@ static void count_result(struct tally *tally, const struct sim_result *result)
     tally->crashes += result->crashes;
     tally->stalls += result->stalls;
     tally->steps += result->steps;
+    tally->taken_early += result->taken_early;
     tally->late_landed += result->late_landed;
     tally->late_taken += result->late_taken;
     tally->zombie_sent += result->zombie_sent;
@@ -355,6 +356,9 @@ static void say_tally(const struct options *options, const struct tally *tally)
            ", of the overtaken and taken: %" PRIu64 "\n",
         tally->late_landed, tally->late_taken, tally->zombie_sent,
         tally->zombie_taken);
+    printf("taken from a process that had died before its lease expired: "
+           "%" PRIu64 "\n",
+        tally->taken_early);
     printf("seeds of a kind:");
     for (size_t i = 0; i < KIND_COUNT; i++)
         printf("%s %" PRIu64 " %s", i > 0 ? "," : "", tally->of_kind[i],

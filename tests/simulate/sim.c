@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/yaml.h"
@@ -552,11 +553,24 @@ static const char *folder_name(struct sim *sim)
         .at;
 }
 
+/* A third of the worlds. Not drawn: the others stay as they were. */
+static void set_hosts(struct sim *sim)
+{
+    uint64_t other = sim->result->seed / 5;
+
+    if (sim->script || other % 3 != 0)
+        return;
+    (void)mkdir(sim->folder, 0700);
+    sim->lock_folder = arena_format(&sim->arena, "%s/locks", sim->folder).at;
+    sim->hosts = other % 2 ? 1 : 2;
+}
+
 static void build(struct sim *sim)
 {
     struct err err;
 
     sim->folder = folder_name(sim);
+    set_hosts(sim);
 
     if (embedded_open("service", ":memory:", &sim->service, &err) != TW_OK)
         sim_complain(sim, "no store: %s", err.text);

@@ -128,6 +128,7 @@ struct sim_result {
     uint64_t seed, hash, steps;
     int64_t virtual_ms;
     unsigned requests, faults, runs, crashes, stalls;
+    unsigned taken_early;  /* runs, from processes that had died */
     unsigned late_landed;  /* requests that landed late */
     unsigned late_taken;   /* ... and that the service took */
     unsigned zombie_sent;  /* requests started after their run was overtaken */
@@ -152,7 +153,9 @@ struct sim {
     bool by_front_end;   /* ... a write to an entity */
     struct book *book;
 
-    const char *folder; /* where archives are kept */
+    const char *folder;      /* where archives are kept */
+    const char *lock_folder; /* NULL: no worker has a lock file */
+    unsigned hosts;          /* that share it */
     struct jobs jobs[SIM_DEFINITIONS];
     struct worker *workers[SIM_WORKERS_MAX];
     unsigned worker_count;

@@ -3,10 +3,12 @@
 #include "tests/simulate/worker.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/simulate/wire.h"
 #include "worker/base/mem.h"
 #include "worker/run/consumer.h"
+#include "worker/run/lock_file.h"
 #include "worker/run/setup.h"
 
 /* One reading of the configuration. */
@@ -21,8 +23,11 @@ struct reading {
 
 /* One process of it. Neither is ever freed: a crash may leave it anywhere. */
 struct incarnation {
+    struct incarnation *before; /* of the same worker */
     struct worker *worker;
     int process;
+    struct lock_file *lock_file;     /* NULL: none, or its process has ended */
+    char owner[LOCK_FILE_OWNER_MAX]; /* one of its own; empty: none */
     struct wire wire;
     struct consumer *consumer;
     bool running;     /* between consumer_new and consumer_free */
@@ -68,6 +73,7 @@ static struct definition *read_definition(struct incarnation *self)
         .stores = &reading->job_stores,
         .setup = &reading->setup,
         .archive_folder = worker->sim->folder,
+        .lock_folder = worker->sim->lock_folder,
         .references = 1};
     return &reading->definition;
 }
@@ -81,6 +87,13 @@ static struct definition *reload(void *context)
     return read_definition(self);
 }
 
+/* The end of the process, however it ends. */
+static void close_lock_file(struct incarnation *self)
+{
+    lock_file_close(self->lock_file);
+    self->lock_file = NULL;
+}
+
 static void run(void *arg)
 {
     struct incarnation *self = arg;
@@ -90,6 +103,10 @@ static void run(void *arg)
     struct err err = {""};
     enum tw_err outcome;
 
+    self->lock_file = definition_lock_file(options.definition);
+    if (self->lock_file)
+        (void)lock_file_owner(self->lock_file, self->owner);
+    options.lock_file = self->lock_file;
     self->consumer = consumer_new(&options);
     self->running = true;
     outcome = consumer_run(self->consumer, &result, &err);
@@ -100,7 +117,17 @@ static void run(void *arg)
     while (self->signals > 0)
         virtual_sleep(1);
     consumer_free(self->consumer);
+    close_lock_file(self);
     virtual_note("worker %u has gone home", self->worker->number);
+}
+
+/* Boot ids. */
+static const char *const HOSTS[] = {"00000000-0000-4000-8000-0000000000aa",
+    "00000000-0000-4000-8000-0000000000bb"};
+
+static unsigned host_of(const struct worker *worker)
+{
+    return worker->sim->hosts > 1 ? worker->number % 2 : 0;
 }
 
 void worker_start(struct worker *worker)
@@ -113,6 +140,7 @@ void worker_start(struct worker *worker)
     (void)snprintf(
         name, sizeof(name), "w%u.%u", worker->number, ++worker->starts);
     self->worker = worker;
+    self->before = worker->now;
     worker->now = self;
     wire_init(&self->wire, worker->sim, "main");
     self->wire.outer.store.traits.late_writes = true;
@@ -122,6 +150,7 @@ void worker_start(struct worker *worker)
         self->wire.ctx = worker->sim->script->ctx;
     }
     self->process = virtual_process(name);
+    virtual_set_boot_id(self->process, HOSTS[host_of(worker)]);
     virtual_note("%s starts", name);
     virtual_start(self->process, "consumer", run, self);
 }
@@ -158,6 +187,40 @@ static void send_signal(struct worker *worker, void (*handler)(void *arg))
 void worker_stop(struct worker *worker)
 {
     send_signal(worker, signal_stop);
+}
+
+/* What an Owner says of its process: all but the attempt's own. */
+static struct slice process_of(struct slice owner)
+{
+    const char *at = memchr(owner.at, '@', owner.len);
+
+    if (at == NULL)
+        return (struct slice){0};
+    return (struct slice){at, owner.len - (size_t)(at - owner.at)};
+}
+
+static struct incarnation *incarnation_of(struct sim *sim, struct slice owner)
+{
+    struct slice process = process_of(owner);
+
+    for (unsigned i = 0; i < sim->worker_count && process.len > 0; i++)
+        for (struct incarnation *at = sim->workers[i]->now; at; at = at->before)
+            if (slice_equal(process, process_of(slice_of(at->owner))))
+                return at;
+    return NULL;
+}
+
+bool worker_is_known_dead(
+    struct sim *sim, struct slice owner, struct slice other)
+{
+    const struct incarnation *was = incarnation_of(sim, owner);
+    const struct incarnation *is = incarnation_of(sim, other);
+
+    if (!was || !is || virtual_alive(was->process) ||
+        host_of(was->worker) != host_of(is->worker))
+        return false;
+    sim->result->taken_early++;
+    return true;
 }
 
 bool worker_alive(const struct worker *worker)
@@ -206,6 +269,7 @@ static void crash(struct worker *worker)
     worker->sim->result->crashes++;
     virtual_note("worker %u crashes", worker->number);
     virtual_crash(worker->now->process);
+    close_lock_file(worker->now);
     if (sim_chance(30))
         draw_settings(worker);
 }

@@ -20,6 +20,11 @@ void worker_start(struct worker *worker);
 /* worker_stop: as SIGTERM does. */
 void worker_stop(struct worker *worker);
 
+/* worker_is_known_dead: has the process of this Owner ended on the host of the
+ * process of the other one? */
+bool worker_is_known_dead(
+    struct sim *sim, struct slice owner, struct slice other);
+
 bool worker_alive(const struct worker *worker);
 
 /* worker_requests: of all its processes. */
