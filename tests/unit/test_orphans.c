@@ -87,6 +87,25 @@ static void only_those_that_nobody_works_on_are_found(void **state)
     assert_int_equal(first_of(f), ORPHANS_FOUND);
 }
 
+/* "..": its archive would lie in the folder above. */
+static void a_run_whose_id_is_none_is_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    char overlong[130];
+
+    memset(overlong, 'x', sizeof(overlong) - 1);
+    overlong[sizeof(overlong) - 1] = '\0';
+    leave_run(f, "..", 1000);
+    leave_run(f, "", 1000);
+    leave_run(f, "a b", 1000);
+    leave_run(f, overlong, 1000);
+    leave_run(f, overlong + 1, 1000);
+    begin(f);
+    assert_int_equal(first_of(f), ORPHANS_FOUND);
+    assert_true(slice_is(f->orphans.run.id, overlong + 1));
+    assert_int_equal(first_of(f), ORPHANS_DONE);
+}
+
 static void patience_counts_from_whatever_was_last(void **state)
 {
     struct ledger_run run;
@@ -189,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(only_those_that_nobody_works_on_are_found),
+        TEST(a_run_whose_id_is_none_is_left_alone),
         TEST(patience_counts_from_whatever_was_last),
         TEST(markers_that_cannot_be_read_end_the_pass),
         TEST(a_run_that_cannot_be_read_ends_the_pass),

@@ -142,7 +142,8 @@ static enum orphans_step read_rows(struct orphans *orphans, struct err *err)
     return ORPHANS_MORE;
 }
 
-/* One that cannot be read is passed over. */
+/* One that cannot be read is passed over, and so is one whose id nobody can
+ * have given it: ids become names of files. */
 static enum orphans_step read_run(
     struct orphans *orphans, struct slice job, struct slice id, struct err *err)
 {
@@ -150,6 +151,8 @@ static enum orphans_step read_run(
     struct retry_call call = retry_call(orphans->fence, RETRY_BUSY_MS, 0);
     enum tw_err outcome;
 
+    if (!text_is_run_id(id))
+        return ORPHANS_MORE;
     do
         outcome = ledger_get(definition_store(definition), &call.attempt, job,
             id, &orphans->run);
