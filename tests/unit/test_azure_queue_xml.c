@@ -147,6 +147,10 @@ static void other_bodies_are_refused(void **state)
         "<MessageText>\x01</MessageText></QueueMessage></QueueMessagesList>",
         "<QueueMessagesList><QueueMessage><MessageId>1</MessageId>" TIMES
         "<MessageText>\xff</MessageText></QueueMessage></QueueMessagesList>",
+        "<QueueMessagesList><QueueMessage><MessageId>..</MessageId>" TIMES
+        "</QueueMessage></QueueMessagesList>",
+        "<QueueMessagesList><QueueMessage><MessageId>a/b</MessageId>" TIMES
+        "</QueueMessage></QueueMessagesList>",
     };
     struct messages messages;
 

@@ -280,7 +280,8 @@ static enum tw_err read_message(const xmlNode *node, struct arena *arena,
         .inserted_ticks = child_ticks(node, "InsertionTime", arena),
         .next_visible_ticks = child_ticks(node, "TimeNextVisible", arena),
     };
-    if (ret->id.len == 0 || ret->id.len >= QUEUE_ID_MAX)
+    /* It may become the id of a run, and that the name of a file. */
+    if (!text_is_run_id(ret->id) || ret->id.len >= QUEUE_ID_MAX)
         return err_fail(err, TW_INVALID, "a message has no usable MessageId");
     if (ret->pop_receipt.len >= QUEUE_RECEIPT_MAX)
         return err_fail(
