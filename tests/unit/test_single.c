@@ -575,6 +575,33 @@ static void progress_is_seen_while_it_works_and_while_another_does(void **state)
     assert_int_equal(bench->attempts, 1);
 }
 
+/* It was paused there, by who only waited for it. */
+static void who_stops_waiting_leaves_the_run_to_its_owner(void **state)
+{
+    struct workbench *bench = *state;
+    struct started first, second;
+    struct ledger_run run;
+
+    bench->script = takes_long;
+    start(&first, bench, football);
+    virtual_sleep(5000);
+    start(&second, bench, football);
+    virtual_sleep(10000);
+    single_stop(second.single);
+    finish(&second);
+    assert_int_equal(second.outcome, TW_OK);
+    assert_true(second.result.stopped);
+    assert_true(second.result.elsewhere);
+    assert_false(second.result.paused);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, "r1", &run));
+    assert_int_equal(run.state, LEDGER_RUNNING);
+    assert_int_equal(run.control.len, 0);
+    ledger_run_done(&run);
+    finish(&first);
+    assert_int_equal(first.result.state, LEDGER_SUCCEEDED);
+}
+
 #define TEST(f)                                                                \
     cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
 #define VIRTUAL(f)                                                             \
@@ -604,6 +631,7 @@ int main(void)
         VIRTUAL(stopped_beyond_its_lease_it_was_not_overtaken),
         VIRTUAL(a_run_that_cannot_be_read_is_said),
         VIRTUAL(progress_is_seen_while_it_works_and_while_another_does),
+        VIRTUAL(who_stops_waiting_leaves_the_run_to_its_owner),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

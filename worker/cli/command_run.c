@@ -190,6 +190,11 @@ static int end_as(struct single *single, const struct request *request,
         say("another process has taken the run over");
         return EXIT_STOPPED;
     }
+    if (result->elsewhere) {
+        say("stopped waiting: another process goes on with run %.*s",
+            SLICE_ARG(request->id));
+        return EXIT_STOPPED;
+    }
     if (result->stopped) {
         if (result->err.text[0])
             say("%s", result->err.text);

@@ -282,7 +282,8 @@ static enum tw_err attempts(struct single *single,
 /*
  * Stopped between two attempts, or while its end could not be stored: workers
  * are to leave the run alone. Where even that cannot be stored, they pick it
- * up, as they do after a kill.
+ * up, as they do after a kill. A run that another process has at work is that
+ * one's: the request to pause would stop it there.
  */
 static bool pause_run(struct single *single, struct store *store)
 {
@@ -335,8 +336,9 @@ enum tw_err single_run(
             .resumes_paused = true,
             .accept_deletes = single->options.accept_deletes},
         &result, err);
+    result.elsewhere = result.stopped && single->said_held;
     if (outcome == TW_OK && result.stopped && !result.paused &&
-        result.err.text[0] == '\0')
+        !result.elsewhere && result.err.text[0] == '\0')
         result.paused = pause_run(single, store);
     renewer_free(single->renewer);
     lanes_free(single->lanes);

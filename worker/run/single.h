@@ -37,6 +37,8 @@ struct single_result {
     bool stopped;            /* by single_stop(), `pause`, or by the archive's
                                 disk */
     bool paused;             /* and it is `paused`: workers leave it alone */
+    bool elsewhere;          /* `stopped` while it waited for another process
+                                that has it at work, and still has */
     bool overtaken;          /* another process has it now */
     bool unreadable;         /* its entity in the ledger cannot be read */
     int64_t finished_ticks;  /* FinishedAt */
