@@ -239,42 +239,10 @@ static void heed_reports(struct consumer *consumer)
 
 /* ---- preparing ---- */
 
-static struct attempt own_attempt(struct consumer *consumer)
+static enum tw_err ensure_ledger(struct consumer *consumer, struct err *err)
 {
-    return (struct attempt){.fence = &consumer->fence, .retry_after_ms = -1};
-}
-
-/* Rights may allow to use the ledger and not to create it. */
-static enum tw_err ledger_usable(
-    struct consumer *consumer, struct attempt *attempt)
-{
-    struct store *store = definition_store(consumer->definition);
-    struct attempt look = own_attempt(consumer);
-    struct page page;
-    enum tw_err outcome = ledger_create(store, attempt);
-
-    if (outcome != TW_FORBIDDEN)
-        return outcome;
-    page_init(&page);
-    if (ledger_scan_index(store, &look,
-            &(struct ledger_index_scan){.job = slice_of(LEDGER_UNREADABLE)},
-            (struct continuation){0}, &page) == TW_OK)
-        outcome = TW_OK;
-    page_done(&page);
-    return outcome;
-}
-
-static enum tw_err create_ledger(struct consumer *consumer, struct err *err)
-{
-    struct retry_call call = retry_call(&consumer->fence, RETRY_BUSY_MS, 0);
-    enum tw_err outcome;
-
-    do
-        outcome = ledger_usable(consumer, &call.attempt);
-    while (retry_call_again(&call, outcome));
-    if (outcome != TW_OK)
-        return err_fail(err, outcome, "%s", call.attempt.err.text);
-    return TW_OK;
+    return ledger_ensure(
+        definition_store(consumer->definition), &consumer->fence, err);
 }
 
 /* The ledger is there, or an outage keeps us from seeing to it. */
@@ -282,7 +250,7 @@ static void see_to_ledger(struct consumer *consumer)
 {
     struct err err;
 
-    if (create_ledger(consumer, &err) == TW_OK)
+    if (ensure_ledger(consumer, &err) == TW_OK)
         prepared(consumer);
     else
         outage_begins(consumer, &err);
@@ -782,7 +750,7 @@ void consumer_free(struct consumer *consumer)
 /* Before anything else: would this ever work? */
 static enum tw_err begin(struct consumer *consumer, struct err *err)
 {
-    enum tw_err outcome = create_ledger(consumer, err);
+    enum tw_err outcome = ensure_ledger(consumer, err);
 
     switch (outcome) {
     case TW_OK:

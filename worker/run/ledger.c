@@ -8,6 +8,7 @@
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
+#include "worker/store/retry.h"
 
 /* ---- states ---- */
 
@@ -689,6 +690,38 @@ void ledger_add_json(const struct ledger_run *run, struct buf *to)
 enum tw_err ledger_create(struct store *store, struct attempt *attempt)
 {
     return store_create_table(store, attempt, LEDGER_TABLE);
+}
+
+static enum tw_err create_or_read(
+    struct store *store, struct attempt *attempt)
+{
+    struct attempt look = *attempt;
+    struct page page;
+    enum tw_err outcome = ledger_create(store, attempt);
+
+    if (outcome != TW_FORBIDDEN)
+        return outcome;
+    page_init(&page);
+    if (ledger_scan_index(store, &look,
+            &(struct ledger_index_scan){.job = slice_of(LEDGER_UNREADABLE)},
+            (struct continuation){0}, &page) == TW_OK)
+        outcome = TW_OK;
+    page_done(&page);
+    return outcome;
+}
+
+enum tw_err ledger_ensure(
+    struct store *store, const struct fence *fence, struct err *err)
+{
+    struct retry_call call = retry_call(fence, RETRY_BUSY_MS, 0);
+    enum tw_err outcome;
+
+    do
+        outcome = create_or_read(store, &call.attempt);
+    while (retry_call_again(&call, outcome));
+    if (outcome != TW_OK)
+        return err_fail(err, outcome, "%s", call.attempt.err.text);
+    return TW_OK;
 }
 
 enum tw_err ledger_get(struct store *store, struct attempt *attempt,

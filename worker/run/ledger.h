@@ -197,6 +197,13 @@ TW_MUST_USE enum tw_err ledger_create(
     struct store *store, struct attempt *attempt);
 
 /*
+ * ledger_ensure: the same, or see that it can be read where rights allow that
+ * and not this. Waits a while for a service that is busy.
+ */
+TW_MUST_USE enum tw_err ledger_ensure(
+    struct store *store, const struct fence *fence, struct err *err);
+
+/*
  * ledger_get: read one run. ret (init'ed) changes only on TW_OK. TW_NOT_FOUND:
  * no such run (or no such table). attempt->date_ticks is the service's clock
  * on these two. TW_INVALID: what is stored there is not a run.

@@ -237,26 +237,12 @@ void single_free(struct single *single)
 static enum tw_err find_ledger(struct store *store, struct err *err)
 {
     struct fence fence;
-    struct attempt attempt = {.fence = &fence};
-    struct page page;
     enum tw_err outcome;
 
     fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
-    page_init(&page);
-    outcome = ledger_create(store, &attempt);
-    if (outcome == TW_FORBIDDEN) {
-        struct attempt look = {.fence = &fence};
-
-        if (ledger_scan_index(store, &look,
-                &(struct ledger_index_scan){.job = slice_of(LEDGER_UNREADABLE)},
-                (struct continuation){0}, &page) == TW_OK)
-            outcome = TW_OK;
-    }
-    page_done(&page);
+    outcome = ledger_ensure(store, &fence, err);
     if (outcome == TW_UNKNOWN)
         outcome = TW_BUSY;
-    if (outcome != TW_OK)
-        (void)err_fail(err, outcome, "%s", attempt.err.text);
     return outcome;
 }
 
