@@ -85,6 +85,9 @@ static enum tw_err spoil(
     case BENCH_THROTTLE:
         attempt->http_status = 503;
         return err_fail(&attempt->err, TW_BUSY, "503 ServerBusy");
+    case BENCH_LOCK:
+        attempt->http_status = 409;
+        return err_fail(&attempt->err, TW_BUSY, "409 QueueBeingDeleted");
     case BENCH_REFUSE:
         return err_fail(&attempt->err, TW_REFUSED, "the key is wrong");
     case BENCH_FORBID:

@@ -44,6 +44,7 @@ enum bench_fault {
     BENCH_PASS,
     BENCH_FAIL,         /* TW_BUSY, nothing done */
     BENCH_THROTTLE,     /* TW_BUSY, nothing done, an answer of 503 */
+    BENCH_LOCK,         /* TW_BUSY, nothing done, an answer of 409 */
     BENCH_REFUSE,       /* TW_REFUSED, nothing done */
     BENCH_FORBID,       /* TW_FORBIDDEN, nothing done */
     BENCH_LOSE_ANSWER,  /* done, TW_UNKNOWN */

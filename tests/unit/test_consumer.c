@@ -805,6 +805,24 @@ static void queues_that_cannot_be_made_yet_are_made_later(void **state)
     assert_int_equal(bench->calls[BENCH_CREATE], 7); /* 5 and once more */
 }
 
+/* Deleted a moment ago: the worker waited for it before it began. */
+static void a_queue_that_is_being_deleted_delays_no_other(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    int64_t began_ms = world_boot_ms();
+
+    bench->setup.slots = 1;
+    bench->queues[1].job = NULL;
+    workbench_put(bench, BENCH_BOUND, MESSAGE("r1"));
+    workbench_meets(bench, BENCH_CREATE, 2, 2, BENCH_LOCK); /* the first */
+    workbench_meets(bench, BENCH_CREATE, 5, 9, BENCH_LOCK);
+    start(&service, bench, false);
+    workbench_wait(bench, first_succeeded);
+    assert_in_range(world_boot_ms() - began_ms, 0, 500);
+    stop(&service);
+}
+
 static void a_queue_that_is_gone_is_made_again(void **state)
 {
     struct workbench *bench = *state;
@@ -1344,6 +1362,7 @@ int main(void)
         VIRTUAL(ten_minutes_of_outage_are_probed_at_most_once_a_second),
         VIRTUAL(a_store_that_is_away_at_the_start_is_waited_for),
         VIRTUAL(queues_that_cannot_be_made_yet_are_made_later),
+        VIRTUAL(a_queue_that_is_being_deleted_delays_no_other),
         VIRTUAL(a_queue_that_is_gone_is_made_again),
         VIRTUAL(a_queue_that_fails_delays_no_other),
         VIRTUAL(a_queue_that_does_not_answer_delays_no_other),

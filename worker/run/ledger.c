@@ -692,8 +692,7 @@ enum tw_err ledger_create(struct store *store, struct attempt *attempt)
     return store_create_table(store, attempt, LEDGER_TABLE);
 }
 
-static enum tw_err create_or_read(
-    struct store *store, struct attempt *attempt)
+static enum tw_err create_or_read(struct store *store, struct attempt *attempt)
 {
     struct attempt look = *attempt;
     struct page page;
@@ -716,9 +715,11 @@ enum tw_err ledger_ensure(
     struct retry_call call = retry_call(fence, RETRY_BUSY_MS, 0);
     enum tw_err outcome;
 
-    do
+    do {
         outcome = create_or_read(store, &call.attempt);
-    while (retry_call_again(&call, outcome));
+        if (outcome == TW_UNKNOWN) /* what is there may be made again */
+            outcome = TW_BUSY;
+    } while (retry_call_again(&call, outcome));
     if (outcome != TW_OK)
         return err_fail(err, outcome, "%s", call.attempt.err.text);
     return TW_OK;

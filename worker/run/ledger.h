@@ -198,7 +198,7 @@ TW_MUST_USE enum tw_err ledger_create(
 
 /*
  * ledger_ensure: the same, or see that it can be read where rights allow that
- * and not this. Waits a while for a service that is busy.
+ * and not this. Waits a while for a service that is busy. Never TW_UNKNOWN.
  */
 TW_MUST_USE enum tw_err ledger_ensure(
     struct store *store, const struct fence *fence, struct err *err);

@@ -237,13 +237,9 @@ void single_free(struct single *single)
 static enum tw_err find_ledger(struct store *store, struct err *err)
 {
     struct fence fence;
-    enum tw_err outcome;
 
     fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
-    outcome = ledger_ensure(store, &fence, err);
-    if (outcome == TW_UNKNOWN)
-        outcome = TW_BUSY;
-    return outcome;
+    return ledger_ensure(store, &fence, err);
 }
 
 static enum tw_err attempts(struct single *single,
