@@ -13,6 +13,7 @@
 
 #include "worker/base/buf.h"
 #include "worker/base/text.h"
+#include "worker/base/stop.h"
 #include "worker/cli/command.h"
 #include "worker/cli/say.h"
 
@@ -135,6 +136,11 @@ static void outcomes_have_their_exit_codes(void **state)
     assert_int_equal(say_exit(TW_STOPPED), 75);
     assert_int_equal(say_exit(TW_FULL), 75);
     assert_int_equal(say_exit(TW_NOT_FOUND), 1);
+    stop_ask();
+    assert_int_equal(say_exit(TW_BUSY), 75);
+    assert_int_equal(say_exit(TW_UNKNOWN), 75);
+    assert_int_equal(say_exit(TW_REFUSED), 69);
+    stop_forget();
 }
 
 static void numbers_are_grouped(void **state)

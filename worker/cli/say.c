@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "worker/base/stop.h"
 #include "worker/base/text.h"
 #include "worker/cli/command.h"
 
@@ -68,6 +69,7 @@ int say_exit(enum tw_err code)
         return EXIT_DONE;
     case TW_BUSY:
     case TW_UNKNOWN:
+        return stop_is_asked() ? EXIT_STOPPED : EXIT_UNREACHABLE;
     case TW_REFUSED:
     case TW_FORBIDDEN:
         return EXIT_UNREACHABLE;

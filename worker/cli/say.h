@@ -28,8 +28,9 @@ int say_unknown(const char *kind, const char *word, const char *near);
 int say_failed(enum tw_err code, const struct err *err);
 
 /* say_exit: the exit code for the outcome of something asked of a store:
- * 69 where it cannot be reached or refuses, 75 where it was stopped or the
- * disk is full, 1 for all else. */
+ * 69 where it cannot be reached or refuses, 75 where it was stopped (also where
+ * no answer came because the process is to end) or the disk is full, 1 for all
+ * else. */
 int say_exit(enum tw_err code);
 
 /* say_no_store: neither store nor ledger is named; EXIT_CONFIG_78. */

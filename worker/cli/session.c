@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "worker/base/mem.h"
+#include "worker/base/stop.h"
 #include "worker/base/text.h"
 #include "worker/cli/say.h"
 #include "worker/cli/signals.h"
@@ -284,7 +285,8 @@ void session_local_run(struct session *session, const char *name,
 void session_explain(
     const struct store *store, enum tw_err code, struct err *err)
 {
-    bool unreached = code == TW_BUSY || code == TW_UNKNOWN;
+    bool unreached =
+        (code == TW_BUSY || code == TW_UNKNOWN) && !stop_is_asked();
     struct err why = *err;
 
     err_fail(err, code, "store %s: %s%s", store->name, why.text,

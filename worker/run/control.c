@@ -55,6 +55,14 @@ static enum tw_err read_run(struct store *store, struct slice job,
     return told(outcome, &call.attempt, err);
 }
 
+/* A message that is to be put. */
+struct order {
+    const char *queue;
+    struct slice text;
+    int64_t delay_s;
+    bool names_run; /* it has the id of its run */
+};
+
 static enum tw_err create_queue(
     struct store *store, const char *queue, struct err *err)
 {
@@ -67,34 +75,47 @@ static enum tw_err create_queue(
     return told(outcome, &call.attempt, err);
 }
 
-static enum tw_err put_once(struct store *store, const char *queue,
-    struct slice text, int64_t delay_s, struct messages *ret, struct err *err)
+/* A message that names its run may be there twice: it is one run. */
+static bool put_again(
+    const struct order *order, struct retry_call *call, enum tw_err outcome)
+{
+    if (outcome == TW_UNKNOWN && order->names_run)
+        outcome = TW_BUSY;
+    return retry_call_again(call, outcome);
+}
+
+static enum tw_err put_once(struct store *store, const struct order *order,
+    struct messages *ret, struct err *err)
 {
     struct retry_call call = begin_call();
     enum tw_err outcome;
 
     do {
-        outcome =
-            store_queue_put(store, &call.attempt, queue, text, delay_s, ret);
-    } while (retry_call_again(&call, outcome));
+        outcome = store_queue_put(store, &call.attempt, order->queue,
+            order->text, order->delay_s, ret);
+    } while (put_again(order, &call, outcome));
     return told(outcome, &call.attempt, err);
 }
 
 /* Put; the queue is made where it is missing. */
-static enum tw_err put_message(struct store *store, const char *queue,
-    struct slice text, int64_t delay_s, struct messages *ret, struct err *err)
+static enum tw_err put_message(struct store *store, const struct order *order,
+    struct messages *ret, struct err *err)
 {
-    enum tw_err outcome = put_once(store, queue, text, delay_s, ret, err);
+    enum tw_err outcome = put_once(store, order, ret, err);
 
     if (outcome != TW_NOT_FOUND)
         return outcome;
-    outcome = create_queue(store, queue, err);
-    return outcome == TW_OK ? put_once(store, queue, text, delay_s, ret, err)
-                            : outcome;
+    outcome = create_queue(store, order->queue, err);
+    return outcome == TW_OK ? put_once(store, order, ret, err) : outcome;
 }
 
-/* The service's clock, which an answer about nothing at all brings. */
-static int64_t service_now(struct store *store)
+/*
+ * The service's clock, which an answer about nothing at all brings. Without an
+ * answer there is none, and ours does not stand in for it: a request that seems
+ * older than it is passes a parent by as one that was created after it.
+ */
+static enum tw_err service_now(
+    struct store *store, int64_t *ret_ticks, struct err *err)
 {
     struct retry_call call = begin_call();
     struct ledger_run none;
@@ -104,10 +125,15 @@ static int64_t service_now(struct store *store)
     do {
         outcome = ledger_get(store, &call.attempt, slice_of(LEDGER_UNREADABLE),
             slice_of("-clock"), &none);
+        if (outcome == TW_UNKNOWN) /* nothing is changed by it */
+            outcome = TW_BUSY;
     } while (retry_call_again(&call, outcome));
     ledger_run_done(&none);
-    return call.attempt.date_ticks ? call.attempt.date_ticks
-                                   : world_wall_ticks();
+    *ret_ticks =
+        call.attempt.date_ticks ? call.attempt.date_ticks : world_wall_ticks();
+    if (outcome == TW_NOT_FOUND || call.attempt.date_ticks != 0)
+        outcome = TW_OK;
+    return told(outcome, &call.attempt, err);
 }
 
 /* ---- enqueue ---- */
@@ -225,8 +251,10 @@ static enum tw_err put_new(struct store *store,
     if (outcome == TW_OK) {
         outcome = compose(run, text, err);
         if (outcome == TW_OK)
-            outcome = put_message(store, what->queue->name, buf_slice(text),
-                what->delay_s, &put, err);
+            outcome = put_message(store,
+                &(struct order){
+                    what->queue->name, buf_slice(text), what->delay_s, true},
+                &put, err);
         if (is_new && outcome != TW_OK && outcome != TW_UNKNOWN)
             withdraw(store, &stored, err);
     }
@@ -241,11 +269,14 @@ static enum tw_err enqueue_json(struct store *store,
 {
     struct ledger_run run;
     struct buf text;
-    enum tw_err outcome;
+    int64_t now_ticks;
+    enum tw_err outcome = service_now(store, &now_ticks, err);
 
+    if (outcome != TW_OK)
+        return outcome;
     ledger_run_init(&run);
     buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
-    set_queued(&run, what, id, service_now(store));
+    set_queued(&run, what, id, now_ticks);
     outcome = compose(&run, &text, err);
     if (outcome == TW_OK)
         outcome = put_new(store, what, &run, &text, err);
@@ -272,8 +303,10 @@ static enum tw_err enqueue_bound(struct store *store,
         crypto_base64(&text, what->args.values[0]);
     else
         buf_add_slice(&text, what->args.values[0]);
-    outcome = put_message(
-        store, what->queue->name, buf_slice(&text), what->delay_s, &put, err);
+    outcome = put_message(store,
+        &(struct order){
+            what->queue->name, buf_slice(&text), what->delay_s, false},
+        &put, err);
     if (outcome == TW_OK) {
         (void)snprintf(
             ret_id, QUEUE_ID_MAX + 1, "%.*s", SLICE_ARG(put.list[0].id));
@@ -288,6 +321,16 @@ static enum tw_err enqueue_bound(struct store *store,
     ledger_run_done(&stored);
     ledger_run_done(&run);
     return outcome;
+}
+
+static enum tw_err tell_unknown(const char *id, struct err *err)
+{
+    const struct err why = *err;
+
+    return err_fail(err, TW_UNKNOWN,
+        "%s; whether it was enqueued is not known: `enqueue` with --id %s "
+        "makes sure of it, and makes no second run",
+        why.text, id);
 }
 
 enum tw_err control_enqueue(struct store *store,
@@ -308,7 +351,7 @@ enum tw_err control_enqueue(struct store *store,
     outcome = enqueue_json(store, what, slice_of(id), err);
     if (outcome == TW_OK)
         (void)snprintf(ret_id, sizeof(id), "%s", id);
-    return outcome;
+    return outcome == TW_UNKNOWN ? tell_unknown(id, err) : outcome;
 }
 
 /* ---- changing a run ---- */
@@ -486,8 +529,16 @@ static enum tw_err wake(const struct definition *definition,
     buf_init(&text, 8 * QUEUE_MAX_MESSAGE_BYTES);
     message_compose(
         run->job, run->args, run->id, 0, run->traceparent, false, &text);
-    outcome = put_message(definition_store(definition), queue->name,
-        buf_slice(&text), 0, &put, err);
+    if (text.overflow || text.len > QUEUE_MAX_MESSAGE_BYTES)
+        outcome = err_fail(err, TW_TOO_LARGE,
+            "run %.*s/%.*s is queued, but no message can carry its arguments: "
+            "a worker takes it up when it looks for such runs, every ten "
+            "minutes; `run %.*s --id %.*s` does so now",
+            SLICE_ARG(run->job), SLICE_ARG(run->id), SLICE_ARG(run->job),
+            SLICE_ARG(run->id));
+    else
+        outcome = put_message(definition_store(definition),
+            &(struct order){queue->name, buf_slice(&text), 0, true}, &put, err);
     buf_done(&text);
     messages_done(&put);
     return outcome;
@@ -733,7 +784,8 @@ static enum tw_err retry_unreadable(
     if (outcome == TW_OK) {
         retell(run, copies.list[index].text, &text);
         queue = mem_format("%.*s", SLICE_ARG(run->queue));
-        outcome = put_message(store, queue, buf_slice(&text), 0, &put, err);
+        outcome = put_message(store,
+            &(struct order){queue, buf_slice(&text), 0, false}, &put, err);
         mem_free(queue);
     }
     if (outcome == TW_OK)

@@ -41,7 +41,8 @@ struct control_enqueue {
  * TW_CONFLICT  the id is known with other arguments, or has ended; err says.
  * others       as the store said; nothing is on the queue but for TW_UNKNOWN,
  *              nor in the ledger, unless err says so. TW_TOO_LARGE: the message
- *              is over 64 KiB.
+ *              is over 64 KiB. TW_UNKNOWN on a queue without a job: err names
+ *              the id with which it can be asked for again.
  */
 TW_MUST_USE enum tw_err control_enqueue(struct store *store,
     const struct control_enqueue *what, char *ret_id, struct err *err);
