@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "worker/base/buf.h"
-#include "worker/base/text.h"
 #include "worker/base/stop.h"
+#include "worker/base/text.h"
 #include "worker/cli/command.h"
 #include "worker/cli/say.h"
 

@@ -1300,8 +1300,8 @@ static void a_bound_queue_holds_the_bell_of_a_removed_job(void **state)
     struct service service;
 
     leave_run_of_gone_job(bench, LEDGER_QUEUED);
-    workbench_put(bench, BENCH_BOUND,
-        "{\"job\":\"gone-job\",\"args\":{},\"id\":\"r1\"}");
+    workbench_put(
+        bench, BENCH_BOUND, "{\"job\":\"gone-job\",\"args\":{},\"id\":\"r1\"}");
     start(&service, bench, false);
     workbench_wait(bench, gone_job_waits);
     stop(&service);
