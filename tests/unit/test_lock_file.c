@@ -46,6 +46,43 @@ int fstatfs(int file, struct statfs *ret)
     return (int)result;
 }
 
+/* How many files there are with names of a length (0: any), and the name of
+ * one. -1: no folder. */
+static int count_files_of(size_t length, char *name)
+{
+    DIR *open = opendir(FOLDER);
+    const struct dirent *entry;
+    int count = 0;
+
+    if (open == NULL)
+        return -1;
+    while ((entry = readdir(open)) != NULL) {
+        if (entry->d_name[0] == '.' ||
+            (length > 0 && strlen(entry->d_name) != length))
+            continue;
+        if (name)
+            (void)snprintf(name, NAME_ROOM, "%s", entry->d_name);
+        count++;
+    }
+    (void)closedir(open);
+    return count;
+}
+
+static int count_files(char *name)
+{
+    return count_files_of(0, name);
+}
+
+/* How many files had an owner's name when the last owner's lock was taken. */
+static int named_when_locked;
+
+int flock(int file, int operation)
+{
+    if (operation & LOCK_EX)
+        named_when_locked = count_files_of(32, NULL);
+    return (int)syscall(SYS_flock, file, operation);
+}
+
 /* A file of the folder under the name in an Owner. */
 static const char *path_of(const char *owner)
 {
@@ -58,26 +95,6 @@ static const char *path_of(const char *owner)
 static bool is_dead(struct lock_file *lock_file, const char *owner)
 {
     return lock_file_is_dead(lock_file, slice_of(owner));
-}
-
-/* How many files there are, and the name of one. -1: no folder. */
-static int count_files(char *name)
-{
-    DIR *open = opendir(FOLDER);
-    const struct dirent *entry;
-    int count = 0;
-
-    if (open == NULL)
-        return -1;
-    while ((entry = readdir(open)) != NULL) {
-        if (entry->d_name[0] == '.')
-            continue;
-        if (name)
-            (void)snprintf(name, NAME_ROOM, "%s", entry->d_name);
-        count++;
-    }
-    (void)closedir(open);
-    return count;
 }
 
 /* What a process of its own is about to do. */
@@ -225,6 +242,32 @@ static void a_live_process_is_not_dead(void **state)
     assert_false(is_dead(*state, lock_file_owner(other, owner)));
     assert_false(is_dead(*state, lock_file_owner(*state, owner)));
     lock_file_close(other);
+}
+
+/* Others need not know how many runs it has. */
+static void a_process_without_runs_keeps_its_lock(void **state)
+{
+    struct lock_file *other = lock_file_open(FOLDER, KEEP_MS);
+    size_t place = lock_file_note(other, slice_of("job"), slice_of("r"));
+    char owner[LOCK_FILE_OWNER_MAX];
+
+    lock_file_forget(other, place, 0);
+    assert_false(is_dead(*state, lock_file_owner(other, owner)));
+    lock_file_close(other);
+}
+
+/* Who tries the lock just now is not its owner. */
+static void two_who_look_at_once_both_see_the_dead(void **state)
+{
+    struct child child;
+    int file;
+
+    start_child(&child, false);
+    kill_child(&child);
+    file = open(path_of(child.owner), O_RDONLY);
+    assert_int_equal(flock(file, LOCK_SH | LOCK_NB), 0);
+    assert_true(is_dead(*state, child.owner));
+    (void)close(file);
 }
 
 /* Its file is gone: who found it dead before still knows. */
@@ -432,12 +475,12 @@ static void a_file_system_that_may_lose_locks_is_not_used(void **state)
 
 static void a_file_is_locked_before_it_has_its_name(void **state)
 {
-    char name[NAME_ROOM], before[300];
+    char before[300];
     struct found found;
     int file;
 
-    assert_int_equal(count_files(name), 1);
-    assert_int_equal(strlen(name), 32);
+    assert_int_equal(named_when_locked, 0);
+    assert_int_equal(count_files_of(32, NULL), 1);
     /* As one that has just been made: not to be taken for an owner's. */
     (void)snprintf(
         before, sizeof(before), FOLDER "/new-00000000000000000000000000000001");
@@ -661,6 +704,8 @@ int main(void)
         TEST(a_suspended_process_is_not_dead),
         TEST(a_dead_process_s_children_do_not_keep_its_lock),
         TEST(a_live_process_is_not_dead),
+        TEST(a_process_without_runs_keeps_its_lock),
+        TEST(two_who_look_at_once_both_see_the_dead),
         TEST(the_dead_stay_dead),
         TEST(without_its_file_nobody_is_dead),
         TEST(another_file_of_that_name_says_nothing),
