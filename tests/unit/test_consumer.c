@@ -1254,6 +1254,86 @@ static void a_run_whose_job_was_removed_is_held(void **state)
     ledger_run_done(&run);
 }
 
+/* A newer version's, or none that can be read. */
+static void write_run_of_gone_job(
+    struct workbench *bench, int32_t format, const char *state_text)
+{
+    struct entity entity;
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of("gone-job"), slice_of("r1"));
+    entity_set_int32(&entity, &arena, "Format", format);
+    if (state_text)
+        entity_set_string(&entity, &arena, "State", slice_of(state_text));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+}
+
+/* What is on BENCH_BOUND is done, and the ledger is not seen to again, as after
+ * an outage. */
+static void goes_on(struct workbench *bench, struct service *service)
+{
+    bench->queues[1].job = NULL;
+    start(service, bench, false);
+    virtual_sleep(3000);
+    workbench_put(bench, BENCH_BOUND, MESSAGE("r1"));
+    workbench_wait(bench, first_succeeded);
+    stop(service);
+    assert_int_equal(bench->calls[BENCH_CREATE], 5); /* four of queues */
+}
+
+/* It was an outage of the ledger, every five seconds, for all queues. */
+static void a_newer_run_of_a_removed_job_delays_no_other(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    write_run_of_gone_job(bench, 99, "queued");
+    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
+    goes_on(bench, &service);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
+    assert_string_equal(workbench_state(bench, "gone-job", "r1"), "queued");
+}
+
+static void a_message_for_what_is_no_run_is_poisoned(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    write_run_of_gone_job(bench, 1, NULL);
+    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
+    goes_on(bench, &service);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
+/* Deleted, or rights that are missing: the message comes again. */
+static void a_poison_queue_that_takes_nothing_delays_no_other(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    workbench_put(bench, BENCH_QUEUE, "not json");
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_LOCK);
+    goes_on(bench, &service);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    assert_int_equal(service.result.poisoned, 0);
+}
+
+static void a_paused_run_of_a_removed_job_needs_no_message(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    leave_run_of_gone_job(bench, LEDGER_PAUSED);
+    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r1\"}");
+    goes_on(bench, &service);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    assert_string_equal(workbench_state(bench, "gone-job", "r1"), "paused");
+}
+
 /* Held, with a message; paused, without one: the drain names them and ends. */
 static void a_drain_does_not_wait_for_what_is_held_or_paused(void **state)
 {
@@ -1333,6 +1413,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_run_whose_job_was_removed_is_held),
+        VIRTUAL(a_newer_run_of_a_removed_job_delays_no_other),
+        VIRTUAL(a_message_for_what_is_no_run_is_poisoned),
+        VIRTUAL(a_poison_queue_that_takes_nothing_delays_no_other),
+        VIRTUAL(a_paused_run_of_a_removed_job_needs_no_message),
         TEST(a_drain_does_not_wait_for_what_is_held_or_paused),
         TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message),
         TEST(a_bound_queue_holds_the_bell_of_a_removed_job),

@@ -785,7 +785,7 @@ enum tw_err claim_put_copy(
         outcome = put_copy(claim, &attempt, poison_queue, text, &copy);
         count_request(claim, &attempt);
         if ((outcome != TW_BUSY && outcome != TW_UNKNOWN) ||
-            !try_again(claim, &attempt, &retry))
+            retry_is_locked(&attempt) || !try_again(claim, &attempt, &retry))
             break;
     }
     if (outcome == TW_OK) {

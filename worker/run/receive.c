@@ -7,8 +7,6 @@
 #include "worker/store/fence.h"
 #include "worker/store/retry.h"
 
-#define HTTP_CONFLICT 409
-
 /* No lease bounds these requests, but for the time that one may take. */
 static struct retry_call begin_call(
     const struct definition *definition, struct fence *fence)
@@ -16,13 +14,6 @@ static struct retry_call begin_call(
     fence_init(fence, WORLD_NEVER,
         fence_request_ms(definition->setup->visibility_timeout_s * 1000));
     return retry_call(fence, RETRY_BUSY_MS, 0);
-}
-
-/* A queue was deleted, and its name stays locked for half a minute: that is no
- * time for a slot to wait, nor for the worker to begin. */
-static bool is_locked(const struct attempt *last)
-{
-    return last->http_status == HTTP_CONFLICT;
 }
 
 static enum tw_err create(const struct definition *definition,
@@ -38,7 +29,8 @@ static enum tw_err create(const struct definition *definition,
         outcome = store_queue_create(store, &call.attempt, queue);
         if (outcome == TW_UNKNOWN) /* what is there may be made again */
             outcome = TW_BUSY;
-    } while (!is_locked(&call.attempt) && retry_call_again(&call, outcome));
+    } while (
+        !retry_is_locked(&call.attempt) && retry_call_again(&call, outcome));
     if (outcome == TW_FORBIDDEN &&
         store_queue_peek(store, &look, queue, 1, scratch) == TW_OK)
         outcome = TW_OK;

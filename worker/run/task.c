@@ -10,8 +10,10 @@
 #include "worker/run/message.h"
 #include "worker/run/poison.h"
 
-/* A held message is hidden so long at least. */
+/* A held message is hidden so long at least, and the message of a run that a
+ * newer version has written so long. */
 #define HELD_MIN_MS 5000
+#define NEWER_MS 300000
 
 struct doing {
     const struct task *task;
@@ -41,22 +43,56 @@ static void do_orphan(const struct doing *doing, struct task_report *report)
     work_attempt(doing->place, task->definition, &wish, NULL, &report->result);
 }
 
+/* The message comes again after so long; no other run is affected. */
+static void hide(const struct doing *doing, const struct claim_message *message,
+    int64_t wait_ms, struct task_report *report)
+{
+    struct claim_wish wish = wish_of(doing->task);
+    struct claim claim;
+
+    wish.message = message;
+    claim_init(&claim, &wish);
+    claim_hide_ms(&claim, wait_ms);
+    claim_done(&claim);
+    report->result.end = WORK_LATER;
+    report->result.until_ms = world_boot_ms() + wait_ms;
+}
+
+static void delete_message(
+    const struct doing *doing, const struct claim_message *message)
+{
+    struct claim_wish wish = wish_of(doing->task);
+    struct claim claim;
+
+    wish.message = message;
+    claim_init(&claim, &wish);
+    claim_delete_message(&claim);
+    claim_done(&claim);
+}
+
+/* Where the copy, or the reason, cannot be stored the message comes again: it
+ * may be the poison queue alone, and then nothing else is to wait. */
 static void poison(const struct doing *doing,
     const struct claim_message *message, const struct job *job,
     const char *reason, struct task_report *report)
 {
     const struct definition *definition = doing->task->definition;
-    struct err err = {""};
+    struct err *err = &report->result.err;
 
     report->result.outcome = poison_message(definition_store(definition),
         job ? job->name : LEDGER_UNREADABLE, message,
-        definition->setup->visibility_timeout_s, reason, &err);
+        definition->setup->visibility_timeout_s, reason, err);
     report->poisoned = report->result.outcome == TW_OK;
-    report->result.end = report->poisoned ? WORK_ENDED : WORK_OUTAGE;
     report->result.state = LEDGER_POISONED;
-    if (report->poisoned)
-        (void)err_fail(&err, TW_INVALID, "%s", reason);
-    report->result.err = err;
+    report->result.end = WORK_ENDED;
+    if (report->poisoned) {
+        (void)err_fail(err, TW_INVALID, "%s", reason);
+        return;
+    }
+    hide(doing, message, HELD_MIN_MS, report);
+    report->result.for_cause = true;
+    err_prefix(err, "message %.*s of queue %s cannot be poisoned",
+        SLICE_ARG(message->id), message->queue);
 }
 
 /* A bound queue's body may be the bell of a run that is in the ledger. */
@@ -127,25 +163,44 @@ static enum tw_err apply_hold(
     return outcome;
 }
 
+/* What the ledger has of the run of a job that is not configured. */
+static void hold_message(const struct doing *doing,
+    const struct claim_message *message, const struct holding *holding,
+    const struct ledger_run *run, struct task_report *report)
+{
+    int64_t left = holding->until_ticks - holding->now_ticks;
+
+    if (run->state == LEDGER_PAUSED) {
+        delete_message(doing, message);
+        report->result.end = WORK_PAUSED;
+        return;
+    }
+    hide(doing, message, left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS, report);
+    log_warn("run", "%.*s/%.*s is held: its job is not in the configuration",
+        SLICE_ARG(run->job), SLICE_ARG(run->id));
+}
+
 /*
  * A message for a job that the configuration does not have. Where the ledger
  * has its run, open, the job was removed: the run is held, and so is its
- * message. False: there is no such run, or it has ended.
+ * message. False: there is no such run, or it has ended, or cannot be read.
  */
 static bool hold_unknown(const struct doing *doing,
     const struct claim_message *message, const struct request *request,
     struct task_report *report)
 {
-    struct claim_wish wish = wish_of(doing);
     struct holding holding = {.args_json = request->bell_args_json};
     struct ledger_change change = {
-        .store = wish.store, .apply = apply_hold, .context = &holding};
+        .store = definition_store(doing->task->definition),
+        .apply = apply_hold,
+        .context = &holding};
     struct slice id = request->bell_id.len > 0 ? request->bell_id
                       : request->id.len > 0    ? request->id
                                                : message->id;
+    struct err *err = &report->result.err;
     struct ledger_run run;
-    struct claim claim;
     enum tw_err outcome;
+    bool is_held;
 
     if (request->unknown_job.len == 0 ||
         entity_check_key("PartitionKey", request->unknown_job, NULL) != TW_OK)
@@ -153,25 +208,18 @@ static bool hold_unknown(const struct doing *doing,
     ledger_run_init(&run);
     run.job = ledger_text(&run, request->unknown_job);
     run.id = ledger_text(&run, id);
-    outcome = ledger_change(&change, LEDGER_READ, &run, &report->result.err);
-    if (outcome != TW_NOT_FOUND) {
-        int64_t left = holding.until_ticks - holding.now_ticks;
-
-        wish.message = message;
-        claim_init(&claim, &wish);
-        claim_hide_ms(&claim, left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS);
-        report->result.until_ms =
-            world_boot_ms() + (left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS);
-        claim_done(&claim);
-        report->result.end = outcome == TW_OK || outcome == TW_CONFLICT
-                                 ? WORK_LATER
-                                 : WORK_OUTAGE;
-        log_warn("run",
-            "%.*s/%.*s is held: its job is not in the configuration",
-            SLICE_ARG(run.job), SLICE_ARG(run.id));
+    outcome = ledger_change(&change, LEDGER_READ, &run, err);
+    is_held = outcome != TW_NOT_FOUND && !change.damaged;
+    if (outcome == TW_OK || outcome == TW_CONFLICT) {
+        hold_message(doing, message, &holding, &run, report);
+    } else if (change.left_alone) {
+        log_warn("run", "%s", err->text);
+        hide(doing, message, NEWER_MS, report);
+    } else if (is_held) {
+        report->result.end = WORK_OUTAGE;
     }
     ledger_run_done(&run);
-    return outcome != TW_NOT_FOUND;
+    return is_held;
 }
 
 static void do_message(const struct doing *doing, struct task_report *report)

@@ -26,6 +26,11 @@ bool retry_is_throttled(const struct attempt *last)
     return last->http_status == 429 || last->http_status == 503;
 }
 
+bool retry_is_locked(const struct attempt *last)
+{
+    return last->http_status == 409;
+}
+
 void retry_begin(struct retry *retry)
 {
     retry->tries++;

@@ -39,6 +39,10 @@ struct retry {
 /* retry_is_throttled: did the service answer that it is busy? */
 bool retry_is_throttled(const struct attempt *last);
 
+/* retry_is_locked: is the queue or table being deleted? Its name stays locked
+ * for half a minute or more: too long for a thread to wait for it. */
+bool retry_is_locked(const struct attempt *last);
+
 /* retry_begin: one more try begins. */
 void retry_begin(struct retry *retry);
 
