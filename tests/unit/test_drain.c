@@ -65,6 +65,25 @@ static void runs_that_no_worker_goes_on_with_are_named(void **state)
             "/c is waiting for definition");
 }
 
+/* Its message comes again for as long as there is no newer worker. */
+static void a_run_of_a_newer_version_is_named(void **state)
+{
+    struct workbench *bench = *state;
+    struct entity entity;
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of("!open!a"));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    entity_init(&entity, &arena, slice_of(JOB), slice_of("a"));
+    entity_set_int32(&entity, &arena, "Format", 99);
+    entity_set_string(&entity, &arena, "State", slice_of("running"));
+    entity_set_string(&entity, &arena, "WaitsFor", slice_of("rain"));
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+    check(bench, false, true, 1, JOB "/a is a newer version's");
+}
+
 /* One that is to finish is waited for, as is one that settles. */
 static void runs_that_go_on_are_waited_for(void **state)
 {
@@ -129,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(without_runs_nothing_is_left),
         TEST(runs_that_no_worker_goes_on_with_are_named),
+        TEST(a_run_of_a_newer_version_is_named),
         TEST(runs_that_go_on_are_waited_for),
         TEST(what_has_ended_since_is_not_waited_for),
         TEST(what_cannot_be_read_says_so),

@@ -34,9 +34,10 @@ static bool is_job(struct slice partition_key)
            partition_key.at[0] <= 'z';
 }
 
+/* A newer version's is for its own workers. */
 static bool is_left(const struct ledger_run *run)
 {
-    return run->state == LEDGER_PAUSED || ledger_is_held(run) ||
+    return run->newer || run->state == LEDGER_PAUSED || ledger_is_held(run) ||
            (run->state == LEDGER_WAITING &&
                slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND) &&
                run->finish.len == 0);
@@ -45,8 +46,9 @@ static bool is_left(const struct ledger_run *run)
 static void add_name(struct looking *l, const struct ledger_run *run)
 {
     buf_add_format(l->names, "%s%.*s/%.*s is %s", l->left > 0 ? ", " : "",
-        SLICE_ARG(run->job), SLICE_ARG(run->id), ledger_state_name(run->state));
-    if (run->waits_for.len > 0)
+        SLICE_ARG(run->job), SLICE_ARG(run->id),
+        run->newer ? "a newer version's" : ledger_state_name(run->state));
+    if (!run->newer && run->waits_for.len > 0)
         buf_add_format(l->names, " for %.*s", SLICE_ARG(run->waits_for));
     l->left++;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a drain does not wait for: runs that are held or paused, and following
- * runs between two rounds. Their messages stay hidden on the queue.
+ * What a drain does not wait for: runs that are held or paused, following runs
+ * between two rounds, and runs that a newer version has written. Their messages
+ * stay hidden on the queue.
  */
 #ifndef TW_RUN_DRAIN_H
 #define TW_RUN_DRAIN_H
