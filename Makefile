@@ -111,6 +111,7 @@ prove:   ## long proofs: a crash at every request, many kills
 	$(if $(E2E),,@$(MAKE) --no-print-directory faults)
 	$(if $(E2E),,@$(MAKE) --no-print-directory crash-sweep)
 	$(if $(E2E),,@$(MAKE) --no-print-directory zombies)
+	$(if $(E2E),,@$(MAKE) --no-print-directory throughput)
 	$(if $(E2E),,@$(MAKE) --no-print-directory simulate SEEDS=100000)
 
 # SHARE=k: every k-th case, others each time. CASE="nested 17 after-commit":

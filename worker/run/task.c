@@ -47,7 +47,7 @@ static void do_orphan(const struct doing *doing, struct task_report *report)
 static void hide(const struct doing *doing, const struct claim_message *message,
     int64_t wait_ms, struct task_report *report)
 {
-    struct claim_wish wish = wish_of(doing->task);
+    struct claim_wish wish = wish_of(doing);
     struct claim claim;
 
     wish.message = message;
@@ -61,7 +61,7 @@ static void hide(const struct doing *doing, const struct claim_message *message,
 static void delete_message(
     const struct doing *doing, const struct claim_message *message)
 {
-    struct claim_wish wish = wish_of(doing->task);
+    struct claim_wish wish = wish_of(doing);
     struct claim claim;
 
     wish.message = message;
