@@ -79,6 +79,25 @@ static void doubles_are_finite_json_numbers(void **state)
     assert_true(text_double(slice_of("-0"), &value) && signbit(value));
 }
 
+/* All lengths around those that are copied in one way or in another. */
+static void long_doubles_are_read_to_their_last_digit(void **state)
+{
+    char text[302] = "1.";
+
+    (void)state;
+    for (size_t len = 3; len < sizeof(text) - 1; len++) {
+        double value = 0;
+
+        /* What is behind is no part of the number. */
+        memset(text + 2, '0', sizeof(text) - 2);
+        text[len - 1] = '9';
+        text[len] = '9';
+        assert_true(text_double((struct slice){text, len}, &value));
+        text[len] = '\0';
+        assert_true(value == strtod(text, NULL));
+    }
+}
+
 static void durations_have_a_unit(void **state)
 {
     static const struct {
@@ -337,6 +356,25 @@ static void utf8_is_well_formed_or_refused(void **state)
         assert_true(text_is_utf8(good[i]));
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_false(text_is_utf8(bad[i]));
+}
+
+static void two_bytes_are_two_characters_or_one(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 0x10000; i++) {
+        unsigned char first = (unsigned char)(i >> 8);
+        unsigned char second = (unsigned char)i;
+        char *text = malloc(2); /* nothing behind it can be read */
+        bool one =
+            first >= 0xc2 && first <= 0xdf && second >= 0x80 && second <= 0xbf;
+
+        text[0] = (char)first;
+        text[1] = (char)second;
+        if (text_is_utf8((struct slice){text, 2}) !=
+            (one || (first < 0x80 && second < 0x80)))
+            fail_msg("%02x %02x", first, second);
+        free(text);
+    }
 }
 
 static void every_code_point_is_encoded_and_decoded(void **state)
@@ -612,6 +650,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_no_text_are_replaced),
         cmocka_unit_test(whole_numbers_are_read_whole_or_not_at_all),
         cmocka_unit_test(doubles_are_finite_json_numbers),
+        cmocka_unit_test(long_doubles_are_read_to_their_last_digit),
         cmocka_unit_test(durations_have_a_unit),
         cmocka_unit_test(sizes_are_bytes_or_binary_multiples),
         cmocka_unit_test(times_and_ticks_are_the_same),
@@ -621,6 +660,7 @@ int main(void)
         cmocka_unit_test(minus_zero_is_no_part_of_a_time),
         cmocka_unit_test(http_dates_are_written_and_read),
         cmocka_unit_test(utf8_is_well_formed_or_refused),
+        cmocka_unit_test(two_bytes_are_two_characters_or_one),
         cmocka_unit_test(every_code_point_is_encoded_and_decoded),
         cmocka_unit_test(keys_compare_as_utf16_units),
         cmocka_unit_test(percent_encoding_goes_both_ways),

@@ -115,7 +115,7 @@ static size_t padding_of(struct slice text)
 }
 
 /* Strictly base64: EVP_DecodeBlock() takes blanks and stray bits. */
-static bool is_base64(struct slice text)
+bool crypto_is_base64(struct slice text)
 {
     size_t padding, letters;
     int last;
@@ -137,7 +137,7 @@ bool crypto_unbase64(struct buf *to, struct slice text)
 {
     unsigned char piece[BYTES_PER_PIECE];
 
-    if (!is_base64(text))
+    if (!crypto_is_base64(text))
         return false;
     for (size_t done = 0; done < text.len;) {
         size_t left = text.len - done;

@@ -27,8 +27,11 @@ void crypto_hmac(const struct crypto_hmac_key *key, struct slice data,
 /* crypto_base64: add data as base64 with padding, in one line. */
 void crypto_base64(struct buf *to, struct slice data);
 
-/* crypto_unbase64: strict: padding needed, no blanks, no stray bits. False:
- * not base64, `to` unchanged. */
+/* crypto_is_base64: strict: padding needed, no blanks, no stray bits. */
+bool crypto_is_base64(struct slice text);
+
+/* crypto_unbase64: add what such a text stands for. False: it is none, and `to`
+ * is unchanged. */
 bool crypto_unbase64(struct buf *to, struct slice text);
 
 /*

@@ -110,17 +110,30 @@ static bool is_json_number(struct slice text)
     return text.len == 0;
 }
 
+/* strtod() wants a NUL behind; the locale is never set, so the point is a
+ * point. */
+static double to_double(struct slice text)
+{
+    char few[64], *copy = few;
+    double value;
+
+    if (text.len >= sizeof(few))
+        copy = mem_text(text.at, text.len);
+    else
+        *(char *)mempcpy(few, text.at, text.len) = '\0';
+    value = strtod(copy, NULL);
+    if (copy != few)
+        mem_free(copy);
+    return value;
+}
+
 bool text_double(struct slice text, double *ret)
 {
-    char *copy;
     double value;
 
     if (!is_json_number(text))
         return false;
-    /* The locale is never set, so the point is a point. */
-    copy = mem_text(text.at, text.len);
-    value = strtod(copy, NULL);
-    mem_free(copy);
+    value = to_double(text);
     if (!isfinite(value))
         return false;
     *ret = value;
@@ -467,16 +480,35 @@ static size_t ascii_run(struct slice text)
     return run;
 }
 
+/* Pass what is ASCII; where it ends within eight bytes, up to there. */
+static const char *skip_ascii(const char *at, const char *end)
+{
+    at += ascii_run((struct slice){at, (size_t)(end - at)});
+    while (at < end && (unsigned char)*at < 0x80)
+        at++;
+    return at;
+}
+
 bool text_is_utf8(struct slice text)
 {
-    while (text.len > 0) {
-        size_t len = ascii_run(text);
+    const char *at = text.at, *end = text.len ? at + text.len : at;
 
-        if (len == 0)
-            len = utf8_length(text);
+    while (at < end) {
+        const unsigned char *bytes = (const unsigned char *)at;
+        size_t len;
+
+        if (bytes[0] < 0x80) {
+            at = skip_ascii(at, end);
+            continue;
+        }
+        /* Most letters beyond ASCII have two bytes. */
+        len = bytes[0] >= 0xc2 && bytes[0] < 0xe0 && end - at > 1 &&
+                      (bytes[1] & 0xc0) == 0x80
+                  ? 2
+                  : utf8_length((struct slice){at, (size_t)(end - at)});
         if (len == 0)
             return false;
-        take(&text, len);
+        at += len;
     }
     return true;
 }
@@ -536,21 +568,27 @@ uint32_t text_decode(struct slice text, size_t *ret_len)
     return code_point;
 }
 
-void text_encode(struct buf *to, uint32_t code_point)
+size_t text_put(uint32_t code_point, char *to)
 {
     static const unsigned char leads[] = {0, 0, 0xc0, 0xe0, 0xf0};
     size_t len = code_point < 0x80      ? 1
                  : code_point < 0x800   ? 2
                  : code_point < 0x10000 ? 3
                                         : 4;
-    char bytes[4];
 
     assert(
         code_point <= 0x10ffff && (code_point < 0xd800 || code_point > 0xdfff));
     for (size_t i = len; i-- > 1; code_point >>= 6)
-        bytes[i] = (char)(0x80 | (code_point & 0x3f));
-    bytes[0] = (char)(leads[len] | code_point);
-    buf_add(to, bytes, len);
+        to[i] = (char)(0x80 | (code_point & 0x3f));
+    to[0] = (char)(leads[len] | code_point);
+    return len;
+}
+
+void text_encode(struct buf *to, uint32_t code_point)
+{
+    char bytes[TEXT_CHARACTER_MAX];
+
+    buf_add(to, bytes, text_put(code_point, bytes));
 }
 
 /* URLs */

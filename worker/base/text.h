@@ -68,7 +68,12 @@ int text_utf16_compare(struct slice a, struct slice b);
  * in bytes to *ret_len; text is not empty. */
 uint32_t text_decode(struct slice text, size_t *ret_len);
 
-/* text_encode: add a code point (not a surrogate) as UTF-8. */
+/* text_put: write a code point (not a surrogate) as UTF-8, and return how many
+ * bytes it has: TEXT_CHARACTER_MAX at most. */
+#define TEXT_CHARACTER_MAX 4
+size_t text_put(uint32_t code_point, char *to);
+
+/* text_encode: the same into a buffer. */
 void text_encode(struct buf *to, uint32_t code_point);
 
 /* text_percent_encode: all but A-Z a-z 0-9 - . _ ~ as %XX. */
