@@ -270,6 +270,17 @@ hostile:   ## hostile answers, files and ledgers: each ends, in 5 s and 64 MiB
 $(OUT)/measure: $(OBJ)/tests/bench/measure.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $<
 
+$(OUT)/pages: $(OBJ)/tests/bench/pages.o $(LIBRARY)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+.PHONY: bench-pages
+bench-pages:   ## how fast pages of entities are read, without a network
+	@CC='$(CC)' tests/deps build
+	@$(MAKE) --no-print-directory -s $(OUT)/pages
+	@for shape in small keys text escapes script wide; do \
+	    $(OUT)/pages $$shape || exit; done
+
 SWEEP_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/sweep/*.c))) \
     $(addprefix $(OBJ)/tests/support/,upgrade_model.o virtual_world.o)
 $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
