@@ -16,7 +16,7 @@ SYSCONFDIR ?= /etc
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 
 VERSION := $(shell cat worker/VERSION)
-PACKAGES := libcurl openssl libxml-2.0 yaml-0.1 json-c sqlite3
+PACKAGES := libcurl openssl libxml-2.0 yaml-0.1 sqlite3
 
 comma := ,
 # The plain gcc build is build/tableward; every other one has its own folder.
@@ -326,12 +326,14 @@ $(OUT)/tests/test_fuzz_corpora: MORE_OBJECTS := $(FUZZ_OBJECTS)
 $(OUT)/tests/test_fuzz_corpora: LDFLAGS += $(FUZZ_FLAGS)
 $(OUT)/tests/test_fuzz_corpora: $(FUZZ_OBJECTS)
 
-$(OUT)/fuzz/%: $(FUZZ_OBJECTS) $(LIBRARY)
+# Of the unit tests' support, what targets use too.
+FUZZ_SUPPORT := $(OBJ)/tests/support/json_oracle.o
+$(OUT)/fuzz/%: $(FUZZ_OBJECTS) $(FUZZ_SUPPORT) $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer $(FUZZ_FLAGS) \
 	    -Wl,--defsym=LLVMFuzzerTestOneInput=target_$* -o $@ \
-	    $(FUZZ_OBJECTS) $(LIBRARY) $(LIBS)
+	    $(FUZZ_OBJECTS) $(FUZZ_SUPPORT) $(LIBRARY) $(LIBS)
 
 fuzz:   ## libFuzzer, SECONDS=60 of CPU each, JOBS=2 (TARGETS="a b": only those)
 	@tests/deps build fuzz

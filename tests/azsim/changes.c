@@ -12,78 +12,86 @@
 
 static bool has_member(struct slice body, const char *name)
 {
-    struct json_member *members;
+    struct json_members members;
     struct arena arena;
-    size_t count, end;
+    size_t end, at;
     bool found = false;
 
     arena_init(&arena);
-    if (json_flat_object(body, &arena, &arena, &members, &count, &end, NULL) ==
-        TW_OK)
-        for (size_t i = 0; i < count; i++)
-            found |= slice_is(members[i].name, name) &&
-                     members[i].type == JSON_STRING;
+    json_members_init(&members);
+    if (json_flat_object(body, NULL, &arena, &members, &end, NULL) == TW_OK) {
+        at = json_members_find(&members, slice_of(name));
+        found = at < members.count && members.list[at].type == JSON_STRING;
+    }
+    json_members_done(&members);
     arena_done(&arena);
     return found;
 }
 
 /* The type in "name@odata.type"; empty: it has none. */
 static struct slice annotation_of(
-    const struct json_member *members, size_t count, struct slice name)
+    const struct json_members *members, struct slice name, struct arena *arena)
 {
-    static const struct slice suffix = {"@odata.type", 11};
+    size_t at = json_members_find(
+        members, arena_format(arena, "%.*s@odata.type", SLICE_ARG(name)));
 
-    for (size_t i = 0; i < count; i++) {
-        struct slice other = members[i].name;
-
-        if (other.len == name.len + suffix.len && slice_begins(other, name) &&
-            memcmp(other.at + name.len, suffix.at, suffix.len) == 0)
-            return members[i].text;
-    }
-    return (struct slice){NULL, 0};
+    if (at == members->count || members->list[at].type != JSON_STRING)
+        return (struct slice){NULL, 0};
+    return json_member_text(&members->list[at], arena);
 }
 
 /* Is it a value that SDKs put into quotes where its type stands beside it?
- * Those of NaN and the infinities stay. */
-static bool is_quoted(const struct json_member *member, struct slice type)
+ * Those of NaN and the infinities stay. text: of a string. */
+static bool is_quoted(struct slice text, struct slice type)
 {
     int64_t integer;
     double real;
 
-    if (member->type != JSON_STRING)
-        return false;
     if (slice_is(type, "Edm.Double"))
-        return text_double(member->text, &real);
+        return text_double(text, &real);
     if (slice_is(type, "Edm.Int32"))
-        return text_int64(member->text, INT32_MIN, INT32_MAX, &integer);
+        return text_int64(text, INT32_MIN, INT32_MAX, &integer);
     return slice_is(type, "Edm.Boolean") &&
-           (slice_is(member->text, "true") || slice_is(member->text, "false"));
+           (slice_is(text, "true") || slice_is(text, "false"));
+}
+
+/* The value as it came, or out of its quotes. */
+static struct slice value_of(
+    const struct json_members *members, size_t index, struct arena *arena)
+{
+    const struct json_member *member = &members->list[index];
+    struct slice text;
+
+    if (member->type != JSON_STRING)
+        return member->raw;
+    text = json_member_text(member, arena);
+    return is_quoted(text, annotation_of(members, member->name, arena))
+               ? text
+               : member->raw;
 }
 
 /* The same object with such values out of their quotes. */
 static struct slice unquoted(struct slice body, struct arena *arena)
 {
-    struct json_member *members;
-    size_t count, end;
+    struct json_members members;
     struct buf text;
+    size_t end;
 
-    if (json_flat_object(body, arena, arena, &members, &count, &end, NULL) !=
-            TW_OK ||
-        end != body.len)
-        return body;
+    json_members_init(&members);
     buf_init(&text, 2 * body.len + 2);
-    for (size_t i = 0; i < count; i++) {
-        struct slice type = annotation_of(members, count, members[i].name);
-
-        buf_add_char(&text, i == 0 ? '{' : ',');
-        json_add_string(&text, members[i].name);
-        buf_add_char(&text, ':');
-        buf_add_slice(&text,
-            is_quoted(&members[i], type) ? members[i].text : members[i].raw);
+    if (json_flat_object(body, NULL, arena, &members, &end, NULL) == TW_OK &&
+        end == body.len) {
+        for (size_t i = 0; i < members.count; i++) {
+            buf_add_char(&text, i == 0 ? '{' : ',');
+            json_add_string(&text, members.list[i].name);
+            buf_add_char(&text, ':');
+            buf_add_slice(&text, value_of(&members, i, arena));
+        }
+        buf_add_text(&text, members.count == 0 ? "{}" : "}");
+        body = arena_copy(arena, buf_slice(&text));
     }
-    buf_add_text(&text, count == 0 ? "{}" : "}");
-    body = arena_copy(arena, buf_slice(&text));
     buf_done(&text);
+    json_members_done(&members);
     return body;
 }
 

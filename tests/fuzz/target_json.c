@@ -1,230 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* JSON: what is taken is what RFC 8259 allows, and every text is kept. */
-#include <stdlib.h>
-
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/json_oracle.h"
 #include "worker/base/buf.h"
 #include "worker/base/json.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 
 #define DEPTH 12
-#define OBJECT_MAX 64 /* members whose names the oracle compares */
-
-/* ---- another reader, to compare with ---- */
-
-struct reader {
-    struct slice text;
-    size_t at;
-    bool flat;     /* nested values are refused */
-    bool too_many; /* more members than it compares: it cannot say */
-    struct arena *arena;
-};
-
-static bool value(struct reader *in, unsigned depth);
-
-static int next(const struct reader *in)
-{
-    return in->at < in->text.len ? (unsigned char)in->text.at[in->at] : -1;
-}
-
-static void blanks(struct reader *in)
-{
-    while (next(in) == ' ' || next(in) == '\t' || next(in) == '\r' ||
-           next(in) == '\n')
-        in->at++;
-}
-
-static bool one(struct reader *in, char c)
-{
-    blanks(in);
-    if (next(in) != c)
-        return false;
-    in->at++;
-    return true;
-}
-
-static bool word(struct reader *in, const char *text)
-{
-    struct slice rest = {in->text.at + in->at, in->text.len - in->at};
-
-    if (!slice_begins(rest, slice_of(text)))
-        return false;
-    in->at += strlen(text);
-    return true;
-}
-
-static bool digits(struct reader *in)
-{
-    size_t from = in->at;
-
-    while (next(in) >= '0' && next(in) <= '9')
-        in->at++;
-    return in->at > from;
-}
-
-static bool number(struct reader *in)
-{
-    (void)word(in, "-");
-    if (!word(in, "0") && !digits(in))
-        return false;
-    if (word(in, ".") && !digits(in))
-        return false;
-    if (word(in, "e") || word(in, "E")) {
-        if (!word(in, "+"))
-            (void)word(in, "-");
-        return digits(in);
-    }
-    return true;
-}
-
-static bool unit(struct reader *in, uint32_t *ret)
-{
-    char hex[5] = "";
-    char *end;
-
-    for (size_t i = 0; i < 4; i++) {
-        if (next(in) < 0)
-            return false;
-        hex[i] = (char)next(in);
-        in->at++;
-    }
-    if (strspn(hex, "0123456789abcdefABCDEF") != 4)
-        return false;
-    *ret = (uint32_t)strtoul(hex, &end, 16);
-    return true;
-}
-
-static bool escape(struct reader *in, struct buf *to)
-{
-    static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
-    const char *found;
-    uint32_t c, low;
-    size_t back;
-
-    if (next(in) <= 0)
-        return false;
-    found = strchr(from, next(in));
-    if (found) {
-        in->at++;
-        buf_add_char(to, into[found - from]);
-        return true;
-    }
-    if (!word(in, "u") || !unit(in, &c))
-        return false;
-    back = in->at;
-    if (c >= 0xd800 && c < 0xdc00 && word(in, "\\u") && unit(in, &low) &&
-        low >= 0xdc00 && low < 0xe000)
-        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-    else
-        in->at = back;
-    text_encode(to, c >= 0xd800 && c < 0xe000 ? 0xfffd : c);
-    return true;
-}
-
-/* The quote is next. */
-static bool string(struct reader *in, struct buf *to)
-{
-    in->at++;
-    while (next(in) != '"') {
-        if (next(in) < 0x20)
-            return false;
-        if (word(in, "\\")) {
-            if (!escape(in, to))
-                return false;
-        } else {
-            buf_add_char(to, (char)next(in));
-            in->at++;
-        }
-    }
-    in->at++;
-    return true;
-}
-
-static bool decoded(struct reader *in, struct slice *ret)
-{
-    struct buf text;
-    bool good;
-
-    buf_init(&text, 4 * in->text.len + 8);
-    good = string(in, &text) && text_is_utf8(buf_slice(&text));
-    *ret = arena_copy(in->arena, buf_slice(&text));
-    buf_done(&text);
-    return good;
-}
-
-static bool object(struct reader *in, unsigned depth)
-{
-    struct slice names[OBJECT_MAX];
-    size_t count = 0;
-
-    in->at++;
-    if (one(in, '}'))
-        return true;
-    do {
-        blanks(in);
-        if (count == OBJECT_MAX) {
-            in->too_many = true;
-            return false;
-        }
-        if (next(in) != '"' || !decoded(in, &names[count]) ||
-            (names[count].len > 0 &&
-                memchr(names[count].at, '\0', names[count].len)))
-            return false;
-        for (size_t i = 0; i < count; i++)
-            if (slice_equal(names[i], names[count]))
-                return false;
-        count++;
-        if (!one(in, ':') || !value(in, depth))
-            return false;
-    } while (one(in, ','));
-    return one(in, '}');
-}
-
-static bool array(struct reader *in, unsigned depth)
-{
-    in->at++;
-    if (one(in, ']'))
-        return true;
-    do
-        if (!value(in, depth))
-            return false;
-    while (one(in, ','));
-    return one(in, ']');
-}
-
-/* depth: of containers that may still be opened. */
-static bool value(struct reader *in, unsigned depth)
-{
-    struct slice ignored;
-
-    blanks(in);
-    switch (next(in)) {
-    case '{':
-        return depth > 0 && object(in, depth - 1);
-    case '[':
-        return depth > 0 && array(in, depth - 1);
-    case '"':
-        return decoded(in, &ignored);
-    case 't':
-        return word(in, "true");
-    case 'f':
-        return word(in, "false");
-    case 'n':
-        return word(in, "null");
-    default:
-        return number(in);
-    }
-}
-
-static bool oracle(struct reader *in)
-{
-    if (!value(in, DEPTH))
-        return false;
-    blanks(in);
-    return in->at == in->text.len;
-}
-
-/* ---- what is compared ---- */
 
 static void check_value(const struct json *json, unsigned depth);
 
@@ -299,13 +82,22 @@ static void check_number(const struct json *json)
         FUZZ_CHECK(number == again);
 }
 
+static void check_name(const struct json *object, size_t index)
+{
+    struct slice name = json_name(object, index);
+    char *text = mem_text(name.at, name.len);
+
+    FUZZ_CHECK(json_get(object, text) == json_value(object, index));
+    mem_free(text);
+}
+
 static void check_value(const struct json *json, unsigned depth)
 {
     for (size_t i = 0; json_type(json) == JSON_OBJECT && i < json_count(json);
          i++) {
         struct slice name = json_name(json, i);
 
-        FUZZ_CHECK(json_get(json, name.at) == json_value(json, i));
+        check_name(json, i);
         check_string(name);
         check_value(json_value(json, i), depth + 1);
     }
@@ -320,51 +112,94 @@ static void check_value(const struct json *json, unsigned depth)
         check_raw(json, depth + 1);
 }
 
-static void try_document(struct slice text, struct arena *arena)
+/* The worker's reader and the oracle take the same texts, and read the same. */
+static void try_document(struct slice text)
 {
-    struct reader reader = {.text = text, .arena = arena};
-    bool expected = oracle(&reader);
+    struct buf expected, described;
+    enum oracle_answer answer;
     struct json *json;
     struct err err = {{0}};
     bool good = json_parse(text, DEPTH, &json, &err) == TW_OK;
 
-    if (!reader.too_many)
-        FUZZ_CHECK(good == expected);
-    if (good)
+    /* A name of one byte is written with its length before it. */
+    buf_init(&expected, 8 * text.len + 64);
+    buf_init(&described, 8 * text.len + 64);
+    answer = oracle_read(text, DEPTH, &expected);
+    if (answer != ORACLE_CANNOT_SAY)
+        FUZZ_CHECK(good == (answer == ORACLE_TAKES));
+    if (good) {
+        oracle_describe(json, &described);
+        FUZZ_CHECK(!described.overflow);
+        if (answer == ORACLE_TAKES)
+            FUZZ_SAME(buf_slice(&described), buf_slice(&expected));
         check_value(json, 0);
-    else
-        fuzz_said(&err);
-    if (good)
         json_free(json);
+    } else {
+        fuzz_said(&err);
+    }
+    buf_done(&expected);
+    buf_done(&described);
+}
+
+static void check_member(const struct json_member *member, struct slice text,
+    const struct json *child, struct arena *arena)
+{
+    struct slice unquoted;
+
+    FUZZ_SAME(member->raw, json_raw(child));
+    FUZZ_CHECK(member->raw.at > text.at && member->name_at >= text.at);
+    FUZZ_CHECK(*member->name_at == '"');
+    FUZZ_CHECK(member->type == json_type(child));
+    FUZZ_CHECK(json_unquote(member->raw, arena, &unquoted) ==
+               (member->type == JSON_STRING));
+    if (member->type != JSON_STRING)
+        return;
+    FUZZ_SAME(json_member_text(member, arena), json_string(child));
+    FUZZ_SAME(unquoted, json_string(child));
 }
 
 /* The one object at the start: the same members as a tree of it has. */
 static void try_flat(struct slice text, struct arena *arena)
 {
-    struct json_member *members;
-    size_t count, end;
+    struct json_members members;
+    size_t end;
     struct json *json;
     struct err err = {{0}};
 
-    if (json_flat_object(text, arena, arena, &members, &count, &end, &err) !=
-        TW_OK) {
+    json_members_init(&members);
+    if (json_flat_object(text, NULL, arena, &members, &end, &err) != TW_OK) {
+        FUZZ_CHECK(members.count == 0);
+        json_members_done(&members);
         fuzz_said(&err);
         return;
     }
     FUZZ_CHECK(end <= text.len);
     FUZZ_CHECK(
         json_parse((struct slice){text.at, end}, 1, &json, &err) == TW_OK);
-    FUZZ_CHECK(json_count(json) == count);
-    for (size_t i = 0; i < count; i++) {
-        const struct json *child = json_value(json, i);
-
-        FUZZ_SAME(members[i].name, json_name(json, i));
-        FUZZ_SAME(members[i].raw, json_raw(child));
-        FUZZ_CHECK(members[i].type == json_type(child));
-        if (members[i].type == JSON_STRING)
-            FUZZ_SAME(members[i].text, json_string(child));
+    FUZZ_CHECK(json_count(json) == members.count);
+    for (size_t i = 0; i < members.count; i++) {
+        FUZZ_SAME(members.list[i].name, json_name(json, i));
+        FUZZ_CHECK(json_members_find(&members, json_name(json, i)) == i);
+        check_member(&members.list[i], text, json_value(json, i), arena);
     }
     json_free(json);
+    json_members_done(&members);
+}
+
+/* With annotations that may be repeated: no other name is there twice. */
+static void try_annotated(struct slice text, struct arena *arena)
+{
+    struct json_members members;
+    struct err err = {{0}};
+    size_t end;
+
+    json_members_init(&members);
+    if (json_flat_object(text, "od", arena, &members, &end, &err) == TW_OK)
+        for (size_t i = 0; i < members.count; i++)
+            FUZZ_CHECK(json_members_find(&members, members.list[i].name) == i);
+    else
+        fuzz_said(&err);
+    json_members_done(&members);
 }
 
 FUZZ_TARGET(json)
@@ -374,8 +209,9 @@ FUZZ_TARGET(json)
     struct fuzz_source in = {at, len, &arena};
 
     arena_init(&arena);
-    try_document(text, &arena);
+    try_document(text);
     try_flat(text, &arena);
+    try_annotated(text, &arena);
     check_string(fuzz_text(&in, 200));
     in = (struct fuzz_source){at, len, &arena};
     check_escaped(fuzz_text(&in, 200));

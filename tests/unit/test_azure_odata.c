@@ -319,6 +319,59 @@ static void entity_that_makes_no_sense_is_invalid(void **state)
     }
 }
 
+/* What was cut off says nothing of an entity that came before the cut. */
+static void page_cut_off_behind_a_bad_entity_is_no_page(void **state)
+{
+    static const char body[] = "{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":"
+                               "\"r\",\"N\":99999999999}"
+                               ",{\"PartitionKey\":\"p\",\"RowKey\":\"s\","
+                               "\"S\":\"]}]}\\\"\"}],\"x\":{}}";
+    size_t whole = sizeof(body) - 1;
+
+    (void)state;
+    for (size_t len = 0; len <= whole; len++) {
+        struct page page;
+        struct err err = {""};
+
+        page_init(&page);
+        if (odata_page((struct slice){body, len}, true, &page, &err) !=
+            (len == whole ? TW_INVALID : TW_UNKNOWN))
+            fail_msg("cut at %zu", len);
+        if ((strstr(err.text, "no whole JSON page") != NULL) != (len < whole))
+            fail_msg("cut at %zu: %s", len, err.text);
+        assert_int_equal(page.count, 0);
+        page_done(&page);
+    }
+}
+
+/* Its place is counted from the beginning of the body. */
+static void trouble_in_a_page_is_named_with_its_place(void **state)
+{
+    static const struct {
+        const char *body, *place;
+    } cases[] = {
+        {"{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":\"r\"},7]}",
+            "trouble at byte 44"},
+        {"{\"value\":[{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}",
+            "it ends at byte 43"},
+        {"{\"value\":[]]", "trouble at byte 11"},
+        {"{\"a\":1,\"value\":5}", "trouble at byte 15"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct page page;
+        struct err err = {""};
+
+        page_init(&page);
+        assert_int_equal(
+            odata_page(slice_of(cases[i].body), true, &page, &err), TW_UNKNOWN);
+        if (!strstr(err.text, cases[i].place))
+            fail_msg("%s: %s", cases[i].body, err.text);
+        page_done(&page);
+    }
+}
+
 static void tables_are_listed_by_name(void **state)
 {
     struct page page;
@@ -503,6 +556,8 @@ int main(void)
         cmocka_unit_test(other_bodies_are_no_page),
         cmocka_unit_test(what_has_not_both_keys_is_no_entity),
         cmocka_unit_test(entity_that_makes_no_sense_is_invalid),
+        cmocka_unit_test(page_cut_off_behind_a_bad_entity_is_no_page),
+        cmocka_unit_test(trouble_in_a_page_is_named_with_its_place),
         cmocka_unit_test(tables_are_listed_by_name),
         cmocka_unit_test(entity_is_read_alone),
         cmocka_unit_test(error_has_code_and_message),

@@ -206,6 +206,61 @@ static void takes_a_type_from_before_after_or_far_away(void **state)
     assert_int_equal(find(&entity, "c")->type, EDM_INT64);
 }
 
+/* The type of a type is none: nothing with an @ is a property. */
+static void has_no_property_with_an_at_sign(void **state)
+{
+    struct entity entity =
+        scratch_entity("{" KEYS ",\"a@odata.type\":\"Edm.Int64\",\"a\":\"1\","
+                       "\"a@odata.type@odata.type\":\"Edm.String\",\"b@x\":1,"
+                       "\"@odata.type\":\"Edm.Guid\",\"c\":2}");
+
+    (void)state;
+    assert_int_equal(entity.property_count, 2);
+    assert_int_equal(find(&entity, "a")->type, EDM_INT64);
+    assert_int_equal(find(&entity, "c")->type, EDM_INT32);
+}
+
+/* Of what reading one entity took nothing is left when the next is read, and
+ * the first one stays as it was. */
+static void reads_one_entity_after_another(void **state)
+{
+    static const char first[] =
+        "{\"PartitionKey\":\"\\u0070\",\"RowKey\":\"r\","
+        "\"a@odata.type\":\"Edm.Int64\",\"a\":\"1\","
+        "\"\\u0062\":\"\\u0062\",\"c@odata.type\":\"Edm.Guid\","
+        "\"c\":\"c9da6455-213d-42c9-9a79-3e9149a57833\"} ,";
+    static const char second[] =
+        "{" KEYS ",\"a\":\"x\",\"b\":1,\"c\":\"y\",\"d\":null}";
+    struct entity_reader *reader = entity_reader_new();
+    struct entity one, two, bad;
+    struct slice text;
+    size_t end;
+
+    (void)state;
+    assert_int_equal(
+        entity_read(reader, slice_of(first), true, &scratch, &one, &end, NULL),
+        TW_OK);
+    assert_int_equal(end, strlen(first) - 2);
+    assert_int_equal(entity_read(reader, slice_of("{\"a\":1"), true, &scratch,
+                         &bad, NULL, NULL),
+        TW_INVALID);
+    assert_int_equal(
+        entity_read(reader, slice_of(second), true, &scratch, &two, NULL, NULL),
+        TW_OK);
+    entity_reader_free(reader);
+    entity_reader_free(NULL);
+    assert_slice(one.partition_key, "p");
+    assert_int_equal(one.property_count, 3);
+    assert_int_equal(find(&one, "a")->type, EDM_INT64);
+    assert_true(property_text(find(&one, "b"), &scratch, &text));
+    assert_slice(text, "b");
+    assert_int_equal(find(&one, "c")->type, EDM_GUID);
+    assert_int_equal(two.property_count, 3);
+    assert_int_equal(find(&two, "a")->type, EDM_STRING);
+    assert_int_equal(find(&two, "b")->type, EDM_INT32);
+    assert_int_equal(find(&two, "c")->type, EDM_STRING);
+}
+
 static void counts_null_as_absent(void **state)
 {
     struct entity entity =
@@ -774,6 +829,8 @@ int main(void)
         TEST(keeps_escapes_and_finds_the_decoded_text),
         TEST(tells_plain_numbers_by_their_point_or_exponent),
         TEST(takes_a_type_from_before_after_or_far_away),
+        TEST(has_no_property_with_an_at_sign),
+        TEST(reads_one_entity_after_another),
         TEST(counts_null_as_absent),
         TEST(refuses_malformed_values_and_names_the_property),
         TEST(reads_an_entity_that_an_sdk_wrote_back),

@@ -13,11 +13,13 @@
 
 #include <cmocka.h>
 
+#include "tests/support/json_oracle.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
 #define WHOLE(text) ((struct slice){text, sizeof(text) - 1})
+#define COUNT_OF(list) (sizeof(list) / sizeof((list)[0]))
 
 static struct json *parse(struct slice text, unsigned max_depth)
 {
@@ -27,6 +29,33 @@ static struct json *parse(struct slice text, unsigned max_depth)
     if (json_parse(text, max_depth, &json, &err) != TW_OK)
         fail_msg("%.*s: %s", SLICE_ARG(text), err.text);
     return json;
+}
+
+/* The members of a flat object, and where its text went on. */
+static struct json_members flat;
+static struct arena arena;
+static size_t flat_end;
+
+static int set_up(void **state)
+{
+    (void)state;
+    json_members_init(&flat);
+    arena_init(&arena);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    json_members_done(&flat);
+    arena_done(&arena);
+    return 0;
+}
+
+static enum tw_err read_flat(
+    struct slice text, const char *annotation, struct err *err)
+{
+    return json_flat_object(text, annotation, &arena, &flat, &flat_end, err);
 }
 
 static void assert_slice(struct slice slice, const char *text)
@@ -146,31 +175,56 @@ static void strings_are_decoded(void **state)
     json_free(json);
 }
 
-/* All texts of up to four of these; json-c and the slicer must agree on each
- * length, else the process would end. */
+/* All strings of up to four of these. */
 static void surrogates_in_any_order_are_decoded(void **state)
 {
-    static const char *const parts[] = {"\\ud83d", "\\ude00", "\\udbff",
-        "\\u0041", "x", "\\n", "\\u0000", "\\uFFFF", "\xf0\x9f\x98\x80"};
-    const size_t count = sizeof(parts) / sizeof(parts[0]);
+    static const struct {
+        const char *text, *alone; /* in JSON; decoded, beside no other half */
+        int half;                 /* 1: the first of a pair, 2: the second */
+    } parts[] = {
+        {"\\ud83d", "\xef\xbf\xbd", 1},
+        {"\\ude00", "\xef\xbf\xbd", 2},
+        {"\\uDBFF", "\xef\xbf\xbd", 1},
+        {"\\u0041", "A", 0},
+        {"x", "x", 0},
+        {"\\n", "\n", 0},
+        {"\\\\", "\\", 0},
+        {"\\uFFFF", "\xef\xbf\xbf", 0},
+        {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", 0},
+    };
+    static const char *const pairs[] = {
+        "\xf0\x9f\x98\x80", NULL, "\xf4\x8f\xb8\x80"};
+    const size_t count = COUNT_OF(parts);
 
     (void)state;
-    for (size_t i = 0; i < count * count * count * count; i++) {
-        char text[64] = "\"";
+    for (size_t i = 1; i < count * count * count * count; i++) {
+        char text[64] = "\"", expected[64] = "";
+        const char *high = NULL; /* what it and a second half make */
         struct json *json;
 
-        for (size_t left = i + count * count * count * count; left >= count;
-             left /= count)
-            strcat(text, parts[left % count]);
+        for (size_t left = i; left > 0; left /= count) {
+            size_t part = left % count;
+
+            strcat(text, parts[part].text);
+            if (high && parts[part].half == 2) {
+                expected[strlen(expected) - 3] = '\0'; /* U+FFFD */
+                strcat(expected, high);
+                high = NULL;
+                continue;
+            }
+            strcat(expected, parts[part].alone);
+            high = parts[part].half == 1 ? pairs[part] : NULL;
+        }
         strcat(text, "\"");
         json = parse(slice_of(text), 1);
         assert_slice(json_raw(json), text);
+        assert_slice(json_string(json), expected);
         json_free(json);
     }
 }
 
-/* json-c took U+1D800 and others like it for half a pair; what it made of them
- * had another length, and a message with one ended every worker. */
+/* A reader that put a pair together from its lower bits alone took U+1D800 for
+ * half a pair; a message with one ended every worker. */
 static void every_pair_of_escapes_is_its_character(void **state)
 {
     (void)state;
@@ -325,16 +379,12 @@ static void what_is_not_strict_json_is_refused_with_its_place(void **state)
 static void flat_objects_are_read_as_strictly(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+    for (size_t i = 0; i < COUNT_OF(refusals); i++) {
         struct slice text = refusals[i].text;
-        struct json_member *members = NULL;
-        size_t count = 77, end = 77;
-        struct arena arena;
         struct buf whole;
 
         if (slice_begins(text, slice_of("{}")) || text.len < 3)
             continue; /* bytes after the object are not its business */
-        arena_init(&arena);
         buf_init(&whole, 100);
         if (text.at[0] == '{') {
             buf_add_slice(&whole, text);
@@ -343,14 +393,12 @@ static void flat_objects_are_read_as_strictly(void **state)
             buf_add_slice(&whole, text);
             buf_add_text(&whole, "}");
         }
-        assert_int_equal(json_flat_object(buf_slice(&whole), &arena, &arena,
-                             &members, &count, &end, NULL),
-            TW_INVALID);
-        assert_null(members);
-        assert_int_equal(count, 77);
-        assert_int_equal(end, 77);
+        assert_int_equal(read_flat(slice_of("{\"a\":1}"), NULL, NULL), TW_OK);
+        flat_end = 77;
+        assert_int_equal(read_flat(buf_slice(&whole), NULL, NULL), TW_INVALID);
+        assert_int_equal(flat.count, 0);
+        assert_int_equal(flat_end, 77);
         buf_done(&whole);
-        arena_done(&arena);
     }
 }
 
@@ -380,101 +428,135 @@ static void a_flat_object_ends_where_it_ends(void **state)
 {
     const char *page = " {\"odata.etag\":\"W/\\\"1\\\"\",\"N\":1.0,\"B\":true,"
                        "\"Z\":null,\"S\":\"a\\u0000\xc3\xa9\"},{\"P\":\"q\"}]";
-    struct json_member *members;
-    size_t count, end, second;
-    struct arena arena;
+    const struct json_member *members;
+    size_t end;
 
     (void)state;
-    arena_init(&arena);
-    assert_int_equal(json_flat_object(slice_of(page), &arena, &arena, &members,
-                         &count, &end, NULL),
-        TW_OK);
-    assert_int_equal(count, 5);
+    assert_int_equal(read_flat(slice_of(page), NULL, NULL), TW_OK);
+    members = flat.list;
+    assert_int_equal(flat.count, 5);
     assert_slice(members[0].name, "odata.etag");
-    assert_slice(members[0].text, "W/\"1\"");
+    assert_ptr_equal(members[0].name_at, page + 2);
+    assert_slice(json_member_text(&members[0], &arena), "W/\"1\"");
     assert_slice(members[0].raw, "\"W/\\\"1\\\"\"");
     assert_int_equal(members[1].type, JSON_NUMBER);
-    assert_slice(members[1].text, "1.0");
-    assert_slice(members[2].text, "true");
+    assert_slice(members[1].raw, "1.0");
+    assert_int_equal(members[2].type, JSON_BOOLEAN);
+    assert_slice(members[2].raw, "true");
     assert_int_equal(members[3].type, JSON_NULL);
-    assert_true(slice_equal(members[4].text, WHOLE("a\0\xc3\xa9")));
+    assert_true(slice_equal(
+        json_member_text(&members[4], &arena), WHOLE("a\0\xc3\xa9")));
     assert_ptr_equal(members[4].raw.at, strstr(page, "\"a\\u0000"));
+    end = flat_end;
     assert_int_equal(page[end], ',');
-    assert_int_equal(json_flat_object(slice_of(page + end + 1), &arena, &arena,
-                         &members, &count, &second, NULL),
-        TW_OK);
-    assert_slice(members[0].name, "P");
-    assert_int_equal(page[end + 1 + second], ']');
-    assert_int_equal(json_flat_object(slice_of("{}"), &arena, &arena, &members,
-                         &count, &end, NULL),
-        TW_OK);
-    assert_int_equal(count, 0);
-    assert_int_equal(end, 2);
-    arena_done(&arena);
+    assert_int_equal(read_flat(slice_of(page + end + 1), NULL, NULL), TW_OK);
+    assert_int_equal(flat.count, 1);
+    assert_slice(flat.list[0].name, "P");
+    assert_int_equal(page[end + 1 + flat_end], ']');
+    assert_int_equal(read_flat(slice_of("{}"), NULL, NULL), TW_OK);
+    assert_int_equal(flat.count, 0);
+    assert_int_equal(flat_end, 2);
 }
 
 static void a_flat_object_holds_no_other(void **state)
 {
-    static const char *const texts[] = {
-        "{\"a\":[]}", "{\"a\":{}}", "[]", "[1]", "1", "\"a\"", "", "null"};
-    struct json_member *members = NULL;
-    size_t count, end;
-    struct arena arena;
+    static const struct {
+        const char *text, *place;
+    } cases[] = {
+        {"{\"a\":[]}", "at byte 5: nested too deeply"},
+        {"{\"a\": {}}", "at byte 6: nested too deeply"},
+        {"[]", "at byte 0: no object is here"},
+        {" [1]", "at byte 1: no object is here"},
+        {"1", "at byte 0: no object is here"},
+        {"\"a\"", "at byte 0: no object is here"},
+        {"", "at byte 0: it ends too early"},
+        {"null", "at byte 0: no object is here"},
+    };
 
     (void)state;
-    arena_init(&arena);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        assert_int_equal(json_flat_object(slice_of(texts[i]), &arena, &arena,
-                             &members, &count, &end, NULL),
-            TW_INVALID);
-    assert_null(members);
-    arena_done(&arena);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct err err;
+
+        assert_int_equal(
+            read_flat(slice_of(cases[i].text), NULL, &err), TW_INVALID);
+        if (!strstr(err.text, cases[i].place))
+            fail_msg("%s: %s", cases[i].text, err.text);
+    }
 }
 
-static void decoded_texts_outlive_the_bytes_they_came_from(void **state)
+static void only_what_has_escapes_is_copied(void **state)
 {
-    char text[] = "{\"name\":\"value\",\"n\":12}";
-    struct json_member *members;
-    size_t count, end;
-    struct arena arena;
+    char text[] = "{\"name\":\"value\",\"\\u006eame2\":\"\\u0076\",\"\":\"\"}";
+    struct slice value;
+    struct json *json;
 
     (void)state;
-    arena_init(&arena);
-    assert_int_equal(json_flat_object(slice_of(text), &arena, &arena, &members,
-                         &count, &end, NULL),
-        TW_OK);
+    assert_int_equal(read_flat(WHOLE(text), NULL, NULL), TW_OK);
+    assert_ptr_equal(flat.list[0].name.at, text + 2);
+    assert_ptr_equal(
+        json_member_text(&flat.list[0], &arena).at, strstr(text, "value"));
+    value = json_member_text(&flat.list[1], &arena);
+    json = parse(WHOLE(text), 1);
+    assert_ptr_equal(json_name(json, 0).at, text + 2);
+    assert_ptr_equal(json_string(json_get(json, "name")).at, text + 9);
+    assert_slice(json_string(json_get(json, "")), "");
     memset(text, '?', sizeof(text));
-    assert_slice(members[0].name, "name");
-    assert_slice(members[0].text, "value");
-    assert_slice(members[1].text, "12");
-    arena_done(&arena);
+    assert_slice(flat.list[1].name, "name2");
+    assert_slice(value, "v");
+    assert_slice(json_name(json, 1), "name2");
+    assert_slice(json_string(json_value(json, 1)), "v");
+    json_free(json);
+}
+
+static void a_string_by_itself_is_decoded_or_refused(void **state)
+{
+    static const struct {
+        const char *raw, *text; /* NULL: refused */
+    } cases[] = {
+        {"\"\"", ""},
+        {"\"plain\"", "plain"},
+        {"\"\\u20ac\"", "\xe2\x82\xac"},
+        {"", NULL},
+        {"\"", NULL},
+        {"\"a", NULL},
+        {"a\"", NULL},
+        {"\"a\"b", NULL},
+        {"\"a\" ", NULL},
+        {" \"a\"", NULL},
+        {"\"a\\x\"", NULL},
+        {"\"a\xff\"", NULL},
+        {"12", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct slice text = {NULL, 77};
+        bool good = json_unquote(slice_of(cases[i].raw), &arena, &text);
+
+        assert_int_equal(good, cases[i].text != NULL);
+        if (good)
+            assert_slice(text, cases[i].text);
+        else
+            assert_int_equal(text.len, 77);
+    }
 }
 
 static void the_last_of_a_repeated_annotation_counts(void **state)
 {
     const char *text = "{\"odata.a\":\"1\",\"x\":1,\"odata.a\":2,"
-                       "\"odata.b\":null,\"y\":2,\"odata.a\":\"33\"}!";
-    struct json_member *members;
-    size_t count, end;
-    struct arena arena;
+                       "\"odata.b\":null,\"y\":2,\"odat\\u0061.a\":\"33\"}!";
 
     (void)state;
-    arena_init(&arena);
-    assert_int_equal(json_annotated_object(slice_of(text), "odata.", &arena,
-                         &arena, &members, &count, &end, NULL),
-        TW_OK);
-    assert_int_equal(count, 4);
-    assert_slice(members[0].name, "odata.a");
-    assert_slice(members[0].text, "33");
-    assert_slice(members[1].name, "x");
-    assert_slice(members[2].name, "odata.b");
-    assert_slice(members[3].name, "y");
-    assert_slice(members[3].text, "2");
-    assert_int_equal(text[end], '!');
-    assert_int_equal(json_flat_object(slice_of(text), &arena, &arena, &members,
-                         &count, &end, NULL),
-        TW_INVALID);
-    arena_done(&arena);
+    assert_int_equal(read_flat(slice_of(text), "odata.", NULL), TW_OK);
+    assert_int_equal(flat.count, 4);
+    assert_slice(flat.list[0].name, "odata.a");
+    assert_slice(json_member_text(&flat.list[0], &arena), "33");
+    assert_slice(flat.list[1].name, "x");
+    assert_slice(flat.list[2].name, "odata.b");
+    assert_slice(flat.list[3].name, "y");
+    assert_slice(flat.list[3].raw, "2");
+    assert_int_equal(text[flat_end], '!');
+    assert_int_equal(read_flat(slice_of(text), NULL, NULL), TW_INVALID);
 }
 
 static void only_annotations_may_be_repeated(void **state)
@@ -484,53 +566,34 @@ static void only_annotations_may_be_repeated(void **state)
         "{\"x\":1,\"odata.a\":1,\"odata.a\":2,\"\\u0078\":1}",
         "{\"odata\":1,\"odata\":1}",
         "{\"x@odata.type\":\"Edm.Int64\",\"x@odata.type\":\"Edm.Guid\"}",
-        "{\"odata.a\":1,\"odat\\u0061.a\":1}",
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        struct json_member *members;
-        size_t count, end;
-        struct arena arena;
-
-        arena_init(&arena);
-        if (json_annotated_object(slice_of(texts[i]), "odata.", &arena, &arena,
-                &members, &count, &end, NULL) != TW_INVALID)
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        if (read_flat(slice_of(texts[i]), "odata.", NULL) != TW_INVALID)
             fail_msg("taken: %s", texts[i]);
-        arena_done(&arena);
-    }
 }
 
 static void annotations_beyond_a_number_may_not_be_repeated(void **state)
 {
-    struct json_member *members;
-    size_t count, end;
-
     (void)state;
     for (int last = JSON_MAX_ANNOTATIONS - 1; last <= JSON_MAX_ANNOTATIONS;
          last++) {
-        struct arena arena;
         struct buf text;
 
-        arena_init(&arena);
         buf_init(&text, 100000);
         buf_add_char(&text, '{');
         for (int i = 0; i < 3 * JSON_MAX_ANNOTATIONS; i++)
             buf_add_format(&text, "\"odata.%d\":1,", i);
         buf_add_format(&text, "\"odata.%d\":2}", last);
-        assert_int_equal(json_annotated_object(buf_slice(&text), "odata.",
-                             &arena, &arena, &members, &count, &end, NULL),
+        assert_int_equal(read_flat(buf_slice(&text), "odata.", NULL),
             last < JSON_MAX_ANNOTATIONS ? TW_OK : TW_INVALID);
         buf_done(&text);
-        arena_done(&arena);
     }
 }
 
 static void large_strings_and_many_members_are_read_whole(void **state)
 {
-    struct json_member *members;
-    size_t count, end;
-    struct arena arena;
     struct buf text;
 
     (void)state;
@@ -542,17 +605,205 @@ static void large_strings_and_many_members_are_read_whole(void **state)
     for (int i = 0; i < 1000; i++)
         buf_add_format(&text, ",\"p%d\":%d", i, i);
     buf_add_text(&text, "}");
-    arena_init(&arena);
-    assert_int_equal(json_flat_object(buf_slice(&text), &arena, &arena,
-                         &members, &count, &end, NULL),
-        TW_OK);
-    assert_int_equal(count, 1001);
-    assert_int_equal(members[0].text.len, 900000);
-    assert_slice(members[1000].name, "p999");
-    assert_slice(members[1000].text, "999");
-    assert_int_equal(end, text.len);
-    arena_done(&arena);
+    assert_int_equal(read_flat(buf_slice(&text), NULL, NULL), TW_OK);
+    assert_int_equal(flat.count, 1001);
+    assert_int_equal(json_member_text(&flat.list[0], &arena).len, 900000);
+    assert_slice(flat.list[1000].name, "p999");
+    assert_slice(flat.list[1000].raw, "999");
+    assert_int_equal(flat_end, text.len);
     buf_done(&text);
+}
+
+/* A text of count members, of which the last has the name of the `same`-th, in
+ * other words; same == count: all are different. */
+static void add_members(struct buf *to, size_t count, size_t same)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool again = i + 1 == count && same < count;
+        size_t number = again ? same : i;
+
+        buf_add_text(to, i == 0 ? "{" : ",");
+        /* Of different lengths, and not in their order. */
+        buf_add_format(to, "\"%s%zu%.*s\":%zu", again ? "\\u006e" : "n",
+            number * 7919 % 1000, (int)(number % 3), "xx", i);
+    }
+    buf_add_char(to, '}');
+}
+
+static void a_name_that_comes_again_is_found_among_few_and_many(void **state)
+{
+    (void)state;
+    for (size_t count = 2; count < 70; count++)
+        for (size_t same = 0; same < count; same++) {
+            struct buf text;
+            struct err err;
+            struct json *json;
+            char place[60];
+            bool twice = same < count - 1;
+
+            buf_init(&text, 10000);
+            add_members(&text, count, twice ? same : count);
+            snprintf(place, sizeof(place),
+                "at byte %zu: a name that was there before",
+                (size_t)(strstr(buf_text(&text), "\\u006e") - buf_text(&text)) -
+                    1);
+            assert_int_equal(read_flat(buf_slice(&text), NULL, &err),
+                twice ? TW_INVALID : TW_OK);
+            if (twice)
+                assert_non_null(strstr(err.text, place));
+            assert_int_equal(json_parse(buf_slice(&text), 1, &json, &err),
+                twice ? TW_INVALID : TW_OK);
+            if (twice)
+                assert_non_null(strstr(err.text, place));
+            else
+                json_free(json);
+            buf_done(&text);
+        }
+}
+
+/* The first of several is named, whatever the order that they are found in. */
+static void the_first_name_that_comes_again_is_named(void **state)
+{
+    struct buf text;
+    struct err err;
+    struct json *json;
+    char place[60];
+
+    (void)state;
+    for (size_t more = 0; more < 60; more += 30) {
+        size_t at;
+
+        buf_init(&text, 10000);
+        buf_add_text(&text, "{\"zz\":1,\"a\":2,\"mmm\":3");
+        for (size_t i = 0; i < more; i++)
+            buf_add_format(&text, ",\"n%zu\":4", i);
+        at = text.len + 1;
+        buf_add_text(&text, ",\"mmm\":5,\"a\":6,\"zz\":7,\"mmm\":8}");
+        snprintf(place, sizeof(place), "at byte %zu:", at);
+        assert_int_equal(read_flat(buf_slice(&text), NULL, &err), TW_INVALID);
+        assert_non_null(strstr(err.text, place));
+        assert_int_equal(
+            json_parse(buf_slice(&text), 1, &json, &err), TW_INVALID);
+        assert_non_null(strstr(err.text, place));
+        buf_done(&text);
+    }
+}
+
+static void members_are_found_by_name(void **state)
+{
+    (void)state;
+    for (size_t count = 1; count < 70; count++) {
+        struct buf text;
+
+        buf_init(&text, 10000);
+        add_members(&text, count, count);
+        assert_int_equal(read_flat(buf_slice(&text), NULL, NULL), TW_OK);
+        for (size_t i = 0; i < count; i++)
+            assert_int_equal(json_members_find(&flat, flat.list[i].name), i);
+        assert_int_equal(json_members_find(&flat, slice_of("n")), count);
+        assert_int_equal(json_members_find(&flat, slice_of("")), count);
+        assert_int_equal(json_members_find(&flat, slice_of("nzzzz")), count);
+        buf_done(&text);
+    }
+}
+
+/* ---- compared with another reader ---- */
+
+static void assert_read_as_by_the_oracle(struct slice text)
+{
+    struct buf expected, described;
+    struct json *json;
+    struct err err = {{0}};
+    bool good;
+
+    buf_init(&expected, 100000);
+    buf_init(&described, 100000);
+    good = oracle_read(text, 3, &expected) == ORACLE_TAKES;
+    if ((json_parse(text, 3, &json, &err) == TW_OK) != good)
+        fail_msg("%.*s: %s", SLICE_ARG(text), err.text);
+    if (good) {
+        oracle_describe(json, &described);
+        if (!slice_equal(buf_slice(&expected), buf_slice(&described)))
+            fail_msg("%.*s: %s is not %s", SLICE_ARG(text),
+                buf_text(&described), buf_text(&expected));
+        json_free(json);
+    }
+    buf_done(&expected);
+    buf_done(&described);
+}
+
+/* All texts of up to six of these but what ends in the first, which opens an
+ * object. */
+static void short_texts_are_read_as_by_another_reader(void **state)
+{
+    static const char *const parts[] = {
+        "{", "}", "[", "]", "\"", ":", ",", "0", "1", "-", ".5", "e", " "};
+    const size_t count = COUNT_OF(parts);
+    size_t all = 1;
+
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        all *= count;
+    for (size_t i = 1; i < all; i++) {
+        char text[16] = "", *end = text;
+
+        for (size_t left = i; left > 0; left /= count)
+            end = stpcpy(end, parts[left % count]);
+        /* Nearly all others are refused at their first byte. */
+        if (strchr("{[\"01-", text[0]))
+            assert_read_as_by_the_oracle(slice_of(text));
+    }
+}
+
+/* Strings are looked at by eight bytes: each byte is put at each place of each
+ * length, with nothing behind that may be read. */
+static void each_byte_is_read_at_each_place_of_a_string(void **state)
+{
+    (void)state;
+    for (size_t len = 1; len < 19; len++)
+        for (size_t place = 0; place < len; place++)
+            for (int c = 0; c < 256; c++) {
+                char *text = malloc(len + 2);
+
+                memset(text, 'a', len + 2);
+                text[0] = text[len + 1] = '"';
+                text[1 + place] = (char)c;
+                assert_read_as_by_the_oracle((struct slice){text, len + 2});
+                free(text);
+            }
+}
+
+/* The first of two bytes that need a look is not hidden by the second. */
+static void two_bytes_that_need_a_look_are_both_seen(void **state)
+{
+    static const unsigned char bytes[] = {0, 1, 0x1f, 0x20, 0x21, '"', '#', '[',
+        '\\', ']', 0x7f, 0x80, 0xa2, 0xdc, 0xff};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(bytes); i++)
+        for (size_t j = 0; j < COUNT_OF(bytes); j++)
+            for (size_t first = 1; first < 9; first++)
+                for (size_t second = first + 1; second < 18; second++) {
+                    char text[] = "\"aaaaaaaaaaaaaaaaaa\"";
+
+                    text[first] = (char)bytes[i];
+                    text[second] = (char)bytes[j];
+                    assert_read_as_by_the_oracle(WHOLE(text));
+                }
+}
+
+static void each_escape_is_read_at_each_place(void **state)
+{
+    (void)state;
+    for (size_t before = 0; before < 10; before++)
+        for (int c = 0; c < 256; c++) {
+            char text[32];
+            int len = snprintf(text, sizeof(text), "\"%.*s\\?1234b\"",
+                (int)before, "aaaaaaaaaaaa");
+
+            *strchr(text, '?') = (char)c;
+            assert_read_as_by_the_oracle((struct slice){text, (size_t)len});
+        }
 }
 
 static void strings_are_written_so_that_they_read_back(void **state)
@@ -598,30 +849,24 @@ static void what_a_terminal_obeys_is_escaped(void **state)
     buf_done(&to);
 }
 
-static enum tw_err read_ones(size_t count, bool flat, struct err *err)
+static enum tw_err read_ones(size_t count, bool in_object, struct err *err)
 {
-    struct json_member *members;
     struct json *json = NULL;
-    size_t end, members_count;
-    struct arena arena;
     struct buf text;
     enum tw_err code;
 
-    arena_init(&arena);
     buf_init(&text, 4 * 1024 * 1024);
-    buf_add_char(&text, flat ? '{' : '[');
+    buf_add_char(&text, in_object ? '{' : '[');
     for (size_t i = 0; i < count; i++)
-        if (flat)
+        if (in_object)
             buf_add_format(&text, "%s\"%zu\":1", i == 0 ? "" : ",", i);
         else
             buf_add_text(&text, i == 0 ? "1" : ",1");
-    buf_add_char(&text, flat ? '}' : ']');
-    code = flat ? json_flat_object(buf_slice(&text), &arena, &arena, &members,
-                      &members_count, &end, err)
-                : json_parse(buf_slice(&text), 1, &json, err);
+    buf_add_char(&text, in_object ? '}' : ']');
+    code = in_object ? read_flat(buf_slice(&text), NULL, err)
+                     : json_parse(buf_slice(&text), 1, &json, err);
     json_free(json);
     buf_done(&text);
-    arena_done(&arena);
     return code;
 }
 
@@ -642,19 +887,20 @@ static void number_of_values_is_bounded(void **state)
  * for there is no n-th; 1: wrong. */
 static void read_without_memory(unsigned long n)
 {
-    const char *text = "{\"a\":\"some text that is \\u20ac long enough to grow "
-                       "a buffer of json-c\",\"b\":1.5,\"c\":[1,2],\"d\":true}";
     struct json *json = NULL;
+    struct buf text;
 
+    buf_init(&text, 10000);
+    buf_add_text(&text, "{\"a\":[\"\\u20ac\"],\"b\":");
+    add_members(&text, 40, 40);
+    buf_add_char(&text, '}');
     mem_fail_after(n);
-    if (json_parse(slice_of(text), 2, &json, NULL) != TW_OK ||
-        json_count(json) != 4 || json_string(json_get(json, "a")).len != 60 ||
-        json_count(json_get(json, "c")) != 2)
+    if (json_parse(buf_slice(&text), 2, &json, NULL) != TW_OK ||
+        json_count(json) != 2 || json_count(json_get(json, "b")) != 40)
         _exit(1);
     _exit(mem_fail_after(0) == 0 ? 1 : 0);
 }
 
-/* json-c itself may crash for lack of memory, or lose a piece. */
 static void an_allocation_that_fails_while_reading_ends_the_process(
     void **state)
 {
@@ -680,40 +926,45 @@ static void an_allocation_that_fails_while_reading_ends_the_process(
         }
     }
     assert_int_equal(status, 0);
-#ifdef MEM_HAS_LIBRARIES
-    assert_true(ended > 20);
-#else
-    assert_true(ended > 0);
-#endif
+    assert_true(ended > 4);
 }
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_is_read_with_its_exact_text),
-        cmocka_unit_test(a_value_may_stand_alone),
-        cmocka_unit_test(whole_numbers_are_read_to_the_last_bit),
-        cmocka_unit_test(numbers_that_no_double_holds_keep_their_text),
-        cmocka_unit_test(strings_are_decoded),
-        cmocka_unit_test(surrogates_in_any_order_are_decoded),
-        cmocka_unit_test(every_pair_of_escapes_is_its_character),
-        cmocka_unit_test(an_escaped_backslash_begins_no_pair),
-        cmocka_unit_test(a_surrogate_alone_becomes_the_replacement_character),
-        cmocka_unit_test(what_is_not_strict_json_is_refused_with_its_place),
-        cmocka_unit_test(flat_objects_are_read_as_strictly),
-        cmocka_unit_test(depth_counts_arrays_and_objects),
-        cmocka_unit_test(a_flat_object_ends_where_it_ends),
-        cmocka_unit_test(a_flat_object_holds_no_other),
-        cmocka_unit_test(decoded_texts_outlive_the_bytes_they_came_from),
-        cmocka_unit_test(the_last_of_a_repeated_annotation_counts),
-        cmocka_unit_test(only_annotations_may_be_repeated),
-        cmocka_unit_test(annotations_beyond_a_number_may_not_be_repeated),
-        cmocka_unit_test(large_strings_and_many_members_are_read_whole),
-        cmocka_unit_test(strings_are_written_so_that_they_read_back),
-        cmocka_unit_test(what_a_terminal_obeys_is_escaped),
-        cmocka_unit_test(number_of_values_is_bounded),
-        cmocka_unit_test(
-            an_allocation_that_fails_while_reading_ends_the_process),
+        TEST(every_type_is_read_with_its_exact_text),
+        TEST(a_value_may_stand_alone),
+        TEST(whole_numbers_are_read_to_the_last_bit),
+        TEST(numbers_that_no_double_holds_keep_their_text),
+        TEST(strings_are_decoded),
+        TEST(surrogates_in_any_order_are_decoded),
+        TEST(every_pair_of_escapes_is_its_character),
+        TEST(an_escaped_backslash_begins_no_pair),
+        TEST(a_surrogate_alone_becomes_the_replacement_character),
+        TEST(what_is_not_strict_json_is_refused_with_its_place),
+        TEST(flat_objects_are_read_as_strictly),
+        TEST(depth_counts_arrays_and_objects),
+        TEST(a_flat_object_ends_where_it_ends),
+        TEST(a_flat_object_holds_no_other),
+        TEST(only_what_has_escapes_is_copied),
+        TEST(a_string_by_itself_is_decoded_or_refused),
+        TEST(the_last_of_a_repeated_annotation_counts),
+        TEST(only_annotations_may_be_repeated),
+        TEST(annotations_beyond_a_number_may_not_be_repeated),
+        TEST(large_strings_and_many_members_are_read_whole),
+        TEST(a_name_that_comes_again_is_found_among_few_and_many),
+        TEST(the_first_name_that_comes_again_is_named),
+        TEST(members_are_found_by_name),
+        TEST(short_texts_are_read_as_by_another_reader),
+        TEST(each_byte_is_read_at_each_place_of_a_string),
+        TEST(two_bytes_that_need_a_look_are_both_seen),
+        TEST(each_escape_is_read_at_each_place),
+        TEST(strings_are_written_so_that_they_read_back),
+        TEST(what_a_terminal_obeys_is_escaped),
+        TEST(number_of_values_is_bounded),
+        TEST(an_allocation_that_fails_while_reading_ends_the_process),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

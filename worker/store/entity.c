@@ -10,36 +10,41 @@
 
 #include "worker/base/crypto.h"
 #include "worker/base/json.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 
 #define TYPE_SUFFIX "@odata.type"
 #define ANNOTATION "odata."
 
-static bool is_string(const struct json_member *member)
+/* What a value is checked by: text is a string's text, or a number's. */
+
+static bool is_string(enum json_type type, struct slice text)
 {
-    return member->type == JSON_STRING;
+    (void)text;
+    return type == JSON_STRING;
 }
 
-static bool is_boolean(const struct json_member *member)
+static bool is_boolean(enum json_type type, struct slice text)
 {
-    return member->type == JSON_BOOLEAN;
+    (void)text;
+    return type == JSON_BOOLEAN;
 }
 
-static bool is_int32(const struct json_member *member)
+static bool is_int32(enum json_type type, struct slice text)
 {
     int64_t value;
 
-    return member->type == JSON_NUMBER &&
-           text_int64(member->text, INT32_MIN, INT32_MAX, &value);
+    return type == JSON_NUMBER &&
+           text_int64(text, INT32_MIN, INT32_MAX, &value);
 }
 
 /* A string of digits: JSON's own numbers lose what is beyond 2^53. */
-static bool is_int64(const struct json_member *member)
+static bool is_int64(enum json_type type, struct slice text)
 {
     int64_t value;
 
-    return is_string(member) &&
-           text_int64(member->text, INT64_MIN, INT64_MAX, &value);
+    return type == JSON_STRING &&
+           text_int64(text, INT64_MIN, INT64_MAX, &value);
 }
 
 /* The three that JSON has no number for. */
@@ -56,75 +61,73 @@ static bool special_double(struct slice text, double *ret)
     return true;
 }
 
-static bool is_double(const struct json_member *member)
+static bool is_double(enum json_type type, struct slice text)
 {
     double value;
 
-    if (is_string(member))
-        return special_double(member->text, &value);
-    return member->type == JSON_NUMBER && text_double(member->text, &value);
+    return type == JSON_STRING
+               ? special_double(text, &value)
+               : type == JSON_NUMBER && text_double(text, &value);
 }
 
-static bool is_datetime(const struct json_member *member)
+static bool is_datetime(enum json_type type, struct slice text)
 {
-    struct slice text = member->text;
     int64_t ticks;
 
-    return is_string(member) && text.len > 0 && text.at[text.len - 1] == 'Z' &&
-           text_ticks(text, &ticks) && ticks >= TICKS_1601;
+    return type == JSON_STRING && text.len > 0 &&
+           text.at[text.len - 1] == 'Z' && text_ticks(text, &ticks) &&
+           ticks >= TICKS_1601;
 }
 
-static bool is_guid(const struct json_member *member)
+static bool is_guid(enum json_type type, struct slice text)
 {
-    return is_string(member) && text_is_guid(member->text);
+    return type == JSON_STRING && text_is_guid(text);
 }
 
-static bool is_binary(const struct json_member *member)
+static bool is_binary(enum json_type type, struct slice text)
 {
-    struct buf decoded;
-    bool good;
-
-    if (!is_string(member))
-        return false;
-    buf_init(&decoded, member->text.len);
-    good = crypto_unbase64(&decoded, member->text);
-    buf_done(&decoded);
-    return good;
+    return type == JSON_STRING && crypto_is_base64(text);
 }
+
+#define NAME(text)                                                             \
+    {                                                                          \
+        text, sizeof(text) - 1                                                 \
+    }
 
 /* By enum edm_type. */
 static const struct {
-    const char *name;
-    bool (*is)(const struct json_member *member);
+    struct slice name; /* ends with a NUL */
+    bool (*is)(enum json_type type, struct slice text);
     const char *wanted; /* for messages */
     bool annotated;     /* the service cannot tell it from the JSON alone */
     size_t bytes;       /* what the service counts; 0: it depends */
 } types[] = {
-    [EDM_BINARY] = {"Edm.Binary", is_binary, "a base64 string", true, 0},
-    [EDM_BOOLEAN] = {"Edm.Boolean", is_boolean, "true or false", false, 1},
-    [EDM_DATETIME] = {"Edm.DateTime", is_datetime,
+    [EDM_BINARY] = {NAME("Edm.Binary"), is_binary, "a base64 string", true, 0},
+    [EDM_BOOLEAN] = {NAME("Edm.Boolean"), is_boolean, "true or false", false,
+        1},
+    [EDM_DATETIME] = {NAME("Edm.DateTime"), is_datetime,
         "a time such as \"2024-01-01T00:00:00Z\", from 1601 on", true, 8},
-    [EDM_DOUBLE] = {"Edm.Double", is_double,
+    [EDM_DOUBLE] = {NAME("Edm.Double"), is_double,
         "a number, \"NaN\", \"Infinity\" or \"-Infinity\"", true, 8},
-    [EDM_GUID] = {"Edm.Guid", is_guid,
+    [EDM_GUID] = {NAME("Edm.Guid"), is_guid,
         "a string of 8-4-4-4-12 hexadecimal digits", true, 16},
-    [EDM_INT32] = {"Edm.Int32", is_int32,
+    [EDM_INT32] = {NAME("Edm.Int32"), is_int32,
         "a whole number from -2147483648 to 2147483647", false, 4},
-    [EDM_INT64] = {"Edm.Int64", is_int64,
+    [EDM_INT64] = {NAME("Edm.Int64"), is_int64,
         "a string of digits in the range of 64 bits", true, 8},
-    [EDM_STRING] = {"Edm.String", is_string, "a string", false, 0},
+    [EDM_STRING] = {NAME("Edm.String"), is_string, "a string", false, 0},
 };
 #define TYPE_COUNT (sizeof(types) / sizeof(types[0]))
 
 const char *edm_type_name(enum edm_type type)
 {
-    return types[type].name;
+    return types[type].name.at;
 }
 
 bool edm_type_named(struct slice name, enum edm_type *ret)
 {
     for (size_t i = 0; i < TYPE_COUNT; i++) {
-        if (slice_is(name, types[i].name)) {
+        if (slice_equal(name, types[i].name)) {
             *ret = (enum edm_type)i;
             return true;
         }
@@ -134,69 +137,69 @@ bool edm_type_named(struct slice name, enum edm_type *ret)
 
 /* ---- reading ---- */
 
+struct entity_reader {
+    struct json_members members;
+    /* Of each member: 1 + the index of the one that names its type; 0: there
+     * is none; or NO_PROPERTY. */
+    uint16_t types[JSON_MAX_MEMBERS];
+};
+
+#define NO_PROPERTY UINT16_MAX
+
+/* One entity that is being read. */
 struct reading {
-    const struct json_member *members;
-    size_t count;
-    const struct json_member **loose; /* types that stand beside another */
-    size_t loose_count;
+    const struct json_members *members;
+    uint16_t *types;
     struct arena *arena;
     struct err *err;
 };
 
-static bool has_annotation(
-    const struct reading *in, size_t at, struct slice name)
+static struct slice name_of(const struct reading *in, size_t index)
 {
-    struct slice other;
-
-    if (at >= in->count)
-        return false;
-    other = in->members[at].name;
-    return other.len == name.len + sizeof(TYPE_SUFFIX) - 1 &&
-           slice_begins(other, name) &&
-           memcmp(other.at + name.len, TYPE_SUFFIX, sizeof(TYPE_SUFFIX) - 1) ==
-               0;
+    return in->members->list[index].name;
 }
 
-/* Does a type stand just before its property (the service) or just after it
- * (the SDKs)? Then it is found there. */
-static bool is_beside_its_own(const struct reading *in, size_t at)
+static bool has_at_sign(struct slice name)
 {
-    return (at + 1 < in->count &&
-               has_annotation(in, at, in->members[at + 1].name)) ||
-           (at > 0 && has_annotation(in, at, in->members[at - 1].name));
+    return name.len > 0 && memchr(name.at, '@', name.len) != NULL;
 }
 
-static bool is_annotation(struct slice name)
+/* The member that "<name>@odata.type" is the type of: it stands just behind
+ * (the service), just before (the SDKs), or anywhere. */
+static size_t find_owner(
+    const struct reading *in, size_t index, struct slice name)
 {
-    const size_t len = sizeof(TYPE_SUFFIX) - 1;
-
-    return name.len >= len &&
-           memcmp(name.at + name.len - len, TYPE_SUFFIX, len) == 0;
+    if (index + 1 < in->members->count &&
+        slice_equal(name_of(in, index + 1), name))
+        return index + 1;
+    if (index > 0 && slice_equal(name_of(in, index - 1), name))
+        return index - 1;
+    return json_members_find(in->members, name);
 }
 
-/* Once for an entity, so that reading it is one pass over its properties. */
-static void find_loose(struct reading *in, struct arena *scratch)
+/* Once for an entity, so that reading it is one pass over its properties. No
+ * property has an @ in its name: an identifier has none. */
+static void find_types(const struct reading *in)
 {
-    in->loose = arena_alloc(scratch, (in->count + 1) * sizeof(*in->loose));
-    for (size_t i = 0; i < in->count; i++)
-        if (is_annotation(in->members[i].name) && !is_beside_its_own(in, i))
-            in->loose[in->loose_count++] = &in->members[i];
-}
+    const size_t suffix = sizeof(TYPE_SUFFIX) - 1;
 
-/* The member "<name>@odata.type" that belongs to the one at index. */
-static const struct json_member *annotation_of(
-    const struct reading *in, size_t index)
-{
-    struct slice name = in->members[index].name;
+    memset(in->types, 0, in->members->count * sizeof(*in->types));
+    for (size_t i = 0; i < in->members->count; i++) {
+        struct slice name = name_of(in, i);
+        size_t owner;
 
-    if (index > 0 && has_annotation(in, index - 1, name))
-        return &in->members[index - 1];
-    if (has_annotation(in, index + 1, name))
-        return &in->members[index + 1];
-    for (size_t i = 0; i < in->loose_count; i++)
-        if (has_annotation(in, (size_t)(in->loose[i] - in->members), name))
-            return in->loose[i];
-    return NULL;
+        if (!has_at_sign(name))
+            continue;
+        in->types[i] = NO_PROPERTY;
+        if (name.len < suffix ||
+            memcmp(name.at + name.len - suffix, TYPE_SUFFIX, suffix) != 0)
+            continue;
+        name.len -= suffix;
+        owner =
+            has_at_sign(name) ? in->members->count : find_owner(in, i, name);
+        if (owner < in->members->count)
+            in->types[owner] = (uint16_t)(i + 1);
+    }
 }
 
 static enum tw_err fail_property(const struct reading *in, struct slice name,
@@ -210,71 +213,6 @@ static enum tw_err fail_property(const struct reading *in, struct slice name,
         detail);
     buf_done(&quoted);
     return TW_INVALID;
-}
-
-/* The type of a value that says nothing itself. */
-static enum edm_type plain_type(const struct json_member *member)
-{
-    if (member->type == JSON_BOOLEAN)
-        return EDM_BOOLEAN;
-    if (member->type == JSON_STRING)
-        return EDM_STRING;
-    for (size_t i = 0; i < member->text.len; i++) {
-        if (strchr(".eE", member->text.at[i]) != NULL)
-            return EDM_DOUBLE;
-    }
-    return EDM_INT32;
-}
-
-static enum tw_err find_type(
-    const struct reading *in, size_t index, enum edm_type *ret)
-{
-    const struct json_member *member = &in->members[index];
-    const struct json_member *annotation = annotation_of(in, index);
-
-    *ret = plain_type(member);
-    if (annotation == NULL)
-        return TW_OK;
-    if (annotation->type != JSON_STRING ||
-        !edm_type_named(annotation->text, ret))
-        return fail_property(in, member->name, "unknown type in ", TYPE_SUFFIX);
-    return TW_OK;
-}
-
-/* As it came; but a number, time, GUID or base64 that is written with escapes
- * without them, for it is read where it stands. None of their characters needs
- * one. */
-static struct slice value_of(const struct reading *in,
-    const struct json_member *member, enum edm_type type)
-{
-    if (type == EDM_STRING || member->type != JSON_STRING ||
-        memchr(member->raw.at, '\\', member->raw.len) == NULL)
-        return member->raw;
-    return arena_format(in->arena, "\"%.*s\"", SLICE_ARG(member->text));
-}
-
-static enum tw_err read_property(
-    const struct reading *in, size_t index, struct entity *ret)
-{
-    const struct json_member *member = &in->members[index];
-    enum edm_type type;
-    enum tw_err result;
-
-    if (member->type == JSON_NULL)
-        return TW_OK;
-    result = find_type(in, index, &type);
-    if (result != TW_OK)
-        return result;
-    if (!types[type].is(member))
-        return fail_property(
-            in, member->name, "the value must be ", types[type].wanted);
-    if (ret->property_count == ENTITY_MAX_READ_PROPERTIES)
-        return err_fail(in->err, TW_INVALID,
-            "the entity has more than %d properties, which no store keeps",
-            ENTITY_MAX_READ_PROPERTIES);
-    ret->properties[ret->property_count++] =
-        (struct property){member->name, type, value_of(in, member, type)};
-    return TW_OK;
 }
 
 /* Keys, ETag and Timestamp: members that are fields, not properties. */
@@ -291,25 +229,104 @@ static struct slice *field_of(struct entity *entity, struct slice name)
     return NULL;
 }
 
-static enum tw_err read_member(
-    const struct reading *in, size_t index, struct entity *ret)
+/* Read the fields; *ret_count: how many properties are beside them. */
+static enum tw_err read_fields(
+    const struct reading *in, struct entity *ret, size_t *ret_count)
 {
-    const struct json_member *member = &in->members[index];
-    struct slice *field = field_of(ret, member->name);
+    *ret_count = 0;
+    for (size_t i = 0; i < in->members->count; i++) {
+        const struct json_member *member = &in->members->list[i];
+        struct slice *field = field_of(ret, member->name);
 
-    if (field != NULL) {
-        if (member->type == JSON_NULL)
-            return TW_OK;
-        if (member->type != JSON_STRING)
+        if (field != NULL && member->type == JSON_STRING)
+            *field = json_member_text(member, in->arena);
+        else if (field != NULL && member->type != JSON_NULL)
             return fail_property(in, member->name, "must be a string", "");
-        *field = member->text.len > 0 ? member->text : slice_of("");
+        if (field != NULL || member->type == JSON_NULL ||
+            slice_begins(member->name, slice_of(ANNOTATION)))
+            in->types[i] = NO_PROPERTY;
+        *ret_count += in->types[i] != NO_PROPERTY;
+    }
+    return *ret_count <= ENTITY_MAX_READ_PROPERTIES
+               ? TW_OK
+               : err_fail(in->err, TW_INVALID,
+                     "the entity has more than %d properties, which no store "
+                     "keeps",
+                     ENTITY_MAX_READ_PROPERTIES);
+}
+
+/* The type of a value that says nothing itself. */
+static enum edm_type plain_type(const struct json_member *member)
+{
+    if (member->type == JSON_BOOLEAN)
+        return EDM_BOOLEAN;
+    if (member->type == JSON_STRING)
+        return EDM_STRING;
+    for (size_t i = 0; i < member->raw.len; i++) {
+        char c = member->raw.at[i];
+
+        if (c == '.' || c == 'e' || c == 'E')
+            return EDM_DOUBLE;
+    }
+    return EDM_INT32;
+}
+
+static enum tw_err find_type(
+    const struct reading *in, size_t index, enum edm_type *ret)
+{
+    const struct json_member *member = &in->members->list[index], *type;
+
+    if (in->types[index] == 0) {
+        *ret = plain_type(member);
         return TW_OK;
     }
-    /* No property can be named so: an identifier has neither. */
-    if (slice_begins(member->name, slice_of(ANNOTATION)) ||
-        memchr(member->name.at, '@', member->name.len) != NULL)
+    type = &in->members->list[in->types[index] - 1];
+    if (type->type != JSON_STRING ||
+        !edm_type_named(json_member_text(type, in->arena), ret))
+        return fail_property(in, member->name, "unknown type in ", TYPE_SUFFIX);
+    return TW_OK;
+}
+
+/* The value as it came; but a number, time, GUID or base64 that is written with
+ * escapes without them, for it is read where it stands. None of their
+ * characters needs one. */
+static enum tw_err read_property(
+    const struct reading *in, size_t index, struct property *ret)
+{
+    const struct json_member *member = &in->members->list[index];
+    struct slice text = member->raw;
+    enum edm_type type = EDM_STRING;
+    enum tw_err result = find_type(in, index, &type);
+
+    if (result != TW_OK)
+        return result;
+    if (member->type == JSON_STRING && type != EDM_STRING)
+        text = json_member_text(member, in->arena);
+    if (!types[type].is(member->type, text))
+        return fail_property(
+            in, member->name, "the value must be ", types[type].wanted);
+    *ret = (struct property){member->name, type, member->raw};
+    if (member->escaped && type != EDM_STRING)
+        ret->json = arena_format(in->arena, "\"%.*s\"", SLICE_ARG(text));
+    return TW_OK;
+}
+
+static enum tw_err read_properties(
+    const struct reading *in, size_t count, struct entity *ret)
+{
+    if (count == 0)
         return TW_OK;
-    return read_property(in, index, ret);
+    ret->properties = arena_alloc(in->arena, count * sizeof(struct property));
+    for (size_t i = 0; i < in->members->count; i++) {
+        enum tw_err result;
+
+        if (in->types[i] == NO_PROPERTY)
+            continue;
+        result = read_property(in, i, &ret->properties[ret->property_count++]);
+        if (result != TW_OK)
+            return result;
+    }
+    return TW_OK;
 }
 
 static enum tw_err check_has_keys(const struct entity *entity, struct err *err)
@@ -321,61 +338,56 @@ static enum tw_err check_has_keys(const struct entity *entity, struct err *err)
     return TW_OK;
 }
 
-/* Only what stays goes into arena: a page holds a thousand, and what it takes
- * to read one is more than what is read. */
-static enum tw_err read_members(struct slice text, struct arena *scratch,
-    struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err)
+struct entity_reader *entity_reader_new(void)
 {
-    struct reading in = {.arena = arena, .err = err};
-    struct json_member *members;
+    struct entity_reader *reader = mem_alloc(sizeof(*reader));
+
+    json_members_init(&reader->members);
+    return reader;
+}
+
+void entity_reader_free(struct entity_reader *reader)
+{
+    if (reader == NULL)
+        return;
+    json_members_done(&reader->members);
+    mem_free(reader);
+}
+
+enum tw_err entity_read(struct entity_reader *reader, struct slice text,
+    bool need_keys, struct arena *arena, struct entity *ret, size_t *ret_end,
+    struct err *err)
+{
+    const struct reading in = {&reader->members, reader->types, arena, err};
     struct entity entity = {0};
-    enum tw_err result = json_annotated_object(
-        text, ANNOTATION, scratch, arena, &members, &in.count, ret_end, err);
+    size_t end, count = 0;
+    enum tw_err result =
+        json_flat_object(text, ANNOTATION, arena, &reader->members, &end, err);
 
     if (result != TW_OK)
         return result;
-    in.members = members;
-    find_loose(&in, scratch);
-    entity.properties =
-        arena_alloc(scratch, in.count * sizeof(struct property));
-    for (size_t i = 0; i < in.count && result == TW_OK; i++)
-        result = read_member(&in, i, &entity);
+    find_types(&in);
+    result = read_fields(&in, &entity, &count);
     if (result == TW_OK)
+        result = read_properties(&in, count, &entity);
+    if (result == TW_OK && need_keys)
+        result = check_has_keys(&entity, err);
+    if (result == TW_OK) {
         *ret = entity;
-    return result;
-}
-
-static void keep_properties(struct entity *entity, struct arena *arena)
-{
-    size_t bytes = entity->property_count * sizeof(struct property);
-    struct property *kept = NULL;
-
-    if (bytes > 0) {
-        kept = arena_alloc(arena, bytes);
-        memcpy(kept, entity->properties, bytes);
+        if (ret_end != NULL)
+            *ret_end = end;
     }
-    entity->properties = kept;
+    return result;
 }
 
 enum tw_err entity_parse(struct slice text, bool need_keys, struct arena *arena,
     struct entity *ret, size_t *ret_end, struct err *err)
 {
-    struct entity entity;
-    struct arena scratch;
-    enum tw_err result;
-    size_t end;
+    struct entity_reader *reader = entity_reader_new();
+    enum tw_err result =
+        entity_read(reader, text, need_keys, arena, ret, ret_end, err);
 
-    arena_init(&scratch);
-    result = read_members(text, &scratch, arena, &entity, &end, err);
-    if (result == TW_OK && need_keys)
-        result = check_has_keys(&entity, err);
-    if (result == TW_OK) {
-        keep_properties(&entity, arena);
-        *ret = entity;
-        if (ret_end != NULL)
-            *ret_end = end;
-    }
-    arena_done(&scratch);
+    entity_reader_free(reader);
     return result;
 }
 
@@ -402,7 +414,7 @@ static void write_property(const struct property *property, struct buf *to)
     if (types[property->type].annotated) {
         write_name(property->name, TYPE_SUFFIX, to);
         buf_add_char(to, '"');
-        buf_add_text(to, types[property->type].name);
+        buf_add_slice(to, types[property->type].name);
         buf_add_char(to, '"');
     }
     write_name(property->name, "", to);
@@ -453,15 +465,11 @@ static struct slice string_of(
     const struct property *property, struct arena *arena)
 {
     struct slice plain = unquoted(property->json);
-    struct slice text = plain;
-    struct json *json;
+    struct slice text;
 
-    if (plain.len == 0 || memchr(plain.at, '\\', plain.len) == NULL)
+    if (plain.len == 0 || memchr(plain.at, '\\', plain.len) == NULL ||
+        !json_unquote(property->json, arena, &text))
         return plain;
-    if (json_parse(property->json, 1, &json, NULL) == TW_OK) {
-        text = arena_copy(arena, json_string(json));
-        json_free(json);
-    }
     return text;
 }
 

@@ -66,8 +66,9 @@ struct entity {
  * passed over; of one that is repeated the last counts (an SDK may store
  * odata.metadata as a property, which Azurite then returns beside its own).
  * null properties count as absent. *ret_end (may be NULL): bytes used.
- * need_keys: both keys must be there. Everything lives in arena or points into
- * text, which must stay.
+ * need_keys: both keys must be there. Keys, names, values and ETag point into
+ * text, which must stay, or live in arena where they have escapes; nothing is
+ * NUL-terminated.
  *
  * TW_INVALID: err names the property, never its value. Refused: duplicate
  * names of properties and of their types, numbers outside their type, unknown
@@ -75,6 +76,19 @@ struct entity {
  */
 TW_MUST_USE enum tw_err entity_parse(struct slice text, bool need_keys,
     struct arena *arena, struct entity *ret, size_t *ret_end, struct err *err);
+
+/*
+ * entity_read: the same with what reading takes kept from one entity to the
+ * next, so that none of a page's thousand allocates it anew. A reader is owned,
+ * for entity_reader_free(), and is one thread's at a time; no entity borrows
+ * from it.
+ */
+struct entity_reader;
+struct entity_reader *entity_reader_new(void);
+void entity_reader_free(struct entity_reader *reader);
+TW_MUST_USE enum tw_err entity_read(struct entity_reader *reader,
+    struct slice text, bool need_keys, struct arena *arena, struct entity *ret,
+    size_t *ret_end, struct err *err);
 
 /*
  * entity_write: add the entity as one line of JSON: PartitionKey, RowKey, then

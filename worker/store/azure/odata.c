@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * URLs and queries out, pages in. A page may have many megabytes: it is walked
- * entity by entity and never becomes a tree.
+ * URLs and queries out, pages in. A page may have many megabytes: it is read in
+ * one pass, entity by entity, and never becomes a tree. Only where an entity
+ * cannot be read is the page walked once more: was it cut off?
  */
 #include "worker/store/azure/odata.h"
 
@@ -242,9 +243,22 @@ static bool is_json(struct slice text)
 
 /* ---- pages ---- */
 
-/* Reads one element of "value" into the next entity of a page. */
+struct reading;
+
+/* Reads the element at the start of text into the next entity of the page. */
 typedef enum tw_err read_element(
-    struct slice text, bool need_keys, struct page *page, struct err *err);
+    struct reading *reading, struct slice text, size_t *ret_end);
+
+struct reading {
+    struct slice body;
+    struct walk walk; /* through body */
+    read_element *read;
+    struct entity_reader *reader; /* of entities */
+    struct json_members members;  /* of anything else */
+    bool need_keys;
+    struct page *page;
+    struct err *err;
+};
 
 static struct entity *next_entity(struct page *page)
 {
@@ -298,126 +312,239 @@ static bool is_entity(struct slice object)
 }
 
 static enum tw_err read_entity(
-    struct slice text, bool need_keys, struct page *page, struct err *err)
+    struct reading *reading, struct slice text, size_t *ret_end)
 {
+    struct page *page = reading->page;
     struct entity *entity = next_entity(page);
-    size_t end;
-    enum tw_err code =
-        entity_parse(text, need_keys, &page->arena, entity, &end, err);
+    enum tw_err code = entity_read(reading->reader, text, reading->need_keys,
+        &page->arena, entity, ret_end, reading->err);
 
-    if (code != TW_OK)
-        return need_keys && !is_entity(text) ? TW_UNKNOWN : TW_INVALID;
-    page->count++;
-    return TW_OK;
-}
-
-static enum tw_err read_table(
-    struct slice text, bool need_keys, struct page *page, struct err *err)
-{
-    struct json_member *members;
-    size_t count, end;
-
-    (void)need_keys;
-    if (json_flat_object(text, &page->arena, &page->arena, &members, &count,
-            &end, err) != TW_OK)
-        return TW_UNKNOWN;
-    for (size_t i = 0; i < count; i++) {
-        if (!slice_is(members[i].name, "TableName") ||
-            members[i].type != JSON_STRING)
-            continue;
-        *next_entity(page) = (struct entity){.partition_key = members[i].text};
-        page->count++;
-        return TW_OK;
-    }
-    return err_fail(err, TW_UNKNOWN, "a table in the list has no TableName");
-}
-
-static enum tw_err fail_page(
-    const struct walk *walk, const char *begin, struct err *err)
-{
-    return err_fail(err, TW_UNKNOWN,
-        "the body is no whole JSON page (%s byte %zu)",
-        walk->at == walk->end ? "it ends at" : "trouble at",
-        (size_t)(walk->at - begin));
-}
-
-static enum tw_err read_elements(struct slice array, read_element *read,
-    bool need_keys, struct page *page, struct err *err)
-{
-    struct walk walk = {array.at, array.at + array.len};
-    enum tw_err code = TW_OK;
-
-    if (!pass(&walk, '['))
-        return fail_page(&walk, array.at, err);
-    if (pass(&walk, ']'))
-        return TW_OK;
-    do {
-        struct slice element = take_value(&walk);
-
-        if (element.at == NULL || element.at[0] != '{')
-            return fail_page(&walk, array.at, err);
-        if (page->count == PAGE_MAX_ENTITIES)
-            return err_fail(err, TW_UNKNOWN, "more than %d came on one page",
-                PAGE_MAX_ENTITIES);
-        code = read(element, need_keys, page, err);
-    } while (code == TW_OK && pass(&walk, ','));
-    if (code == TW_OK && !pass(&walk, ']'))
-        code = fail_page(&walk, array.at, err);
+    page->count += code == TW_OK;
     return code;
 }
 
-/* *ret_array: the value of "value"; at stays NULL where there is none. */
-static bool find_elements(struct walk *walk, struct slice *ret_array)
+static enum tw_err read_table(
+    struct reading *reading, struct slice text, size_t *ret_end)
 {
+    const struct json_members *members = &reading->members;
+    struct page *page = reading->page;
+
+    if (json_flat_object(text, NULL, &page->arena, &reading->members, ret_end,
+            reading->err) != TW_OK)
+        return TW_UNKNOWN;
+    for (size_t i = 0; i < members->count; i++) {
+        const struct json_member *member = &members->list[i];
+
+        if (!slice_is(member->name, "TableName") || member->type != JSON_STRING)
+            continue;
+        *next_entity(page) = (struct entity){
+            .partition_key = json_member_text(member, &page->arena)};
+        page->count++;
+        return TW_OK;
+    }
+    return err_fail(
+        reading->err, TW_UNKNOWN, "a table in the list has no TableName");
+}
+
+static enum tw_err fail_page(
+    const struct reading *reading, const struct walk *walk)
+{
+    return err_fail(reading->err, TW_UNKNOWN,
+        "the body is no whole JSON page (%s byte %zu)",
+        walk->at == walk->end ? "it ends at" : "trouble at",
+        (size_t)(walk->at - reading->body.at));
+}
+
+/* What stands beside "value"; count: how many have come so far. */
+static bool is_good_beside(
+    struct slice name, struct slice value, unsigned count)
+{
+    return count <= BESIDE_MAX && is_json(name) && is_json(value);
+}
+
+/* Do the brackets of what is left of walk end the page? */
+static bool is_whole(struct walk *walk)
+{
+    bool value_came = false;
     unsigned beside = 0;
 
     if (!pass(walk, '{'))
         return false;
-    if (pass(walk, '}'))
-        return true;
     do {
         struct slice name, value;
 
         if (!take_member(walk, &name, &value))
             return false;
-        if (slice_is(name, "\"value\"") && ret_array->at == NULL)
-            *ret_array = value;
-        else if (++beside > BESIDE_MAX || !is_json(name) || !is_json(value))
+        if (slice_is(name, "\"value\"") && !value_came)
+            value_came = true;
+        else if (!is_good_beside(name, value, ++beside))
             return false;
     } while (pass(walk, ','));
-    return pass(walk, '}');
+    if (!pass(walk, '}'))
+        return false;
+    skip_blanks(walk);
+    return walk->at == walk->end;
 }
 
-static enum tw_err read_page(struct slice body, read_element *read,
-    bool need_keys, struct page *page, struct err *err)
+/* The element that is next could not be read. A page that was cut off says
+ * nothing of the entity; nor does an answer of something else. */
+static enum tw_err judge_element(struct reading *reading, enum tw_err code)
 {
-    struct walk walk = {body.at, body.at + body.len};
-    struct slice array = {NULL, 0};
+    struct walk walk = {reading->body.at, reading->body.at + reading->body.len};
+
+    if (code != TW_INVALID)
+        return code;
+    if (!is_whole(&walk))
+        return fail_page(reading, &walk);
+    walk = reading->walk;
+    return reading->need_keys && !is_entity(take_value(&walk)) ? TW_UNKNOWN
+                                                               : TW_INVALID;
+}
+
+/* Read the element that is next. */
+static enum tw_err read_next(struct reading *reading)
+{
+    struct walk *walk = &reading->walk;
+    size_t end = 0;
     enum tw_err code;
 
-    if (!find_elements(&walk, &array))
-        return fail_page(&walk, body.at, err);
-    skip_blanks(&walk);
-    if (walk.at != walk.end)
-        return fail_page(&walk, body.at, err);
-    if (array.at == NULL)
-        return err_fail(
-            err, TW_UNKNOWN, "the body is JSON, but no page of a table");
-    code = read_elements(array, read, need_keys, page, err);
+    skip_blanks(walk);
+    if (walk->at == walk->end || *walk->at != '{')
+        return fail_page(reading, walk);
+    if (reading->page->count == PAGE_MAX_ENTITIES)
+        return err_fail(reading->err, TW_UNKNOWN,
+            "more than %d came on one page", PAGE_MAX_ENTITIES);
+    code = reading->read(reading,
+        (struct slice){walk->at, (size_t)(walk->end - walk->at)}, &end);
     if (code != TW_OK)
-        page->count = 0;
+        return judge_element(reading, code);
+    walk->at += end;
+    return TW_OK;
+}
+
+static enum tw_err read_elements(struct reading *reading)
+{
+    struct walk *walk = &reading->walk;
+    enum tw_err code;
+
+    if (!pass(walk, '['))
+        return fail_page(reading, walk);
+    if (pass(walk, ']'))
+        return TW_OK;
+    do
+        code = read_next(reading);
+    while (code == TW_OK && pass(walk, ','));
+    if (code == TW_OK && !pass(walk, ']'))
+        code = fail_page(reading, walk);
     return code;
+}
+
+/* Read what stands beside "value", whose name is next. */
+static enum tw_err pass_beside(struct reading *reading, unsigned count)
+{
+    struct slice name, value;
+
+    return take_member(&reading->walk, &name, &value) &&
+                   is_good_beside(name, value, count)
+               ? TW_OK
+               : fail_page(reading, &reading->walk);
+}
+
+/* Is "value": next? Then it is passed. */
+static bool pass_value(struct walk *walk)
+{
+    struct walk ahead = *walk;
+
+    skip_blanks(&ahead);
+    if (ahead.at == ahead.end || *ahead.at != '"' ||
+        !slice_is(take_value(&ahead), "\"value\"") || !pass(&ahead, ':'))
+        return false;
+    *walk = ahead;
+    return true;
+}
+
+static enum tw_err read_members(struct reading *reading, bool *ret_value_came)
+{
+    struct walk *walk = &reading->walk;
+    enum tw_err code = TW_OK;
+    unsigned beside = 0;
+
+    if (!pass(walk, '{'))
+        return fail_page(reading, walk);
+    if (pass(walk, '}'))
+        return TW_OK;
+    do {
+        if (!*ret_value_came && pass_value(walk)) {
+            *ret_value_came = true;
+            code = read_elements(reading);
+        } else {
+            code = pass_beside(reading, ++beside);
+        }
+    } while (code == TW_OK && pass(walk, ','));
+    if (code == TW_OK && !pass(walk, '}'))
+        code = fail_page(reading, walk);
+    return code;
+}
+
+static enum tw_err read_body(struct reading *reading)
+{
+    bool value_came = false;
+    enum tw_err code = read_members(reading, &value_came);
+
+    skip_blanks(&reading->walk);
+    if (code == TW_OK && reading->walk.at != reading->walk.end)
+        code = fail_page(reading, &reading->walk);
+    if (code == TW_OK && !value_came)
+        code = err_fail(reading->err, TW_UNKNOWN,
+            "the body is JSON, but no page of a table");
+    if (code != TW_OK)
+        reading->page->count = 0;
+    return code;
+}
+
+static void reading_init(struct reading *reading, struct slice body,
+    struct page *page, struct err *err)
+{
+    *reading = (struct reading){
+        .body = body,
+        .walk = {body.at, body.at + body.len},
+        .reader = entity_reader_new(),
+        .page = page,
+        .err = err,
+    };
+    json_members_init(&reading->members);
+}
+
+static void reading_done(struct reading *reading)
+{
+    entity_reader_free(reading->reader);
+    json_members_done(&reading->members);
 }
 
 enum tw_err odata_page(
     struct slice body, bool need_keys, struct page *page, struct err *err)
 {
-    return read_page(body, read_entity, need_keys, page, err);
+    struct reading reading;
+    enum tw_err code;
+
+    reading_init(&reading, body, page, err);
+    reading.read = read_entity;
+    reading.need_keys = need_keys;
+    code = read_body(&reading);
+    reading_done(&reading);
+    return code;
 }
 
 enum tw_err odata_tables(struct slice body, struct page *page, struct err *err)
 {
-    return read_page(body, read_table, true, page, err);
+    struct reading reading;
+    enum tw_err code;
+
+    reading_init(&reading, body, page, err);
+    reading.read = read_table;
+    code = read_body(&reading);
+    reading_done(&reading);
+    return code;
 }
 
 enum tw_err odata_entity(
@@ -425,11 +552,17 @@ enum tw_err odata_entity(
 {
     struct walk walk = {body.at, body.at + body.len};
     struct slice object = take_value(&walk);
+    struct entity *entity = next_entity(page);
+    enum tw_err code;
 
     skip_blanks(&walk);
     if (object.at == NULL || object.at[0] != '{' || walk.at != walk.end)
         return err_fail(err, TW_UNKNOWN, "the body is no whole JSON entity");
-    return read_entity(object, need_keys, page, err);
+    code = entity_parse(object, need_keys, &page->arena, entity, NULL, err);
+    if (code != TW_OK)
+        return need_keys && !is_entity(object) ? TW_UNKNOWN : TW_INVALID;
+    page->count++;
+    return TW_OK;
 }
 
 /* ---- errors ---- */
