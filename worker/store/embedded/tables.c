@@ -216,6 +216,7 @@ struct row {
     int64_t stamp, timestamp_ticks;
     bool has_properties; /* they were read, too */
     struct slice properties;
+    struct entity_reader *reader; /* NULL: the row is read alone */
     char etag[ETAG_MAX], timestamp[TEXT_TIME_MAX];
 };
 
@@ -226,7 +227,10 @@ static enum tw_err read_row(
     enum tw_err code = TW_OK;
 
     *ret = (struct entity){0};
-    if (row->has_properties)
+    if (row->has_properties && row->reader)
+        code = entity_read(
+            row->reader, row->properties, false, arena, ret, NULL, err);
+    else if (row->has_properties)
         code = entity_parse(row->properties, false, arena, ret, NULL, err);
     if (code != TW_OK) {
         /* We wrote it: it is the file that is wrong, not the request. */
@@ -332,6 +336,7 @@ struct scanning {
     size_t bytes;            /* of page */
     size_t rows, read_bytes; /* looked at */
     struct arena scratch;    /* for one row */
+    struct entity_reader *reader;
 
     unsigned misses; /* in a row, outside of the range of RowKeys */
     unsigned seeks;
@@ -561,7 +566,7 @@ static enum tw_err take_row(
     struct db *db, struct scanning *scanning, bool *ret_on, struct err *err)
 {
     struct entity entity;
-    struct row row;
+    struct row row = {.reader = scanning->reader};
     enum tw_err code;
 
     row_of(db, scanning->sql, &row);
@@ -621,6 +626,7 @@ enum tw_err tables_scan(struct pool *pool, struct attempt *attempt,
 
     arena_init(&scanning.arena);
     arena_init(&scanning.scratch);
+    scanning.reader = entity_reader_new();
     code = prepare(&scanning, &attempt->err);
     if (code == TW_OK)
         code = pool_read(pool, attempt, scan_body, &scanning);
@@ -628,6 +634,7 @@ enum tw_err tables_scan(struct pool *pool, struct attempt *attempt,
         ret->count = 0;
         ret->next = (struct continuation){0};
     }
+    entity_reader_free(scanning.reader);
     arena_done(&scanning.scratch);
     arena_done(&scanning.arena);
     return code;
