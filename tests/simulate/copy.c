@@ -143,6 +143,14 @@ static bool may_adopt(const struct copy_state *s, const struct cell *cell)
     return s->replaces && may;
 }
 
+/* A client has put a copy back as it was, TablewardSource and all: by rule C1
+ * it is the job's own again. */
+static bool is_put_back(
+    struct copy_state *s, const char *table, const struct cell *cell)
+{
+    return cells_has_mark(cell) && is_a_copy(s, table, &cell->now);
+}
+
 static void judge_worker(
     struct copy_state *s, const char *table, const struct operation *operation)
 {
@@ -159,7 +167,7 @@ static void judge_worker(
     else if (cell && cell->there && !slice_equal(cell->now.etag, entity->etag))
         what = "is overwritten on stale knowledge";
     else if (cell && cell->there && cell->client && !is_index_row(cell) &&
-             (deletes || !may_adopt(s, cell)))
+             (deletes ? !is_put_back(s, table, cell) : !may_adopt(s, cell)))
         what = deletes ? "is deleted, and a client wrote it"
                        : "is replaced, and a client wrote it";
     if (what)
