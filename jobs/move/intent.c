@@ -169,6 +169,7 @@ static void describe(
     char digest[33];
 
     digest_list(list, digest);
+    entity_set_int32(row, arena, "Format", INTENT_FORMAT);
     entity_set_string(row, arena, "State", slice_of(state));
     entity_set_string(row, arena, "Change", slice_of(intent->change));
     entity_set_string(row, arena, "Job", intent->job);
@@ -568,6 +569,26 @@ static enum tw_err damaged(
         INTENTS_PARTITION, SLICE_ARG(row_key), run->ledger_table);
 }
 
+static bool is_newer(const struct entity *row, int32_t *ret_format)
+{
+    const struct property *format = entity_find(row, slice_of("Format"));
+
+    return format && property_int32(format, ret_format) &&
+           *ret_format > INTENT_FORMAT;
+}
+
+/* What its pairs mean now, and which of them may be deleted, only that version
+ * knows. */
+static enum tw_err refuse_newer(const struct run *run, struct slice row_key,
+    int32_t format, struct err *err)
+{
+    return err_fail(err, TW_INVALID,
+        "the intent row %s/%.*s in table %s was written by a newer version "
+        "(Format %d): it is left unchanged, and nothing is moved; let that "
+        "version finish its move, then run this one again",
+        INTENTS_PARTITION, SLICE_ARG(row_key), run->ledger_table, (int)format);
+}
+
 /* What each and its context are, for one row after another. */
 struct visit {
     struct run *run;
@@ -581,7 +602,10 @@ static enum tw_err visit_row(const struct visit *visit, struct reading *reading,
     const struct entity *row, struct err *err)
 {
     enum tw_err outcome = TW_OK;
+    int32_t format;
 
+    if (is_newer(row, &format))
+        return refuse_newer(visit->run, row->row_key, format, err);
     if (!read_row(reading, row))
         return damaged(visit->run, row->row_key, err);
     if (reading->intent->chunks < reading->chunks)

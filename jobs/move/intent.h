@@ -10,6 +10,7 @@
  * and name, SLOT 0 or 1, so that a second owner of the same load meets a 409
  * (rule M1). The first row has what is known of the whole:
  *
+ *   Format    INTENT_FORMAT; absent: 1
  *   State     copying: copies are being inserted; leaving: the list holds
  *             confirmed pairs only, with both ETags (rule M3)
  *   Load      random, of the load; Change: random, of the last write
@@ -39,6 +40,8 @@ struct store;
 
 #define INTENTS_PARTITION "!intents"
 #define INTENT_MAX_CHUNKS 99
+/* An intent of a higher one is a newer version's: it is left alone. */
+#define INTENT_FORMAT 1
 
 /* A table, whatever the configuration calls its store. */
 struct location {
@@ -89,7 +92,8 @@ TW_MUST_USE enum tw_err intent_remove(
  * intent_each: read all intents of the ledger, one after another. load is
  * lent: it holds the pairs of the intent while `each` is called, which may
  * remove or change it. Any outcome of `each` but TW_OK ends the reading.
- * TW_INVALID: an intent is damaged, and err says which and what to do.
+ * TW_INVALID: an intent is damaged, or a newer version's, and err says which
+ * and what to do.
  */
 TW_MUST_USE enum tw_err intent_each(struct run *run, struct load *load,
     enum tw_err (*each)(

@@ -440,6 +440,78 @@ static void the_lock_of_a_damaged_run_is_not_free(void **state)
     assert_non_null(strstr(last_err.text, "damaged"));
 }
 
+/* The first lock there is: of another Format, or without a property. */
+static void change_lock(
+    struct workbench *bench, int32_t format, const char *left_out)
+{
+    struct scan_request scan = {.table = LEDGER_TABLE,
+        .partition_key = key_range_exact(slice_of(LOCKS_PARTITION))};
+    struct attempt attempt = {0};
+    struct entity entity;
+    struct arena arena;
+    struct page page;
+
+    page_init(&page);
+    arena_init(&arena);
+    assert_int_equal(
+        store_scan(bench->wrapped.inner, &attempt, &scan, &page), TW_OK);
+    assert_true(page.count > 0);
+    entity_init(&entity, &arena, page.entities[0].partition_key,
+        page.entities[0].row_key);
+    entity.etag = page.entities[0].etag;
+    for (size_t i = 0; i < page.entities[0].property_count; i++)
+        if (!left_out ||
+            !slice_is(page.entities[0].properties[i].name, left_out))
+            entity_set(&entity, &arena, &page.entities[0].properties[i]);
+    entity_set_int32(&entity, &arena, "Format", format);
+    workbench_write(bench, OPERATION_REPLACE, &entity);
+    arena_done(&arena);
+    page_done(&page);
+}
+
+/* Its run may have ended: what the lock stands for, that version knows. */
+static void the_lock_of_a_newer_version_is_not_free(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_SUCCEEDED, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    change_lock(bench, LEDGER_FORMAT + 1, NULL);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_BLOCKED);
+    assert_non_null(strstr(last_err.text, "is a newer version's"));
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_BLOCKED);
+    release(bench, "a", "1");
+    assert_int_equal(rows(bench, "lock!"), 1);
+    change_lock(bench, LEDGER_FORMAT, NULL);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+}
+
+static void a_lock_that_does_not_say_whose_it_is_is_not_free(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Posts", NULL);
+    struct table_job c = job_of("c", "Posts", NULL);
+    struct table_job d = job_of("d", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    store_run(bench, "c", "1", LEDGER_RUNNING, 3);
+    store_run(bench, "d", "1", LEDGER_RUNNING, 4);
+    assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+    change_lock(bench, LEDGER_FORMAT, "Job");
+    assert_int_equal(take(bench, &c, "1", 3), LOCKS_BLOCKED);
+    assert_non_null(strstr(last_err.text, "the lock of table Posts"));
+    assert_non_null(strstr(last_err.text, "delete it"));
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    change_lock(bench, LEDGER_FORMAT, "Run"); /* of Blogs: it comes first */
+    assert_int_equal(take(bench, &d, "1", 4), LOCKS_BLOCKED);
+    assert_int_equal(rows(bench, "lock!"), 2);
+}
+
 /* A run that cannot be read may be open. */
 static void what_cannot_be_read_is_not_taken(void **state)
 {
@@ -617,6 +689,8 @@ int main(void)
         TEST(runs_of_one_second_have_an_order),
         TEST(the_cause_of_who_blocks_is_said),
         TEST(the_lock_of_a_damaged_run_is_not_free),
+        TEST(the_lock_of_a_newer_version_is_not_free),
+        TEST(a_lock_that_does_not_say_whose_it_is_is_not_free),
         TEST(what_cannot_be_read_is_not_taken),
         TEST(wants_are_stored_once),
         TEST(locks_that_change_all_the_time_are_given_up),

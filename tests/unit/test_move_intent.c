@@ -294,6 +294,24 @@ static void an_intent_with_a_property_of_another_kind_is_damaged(void **state)
     }
 }
 
+/* Its pairs may mean something else there: it was taken over, and the sources
+ * of it deleted. */
+static void an_intent_of_a_newer_version_is_left_alone(void **state)
+{
+    (void)state;
+    leave_an_intent();
+    edit_row(0, "Format", NULL, INTENT_FORMAT + 1);
+    attempt("all", RUN_FAILED);
+    assert_non_null(strstr(h.err.text, "was written by a newer version"));
+    check("Blogs", "a/1 ");
+    check("OldBlogs", "a/1 ");
+    assert_int_equal(count("TablewardRuns"), 1);
+    edit_row(0, "Format", NULL, INTENT_FORMAT);
+    attempt("all", RUN_SUCCEEDED);
+    check("Blogs", "");
+    assert_int_equal(count("TablewardRuns"), 0);
+}
+
 static void an_intent_at_another_key_is_damaged(void **state)
 {
     static const char *const keys[] = {"x", "0123456789abcdef-0-01"};
@@ -802,6 +820,7 @@ int main(void)
         TEST(an_intent_without_one_of_its_properties_is_damaged),
         TEST(an_intent_with_a_property_of_another_kind_is_damaged),
         TEST(an_intent_at_another_key_is_damaged),
+        TEST(an_intent_of_a_newer_version_is_left_alone),
         TEST(an_intent_whose_list_cannot_be_read_is_damaged),
         TEST(an_intent_of_several_rows_is_taken_over),
         TEST(an_intent_whose_rows_do_not_belong_together_is_damaged),

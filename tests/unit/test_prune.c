@@ -170,6 +170,26 @@ static void a_row_without_its_run_goes(void **state)
     prune_done(&prune);
 }
 
+/* Its run may be where only that version finds it. */
+static void a_newer_version_s_index_row_stays(void **state)
+{
+    struct workbench *bench = *state;
+    struct prune prune;
+    struct entity entity;
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(
+        &entity, &arena, slice_of(JOB), slice_of("!ended!2026-11-01!x"));
+    entity_set_int32(&entity, &arena, "Format", LEDGER_FORMAT + 1);
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+    prune_init(&prune);
+    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 1);
+    prune_done(&prune);
+}
+
 /* A newer worker's run, one that cannot be read, and a row that names none. */
 static void what_cannot_be_understood_stays(void **state)
 {
@@ -314,6 +334,7 @@ int main(void)
         TEST(an_outage_gives_the_pass_up),
         TEST(without_a_ledger_there_is_nothing_to_prune),
         TEST(a_row_without_its_run_goes),
+        TEST(a_newer_version_s_index_row_stays),
         TEST(what_cannot_be_understood_stays),
         TEST(an_outage_of_any_request_gives_the_pass_up),
         TEST(an_outcome_that_others_decide_is_left_to_the_next_pass),

@@ -467,15 +467,19 @@ static enum tw_err cannot_read(const struct entity *entity,
     return TW_INVALID;
 }
 
+bool ledger_is_newer(const struct entity *entity)
+{
+    const struct property *format = entity_find(entity, slice_of("Format"));
+    int32_t number;
+
+    return format && property_int32(format, &number) && number > LEDGER_FORMAT;
+}
+
 static enum tw_err take_properties(
     const struct entity *entity, struct ledger_run *run, struct err *err)
 {
-    const struct property *format = entity_find(entity, slice_of("Format"));
-    bool has_state = false, is_newer = false;
-    int32_t number;
+    bool has_state = false, is_newer = ledger_is_newer(entity);
 
-    if (format && property_int32(format, &number))
-        is_newer = number > LEDGER_FORMAT;
     run->others = arena_alloc(
         &run->arena, (entity->property_count + 1) * sizeof(*run->others));
     for (size_t i = 0; i < entity->property_count; i++) {

@@ -175,6 +175,10 @@ bool ledger_is_held(const struct ledger_run *run);
 /* ledger_lease_is_live: does an owner work on it, by the service's clock? */
 bool ledger_lease_is_live(const struct ledger_run *run, int64_t now_ticks);
 
+/* ledger_is_newer: has a newer version written this entity of the ledger, a run
+ * or any other? (Its Format; without one it is of the first.) */
+bool ledger_is_newer(const struct entity *entity);
+
 /* ledger_parse: from an entity that was read. TW_INVALID: it is none of ours;
  * err says why. ret is init'ed and changes only on success. */
 TW_MUST_USE enum tw_err ledger_parse(

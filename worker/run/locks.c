@@ -27,6 +27,7 @@ struct row {
     struct slice row_key, etag, key, job, id;
     int64_t requested_ticks;
     bool is_want;
+    bool is_newer; /* another version's: who has it is not known */
 };
 
 /* A table that the run needs. */
@@ -170,7 +171,8 @@ static void add_row(struct locking *l, const struct entity *entity)
 {
     const struct property *requested =
         entity_find(entity, slice_of("RequestedAt"));
-    struct row row = {.is_want = begins_with(entity->row_key, "want!")};
+    struct row row = {.is_want = begins_with(entity->row_key, "want!"),
+        .is_newer = ledger_is_newer(entity)};
 
     if (!row.is_want && !begins_with(entity->row_key, "lock!"))
         return;
@@ -217,8 +219,25 @@ static enum tw_err read_rows(
 
 static bool is_mine(const struct locking *l, const struct row *row)
 {
-    return slice_is(row->job, l->request->job->name) &&
+    return !row->is_newer && slice_is(row->job, l->request->job->name) &&
            slice_equal(row->id, l->request->id);
+}
+
+/* Nobody can know that its run has ended. */
+static bool is_strange(const struct row *row)
+{
+    return row->is_newer || row->job.len == 0 || row->id.len == 0;
+}
+
+static void say_strange(
+    struct locking *l, const struct need *need, const struct row *row)
+{
+    (void)err_fail(l->err, TW_CONFLICT,
+        "waits for its turn: the lock of table %s (%s/%.*s in %s) %s",
+        need->table, LOCKS_PARTITION, SLICE_ARG(row->row_key), LEDGER_TABLE,
+        row->is_newer ? "is a newer version's: its runs end with that version"
+                      : "does not say which run has it: once no table job of "
+                        "the table is at work, delete it");
 }
 
 /* The run behind a row. *ret_open: it has not ended, and is there. */
@@ -292,6 +311,11 @@ static enum tw_err check_lock(struct locking *l, struct need *need,
     need->mine = is_mine(l, row);
     if (need->mine)
         return TW_OK;
+    if (is_strange(row)) {
+        *ret_blocked = true;
+        say_strange(l, need, row);
+        return TW_OK;
+    }
     ledger_run_init(&run);
     outcome = read_run(l, row, &run, &open);
     if (outcome == TW_OK && open) {
@@ -315,7 +339,7 @@ static enum tw_err check_want(struct locking *l, struct need *need,
         need->want_stored = true;
         return TW_OK;
     }
-    if (*ret_blocked || !is_older(l, row))
+    if (*ret_blocked || is_strange(row) || !is_older(l, row))
         return TW_OK;
     ledger_run_init(&run);
     outcome = read_run(l, row, &run, &open);
@@ -353,6 +377,7 @@ static void set_row(struct locking *l, struct operation *operation,
     const struct locks_request *request = l->request;
 
     entity_init(entity, &l->arena, slice_of(LOCKS_PARTITION), row_key);
+    entity_set_int32(entity, &l->arena, "Format", LEDGER_FORMAT);
     entity_set_string(entity, &l->arena, "Job", slice_of(request->job->name));
     entity_set_string(entity, &l->arena, "Run", request->id);
     entity_set_string(entity, &l->arena, "Table", slice_of(table));

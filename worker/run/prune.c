@@ -142,7 +142,8 @@ static enum prune_step take_row(struct prune *prune, struct err *err)
     struct slice id;
     enum tw_err outcome;
 
-    if (!ledger_index_id(row->row_key, &id) || row->etag.len == 0)
+    if (!ledger_index_id(row->row_key, &id) || row->etag.len == 0 ||
+        ledger_is_newer(row))
         return PRUNE_MORE;
     do
         outcome = prune_row(prune, row, id, &call.attempt);
