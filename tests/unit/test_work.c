@@ -1123,6 +1123,59 @@ static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
+static void leave_run_of(struct workbench *bench, const char *id,
+    const char *queue, int32_t failures)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of(id);
+    run.args = slice_of("{\"channel\":\"Football\"}");
+    run.queue = slice_of(queue);
+    run.failures = failures;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+/* What the ledger has may be anything: the run went round and round. */
+static void a_run_of_what_is_no_queue_ends_without_a_copy(void **state)
+{
+    static const char *const ids[] = {"r1", "r2", "r3"};
+    static const char *const names[] = {"A B", "--",
+        "a-name-that-leaves-no-room-for-the-seven-characters-behind-it"};
+    struct workbench *bench = *state;
+    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct work_result result;
+
+    wish.args_json = (struct slice){0};
+    wish.must_exist = true;
+    bench->script = fails;
+    for (size_t i = 0; i < 3; i++) {
+        wish.id = slice_of(ids[i]);
+        leave_run_of(bench, ids[i], names[i], 0);
+        work_attempt(&bench->place, &bench->definition, &wish, NULL, &result);
+        assert_int_equal(result.end, WORK_ENDED);
+        assert_string_equal(workbench_state(bench, JOB, ids[i]), "failed");
+        assert_non_null(strstr(result.err.text, "there is more than refuse"));
+    }
+}
+
+static void failures_are_counted_up_to_the_end_of_numbers(void **state)
+{
+    struct workbench *bench = *state;
+    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct work_result result;
+
+    wish.args_json = (struct slice){0};
+    wish.must_exist = true;
+    bench->script = stumbles;
+    leave_run_of(bench, "r1", BENCH_QUEUE, INT32_MAX);
+    work_attempt(&bench->place, &bench->definition, &wish, NULL, &result);
+    assert_int_equal(result.end, WORK_ENDED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
+}
+
 /* Its wake-up message would have been cut off in the middle of its arguments.
  */
 static void a_copy_that_no_queue_takes_goes_without_arguments(void **state)
@@ -1503,6 +1556,8 @@ int main(void)
         VIRTUAL(a_kind_may_ask_whether_another_run_is_open),
         VIRTUAL(failures_that_are_told_again_are_counted_once),
         VIRTUAL(an_orphan_that_no_longer_fits_is_poisoned),
+        VIRTUAL(a_run_of_what_is_no_queue_ends_without_a_copy),
+        VIRTUAL(failures_are_counted_up_to_the_end_of_numbers),
         VIRTUAL(a_copy_that_no_queue_takes_goes_without_arguments),
     };
 

@@ -431,6 +431,7 @@ static enum tw_err put_copy(struct work *work)
     struct claim *claim = &work->claim;
     struct ledger_run *run = &claim->run;
     struct buf bell;
+    struct err err;
     enum tw_err outcome;
 
     if (run->queue.len == 0)
@@ -440,8 +441,14 @@ static enum tw_err put_copy(struct work *work)
             (struct slice){claim->text, claim->text_len}, &work->err);
     buf_init(&bell, QUEUE_MAX_MESSAGE_BYTES);
     compose_bell(run, &bell);
-    outcome = claim_put_copy(claim, run->queue, buf_slice(&bell), &work->err);
+    outcome = claim_put_copy(claim, run->queue, buf_slice(&bell), &err);
     buf_done(&bell);
+    /* What stands in the ledger is the name of no queue: none can have a copy,
+     * and the run is to end all the same, for its own reason. */
+    if (outcome == TW_INVALID)
+        return TW_OK;
+    if (outcome != TW_OK)
+        work->err = err;
     return outcome;
 }
 
@@ -522,7 +529,10 @@ static void end_try_again(struct work *work)
     int64_t wait_ms;
     char *reason;
 
-    run->failures = work->progress ? 0 : run->failures + 1;
+    if (work->progress)
+        run->failures = 0;
+    else if (run->failures < INT32_MAX)
+        run->failures++;
     if (run->failures >= work->wish->max_attempts) {
         reason = mem_format("%d attempts failed without progress: %s",
             (int)run->failures, work->err.text);
