@@ -731,6 +731,37 @@ static void page_that_leads_to_itself_is_none(void **state)
     bench_done(&bench);
 }
 
+/* Two pages without entities that name each other. */
+static void pages_that_lead_in_a_circle_are_none(void **state)
+{
+#define LEADS_TO(key)                                                          \
+    HEAD("200 OK")                                                             \
+    "X-MS-Continuation-NextPartitionKey: " key "\r\n\r\n{\"value\":[]}"
+    static const char *const pages[] = {LEADS_TO("first"), LEADS_TO("a"),
+        LEADS_TO("b"), LEADS_TO("c"), LEADS_TO("a"), LEADS_TO("b"),
+        LEADS_TO("c"), LEADS_TO("a"), LEADS_TO("b"), LEADS_TO("c")};
+    enum { PAGES = sizeof(pages) / sizeof(pages[0]) };
+    struct scan_request request = {.table = "Blogs"};
+    struct script_step script[PAGES];
+    struct bench bench;
+    unsigned asked = 0;
+    enum tw_err code;
+
+    (void)state;
+    for (size_t i = 0; i < PAGES; i++)
+        script[i] = (struct script_step){SCRIPT_LAST, pages[i], 0};
+    bench_open(&bench, "SharedAccessSignature=" SAS, script, PAGES);
+    do {
+        code = store_scan(bench.store, &bench.attempt, &request, &bench.page);
+        request.from = bench.page.next;
+        asked++;
+    } while (code == TW_OK && asked < PAGES);
+    assert_int_equal(code, TW_BUSY);
+    assert_non_null(strstr(bench.attempt.err.text, "never end"));
+    assert_int_equal(asked, 7); /* c, of the fourth page, was remembered */
+    bench_done(&bench);
+}
+
 static void message_without_a_receipt_is_not_handed_out(void **state)
 {
     static const char answer[] =
@@ -927,6 +958,7 @@ int main(void)
         cmocka_unit_test(another_entity_is_no_answer_to_a_get),
         cmocka_unit_test(page_may_be_empty_and_go_on),
         cmocka_unit_test(page_that_leads_to_itself_is_none),
+        cmocka_unit_test(pages_that_lead_in_a_circle_are_none),
         cmocka_unit_test(message_without_a_receipt_is_not_handed_out),
         cmocka_unit_test(more_messages_than_were_asked_for_are_not_taken),
         cmocka_unit_test(cosmos_has_other_traits),

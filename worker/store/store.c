@@ -8,6 +8,7 @@
 
 #include <strings.h>
 
+#include "worker/base/hash.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 
@@ -298,23 +299,36 @@ static struct continuation keep(struct continuation from, struct arena *arena)
         .partition_key = arena_copy(arena, from.partition_key),
         .row_key = arena_copy(arena, from.row_key),
         .more = true,
+        .pages = from.pages,
+        .mark = from.mark,
     };
 }
 
-/* A page whose continuation is the one that it was asked with would be asked
- * for as long as somebody pays for it. Outcome of the call as it stands. */
+/*
+ * A continuation that has been there before would be followed for as long as
+ * somebody pays for it. One is remembered, each time that there were twice as
+ * many pages (Brent's algorithm): a circle of n is seen after 3n pages at most,
+ * whatever came before it. Outcome of the call as it stands.
+ */
 static enum tw_err check_goes_on(const char *what,
     const struct continuation *from, struct page *page, struct err *err)
 {
-    if (!from->more || !page->next.more ||
-        !slice_equal(from->partition_key, page->next.partition_key) ||
-        !slice_equal(from->row_key, page->next.row_key))
+    struct continuation *next = &page->next;
+    uint64_t hash =
+        hash_slice(hash_slice(HASH_BEGIN, next->partition_key), slice_of("\n"));
+
+    if (!next->more)
+        return TW_OK;
+    hash = hash_mix(hash_slice(hash, next->row_key));
+    next->pages = from->pages + 1;
+    next->mark = (next->pages & from->pages) == 0 ? hash : from->mark;
+    if (from->pages == 0 || hash != from->mark)
         return TW_OK;
     page->count = 0;
     page->next = (struct continuation){.more = false};
     return err_fail(err, TW_BUSY,
-        "%s: a page came with the continuation that it was asked with, so that "
-        "this would never end (check the endpoint and any proxy)",
+        "%s: a page came with a continuation that has been there before, so "
+        "that this would never end (check the endpoint and any proxy)",
         what);
 }
 

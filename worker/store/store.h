@@ -87,6 +87,10 @@ bool key_range_has(const struct key_range *range, struct slice key);
 struct continuation {
     struct slice partition_key, row_key; /* NextPartitionKey, NextRowKey */
     bool more;
+    /* store_scan()'s and store_list_tables()'s own, to see that a scan goes
+     * round in a circle: how many pages there were, and the hash of an earlier
+     * continuation. */
+    uint64_t pages, mark;
 };
 
 struct scan_request {
