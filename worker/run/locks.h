@@ -10,8 +10,8 @@
  *                                 LockedAt
  *   want!ACCOUNT!TABLE!JOB!RUN    who waits for it: Job, Run, RequestedAt
  *
- * Each has a Format, too: a lock that a newer version has written is never free,
- * nor is one that does not say whose it is.
+ * Each has a Format, too: a lock that a newer version has written is never
+ * free, nor is one that does not say whose it is.
  *
  * ACCOUNT is what identifies the store (two names of one store in the
  * configuration are one account), TABLE in lower case. Taking: scan the
