@@ -208,7 +208,9 @@ static void entity_is_read_back(struct fuzz_source *in)
 static void addresses_are_clean(struct fuzz_source *in)
 {
     struct slice partition_key = fuzz_text(in, 20), row_key = fuzz_text(in, 20);
-    struct continuation from = {fuzz_text(in, 20), fuzz_text(in, 20), true};
+    struct continuation from = {.partition_key = fuzz_text(in, 20),
+        .row_key = fuzz_text(in, 20),
+        .more = true};
     struct scan_request request = {
         .table = "T",
         .partition_key = key_range_prefix(partition_key, in->arena),
