@@ -350,11 +350,16 @@ const char *lock_file_owner(const struct lock_file *lock_file, char *to)
 
 /* ---- notes ---- */
 
-/* False: it has no room. */
-static bool write_note(struct slice job, struct slice id, char *to)
+static void write_no_note(char *to)
 {
     memset(to, ' ', NOTE_BYTES);
     to[NOTE_BYTES - 1] = '\n';
+}
+
+/* False: it has no room. */
+static bool write_note(struct slice job, struct slice id, char *to)
+{
+    write_no_note(to);
     if (job.len + 1 + id.len > NOTE_BYTES - 1)
         return false;
     memcpy(to, job.at, job.len);
@@ -434,8 +439,7 @@ void lock_file_forget(
     note = &lock_file->notes[place];
     note->until_ms = until_ms;
     if (until_ms == 0) {
-        (void)write_note((struct slice){0}, (struct slice){0}, note->text);
-        note->text[0] = ' ';
+        write_no_note(note->text);
         store_note(lock_file, place);
     }
     world_unlock(&lock_file->lock);
