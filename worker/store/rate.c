@@ -177,7 +177,8 @@ static double first_limit(struct rate *rate, int64_t now_ms)
     double sum = -(double)rate->largest / 2, most = 0;
 
     move_ticks(rate, now_ms);
-    for (int64_t back = 0; back < RATE_TICKS; back++) {
+    /* A machine may have started less than all ticks ago. */
+    for (int64_t back = 0; back < RATE_TICKS && back <= rate->tick; back++) {
         int64_t tick = rate->tick - back;
         double since_s = (double)(now_ms - tick * RATE_TICK_MS) / MS_PER_S;
 
