@@ -302,7 +302,8 @@ static bool may_try_unknown(struct pack *pack)
         return false;
     world_random(&random, sizeof random);
     pack->not_before_ms =
-        world_boot_ms() + retry_backoff_ms(pack->unknowns, random,
+        world_boot_ms() + retry_backoff_ms(pack->unknowns,
+                              pack->task.last.http_status != 0, random,
                               pack->task.last.retry_after_ms);
     return true;
 }

@@ -116,7 +116,9 @@ static void only_the_continuation_that_came_goes_back(void **state)
 {
     struct scan_request request = {
         .top = 2,
-        .from = {slice_of("1!8!U21pdGg-"), slice_of("1!4!a+/="), true},
+        .from = {.partition_key = slice_of("1!8!U21pdGg-"),
+            .row_key = slice_of("1!4!a+/="),
+            .more = true},
     };
     struct buf buf;
 

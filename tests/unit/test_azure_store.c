@@ -737,9 +737,10 @@ static void pages_that_lead_in_a_circle_are_none(void **state)
 #define LEADS_TO(key)                                                          \
     HEAD("200 OK")                                                             \
     "X-MS-Continuation-NextPartitionKey: " key "\r\n\r\n{\"value\":[]}"
+    /* As many as it takes: c, of the fourth page, is remembered. */
     static const char *const pages[] = {LEADS_TO("first"), LEADS_TO("a"),
         LEADS_TO("b"), LEADS_TO("c"), LEADS_TO("a"), LEADS_TO("b"),
-        LEADS_TO("c"), LEADS_TO("a"), LEADS_TO("b"), LEADS_TO("c")};
+        LEADS_TO("c")};
     enum { PAGES = sizeof(pages) / sizeof(pages[0]) };
     struct scan_request request = {.table = "Blogs"};
     struct script_step script[PAGES];
@@ -758,8 +759,8 @@ static void pages_that_lead_in_a_circle_are_none(void **state)
     } while (code == TW_OK && asked < PAGES);
     assert_int_equal(code, TW_BUSY);
     assert_non_null(strstr(bench.attempt.err.text, "never end"));
-    assert_int_equal(asked, 7); /* c, of the fourth page, was remembered */
-    store_close(bench.store); /* three pages of the script are not asked for */
+    assert_int_equal(asked, PAGES);
+    bench_end(&bench);
     bench_done(&bench);
 }
 

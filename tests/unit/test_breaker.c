@@ -21,7 +21,7 @@ static void go_without_response(
     struct breaker *breaker, unsigned times, int64_t now_ms)
 {
     for (unsigned i = 0; i < times; i++)
-        (void)breaker_fail(breaker, now_ms, true, "no answer");
+        (void)breaker_fail(breaker, now_ms, now_ms, "no answer");
 }
 
 static void a_few_failures_do_not_open_it(void **state)
@@ -31,9 +31,24 @@ static void a_few_failures_do_not_open_it(void **state)
     (void)state;
     go_without_response(&breaker, BREAKER_FAILURES - 1, 5000);
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
-    breaker_respond(&breaker, false);
+    breaker_respond(&breaker, 10000, false);
     go_without_response(&breaker, BREAKER_FAILURES - 1, 5000);
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
+}
+
+/* It says nothing of a service that has gone since. */
+static void a_late_response_ends_no_row_of_failures(void **state)
+{
+    struct breaker breaker = {0};
+
+    (void)state;
+    go_without_response(&breaker, BREAKER_FAILURES - 1, 5000);
+    breaker_respond(&breaker, 4999, false);
+    assert_true(breaker_fail(&breaker, 5001, 5001, "no answer"));
+    breaker_respond(&breaker, 4999, false);
+    assert_true(breaker_is_away(&breaker));
+    breaker_respond(&breaker, 5000, false);
+    assert_false(breaker_is_away(&breaker));
 }
 
 static void while_it_is_open_one_probe_a_second_leaves(void **state)
@@ -47,14 +62,14 @@ static void while_it_is_open_one_probe_a_second_leaves(void **state)
     assert_int_equal(breaker_wait_ms(&breaker, 5400), 600);
     assert_int_equal(breaker_wait_ms(&breaker, 6000), 0);
     assert_int_equal(breaker_wait_ms(&breaker, 6000), 1000);
-    (void)breaker_fail(&breaker, 6900, true, "no route to host");
+    (void)breaker_fail(&breaker, 6900, 6900, "no route to host");
     assert_int_equal(breaker_wait_ms(&breaker, 6999), 1);
     assert_int_equal(breaker_wait_ms(&breaker, 9000), 0);
     assert_int_equal(breaker_wait_ms(&breaker, 9999), 1);
     breaker_cause(&breaker, cause);
     assert_string_equal(cause, "no route to host");
     assert_true(breaker_is_away(&breaker));
-    breaker_respond(&breaker, false);
+    breaker_respond(&breaker, 10000, false);
     assert_int_equal(breaker_wait_ms(&breaker, 9999), 0);
     assert_false(breaker_is_away(&breaker));
 }
@@ -66,9 +81,9 @@ static void four_that_cannot_be_sent_open_it(void **state)
 
     (void)state;
     for (int i = 1; i < UNSENT; i++)
-        assert_false(breaker_fail(&breaker, 5000, false, "refused"));
+        assert_false(breaker_fail(&breaker, 5000, 0, "refused"));
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
-    assert_true(breaker_fail(&breaker, 5000, false, "refused"));
+    assert_true(breaker_fail(&breaker, 5000, 0, "refused"));
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 1000);
 }
 
@@ -78,10 +93,10 @@ static void refused_credentials_open_nothing(void **state)
     struct breaker breaker = {0};
 
     (void)state;
-    breaker_respond(&breaker, true);
+    breaker_respond(&breaker, 10000, true);
     assert_true(breaker_is_away(&breaker));
     assert_int_equal(breaker_wait_ms(&breaker, 5000), 0);
-    breaker_respond(&breaker, false);
+    breaker_respond(&breaker, 10000, false);
     assert_false(breaker_is_away(&breaker));
 }
 
@@ -165,6 +180,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_few_failures_do_not_open_it),
         cmocka_unit_test(refused_credentials_open_nothing),
+        cmocka_unit_test(a_late_response_ends_no_row_of_failures),
         cmocka_unit_test(while_it_is_open_one_probe_a_second_leaves),
         cmocka_unit_test(four_that_cannot_be_sent_open_it),
         cmocka_unit_test(what_counts_as_a_response),

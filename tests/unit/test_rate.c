@@ -307,13 +307,82 @@ static void begins_with_a_few_requests_at_once(void **state)
         rate_send(&rate, 1000, 100);
     }
     assert_true(rate_free_ms(&rate, 1000) == INT64_MAX);
-    rate_answered(
-        &rate, &(struct rate_answer){1000, 1010, 100, 100, false, true});
+    rate_answered(&rate, &(struct rate_answer){.sent_ms = 1000,
+                             .now_ms = 1010,
+                             .expected = 100,
+                             .entities = 100,
+                             .refused = false,
+                             .served = true});
     assert_true(rate_free_ms(&rate, 1010) == 1010);
     rate_send(&rate, 1010, 100);
     assert_true(rate_free_ms(&rate, 1010) == 1010);
     rate_send(&rate, 1010, 100);
     assert_true(rate_free_ms(&rate, 1010) == INT64_MAX);
+}
+
+/* As in a limit of 1,000 a second, of which 10 s were used. */
+static struct rate limited_rate(void)
+{
+    struct rate rate;
+
+    rate_init(&rate);
+    rate.limited = true;
+    rate.per_s = rate.measured = 1000;
+    rate.growth = 0.001;
+    rate.filled_ms = 1000;
+    rate.largest = 100;
+    rate.total = 10000;
+    rate.busy_ms = 10000;
+    rate.refusal_count = 1;
+    return rate;
+}
+
+static void silence_halves_what_may_be_in_flight(void **state)
+{
+    struct rate rate;
+
+    (void)state;
+    rate_init(&rate);
+    for (int i = 0; i < 100; i++)
+        ask(&rate, 1000, 1, false);
+    for (int i = 0; i < 20; i++)
+        rate_send(&rate, 1000, 1);
+    assert_true(rate_free_ms(&rate, 1000) == 1000);
+    rate_answered(&rate,
+        &(struct rate_answer){
+            .sent_ms = 1000, .now_ms = 1001, .expected = 1, .silent = true});
+    assert_true(rate_free_ms(&rate, 1001) == INT64_MAX);
+    for (int i = 0; i < 10; i++)
+        rate_answered(
+            &rate, &(struct rate_answer){
+                       .sent_ms = 1000, .now_ms = 1001, .expected = 1});
+    assert_true(rate_free_ms(&rate, 1001) == 1001);
+    for (int i = 0; i < 9; i++)
+        rate_answered(&rate, &(struct rate_answer){.sent_ms = 1000,
+                                 .now_ms = 1001,
+                                 .expected = 1,
+                                 .silent = true});
+    for (int i = 0; i < 4; i++) {
+        assert_true(rate_free_ms(&rate, 1001) == 1001);
+        rate_send(&rate, 1001, 1);
+    }
+    assert_true(rate_free_ms(&rate, 1001) == INT64_MAX);
+}
+
+/* The service refuses three of ten, whatever it is asked for. */
+static void a_limit_that_is_none_is_given_up(void **state)
+{
+    struct rate rate = limited_rate();
+
+    (void)state;
+    rate.first = 5000;
+    ask(&rate, 1000, 100, true);
+    assert_false(rate.limited);
+    for (int i = 0; i < 11; i++)
+        ask(&rate, 2000 + i, 100, true);
+    assert_false(rate.limited);
+    ask(&rate, 2011, 100, true);
+    assert_true(rate.limited);
 }
 
 static void the_first_pages_are_small(void **state)
@@ -376,23 +445,6 @@ static void a_service_that_never_served_is_taken_for_an_account(void **state)
     assert_true(rate_free_ms(&rate, 10000) == 11001);
 }
 
-/* As in a limit of 1,000 a second, of which 10 s were used. */
-static struct rate limited_rate(void)
-{
-    struct rate rate;
-
-    rate_init(&rate);
-    rate.limited = true;
-    rate.per_s = rate.measured = 1000;
-    rate.growth = 0.001;
-    rate.filled_ms = 1000;
-    rate.largest = 100;
-    rate.total = 10000;
-    rate.busy_ms = 10000;
-    rate.refusal_count = 1;
-    return rate;
-}
-
 static void a_request_waits_for_what_the_ones_before_it_took(void **state)
 {
     struct rate rate = limited_rate();
@@ -411,12 +463,20 @@ static void what_was_not_sent_takes_nothing(void **state)
 
     (void)state;
     rate_send(&rate, 1000, 1000);
-    rate_answered(
-        &rate, &(struct rate_answer){1000, 1001, 1000, 0, false, false});
+    rate_answered(&rate, &(struct rate_answer){.sent_ms = 1000,
+                             .now_ms = 1001,
+                             .expected = 1000,
+                             .entities = 0,
+                             .refused = false,
+                             .served = false});
     assert_true(rate_free_ms(&rate, 1001) == 1001);
     rate_send(&rate, 1001, 1000);
-    rate_answered(
-        &rate, &(struct rate_answer){1001, 1002, 1000, 10, false, true});
+    rate_answered(&rate, &(struct rate_answer){.sent_ms = 1001,
+                             .now_ms = 1002,
+                             .expected = 1000,
+                             .entities = 10,
+                             .refused = false,
+                             .served = true});
     assert_true(rate_free_ms(&rate, 1002) < 1020);
 }
 
@@ -450,8 +510,12 @@ static void a_rate_falls_once_for_all_that_were_in_flight(void **state)
     for (int i = 0; i < 4; i++)
         rate_send(&rate, 1000, 10);
     for (int i = 0; i < 4; i++) {
-        rate_answered(
-            &rate, &(struct rate_answer){1000, 1010, 10, 10, true, false});
+        rate_answered(&rate, &(struct rate_answer){.sent_ms = 1000,
+                                 .now_ms = 1010,
+                                 .expected = 10,
+                                 .entities = 10,
+                                 .refused = true,
+                                 .served = false});
         assert_true(rate.per_s > 999 && rate.per_s < 1001);
     }
 }
@@ -527,6 +591,8 @@ int main(void)
         cmocka_unit_test(a_limit_that_changes_is_followed),
         cmocka_unit_test(a_service_that_serves_nothing_is_hardly_asked),
         cmocka_unit_test(begins_with_a_few_requests_at_once),
+        cmocka_unit_test(silence_halves_what_may_be_in_flight),
+        cmocka_unit_test(a_limit_that_is_none_is_given_up),
         cmocka_unit_test(the_first_pages_are_small),
         cmocka_unit_test(refusals_between_served_requests_limit_nothing),
         cmocka_unit_test(the_first_limit_is_what_a_full_bucket_explains),

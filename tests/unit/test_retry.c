@@ -12,36 +12,46 @@
 
 #define MINUTE_MS (60 * 1000)
 
-static void waits_are_random_below_a_limit_that_grows_fourfold(void **state)
+static void check_limits(bool responded, const int64_t limits_ms[RETRY_TRIES])
 {
-    static const int64_t limits_ms[] = {50, 200, 800, 3200, 6400, 6400, 6400};
-
-    (void)state;
     for (unsigned tries = 1; tries <= RETRY_TRIES; tries++) {
         int64_t limit_ms = limits_ms[tries - 1];
 
-        assert_int_equal(retry_backoff_ms(tries, 0, -1), 0);
+        assert_int_equal(retry_backoff_ms(tries, responded, 0, -1), 0);
         assert_int_equal(
-            retry_backoff_ms(tries, (uint64_t)limit_ms, -1), limit_ms);
+            retry_backoff_ms(tries, responded, (uint64_t)limit_ms, -1),
+            limit_ms);
         assert_int_equal(
-            retry_backoff_ms(tries, (uint64_t)limit_ms + 1, -1), 0);
+            retry_backoff_ms(tries, responded, (uint64_t)limit_ms + 1, -1), 0);
     }
-    assert_int_equal(retry_backoff_ms(1000000, 6400, -1), 6400);
+    assert_int_equal(retry_backoff_ms(1000000, responded, 6400, -1), 6400);
+}
+
+static void waits_are_random_below_a_limit_that_grows(void **state)
+{
+    static const int64_t silent_ms[] = {
+        800, 1600, 3200, 6400, 6400, 6400, 6400};
+    static const int64_t responded_ms[] = {
+        50, 200, 800, 3200, 6400, 6400, 6400};
+
+    (void)state;
+    check_limits(false, silent_ms);
+    check_limits(true, responded_ms);
 }
 
 static void what_the_service_asks_for_wins(void **state)
 {
     (void)state;
-    assert_int_equal(retry_backoff_ms(1, 49, 0), 0);
-    assert_int_equal(retry_backoff_ms(5, 49, 70), 70);
-    assert_int_equal(retry_backoff_ms(1, 49, 30000), 30000);
+    assert_int_equal(retry_backoff_ms(1, true, 49, 0), 0);
+    assert_int_equal(retry_backoff_ms(5, true, 49, 70), 70);
+    assert_int_equal(retry_backoff_ms(1, true, 49, 30000), 30000);
 }
 
 static void no_service_may_ask_for_more_than_a_minute(void **state)
 {
     (void)state;
-    assert_int_equal(retry_backoff_ms(1, 0, MINUTE_MS), MINUTE_MS);
-    assert_int_equal(retry_backoff_ms(1, 0, INT64_MAX), MINUTE_MS);
+    assert_int_equal(retry_backoff_ms(1, true, 0, MINUTE_MS), MINUTE_MS);
+    assert_int_equal(retry_backoff_ms(1, true, 0, INT64_MAX), MINUTE_MS);
 }
 
 static void a_throttled_try_does_not_count(void **state)
@@ -66,7 +76,7 @@ static void a_throttled_try_does_not_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_are_random_below_a_limit_that_grows_fourfold),
+        cmocka_unit_test(waits_are_random_below_a_limit_that_grows),
         cmocka_unit_test(what_the_service_asks_for_wins),
         cmocka_unit_test(no_service_may_ask_for_more_than_a_minute),
         cmocka_unit_test(a_throttled_try_does_not_count),

@@ -31,10 +31,11 @@ static void unlock(struct breaker *breaker)
     atomic_store(&breaker->locked, false);
 }
 
-void breaker_respond(struct breaker *breaker, bool refused)
+void breaker_respond(struct breaker *breaker, int64_t sent_ms, bool refused)
 {
     atomic_store(&breaker->refused, refused);
-    atomic_store(&breaker->failures, 0);
+    if (sent_ms >= atomic_load(&breaker->since_ms))
+        atomic_store(&breaker->failures, 0);
 }
 
 bool breaker_is_away(const struct breaker *breaker)
@@ -44,16 +45,18 @@ bool breaker_is_away(const struct breaker *breaker)
 }
 
 bool breaker_fail(
-    struct breaker *breaker, int64_t now_ms, bool sent, const char *cause)
+    struct breaker *breaker, int64_t now_ms, int64_t sent_ms, const char *cause)
 {
     struct slice cut = text_cut(slice_of(cause), BREAKER_CAUSE_MAX - 1);
-    unsigned more = sent ? 1 : BREAKER_UNSENT, before;
+    unsigned more = sent_ms != 0 ? 1 : BREAKER_UNSENT, before;
 
     lock(breaker);
     memcpy(breaker->cause, cut.at, cut.len);
     breaker->cause[cut.len] = '\0';
     unlock(breaker);
     before = atomic_fetch_add(&breaker->failures, more);
+    if (before == 0)
+        atomic_store(&breaker->since_ms, sent_ms != 0 ? sent_ms : now_ms);
     if (before < BREAKER_FAILURES && before + more >= BREAKER_FAILURES)
         atomic_store(&breaker->probe_ms, now_ms + BREAKER_PROBE_MS);
     return before + more >= BREAKER_FAILURES;

@@ -29,6 +29,7 @@ struct breaker {
     _Atomic unsigned failures; /* since the last response, unsent ones thrice */
     _Atomic bool refused;      /* the last response refused the credentials */
     _Atomic int64_t probe_ms;  /* when the next probe may leave */
+    _Atomic int64_t since_ms;  /* when the first of the failures was sent */
     _Atomic bool locked;       /* guards cause, for as long as a copy takes */
     char cause[BREAKER_CAUSE_MAX];
 };
@@ -41,12 +42,14 @@ int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms);
  * refuses the credentials whatever it is asked? */
 bool breaker_is_away(const struct breaker *breaker);
 
-/* breaker_respond: a response came; refused: it refused the credentials, which
- * opens nothing. breaker_fail: there was none, and the request was sent or
- * not; cause: a sentence, cut where it is too long. True: it is open now. */
-void breaker_respond(struct breaker *breaker, bool refused);
-bool breaker_fail(
-    struct breaker *breaker, int64_t now_ms, bool sent, const char *cause);
+/* breaker_respond: a response came to a request that was sent at sent_ms; one
+ * that was sent before the first of the failures ends no row of them. refused:
+ * it refused the credentials, which opens nothing. breaker_fail: there was
+ * none, to a request that was sent at sent_ms (0: it was not); cause: a
+ * sentence, cut where it is too long. True: it is open now. */
+void breaker_respond(struct breaker *breaker, int64_t sent_ms, bool refused);
+bool breaker_fail(struct breaker *breaker, int64_t now_ms, int64_t sent_ms,
+    const char *cause);
 
 /* breaker_cause: the cause of the last failure. */
 void breaker_cause(struct breaker *breaker, char ret[BREAKER_CAUSE_MAX]);

@@ -245,6 +245,12 @@ static bool is_served(const struct attempt *last, enum tw_err outcome)
            outcome != TW_UNKNOWN && outcome != TW_STOPPED;
 }
 
+static bool is_silent(const struct attempt *last, enum tw_err outcome)
+{
+    return last->http_status == 0 && !last->breaker_open &&
+           (outcome == TW_BUSY || outcome == TW_UNKNOWN);
+}
+
 static void vacate(struct lanes *lanes, struct lanes_task *task,
     enum tw_err outcome, int64_t now_ms)
 {
@@ -256,7 +262,8 @@ static void vacate(struct lanes *lanes, struct lanes_task *task,
             .expected = task->expected,
             .entities = task->last.sent_ms == 0 ? 0 : task->came,
             .refused = refused,
-            .served = is_served(&task->last, outcome)});
+            .served = is_served(&task->last, outcome),
+            .silent = is_silent(&task->last, outcome)});
     lanes->bytes -= task->bytes;
     task->client->running--;
 }

@@ -14,6 +14,8 @@
 /* More tokens than this are left where something else is the bottleneck. */
 #define SPARE_S 0.1
 #define LEAST_PER_S 10.0
+/* A first estimate from little is not believed below this. */
+#define FIRST_PER_S 200.0
 /* Where nothing was served yet: an account's published limit. */
 #define UNKNOWN_PER_S 20000.0
 
@@ -52,6 +54,10 @@
 /* Too little is served for a measure: the service is still in debt. */
 #define FALL_EARLY 0.97
 
+/* Measured as less than this share of the first estimate, a limit is none. */
+#define REFUTED (1.0 / 4)
+#define REFUTED_MOST 3
+
 /* So many of the recent answers refused at a rate that was measured: the limit
  * is another one now. */
 #define OVERDONE 0.4
@@ -65,6 +71,7 @@ void rate_init(struct rate *rate)
 {
     memset(rate, 0, sizeof(*rate));
     rate->reacted_ms = INT64_MIN;
+    rate->allowed = FIRST_IN_FLIGHT;
 }
 
 /* ---- tokens ---- */
@@ -115,8 +122,7 @@ int64_t rate_free_ms(const struct rate *rate, int64_t now_ms)
     double tokens;
 
     if (!rate->limited)
-        return rate->in_flight < FIRST_IN_FLIGHT + rate->served ? now_ms
-                                                                : INT64_MAX;
+        return rate->in_flight < rate->allowed ? now_ms : INT64_MAX;
     tokens = tokens_at(rate, now_ms);
     if (tokens >= 0)
         return now_ms;
@@ -162,8 +168,8 @@ static void note_served(struct rate *rate, const struct rate_answer *answer)
         rate->largest = answer->entities;
     else
         rate->largest -= (rate->largest - answer->entities) / 16;
-    if (rate->served < UINT_MAX / 2)
-        rate->served++;
+    if (rate->allowed < UINT_MAX / 2)
+        rate->allowed++;
 }
 
 /*
@@ -237,7 +243,7 @@ static void begin(
     set_rate(rate, per_s, now_ms, pause_s);
     rate->limited = true;
     rate->growth = GROWTH_FIRST;
-    rate->measured = rate->per_s;
+    rate->first = rate->measured = rate->per_s;
     rate->recent = 0;
     rate->recent_count = 0;
     rate->refusal_count = 0;
@@ -259,14 +265,15 @@ static void refuse_open(struct rate *rate, int64_t now_ms)
     double limit;
 
     rate->score += 1;
-    if (rate->score < SCORE_LIMITED)
+    if (rate->score < SCORE_LIMITED << rate->refuted)
         return;
     rate->score = 0;
     limit = first_limit(rate, now_ms);
-    if (limit > 0)
-        begin(rate, limit, now_ms, debt_s(rate, limit) / 2);
-    else
+    if (limit == 0)
         begin(rate, UNKNOWN_PER_S, now_ms, 1);
+    else
+        begin(rate, limit > FIRST_PER_S ? limit : FIRST_PER_S, now_ms,
+            debt_s(rate, limit) / 2);
     note_refusal(rate);
 }
 
@@ -292,6 +299,15 @@ static void refuse_overdone(struct rate *rate, int64_t now_ms)
     }
 }
 
+static void reopen(struct rate *rate, int64_t now_ms)
+{
+    rate->limited = false;
+    rate->score = 0;
+    rate->reacted_ms = now_ms;
+    if (rate->refuted < REFUTED_MOST)
+        rate->refuted++;
+}
+
 static bool is_too_soon(const struct rate *rate)
 {
     return rate->calm < TOO_SOON * sqrt(2 / rate->growth);
@@ -310,6 +326,10 @@ static void refuse_limited(struct rate *rate, int64_t now_ms)
     }
     grow(rate, is_too_soon(rate) ? GROWTH_TOO_SOON : GROWTH_CONFIRMED);
     rate->calm = 0;
+    if (limit < rate->first * REFUTED) {
+        reopen(rate, now_ms);
+        return;
+    }
     if (limit < rate->per_s * FALL_MOST)
         limit = rate->per_s * FALL_MOST;
     if (limit > rate->per_s)
@@ -347,10 +367,21 @@ static void take_served(struct rate *rate, const struct rate_answer *answer)
         rate->per_s *= 1 + rate->growth;
 }
 
+static void allow_half(struct rate *rate)
+{
+    if (rate->allowed > rate->in_flight)
+        rate->allowed = rate->in_flight;
+    rate->allowed /= 2;
+    if (rate->allowed < FIRST_IN_FLIGHT)
+        rate->allowed = FIRST_IN_FLIGHT;
+}
+
 void rate_answered(struct rate *rate, const struct rate_answer *answer)
 {
     bool is_news = answer->sent_ms > rate->reacted_ms;
 
+    if (answer->silent)
+        allow_half(rate);
     rate->in_flight--;
     fill(rate, answer->now_ms);
     if (rate->limited && !answer->refused)

@@ -5,10 +5,10 @@
  * arithmetic; the caller has the clock and the lock.
  *
  * Open: nothing is limited, and the number of requests in flight doubles with
- * each round trip. Refusals that come one at a time do not end this: some
- * services refuse by chance, whatever is asked of them, and a slower client
- * would gain nothing. Six refusals more than served requests, in one run of
- * answers, do.
+ * each round trip, and halves with each request that has no response. Refusals
+ * that come one at a time do not end this: some services refuse by chance,
+ * whatever is asked of them, and a slower client would gain nothing. Six
+ * refusals more than served requests, in one run of answers, do.
  *
  * Limited: at a refusal the service's own bucket is empty. So what it served
  * between two refusals is what flowed into that bucket meanwhile, and its limit
@@ -16,6 +16,9 @@
  * rises between refusals, a little with each request that was served. Where
  * refusals come sooner than this explains, they are by chance, and it rises
  * faster.
+ * A limit that is measured as far below its first estimate is none: whatever is
+ * asked for, the service refuses as much. The rate is open again, and it takes
+ * twice as many refusals to end that.
  *
  * Source: Azure's "Scalability and performance targets for Table storage": so
  * many entities a second, for a partition and for an account. That a second's
@@ -40,14 +43,16 @@ struct rate {
     double tokens;      /* a request may start while there are any */
     int64_t filled_ms;  /* when they were counted */
     double growth;      /* the share of per_s that one served request adds */
+    double first;       /* the first estimate of this limit */
     double measured;    /* the limit as last measured */
     int64_t reacted_ms; /* the last change; what was sent before it was sent at
                            another rate */
 
     unsigned in_flight;
-    unsigned served; /* requests, ever */
-    double score;    /* refusals less served requests, while open */
-    uint64_t recent; /* the last 64 answers, a bit each: refused */
+    unsigned allowed; /* in flight at once, while open */
+    double score;     /* refusals less served requests, while open */
+    unsigned refuted; /* limits that turned out to be none */
+    uint64_t recent;  /* the last 64 answers, a bit each: refused */
     unsigned recent_count;
     unsigned calm;    /* served requests since the last refusal */
     unsigned pauses;  /* of a service that refused everything */
@@ -86,6 +91,7 @@ struct rate_answer {
     unsigned entities;       /* that it read or wrote, as it turned out */
     bool refused;            /* for being too many: they count as expected */
     bool served;             /* neither: it says nothing about the rate */
+    bool silent; /* nor was there a response: as many at once may be too many */
 };
 void rate_answered(struct rate *rate, const struct rate_answer *answer);
 

@@ -8,14 +8,15 @@
 /* A service that asks for more than this is taken to mean this. */
 #define HINT_MAX_MS (60 * 1000)
 
-int64_t retry_backoff_ms(unsigned tries, uint64_t random, int64_t hint_ms)
+int64_t retry_backoff_ms(
+    unsigned tries, bool responded, uint64_t random, int64_t hint_ms)
 {
-    int64_t limit_ms = RETRY_BASE_MS;
+    int64_t limit_ms = responded ? RETRY_RESPONDED_BASE_MS : RETRY_BASE_MS;
 
     if (hint_ms >= 0)
         return hint_ms < HINT_MAX_MS ? hint_ms : HINT_MAX_MS;
     while (tries-- > 1 && limit_ms < RETRY_CAP_MS)
-        limit_ms *= RETRY_FACTOR;
+        limit_ms *= responded ? RETRY_RESPONDED_FACTOR : RETRY_FACTOR;
     if (limit_ms > RETRY_CAP_MS)
         limit_ms = RETRY_CAP_MS;
     return (int64_t)(random % (uint64_t)(limit_ms + 1));
@@ -47,7 +48,8 @@ int64_t retry_delay_ms(const struct retry *retry, const struct attempt *last)
     uint64_t random;
 
     world_random(&random, sizeof(random));
-    return retry_backoff_ms(retry->tries, random, last->retry_after_ms);
+    return retry_backoff_ms(
+        retry->tries, last->http_status != 0, random, last->retry_after_ms);
 }
 
 struct pause {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * When a storage call that was not made is made again: one policy for all that
- * call a store. The wait before the next try is random below a doubling limit,
+ * call a store. The wait before the next try is random below a growing limit,
  * or what the service asks for. A try that was throttled (429, 503) does not
  * count: the service is there, and will answer.
  */
@@ -17,18 +17,22 @@
 
 /* So many tries that were not throttled are made. */
 #define RETRY_TRIES 7
-#define RETRY_BASE_MS 50
-#define RETRY_FACTOR 4
+#define RETRY_BASE_MS 800
+#define RETRY_FACTOR 2
 #define RETRY_CAP_MS 6400
+/* A service that responds may refuse by chance, and a scan, which has one
+ * request in flight, waits for the next try: the first ones come soon. */
+#define RETRY_RESPONDED_BASE_MS 50
+#define RETRY_RESPONDED_FACTOR 4
 
 /*
  * retry_backoff_ms: how long to wait before try number tries+1 (tries >= 1):
- * up to RETRY_BASE_MS, RETRY_FACTOR times that with each try, and up to
- * RETRY_CAP_MS. The first wait is short: a refusal by chance holds up a scan,
- * which has one request in flight. random: uniform 64 bits. hint_ms: the
- * service's, -1: none; it wins.
+ * a random time below a limit that is multiplied with each try. responded: the
+ * last try had a response. random: uniform 64 bits. hint_ms: the service's, -1:
+ * none; it wins, up to a minute.
  */
-int64_t retry_backoff_ms(unsigned tries, uint64_t random, int64_t hint_ms);
+int64_t retry_backoff_ms(
+    unsigned tries, bool responded, uint64_t random, int64_t hint_ms);
 
 /* One call and its tries. All zero: none yet. */
 struct retry {

@@ -235,10 +235,10 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
     if (outcome == TW_STOPPED || outcome == TW_FULL)
         return outcome; /* neither tells of the service */
     if (is_response(attempt, outcome))
-        breaker_respond(breaker, outcome == TW_REFUSED);
+        breaker_respond(breaker, attempt->sent_ms, outcome == TW_REFUSED);
     else
         attempt->breaker_open = breaker_fail(
-            breaker, world_boot_ms(), attempt->sent_ms != 0, attempt->err.text);
+            breaker, world_boot_ms(), attempt->sent_ms, attempt->err.text);
     return outcome;
 }
 
