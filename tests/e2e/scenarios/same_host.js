@@ -112,6 +112,22 @@ async function idle(suite) {
       `after the kill)`);
 }
 
+// suspend: not while the worker writes to an embedded store: SQLite's lock is
+// the process's, and nobody else could write until it is awake.
+async function suspend(worker) {
+  for (let tries = 0; tries < 1000; tries++) {
+    worker.kill('SIGSTOP');
+    await until('it is suspended', () => /^State:\s+T/m.test(
+        fs.readFileSync(`/proc/${worker.child.pid}/status`, 'utf8')));
+    const writes = fs.readFileSync('/proc/locks', 'utf8').split('\n')
+        .some((line) => new RegExp(`POSIX .* WRITE ${worker.child.pid} `).test(line));
+    if (!writes) return;
+    worker.kill('SIGCONT');
+    await sleep(3);
+  }
+  throw new Error('the worker writes all the time');
+}
+
 // Goal: suspended is not dead: it has its lease until that expires, beside a
 // worker that is idle and one that starts.
 async function suspended(suite) {
@@ -120,7 +136,7 @@ async function suspended(suite) {
       'expires', async () => {
     const first = suite.worker([]);
     await until_half_done(suite, first);
-    first.kill('SIGSTOP');
+    await suspend(first);
     await sleep(500); // what it had sent has landed
     const lease = Date.parse((await suite.run_of(id)).LeaseUntil);
     const second = suite.worker([]);
