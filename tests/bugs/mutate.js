@@ -37,7 +37,8 @@ const FILES = {
     "worker/store/fence.c": "unit fence, unit lanes, unit work, simulate",
     "worker/store/lanes.c":
         "unit lanes, unit call, unit run, unit work, unit single, simulate",
-    "worker/store/pace.c": "unit pace, unit lanes",
+    "worker/store/rate.c": "unit rate, unit rate_limiter",
+    "worker/store/rate_limiter.c": "unit rate_limiter, unit lanes, unit rate",
     "jobs/cascade/cascade.c":
         "unit cascade, unit cascade_marks, unit cascade_parent, " +
         "unit cascade_before, unit cascade_faults, unit cascade_checkpoint, " +
