@@ -19,7 +19,6 @@
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/store.h"
 
-#define LIMIT_MS 5000
 #define OUTPUT_MAX (256 * 1024)
 #define WORDS_MAX 16
 
@@ -303,7 +302,7 @@ static bool fail(char *why, size_t size, const char *format, ...)
 }
 
 static bool judge(const struct row *row, const struct child *child,
-    unsigned mebibytes, char *why, size_t size)
+    const struct limits *limits, char *why, size_t size)
 {
     char *output = read_output();
     bool good = true;
@@ -319,14 +318,14 @@ static bool judge(const struct row *row, const struct child *child,
         good = fail(why, size, "does not say '%s'", row->also);
     else if (row->hides_signature && server_has_signature(output))
         good = fail(why, size, "shows a signature");
-    else if (child->used.ru_maxrss > (long)mebibytes * 1024)
+    else if (child->used.ru_maxrss > (long)limits->mebibytes * 1024)
         good = fail(why, size, "took %ld KiB of memory", child->used.ru_maxrss);
     free(output);
     return good;
 }
 
-bool case_run(const struct row *row, const char *program, unsigned mebibytes,
-    char *why, size_t size)
+bool case_run(const struct row *row, const char *program,
+    const struct limits *limits, char *why, size_t size)
 {
     struct child child = {.pid = 0};
     bool done = true;
@@ -335,19 +334,19 @@ bool case_run(const struct row *row, const char *program, unsigned mebibytes,
     write_files(row, server_start(row->answers, 4));
     start(&child, row, program);
     if (row->is_worker)
-        done = wait_for_other(&child, child.begun_ms + LIMIT_MS);
+        done = wait_for_other(&child, child.begun_ms + limits->ms);
     if (row->stop_after_ms > 0)
         (void)wait_until(&child, child.begun_ms + row->stop_after_ms);
     if (!child.over && (row->is_worker || row->stop_after_ms > 0)) {
         child.begun_ms = world_boot_ms();
         kill(child.pid, SIGTERM);
     }
-    if (!wait_until(&child, child.begun_ms + LIMIT_MS)) {
+    if (!wait_until(&child, child.begun_ms + limits->ms)) {
         kill(child.pid, SIGKILL);
         (void)wait_until(&child, WORLD_NEVER);
-        return fail(why, size, "still runs after %d s", LIMIT_MS / 1000);
+        return fail(why, size, "still runs after %u s", limits->ms / 1000);
     }
     if (!done)
         return fail(why, size, "another queue's message was not done");
-    return judge(row, &child, mebibytes, why, size);
+    return judge(row, &child, limits, why, size);
 }

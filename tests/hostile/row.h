@@ -71,9 +71,16 @@ struct row {
 extern const struct row answer_rows[], file_rows[], ledger_rows[];
 extern const size_t answer_row_count, file_row_count, ledger_row_count;
 
+/* What a program may take: memory, and time until it ends, or ends after a
+ * signal. */
+struct limits {
+    unsigned mebibytes;
+    unsigned ms;
+};
+
 /* case_run: play one row with the program; false: *why (of size bytes) says
- * what was wrong. mebibytes: what it may take. Changes the directory. */
-bool case_run(const struct row *row, const char *program, unsigned mebibytes,
-    char *why, size_t size);
+ * what was wrong. Changes the directory. */
+bool case_run(const struct row *row, const char *program,
+    const struct limits *limits, char *why, size_t size);
 
 #endif
