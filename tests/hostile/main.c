@@ -10,20 +10,14 @@
 #include <unistd.h>
 
 #include "tests/hostile/row.h"
+#include "worker/base/mem.h"
 
 #define AT_ONCE 4
 #define WHY_MAX 2048
 
 /* The sanitizers keep what is freed, and a shadow of all; and make a program
  * some ten times slower, on a machine that may be slow as it is. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifdef SANITIZED
+#ifdef MEM_IS_SANITIZED
 static const struct limits limits = {.mebibytes = 640, .ms = 60000};
 #else
 static const struct limits limits = {.mebibytes = 64, .ms = 5000};
