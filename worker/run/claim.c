@@ -133,6 +133,10 @@ void claim_init(struct claim *claim, const struct claim_wish *wish)
     fence_init(&claim->fence, WORLD_NEVER,
         fence_request_ms(claim->visibility_timeout_ms));
     fence_init(&claim->own, WORLD_NEVER, claim->fence.request_ms / 2);
+    lease_clock_init(
+        &claim->clock, claim->store, claim->visibility_timeout_ms);
+    fence_watch(&claim->fence, &claim->clock, false);
+    fence_watch(&claim->own, &claim->clock, true);
     if (wish->message)
         take_message(claim, wish->message);
 }
@@ -484,6 +488,8 @@ enum claim_outcome claim_take(struct claim *claim,
         (outcome == TW_CONFLICT && taking.outcome != CLAIM_TAKEN &&
             taking.outcome != CLAIM_OUTAGE)) {
         claim->may_own = taking.outcome == CLAIM_TAKEN;
+        if (claim->may_own)
+            lease_clock_move(&claim->clock, claim->stored.lease_until_ticks);
         return taking.outcome;
     }
     return not_taken(claim, &change, outcome, ret_outcome, err);
@@ -561,12 +567,15 @@ enum claim_word claim_write(struct claim *claim, struct err *err)
         .apply = apply_renewal,
         .made = note_request,
         .context = &keeping};
+    uint32_t jumps = lease_clock_jumps(&claim->clock);
     enum tw_err outcome;
 
     ledger_compact(&claim->run);
     outcome = ledger_change(&change, LEDGER_STORED, &claim->stored, err);
     if (outcome == TW_OK) {
         set_deadline(claim, keeping.sent_ms);
+        lease_clock_move(&claim->clock, claim->stored.lease_until_ticks);
+        lease_clock_confirm(&claim->clock, jumps);
         return CLAIM_MINE;
     }
     if (!keeping.lost && !change.damaged && !change.left_alone)

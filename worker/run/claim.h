@@ -17,6 +17,8 @@
  * cuts off, 2 s by which its servers differ. So a LeaseUntil of D + 3 s +
  * (b - s) + visibility timeout expires for nobody before boot time b +
  * visibility timeout, and that is the deadline of a write sent at b.
+ * While a hypervisor pauses this machine its boot time stands still: see
+ * lease_clock.h.
  */
 #ifndef TW_RUN_CLAIM_H
 #define TW_RUN_CLAIM_H
@@ -29,6 +31,7 @@
 #include "worker/run/ledger.h"
 #include "worker/run/lock_file.h"
 #include "worker/store/fence.h"
+#include "worker/store/lease_clock.h"
 #include "worker/store/store.h"
 
 struct job;
@@ -92,6 +95,7 @@ struct claim {
      * it was sent, and answered, then. */
     int64_t date_ticks, date_sent_ms, date_answered_ms;
 
+    struct lease_clock clock; /* what the Dates of all responses show */
     struct fence fence;       /* the run's requests end before the deadline */
     struct fence own;         /* the claim's own may start until the deadline */
     _Atomic int64_t requests; /* made by the claim itself, for Transactions */

@@ -147,7 +147,8 @@ static int64_t ledger_due_ms(const struct renewal *renewal)
 
     if (renewal->stops)
         return WORLD_NEVER;
-    if (renewal->ledger_now || (renewal->phase && !renewal->phase_taken))
+    if (renewal->ledger_now || (renewal->phase && !renewal->phase_taken) ||
+        lease_clock_in_doubt(&renewal->claim->clock))
         return ledger->retry_ms;
     return later_of(ledger->sent_ms + interval_ms(renewal), ledger->retry_ms);
 }
@@ -329,6 +330,8 @@ static void take_answer(struct renewal *renewal, enum claim_word word,
     if (word == CLAIM_MINE) {
         ledger->sent_ms = sent_ms;
         renewal->ledger_now = false;
+        if (lease_clock_in_doubt(&renewal->claim->clock))
+            ledger->retry_ms = retry_ms(renewal);
         take_asked(renewal);
         return;
     }
@@ -350,7 +353,8 @@ static void renew_ledger(struct renewal *renewal)
     struct err err = {""};
     enum claim_word word;
 
-    if (sent_ms >= renewal->claim->deadline_ms) {
+    if (sent_ms >= renewal->claim->deadline_ms ||
+        lease_clock_is_over(&renewal->claim->clock)) {
         set_word(renewal, CLAIM_OVERTAKEN);
         return;
     }

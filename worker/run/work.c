@@ -560,7 +560,8 @@ static void end_overtaken(struct work *work)
         return;
     }
     work->result->end = WORK_OVERTAKEN;
-    work->result->lapsed = world_boot_ms() >= work->claim.deadline_ms;
+    work->result->lapsed = world_boot_ms() >= work->claim.deadline_ms ||
+                           lease_clock_is_over(&work->claim.clock);
     log_warn(work->object, "its time has run out: nothing more is touched");
 }
 

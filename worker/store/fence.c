@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "worker/base/world.h"
+#include "worker/store/lease_clock.h"
 
 static int64_t held_between(int64_t value, int64_t low, int64_t high)
 {
@@ -19,6 +20,14 @@ void fence_init(struct fence *fence, int64_t deadline_ms, int64_t request_ms)
     atomic_init(&fence->shut, false);
     fence->request_ms =
         held_between(request_ms, FENCE_REQUEST_MIN_MS, FENCE_REQUEST_MAX_MS);
+    fence->clock = NULL;
+    fence->renews = false;
+}
+
+void fence_watch(struct fence *fence, struct lease_clock *clock, bool renews)
+{
+    fence->clock = clock;
+    fence->renews = renews;
 }
 
 int64_t fence_request_ms(int64_t visibility_timeout_ms)
@@ -37,13 +46,22 @@ void fence_shut(struct fence *fence)
     atomic_store(&fence->shut, true);
 }
 
+/* For good, unless a renewal that was sent before is stored. */
+static bool is_over(const struct fence *fence)
+{
+    return atomic_load(&fence->shut) ||
+           (fence->clock && lease_clock_is_over(fence->clock));
+}
+
 bool fence_open(const struct fence *fence, int64_t now_ms)
 {
     int64_t deadline_ms;
 
     if (fence == NULL)
         return true;
-    if (atomic_load(&fence->shut))
+    if (is_over(fence))
+        return false;
+    if (fence->clock && !fence->renews && lease_clock_in_doubt(fence->clock))
         return false;
     deadline_ms = atomic_load(&fence->deadline_ms);
     return deadline_ms == WORLD_NEVER ||
@@ -52,7 +70,7 @@ bool fence_open(const struct fence *fence, int64_t now_ms)
 
 bool fence_may_reopen(const struct fence *fence, int64_t now_ms)
 {
-    return fence && !atomic_load(&fence->shut) &&
+    return fence && !is_over(fence) &&
            now_ms < atomic_load(&fence->deadline_ms);
 }
 

@@ -11,10 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct lease_clock;
+
 struct fence {
     _Atomic int64_t deadline_ms; /* on world_boot_ms(); WORLD_NEVER: none */
     _Atomic bool shut;           /* for good: overtaken, or given up */
     int64_t request_ms;          /* what one request may take at most */
+    struct lease_clock *clock;   /* borrowed; NULL: none */
+    bool renews; /* for the renewals: open although the clock is in doubt */
 };
 
 /* What a request may take where no lease bounds it: the service's own limit
@@ -31,6 +35,10 @@ int64_t fence_request_ms(int64_t visibility_timeout_ms);
 /* fence_move: set the deadline (the renewer only; either direction). */
 void fence_move(struct fence *fence, int64_t deadline_ms);
 
+/* fence_watch: from now on the fence is closed too while responses show that
+ * the lease is over, or may be (lease_clock.h). clock is borrowed. */
+void fence_watch(struct fence *fence, struct lease_clock *clock, bool renews);
+
 /* fence_shut: nothing starts any more, for good. */
 void fence_shut(struct fence *fence);
 
@@ -40,8 +48,8 @@ bool fence_open(const struct fence *fence, int64_t now_ms);
 
 /*
  * fence_may_reopen: it is closed at now_ms only because too little time is left
- * for a whole request; a renewal under way may open it again. Worth waiting
- * for until the deadline itself.
+ * for a whole request, or because the clock is in doubt; a renewal may open it
+ * again. Worth waiting for until the deadline itself.
  */
 bool fence_may_reopen(const struct fence *fence, int64_t now_ms);
 

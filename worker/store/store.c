@@ -11,6 +11,7 @@
 #include "worker/base/hash.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/store/lease_clock.h"
 
 #define SCAN_MAX_BYTES (32 * 1024 * 1024)
 #define SELECT_MAX 255
@@ -226,12 +227,25 @@ static bool is_response(const struct attempt *attempt, enum tw_err outcome)
            attempt->http_status != 0;
 }
 
+/* The clocks of queue services are not looked at. */
+static void note_date(const struct store *store, enum store_service service,
+    const struct attempt *attempt)
+{
+    if (service == SERVICE_TABLES && attempt->date_ticks != 0 &&
+        attempt->fence && attempt->fence->clock)
+        lease_clock_note(attempt->fence->clock, store,
+            &(struct lease_response){.date_ticks = attempt->date_ticks,
+                .sent_ms = attempt->sent_ms,
+                .answered_ms = world_boot_ms() + 1}); /* it was rounded down */
+}
+
 /* What every request that was made ends with. */
 static enum tw_err note_outcome(struct store *store, enum store_service service,
     struct attempt *attempt, enum tw_err outcome)
 {
     struct breaker *breaker = &store->breakers[service];
 
+    note_date(store, service, attempt);
     if (outcome == TW_STOPPED || outcome == TW_FULL)
         return outcome; /* neither tells of the service */
     if (is_response(attempt, outcome))

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the Date of responses shows about a lease.
+ *
+ * Of each store one number is kept: by how much its clock is ahead of the own
+ * one at most, as its responses since the last jump show. It is the least of
+ * what the single responses show, each counted from the sending and to the end
+ * of Date's second. A later response that shows more, counted to its arrival,
+ * by more than the store's servers differ, shows a pause.
+ *
+ * Clocks also drift: a quartz by less than 1 in 1,000. So what a response shows
+ * grows by 1 in 1,024 of the time since. The number is kept as it would be at
+ * boot, which makes the least of two independent of when they came.
+ */
+#include "worker/store/lease_clock.h"
+
+#include "worker/base/text.h"
+
+/* The clocks of one service's servers differ by so much. A longer lease has
+ * room for stores that are worse: a pause of less than this is harmless, as the
+ * lease is renewed at a third of its time. */
+#define DIFFER_MS 2000
+#define DIFFER_SHARE 6
+#define DATE_MS 1000 /* Date is cut to whole seconds */
+#define DRIFT_SHARE 1024
+#define UNKNOWN INT64_MAX
+
+void lease_clock_init(struct lease_clock *clock, const struct store *ledger,
+    int64_t visibility_timeout_ms)
+{
+    int64_t share_ms = visibility_timeout_ms / DIFFER_SHARE;
+
+    clock->ledger = ledger;
+    clock->tolerance_ms = share_ms > DIFFER_MS ? share_ms : DIFFER_MS;
+    atomic_init(&clock->until_ticks, INT64_MAX);
+    atomic_init(&clock->date_ticks, 0);
+    atomic_init(&clock->jumps, 0);
+    atomic_init(&clock->jumps_answered, 0);
+    for (size_t i = 0; i < LEASE_CLOCK_STORES; i++) {
+        atomic_init(&clock->stores[i].store, NULL);
+        atomic_init(&clock->stores[i].ahead_ms, UNKNOWN);
+    }
+}
+
+/* NULL: there are others already. */
+static _Atomic int64_t *ahead_of(
+    struct lease_clock *clock, const struct store *store)
+{
+    for (size_t i = 0; i < LEASE_CLOCK_STORES; i++) {
+        const struct store *is = NULL;
+
+        if (atomic_compare_exchange_strong(
+                &clock->stores[i].store, &is, store) ||
+            is == store)
+            return &clock->stores[i].ahead_ms;
+    }
+    return NULL;
+}
+
+static void keep_least(_Atomic int64_t *to, int64_t value)
+{
+    int64_t is = atomic_load(to);
+
+    while (value < is && !atomic_compare_exchange_weak(to, &is, value))
+        continue;
+}
+
+static void keep_latest(_Atomic int64_t *to, int64_t value)
+{
+    int64_t is = atomic_load(to);
+
+    while (value > is && !atomic_compare_exchange_weak(to, &is, value))
+        continue;
+}
+
+/* Has the store's clock advanced further than the own one? */
+static void compare(struct lease_clock *clock, _Atomic int64_t *ahead_ms,
+    const struct lease_response *response)
+{
+    int64_t date_ms = response->date_ticks / TICKS_PER_MS;
+    int64_t most_ms = date_ms + DATE_MS - response->sent_ms -
+                      response->sent_ms / DRIFT_SHARE;
+    int64_t least_ms = date_ms - response->answered_ms;
+    int64_t known_ms = atomic_load(ahead_ms);
+
+    if (known_ms == UNKNOWN ||
+        least_ms <= known_ms + response->answered_ms / DRIFT_SHARE +
+                        clock->tolerance_ms) {
+        keep_least(ahead_ms, most_ms);
+        return;
+    }
+    atomic_fetch_add(&clock->jumps, 1);
+    atomic_store(ahead_ms, most_ms);
+}
+
+void lease_clock_note(struct lease_clock *clock, const struct store *store,
+    const struct lease_response *response)
+{
+    _Atomic int64_t *ahead_ms = ahead_of(clock, store);
+
+    if (store == clock->ledger)
+        keep_latest(&clock->date_ticks, response->date_ticks);
+    if (ahead_ms)
+        compare(clock, ahead_ms, response);
+}
+
+void lease_clock_move(struct lease_clock *clock, int64_t until_ticks)
+{
+    atomic_store(&clock->until_ticks, until_ticks);
+}
+
+uint32_t lease_clock_jumps(const struct lease_clock *clock)
+{
+    return atomic_load(&clock->jumps);
+}
+
+void lease_clock_confirm(struct lease_clock *clock, uint32_t jumps)
+{
+    atomic_store(&clock->jumps_answered, jumps);
+}
+
+bool lease_clock_is_over(const struct lease_clock *clock)
+{
+    return atomic_load(&clock->date_ticks) >= atomic_load(&clock->until_ticks);
+}
+
+bool lease_clock_in_doubt(const struct lease_clock *clock)
+{
+    return atomic_load(&clock->jumps) != atomic_load(&clock->jumps_answered);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the Date of responses shows about a lease. CLOCK_BOOTTIME does not
+ * advance while a hypervisor pauses the virtual machine or moves it to another
+ * host, but the clocks of the services do. So no deadline on the own clock
+ * notices such a pause; the first response after it does:
+ *
+ *   over      The ledger's service shows LeaseUntil or later. Another worker
+ *             may have the run: nothing more is started for it. A service
+ *             whose clock is steady shows this only after the deadline, however
+ *             wrong its clock is.
+ *   in doubt  The clock of any store has advanced further than the own one. It
+ *             may belong to another account than the ledger's and be wrong by
+ *             any amount, so it is compared only with itself. Nothing is
+ *             started until a renewal that was sent afterwards has been
+ *             stored: whoever owns the run is asked, not believed to be known.
+ *             A store whose clock steps costs one renewal for each step.
+ *
+ * Two responses of one store with Dates D (whole seconds) to requests sent at s
+ * and answered at a, of two servers whose clocks differ by 2 s: the service's
+ * clock has advanced by D2 - D1 - 3 s at least, the own one by a2 - s1 at most.
+ *
+ * No lock: any thread may call any function, but lease_clock_move() and
+ * lease_clock_confirm() are for the one thread that renews.
+ */
+#ifndef TW_STORE_LEASE_CLOCK_H
+#define TW_STORE_LEASE_CLOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct store;
+
+/* Of so many stores of a run the clocks are compared; the ledger's is one. */
+#define LEASE_CLOCK_STORES 4
+
+struct lease_clock {
+    const struct store *ledger;      /* borrowed, as all stores below */
+    int64_t tolerance_ms;            /* of two clocks of one store */
+    _Atomic int64_t until_ticks;     /* LeaseUntil as last stored */
+    _Atomic int64_t date_ticks;      /* the latest Date of the ledger */
+    _Atomic uint32_t jumps;          /* how often a clock was ahead */
+    _Atomic uint32_t jumps_answered; /* before the last renewal was sent */
+    struct {
+        _Atomic(const struct store *) store;
+        _Atomic int64_t ahead_ms; /* see lease_clock.c */
+    } stores[LEASE_CLOCK_STORES];
+};
+
+/* A response with a Date. Times are world_boot_ms(). */
+struct lease_response {
+    int64_t date_ticks, sent_ms, answered_ms;
+};
+
+/* lease_clock_init: neither over nor in doubt. */
+void lease_clock_init(struct lease_clock *clock, const struct store *ledger,
+    int64_t visibility_timeout_ms);
+
+/* lease_clock_note: a response of the table service of store. */
+void lease_clock_note(struct lease_clock *clock, const struct store *store,
+    const struct lease_response *response);
+
+/* lease_clock_move: LeaseUntil is stored. */
+void lease_clock_move(struct lease_clock *clock, int64_t until_ticks);
+
+/* lease_clock_jumps: to be asked before a renewal is sent, and given to
+ * lease_clock_confirm() once that is stored. */
+uint32_t lease_clock_jumps(const struct lease_clock *clock);
+void lease_clock_confirm(struct lease_clock *clock, uint32_t jumps);
+
+bool lease_clock_is_over(const struct lease_clock *clock);
+bool lease_clock_in_doubt(const struct lease_clock *clock);
+
+#endif
