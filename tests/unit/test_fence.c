@@ -7,8 +7,11 @@
 
 #include <cmocka.h>
 
+#include "worker/base/text.h"
 #include "worker/base/world.h"
 #include "worker/store/fence.h"
+#include "worker/store/lease_clock.h"
+#include "worker/store/store.h"
 
 static void opens_while_a_whole_request_fits(void **state)
 {
@@ -68,6 +71,35 @@ static void may_reopen_while_the_lease_stands_and_it_is_not_shut(void **state)
     assert_false(fence_may_reopen(&fence, 9999));
 }
 
+static void closes_while_responses_say_so(void **state)
+{
+    static const struct store ledger, other;
+    struct lease_response first = {TICKS_PER_S, 1, 2},
+                          later = {60 * TICKS_PER_S, 3, 4};
+    struct lease_clock clock;
+    struct fence fence, renewals;
+
+    (void)state;
+    lease_clock_init(&clock, &ledger, 6000);
+    fence_init(&fence, 10000, 5000);
+    fence_init(&renewals, 10000, 5000);
+    fence_watch(&fence, &clock, false);
+    fence_watch(&renewals, &clock, true);
+    assert_true(fence_open(&fence, 0));
+    lease_clock_note(&clock, &other, &first);
+    lease_clock_note(&clock, &other, &later);
+    assert_false(fence_open(&fence, 0));
+    assert_true(fence_may_reopen(&fence, 0));
+    assert_true(fence_open(&renewals, 0));
+    lease_clock_confirm(&clock, lease_clock_jumps(&clock));
+    assert_true(fence_open(&fence, 0));
+    lease_clock_move(&clock, 60 * TICKS_PER_S);
+    lease_clock_note(&clock, &ledger, &later);
+    assert_false(fence_open(&fence, 0));
+    assert_false(fence_may_reopen(&fence, 0));
+    assert_false(fence_open(&renewals, 0));
+}
+
 static void gives_a_request_a_quarter_of_the_lease(void **state)
 {
     struct fence fence;
@@ -89,6 +121,7 @@ int main(void)
         cmocka_unit_test(moves_in_either_direction),
         cmocka_unit_test(stays_shut_for_good),
         cmocka_unit_test(is_open_where_there_is_none),
+        cmocka_unit_test(closes_while_responses_say_so),
         cmocka_unit_test(gives_a_request_a_quarter_of_the_lease),
         cmocka_unit_test(may_reopen_while_the_lease_stands_and_it_is_not_shut),
     };

@@ -937,6 +937,171 @@ static void after_its_lease_an_attempt_touches_nothing(void **state)
     ledger_run_done(&run);
 }
 
+/* ---- a hypervisor pauses the machine: the boot clock stands still ---- */
+
+static int64_t pause_ms;
+static struct store *data; /* another account's */
+
+/* A front end and another worker have had the time of the pause. */
+static void machine_is_paused(void)
+{
+    virtual_step_clocks(0, pause_ms, 0);
+}
+
+static enum tw_err read_from(struct run *run, struct store *store)
+{
+    struct page page;
+    struct err err;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome = call_get(run->lanes, store, LEDGER_TABLE, slice_of(JOB),
+        slice_of("r1"), &page, NULL, &err);
+    page_done(&page);
+    return outcome;
+}
+
+static enum run_end is_paused_beyond_its_lease(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    unsigned calls = bench->calls[BENCH_BATCH];
+
+    (void)attempt_number;
+    (void)err;
+    machine_is_paused();
+    assert_true(fence_open(run->fence, world_boot_ms()));
+    assert_int_equal(read_from(run, bench->store), TW_OK);
+    assert_false(fence_open(run->fence, world_boot_ms()));
+    assert_int_equal(read_from(run, bench->store), TW_STOPPED);
+    while (!run_stopping(run))
+        virtual_sleep(1000);
+    assert_int_equal(bench->calls[BENCH_BATCH], calls);
+    return RUN_SUCCEEDED;
+}
+
+/* The ledger's own Date tells: not even the lease is renewed. */
+static void the_first_response_after_a_pause_ends_the_attempt(void **state)
+{
+    struct workbench *bench = *state;
+    struct work_result result;
+    struct ledger_run run;
+
+    bench->script = is_paused_beyond_its_lease;
+    pause_ms = 70000;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    result = attempt(bench);
+    assert_int_equal(result.end, WORK_OVERTAKEN);
+    assert_true(result.lapsed);
+    read_run(bench, &run);
+    assert_int_equal(run.state, LEDGER_RUNNING);
+    assert_true(run.owner.len > 0);
+    ledger_run_done(&run);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+/* Meanwhile another worker has ended the run. */
+static enum run_end meets_another_account_first(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    (void)attempt_number;
+    (void)err;
+    assert_int_equal(read_from(run, data), TW_NOT_FOUND);
+    machine_is_paused();
+    rewrite(bench, LEDGER_SUCCEEDED, "", 1);
+    assert_int_equal(read_from(run, data), TW_NOT_FOUND);
+    assert_int_equal(read_from(run, data), TW_STOPPED);
+    return RUN_SUCCEEDED;
+}
+
+static void begin_data(void)
+{
+    struct attempt attempt = {0};
+    struct err err;
+
+    assert_int_equal(embedded_open("data", ":memory:", &data, &err), TW_OK);
+    assert_int_equal(ledger_create(data, &attempt), TW_OK);
+}
+
+static void a_store_of_another_account_shows_a_pause_too(void **state)
+{
+    struct workbench *bench = *state;
+    struct work_result result;
+
+    begin_data();
+    bench->script = meets_another_account_first;
+    pause_ms = 70000;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    result = attempt(bench);
+    assert_int_equal(result.end, WORK_OVERTAKEN);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+    store_close(data);
+}
+
+static enum run_end is_paused_at_its_end(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    (void)run;
+    (void)attempt_number;
+    (void)err;
+    machine_is_paused();
+    rewrite(bench, LEDGER_SUCCEEDED, "", 1);
+    return RUN_FAILED;
+}
+
+/* Its first response is that to the write of the end: no outage. */
+static void an_end_after_a_pause_is_not_stored(void **state)
+{
+    struct workbench *bench = *state;
+    struct work_result result;
+
+    bench->script = is_paused_at_its_end;
+    pause_ms = 70000;
+    result = attempt_id(bench, "r1", false);
+    assert_int_equal(result.end, WORK_OVERTAKEN);
+    assert_true(result.lapsed);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+}
+
+static enum run_end is_paused_within_its_lease(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    struct ledger_run stored;
+
+    (void)attempt_number;
+    (void)err;
+    assert_int_equal(read_from(run, data), TW_NOT_FOUND);
+    machine_is_paused();
+    assert_int_equal(read_from(run, data), TW_NOT_FOUND);
+    assert_false(fence_open(run->fence, world_boot_ms()));
+    assert_true(fence_may_reopen(run->fence, world_boot_ms()));
+    assert_int_equal(read_from(run, bench->store), TW_OK);
+    assert_true(fence_open(run->fence, world_boot_ms()));
+    /* As long as if there had been no pause. */
+    read_run(bench, &stored);
+    assert_true(
+        stored.lease_until_ticks >= world_wall_ticks() + 60 * TICKS_PER_S);
+    ledger_run_done(&stored);
+    return RUN_SUCCEEDED;
+}
+
+/* It waits until its lease has been renewed, and goes on. */
+static void a_pause_shorter_than_the_lease_costs_a_renewal(void **state)
+{
+    struct workbench *bench = *state;
+    struct work_result result;
+
+    begin_data();
+    bench->script = is_paused_within_its_lease;
+    pause_ms = 40000;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    result = attempt(bench);
+    assert_int_equal(result.end, WORK_ENDED);
+    assert_int_equal(result.state, LEDGER_SUCCEEDED);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    store_close(data);
+}
+
 static enum run_end is_beaten_and_hears(struct workbench *bench,
     struct run *run, unsigned attempt_number, struct err *err)
 {
@@ -1517,6 +1682,10 @@ int main(void)
         VIRTUAL(a_closed_job_takes_no_more_runs),
         VIRTUAL(who_works_acts_on_what_people_ask),
         VIRTUAL(what_the_kind_tells_is_in_the_ledger),
+        VIRTUAL(the_first_response_after_a_pause_ends_the_attempt),
+        VIRTUAL(a_store_of_another_account_shows_a_pause_too),
+        VIRTUAL(an_end_after_a_pause_is_not_stored),
+        VIRTUAL(a_pause_shorter_than_the_lease_costs_a_renewal),
         TEST(success_is_in_the_ledger_and_then_the_message_goes),
         TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read),
         TEST(a_clean_attempt_makes_at_most_six_ledger_requests),

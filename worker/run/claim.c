@@ -133,8 +133,7 @@ void claim_init(struct claim *claim, const struct claim_wish *wish)
     fence_init(&claim->fence, WORLD_NEVER,
         fence_request_ms(claim->visibility_timeout_ms));
     fence_init(&claim->own, WORLD_NEVER, claim->fence.request_ms / 2);
-    lease_clock_init(
-        &claim->clock, claim->store, claim->visibility_timeout_ms);
+    lease_clock_init(&claim->clock, claim->store, claim->visibility_timeout_ms);
     fence_watch(&claim->fence, &claim->clock, false);
     fence_watch(&claim->own, &claim->clock, true);
     if (wish->message)

@@ -239,6 +239,20 @@ static void set_ended(struct work *work)
     release_locks(work);
 }
 
+/* By our clock, or by what the ledger's service shows. */
+static bool is_lapsed(const struct work *work)
+{
+    return world_boot_ms() >= work->claim.deadline_ms ||
+           lease_clock_is_over(&work->claim.clock);
+}
+
+static void set_lapsed(struct work *work)
+{
+    work->result->end = WORK_OVERTAKEN;
+    work->result->lapsed = is_lapsed(work);
+    log_warn(work->object, "its time has run out: nothing more is touched");
+}
+
 /* What is stored is another end than ours: what a person asked for. */
 static void end_as_asked(struct work *work)
 {
@@ -268,9 +282,12 @@ static bool stored(struct work *work)
         log_warn(work->object, "overtaken by another worker");
         return false;
     case CLAIM_UNREAD:
+        if (lease_clock_is_over(&work->claim.clock))
+            set_lapsed(work);
+        else
+            say_outage(work, "its end could not be put into the ledger");
         break;
     }
-    say_outage(work, "its end could not be put into the ledger");
     return false;
 }
 
@@ -559,10 +576,7 @@ static void end_overtaken(struct work *work)
         end_stopped(work);
         return;
     }
-    work->result->end = WORK_OVERTAKEN;
-    work->result->lapsed = world_boot_ms() >= work->claim.deadline_ms ||
-                           lease_clock_is_over(&work->claim.clock);
-    log_warn(work->object, "its time has run out: nothing more is touched");
+    set_lapsed(work);
 }
 
 static void (*const ends[])(struct work *) = {
@@ -610,9 +624,12 @@ static enum run_end run_kind(struct work *work)
     return end;
 }
 
-/* What the renewer knows stands above what the kind says. */
+/* What the renewer and the ledger's clock know stands above what the kind says.
+ */
 static enum run_end end_of(const struct work *work, enum run_end end)
 {
+    if (lease_clock_is_over(&work->claim.clock))
+        return RUN_OVERTAKEN;
     return work->word == CLAIM_OVERTAKEN ? RUN_OVERTAKEN : end;
 }
 

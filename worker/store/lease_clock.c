@@ -78,8 +78,8 @@ static void compare(struct lease_clock *clock, _Atomic int64_t *ahead_ms,
     const struct lease_response *response)
 {
     int64_t date_ms = response->date_ticks / TICKS_PER_MS;
-    int64_t most_ms = date_ms + DATE_MS - response->sent_ms -
-                      response->sent_ms / DRIFT_SHARE;
+    int64_t most_ms =
+        date_ms + DATE_MS - response->sent_ms - response->sent_ms / DRIFT_SHARE;
     int64_t least_ms = date_ms - response->answered_ms;
     int64_t known_ms = atomic_load(ahead_ms);
 

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* What the Date of responses shows: a pause of the machine, and nothing else.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/base/text.h"
+#include "worker/store/lease_clock.h"
+#include "worker/store/store.h"
+
+#define VISIBILITY_MS 6000
+#define YEAR_MS (INT64_C(365) * 24 * 3600 * 1000)
+/* Of the ledger's service, when the machine was booted. */
+#define BOOT_MS (INT64_C(2026) * YEAR_MS)
+
+static const struct store ledger, others[LEASE_CLOCK_STORES];
+
+/* A response of a server whose clock shows at_ms, as Date tells it. */
+static void respond(struct lease_clock *clock, const struct store *store,
+    int64_t at_ms, int64_t sent_ms, int64_t answered_ms)
+{
+    lease_clock_note(clock, store,
+        &(struct lease_response){.date_ticks = at_ms / 1000 * TICKS_PER_S,
+            .sent_ms = sent_ms,
+            .answered_ms = answered_ms});
+}
+
+static struct lease_clock *begin(int64_t visibility_timeout_ms)
+{
+    static struct lease_clock clock;
+
+    lease_clock_init(&clock, &ledger, visibility_timeout_ms);
+    return &clock;
+}
+
+static void a_lease_is_over_when_its_ledger_says_so(void **state)
+{
+    struct lease_clock *clock = begin(VISIBILITY_MS);
+
+    (void)state;
+    assert_false(lease_clock_is_over(clock));
+    lease_clock_move(clock, (BOOT_MS / 1000 + 9) * TICKS_PER_S);
+    respond(clock, &ledger, BOOT_MS + 8999, 1, 2);
+    assert_false(lease_clock_is_over(clock));
+    respond(clock, &others[0], BOOT_MS + YEAR_MS, 1, 2);
+    assert_false(lease_clock_is_over(clock));
+    respond(clock, &ledger, BOOT_MS + 9000, 1, 2);
+    assert_true(lease_clock_is_over(clock));
+    /* It stays so: another server may be behind. */
+    respond(clock, &ledger, BOOT_MS + 7000, 1, 2);
+    assert_true(lease_clock_is_over(clock));
+    lease_clock_move(clock, (BOOT_MS / 1000 + 10) * TICKS_PER_S);
+    assert_false(lease_clock_is_over(clock));
+}
+
+/* However wrong it is: two servers 2 s apart, answers that take up to a second,
+ * a quartz that is 500 millionths too fast; 3 days. */
+static void a_clock_that_runs_steadily_raises_no_doubt(void **state)
+{
+    static const int64_t WRONG_MS[] = {-YEAR_MS, 0, 1500, YEAR_MS};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(WRONG_MS) / sizeof(WRONG_MS[0]); i++) {
+        struct lease_clock *clock = begin(VISIBILITY_MS);
+
+        for (int64_t ms = 1; ms < INT64_C(3) * 24 * 3600 * 1000; ms += 617) {
+            int64_t server_ms = ms / 617 % 3 * 1000; /* 0, 1, 2 s ahead */
+            int64_t takes_ms = ms % 1000;
+
+            respond(clock, &others[1],
+                BOOT_MS + WRONG_MS[i] + server_ms + ms + ms / 2000 +
+                    takes_ms * (ms % 2),
+                ms, ms + takes_ms);
+            assert_false(lease_clock_in_doubt(clock));
+        }
+        assert_false(lease_clock_is_over(clock));
+    }
+}
+
+/* Any pause of more than the servers' difference, a second and an answer's
+ * time, after a few responses of each server. */
+static void any_store_shows_a_pause(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < LEASE_CLOCK_STORES - 1; i++) {
+        struct lease_clock *clock = begin(VISIBILITY_MS);
+
+        for (int64_t ms = 1; ms < 10000; ms += 99)
+            for (unsigned k = 0; k < LEASE_CLOCK_STORES - 1; k++)
+                respond(clock, &others[k],
+                    BOOT_MS + k * YEAR_MS + ms / 99 % 2 * 2000 + ms, ms, ms);
+        respond(clock, &others[i], BOOT_MS + i * YEAR_MS + 10000 + 2000, 10000,
+            10000);
+        assert_false(lease_clock_in_doubt(clock));
+        respond(clock, &others[i], BOOT_MS + i * YEAR_MS + 10000 + 3200, 10000,
+            10000);
+        assert_true(lease_clock_in_doubt(clock));
+    }
+}
+
+/* The same response may show that it was sent before the pause. */
+static void a_request_that_was_paused_on_its_way_shows_it(void **state)
+{
+    struct lease_clock *clock = begin(VISIBILITY_MS);
+
+    (void)state;
+    respond(clock, &ledger, BOOT_MS, 1, 2);
+    respond(clock, &ledger, BOOT_MS + 60000, 3, 5);
+    assert_true(lease_clock_in_doubt(clock));
+}
+
+static void only_a_renewal_sent_afterwards_ends_the_doubt(void **state)
+{
+    struct lease_clock *clock = begin(VISIBILITY_MS);
+    uint32_t before = lease_clock_jumps(clock), after;
+
+    (void)state;
+    respond(clock, &ledger, BOOT_MS, 1, 2);
+    respond(clock, &ledger, BOOT_MS + 60000, 3, 4);
+    lease_clock_confirm(clock, before);
+    assert_true(lease_clock_in_doubt(clock));
+    after = lease_clock_jumps(clock);
+    lease_clock_confirm(clock, after);
+    assert_false(lease_clock_in_doubt(clock));
+}
+
+/* ... and then its clock is compared with what it shows since. */
+static void a_clock_that_steps_is_doubted_once_for_each_step(void **state)
+{
+    struct lease_clock *clock = begin(VISIBILITY_MS);
+
+    (void)state;
+    for (int64_t step = 0; step < 5; step++)
+        for (int64_t ms = 1; ms < 5000; ms += 100)
+            respond(clock, &others[0], BOOT_MS + step * 60000 + ms,
+                step * 5000 + ms, step * 5000 + ms + 1);
+    assert_int_equal(lease_clock_jumps(clock), 4);
+}
+
+/* A longer one has time for it: servers 10 s apart cost nothing. */
+static void a_long_lease_tolerates_worse_clocks(void **state)
+{
+    struct lease_clock *clock = begin(60000);
+
+    (void)state;
+    for (int64_t ms = 1; ms < 60000; ms += 50)
+        respond(clock, &others[0], BOOT_MS + ms / 50 % 2 * 10000 + ms, ms, ms);
+    assert_false(lease_clock_in_doubt(clock));
+    respond(clock, &others[0], BOOT_MS + 60000 + 11200, 60000, 60000);
+    assert_true(lease_clock_in_doubt(clock));
+}
+
+static void of_more_stores_than_it_knows_it_says_nothing(void **state)
+{
+    struct lease_clock *clock = begin(VISIBILITY_MS);
+
+    (void)state;
+    for (unsigned i = 0; i < LEASE_CLOCK_STORES; i++)
+        respond(clock, &others[i], BOOT_MS, 1, 2);
+    respond(clock, &ledger, BOOT_MS, 1, 2);
+    respond(clock, &ledger, BOOT_MS + 60000, 3, 4);
+    assert_false(lease_clock_in_doubt(clock));
+    lease_clock_move(clock, (BOOT_MS / 1000 + 60) * TICKS_PER_S);
+    assert_true(lease_clock_is_over(clock)); /* this needs no comparison */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lease_is_over_when_its_ledger_says_so),
+        cmocka_unit_test(a_clock_that_runs_steadily_raises_no_doubt),
+        cmocka_unit_test(any_store_shows_a_pause),
+        cmocka_unit_test(a_request_that_was_paused_on_its_way_shows_it),
+        cmocka_unit_test(only_a_renewal_sent_afterwards_ends_the_doubt),
+        cmocka_unit_test(a_clock_that_steps_is_doubted_once_for_each_step),
+        cmocka_unit_test(a_long_lease_tolerates_worse_clocks),
+        cmocka_unit_test(of_more_stores_than_it_knows_it_says_nothing),
+    };
+
+    return cmocka_run_group_tests_name("lease_clock", tests, NULL, NULL);
+}
