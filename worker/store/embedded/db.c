@@ -19,6 +19,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/base/world.h"
+#include "worker/store/embedded/clock.h"
 
 #define EXIT_TRY_AGAIN 75
 
@@ -30,6 +31,9 @@
 
 #define IDENTITY_LEN 32 /* of text_random_id() */
 #define KEY_MAX_BYTES 65536
+
+/* The beginning of 9000: no clock shows it, and nothing overflows before. */
+#define TICKS_9000 INT64_C(2839752864000000000)
 
 #define OPEN_WAIT_MS 10000
 #define NAP_MAX_MS 20
@@ -48,12 +52,20 @@ struct db {
     int64_t until_ms;                       /* see db_wait_until */
     int64_t stamp;                          /* last one given */
     bool stamped;                           /* since db_begin */
+    struct clock clock;                     /* as of db_begin, db_look */
     char identity[IDENTITY_LEN + 1];        /* a writer's; "": none */
     int log_pages;                          /* as of the last commit */
     struct buf keys[2];                     /* see db_column_key() */
     struct world_mutex nap_lock;
     struct world_cond nap; /* never signalled: waiting for other processes */
 };
+
+/* struct clock, of when the last stamp was given. */
+#define ADD_CLOCK                                                              \
+    "ALTER TABLE stamps ADD COLUMN boot_id TEXT NOT NULL DEFAULT '';"          \
+    "ALTER TABLE stamps ADD COLUMN boot_ms INTEGER NOT NULL DEFAULT 0;"        \
+    "ALTER TABLE stamps ADD COLUMN ticks INTEGER NOT NULL DEFAULT 0;"          \
+    "ALTER TABLE stamps ADD COLUMN ahead_ticks INTEGER NOT NULL DEFAULT 0;"
 
 /*
  * Keys are BLOBs, compared by memcmp, in the text form of write_key(), whose
@@ -92,7 +104,7 @@ static const char SCHEMA[] =
     " text BLOB NOT NULL);"
     "CREATE INDEX messages_due ON messages (queue_id, visible);"
     "CREATE TABLE stamps (last INTEGER NOT NULL);"
-    "INSERT INTO stamps VALUES (0);";
+    "INSERT INTO stamps VALUES (0);" ADD_CLOCK;
 
 #define SCAN_WHERE                                                             \
     " WHERE table_id = ?1"                                                     \
@@ -150,8 +162,10 @@ static const char *const SQL[DB_SQL_COUNT] = {
     [DB_PART_BEGIN] = "SAVEPOINT part",
     [DB_PART_UNDO] = "ROLLBACK TO part",
     [DB_PART_KEEP] = "RELEASE part",
-    [DB_STAMP_READ] = "SELECT last FROM stamps",
-    [DB_STAMP_WRITE] = "UPDATE stamps SET last = ?1",
+    [DB_STAMP_READ] =
+        "SELECT last, boot_id, boot_ms, ticks, ahead_ticks FROM stamps",
+    [DB_STAMP_WRITE] = "UPDATE stamps SET last = ?1, boot_id = ?2,"
+                       " boot_ms = ?3, ticks = ?4, ahead_ticks = ?5",
     [DB_IDENTITY_READ] = "SELECT id FROM identity",
 };
 
@@ -518,44 +532,51 @@ static enum tw_err build_schema(struct db *db, struct err *err)
     return code;
 }
 
-/* ---- which file it is ---- */
+/* ---- what the files of former releases lack ---- */
 
-static enum tw_err has_identity(struct db *db, bool *ret, struct err *err)
+/* Not by the version: those releases pass over what they do not know. */
+static enum tw_err add_missing(
+    struct db *db, const char *count_sql, const char *add_sql, struct err *err)
 {
     int64_t count = 0;
     char text[16];
-    enum tw_err code =
-        ask(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'identity'",
-            &count, text, err);
+    enum tw_err code = ask(db, count_sql, &count, text, err);
 
-    *ret = count > 0;
-    return code;
-}
-
-/* Not with the schema: the files of former releases have none, and those
- * releases pass over a table that they do not know. */
-static enum tw_err give_identity(struct db *db, struct err *err)
-{
-    char id[IDENTITY_LEN + 1], sql[160];
-    bool has = false;
-    enum tw_err code = execute(db, "BEGIN IMMEDIATE", err);
-
-    if (code != TW_OK)
+    if (code != TW_OK || count > 0)
         return code;
-    code = has_identity(db, &has, err);
-    if (code == TW_OK && !has) {
-        text_random_id(id);
-        sqlite3_snprintf(sizeof(sql), sql,
-            "CREATE TABLE identity (id TEXT NOT NULL);"
-            "INSERT INTO identity VALUES ('%s')",
-            id);
-        code = execute(db, sql, err);
-    }
+    code = execute(db, "BEGIN IMMEDIATE", err);
+    if (code == TW_OK)
+        code = ask(db, count_sql, &count, text, err);
+    if (code == TW_OK && count == 0)
+        code = execute(db, add_sql, err);
     if (code == TW_OK)
         code = execute(db, "COMMIT", err);
     if (code != TW_OK)
         db_rollback(db);
     return code;
+}
+
+static enum tw_err add_clock(struct db *db, struct err *err)
+{
+    return add_missing(db,
+        "SELECT count(*) FROM pragma_table_info('stamps')"
+        " WHERE name = 'ahead_ticks'",
+        ADD_CLOCK, err);
+}
+
+/* ---- which file it is ---- */
+
+static enum tw_err give_identity(struct db *db, struct err *err)
+{
+    char id[IDENTITY_LEN + 1], sql[160];
+
+    text_random_id(id);
+    sqlite3_snprintf(sizeof(sql), sql,
+        "CREATE TABLE identity (id TEXT NOT NULL);"
+        "INSERT INTO identity VALUES ('%s')",
+        id);
+    return add_missing(db,
+        "SELECT count(*) FROM sqlite_schema WHERE name = 'identity'", sql, err);
 }
 
 static enum tw_err read_identity(struct db *db, struct err *err)
@@ -577,14 +598,11 @@ static enum tw_err read_identity(struct db *db, struct err *err)
 
 static enum tw_err identify(struct db *db, struct err *err)
 {
-    bool has = false;
     enum tw_err code;
 
     if (strcmp(db->path, DB_MEMORY) == 0)
         return TW_OK;
-    code = has_identity(db, &has, err);
-    if (code == TW_OK && !has)
-        code = give_identity(db, err);
+    code = give_identity(db, err);
     if (code == TW_OK)
         code = read_identity(db, err);
     return code;
@@ -598,16 +616,20 @@ const char *db_identity(const struct db *db)
 /* ---- opening, as a whole ---- */
 
 /* A log that cannot be written shows itself now, not at the first message.
- * While another process is writing, it can be. */
+ * While another process is writing, it can be. The first of this boot notes
+ * what the clock shows; where the disk is full, the first write will. */
 static enum tw_err try_writing(struct db *db, struct err *err)
 {
     enum tw_err code;
 
     db->until_ms = 0;
-    code = execute(db, "BEGIN IMMEDIATE", err);
-    if (code == TW_OK)
-        code = execute(db, "ROLLBACK", err);
-    return code == TW_BUSY ? TW_OK : code;
+    code = db_begin(db, err);
+    if (code != TW_OK)
+        return code == TW_BUSY ? TW_OK : code;
+    db->stamped = !clock_counts(&db->clock);
+    if (db_commit(db, err) != TW_OK)
+        err->text[0] = '\0';
+    return TW_OK;
 }
 
 /* Once, before SQLite's first use: it need not count its memory, under a lock
@@ -648,6 +670,8 @@ enum tw_err db_open(
         code = convert_keys(db, err);
     if (code == TW_OK)
         code = configure(db, err);
+    if (code == TW_OK && role == DB_WRITER)
+        code = add_clock(db, err);
     if (code == TW_OK && role == DB_WRITER)
         code = identify(db, err);
     if (code == TW_OK && role == DB_WRITER)
@@ -690,6 +714,46 @@ static enum tw_err control(struct db *db, enum db_sql sql, struct err *err)
     return db_run(db, sql, NULL, 0, NULL, err);
 }
 
+/* A file that says nonsense has no clock yet. */
+static void read_clock(struct db *db)
+{
+    struct slice boot_id = db_column_bytes(db, DB_STAMP_READ, 1);
+    struct clock clock = {
+        .boot_ms = db_column_integer(db, DB_STAMP_READ, 2),
+        .ticks = db_column_integer(db, DB_STAMP_READ, 3),
+        .ahead_ticks = db_column_integer(db, DB_STAMP_READ, 4),
+    };
+
+    if (boot_id.len > CLOCK_BOOT_ID_MAX || clock.boot_ms < 0 ||
+        clock.ticks < 0 || clock.ticks > TICKS_9000)
+        boot_id.len = clock.ticks = 0;
+    if (boot_id.len > 0)
+        memcpy(clock.boot_id, boot_id.at, boot_id.len);
+    db->clock = clock;
+}
+
+enum tw_err db_look(struct db *db, struct err *err)
+{
+    bool row = false;
+    enum tw_err code = db_start(db, DB_STAMP_READ, NULL, 0, err);
+
+    if (code == TW_OK)
+        code = db_next(db, DB_STAMP_READ, &row, err);
+    if (code == TW_OK && !row)
+        code = fail(db, SQLITE_CORRUPT, err);
+    if (code == TW_OK) {
+        db->stamp = db_column_integer(db, DB_STAMP_READ, 0);
+        read_clock(db);
+    }
+    db_end(db, DB_STAMP_READ);
+    return code;
+}
+
+int64_t db_now_ticks(const struct db *db)
+{
+    return clock_ticks(&db->clock);
+}
+
 enum tw_err db_begin(struct db *db, struct err *err)
 {
     enum tw_err code = control(db, DB_BEGIN, err);
@@ -697,12 +761,22 @@ enum tw_err db_begin(struct db *db, struct err *err)
     if (code != TW_OK)
         return code;
     db->stamped = false;
-    code = db_find(db, DB_STAMP_READ, NULL, 0, &db->stamp, err);
-    if (code == TW_NOT_FOUND)
-        code = fail(db, SQLITE_CORRUPT, err);
+    code = db_look(db, err);
     if (code != TW_OK)
         db_rollback(db);
     return code;
+}
+
+static enum tw_err write_stamp(struct db *db, struct err *err)
+{
+    struct clock *clock = &db->clock;
+
+    clock_set(clock);
+    return db_run(db, DB_STAMP_WRITE,
+        DB_VALUES(db_integer(db->stamp), db_text(slice_of(clock->boot_id)),
+            db_integer(clock->boot_ms), db_integer(clock->ticks),
+            db_integer(clock->ahead_ticks)),
+        NULL, err);
 }
 
 enum tw_err db_commit(struct db *db, struct err *err)
@@ -710,8 +784,7 @@ enum tw_err db_commit(struct db *db, struct err *err)
     enum tw_err code = TW_OK;
 
     if (db->stamped)
-        code = db_run(
-            db, DB_STAMP_WRITE, DB_VALUES(db_integer(db->stamp)), NULL, err);
+        code = write_stamp(db, err);
     if (code == TW_OK)
         code = control(db, DB_COMMIT, err);
     if (code != TW_OK)

@@ -69,6 +69,14 @@ TW_MUST_USE enum tw_err db_part_undo(struct db *db, struct err *err);
  * again: for ETags and pop receipts. In a transaction only. */
 int64_t db_stamp(struct db *db);
 
+/*
+ * The file's clock (clock.h). db_look: read where it stands; db_begin does so
+ * too, and db_commit notes it with the last stamp. db_now_ticks: what it shows
+ * now, as of the last look.
+ */
+TW_MUST_USE enum tw_err db_look(struct db *db, struct err *err);
+int64_t db_now_ticks(const struct db *db);
+
 /* db_tidy: move the log into the file where it has grown long; between
  * transactions, after those who wait for them have been told. */
 void db_tidy(struct db *db);

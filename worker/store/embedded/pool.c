@@ -28,7 +28,8 @@ struct request {
     struct attempt *attempt;
     enum tw_err (*body)(struct db *, void *, struct err *);
     void *arg;
-    enum tw_err code; /* once done */
+    enum tw_err code;   /* once done */
+    int64_t date_ticks; /* if its body has run */
     enum { QUEUED, TAKEN, DONE } state;
     struct request *next;
 };
@@ -101,15 +102,18 @@ static enum tw_err too_long(struct pool *pool, struct attempt *attempt)
 }
 
 /* The last thing that is asked before the file is touched. */
-static enum tw_err run(struct db *db, struct attempt *attempt,
-    enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
+static enum tw_err run(struct db *db, struct request *request)
 {
+    struct attempt *attempt = request->attempt;
     int64_t now_ms = world_boot_ms();
+    enum tw_err code;
 
     if (!fence_open(attempt->fence, now_ms))
         return stopped(attempt);
     attempt->sent_ms = now_ms;
-    return body(db, arg, &attempt->err);
+    code = request->body(db, request->arg, &attempt->err);
+    request->date_ticks = db_now_ticks(db);
+    return code;
 }
 
 static bool is_answer(enum tw_err code)
@@ -117,11 +121,11 @@ static bool is_answer(enum tw_err code)
     return code != TW_STOPPED && code != TW_BUSY && code != TW_FULL;
 }
 
-static enum tw_err attempt_end(struct attempt *attempt, enum tw_err code)
+static enum tw_err end(const struct request *request)
 {
-    if (is_answer(code))
-        attempt->date_ticks = world_wall_ticks();
-    return code;
+    if (is_answer(request->code))
+        request->attempt->date_ticks = request->date_ticks;
+    return request->code;
 }
 
 /* ---- reading ---- */
@@ -193,6 +197,7 @@ enum tw_err pool_read(struct pool *pool, struct attempt *attempt,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
 {
     int64_t until_ms = world_boot_ms() + fence_timeout_ms(attempt->fence);
+    struct request own = {.attempt = attempt, .body = body, .arg = arg};
     struct db *db = pool->writer;
     enum tw_err code;
 
@@ -203,12 +208,14 @@ enum tw_err pool_read(struct pool *pool, struct attempt *attempt,
     if (code != TW_OK)
         return code;
     db_wait_until(db, until_ms);
-    code = run(db, attempt, body, arg);
+    own.code = db_look(db, &attempt->err);
+    if (own.code == TW_OK)
+        own.code = run(db, &own);
     if (pool->in_memory)
         return_writer(pool);
     else
         return_reader(pool, db);
-    return attempt_end(attempt, code);
+    return end(&own);
 }
 
 /* ---- writing ---- */
@@ -227,7 +234,7 @@ static enum tw_err run_part(struct db *db, struct request *request)
 
     if (code != TW_OK)
         return code;
-    code = run(db, request->attempt, request->body, request->arg);
+    code = run(db, request);
     if (code == TW_OK)
         return db_part_keep(db, err);
     if (ends_all(code))
@@ -356,5 +363,5 @@ enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
             give_up(pool, &own, too_long(pool, attempt));
     }
     world_unlock(&pool->lock);
-    return attempt_end(attempt, own.code);
+    return end(&own);
 }

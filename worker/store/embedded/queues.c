@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queues of an embedded store. A message is visible when the wall clock
- * has reached its time; a get moves that time and gives a new pop receipt,
- * which is a stamp (db.h), so an old one is never good again.
+ * The queues of an embedded store. A message is visible when the store's clock
+ * (clock.h) has reached its time; a get moves that time and gives a new pop
+ * receipt, which is a stamp (db.h), so an old one is never good again.
  */
 #include "worker/store/embedded/queues.h"
 
@@ -89,8 +89,9 @@ static enum tw_err put_body(struct db *db, void *arg, struct err *err)
 {
     const struct putting *putting = arg;
     struct messages *ret = putting->ret;
-    int64_t now_ticks = world_wall_ticks();
-    int64_t visible = now_ticks + putting->hide_s * TICKS_PER_S;
+    /* InsertionTime is compared with what applications date, by their clock. */
+    int64_t inserted = whole_seconds(world_wall_ticks());
+    int64_t visible = db_now_ticks(db) + putting->hide_s * TICKS_PER_S;
     int64_t queue, receipt;
     enum tw_err code = find_queue(db, putting->queue, &queue, err);
 
@@ -99,8 +100,7 @@ static enum tw_err put_body(struct db *db, void *arg, struct err *err)
     receipt = db_stamp(db);
     code = db_run(db, DB_MESSAGE_ADD,
         DB_VALUES(db_integer(queue), db_text(putting->id), db_integer(receipt),
-            db_integer(whole_seconds(now_ticks)), db_integer(visible),
-            db_bytes(putting->text)),
+            db_integer(inserted), db_integer(visible), db_bytes(putting->text)),
         NULL, err);
     if (code != TW_OK)
         return code;
@@ -108,7 +108,7 @@ static enum tw_err put_body(struct db *db, void *arg, struct err *err)
         .id = arena_copy(&ret->arena, putting->id),
         .pop_receipt = write_receipt(receipt, &ret->arena),
         .text = arena_copy(&ret->arena, putting->text),
-        .inserted_ticks = whole_seconds(now_ticks),
+        .inserted_ticks = inserted,
         .next_visible_ticks = visible,
     };
     ret->count = 1;
@@ -181,7 +181,7 @@ static enum tw_err peek_body(struct db *db, void *arg, struct err *err)
     enum tw_err code = find_queue(db, getting->queue, &queue, err);
 
     if (code == TW_OK)
-        code = read_due(db, getting, queue, world_wall_ticks(), err);
+        code = read_due(db, getting, queue, db_now_ticks(db), err);
     return code;
 }
 
@@ -209,7 +209,7 @@ static enum tw_err take(
 static enum tw_err get_body(struct db *db, void *arg, struct err *err)
 {
     struct getting *getting = arg;
-    int64_t now_ticks = world_wall_ticks();
+    int64_t now_ticks = db_now_ticks(db);
     int64_t queue;
     enum tw_err code = find_queue(db, getting->queue, &queue, err);
 
@@ -273,7 +273,7 @@ static enum tw_err lost(int changed, struct err *err)
 static enum tw_err renew_body(struct db *db, void *arg, struct err *err)
 {
     struct holding *holding = arg;
-    int64_t visible = world_wall_ticks() + holding->hide_s * TICKS_PER_S;
+    int64_t visible = db_now_ticks(db) + holding->hide_s * TICKS_PER_S;
     int changed = 0;
     int64_t queue;
     enum tw_err code = find_queue(db, holding->queue, &queue, err);

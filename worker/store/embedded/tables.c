@@ -11,7 +11,6 @@
 
 #include "worker/base/buf.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/embedded/pool.h"
 #include "worker/store/entity.h"
 #include "worker/store/filter.h"
@@ -867,7 +866,7 @@ static enum tw_err batch_body(struct db *db, void *arg, struct err *err)
     if (code != TW_OK)
         return code;
     change.stamp = db_stamp(db);
-    change.now_ticks = world_wall_ticks();
+    change.now_ticks = db_now_ticks(db);
     return apply(db, committing, &change, err);
 }
 

@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The clock of an embedded store, while the wall clock is stepped and machines
+ * are rebooted. Several stores of one file stand for several processes.
+ */
+#include "tests/support/fixture.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/virtual_world.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/embedded/embedded.h"
+
+#define PATH "test.db"
+#define OTHER_BOOT "00000000-0000-4000-8000-000000000002"
+#define QUEUE "queue"
+
+#define SECOND INT64_C(1000)
+#define HOUR (3600 * SECOND)
+#define DAY (24 * HOUR)
+
+/* What the virtual world takes for looking at clocks, and milliseconds cut. */
+#define NEARLY (20 * TICKS_PER_MS)
+
+static const int64_t STEPS[] = {HOUR, -HOUR, 2 * DAY, -2 * DAY};
+#define STEPS_COUNT (sizeof(STEPS) / sizeof(STEPS[0]))
+
+/* ---- the machine ---- */
+
+static void pass(int64_t ms)
+{
+    virtual_step_clocks(0, ms, ms);
+}
+
+static void step(int64_t ms)
+{
+    virtual_step_clocks(0, ms, 0);
+}
+
+/* The machine was off for so long; negative: its wall clock has lost time. */
+static void boot(const char *boot_id, int64_t off_ms)
+{
+    virtual_step_clocks(0, off_ms, 10 * SECOND - world_boot_ms());
+    virtual_set_boot_id(0, boot_id);
+}
+
+static void remove_store(void)
+{
+    (void)unlink(PATH);
+    (void)unlink(PATH "-wal");
+    (void)unlink(PATH "-shm");
+}
+
+static void begin(void)
+{
+    remove_store();
+    virtual_world_use(&(struct virtual_options){.seed = 1,
+        .boot_ms = 5 * DAY,
+        .wall_ticks = TICKS_1970 + INT64_C(1800000000) * TICKS_PER_S});
+}
+
+static void end(void)
+{
+    virtual_world_end();
+    remove_store();
+}
+
+static struct store *open_store(const char *path)
+{
+    struct attempt attempt = {.fence = NULL};
+    struct store *store = NULL;
+    struct err err;
+
+    if (embedded_open("main", path, &store, &err) != TW_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(store_queue_create(store, &attempt, QUEUE), TW_OK);
+    return store;
+}
+
+/* ---- what a store says ---- */
+
+static int64_t date_of(struct store *store)
+{
+    struct attempt attempt = {.fence = NULL};
+    int64_t count;
+
+    assert_int_equal(store_queue_count(store, &attempt, QUEUE, &count), TW_OK);
+    return attempt.date_ticks;
+}
+
+/* The Date of a write; *ret_inserted may be NULL. */
+static int64_t put(struct store *store, int64_t hide_s, int64_t *ret_inserted)
+{
+    struct attempt attempt = {.fence = NULL};
+    struct messages messages;
+
+    messages_init(&messages);
+    assert_int_equal(store_queue_put(store, &attempt, QUEUE, slice_of("text"),
+                         hide_s, &messages),
+        TW_OK);
+    if (ret_inserted)
+        *ret_inserted = messages.list[0].inserted_ticks;
+    messages_done(&messages);
+    return attempt.date_ticks;
+}
+
+/* How many messages it gives, hidden for an hour then. */
+static size_t get(struct store *store)
+{
+    struct attempt attempt = {.fence = NULL};
+    struct messages messages;
+    size_t count;
+
+    messages_init(&messages);
+    assert_int_equal(
+        store_queue_get(store, &attempt, QUEUE, 32, 3600, &messages), TW_OK);
+    count = messages.count;
+    messages_done(&messages);
+    return count;
+}
+
+#define check_near(is, expected) near((is), (expected), __LINE__)
+static void near(int64_t is, int64_t expected, int line)
+{
+    int64_t off = is - expected;
+
+    if (llabs(off) > NEARLY)
+        fail_msg(
+            "line %d: off by %lld ms", line, (long long)(off / TICKS_PER_MS));
+}
+
+static int64_t ticks(int64_t ms)
+{
+    return ms * TICKS_PER_MS;
+}
+
+/* ---- steps ---- */
+
+static void it_is_the_wall_clock_that_nobody_steps(void **state)
+{
+    struct store *store;
+
+    (void)state;
+    begin();
+    store = open_store(PATH);
+    for (int i = 0; i < 100; i++) {
+        pass(i * HOUR / 50);
+        check_near(i % 3 == 0 ? put(store, 0, NULL) : date_of(store),
+            world_wall_ticks());
+    }
+    store_close(store);
+    end();
+}
+
+/* Of one process, of another that has the file open, and of one that opens it
+ * afterwards. */
+static void a_step_is_nothing_to_it(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < STEPS_COUNT; i++) {
+        struct store *stores[3];
+        int64_t date;
+
+        begin();
+        stores[0] = open_store(PATH);
+        stores[1] = open_store(PATH);
+        date = put(stores[0], 60, NULL);
+        step(STEPS[i]);
+        stores[2] = open_store(PATH);
+        for (size_t s = 0; s < 3; s++) {
+            check_near(date_of(stores[s]), date);
+            check_near(put(stores[s], 3600, NULL), date);
+            assert_int_equal(get(stores[s]), 0);
+        }
+        /* An eighth slower at most: 69 s. */
+        pass(59 * SECOND);
+        for (size_t s = 0; s < 3; s++)
+            assert_int_equal(get(stores[s]), 0);
+        pass(10 * SECOND);
+        assert_int_equal(get(stores[i % 3]), 1);
+        for (size_t s = 0; s < 3; s++)
+            store_close(stores[s]);
+        end();
+    }
+}
+
+/* A timestamp is no other clock than Date. */
+static void entities_are_dated_by_it(void **state)
+{
+    struct fixture f;
+    int64_t date, dated;
+
+    (void)state;
+    begin();
+    fixture_init(&f, open_store(PATH));
+    step(-2 * DAY);
+    (void)fixture_insert(&f, "p", "r", "");
+    date = date_of(f.store);
+    step(2 * DAY);
+    assert_true(text_ticks(fixture_get(&f, "p", "r")->timestamp, &dated));
+    check_near(dated, date);
+    store_close(f.store);
+    fixture_done(&f);
+    end();
+}
+
+/* Applications date by the wall clock what it is compared with. */
+static void insertion_time_is_the_wall_clocks(void **state)
+{
+    struct store *store;
+    int64_t inserted, now_ticks;
+
+    (void)state;
+    begin();
+    store = open_store(PATH);
+    step(-2 * DAY);
+    (void)put(store, 0, &inserted);
+    now_ticks = world_wall_ticks();
+    assert_true(inserted <= now_ticks);
+    assert_true(inserted > now_ticks - 2 * TICKS_PER_S);
+    store_close(store);
+    end();
+}
+
+/* run/claim.h: a lease is 3 s longer than its owner knows. */
+static void a_lease_of_an_hour_outlasts_its_owner(void **state)
+{
+    struct store *store;
+    int64_t date;
+
+    (void)state;
+    begin();
+    store = open_store(PATH);
+    date = put(store, 0, NULL);
+    step(2 * DAY);
+    (void)put(store, 0, NULL);
+    pass(HOUR);
+    assert_true(date_of(store) < date + ticks(HOUR + 3 * SECOND));
+    store_close(store);
+    end();
+}
+
+/* ---- how it comes back to the wall clock ---- */
+
+static void too_late_it_runs_slower(void **state)
+{
+    struct store *store;
+
+    (void)state;
+    begin();
+    step(2 * DAY);
+    store = open_store(PATH);
+    step(-2 * DAY);
+    for (int hour = 0; hour < 15 * 24; hour++) {
+        (void)put(store, 0, NULL);
+        pass(HOUR);
+    }
+    check_near(date_of(store), world_wall_ticks() + ticks(3 * HOUR));
+    for (int hour = 0; hour < 30; hour++) {
+        (void)put(store, 0, NULL);
+        pass(HOUR);
+    }
+    check_near(date_of(store), world_wall_ticks());
+    store_close(store);
+    end();
+}
+
+static void behind_it_runs_a_little_faster(void **state)
+{
+    struct store *store;
+
+    (void)state;
+    begin();
+    store = open_store(PATH);
+    step(30 * SECOND);
+    for (int minute = 0; minute < 34 * 60; minute++) {
+        (void)put(store, 0, NULL);
+        pass(HOUR / 60);
+        assert_true(date_of(store) < world_wall_ticks());
+    }
+    for (int minute = 0; minute < 60; minute++) {
+        (void)put(store, 0, NULL);
+        pass(HOUR / 60);
+    }
+    check_near(date_of(store), world_wall_ticks());
+    store_close(store);
+    end();
+}
+
+static void behind_and_idle_it_runs_faster(void **state)
+{
+    struct store *store;
+
+    (void)state;
+    begin();
+    store = open_store(PATH);
+    step(HOUR);
+    (void)put(store, 0, NULL);
+    pass(2 * HOUR);
+    assert_true(date_of(store) < world_wall_ticks() - ticks(HOUR / 2));
+    pass(7 * HOUR);
+    check_near(put(store, 0, NULL), world_wall_ticks());
+    pass(30 * DAY);
+    check_near(date_of(store), world_wall_ticks());
+    store_close(store);
+    end();
+}
+
+/* ---- other boots, other machines ---- */
+
+static void after_a_reboot_it_is_the_wall_clock(void **state)
+{
+    struct store *store;
+
+    (void)state;
+    begin();
+    store = open_store(PATH);
+    step(DAY);
+    (void)put(store, 0, NULL);
+    store_close(store);
+    boot(OTHER_BOOT, 10 * HOUR);
+    store = open_store(PATH);
+    check_near(date_of(store), world_wall_ticks());
+    /* It stays what it was when it was first seen, without any write. */
+    step(HOUR);
+    check_near(date_of(store), world_wall_ticks() - ticks(HOUR));
+    store_close(store);
+    end();
+}
+
+static void after_a_reboot_into_the_past_it_goes_on(void **state)
+{
+    struct store *store;
+    int64_t date;
+
+    (void)state;
+    begin();
+    store = open_store(PATH);
+    date = put(store, 60, NULL);
+    store_close(store);
+    boot(OTHER_BOOT, -2 * DAY);
+    store = open_store(PATH);
+    check_near(date_of(store), date);
+    assert_int_equal(get(store), 0);
+    pass(69 * SECOND);
+    assert_int_equal(get(store), 1);
+    store_close(store);
+    end();
+}
+
+/* The same boot again, less far: a virtual machine that was set back. */
+static void a_machine_that_is_set_back_is_another_boot(void **state)
+{
+    struct store *store;
+    int64_t date;
+
+    (void)state;
+    begin();
+    store = open_store(PATH);
+    date = put(store, 60, NULL);
+    virtual_step_clocks(0, HOUR, -2 * HOUR);
+    check_near(date_of(store), world_wall_ticks());
+    assert_true(date_of(store) >= date);
+    store_close(store);
+    end();
+}
+
+static void a_copy_goes_on_elsewhere(void **state)
+{
+    struct store *store;
+    int64_t date;
+
+    (void)state;
+    begin();
+    store = open_store(PATH);
+    date = put(store, 60, NULL);
+    store_close(store);
+    boot(OTHER_BOOT, -HOUR); /* where it is an hour earlier */
+    store = open_store(PATH);
+    check_near(date_of(store), date);
+    pass(69 * SECOND);
+    assert_int_equal(get(store), 1);
+    date = put(store, 0, NULL);
+    store_close(store);
+    boot(VIRTUAL_BOOT_ID, 2 * HOUR);
+    store = open_store(PATH);
+    check_near(date_of(store), world_wall_ticks());
+    assert_true(date_of(store) > date);
+    store_close(store);
+    end();
+}
+
+/* The clock was wrong by 70 years when it was written. */
+static void a_file_from_the_future_hides_nothing(void **state)
+{
+    struct store *store;
+    int64_t date;
+
+    (void)state;
+    begin();
+    step(70 * 365 * DAY);
+    store = open_store(PATH);
+    date = put(store, 60, NULL);
+    store_close(store);
+    boot(OTHER_BOOT, -70 * 365 * DAY);
+    store = open_store(PATH);
+    check_near(date_of(store), date);
+    pass(69 * SECOND);
+    assert_int_equal(get(store), 1);
+    store_close(store);
+    end();
+}
+
+static void without_a_boot_id_it_is_the_wall_clock_that_never_goes_back(
+    void **state)
+{
+    struct store *store;
+    int64_t date;
+
+    (void)state;
+    begin();
+    virtual_set_boot_id(0, "");
+    store = open_store(PATH);
+    step(HOUR);
+    date = put(store, 0, NULL);
+    check_near(date, world_wall_ticks());
+    step(-HOUR);
+    check_near(date_of(store), date);
+    store_close(store);
+    end();
+}
+
+/* ---- any of it ---- */
+
+static int64_t draw(int64_t below)
+{
+    return (int64_t)virtual_random((uint64_t)below);
+}
+
+static void open_all(struct store *stores[3])
+{
+    for (size_t s = 0; s < 3; s++)
+        stores[s] = open_store(PATH);
+}
+
+static void close_all(struct store *stores[3])
+{
+    for (size_t s = 0; s < 3; s++)
+        store_close(stores[s]);
+}
+
+/* What all show now, which is the same. */
+static int64_t date_of_all(struct store *stores[3])
+{
+    int64_t date = date_of(stores[0]);
+
+    for (size_t s = 1; s < 3; s++) {
+        check_near(date_of(stores[s]), date);
+        assert_true(date_of(stores[s]) >= date);
+    }
+    return date;
+}
+
+/* In one boot it passes neither faster nor slower than it may. */
+static void check_passed(int64_t passed_ticks, int64_t really_ticks)
+{
+    assert_true(passed_ticks >= really_ticks - really_ticks / 8 - NEARLY);
+    assert_true(passed_ticks <=
+                really_ticks + really_ticks / 8 + really_ticks / 4096 + NEARLY);
+}
+
+static void it_never_goes_back_and_all_agree(void **state)
+{
+    struct store *stores[3];
+    int64_t date, next, passed_ms;
+
+    (void)state;
+    begin();
+    open_all(stores);
+    date = date_of_all(stores);
+    for (int i = 0; i < 2000; i++) {
+        if (draw(4) == 0)
+            step(draw(2 * DAY) - DAY);
+        if (draw(2) == 0)
+            (void)put(stores[draw(3)], 0, NULL);
+        passed_ms = draw(draw(2) ? SECOND : 3 * HOUR);
+        pass(passed_ms);
+        next = date_of_all(stores);
+        check_passed(next - date, ticks(passed_ms));
+        date = next;
+        if (draw(20) > 0)
+            continue;
+        date = put(stores[0], 0, NULL); /* what is in the file */
+        close_all(stores);
+        boot(draw(2) ? OTHER_BOOT : VIRTUAL_BOOT_ID, draw(2 * DAY) - DAY);
+        open_all(stores);
+        next = date_of_all(stores);
+        assert_true(next >= date);
+        date = next;
+    }
+    close_all(stores);
+    end();
+}
+
+/* ---- the file ---- */
+
+static void change_file(const char *sql)
+{
+    sqlite3 *sqlite;
+
+    assert_int_equal(sqlite3_open(PATH, &sqlite), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sqlite, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(sqlite);
+}
+
+static void a_file_of_a_former_release_is_given_a_clock(void **state)
+{
+    struct store *store;
+    int64_t date;
+
+    (void)state;
+    begin();
+    store = open_store(PATH);
+    (void)put(store, 0, NULL);
+    store_close(store);
+    change_file("ALTER TABLE stamps DROP COLUMN ahead_ticks;"
+                "ALTER TABLE stamps DROP COLUMN ticks;"
+                "ALTER TABLE stamps DROP COLUMN boot_ms;"
+                "ALTER TABLE stamps DROP COLUMN boot_id");
+    store = open_store(PATH);
+    date = date_of(store);
+    check_near(date, world_wall_ticks());
+    assert_int_equal(get(store), 1);
+    step(-HOUR);
+    check_near(date_of(store), date);
+    store_close(store);
+    end();
+}
+
+static void a_clock_that_is_nonsense_begins_anew(void **state)
+{
+    static const char *const nonsense[] = {
+        "UPDATE stamps SET ticks = 9223372036854775807",
+        "UPDATE stamps SET ticks = -9223372036854775807",
+        "UPDATE stamps SET boot_ms = -9223372036854775807",
+        "UPDATE stamps SET boot_id = hex(zeroblob(1000))",
+        "UPDATE stamps SET boot_id = ''",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
+        struct store *store;
+
+        begin();
+        store_close(open_store(PATH));
+        change_file(nonsense[i]);
+        pass(HOUR);
+        store = open_store(PATH);
+        check_near(put(store, 0, NULL), world_wall_ticks());
+        store_close(store);
+        end();
+    }
+}
+
+static void a_lead_that_is_nonsense_is_made_up_for_slowly(void **state)
+{
+    static const char *const nonsense[] = {
+        "UPDATE stamps SET ahead_ticks = 9223372036854775807",
+        "UPDATE stamps SET ahead_ticks = -9223372036854775807 - 1",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct store *store;
+
+        begin();
+        store_close(open_store(PATH));
+        change_file(nonsense[i]);
+        pass(8 * SECOND);
+        store = open_store(PATH);
+        assert_true(llabs(put(store, 0, NULL) - world_wall_ticks()) <
+                    ticks(2 * SECOND));
+        store_close(store);
+        end();
+    }
+}
+
+static void a_store_in_memory_has_it_too(void **state)
+{
+    struct store *store;
+    int64_t date;
+
+    (void)state;
+    begin();
+    store = open_store(":memory:");
+    date = put(store, 60, NULL);
+    step(2 * DAY);
+    check_near(date_of(store), date);
+    assert_int_equal(get(store), 0);
+    store_close(store);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_the_wall_clock_that_nobody_steps),
+        cmocka_unit_test(a_step_is_nothing_to_it),
+        cmocka_unit_test(entities_are_dated_by_it),
+        cmocka_unit_test(insertion_time_is_the_wall_clocks),
+        cmocka_unit_test(a_lease_of_an_hour_outlasts_its_owner),
+        cmocka_unit_test(too_late_it_runs_slower),
+        cmocka_unit_test(behind_it_runs_a_little_faster),
+        cmocka_unit_test(behind_and_idle_it_runs_faster),
+        cmocka_unit_test(after_a_reboot_it_is_the_wall_clock),
+        cmocka_unit_test(after_a_reboot_into_the_past_it_goes_on),
+        cmocka_unit_test(a_machine_that_is_set_back_is_another_boot),
+        cmocka_unit_test(a_copy_goes_on_elsewhere),
+        cmocka_unit_test(a_file_from_the_future_hides_nothing),
+        cmocka_unit_test(
+            without_a_boot_id_it_is_the_wall_clock_that_never_goes_back),
+        cmocka_unit_test(it_never_goes_back_and_all_agree),
+        cmocka_unit_test(a_file_of_a_former_release_is_given_a_clock),
+        cmocka_unit_test(a_clock_that_is_nonsense_begins_anew),
+        cmocka_unit_test(a_lead_that_is_nonsense_is_made_up_for_slowly),
+        cmocka_unit_test(a_store_in_memory_has_it_too),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

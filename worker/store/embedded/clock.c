@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* The clock of an embedded store: arithmetic, and the rule of clock.h. */
+#include "worker/store/embedded/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+
+#define SLOWER 8
+#define FASTER 4096
+#define IDLE_TICKS (3600 * TICKS_PER_S)
+#define IDLE_FASTER 8
+
+static bool counts(const struct clock *clock, int64_t boot_ms)
+{
+    return clock->boot_id[0] && strcmp(clock->boot_id, world_boot_id()) == 0 &&
+           boot_ms >= clock->boot_ms;
+}
+
+bool clock_counts(const struct clock *clock)
+{
+    return counts(clock, world_boot_ms());
+}
+
+/* How far it has come towards the wall clock, passed_ticks after its moment. */
+static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
+{
+    int64_t most = passed_ticks / FASTER, least = -passed_ticks / SLOWER;
+
+    if (passed_ticks > IDLE_TICKS)
+        most += (passed_ticks - IDLE_TICKS) / IDLE_FASTER;
+    if (ahead_ticks > most)
+        return most;
+    return ahead_ticks < least ? least : ahead_ticks;
+}
+
+static int64_t ticks_at(
+    const struct clock *clock, int64_t boot_ms, int64_t wall_ticks)
+{
+    int64_t passed_ticks = (boot_ms - clock->boot_ms) * TICKS_PER_MS;
+
+    if (!counts(clock, boot_ms))
+        return wall_ticks > clock->ticks ? wall_ticks : clock->ticks;
+    return clock->ticks + passed_ticks +
+           made_up(clock->ahead_ticks, passed_ticks);
+}
+
+int64_t clock_ticks(const struct clock *clock)
+{
+    return ticks_at(clock, world_boot_ms(), world_wall_ticks());
+}
+
+void clock_set(struct clock *clock)
+{
+    int64_t wall_ticks = world_wall_ticks();
+    struct clock now = {.boot_ms = world_boot_ms()};
+
+    now.ticks = ticks_at(clock, now.boot_ms, wall_ticks);
+    now.ahead_ticks = wall_ticks - now.ticks;
+    (void)snprintf(now.boot_id, sizeof(now.boot_id), "%s", world_boot_id());
+    *clock = now;
+}
