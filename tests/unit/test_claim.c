@@ -6,6 +6,8 @@
 #include "tests/support/workbench.h"
 
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
@@ -327,6 +329,11 @@ static void the_time_of_the_request_is_the_wish_s_the_message_s_or_now(
     struct fixture *f = *state;
 
     assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_true(llabs(f->claim.run.requested_ticks -
+                      f->claim.run.started_ticks) < TICKS_PER_S);
+    f->bench.store->traits.local = false;
+    f->wish.id = slice_of("r0");
+    assert_int_equal(take(f), CLAIM_TAKEN);
     assert_true(f->claim.run.requested_ticks == f->claim.run.started_ticks);
     f->wish.id = slice_of("r2");
     f->wish.requested_ticks = TICKS_1970 + 77;
@@ -355,6 +362,41 @@ static void clocks_are_the_service_s_once_it_has_answered(void **state)
     assert_true(
         claim_boot_ms(&f->claim, claim_now(&f->claim) + 60 * TICKS_PER_S) >=
         world_boot_ms() + 59000);
+}
+
+/* Who dates what the run is compared with, sees the wall clock. */
+static void a_request_is_dated_by_the_wall_clock_of_a_local_store(void **state)
+{
+    struct fixture *f = *state;
+    int64_t request;
+
+    virtual_step_clocks(0, -2 * 86400000, 0);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    request = f->claim.run.requested_ticks;
+    assert_true(llabs(request - world_wall_ticks()) < TICKS_PER_S);
+    assert_true(f->claim.run.started_ticks > request + 86400 * TICKS_PER_S);
+}
+
+/* Nor does one forward let another in, nor one back keep it out. */
+static void a_step_of_the_wall_clock_moves_no_lease(void **state)
+{
+    static const int64_t steps_ms[] = {
+        3600000, -3600000, 2 * 86400000, -2 * 86400000};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < 4; i++) {
+        char id[8];
+
+        (void)snprintf(id, sizeof(id), "s%zu", i);
+        f->wish.id = slice_of(id);
+        assert_int_equal(take(f), CLAIM_TAKEN);
+        virtual_step_clocks(0, steps_ms[i], 0);
+        assert_int_equal(take(f), CLAIM_HELD);
+        virtual_sleep(f->wish.visibility_timeout_s * 1000 - 1000);
+        assert_int_equal(take(f), CLAIM_HELD);
+        virtual_sleep(f->wish.visibility_timeout_s * 1000 / 8 + 5000);
+        assert_int_equal(take(f), CLAIM_TAKEN);
+    }
 }
 
 /* ---- keeping ---- */
@@ -1040,6 +1082,8 @@ int main(void)
         TEST(a_run_that_vanishes_meanwhile_is_begun_again),
         TEST(the_time_of_the_request_is_the_wish_s_the_message_s_or_now),
         TEST(clocks_are_the_service_s_once_it_has_answered),
+        TEST(a_request_is_dated_by_the_wall_clock_of_a_local_store),
+        TEST(a_step_of_the_wall_clock_moves_no_lease),
         TEST(a_run_never_ends_before_it_has_begun),
         TEST(a_message_renewal_that_fails_says_why),
         TEST(a_message_lost_to_another_is_no_longer_waited_for),

@@ -93,6 +93,15 @@ static void end(struct fixture *f)
     fixture_done(f);
 }
 
+static void change_file(const char *sql)
+{
+    sqlite3 *sqlite;
+
+    assert_int_equal(sqlite3_open(PATH, &sqlite), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(sqlite, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(sqlite);
+}
+
 static void refuse_open(const char *path, enum tw_err expected)
 {
     struct store *store = NULL;
@@ -377,6 +386,24 @@ static void insert_on_a_disk_that_loses(void *arg)
     f->store = open_store(PATH);
     disk_loses = true;
     (void)insert(f, "p", "lost");
+}
+
+/* The clock of a new boot is noted with the next write; who only reads, may. */
+static void full_disk_lets_a_file_be_read_after_a_reboot(void **state)
+{
+    struct fixture f;
+    struct store *other;
+
+    (void)state;
+    begin(&f);
+    (void)fixture_insert(&f, "p", "r", "");
+    change_file("UPDATE stamps SET boot_id = 'another'");
+    disk_full = true;
+    other = open_store(PATH);
+    check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
+    disk_full = false;
+    store_close(other);
+    end(&f);
 }
 
 static void failed_fsync_ends_the_process(void **state)
@@ -1090,6 +1117,7 @@ int main(void)
         cmocka_unit_test(lack_of_rights_is_said),
         cmocka_unit_test(full_disk_is_said_and_passes),
         cmocka_unit_test(full_disk_is_said_when_opening),
+        cmocka_unit_test(full_disk_lets_a_file_be_read_after_a_reboot),
         cmocka_unit_test(failed_fsync_ends_the_process),
         cmocka_unit_test(scan_for_keys_leaves_long_entities_alone),
         cmocka_unit_test(long_entities_leave_nothing_behind),

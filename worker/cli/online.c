@@ -280,6 +280,13 @@ static void check_clock(struct online *online)
 
     if (!online->has_clock || llabs(online->off_ticks) < CLOCK_OFF_TICKS)
         return;
+    if (online->store->traits.local) {
+        printf("%s: its clock is %" PRId64 " s %s this machine's, which was "
+               "set; they come together slowly\n",
+            online->store->name, (int64_t)llabs(off_s),
+            off_s > 0 ? "ahead of" : "behind");
+        return;
+    }
     say("store %s: the clock of this machine is %" PRId64 " s %s its own; at "
         "15 minutes it refuses every request",
         online->store->name, (int64_t)llabs(off_s),

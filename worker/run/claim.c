@@ -196,7 +196,7 @@ static void begin_run(struct ledger_run *run, const struct claim_wish *wish)
 }
 
 /* A time of request that lies after the message's insertion is its insertion.
- */
+ * It is compared with what applications date: see store_traits.local. */
 static void set_request(struct ledger_run *run, const struct claim_wish *wish)
 {
     if (run->requested_ticks != 0)
@@ -207,7 +207,8 @@ static void set_request(struct ledger_run *run, const struct claim_wish *wish)
             run->requested_ticks > wish->message->inserted_ticks))
         run->requested_ticks = wish->message->inserted_ticks;
     if (run->requested_ticks == 0)
-        run->requested_ticks = run->started_ticks;
+        run->requested_ticks =
+            wish->store->traits.local ? world_wall_ticks() : run->started_ticks;
 }
 
 /* ---- the definition that a run is bound to ---- */

@@ -50,6 +50,8 @@ struct store_traits {
                          on Cosmos DB)                                  */
     bool has_queues;  /* not on Cosmos DB                               */
     bool late_writes; /* a request given up may still land later        */
+    bool local;       /* on this machine, and so who writes to it: they
+                         date by the wall clock, not by its Date        */
     size_t batch_max_bytes;
     const char *place;    /* of two stores with the same one (in any case of
                              letters) the tables are the same; NULL: nobody

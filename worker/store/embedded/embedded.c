@@ -154,6 +154,7 @@ enum tw_err embedded_open(
                 .ordered = true,
                 .has_queues = true,
                 .late_writes = false,
+                .local = true,
                 .batch_max_bytes = BATCH_MAX_BYTES,
                 .place = embedded->place,
                 .identity = pool_identity(pool),
