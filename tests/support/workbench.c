@@ -127,6 +127,11 @@ static enum tw_err bench_create_table(
 static enum tw_err bench_scan(struct store *store, struct attempt *attempt,
     const struct scan_request *request, struct page *ret)
 {
+    struct workbench *bench = bench_of(store);
+
+    world_lock(&bench->lock);
+    bench->scan_max_ms = fence_timeout_ms(attempt->fence);
+    world_unlock(&bench->lock);
     PASSED_ON(store, attempt, BENCH_SCAN,
         store_scan(inner_of(store), attempt, request, ret));
 }
@@ -171,10 +176,14 @@ static enum tw_err bench_queue_get(struct store *store, struct attempt *attempt,
     const char *queue, unsigned count, int64_t visibility_timeout_s,
     struct messages *ret)
 {
-    const char *down = bench_of(store)->down_queue;
+    struct workbench *bench = bench_of(store);
+    const char *down = bench->down_queue;
 
+    world_lock(&bench->lock);
+    bench->hidden_s = visibility_timeout_s;
+    world_unlock(&bench->lock);
     if (down && strcmp(queue, down) == 0) {
-        sleep_ms(bench_of(store), bench_of(store)->down_queue_ms);
+        sleep_ms(bench, bench->down_queue_ms);
         return spoil(attempt, BENCH_FAIL, TW_OK);
     }
     PASSED_ON(store, attempt, BENCH_QUEUE_GET,

@@ -634,6 +634,42 @@ static void a_reload_serves_new_queues_and_keeps_running_runs(void **state)
     assert_int_equal(atomic_load(&reload_definition.references), 0);
 }
 
+static struct definition *read_again_with_2_s(void *context)
+{
+    struct definition *definition = read_again(context);
+
+    reload_setup.visibility_timeout_s = 2;
+    return definition;
+}
+
+static bool new_timeouts_are_used(struct workbench *bench)
+{
+    bool are;
+
+    world_lock(&bench->lock);
+    are = bench->hidden_s == 2 && bench->scan_max_ms == fence_request_ms(2000);
+    world_unlock(&bench->lock);
+    return are;
+}
+
+static void a_reload_takes_the_new_timeouts(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition),
+        .reload = read_again_with_2_s};
+
+    reload_bench = bench;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    start_with(&service, &options);
+    workbench_wait(bench, first_succeeded);
+    assert_int_equal(bench->hidden_s, 60);
+    consumer_reload(service.consumer);
+    workbench_wait(bench, new_timeouts_are_used);
+    stop(&service);
+}
+
 static struct definition *refuses(void *context)
 {
     world_lock(&((struct workbench *)context)->lock);
@@ -1440,6 +1476,7 @@ int main(void)
         TEST(refused_credentials_end_it_at_the_start),
         TEST(who_may_not_create_uses_what_is_there),
         TEST(a_reload_serves_new_queues_and_keeps_running_runs),
+        TEST(a_reload_takes_the_new_timeouts),
         TEST(a_wrong_configuration_leaves_the_old_one),
         TEST(the_manager_is_told),
         TEST(a_store_without_queues_is_refused),

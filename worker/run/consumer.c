@@ -806,7 +806,7 @@ enum tw_err consumer_run(
     if (outcome != TW_OK)
         return outcome;
     *ret = consumer->result;
-    ret->stopped = consumer->stopping;
+    ret->stopped = is_stopping(consumer);
     log_info(OBJECT,
         "%s: %" PRId64 " succeeded, %" PRId64 " failed, %" PRId64 " poisoned",
         ret->stopped ? "stopped" : "drained", ret->succeeded, ret->failed,
