@@ -364,6 +364,27 @@ static void clocks_are_the_service_s_once_it_has_answered(void **state)
         world_boot_ms() + 59000);
 }
 
+/* What stands in the ledger may be anything. */
+static void attempts_are_counted_up_to_the_end_of_numbers(void **state)
+{
+    struct fixture *f = *state;
+    struct ledger_run run;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    read_run(f, &run);
+    run.attempt = run.epoch = run.silent = INT32_MAX;
+    run.lease_until_ticks = TICKS_1970;
+    assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
+    ledger_run_done(&run);
+    for (int i = 0; i < 2; i++) {
+        virtual_sleep(24 * 3600000);
+        assert_int_equal(take(f), CLAIM_TAKEN);
+        assert_int_equal(f->claim.run.attempt, INT32_MAX);
+        assert_int_equal(f->claim.run.epoch, INT32_MAX);
+        assert_int_equal(f->claim.run.silent, INT32_MAX);
+    }
+}
+
 /* Who dates what the run is compared with, sees the wall clock. */
 static void a_request_is_dated_by_the_wall_clock_of_a_local_store(void **state)
 {
@@ -1082,6 +1103,7 @@ int main(void)
         TEST(a_run_that_vanishes_meanwhile_is_begun_again),
         TEST(the_time_of_the_request_is_the_wish_s_the_message_s_or_now),
         TEST(clocks_are_the_service_s_once_it_has_answered),
+        TEST(attempts_are_counted_up_to_the_end_of_numbers),
         TEST(a_request_is_dated_by_the_wall_clock_of_a_local_store),
         TEST(a_step_of_the_wall_clock_moves_no_lease),
         TEST(a_run_never_ends_before_it_has_begun),
