@@ -217,7 +217,7 @@ static void verify_source(void *ctx, const struct entity *entity)
     int64_t ticks;
 
     if (v->second && text_ticks(entity->timestamp, &ticks) &&
-        ticks > v->began_ticks)
+        ticks >= v->began_ticks)
         return;
     note_difference(v, &v->ret->differences[0],
         slice_of(v->m.ends.tables[PAIR_SOURCE]), entity->partition_key,
