@@ -107,6 +107,15 @@ static enum tw_err spoil(
     return outcome;
 }
 
+/* What the service's clock shows, which no pause of this machine holds up. */
+static void add_pauses(struct workbench *bench, struct attempt *attempt)
+{
+    world_lock(&bench->lock);
+    if (attempt->date_ticks > 0)
+        attempt->date_ticks += bench->paused_ms * TICKS_PER_MS;
+    world_unlock(&bench->lock);
+}
+
 #define PASSED_ON(store, attempt, call, request)                               \
     do {                                                                       \
         enum bench_fault fault = meet(store, call);                            \
@@ -114,6 +123,7 @@ static enum tw_err spoil(
                                                                                \
         if (fault == BENCH_PASS || fault == BENCH_LOSE_ANSWER)                 \
             outcome = request;                                                 \
+        add_pauses(bench_of(store), attempt);                                  \
         return spoil(attempt, fault, outcome);                                 \
     } while (0)
 
@@ -326,21 +336,27 @@ static void init_definition(struct workbench *bench)
         .references = 1};
 }
 
+void workbench_open_store(
+    struct workbench *bench, const char *name, struct bench_store *ret)
+{
+    struct attempt attempt = {0};
+    struct err err;
+
+    ret->bench = bench;
+    assert_int_equal(embedded_open(name, ":memory:", &ret->inner, &err), TW_OK);
+    ret->store = *ret->inner;
+    ret->store.ops = &bench_ops;
+    assert_int_equal(ledger_create(ret->inner, &attempt), TW_OK);
+}
+
 void workbench_init(struct workbench *bench)
 {
-    struct err err;
-    struct attempt attempt = {0};
 
     memset(bench, 0, sizeof(*bench));
     world_mutex_init(&bench->lock);
     world_cond_init(&bench->changed);
-    bench->wrapped.bench = bench;
-    assert_int_equal(
-        embedded_open("main", ":memory:", &bench->wrapped.inner, &err), TW_OK);
-    bench->wrapped.store = *bench->wrapped.inner;
-    bench->wrapped.store.ops = &bench_ops;
+    workbench_open_store(bench, "main", &bench->wrapped);
     bench->store = &bench->wrapped.store;
-    assert_int_equal(ledger_create(bench->wrapped.inner, &attempt), TW_OK);
     init_job(bench);
     init_definition(bench);
     bench->lanes = lanes_new(4, 0);

@@ -95,6 +95,7 @@ struct workbench {
     unsigned calls[BENCH_CALLS];
     unsigned ledger_writes; /* batches to the ledger's table */
     int64_t delay_ms;       /* of every request */
+    int64_t paused_ms;      /* so long a hypervisor has paused this machine */
     int64_t scan_max_ms;    /* what the last scan may take, as its fence says */
     int64_t hidden_s;       /* for so long the last Get hid its messages */
     /* fault: what the n-th (from 1) of that sort meets; lock held. */
@@ -117,6 +118,11 @@ struct workbench {
     unsigned together; /* the most at once */
     unsigned gate;     /* for scripts */
 };
+
+/* workbench_open_store: one more, with a ledger's table, that meets what the
+ * bench's own store meets. Ended with store_close(ret->inner). */
+void workbench_open_store(
+    struct workbench *bench, const char *name, struct bench_store *ret);
 
 void workbench_init(struct workbench *bench);
 void workbench_done(struct workbench *bench);

@@ -940,12 +940,14 @@ static void after_its_lease_an_attempt_touches_nothing(void **state)
 /* ---- a hypervisor pauses the machine: the boot clock stands still ---- */
 
 static int64_t pause_ms;
-static struct store *data; /* another account's */
+static struct bench_store data; /* another account's */
 
 /* A front end and another worker have had the time of the pause. */
-static void machine_is_paused(void)
+static void machine_is_paused(struct workbench *bench)
 {
-    virtual_step_clocks(0, pause_ms, 0);
+    world_lock(&bench->lock);
+    bench->paused_ms += pause_ms;
+    world_unlock(&bench->lock);
 }
 
 static enum tw_err read_from(struct run *run, struct store *store)
@@ -968,7 +970,7 @@ static enum run_end is_paused_beyond_its_lease(struct workbench *bench,
 
     (void)attempt_number;
     (void)err;
-    machine_is_paused();
+    machine_is_paused(bench);
     assert_true(fence_open(run->fence, world_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_OK);
     assert_false(fence_open(run->fence, world_boot_ms()));
@@ -1005,21 +1007,12 @@ static enum run_end meets_another_account_first(struct workbench *bench,
 {
     (void)attempt_number;
     (void)err;
-    assert_int_equal(read_from(run, data), TW_NOT_FOUND);
-    machine_is_paused();
+    assert_int_equal(read_from(run, &data.store), TW_NOT_FOUND);
+    machine_is_paused(bench);
     rewrite(bench, LEDGER_SUCCEEDED, "", 1);
-    assert_int_equal(read_from(run, data), TW_NOT_FOUND);
-    assert_int_equal(read_from(run, data), TW_STOPPED);
+    assert_int_equal(read_from(run, &data.store), TW_NOT_FOUND);
+    assert_int_equal(read_from(run, &data.store), TW_STOPPED);
     return RUN_SUCCEEDED;
-}
-
-static void begin_data(void)
-{
-    struct attempt attempt = {0};
-    struct err err;
-
-    assert_int_equal(embedded_open("data", ":memory:", &data, &err), TW_OK);
-    assert_int_equal(ledger_create(data, &attempt), TW_OK);
 }
 
 static void a_store_of_another_account_shows_a_pause_too(void **state)
@@ -1027,7 +1020,7 @@ static void a_store_of_another_account_shows_a_pause_too(void **state)
     struct workbench *bench = *state;
     struct work_result result;
 
-    begin_data();
+    workbench_open_store(bench, "data", &data);
     bench->script = meets_another_account_first;
     pause_ms = 70000;
     workbench_put(bench, BENCH_QUEUE, "bell");
@@ -1035,7 +1028,7 @@ static void a_store_of_another_account_shows_a_pause_too(void **state)
     assert_int_equal(result.end, WORK_OVERTAKEN);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
-    store_close(data);
+    store_close(data.inner);
 }
 
 static enum run_end is_paused_at_its_end(struct workbench *bench,
@@ -1044,7 +1037,7 @@ static enum run_end is_paused_at_its_end(struct workbench *bench,
     (void)run;
     (void)attempt_number;
     (void)err;
-    machine_is_paused();
+    machine_is_paused(bench);
     rewrite(bench, LEDGER_SUCCEEDED, "", 1);
     return RUN_FAILED;
 }
@@ -1070,9 +1063,9 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
 
     (void)attempt_number;
     (void)err;
-    assert_int_equal(read_from(run, data), TW_NOT_FOUND);
-    machine_is_paused();
-    assert_int_equal(read_from(run, data), TW_NOT_FOUND);
+    assert_int_equal(read_from(run, &data.store), TW_NOT_FOUND);
+    machine_is_paused(bench);
+    assert_int_equal(read_from(run, &data.store), TW_NOT_FOUND);
     assert_false(fence_open(run->fence, world_boot_ms()));
     assert_true(fence_may_reopen(run->fence, world_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_OK);
@@ -1080,7 +1073,8 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
     /* As long as if there had been no pause. */
     read_run(bench, &stored);
     assert_true(
-        stored.lease_until_ticks >= world_wall_ticks() + 60 * TICKS_PER_S);
+        stored.lease_until_ticks >=
+        world_wall_ticks() + pause_ms * TICKS_PER_MS + 60 * TICKS_PER_S);
     ledger_run_done(&stored);
     return RUN_SUCCEEDED;
 }
@@ -1091,7 +1085,7 @@ static void a_pause_shorter_than_the_lease_costs_a_renewal(void **state)
     struct workbench *bench = *state;
     struct work_result result;
 
-    begin_data();
+    workbench_open_store(bench, "data", &data);
     bench->script = is_paused_within_its_lease;
     pause_ms = 40000;
     workbench_put(bench, BENCH_QUEUE, "bell");
@@ -1099,7 +1093,7 @@ static void a_pause_shorter_than_the_lease_costs_a_renewal(void **state)
     assert_int_equal(result.end, WORK_ENDED);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
-    store_close(data);
+    store_close(data.inner);
 }
 
 static enum run_end is_beaten_and_hears(struct workbench *bench,

@@ -3,8 +3,8 @@
  * The clock of an embedded store. The wall clock may be stepped by hours, and
  * then a lease would expire at once, or a message be hidden for as long. So the
  * store's clock counts on CLOCK_BOOTTIME from a moment that is in the file, one
- * for all processes that share it, and follows the wall clock only as fast as
- * nobody minds. It never goes back:
+ * for all processes that share it, and follows the wall clock only as slowly as
+ * harms no lease. It never goes back:
  *
  * - In one boot it runs with CLOCK_BOOTTIME, which NTP slews as it does the
  *   wall clock. Where the two differ all the same, one was stepped.
@@ -13,7 +13,7 @@
  * - Behind: it runs a 4096th faster, which takes less from a lease of an hour
  *   than the 3 s that each is longer than its owner knows (run/claim.h). After
  *   an hour in which nothing was written an eighth faster: an owner writes its
- *   lease every few seconds, so none is alive but one that stands still, with a
+ *   lease every few seconds, so none is alive but one that is suspended, with a
  *   visibility timeout above an hour.
  * - After a reboot, and on another machine: at the wall clock, or where the
  *   file was left if that is later. So it also is where a boot has no id.
