@@ -22,20 +22,25 @@
 /* Claims that were seen to write, by where they are in memory. */
 struct holder {
     struct holder *next;
-    const void *wire;
+    const void *process;
     const struct fence *fence; /* of the run's requests */
     const struct fence *own;   /* of the claim's */
     char key[QUEUE_ID_MAX + 64];
     char owner[LOCK_FILE_OWNER_MAX];
     int32_t epoch;
     bool claimed; /* the ledger has this owner, or had it last */
+    int64_t lease_until_ticks; /* the latest that it has asked for */
+    bool unaware;    /* its clocks have stood still since it asked for it */
+    int64_t told_ms; /* ... but an answer has told it what the time is */
 };
 
 struct message_note {
     struct message_note *next;
     char id[QUEUE_ID_MAX];
     char key[QUEUE_ID_MAX + 64]; /* of its run; empty: unreadable */
+    const char *queue;
     bool deleted;
+    bool lost; /* with its queue */
 };
 
 struct book {
@@ -203,6 +208,8 @@ static void run_written(struct book *book, const struct entity *entity)
     virtual_note("%s: %s, epoch %d, phase %.*s, resumes %lld", run->key,
         ledger_state_name(is.state), (int)is.epoch, SLICE_ARG(is.phase),
         (long long)is.resumes_ticks);
+    if (slice_is(run->now.job, BESIDE_JOB))
+        return;
     book->sim->kind->run_moved(book->sim->state, run, was);
 }
 
@@ -245,7 +252,15 @@ void book_commit(struct book *book, const struct batch *batch, bool by_worker)
 
 /* ---- messages ---- */
 
-void book_message(struct book *book, struct slice message_id, const char *run)
+void book_queue_deleted(struct book *book, const char *queue)
+{
+    for (struct message_note *note = book->messages; note; note = note->next)
+        if (!note->deleted && strcmp(note->queue, queue) == 0)
+            note->deleted = note->lost = true;
+}
+
+void book_message(struct book *book, const char *queue,
+    struct slice message_id, const char *run)
 {
     struct message_note *note = mem_alloc(sizeof(*note));
     size_t len = strlen(run);
@@ -253,6 +268,7 @@ void book_message(struct book *book, struct slice message_id, const char *run)
     (void)snprintf(note->id, sizeof(note->id), "%.*s", SLICE_ARG(message_id));
     (void)snprintf(note->key, sizeof(note->key), "%s%s", run,
         len > 0 && run[len - 1] == '/' ? note->id : "");
+    note->queue = strcmp(queue, SIM_BOUND) == 0 ? SIM_BOUND : SIM_QUEUE;
     note->next = book->messages;
     book->messages = note;
     virtual_note("message %s for %s", note->id, note->key);
@@ -325,12 +341,12 @@ void book_deleted(struct book *book, const char *queue, struct slice id)
 
 /* ---- fences ---- */
 
-static struct holder *holder_of(struct book *book, const void *wire,
+static struct holder *holder_of(struct book *book, const void *process,
     const struct fence *fence, bool *ret_own)
 {
     struct holder *holder = book->holders;
 
-    while (holder && (holder->wire != wire ||
+    while (holder && (holder->process != process ||
                          (holder->fence != fence && holder->own != fence)))
         holder = holder->next;
     if (holder)
@@ -356,7 +372,7 @@ static const struct entity *staked(const struct store_request *request)
 
 /* A write that names an owner tells whose claim the fence belongs to: both of
  * its fences lie in the same claim. */
-static void learn(struct book *book, const void *wire,
+static void learn(struct book *book, const void *process,
     const struct fence *fence, const struct entity *entity)
 {
     const char *claim = (const char *)fence - offsetof(struct claim, own);
@@ -366,7 +382,7 @@ static void learn(struct book *book, const void *wire,
 
     ledger_run_init(&run);
     if (ledger_parse(entity, &run, NULL) == TW_OK && run.owner.len > 0) {
-        holder = holder_of(book, wire, fence, &own);
+        holder = holder_of(book, process, fence, &own);
         if (!holder) {
             holder = mem_alloc(sizeof(*holder));
             holder->next = book->holders;
@@ -374,11 +390,13 @@ static void learn(struct book *book, const void *wire,
         }
         if (!slice_is(run.owner, holder->owner))
             holder->claimed = false;
-        holder->wire = wire;
+        holder->process = process;
         holder->own = fence;
         holder->fence =
             (const struct fence *)(claim + offsetof(struct claim, fence));
         holder->epoch = run.epoch;
+        if (!holder->unaware || run.lease_until_ticks > holder->lease_until_ticks)
+            holder->lease_until_ticks = run.lease_until_ticks;
         (void)snprintf(
             holder->owner, sizeof(holder->owner), "%.*s", SLICE_ARG(run.owner));
         (void)snprintf(holder->key, sizeof(holder->key), "%.*s/%.*s",
@@ -470,7 +488,39 @@ static void note_write(struct book *book, const struct holder *holder,
     run->looking = false;
 }
 
-void book_sent(struct book *book, const void *wire, const struct fence *fence,
+void book_paused(struct book *book, const void *process)
+{
+    for (struct holder *holder = book->holders; holder; holder = holder->next)
+        if (holder->process == process) {
+            holder->unaware = true;
+            holder->told_ms = 0;
+        }
+}
+
+/* What it tells shows once the thread that has it has looked at it. */
+#define TO_SEE_MS 100
+
+static bool cannot_know(const struct holder *holder)
+{
+    return holder->unaware &&
+           (holder->told_ms == 0 || world_boot_ms() < holder->told_ms + TO_SEE_MS);
+}
+
+void book_answered(struct book *book, const void *process,
+    const struct fence *fence, int64_t date_ticks)
+{
+    struct holder *holder;
+    bool own;
+
+    if (!fence || date_ticks == 0)
+        return;
+    holder = holder_of(book, process, fence, &own);
+    if (holder && holder->told_ms == 0 &&
+        date_ticks > holder->lease_until_ticks)
+        holder->told_ms = world_boot_ms();
+}
+
+void book_sent(struct book *book, const void *process, const struct fence *fence,
     const struct store_request *request)
 {
     const struct entity *stake = staked(request);
@@ -481,14 +531,14 @@ void book_sent(struct book *book, const void *wire, const struct fence *fence,
     if (!fence)
         return;
     if (stake)
-        learn(book, wire, fence, stake);
-    holder = holder_of(book, wire, fence, &own);
+        learn(book, process, fence, stake);
+    holder = holder_of(book, process, fence, &own);
     if (!holder || (own && (!stake || !is_of(book, holder, stake))))
         return;
     if (!own)
         note_look(book, holder, request);
     why = own ? overdue(book, holder) : overtaken(book, holder);
-    if (!why)
+    if (!why || cannot_know(holder))
         return;
     book->sim->result->zombie_sent++;
     sim_complain(book->sim,
@@ -497,7 +547,7 @@ void book_sent(struct book *book, const void *wire, const struct fence *fence,
         request->name ? request->name : "", why);
 }
 
-void book_taken(struct book *book, const void *wire, const struct fence *fence,
+void book_taken(struct book *book, const void *process, const struct fence *fence,
     const struct store_request *request)
 {
     const struct holder *holder;
@@ -505,7 +555,7 @@ void book_taken(struct book *book, const void *wire, const struct fence *fence,
 
     if (!fence || request->call != CALL_BATCH)
         return;
-    holder = holder_of(book, wire, fence, &own);
+    holder = holder_of(book, process, fence, &own);
     if (!holder || own)
         return;
     if (overtaken(book, holder))
@@ -534,7 +584,7 @@ void book_end(struct book *book)
          note = note->next) {
         const struct sim_run *run = book_find(book, slice_of(note->key));
 
-        if (note->key[0] && (!run || !run->ended))
+        if (note->key[0] && (run ? !run->ended : !note->lost))
             sim_complain(book->sim, "%s: never ended", note->key);
     }
 }

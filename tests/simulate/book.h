@@ -16,22 +16,33 @@ void book_commit(struct book *book, const struct batch *batch, bool by_worker);
 
 /* book_message: a front end has put it. run: JOB/ID; JOB/ where the message's
  * own id is the run's; empty where nobody can understand it. */
-void book_message(struct book *book, struct slice message_id, const char *run);
+void book_message(struct book *book, const char *queue,
+    struct slice message_id, const char *run);
+
+/* book_queue_deleted: a queue is gone, with all messages that it has. */
+void book_queue_deleted(struct book *book, const char *queue);
 
 /* book_put, book_deleted: a worker's put was taken, a worker's delete. */
 void book_put(struct book *book, const char *queue, struct slice text);
 void book_deleted(struct book *book, const char *queue, struct slice id);
 
 /*
- * book_sent: a worker's request leaves under that fence. wire: whose. It tells
- * the run by the write that took it.
+ * book_sent: a worker's request leaves under that fence. process: whose. It
+ * tells the run by the write that took it.
  */
-void book_sent(struct book *book, const void *wire, const struct fence *fence,
+void book_sent(struct book *book, const void *process, const struct fence *fence,
     const struct store_request *request);
 
-/* book_taken: the same request, when the service has taken it. */
-void book_taken(struct book *book, const void *wire, const struct fence *fence,
-    const struct store_request *request);
+/* book_taken: the same request, when the service has taken it. book_answered:
+ * the worker has the answer to it, with that Date (0: none). */
+void book_taken(struct book *book, const void *process,
+    const struct fence *fence, const struct store_request *request);
+void book_answered(struct book *book, const void *process,
+    const struct fence *fence, int64_t date_ticks);
+
+/* book_paused: all clocks of the process have stood still. Until an answer
+ * tells it, it cannot know that a lease of its is over. */
+void book_paused(struct book *book, const void *process);
 
 /* book_all_ended: every run that was asked for has ended. */
 bool book_all_ended(struct book *book);

@@ -64,11 +64,19 @@ struct child {
     bool busy;   /* with that seed */
 };
 
+/* Of the worlds that had some trouble: the longest times. */
+struct trouble_tally {
+    uint64_t worlds;
+    int64_t peace_ms, beside_ms;
+};
+
 struct tally {
     size_t kind; /* as in the options */
     uint64_t of_kind[KIND_COUNT];
     uint64_t played, failed, requests, faults, runs, crashes, stalls, steps,
         taken_early, late_landed, late_taken, zombie_sent, zombie_taken;
+    struct trouble_tally troubles[TROUBLES];
+    int64_t calm_peace_ms;
     int64_t virtual_ms;
     double seconds;
 };
@@ -183,6 +191,23 @@ static void start_child(
     child->busy = false;
 }
 
+static void count_troubles(struct tally *tally, const struct sim_result *result)
+{
+    for (size_t i = 0; i < TROUBLES; i++) {
+        struct trouble_tally *of = &tally->troubles[i];
+
+        if (!(result->troubles & 1U << i))
+            continue;
+        of->worlds++;
+        if (result->peace_ms > of->peace_ms)
+            of->peace_ms = result->peace_ms;
+        if (result->beside_ms > of->beside_ms)
+            of->beside_ms = result->beside_ms;
+    }
+    if (result->troubles == 0 && result->peace_ms > tally->calm_peace_ms)
+        tally->calm_peace_ms = result->peace_ms;
+}
+
 static void count_result(struct tally *tally, const struct sim_result *result)
 {
     tally->played++;
@@ -199,6 +224,7 @@ static void count_result(struct tally *tally, const struct sim_result *result)
     tally->zombie_sent += result->zombie_sent;
     tally->zombie_taken += result->zombie_taken;
     tally->virtual_ms += result->virtual_ms;
+    count_troubles(tally, result);
     if (result->complaint[0]) {
         tally->failed++;
         say_failed(result->seed, tally->kind, result->complaint);
@@ -359,6 +385,16 @@ static void say_tally(const struct options *options, const struct tally *tally)
     printf("taken from a process that had died before its lease expired: "
            "%" PRIu64 "\n",
         tally->taken_early);
+    printf("worlds with:");
+    for (size_t i = 0; i < TROUBLES; i++)
+        printf("%s %s %" PRIu64 " (all done %" PRId64 " s after)",
+            i > 0 ? "," : "", trouble_name((enum trouble)i),
+            tally->troubles[i].worlds, tally->troubles[i].peace_ms / 1000);
+    printf("; none of them: %" PRId64 " s\n", tally->calm_peace_ms / 1000);
+    printf("a run beside the data that is gone: %" PRId64 " s (refused), %" PRId64
+           " s (silent) at most\n",
+        tally->troubles[TROUBLE_DATA_REFUSED].beside_ms / 1000,
+        tally->troubles[TROUBLE_DATA_SILENT].beside_ms / 1000);
     printf("seeds of a kind:");
     for (size_t i = 0; i < KIND_COUNT; i++)
         printf("%s %" PRIu64 " %s", i > 0 ? "," : "", tally->of_kind[i],

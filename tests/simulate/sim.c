@@ -70,6 +70,8 @@ static void judge_taken(struct sim *sim, const struct store_request *request)
         .batch = request->batch,
         .result = request->result};
 
+    if (request->call == CALL_BATCH && strcmp(request->name, BESIDE_TABLE) == 0)
+        return;
     if (request->call == CALL_BATCH && strcmp(request->name, LEDGER_TABLE) == 0)
         book_commit(sim->book, request->batch, sim->by_worker);
     else if (request->call == CALL_BATCH)
@@ -77,7 +79,8 @@ static void judge_taken(struct sim *sim, const struct store_request *request)
     else if (request->call == CALL_QUEUE_PUT && sim->by_worker)
         book_put(sim->book, request->name, request->text);
     else if (request->call == CALL_QUEUE_PUT)
-        book_message(sim->book, request->messages->list[0].id, sim->put_run);
+        book_message(sim->book, request->name, request->messages->list[0].id,
+            sim->put_run);
     else if (request->call == CALL_QUEUE_DELETE && sim->by_worker)
         book_deleted(sim->book, request->name, request->id);
 }
@@ -87,9 +90,13 @@ static enum tw_err judge(struct interposed *self, struct attempt *attempt,
 {
     struct sim *sim =
         (struct sim *)((char *)self - offsetof(struct sim, judge));
-    enum tw_err code = request_send(self->inner, attempt, request);
+    enum tw_err code;
 
     sim->result->requests++;
+    if (sim->by_worker &&
+        !trouble_takes(&sim->troubles, attempt, request, &code))
+        return code;
+    code = trouble_send(&sim->troubles, self->inner, attempt, request);
     if (code == TW_OK && call_in(CALL_WRITES, request->call))
         judge_taken(sim, request);
     return code;
@@ -103,6 +110,7 @@ void sim_create_table(struct sim *sim, const char *table)
 
     if (store_create_table(sim->service, &attempt, table) != TW_OK)
         sim_complain(sim, "no table: %s", attempt.err.text);
+    trouble_knows_table(&sim->troubles, table);
 }
 
 int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx)
@@ -202,6 +210,7 @@ static void put(
     struct messages messages;
 
     messages_init(&messages);
+    trouble_await_queue(&sim->troubles, queue);
     virtual_mask();
     sim->by_worker = false;
     sim->put_run = run;
@@ -249,6 +258,7 @@ static void control_enqueue_args(
     enum tw_err code;
 
     (void)snprintf(run, sizeof(run), "%s/%s", job->name, id);
+    trouble_await_queue(&sim->troubles, SIM_QUEUE);
     virtual_mask();
     sim->by_worker = false;
     sim->put_run = run;
@@ -270,6 +280,12 @@ void sim_control_enqueue_job(
 
     control_enqueue_args(sim, job,
         &(struct run_args){sim->kind->plain ? 0 : 1, &name, &value}, id);
+}
+
+void sim_control_enqueue_beside(struct sim *sim, const char *id)
+{
+    control_enqueue_args(
+        sim, sim->jobs[0].count - 1, &(struct run_args){0, NULL, NULL}, id);
 }
 
 void sim_control_enqueue_phase(
@@ -387,6 +403,14 @@ static void draw_outage(struct sim *sim)
     sim->down_until_ms = virtual_ms() + ms;
 }
 
+/* One that was told to stop while it was stalled may end only now. */
+void sim_keep_alive(struct sim *sim)
+{
+    for (unsigned i = 0; i < sim->worker_count; i++)
+        if (!worker_alive(sim->workers[i]))
+            worker_start(sim->workers[i]);
+}
+
 /* What happens to workers, until the trouble is over. */
 static void trouble(struct sim *sim)
 {
@@ -395,11 +419,15 @@ static void trouble(struct sim *sim)
 
     while (virtual_ms() < until_ms || sim->front_ends > 0) {
         virtual_sleep((int64_t)sim_draw(pause_ms) + 1);
-        if (virtual_ms() >= until_ms)
+        if (virtual_ms() >= until_ms) {
+            if (trouble_has(&sim->troubles, TROUBLE_QUEUE_DELETED))
+                sim_keep_alive(sim); /* front ends wait for a queue */
             continue;
+        }
         if (sim_chance(6))
             draw_outage(sim);
-        else
+        else if (sim->troubles.drawn == 0 || sim_chance(60) ||
+                 !trouble_comes(&sim->troubles))
             worker_befall(sim->workers[sim_draw(sim->worker_count)]);
     }
 }
@@ -412,7 +440,8 @@ static int64_t count_messages(struct sim *sim, const char *queue)
     int64_t count = -1;
 
     virtual_mask();
-    if (store_queue_count(sim->service, &attempt, queue, &count) != TW_OK)
+    if (store_queue_count(sim->service, &attempt,
+            trouble_queue(&sim->troubles, queue), &count) != TW_OK)
         count = -1;
     virtual_unmask();
     return count;
@@ -425,9 +454,8 @@ static bool all_is_done(struct sim *sim)
            count_messages(sim, SIM_BOUND) == 0;
 }
 
-static void make_peace(struct sim *sim)
+static void calm_down(struct sim *sim)
 {
-    virtual_note("peace");
     sim->quiet = true;
     sim->down_until_ms = 0;
     sim->latency_ms = sim->latency_ms > 20 ? 20 : sim->latency_ms;
@@ -435,26 +463,26 @@ static void make_peace(struct sim *sim)
     sim->faults.page_max = 0;
 }
 
-/* One that was told to stop while it was stalled may end only now. */
-static void keep_alive(struct sim *sim)
+static void make_peace(struct sim *sim)
 {
-    for (unsigned i = 0; i < sim->worker_count; i++)
-        if (!worker_alive(sim->workers[i]))
-            worker_start(sim->workers[i]);
+    virtual_note("peace");
+    calm_down(sim);
+    trouble_ends(&sim->troubles);
 }
 
 static void wait_until_done(struct sim *sim)
 {
-    int64_t until_ms = virtual_ms() + PEACE_MAX_MS;
+    int64_t from_ms = virtual_ms(), until_ms = from_ms + PEACE_MAX_MS;
 
     while (!all_is_done(sim) && !sim->result->complaint[0]) {
         if (virtual_ms() > until_ms) {
             book_dump(sim->book);
             sim_complain(sim, "it does not end although all is well");
         }
-        keep_alive(sim);
+        sim_keep_alive(sim);
         virtual_sleep(500);
     }
+    sim->result->peace_ms = virtual_ms() - from_ms;
 }
 
 /* Later than that it never will. */
@@ -468,8 +496,11 @@ static void let_late_land(struct sim *sim)
 
 static void send_home(struct sim *sim)
 {
-    int64_t until_ms = virtual_ms() + STOP_MAX_MS;
+    int64_t until_ms;
 
+    while (trouble_lasts(&sim->troubles, TROUBLE_PAUSE))
+        virtual_sleep(1000);
+    until_ms = virtual_ms() + STOP_MAX_MS;
     sim->over = true;
     for (unsigned i = 0; i < sim->worker_count; i++) {
         worker_stop(sim->workers[i]);
@@ -504,6 +535,10 @@ static void direct(void *arg)
         play_script(sim);
     else
         trouble(sim);
+    if (trouble_has_data_apart(&sim->troubles)) {
+        calm_down(sim);
+        trouble_besiege(&sim->troubles);
+    }
     make_peace(sim);
     wait_until_done(sim);
     let_late_land(sim);
@@ -514,13 +549,20 @@ static void direct(void *arg)
 
 static void load_jobs(struct sim *sim, unsigned n)
 {
-    static const char *const names[] = {"main"};
-    static struct store *const none[] = {NULL};
-    static const struct job_stores stores = {1, names, none, 0};
-    char *text = sim->kind->job(sim->state, n);
+    static const char *const names[] = {"main", "data"};
+    static struct store *const none[] = {NULL, NULL};
+    bool apart = trouble_has_data_apart(&sim->troubles);
+    const struct job_stores stores = {apart ? 2 : 1, names, none, apart};
+    char *own = sim->kind->job(sim->state, n), *text;
     struct problems problems;
     struct yaml_node *root;
+    struct buf whole;
 
+    buf_init(&whole, 65536);
+    buf_add_text(&whole, own);
+    mem_free(own);
+    trouble_add_beside_job(&sim->troubles, &whole);
+    text = buf_take(&whole);
     problems_init(&problems);
     root = yaml_read("simulation.yaml", arena_copy(&sim->arena, slice_of(text)),
         &sim->arena, &problems);
@@ -577,11 +619,14 @@ static void build(struct sim *sim)
     interposed_init(&sim->judge, "judge", sim->service, judge);
     faulty_init(&sim->faults, &sim->judge.store);
     sim->book = book_new(sim);
+    if (!sim->script)
+        trouble_draw(&sim->troubles, sim);
     sim->state = sim->kind->begin(sim);
     for (unsigned n = 0; n < SIM_DEFINITIONS; n++)
         load_jobs(sim, n);
     make_queue(sim, SIM_QUEUE);
     make_queue(sim, SIM_BOUND);
+    trouble_begin_beside(&sim->troubles);
     if (sim->script)
         set_weather(sim);
     else
@@ -612,6 +657,7 @@ static void take_counts(struct sim *sim)
 
     for (enum fault fault = FAULT_NONE + 1; fault < FAULTS; fault++)
         result->faults += sim->faults.met[fault];
+    result->troubles = sim->troubles.met;
     result->late_landed = sim->faults.landed;
     result->late_taken = sim->faults.changed_late;
     result->steps = virtual_steps();

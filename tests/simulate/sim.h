@@ -21,6 +21,7 @@
 #include "jobs/jobs.h"
 #include "tests/support/faulty.h"
 #include "tests/support/interpose.h"
+#include "tests/simulate/trouble.h"
 #include "tests/support/virtual_world.h"
 #include "worker/base/arena.h"
 #include "worker/run/ledger.h"
@@ -128,6 +129,9 @@ struct sim_result {
     uint64_t seed, hash, steps;
     int64_t virtual_ms;
     unsigned requests, faults, runs, crashes, stalls;
+    unsigned troubles;     /* a set of those that came (trouble.h) */
+    int64_t beside_ms;     /* that the run beside took (trouble.h) */
+    int64_t peace_ms;      /* from the end of all trouble to that of all runs */
     unsigned taken_early;  /* runs, from processes that had died */
     unsigned late_landed;  /* requests that landed late */
     unsigned late_taken;   /* ... and that the service took */
@@ -166,6 +170,7 @@ struct sim {
     bool once;             /* what was sent once is done once: nobody between
                               repeats it */
     int64_t down_until_ms; /* nobody reaches the service */
+    struct troubles troubles;
     unsigned front_ends;   /* still at work */
     unsigned ids;          /* that they have given to runs */
     unsigned late_comers;  /* that act in peace alone, and have not yet */
@@ -187,6 +192,9 @@ void sim_complain(struct sim *sim, const char *format, ...)
 unsigned sim_draw(unsigned n);
 bool sim_chance(unsigned percent);
 #define SIM_PICK(list) ((list)[sim_draw(sizeof(list) / sizeof((list)[0]))])
+
+/* sim_keep_alive: every worker that has ended is started again. */
+void sim_keep_alive(struct sim *sim);
 
 /* ---- for kinds: at the service, in no time ---- */
 
@@ -230,6 +238,9 @@ void sim_control_enqueue(struct sim *sim, const char *what, const char *id);
 void sim_control_enqueue_job(
     struct sim *sim, size_t job, const char *what, const char *id);
 void sim_cancel(struct sim *sim);
+
+/* sim_control_enqueue_beside: a run of the job beside (trouble.h). */
+void sim_control_enqueue_beside(struct sim *sim, const char *id);
 
 /* sim_control_enqueue_phase: a run of the kind's job with that phase. */
 void sim_control_enqueue_phase(

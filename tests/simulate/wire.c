@@ -57,7 +57,7 @@ static enum tw_err leave(struct wire *wire, struct attempt *attempt,
     /* How often queues are polled says how long it took, not what it cost. */
     wire->requests += request->call != CALL_QUEUE_GET;
     virtual_mask();
-    book_sent(wire->sim->book, wire, attempt->fence, request);
+    book_sent(wire->sim->book, wire->process, attempt->fence, request);
     virtual_unmask();
     return TW_OK;
 }
@@ -74,7 +74,7 @@ static enum tw_err arrive(struct wire *wire, struct attempt *attempt,
     code = request_pass(&wire->sim->faults.outer, &there, request);
     wire->sim->by_worker = false;
     if (code == TW_OK)
-        book_taken(wire->sim->book, wire, attempt->fence, request);
+        book_taken(wire->sim->book, wire->process, attempt->fence, request);
     virtual_note("%s %s: %s", call_name(request->call),
         request->name ? request->name : "", err_name(code));
     virtual_unmask();
@@ -101,14 +101,29 @@ static enum tw_err exchange(struct wire *wire, struct attempt *attempt,
     const struct store_request *request)
 {
     int64_t left_ms = virtual_ms(), limit_ms, lost_ms;
-    enum tw_err code;
+    enum tw_err code = TW_UNKNOWN;
+
+    bool flies = wire->sim->troubles.drawn != 0 && sim_chance(50);
+    bool arrives = true, silent, in_time;
 
     limit_ms = fence_timeout_ms(attempt->fence);
     lost_ms = wire->sim->script ? RESET_MAX_MS : limit_ms;
+    silent =
+        trouble_silences(&wire->sim->troubles, wire, request, &arrives);
+    if (flies)
+        virtual_leave();
     take_time(wire);
-    if (virtual_ms() - left_ms > SERVICE_MAX_MS)
+    in_time = virtual_ms() - left_ms <= SERVICE_MAX_MS;
+    if (in_time && arrives)
+        code = arrive(wire, attempt, request);
+    if (flies)
+        virtual_return();
+    if (!in_time)
         return no_answer(attempt, "the service has given it up");
-    code = arrive(wire, attempt, request);
+    if (silent) {
+        virtual_sleep(limit_ms);
+        return no_answer(attempt, "no answer at all");
+    }
     if (code == TW_UNKNOWN && attempt->date_ticks == 0 && sim_chance(50))
         virtual_sleep((int64_t)sim_draw((unsigned)lost_ms) + 1);
     else
@@ -137,10 +152,16 @@ static enum tw_err meet(struct interposed *self, struct attempt *attempt,
     take_time(wire);
     if (virtual_ms() < wire->sim->down_until_ms)
         return unreachable(wire, attempt, request);
-    code = leave(wire, attempt, request);
+    code = trouble_meets(&wire->sim->troubles, wire, attempt, request);
+    if (code == TW_OK)
+        code = leave(wire, attempt, request);
     if (code != TW_OK)
         return code;
     code = exchange(wire, attempt, request);
+    virtual_mask();
+    book_answered(
+        wire->sim->book, wire->process, attempt->fence, attempt->date_ticks);
+    virtual_unmask();
     if (code == TW_UNKNOWN) {
         request_forget(request, before);
         note_unsure(wire->sim, request);
@@ -148,8 +169,9 @@ static enum tw_err meet(struct interposed *self, struct attempt *attempt,
     return code;
 }
 
-void wire_init(struct wire *wire, struct sim *sim, const char *name)
+void wire_init(
+    struct wire *wire, struct sim *sim, const void *process, const char *name)
 {
-    *wire = (struct wire){.sim = sim};
+    *wire = (struct wire){.sim = sim, .process = process};
     interposed_init(&wire->outer, name, &sim->faults.outer.store, meet);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/simulate/book.h"
 #include "tests/simulate/wire.h"
 #include "worker/base/mem.h"
 #include "worker/run/consumer.h"
@@ -13,8 +14,8 @@
 
 /* One reading of the configuration. */
 struct reading {
-    struct store *stores[1];
-    const char *names[1];
+    struct store *stores[2];
+    const char *names[2];
     struct job_stores job_stores;
     struct setup_queue queues[2];
     struct setup setup;
@@ -28,7 +29,7 @@ struct incarnation {
     int process;
     struct lock_file *lock_file;     /* NULL: none, or its process has ended */
     char owner[LOCK_FILE_OWNER_MAX]; /* one of its own; empty: none */
-    struct wire wire;
+    struct wire wire, data; /* to the store of ledger and queues; the data's */
     struct consumer *consumer;
     bool running;     /* between consumer_new and consumer_free */
     unsigned signals; /* threads that are about to stop it */
@@ -52,10 +53,14 @@ static struct definition *read_definition(struct incarnation *self)
     struct jobs *jobs = &worker->sim->jobs[worker->definition];
     struct reading *reading = mem_alloc(sizeof(*reading));
 
+    bool apart = trouble_has_data_apart(&worker->sim->troubles);
+
     reading->stores[0] = &self->wire.outer.store;
+    reading->stores[1] = &self->data.outer.store;
     reading->names[0] = "main";
-    reading->job_stores =
-        (struct job_stores){1, reading->names, reading->stores, 0};
+    reading->names[1] = "data";
+    reading->job_stores = (struct job_stores){
+        apart ? 2 : 1, reading->names, reading->stores, apart};
     reading->queues[0] = (struct setup_queue){
         .name = SIM_QUEUE, .poison_queue = SIM_QUEUE "-poison"};
     reading->queues[1] = (struct setup_queue){.name = SIM_BOUND,
@@ -130,21 +135,30 @@ static unsigned host_of(const struct worker *worker)
     return worker->sim->hosts > 1 ? worker->number % 2 : 0;
 }
 
+static void begin_wire(
+    struct incarnation *self, struct wire *wire, const char *name)
+{
+    wire_init(wire, self->worker->sim, self, name);
+    wire->outer.store.traits.late_writes = true;
+    wire->outer.store.traits.ordered = self->worker->ordered;
+}
+
 void worker_start(struct worker *worker)
 {
     struct incarnation *self = mem_alloc(sizeof(*self));
     char name[16];
 
     if (worker->now)
-        worker->requests += worker->now->wire.requests;
+        worker->requests +=
+            worker->now->wire.requests + worker->now->data.requests;
     (void)snprintf(
         name, sizeof(name), "w%u.%u", worker->number, ++worker->starts);
     self->worker = worker;
     self->before = worker->now;
     worker->now = self;
-    wire_init(&self->wire, worker->sim, "main");
-    self->wire.outer.store.traits.late_writes = true;
-    self->wire.outer.store.traits.ordered = worker->ordered;
+    begin_wire(self, &self->wire, "main");
+    begin_wire(self, &self->data, "data");
+    self->data.data = true;
     if (worker->sim->script) {
         self->wire.unreached = worker->sim->script->unreached;
         self->wire.ctx = worker->sim->script->ctx;
@@ -230,7 +244,8 @@ bool worker_alive(const struct worker *worker)
 
 unsigned worker_requests(const struct worker *worker)
 {
-    return worker->requests + worker->now->wire.requests;
+    return worker->requests + worker->now->wire.requests +
+           worker->now->data.requests;
 }
 
 /* ---- what befalls it ---- */
@@ -324,6 +339,18 @@ static void step_wall(struct worker *worker)
     virtual_note(
         "worker %u: clock jumps by %lld ms", worker->number, (long long)ms);
     virtual_step_clocks(worker->now->process, ms, 0);
+}
+
+bool worker_pause(struct worker *worker, int64_t ms)
+{
+    struct incarnation *self = worker->now;
+
+    if (!worker_alive(worker) || !virtual_pause(self->process, ms))
+        return false;
+    virtual_note("worker %u: all its clocks stand still for %lld ms",
+        worker->number, (long long)ms);
+    book_paused(worker->sim->book, self);
+    return true;
 }
 
 /* As after a suspend that nobody noticed. */

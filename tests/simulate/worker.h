@@ -14,6 +14,9 @@ struct worker *worker_new(struct sim *sim, unsigned number);
 /* worker_befall: something happens to it: a crash, a stall, ... */
 void worker_befall(struct worker *worker);
 
+/* worker_pause: as a hypervisor does; false: it is dead, or stands already. */
+bool worker_pause(struct worker *worker, int64_t ms);
+
 /* worker_start: where no process of it is alive. */
 void worker_start(struct worker *worker);
 

@@ -89,6 +89,7 @@ struct thread {
     int64_t until_ms;      /* on its process's clock */
     int64_t stalled_until_us;
     unsigned masked;
+    bool away;       /* out of its process: see virtual_leave() */
     bool wants_lock; /* counted in world.lock_waiters */
     bool over;
 
@@ -343,7 +344,12 @@ static int64_t true_us(const struct process *process, int64_t until_ms)
 /* From when on thread may go on. */
 static int64_t due_us(const struct thread *thread)
 {
-    int64_t stalled_us =
+    int64_t stalled_us;
+
+    if (thread->away)
+        return thread->waits ? true_us(world.processes[0], thread->until_ms)
+                             : 0;
+    stalled_us =
         later(thread->stalled_until_us, thread->process->stalled_until_us);
 
     if (!thread->waits)
@@ -799,7 +805,7 @@ void virtual_yield(void)
 void virtual_sleep(int64_t ms)
 {
     struct thread *self = world.current;
-    int64_t until_ms = virtual_boot_ms() + ms;
+    int64_t until_ms = (self->away ? virtual_ms() : virtual_boot_ms()) + ms;
 
     if (self->masked)
         (void)wait_masked(until_ms);
@@ -838,6 +844,17 @@ void virtual_unmask(void)
 {
     assert(world.current->masked > 0);
     world.current->masked--;
+    suffer();
+}
+
+void virtual_leave(void)
+{
+    world.current->away = true;
+}
+
+void virtual_return(void)
+{
+    world.current->away = false;
     suffer();
 }
 
@@ -880,6 +897,15 @@ void virtual_step_clocks(int process, int64_t wall_ms, int64_t boot_ms)
 {
     process_of(process)->wall_shift_us += wall_ms * US_PER_MS;
     process_of(process)->boot_shift_us += boot_ms * US_PER_MS;
+}
+
+bool virtual_pause(int process, int64_t ms)
+{
+    if (process_of(process)->stalled_until_us > world.now_us)
+        return false;
+    virtual_step_clocks(process, -ms, -ms);
+    virtual_stall(process, ms);
+    return true;
 }
 
 void virtual_set_boot_id(int process, const char *boot_id)

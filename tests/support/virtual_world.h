@@ -80,15 +80,26 @@ void virtual_mask(void);
 void virtual_unmask(void);
 
 /*
+ * virtual_leave, virtual_return: in between the calling thread is a request
+ * that has left its process: no stall holds it up, and its sleeps are on the
+ * true clock. Do not nest.
+ */
+void virtual_leave(void);
+void virtual_return(void);
+
+/*
  * virtual_crash: none of its threads ever goes on. Does not return when the
  * caller is one of them. virtual_stall: none goes on for so long (SIGSTOP).
  * virtual_stall_thread: the same for its threads of that name alone.
  * virtual_step_clocks: what its clocks show jumps, back where negative.
+ * virtual_pause: virtual_stall(), and all of its clocks stand still meanwhile
+ * (a hypervisor); nothing where it is stalled already.
  */
 void virtual_crash(int process);
 void virtual_stall(int process, int64_t ms);
 void virtual_stall_thread(int process, const char *name, int64_t ms);
 void virtual_step_clocks(int process, int64_t wall_ms, int64_t boot_ms);
+bool virtual_pause(int process, int64_t ms);
 
 /* virtual_set_boot_id: what world_boot_id() is for a process from now on: it
  * runs on another machine. */
