@@ -488,6 +488,15 @@ static void note_write(struct book *book, const struct holder *holder,
     run->looking = false;
 }
 
+bool book_holds(const struct book *book, const void *process)
+{
+    const struct holder *holder = book->holders;
+
+    while (holder && (holder->process != process || !holder->claimed))
+        holder = holder->next;
+    return holder != NULL;
+}
+
 void book_paused(struct book *book, const void *process)
 {
     for (struct holder *holder = book->holders; holder; holder = holder->next)

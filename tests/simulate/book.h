@@ -40,6 +40,9 @@ void book_taken(struct book *book, const void *process,
 void book_answered(struct book *book, const void *process,
     const struct fence *fence, int64_t date_ticks);
 
+/* book_holds: has the process a lease? */
+bool book_holds(const struct book *book, const void *process);
+
 /* book_paused: all clocks of the process have stood still. Until an answer
  * tells it, it cannot know that a lease of its is over. */
 void book_paused(struct book *book, const void *process);

@@ -13,7 +13,8 @@
 #include "worker/base/world.h"
 
 #define BIT(trouble) (1U << (trouble))
-#define DATA_GONE (BIT(TROUBLE_DATA_REFUSED) | BIT(TROUBLE_DATA_SILENT))
+#define DATA_GONE                                                              \
+    (BIT(TROUBLE_DATA_REFUSED) | BIT(TROUBLE_DATA_SILENT) | BIT(TROUBLE_DNS))
 
 /* Worlds of a hundred that have any of these, and of these a second one. */
 #define WORLDS 40
@@ -32,7 +33,7 @@ static const struct {
     [TROUBLE_QUEUE_DELETED] = {"queue deleted", 30000, 1},
     [TROUBLE_TABLE_DELETED] = {"table deleted", 30000, 10000},
     [TROUBLE_DNS] = {"DNS hangs", 1000, 40000},
-    [TROUBLE_PAUSE] = {"pause", 60000, 180000},
+    [TROUBLE_PAUSE] = {"pause", 5000, 200000},
 };
 
 static const char *const QUEUES[TROUBLE_QUEUES] = {SIM_QUEUE, SIM_BOUND};
@@ -115,11 +116,16 @@ static void delete_table(struct troubles *troubles)
         drawn < troubles->table_count ? troubles->tables[drawn] : LEDGER_TABLE;
 }
 
+/* Of one that has a lease: to others nothing happens. */
 static bool pause(struct troubles *troubles, int64_t ms)
 {
     struct sim *sim = troubles->sim;
+    unsigned first = sim_draw(sim->worker_count);
 
-    return worker_pause(sim->workers[sim_draw(sim->worker_count)], ms);
+    for (unsigned i = 0; i < sim->worker_count; i++)
+        if (worker_pause(sim->workers[(first + i) % sim->worker_count], ms))
+            return true;
+    return false;
 }
 
 bool trouble_comes(struct troubles *troubles)
@@ -148,6 +154,7 @@ bool trouble_comes(struct troubles *troubles)
 /* A machine that stands goes on when it does. */
 void trouble_ends(struct troubles *troubles)
 {
+    troubles->besieged = false;
     for (int i = 0; i < TROUBLES; i++)
         if (i != TROUBLE_PAUSE)
             troubles->until_ms[i] = 0;
@@ -166,10 +173,11 @@ enum tw_err trouble_meets(struct troubles *troubles, const struct wire *wire,
     (void)request;
     if (wire->data && trouble_lasts(troubles, TROUBLE_DATA_REFUSED))
         return err_fail(&attempt->err, TW_BUSY, "connection refused");
-    if (!trouble_lasts(troubles, TROUBLE_DNS) || sim_chance(50))
+    if (!trouble_lasts(troubles, TROUBLE_DNS) ||
+        (troubles->besieged ? !wire->data : sim_chance(50)))
         return TW_OK;
     virtual_sleep((int64_t)sim_draw(45000) + 1);
-    if (sim_chance(50))
+    if (!troubles->besieged && sim_chance(50))
         return TW_OK;
     return err_fail(&attempt->err, TW_BUSY, "no address");
 }
@@ -325,7 +333,8 @@ static void seen_nothing(
 void trouble_besiege(struct troubles *troubles)
 {
     struct sim *sim = troubles->sim;
-    enum trouble gone = trouble_has(troubles, TROUBLE_DATA_REFUSED)
+    enum trouble gone = trouble_has(troubles, TROUBLE_DNS) ? TROUBLE_DNS
+                        : trouble_has(troubles, TROUBLE_DATA_REFUSED)
                             ? TROUBLE_DATA_REFUSED
                             : TROUBLE_DATA_SILENT;
     int64_t paused_ms = troubles->until_ms[TROUBLE_PAUSE] - virtual_ms();
@@ -336,6 +345,7 @@ void trouble_besiege(struct troubles *troubles)
     virtual_note("%s, for good as it seems", trouble_name(gone));
     trouble_ends(troubles);
     troubles->until_ms[gone] = INT64_MAX;
+    troubles->besieged = true;
     troubles->met |= BIT(gone);
     sleep_among_the_living(sim, SIEGE_MS + (paused_ms > 0 ? paused_ms : 0));
     sim_control_enqueue_beside(sim, "beside");

@@ -51,6 +51,7 @@ struct troubles {
     const char *tables[TROUBLE_TABLES];
     size_t table_count;
     const char *table; /* that is being deleted */
+    bool besieged;     /* nothing but the data is in trouble */
 };
 
 /* trouble_name: for people. */
@@ -63,7 +64,8 @@ void trouble_draw(struct troubles *troubles, struct sim *sim);
 bool trouble_has(const struct troubles *troubles, enum trouble trouble);
 bool trouble_lasts(const struct troubles *troubles, enum trouble trouble);
 
-/* trouble_has_data_apart: is the data in a store of its own? */
+/* trouble_has_data_apart: is the data in a store of its own? Where it
+ * will be gone, or name servers hang. */
 bool trouble_has_data_apart(const struct troubles *troubles);
 
 /* trouble_comes: one of those that this world has; false: it has none. */

@@ -158,10 +158,12 @@ static enum tw_err meet(struct interposed *self, struct attempt *attempt,
     if (code != TW_OK)
         return code;
     code = exchange(wire, attempt, request);
-    virtual_mask();
-    book_answered(
-        wire->sim->book, wire->process, attempt->fence, attempt->date_ticks);
-    virtual_unmask();
+    if (request->call < CALL_QUEUE_CREATE && !wire->data) {
+        virtual_mask();
+        book_answered(wire->sim->book, wire->process, attempt->fence,
+            attempt->date_ticks);
+        virtual_unmask();
+    }
     if (code == TW_UNKNOWN) {
         request_forget(request, before);
         note_unsure(wire->sim, request);

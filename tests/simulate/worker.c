@@ -345,7 +345,8 @@ bool worker_pause(struct worker *worker, int64_t ms)
 {
     struct incarnation *self = worker->now;
 
-    if (!worker_alive(worker) || !virtual_pause(self->process, ms))
+    if (!worker_alive(worker) || !book_holds(worker->sim->book, self) ||
+        !virtual_pause(self->process, ms))
         return false;
     virtual_note("worker %u: all its clocks stand still for %lld ms",
         worker->number, (long long)ms);
