@@ -21,6 +21,7 @@ static void work(void *arg)
     unsigned pause_ms = SIM_PICK(front->pauses_ms);
 
     for (unsigned i = 0; i < self->acts; i++) {
+        trouble_await_queues(&front->sim->troubles);
         front->act(front->state);
         virtual_sleep((int64_t)sim_draw(pause_ms) + 1);
     }

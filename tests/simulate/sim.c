@@ -210,7 +210,7 @@ static void put(
     struct messages messages;
 
     messages_init(&messages);
-    trouble_await_queue(&sim->troubles, queue);
+    trouble_need_queue(&sim->troubles, queue);
     virtual_mask();
     sim->by_worker = false;
     sim->put_run = run;
@@ -258,7 +258,7 @@ static void control_enqueue_args(
     enum tw_err code;
 
     (void)snprintf(run, sizeof(run), "%s/%s", job->name, id);
-    trouble_await_queue(&sim->troubles, SIM_QUEUE);
+    trouble_need_queue(&sim->troubles, SIM_QUEUE);
     virtual_mask();
     sim->by_worker = false;
     sim->put_run = run;

@@ -256,21 +256,48 @@ enum tw_err trouble_send(struct troubles *troubles, struct store *service,
     return code;
 }
 
-void trouble_await_queue(const struct troubles *troubles, const char *queue)
+/* 30 s until it can be made, polls, and what else there is just then. */
+#define QUEUE_MAX_MS 600000
+
+static bool has_queue(const struct troubles *troubles, const char *queue)
 {
     struct attempt attempt = {.fence = NULL};
     enum tw_err code;
     int64_t count;
 
-    for (;;) {
-        virtual_mask();
-        code = store_queue_count(troubles->sim->service, &attempt,
-            trouble_queue(troubles, queue), &count);
-        virtual_unmask();
-        if (code == TW_OK || troubles->sim->result->complaint[0])
-            return;
-        virtual_sleep(500);
-    }
+    virtual_mask();
+    code = store_queue_count(troubles->sim->service, &attempt,
+        trouble_queue(troubles, queue), &count);
+    virtual_unmask();
+    return code == TW_OK;
+}
+
+void trouble_await_queues(const struct troubles *troubles)
+{
+    int64_t until_ms = virtual_ms() + QUEUE_MAX_MS;
+
+    if (!trouble_has(troubles, TROUBLE_QUEUE_DELETED))
+        return;
+    for (size_t i = 0; i < TROUBLE_QUEUES; i++)
+        while (!has_queue(troubles, QUEUES[i]) &&
+               !troubles->sim->result->complaint[0]) {
+            if (virtual_ms() > until_ms)
+                sim_complain(troubles->sim, "nobody makes queue %s again",
+                    QUEUES[i]);
+            virtual_sleep(500);
+        }
+}
+
+void trouble_need_queue(const struct troubles *troubles, const char *queue)
+{
+    struct attempt attempt = {.fence = NULL};
+
+    virtual_mask();
+    if (trouble_has(troubles, TROUBLE_QUEUE_DELETED) &&
+        store_queue_create(troubles->sim->service, &attempt,
+            trouble_queue(troubles, queue)) != TW_OK)
+        sim_complain(troubles->sim, "no queue: %s", attempt.err.text);
+    virtual_unmask();
 }
 
 /* ---- beside ---- */
@@ -279,7 +306,7 @@ void trouble_await_queue(const struct troubles *troubles, const char *queue)
 /* Every stall is over by then. */
 #define SIEGE_MS 100000
 /* Polls of 20 s, a lease of 33 s, a request that is not answered, and work. */
-#define BESIDE_MAX_MS 60000
+#define BESIDE_MAX_MS 400000
 
 void trouble_begin_beside(struct troubles *troubles)
 {

@@ -101,8 +101,10 @@ enum tw_err trouble_send(struct troubles *troubles, struct store *service,
 /* trouble_queue: what a queue's name is at the service now. */
 const char *trouble_queue(const struct troubles *troubles, const char *queue);
 
-/* trouble_await_queue: until there is one of that name: a front end's. */
-void trouble_await_queue(const struct troubles *troubles, const char *queue);
+/* trouble_await_queues: until both are there: before a front end acts.
+ * trouble_need_queue: it is made, where it was deleted since. */
+void trouble_await_queues(const struct troubles *troubles);
+void trouble_need_queue(const struct troubles *troubles, const char *queue);
 
 /*
  * The job beside: where the data is in a store of its own, each world has one
