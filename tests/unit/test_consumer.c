@@ -1171,6 +1171,34 @@ static void a_drain_that_cannot_count_goes_on(void **state)
     assert_true(bench->calls[BENCH_OTHER] > 2);
 }
 
+static enum run_end waits_twice(struct workbench *bench, struct run *run,
+    unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)err;
+    run->resumes_ticks = world_wall_ticks() + 5 * TICKS_PER_S;
+    return attempt < 3 ? RUN_WAITING : RUN_SUCCEEDED;
+}
+
+/* Nothing but a pass finds it again: ten minutes for each of its waits, while
+ * others wait for what it has. */
+static void an_orphan_that_waits_goes_on_soon_after(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    int64_t since_ms = virtual_ms();
+
+    bench->script = waits_twice;
+    leave_orphan(bench, "r1", world_wall_ticks() - 1000 * TICKS_PER_S);
+    start(&service, bench, false);
+    while (workbench_listed(bench, JOB, LEDGER_INDEX_OPEN) > 0 &&
+           virtual_ms() < since_ms + 3600000)
+        virtual_sleep(1000);
+    stop(&service);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    assert_true(virtual_ms() - since_ms < 300000); /* 2 x (5 s + 2 x 60 s) */
+}
+
 static void orphans_that_cannot_be_looked_for_are_found_later(void **state)
 {
     struct workbench *bench = *state;
@@ -1497,6 +1525,7 @@ int main(void)
         VIRTUAL(without_anything_to_read_a_reload_is_nothing),
         VIRTUAL(a_drain_does_not_wait_for_long_polls),
         VIRTUAL(a_drain_that_cannot_count_goes_on),
+        VIRTUAL(an_orphan_that_waits_goes_on_soon_after),
         VIRTUAL(orphans_that_cannot_be_looked_for_are_found_later),
         VIRTUAL(very_many_runs_that_wait_all_go_on),
         VIRTUAL(a_bad_message_stays_until_it_can_be_copied),

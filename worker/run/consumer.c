@@ -84,6 +84,7 @@ struct consumer {
     uint64_t reports;            /* of slots, so far, and changes */
     int64_t later_ms[LATER_MAX]; /* when runs that wait are to go on */
     size_t later_count;
+    int64_t orphan_later_ms; /* when the first that has no message is to */
     bool work_failed; /* a slot could not use the ledger since the last look */
     struct err work_err;
     uint64_t held; /* runs that were held, since the log told of them */
@@ -130,6 +131,11 @@ static void remember_later(struct consumer *consumer, int64_t until_ms)
         consumer->later_ms[consumer->later_count++] = until_ms;
 }
 
+static int64_t sooner(int64_t a_ms, int64_t b_ms)
+{
+    return a_ms < b_ms ? a_ms : b_ms;
+}
+
 static void take_report(void *context, const struct task_report *report)
 {
     struct consumer *consumer = context;
@@ -141,6 +147,9 @@ static void take_report(void *context, const struct task_report *report)
         remember_later(consumer, report->result.until_ms);
         remember_later(consumer, report->result.until_ms + HIDE_ROUNDED_MS);
     }
+    if (report->result.end == WORK_LATER && report->orphan)
+        consumer->orphan_later_ms =
+            sooner(consumer->orphan_later_ms, report->result.until_ms);
     if (report->result.end == WORK_OUTAGE) {
         consumer->work_failed = true;
         consumer->work_err = report->result.err;
@@ -430,6 +439,21 @@ static void step_orphans(struct consumer *consumer)
     slots_release(consumer->slots);
 }
 
+/* One that waits has no message that comes back: it is found by a pass alone. */
+static void expect_orphan(struct consumer *consumer)
+{
+    int64_t timeout_s = consumer->definition->setup->visibility_timeout_s;
+    int64_t later_ms;
+
+    world_lock(&consumer->lock);
+    later_ms = consumer->orphan_later_ms;
+    consumer->orphan_later_ms = WORLD_NEVER;
+    world_unlock(&consumer->lock);
+    if (later_ms < WORLD_NEVER)
+        consumer->orphans_due_ms = sooner(consumer->orphans_due_ms,
+            later_ms + orphans_patience_ms(timeout_s) + HIDE_ROUNDED_MS);
+}
+
 /* Has a process of this host died? Nothing is sent for that. */
 static void look_at_others(struct consumer *consumer)
 {
@@ -454,6 +478,7 @@ static void look_for_orphans(struct consumer *consumer)
     struct orphans *orphans = &consumer->orphans;
 
     look_at_others(consumer);
+    expect_orphan(consumer);
     if (consumer->outage.lasts || is_stopping(consumer) ||
         !looks_for_orphans(consumer))
         return;
@@ -640,11 +665,6 @@ static void say_ready(struct consumer *consumer)
         definition_store(consumer->definition)->name);
 }
 
-static int64_t sooner(int64_t a_ms, int64_t b_ms)
-{
-    return a_ms < b_ms ? a_ms : b_ms;
-}
-
 static int64_t next_due_ms(struct consumer *consumer)
 {
     int64_t due_ms = consumer->next_later_ms;
@@ -725,6 +745,7 @@ struct consumer *consumer_new(const struct consumer_options *options)
     consumer->options = *options;
     consumer->definition = options->definition;
     consumer->shown_busy = SIZE_MAX;
+    consumer->orphan_later_ms = WORLD_NEVER;
     world_mutex_init(&consumer->lock);
     world_cond_init(&consumer->changed);
     orphans_init(&consumer->orphans, &consumer->fence, options->lock_file);

@@ -57,6 +57,11 @@ void orphans_begin(struct orphans *orphans)
     orphans->more = true;
 }
 
+int64_t orphans_patience_ms(int64_t visibility_timeout_s)
+{
+    return PATIENCE * visibility_timeout_s * 1000;
+}
+
 bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
     int64_t visibility_timeout_s)
 {
@@ -70,7 +75,8 @@ bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
         since = run->updated_ticks;
     if (run->resumes_ticks > since)
         since = run->resumes_ticks;
-    return since + PATIENCE * visibility_timeout_s * TICKS_PER_S <= now_ticks;
+    return since + orphans_patience_ms(visibility_timeout_s) * TICKS_PER_MS <=
+           now_ticks;
 }
 
 /* ---- runs of the dead ---- */

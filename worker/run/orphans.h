@@ -66,6 +66,9 @@ bool orphans_look(struct orphans *orphans);
  * they are looked at again. */
 enum orphans_step orphans_step(struct orphans *orphans, struct err *err);
 
+/* orphans_patience_ms: for so long nothing must have happened to one. */
+int64_t orphans_patience_ms(int64_t visibility_timeout_s);
+
 /* orphans_is: is run, read when the service's clock was at now_ticks, one? */
 bool orphans_is(const struct ledger_run *run, int64_t now_ticks,
     int64_t visibility_timeout_s);

@@ -251,7 +251,7 @@ void task_do(const struct task *task, const struct work_place *place,
 {
     struct doing doing = {task, place, arena};
 
-    *ret = (struct task_report){.poisoned = false};
+    *ret = (struct task_report){.orphan = task->orphan_job != NULL};
     if (task->orphan_job)
         do_orphan(&doing, ret);
     else

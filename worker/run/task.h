@@ -29,6 +29,7 @@ struct task {
 struct task_report {
     struct work_result result;
     bool poisoned; /* the message could not be understood */
+    bool orphan;   /* it had none */
 };
 
 /* task_do: all of it, on this thread. arena: for what it needs meanwhile. */
