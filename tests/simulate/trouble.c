@@ -20,6 +20,9 @@
 #define WORLDS 40
 #define SECONDS 30
 
+/* How long a name server holds up a request at most. */
+#define DNS_MAX_MS 45000
+
 /* How long each lasts: at least, and so much more at most. */
 static const struct {
     const char *name;
@@ -176,7 +179,7 @@ enum tw_err trouble_meets(struct troubles *troubles, const struct wire *wire,
     if (!trouble_lasts(troubles, TROUBLE_DNS) ||
         (troubles->besieged ? !wire->data : sim_chance(50)))
         return TW_OK;
-    virtual_sleep((int64_t)sim_draw(45000) + 1);
+    virtual_sleep((int64_t)sim_draw(DNS_MAX_MS) + 1);
     if (!troubles->besieged && sim_chance(50))
         return TW_OK;
     return err_fail(&attempt->err, TW_BUSY, "no address");
@@ -305,8 +308,24 @@ void trouble_need_queue(const struct troubles *troubles, const char *queue)
 #define BESIDE_ENTITIES 30
 /* Every stall is over by then. */
 #define SIEGE_MS 100000
-/* Polls of 20 s, a lease of 33 s, a request that is not answered, and work. */
-#define BESIDE_MAX_MS 400000
+/*
+ * Polls of 20 s, a lease of 33 s, and work. Where a request takes its time to
+ * fail: ten of them until the store is known to be away, with waits between;
+ * and one for each run that stands before it, where there is one slot.
+ */
+#define BESIDE_MAX_MS 60000
+#define TO_KNOW_MS 150000
+#define SILENT_MS 7500
+
+static int64_t longest_ms(const struct troubles *troubles, enum trouble gone)
+{
+    int64_t runs = troubles->sim->result->runs;
+
+    if (gone == TROUBLE_DATA_REFUSED)
+        return BESIDE_MAX_MS;
+    return BESIDE_MAX_MS + TO_KNOW_MS +
+           runs * (gone == TROUBLE_DNS ? DNS_MAX_MS : SILENT_MS);
+}
 
 void trouble_begin_beside(struct troubles *troubles)
 {
@@ -378,7 +397,7 @@ void trouble_besiege(struct troubles *troubles)
     sim_control_enqueue_beside(sim, "beside");
     since_ms = virtual_ms();
     while (!book_any(sim->book, has_ended, NULL) && !sim->result->complaint[0]) {
-        if (virtual_ms() > since_ms + BESIDE_MAX_MS)
+        if (virtual_ms() > since_ms + longest_ms(troubles, gone))
             sim_complain(sim, "%s holds up a run that needs nothing of it",
                 trouble_name(gone));
         sleep_among_the_living(sim, 100);
