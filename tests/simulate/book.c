@@ -28,7 +28,7 @@ struct holder {
     char key[QUEUE_ID_MAX + 64];
     char owner[LOCK_FILE_OWNER_MAX];
     int32_t epoch;
-    bool claimed; /* the ledger has this owner, or had it last */
+    bool claimed;              /* the ledger has this owner, or had it last */
     int64_t lease_until_ticks; /* the latest that it has asked for */
     bool unaware;    /* its clocks have stood still since it asked for it */
     int64_t told_ms; /* ... but an answer has told it what the time is */
@@ -259,8 +259,8 @@ void book_queue_deleted(struct book *book, const char *queue)
             note->deleted = note->lost = true;
 }
 
-void book_message(struct book *book, const char *queue,
-    struct slice message_id, const char *run)
+void book_message(struct book *book, const char *queue, struct slice message_id,
+    const char *run)
 {
     struct message_note *note = mem_alloc(sizeof(*note));
     size_t len = strlen(run);
@@ -395,7 +395,8 @@ static void learn(struct book *book, const void *process,
         holder->fence =
             (const struct fence *)(claim + offsetof(struct claim, fence));
         holder->epoch = run.epoch;
-        if (!holder->unaware || run.lease_until_ticks > holder->lease_until_ticks)
+        if (!holder->unaware ||
+            run.lease_until_ticks > holder->lease_until_ticks)
             holder->lease_until_ticks = run.lease_until_ticks;
         (void)snprintf(
             holder->owner, sizeof(holder->owner), "%.*s", SLICE_ARG(run.owner));
@@ -512,7 +513,8 @@ void book_paused(struct book *book, const void *process)
 static bool cannot_know(const struct holder *holder)
 {
     return holder->unaware &&
-           (holder->told_ms == 0 || world_boot_ms() < holder->told_ms + TO_SEE_MS);
+           (holder->told_ms == 0 ||
+               world_boot_ms() < holder->told_ms + TO_SEE_MS);
 }
 
 void book_answered(struct book *book, const void *process,
@@ -529,8 +531,8 @@ void book_answered(struct book *book, const void *process,
         holder->told_ms = world_boot_ms();
 }
 
-void book_sent(struct book *book, const void *process, const struct fence *fence,
-    const struct store_request *request)
+void book_sent(struct book *book, const void *process,
+    const struct fence *fence, const struct store_request *request)
 {
     const struct entity *stake = staked(request);
     const struct holder *holder;
@@ -556,8 +558,8 @@ void book_sent(struct book *book, const void *process, const struct fence *fence
         request->name ? request->name : "", why);
 }
 
-void book_taken(struct book *book, const void *process, const struct fence *fence,
-    const struct store_request *request)
+void book_taken(struct book *book, const void *process,
+    const struct fence *fence, const struct store_request *request)
 {
     const struct holder *holder;
     bool own;

@@ -16,8 +16,8 @@ void book_commit(struct book *book, const struct batch *batch, bool by_worker);
 
 /* book_message: a front end has put it. run: JOB/ID; JOB/ where the message's
  * own id is the run's; empty where nobody can understand it. */
-void book_message(struct book *book, const char *queue,
-    struct slice message_id, const char *run);
+void book_message(struct book *book, const char *queue, struct slice message_id,
+    const char *run);
 
 /* book_queue_deleted: a queue is gone, with all messages that it has. */
 void book_queue_deleted(struct book *book, const char *queue);
@@ -30,8 +30,8 @@ void book_deleted(struct book *book, const char *queue, struct slice id);
  * book_sent: a worker's request leaves under that fence. process: whose. It
  * tells the run by the write that took it.
  */
-void book_sent(struct book *book, const void *process, const struct fence *fence,
-    const struct store_request *request);
+void book_sent(struct book *book, const void *process,
+    const struct fence *fence, const struct store_request *request);
 
 /* book_taken: the same request, when the service has taken it. book_answered:
  * the worker has the answer to it, with that Date (0: none). */

@@ -225,7 +225,9 @@ static void count_result(struct tally *tally, const struct sim_result *result)
     tally->zombie_taken += result->zombie_taken;
     tally->virtual_ms += result->virtual_ms;
     count_troubles(tally, result);
-    if (getenv("PEACE") && result->peace_ms > 1000 * atoi(getenv("PEACE"))) printf("peace %lld s seed %llu\n", (long long)result->peace_ms/1000, (unsigned long long)result->seed);
+    if (getenv("PEACE") && result->peace_ms > 1000 * atoi(getenv("PEACE")))
+        printf("peace %lld s seed %llu\n", (long long)result->peace_ms / 1000,
+            (unsigned long long)result->seed);
     if (result->complaint[0]) {
         tally->failed++;
         say_failed(result->seed, tally->kind, result->complaint);
@@ -392,8 +394,9 @@ static void say_tally(const struct options *options, const struct tally *tally)
             i > 0 ? "," : "", trouble_name((enum trouble)i),
             tally->troubles[i].worlds, tally->troubles[i].peace_ms / 1000);
     printf("; none of them: %" PRId64 " s\n", tally->calm_peace_ms / 1000);
-    printf("a run beside the data that is gone: %" PRId64 " s (refused), %" PRId64
-           " s (silent), %" PRId64 " s (DNS hangs) at most\n",
+    printf("a run beside the data that is gone: %" PRId64
+           " s (refused), %" PRId64 " s (silent), %" PRId64
+           " s (DNS hangs) at most\n",
         tally->troubles[TROUBLE_DATA_REFUSED].beside_ms / 1000,
         tally->troubles[TROUBLE_DATA_SILENT].beside_ms / 1000,
         tally->troubles[TROUBLE_DNS].beside_ms / 1000);

@@ -19,9 +19,9 @@
 
 #include "jobs/job.h"
 #include "jobs/jobs.h"
+#include "tests/simulate/trouble.h"
 #include "tests/support/faulty.h"
 #include "tests/support/interpose.h"
-#include "tests/simulate/trouble.h"
 #include "tests/support/virtual_world.h"
 #include "worker/base/arena.h"
 #include "worker/run/ledger.h"
@@ -171,11 +171,11 @@ struct sim {
                               repeats it */
     int64_t down_until_ms; /* nobody reaches the service */
     struct troubles troubles;
-    unsigned front_ends;   /* still at work */
-    unsigned ids;          /* that they have given to runs */
-    unsigned late_comers;  /* that act in peace alone, and have not yet */
-    bool quiet;            /* no more faults */
-    bool over;             /* everybody go home */
+    unsigned front_ends;  /* still at work */
+    unsigned ids;         /* that they have given to runs */
+    unsigned late_comers; /* that act in peace alone, and have not yet */
+    bool quiet;           /* no more faults */
+    bool over;            /* everybody go home */
 };
 
 /* sim_run: a whole world, from the beginning to the judgement. */

@@ -297,8 +297,8 @@ void trouble_await_queues(const struct troubles *troubles)
         while (!has_queue(troubles, QUEUES[i]) &&
                !troubles->sim->result->complaint[0]) {
             if (virtual_ms() > until_ms)
-                sim_complain(troubles->sim, "nobody makes queue %s again",
-                    QUEUES[i]);
+                sim_complain(
+                    troubles->sim, "nobody makes queue %s again", QUEUES[i]);
             virtual_sleep(500);
         }
 }
@@ -408,7 +408,8 @@ void trouble_besiege(struct troubles *troubles)
     sleep_among_the_living(sim, SIEGE_MS + (paused_ms > 0 ? paused_ms : 0));
     sim_control_enqueue_beside(sim, "beside");
     since_ms = virtual_ms();
-    while (!book_any(sim->book, has_ended, NULL) && !sim->result->complaint[0]) {
+    while (
+        !book_any(sim->book, has_ended, NULL) && !sim->result->complaint[0]) {
         if (virtual_ms() > since_ms + longest_ms(troubles, gone))
             sim_complain(sim, "%s holds up a run that needs nothing of it",
                 trouble_name(gone));

@@ -108,8 +108,7 @@ static enum tw_err exchange(struct wire *wire, struct attempt *attempt,
 
     limit_ms = fence_timeout_ms(attempt->fence);
     lost_ms = wire->sim->script ? RESET_MAX_MS : limit_ms;
-    silent =
-        trouble_silences(&wire->sim->troubles, wire, request, &arrives);
+    silent = trouble_silences(&wire->sim->troubles, wire, request, &arrives);
     if (flies)
         virtual_leave();
     take_time(wire);

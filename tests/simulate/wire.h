@@ -13,7 +13,7 @@ struct wire {
     struct sim *sim;
     const void *process; /* whose; by it the book knows who sends */
     bool data;           /* it leads to the store of the data alone */
-    unsigned requests; /* that left */
+    unsigned requests;   /* that left */
 
     /* unreached: called for each that leaves while nobody is there, where set.
      */
@@ -21,7 +21,7 @@ struct wire {
     void *ctx;
 };
 
-void wire_init(struct wire *wire, struct sim *sim, const void *process,
-    const char *name);
+void wire_init(
+    struct wire *wire, struct sim *sim, const void *process, const char *name);
 
 #endif

@@ -14,7 +14,8 @@ struct worker *worker_new(struct sim *sim, unsigned number);
 /* worker_befall: something happens to it: a crash, a stall, ... */
 void worker_befall(struct worker *worker);
 
-/* worker_pause: as a hypervisor does; false: it has no lease, or stands already.
+/* worker_pause: as a hypervisor does; false: it has no lease, or is stalled
+ * already.
  */
 bool worker_pause(struct worker *worker, int64_t ms);
 

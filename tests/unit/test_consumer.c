@@ -1171,8 +1171,8 @@ static void a_drain_that_cannot_count_goes_on(void **state)
     assert_true(bench->calls[BENCH_OTHER] > 2);
 }
 
-static enum run_end waits_twice(struct workbench *bench, struct run *run,
-    unsigned attempt, struct err *err)
+static enum run_end waits_twice(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
 {
     (void)bench;
     (void)err;

@@ -439,7 +439,8 @@ static void step_orphans(struct consumer *consumer)
     slots_release(consumer->slots);
 }
 
-/* One that waits has no message that comes back: it is found by a pass alone. */
+/* One that waits has no message that comes back: it is found by a pass alone.
+ */
 static void expect_orphan(struct consumer *consumer)
 {
     int64_t timeout_s = consumer->definition->setup->visibility_timeout_s;
