@@ -17,108 +17,31 @@ struct embedded {
     char *place; /* owned; NULL: in memory */
 };
 
-static struct pool *pool_of(struct store *store)
+struct pool *embedded_pool(struct store *store)
 {
     return ((struct embedded *)store)->pool;
 }
 
-static enum tw_err create_table(
-    struct store *store, struct attempt *attempt, const char *table)
-{
-    return tables_create(pool_of(store), attempt, table);
-}
-
-static enum tw_err list_tables(struct store *store, struct attempt *attempt,
-    struct continuation from, struct page *ret)
-{
-    return tables_list(pool_of(store), attempt, from, ret);
-}
-
-static enum tw_err scan(struct store *store, struct attempt *attempt,
-    const struct scan_request *request, struct page *ret)
-{
-    return tables_scan(pool_of(store), attempt, request, ret);
-}
-
-static enum tw_err get(struct store *store, struct attempt *attempt,
-    const char *table, struct slice partition_key, struct slice row_key,
-    struct page *ret)
-{
-    return tables_get(
-        pool_of(store), attempt, table, partition_key, row_key, ret);
-}
-
-static enum tw_err batch(struct store *store, struct attempt *attempt,
-    const struct batch *operations, struct batch_result *ret)
-{
-    return tables_batch(pool_of(store), attempt, operations, ret);
-}
-
-static enum tw_err queue_create(
-    struct store *store, struct attempt *attempt, const char *queue)
-{
-    return queues_create(pool_of(store), attempt, queue);
-}
-
-static enum tw_err queue_put(struct store *store, struct attempt *attempt,
-    const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
-{
-    return queues_put(pool_of(store), attempt, queue, text, hide_s, ret);
-}
-
-static enum tw_err queue_get(struct store *store, struct attempt *attempt,
-    const char *queue, unsigned count, int64_t visibility_timeout_s,
-    struct messages *ret)
-{
-    return queues_get(
-        pool_of(store), attempt, queue, count, visibility_timeout_s, ret);
-}
-
-static enum tw_err queue_renew(struct store *store, struct attempt *attempt,
-    const char *queue, struct slice id, char *pop_receipt, int64_t hide_s)
-{
-    return queues_renew(
-        pool_of(store), attempt, queue, id, pop_receipt, hide_s);
-}
-
-static enum tw_err queue_delete(struct store *store, struct attempt *attempt,
-    const char *queue, struct slice id, struct slice pop_receipt)
-{
-    return queues_delete(pool_of(store), attempt, queue, id, pop_receipt);
-}
-
-static enum tw_err queue_peek(struct store *store, struct attempt *attempt,
-    const char *queue, unsigned count, struct messages *ret)
-{
-    return queues_peek(pool_of(store), attempt, queue, count, ret);
-}
-
-static enum tw_err queue_count(struct store *store, struct attempt *attempt,
-    const char *queue, int64_t *ret)
-{
-    return queues_count(pool_of(store), attempt, queue, ret);
-}
-
 static void close_store(struct store *store)
 {
-    pool_close(pool_of(store));
+    pool_close(embedded_pool(store));
     mem_free(((struct embedded *)store)->place);
     mem_free(store);
 }
 
 static const struct store_ops OPS = {
-    .create_table = create_table,
-    .list_tables = list_tables,
-    .scan = scan,
-    .get = get,
-    .batch = batch,
-    .queue_create = queue_create,
-    .queue_put = queue_put,
-    .queue_get = queue_get,
-    .queue_renew = queue_renew,
-    .queue_delete = queue_delete,
-    .queue_peek = queue_peek,
-    .queue_count = queue_count,
+    .create_table = tables_create,
+    .list_tables = tables_list,
+    .scan = tables_scan,
+    .get = tables_get,
+    .batch = tables_batch,
+    .queue_create = queues_create,
+    .queue_put = queues_put,
+    .queue_get = queues_get,
+    .queue_renew = queues_renew,
+    .queue_delete = queues_delete,
+    .queue_peek = queues_peek,
+    .queue_count = queues_count,
     .close = close_store,
 };
 

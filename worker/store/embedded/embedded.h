@@ -5,6 +5,7 @@
 
 #include "worker/base/err.h"
 
+struct pool;
 struct store;
 
 /*
@@ -17,5 +18,8 @@ struct store;
  */
 TW_MUST_USE enum tw_err embedded_open(
     const char *name, const char *path, struct store **ret, struct err *err);
+
+/* embedded_pool: the connections of such a store; its own. */
+struct pool *embedded_pool(struct store *store);
 
 #endif

@@ -5,23 +5,23 @@
 
 #include "worker/store/store.h"
 
-struct pool;
-
 TW_MUST_USE enum tw_err queues_create(
-    struct pool *pool, struct attempt *attempt, const char *queue);
-TW_MUST_USE enum tw_err queues_put(struct pool *pool, struct attempt *attempt,
+    struct store *store, struct attempt *attempt, const char *queue);
+TW_MUST_USE enum tw_err queues_put(struct store *store, struct attempt *attempt,
     const char *queue, struct slice text, int64_t hide_s, struct messages *ret);
-TW_MUST_USE enum tw_err queues_get(struct pool *pool, struct attempt *attempt,
+TW_MUST_USE enum tw_err queues_get(struct store *store, struct attempt *attempt,
     const char *queue, unsigned count, int64_t visibility_timeout_s,
     struct messages *ret);
-TW_MUST_USE enum tw_err queues_renew(struct pool *pool, struct attempt *attempt,
-    const char *queue, struct slice id, char *pop_receipt, int64_t hide_s);
-TW_MUST_USE enum tw_err queues_delete(struct pool *pool,
+TW_MUST_USE enum tw_err queues_renew(struct store *store,
+    struct attempt *attempt, const char *queue, struct slice id,
+    char *pop_receipt, int64_t hide_s);
+TW_MUST_USE enum tw_err queues_delete(struct store *store,
     struct attempt *attempt, const char *queue, struct slice id,
     struct slice pop_receipt);
-TW_MUST_USE enum tw_err queues_peek(struct pool *pool, struct attempt *attempt,
-    const char *queue, unsigned count, struct messages *ret);
-TW_MUST_USE enum tw_err queues_count(struct pool *pool, struct attempt *attempt,
-    const char *queue, int64_t *ret);
+TW_MUST_USE enum tw_err queues_peek(struct store *store,
+    struct attempt *attempt, const char *queue, unsigned count,
+    struct messages *ret);
+TW_MUST_USE enum tw_err queues_count(struct store *store,
+    struct attempt *attempt, const char *queue, int64_t *ret);
 
 #endif

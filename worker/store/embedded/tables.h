@@ -5,18 +5,18 @@
 
 #include "worker/store/store.h"
 
-struct pool;
-
 TW_MUST_USE enum tw_err tables_create(
-    struct pool *pool, struct attempt *attempt, const char *table);
-TW_MUST_USE enum tw_err tables_list(struct pool *pool, struct attempt *attempt,
-    struct continuation from, struct page *ret);
-TW_MUST_USE enum tw_err tables_scan(struct pool *pool, struct attempt *attempt,
-    const struct scan_request *request, struct page *ret);
-TW_MUST_USE enum tw_err tables_get(struct pool *pool, struct attempt *attempt,
+    struct store *store, struct attempt *attempt, const char *table);
+TW_MUST_USE enum tw_err tables_list(struct store *store,
+    struct attempt *attempt, struct continuation from, struct page *ret);
+TW_MUST_USE enum tw_err tables_scan(struct store *store,
+    struct attempt *attempt, const struct scan_request *request,
+    struct page *ret);
+TW_MUST_USE enum tw_err tables_get(struct store *store, struct attempt *attempt,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret);
-TW_MUST_USE enum tw_err tables_batch(struct pool *pool, struct attempt *attempt,
-    const struct batch *batch, struct batch_result *ret);
+TW_MUST_USE enum tw_err tables_batch(struct store *store,
+    struct attempt *attempt, const struct batch *batch,
+    struct batch_result *ret);
 
 #endif
