@@ -9,13 +9,11 @@
 #include "worker/cli/args.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/progress.h"
-#include "worker/cli/read_only_stores.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
 #include "worker/cli/verification.h"
 #include "worker/run/ledger.h"
 #include "worker/run/local_run.h"
-#include "worker/store/read_only.h"
 #include "worker/store/store.h"
 
 #define OUTPUT_MAX ((size_t)16 * 1024 * 1024)
@@ -53,15 +51,13 @@ static int compare(struct session *session, const struct job *job,
 {
     struct progress *progress =
         progress_start(run->object, "compared", look, run);
-    struct read_only_stores only;
     struct err err = {{0}};
     enum tw_err outcome;
 
-    read_only_stores_init(&only, &session->load->stores);
-    outcome = job->kind->verify(job, &only.stores, run, ret, &err);
+    session_read_only(session);
+    outcome = job->kind->verify(job, &session->load->stores, run, ret, &err);
     if (outcome != TW_OK)
-        read_only_stores_explain(&only, outcome, &err);
-    read_only_stores_done(&only);
+        session_name_store(session, outcome, &err);
     progress_end(progress);
     if (atomic_load(&session->stopped))
         return session_stopped();
@@ -85,14 +81,13 @@ static int verify(struct session *session, const struct job *job,
     object = mem_format("verify %s", job->name);
     session_local_run(session, job->name, object, &local);
     local.run.args = *args;
-    local.run.ledger = ledger ? read_only_new(ledger) : NULL;
+    local.run.ledger = ledger;
     local.run.ledger_table = LEDGER_TABLE;
     arena_init(&result.arena);
     code = compare(session, job, &local.run, &result);
     if (code == EXIT_DONE)
         code = print_result(job, &result, json);
     arena_done(&result.arena);
-    store_close(local.run.ledger);
     mem_free(object);
     return code;
 }

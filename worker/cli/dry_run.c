@@ -10,7 +10,6 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/cli/progress.h"
-#include "worker/cli/read_only_stores.h"
 #include "worker/cli/say.h"
 #include "worker/cli/session.h"
 #include "worker/run/local_run.h"
@@ -112,15 +111,13 @@ static int estimate(struct session *session, const struct job *job,
 {
     struct progress *progress =
         progress_start(run->object, "counted", look, run);
-    struct read_only_stores only;
     struct err err;
     enum tw_err code;
 
-    read_only_stores_init(&only, &session->load->stores);
-    code = job->kind->estimate(job, &only.stores, run, ret, &err);
+    session_read_only(session);
+    code = job->kind->estimate(job, &session->load->stores, run, ret, &err);
     if (code != TW_OK)
-        read_only_stores_explain(&only, code, &err);
-    read_only_stores_done(&only);
+        session_name_store(session, code, &err);
     progress_end(progress);
     if (atomic_load(&session->stopped))
         return session_stopped();

@@ -295,6 +295,28 @@ void session_explain(
             : "");
 }
 
+void session_read_only(struct session *session)
+{
+    const struct job_stores *stores = &session->load->stores;
+
+    for (size_t i = 0; i < stores->count; i++)
+        if (stores->stores[i])
+            stores->stores[i]->read_only = true;
+}
+
+void session_name_store(
+    const struct session *session, enum tw_err code, struct err *err)
+{
+    const struct job_stores *stores = &session->load->stores;
+    bool unreached = say_exit(code) == EXIT_UNREACHABLE;
+
+    for (size_t i = 0; i < stores->count && unreached; i++)
+        if (stores->stores[i] && atomic_load(&stores->stores[i]->failed)) {
+            session_explain(stores->stores[i], code, err);
+            return;
+        }
+}
+
 enum tw_err session_call(struct session *session, struct store *store,
     enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
     bool repeatable, struct err *err)

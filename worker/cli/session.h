@@ -102,6 +102,15 @@ void session_local_run(struct session *session, const char *name,
 void session_explain(
     const struct store *store, enum tw_err code, struct err *err);
 
+/* session_read_only: nothing is written any more through the stores that are
+ * open: dry run and verify. */
+void session_read_only(struct session *session);
+
+/* session_name_store: the same as session_explain() for a kind's outcome, which
+ * does not say which of the job's stores did not answer. */
+void session_name_store(
+    const struct session *session, enum tw_err code, struct err *err);
+
 /*
  * session_call: call(context, attempt) through the lanes, with their retries
  * (repeatable: also after an unknown outcome). err is explained.

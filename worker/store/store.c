@@ -203,14 +203,20 @@ static enum tw_err begin(struct attempt *attempt)
         &attempt->err, TW_STOPPED, "the run's time is over; nothing was sent");
 }
 
-/* The last check before a request leaves: is the circuit breaker closed? */
-static enum tw_err check_breaker(
-    struct store *store, enum store_service service, struct attempt *attempt)
+/* The last checks before a request leaves. change: what does not happen where
+ * the store is open for reading only; NULL: the request changes nothing. */
+static enum tw_err may_send(struct store *store, enum store_service service,
+    struct attempt *attempt, const char *change)
 {
     struct breaker *breaker = &store->breakers[service];
-    int64_t wait_ms = breaker_wait_ms(breaker, world_boot_ms());
+    int64_t wait_ms;
     char cause[BREAKER_CAUSE_MAX];
 
+    if (change && store->read_only)
+        return err_fail(&attempt->err, TW_INVALID,
+            "store '%s' is open for reading only: %s; nothing was sent",
+            store->name, change);
+    wait_ms = breaker_wait_ms(breaker, world_boot_ms());
     if (wait_ms == 0)
         return TW_OK;
     breaker_cause(breaker, cause);
@@ -246,6 +252,9 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
     struct breaker *breaker = &store->breakers[service];
 
     note_date(store, service, attempt);
+    atomic_store(&store->failed, outcome == TW_BUSY || outcome == TW_UNKNOWN ||
+                                     outcome == TW_REFUSED ||
+                                     outcome == TW_FORBIDDEN);
     if (outcome == TW_STOPPED || outcome == TW_FULL)
         return outcome; /* neither tells of the service */
     if (is_response(attempt, outcome))
@@ -255,6 +264,13 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
             breaker, world_boot_ms(), attempt->sent_ms, attempt->err.text);
     return outcome;
 }
+
+/* How a call ends: the last checks, the request, and what it tells. */
+#define SEND(result, store, service, attempt, change, request)                 \
+    ((result) == TW_OK && ((result) = may_send(                                \
+                               store, service, attempt, change)) == TW_OK      \
+            ? note_outcome(store, service, attempt, request)                   \
+            : (result))
 
 static enum tw_err begin_table(struct attempt *attempt, const char *table)
 {
@@ -295,11 +311,7 @@ enum tw_err store_create_table(
 {
     enum tw_err result = begin_table(attempt, table);
 
-    if (result == TW_OK)
-        result = check_breaker(store, SERVICE_TABLES, attempt);
-    if (result != TW_OK)
-        return result;
-    return note_outcome(store, SERVICE_TABLES, attempt,
+    return SEND(result, store, SERVICE_TABLES, attempt, "no table is created",
         store->ops->create_table(store, attempt, table));
 }
 
@@ -353,7 +365,7 @@ enum tw_err store_list_tables(struct store *store, struct attempt *attempt,
     struct arena arena;
 
     if (result == TW_OK)
-        result = check_breaker(store, SERVICE_TABLES, attempt);
+        result = may_send(store, SERVICE_TABLES, attempt, NULL);
     if (result != TW_OK)
         return result;
     arena_init(&arena);
@@ -393,7 +405,7 @@ enum tw_err store_scan(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_select(attempt, request);
     if (result == TW_OK)
-        result = check_breaker(store, SERVICE_TABLES, attempt);
+        result = may_send(store, SERVICE_TABLES, attempt, NULL);
     if (result != TW_OK)
         return result;
     if (whole.top == 0)
@@ -431,7 +443,7 @@ enum tw_err store_get(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_keys(partition_key, row_key, &attempt->err);
     if (result == TW_OK)
-        result = check_breaker(store, SERVICE_TABLES, attempt);
+        result = may_send(store, SERVICE_TABLES, attempt, NULL);
     if (result != TW_OK)
         return result;
     arena_init(&arena);
@@ -543,11 +555,7 @@ enum tw_err store_batch(struct store *store, struct attempt *attempt,
     result = begin_table(attempt, batch->table);
     if (result == TW_OK)
         result = check_batch(store, attempt, batch, &ret->failed);
-    if (result == TW_OK)
-        result = check_breaker(store, SERVICE_TABLES, attempt);
-    if (result != TW_OK)
-        return result;
-    return note_outcome(store, SERVICE_TABLES, attempt,
+    return SEND(result, store, SERVICE_TABLES, attempt, "no entity is written",
         store->ops->batch(store, attempt, batch, ret));
 }
 
@@ -594,11 +602,7 @@ enum tw_err store_queue_create(
 {
     enum tw_err result = begin_queue(store, attempt, queue);
 
-    if (result == TW_OK)
-        result = check_breaker(store, SERVICE_QUEUES, attempt);
-    if (result != TW_OK)
-        return result;
-    return note_outcome(store, SERVICE_QUEUES, attempt,
+    return SEND(result, store, SERVICE_QUEUES, attempt, "no queue is created",
         store->ops->queue_create(store, attempt, queue));
 }
 
@@ -645,12 +649,8 @@ enum tw_err store_queue_put(struct store *store, struct attempt *attempt,
             "the time a message is hidden, in "
             "seconds,",
             hide_s, 0, QUEUE_MAX_HIDE_S);
-    if (result == TW_OK)
-        result = check_breaker(store, SERVICE_QUEUES, attempt);
-    if (result != TW_OK)
-        return result;
     messages_clear(ret);
-    return note_outcome(store, SERVICE_QUEUES, attempt,
+    return SEND(result, store, SERVICE_QUEUES, attempt, "no message is put",
         store->ops->queue_put(store, attempt, queue, text, hide_s, ret));
 }
 
@@ -666,12 +666,8 @@ enum tw_err store_queue_get(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_number(attempt, "the visibility timeout in seconds",
             visibility_timeout_s, 1, QUEUE_MAX_HIDE_S);
-    if (result == TW_OK)
-        result = check_breaker(store, SERVICE_QUEUES, attempt);
-    if (result != TW_OK)
-        return result;
     messages_clear(ret);
-    return note_outcome(store, SERVICE_QUEUES, attempt,
+    return SEND(result, store, SERVICE_QUEUES, attempt, "no message is taken",
         store->ops->queue_get(
             store, attempt, queue, count, visibility_timeout_s, ret));
 }
@@ -699,11 +695,7 @@ enum tw_err store_queue_renew(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_number(attempt, "the visibility timeout in seconds",
             hide_s, 0, QUEUE_MAX_HIDE_S);
-    if (result == TW_OK)
-        result = check_breaker(store, SERVICE_QUEUES, attempt);
-    if (result != TW_OK)
-        return result;
-    return note_outcome(store, SERVICE_QUEUES, attempt,
+    return SEND(result, store, SERVICE_QUEUES, attempt, "no message is hidden",
         store->ops->queue_renew(
             store, attempt, queue, id, pop_receipt, hide_s));
 }
@@ -715,11 +707,7 @@ enum tw_err store_queue_delete(struct store *store, struct attempt *attempt,
 
     if (result == TW_OK)
         result = check_receipt(attempt, id, pop_receipt);
-    if (result == TW_OK)
-        result = check_breaker(store, SERVICE_QUEUES, attempt);
-    if (result != TW_OK)
-        return result;
-    return note_outcome(store, SERVICE_QUEUES, attempt,
+    return SEND(result, store, SERVICE_QUEUES, attempt, "no message is deleted",
         store->ops->queue_delete(store, attempt, queue, id, pop_receipt));
 }
 
@@ -731,12 +719,8 @@ enum tw_err store_queue_peek(struct store *store, struct attempt *attempt,
     if (result == TW_OK)
         result = check_number(
             attempt, "the number of messages", count, 1, QUEUE_MAX_GET);
-    if (result == TW_OK)
-        result = check_breaker(store, SERVICE_QUEUES, attempt);
-    if (result != TW_OK)
-        return result;
     messages_clear(ret);
-    return note_outcome(store, SERVICE_QUEUES, attempt,
+    return SEND(result, store, SERVICE_QUEUES, attempt, NULL,
         store->ops->queue_peek(store, attempt, queue, count, ret));
 }
 
@@ -745,11 +729,7 @@ enum tw_err store_queue_count(struct store *store, struct attempt *attempt,
 {
     enum tw_err result = begin_queue(store, attempt, queue);
 
-    if (result == TW_OK)
-        result = check_breaker(store, SERVICE_QUEUES, attempt);
-    if (result != TW_OK)
-        return result;
-    return note_outcome(store, SERVICE_QUEUES, attempt,
+    return SEND(result, store, SERVICE_QUEUES, attempt, NULL,
         store->ops->queue_count(store, attempt, queue, ret));
 }
 

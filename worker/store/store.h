@@ -9,6 +9,7 @@
 #ifndef TW_STORE_STORE_H
 #define TW_STORE_STORE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -183,6 +184,10 @@ struct store {
     struct breaker
         breakers[STORE_SERVICES]; /* while one is open, a request
                 that is no probe ends with TW_BUSY; nothing is sent */
+    bool read_only; /* what changes anything is refused (TW_INVALID), at the
+                       door; set before the first call */
+    _Atomic bool failed; /* the last request, whichever thread's, brought no
+                            answer, or was refused */
 };
 
 /* store_same: do both names lead to the same tables? */
