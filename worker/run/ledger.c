@@ -250,43 +250,12 @@ static void copy_property(
     to->json = arena_copy(arena, from->json);
 }
 
-/* Copy one field; a text becomes to's own. */
-static void copy_field(struct ledger_run *to, const struct ledger_run *from,
-    const struct field *field)
-{
-    const void *is = field_of(from, field);
-    void *at = field_at(to, field);
-
-    switch (field->type) {
-    case FIELD_STRING:
-    case FIELD_SPARSE:
-        *(struct slice *)at = ledger_text(to, *(const struct slice *)is);
-        return;
-    case FIELD_INT32:
-        *(int32_t *)at = *(const int32_t *)is;
-        return;
-    case FIELD_INT64:
-    case FIELD_KNOWN:
-    case FIELD_TIME:
-        *(int64_t *)at = *(const int64_t *)is;
-        return;
-    case FIELD_FLAG:
-        *(bool *)at = *(const bool *)is;
-        return;
-    case FIELD_MAYBE:
-        *(int *)at = *(const int *)is;
-        return;
-    case FIELD_SHARE:
-        *(double *)at = *(const double *)is;
-        return;
-    }
-}
-
-/* Make all that run refers to its own. */
+/* Copy all that run refers to into an arena of its own, a new one. */
 static void own_texts(struct ledger_run *run)
 {
     struct property *others = run->others;
 
+    arena_init(&run->arena);
     run->job = ledger_text(run, run->job);
     run->id = ledger_text(run, run->id);
     run->etag = ledger_text(run, run->etag);
@@ -311,7 +280,6 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from)
     struct ledger_run copy = *from;
 
     assert(to != from);
-    arena_init(&copy.arena);
     own_texts(&copy);
     arena_done(&to->arena);
     *to = copy;
@@ -319,16 +287,20 @@ void ledger_copy(struct ledger_run *to, const struct ledger_run *from)
 
 void ledger_take_over(struct ledger_run *to, const struct ledger_run *from)
 {
-    struct ledger_run next;
+    struct ledger_run next = *from;
 
-    ledger_run_init(&next);
-    ledger_copy(&next, to); /* what others may write stays to's */
-    for (size_t i = 0; i < FIELD_COUNT; i++)
-        copy_field(&next, from, &fields[i]);
-    next.state = from->state;
-    next.control = ledger_text(&next, to->control);
-    next.finish = ledger_text(&next, to->finish);
-    ledger_run_done(to);
+    next.job = to->job;
+    next.id = to->id;
+    next.etag = to->etag;
+    next.index_etag = to->index_etag;
+    next.state_name = to->state_name;
+    next.newer = to->newer;
+    next.control = to->control;
+    next.finish = to->finish;
+    next.others = to->others;
+    next.other_count = to->other_count;
+    own_texts(&next);
+    arena_done(&to->arena);
     *to = next;
 }
 
@@ -336,7 +308,6 @@ void ledger_compact(struct ledger_run *run)
 {
     struct arena old = run->arena;
 
-    arena_init(&run->arena);
     own_texts(run);
     arena_done(&old);
 }
@@ -550,47 +521,59 @@ static void put_text(struct arena *arena, struct entity *entity,
     buf_done(&repaired);
 }
 
+static bool is_absent(const struct field *field, const void *at)
+{
+    switch (field->type) {
+    case FIELD_SPARSE:
+        return ((const struct slice *)at)->len == 0;
+    case FIELD_TIME:
+        return *(const int64_t *)at == 0;
+    case FIELD_KNOWN:
+        return *(const int64_t *)at < 0;
+    case FIELD_FLAG:
+        return !*(const bool *)at;
+    case FIELD_MAYBE:
+        return *(const int *)at < 0;
+    case FIELD_SHARE:
+        return *(const double *)at < 0;
+    case FIELD_STRING:
+    case FIELD_INT32:
+    case FIELD_INT64:
+        return false;
+    }
+    return false;
+}
+
 static void put_field(const struct ledger_run *run, const struct field *field,
     struct arena *arena, struct entity *entity)
 {
     const void *at = field_of(run, field);
-    const struct slice *text = at;
-    const int64_t *number = at;
 
-    switch (field->type) {
-    case FIELD_SPARSE:
-        if (text->len > 0)
-            put_text(arena, entity, field->name, *text);
+    if (is_absent(field, at))
         return;
+    switch (field->type) {
     case FIELD_STRING:
-        put_text(arena, entity, field->name, *text);
+    case FIELD_SPARSE:
+        put_text(arena, entity, field->name, *(const struct slice *)at);
         return;
     case FIELD_INT32:
         entity_set_int32(entity, arena, field->name, *(const int32_t *)at);
         return;
     case FIELD_INT64:
-        entity_set_int64(entity, arena, field->name, *number);
-        return;
     case FIELD_KNOWN:
-        if (*number >= 0)
-            entity_set_int64(entity, arena, field->name, *number);
+        entity_set_int64(entity, arena, field->name, *(const int64_t *)at);
         return;
     case FIELD_FLAG:
-        if (*(const bool *)at)
-            entity_set_boolean(entity, arena, field->name, true);
+        entity_set_boolean(entity, arena, field->name, true);
         return;
     case FIELD_MAYBE:
-        if (*(const int *)at >= 0)
-            entity_set_boolean(
-                entity, arena, field->name, *(const int *)at != 0);
+        entity_set_boolean(entity, arena, field->name, *(const int *)at != 0);
         return;
     case FIELD_SHARE:
-        if (*(const double *)at >= 0)
-            entity_set_double(entity, arena, field->name, *(const double *)at);
+        entity_set_double(entity, arena, field->name, *(const double *)at);
         return;
     case FIELD_TIME:
-        if (*number != 0)
-            entity_set_datetime(entity, arena, field->name, *number);
+        entity_set_datetime(entity, arena, field->name, *(const int64_t *)at);
         return;
     }
 }
@@ -613,29 +596,6 @@ static void add_json_name(struct buf *to, const char *name)
     buf_add_char(to, ',');
     json_add_string(to, slice_of(name));
     buf_add_char(to, ':');
-}
-
-static bool is_absent(const struct field *field, const void *at)
-{
-    switch (field->type) {
-    case FIELD_SPARSE:
-        return ((const struct slice *)at)->len == 0;
-    case FIELD_TIME:
-        return *(const int64_t *)at == 0;
-    case FIELD_KNOWN:
-        return *(const int64_t *)at < 0;
-    case FIELD_FLAG:
-        return !*(const bool *)at;
-    case FIELD_MAYBE:
-        return *(const int *)at < 0;
-    case FIELD_SHARE:
-        return *(const double *)at < 0;
-    case FIELD_STRING:
-    case FIELD_INT32:
-    case FIELD_INT64:
-        return false;
-    }
-    return false;
 }
 
 static void add_json_field(

@@ -99,6 +99,16 @@ static void add_rows(struct writing *w)
     }
 }
 
+static void set_etag(struct row *row, struct slice etag)
+{
+    row->known = etag.len < sizeof(row->etag);
+    row->etag[0] = '\0';
+    if (row->known && etag.len > 0) {
+        memcpy(row->etag, etag.at, etag.len);
+        row->etag[etag.len] = '\0';
+    }
+}
+
 /* Read what is under a row's key. */
 static enum tw_err read_row(
     struct writing *w, struct attempt *attempt, struct row *row)
@@ -109,18 +119,12 @@ static enum tw_err read_row(
     page_init(&page);
     outcome = store_get(
         w->store, attempt, LEDGER_TABLE, w->was->job, row->key, &page);
-    row->etag[0] = '\0';
-    if (outcome == TW_OK) {
-        struct slice etag = page.entities[0].etag;
-
-        if (etag.len < sizeof(row->etag)) {
-            memcpy(row->etag, etag.at, etag.len);
-            row->etag[etag.len] = '\0';
-        }
-    }
+    if (outcome == TW_OK)
+        set_etag(row, page.entities[0].etag);
+    if (outcome == TW_NOT_FOUND)
+        set_etag(row, (struct slice){0});
     page_done(&page);
-    row->known = outcome == TW_OK || outcome == TW_NOT_FOUND;
-    return row->known ? TW_OK : outcome;
+    return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
 static enum tw_err read_unknown_rows(struct writing *w, struct attempt *attempt,
@@ -162,15 +166,6 @@ static bool row_is_at_fault(struct writing *w, enum tw_err outcome)
         return false;
     w->rows[w->result.failed]->known = false;
     return true;
-}
-
-static void set_etag(struct row *row, struct slice etag)
-{
-    row->known = etag.len < sizeof(row->etag);
-    if (row->known) {
-        memcpy(row->etag, etag.at, etag.len);
-        row->etag[etag.len] = '\0';
-    }
 }
 
 /* Which index rows go and come. */

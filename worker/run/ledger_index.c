@@ -68,19 +68,12 @@ struct slice ledger_index_key(const struct ledger_run *run, struct arena *arena)
         ledger_day(run->finished_ticks, day), SLICE_ARG(run->id));
 }
 
-static bool begins_with(struct slice text, const char *prefix)
-{
-    size_t len = strlen(prefix);
-
-    return text.len > len && memcmp(text.at, prefix, len) == 0;
-}
-
 bool ledger_index_id(struct slice row_key, struct slice *ret_id)
 {
     for (size_t i = 0; i < INDEX_COUNT; i++) {
         size_t skipped = strlen(prefixes[i]);
 
-        if (!begins_with(row_key, prefixes[i]))
+        if (!slice_begins(row_key, slice_of(prefixes[i])))
             continue;
         if (i == LEDGER_INDEX_ENDED)
             skipped += LEDGER_DAY_MAX; /* the day and its '!' */
