@@ -39,7 +39,8 @@ struct need {
 };
 
 struct locking {
-    const struct locks_request *request;
+    const struct locks_request *request; /* NULL: they are only released */
+    struct slice job, id;                /* of the run */
     struct arena arena;
     struct need *needs;
     size_t need_count, need_room;
@@ -131,18 +132,11 @@ static struct slice lock_key(struct locking *l, const struct need *need)
 
 static struct slice want_key(struct locking *l, const struct need *need)
 {
-    return arena_format(&l->arena, "want!%.*s!%s!%.*s", SLICE_ARG(need->key),
-        l->request->job->name, SLICE_ARG(l->request->id));
+    return arena_format(&l->arena, "want!%.*s!%.*s!%.*s", SLICE_ARG(need->key),
+        SLICE_ARG(l->job), SLICE_ARG(l->id));
 }
 
 /* ---- reading the partition ---- */
-
-static bool begins_with(struct slice text, const char *prefix)
-{
-    size_t len = strlen(prefix);
-
-    return text.len >= len && memcmp(text.at, prefix, len) == 0;
-}
 
 static struct slice text_of(
     const struct entity *entity, const char *name, struct arena *arena)
@@ -171,10 +165,11 @@ static void add_row(struct locking *l, const struct entity *entity)
 {
     const struct property *requested =
         entity_find(entity, slice_of("RequestedAt"));
-    struct row row = {.is_want = begins_with(entity->row_key, "want!"),
+    struct row row = {
+        .is_want = slice_begins(entity->row_key, slice_of("want!")),
         .is_newer = ledger_is_newer(entity)};
 
-    if (!row.is_want && !begins_with(entity->row_key, "lock!"))
+    if (!row.is_want && !slice_begins(entity->row_key, slice_of("lock!")))
         return;
     row.row_key = arena_copy(&l->arena, entity->row_key);
     row.etag = arena_copy(&l->arena, entity->etag);
@@ -219,8 +214,8 @@ static enum tw_err read_rows(
 
 static bool is_mine(const struct locking *l, const struct row *row)
 {
-    return !row->is_newer && slice_is(row->job, l->request->job->name) &&
-           slice_equal(row->id, l->request->id);
+    return !row->is_newer && slice_equal(row->job, l->job) &&
+           slice_equal(row->id, l->id);
 }
 
 /* Nobody can know that its run has ended. */
@@ -283,8 +278,8 @@ static bool is_older(const struct locking *l, const struct row *row)
 
     if (row->requested_ticks != l->request->requested_ticks)
         return row->requested_ticks < l->request->requested_ticks;
-    order = slice_compare(row->job, slice_of(l->request->job->name));
-    return order != 0 ? order < 0 : slice_compare(row->id, l->request->id) < 0;
+    order = slice_compare(row->job, l->job);
+    return order != 0 ? order < 0 : slice_compare(row->id, l->id) < 0;
 }
 
 /* Does a run that wants a table still come for it? */
@@ -378,8 +373,8 @@ static void set_row(struct locking *l, struct operation *operation,
 
     entity_init(entity, &l->arena, slice_of(LOCKS_PARTITION), row_key);
     entity_set_int32(entity, &l->arena, "Format", LEDGER_FORMAT);
-    entity_set_string(entity, &l->arena, "Job", slice_of(request->job->name));
-    entity_set_string(entity, &l->arena, "Run", request->id);
+    entity_set_string(entity, &l->arena, "Job", l->job);
+    entity_set_string(entity, &l->arena, "Run", l->id);
     entity_set_string(entity, &l->arena, "Table", slice_of(table));
     if (request->requested_ticks > 0)
         entity_set_datetime(
@@ -402,14 +397,14 @@ static enum tw_err send(struct store *store, const struct fence *fence,
     return outcome;
 }
 
-/* My wants: they go in the batch that brings the locks. */
-static size_t add_own_wants(
-    struct locking *l, struct operation *operations, size_t count)
+/* Delete the run's own wants, and its locks where it gives them up. */
+static size_t add_deletes(struct locking *l, struct operation *operations,
+    size_t count, bool locks_too)
 {
     for (size_t i = 0; i < l->row_count; i++) {
         const struct row *row = &l->rows[i];
 
-        if (!row->is_want || !is_mine(l, row))
+        if (!is_mine(l, row) || !(row->is_want || locks_too))
             continue;
         operations[count].type = OPERATION_DELETE;
         entity_init(&operations[count].entity, &l->arena,
@@ -438,7 +433,7 @@ static enum tw_err take_all(struct locking *l)
             operations[count].entity.etag = need->lock->etag;
         count++;
     }
-    count = add_own_wants(l, operations, count);
+    count = add_deletes(l, operations, count, false);
     if (count > 0)
         outcome = send(
             l->request->store, l->request->fence, operations, count, l->err);
@@ -497,7 +492,10 @@ static bool try_once(struct locking *l, enum locks_outcome *ret)
 enum locks_outcome locks_take(
     const struct locks_request *request, bool *ret_taken_over, struct err *err)
 {
-    struct locking l = {.request = request, .err = err};
+    struct locking l = {.request = request,
+        .job = slice_of(request->job->name),
+        .id = request->id,
+        .err = err};
     enum locks_outcome outcome = LOCKS_OUTAGE;
     bool done = false;
 
@@ -518,21 +516,12 @@ static bool release_once(
 {
     struct operation *operations;
     enum tw_err outcome = read_rows(l, store, fence);
-    size_t count = 0;
+    size_t count;
 
     if (outcome != TW_OK)
         return outcome == TW_NOT_FOUND;
     operations = mem_array(l->row_count, sizeof(*operations));
-    for (size_t i = 0; i < l->row_count; i++) {
-        const struct row *row = &l->rows[i];
-
-        if (!is_mine(l, row))
-            continue;
-        operations[count].type = OPERATION_DELETE;
-        entity_init(&operations[count].entity, &l->arena,
-            slice_of(LOCKS_PARTITION), row->row_key);
-        operations[count++].entity.etag = row->etag;
-    }
+    count = add_deletes(l, operations, 0, true);
     if (count > 0)
         outcome = send(store, fence, operations, count, l->err);
     mem_free(operations);
@@ -542,12 +531,8 @@ static bool release_once(
 void locks_release(struct store *store, const struct fence *fence,
     struct slice job, struct slice id)
 {
-    char *name = mem_text(job.at, job.len);
-    struct job named = {.name = name};
-    struct locks_request request = {
-        .store = store, .fence = fence, .job = &named, .id = id};
     struct err err = {""};
-    struct locking l = {.request = &request, .err = &err};
+    struct locking l = {.job = job, .id = id, .err = &err};
     bool done = false;
 
     arena_init(&l.arena);
@@ -555,10 +540,8 @@ void locks_release(struct store *store, const struct fence *fence,
         done = release_once(&l, store, fence);
     if (!done)
         log_debug("locks",
-            "run %s/%.*s has ended and its locks stay for now: "
-            "%s",
-            name, SLICE_ARG(id), err.text);
+            "run %.*s/%.*s has ended and its locks stay for now: %s",
+            SLICE_ARG(job), SLICE_ARG(id), err.text);
     mem_free(l.rows);
     arena_done(&l.arena);
-    mem_free(name);
 }
