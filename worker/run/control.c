@@ -43,18 +43,6 @@ static enum tw_err told(
     return outcome;
 }
 
-static enum tw_err read_run(struct store *store, struct slice job,
-    struct slice id, struct ledger_run *ret, struct err *err)
-{
-    struct retry_call call = begin_call();
-    enum tw_err outcome;
-
-    do {
-        outcome = ledger_get(store, &call.attempt, job, id, ret);
-    } while (retry_call_again(&call, outcome));
-    return told(outcome, &call.attempt, err);
-}
-
 /* A message that is to be put. */
 struct order {
     const char *queue;
@@ -362,9 +350,9 @@ struct asking {
      * written, and that is the outcome. */
     enum tw_err (*change)(struct asking *asking, struct ledger_run *run,
         int64_t now_ticks, struct err *err);
-    struct ledger_run *before; /* the run as it was; init'ed */
-    bool asked;                /* set by change: its owner is asked for it */
-    bool now;                  /* of finish */
+    struct ledger_run run, before; /* as it is stored then, and as it was */
+    bool asked;     /* set by change: its owner is asked for it */
+    bool now;       /* of finish */
     bool unchanged; /* with TW_CONFLICT: all is as it is asked for already */
     const struct definition *definition; /* where change needs it */
     bool unserved;                       /* set: no queue serves it */
@@ -378,17 +366,15 @@ static enum tw_err apply_asked(
     if (run->etag.len == 0)
         return err_fail(err, TW_NOT_FOUND, "the ledger has no run %.*s/%.*s",
             SLICE_ARG(run->job), SLICE_ARG(run->id));
-    ledger_run_done(asking->before);
-    ledger_copy(asking->before, run);
+    ledger_copy(&asking->before, run);
     asking->asked = asking->unchanged = false;
     run->updated_ticks = now_ticks;
     return asking->change(asking, run, now_ticks, err);
 }
 
-/* run (init'ed) is what is stored then. */
+/* asking_done() in any case. */
 static enum tw_err change_run(struct store *store, struct slice job,
-    struct slice id, struct asking *asking, struct ledger_run *run,
-    struct err *err)
+    struct slice id, struct asking *asking, struct err *err)
 {
     const struct retry_limits limits = limits_from_now();
     struct ledger_change change = {.store = store,
@@ -397,10 +383,18 @@ static enum tw_err change_run(struct store *store, struct slice job,
         .limits = &limits};
     enum tw_err outcome;
 
-    run->job = ledger_text(run, job);
-    run->id = ledger_text(run, id);
-    outcome = ledger_change(&change, LEDGER_READ, run, err);
+    ledger_run_init(&asking->run);
+    ledger_run_init(&asking->before);
+    asking->run.job = ledger_text(&asking->run, job);
+    asking->run.id = ledger_text(&asking->run, id);
+    outcome = ledger_change(&change, LEDGER_READ, &asking->run, err);
     return outcome == TW_CONFLICT && asking->unchanged ? TW_OK : outcome;
+}
+
+static void asking_done(struct asking *asking)
+{
+    ledger_run_done(&asking->before);
+    ledger_run_done(&asking->run);
 }
 
 static enum tw_err refuse_state(const struct ledger_run *run, struct err *err)
@@ -448,23 +442,6 @@ static enum tw_err set_cancelled(struct asking *asking, struct ledger_run *run,
     return put_aside(run, LEDGER_CANCELLED, now_ticks, err);
 }
 
-enum tw_err control_cancel(struct store *store, struct slice job,
-    struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err)
-{
-    struct asking asking = {.change = set_cancelled, .before = ret};
-    struct ledger_run run;
-    enum tw_err outcome;
-
-    ledger_run_init(&run);
-    outcome = change_run(store, job, id, &asking, &run, err);
-    *ret_asked = asking.asked;
-    /* Of one that has begun, requests may still arrive late (rule A4). */
-    if (outcome == TW_OK && run.state == LEDGER_CANCELLED && run.attempt == 0)
-        locks_release(store, NULL, job, id);
-    ledger_run_done(&run);
-    return outcome;
-}
-
 static enum tw_err set_paused(struct asking *asking, struct ledger_run *run,
     int64_t now_ticks, struct err *err)
 {
@@ -480,18 +457,36 @@ static enum tw_err set_paused(struct asking *asking, struct ledger_run *run,
     return ask_owner(asking, run, LEDGER_CONTROL_PAUSE);
 }
 
+static enum tw_err ask(struct store *store, struct slice job, struct slice id,
+    struct asking *asking, struct ledger_run *ret, bool *ret_asked,
+    struct err *err)
+{
+    enum tw_err outcome = change_run(store, job, id, asking, err);
+    const struct ledger_run *run = &asking->run;
+
+    /* Of one that has begun, requests may still arrive late (rule A4). */
+    if (outcome == TW_OK && run->state == LEDGER_CANCELLED && run->attempt == 0)
+        locks_release(store, NULL, job, id);
+    *ret_asked = asking->asked;
+    ledger_copy(ret, &asking->before);
+    asking_done(asking);
+    return outcome;
+}
+
+enum tw_err control_cancel(struct store *store, struct slice job,
+    struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err)
+{
+    struct asking asking = {.change = set_cancelled};
+
+    return ask(store, job, id, &asking, ret, ret_asked, err);
+}
+
 enum tw_err control_pause(struct store *store, struct slice job,
     struct slice id, struct ledger_run *ret, bool *ret_asked, struct err *err)
 {
-    struct asking asking = {.change = set_paused, .before = ret};
-    struct ledger_run run;
-    enum tw_err outcome;
+    struct asking asking = {.change = set_paused};
 
-    ledger_run_init(&run);
-    outcome = change_run(store, job, id, &asking, &run, err);
-    *ret_asked = asking.asked;
-    ledger_run_done(&run);
-    return outcome;
+    return ask(store, job, id, &asking, ret, ret_asked, err);
 }
 
 /* ---- resume, finish ---- */
@@ -574,20 +569,14 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
 enum tw_err control_resume(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err)
 {
-    struct ledger_run run, before;
-    struct asking asking = {
-        .change = set_resumed, .before = &before, .definition = definition};
-    enum tw_err outcome;
+    struct asking asking = {.change = set_resumed, .definition = definition};
+    enum tw_err outcome =
+        change_run(definition_store(definition), job, id, &asking, err);
 
-    ledger_run_init(&run);
-    ledger_run_init(&before);
-    outcome =
-        change_run(definition_store(definition), job, id, &asking, &run, err);
     if (outcome == TW_OK && !asking.asked)
-        outcome = wake(definition, &run, err);
+        outcome = wake(definition, &asking.run, err);
     *ret_unserved = asking.unserved;
-    ledger_run_done(&before);
-    ledger_run_done(&run);
+    asking_done(&asking);
     return outcome;
 }
 
@@ -608,21 +597,15 @@ static enum tw_err set_finishing(struct asking *asking, struct ledger_run *run,
 enum tw_err control_finish(const struct definition *definition,
     struct slice job, struct slice id, bool now, struct err *err)
 {
-    struct ledger_run run, before;
-    struct asking asking = {
-        .change = set_finishing, .before = &before, .now = now};
-    enum tw_err outcome;
+    struct asking asking = {.change = set_finishing, .now = now};
+    enum tw_err outcome =
+        change_run(definition_store(definition), job, id, &asking, err);
 
-    ledger_run_init(&run);
-    ledger_run_init(&before);
-    outcome =
-        change_run(definition_store(definition), job, id, &asking, &run, err);
     /* Its own message comes back by itself, though later. */
-    if (outcome == TW_OK && run.state == LEDGER_WAITING &&
-        queue_of(definition, &run))
-        outcome = wake(definition, &run, err);
-    ledger_run_done(&before);
-    ledger_run_done(&run);
+    if (outcome == TW_OK && asking.run.state == LEDGER_WAITING &&
+        queue_of(definition, &asking.run))
+        outcome = wake(definition, &asking.run, err);
+    asking_done(&asking);
     return outcome;
 }
 
@@ -643,6 +626,22 @@ enum tw_err control_reopen(
 static bool is_poisoned(const struct ledger_run *run)
 {
     return run->state == LEDGER_FAILED || run->state == LEDGER_POISONED;
+}
+
+/* ret: ledger_run_done() in any case. */
+static enum tw_err read_poisoned(struct store *store, struct slice job,
+    struct slice id, struct ledger_run *ret, struct err *err)
+{
+    struct retry_call call = begin_call();
+    enum tw_err outcome;
+
+    ledger_run_init(ret);
+    do {
+        outcome = ledger_get(store, &call.attempt, job, id, ret);
+    } while (retry_call_again(&call, outcome));
+    if (outcome == TW_OK && !is_poisoned(ret))
+        return refuse_state(ret, err);
+    return told(outcome, &call.attempt, err);
 }
 
 /* A message that never became a run: it has a reason, but no arguments. */
@@ -705,23 +704,18 @@ static enum tw_err retry_run(const struct definition *definition,
     struct slice job, struct slice id, bool *ret_unserved, struct err *err)
 {
     struct store *store = definition_store(definition);
-    struct ledger_run run, before;
-    struct asking asking = {.change = set_queued_again, .before = &before};
+    struct asking asking = {.change = set_queued_again};
     struct err ignored; /* the run is queued, whatever its copy says */
-    enum tw_err outcome;
+    enum tw_err outcome = change_run(store, job, id, &asking, err);
 
-    ledger_run_init(&run);
-    ledger_run_init(&before);
-    outcome = change_run(store, job, id, &asking, &run, err);
-    if (outcome == TW_OK && queue_of(definition, &run))
-        outcome = wake(definition, &run, err);
+    if (outcome == TW_OK && queue_of(definition, &asking.run))
+        outcome = wake(definition, &asking.run, err);
     else if (outcome == TW_OK)
-        outcome = refuse_unserved(&asking, &run, err);
+        outcome = refuse_unserved(&asking, &asking.run, err);
     if (outcome == TW_OK || asking.unserved)
-        (void)!delete_copy(store, &before, &ignored);
+        (void)!delete_copy(store, &asking.before, &ignored);
     *ret_unserved = asking.unserved;
-    ledger_run_done(&before);
-    ledger_run_done(&run);
+    asking_done(&asking);
     return outcome;
 }
 
@@ -804,10 +798,7 @@ enum tw_err control_retry(const struct definition *definition, struct slice job,
     enum tw_err outcome;
 
     *ret_unserved = false;
-    ledger_run_init(&run);
-    outcome = read_run(store, job, id, &run, err);
-    if (outcome == TW_OK && !is_poisoned(&run))
-        outcome = refuse_state(&run, err);
+    outcome = read_poisoned(store, job, id, &run, err);
     if (outcome == TW_OK)
         outcome = is_unreadable(&run)
                       ? retry_unreadable(store, &run, err)
@@ -833,20 +824,16 @@ static enum tw_err set_dropped(struct asking *asking, struct ledger_run *run,
 enum tw_err control_drop(
     struct store *store, struct slice job, struct slice id, struct err *err)
 {
-    struct ledger_run run, before;
-    struct asking asking = {.change = set_dropped, .before = &before};
-    enum tw_err outcome;
+    struct asking asking = {.change = set_dropped};
+    struct ledger_run run;
+    enum tw_err outcome = read_poisoned(store, job, id, &run, err);
 
-    ledger_run_init(&run);
-    ledger_run_init(&before);
-    outcome = read_run(store, job, id, &run, err);
-    if (outcome == TW_OK && !is_poisoned(&run))
-        outcome = refuse_state(&run, err);
     if (outcome == TW_OK)
         outcome = delete_copy(store, &run, err);
-    if (outcome == TW_OK)
-        outcome = change_run(store, job, id, &asking, &run, err);
-    ledger_run_done(&before);
+    if (outcome == TW_OK) {
+        outcome = change_run(store, job, id, &asking, err);
+        asking_done(&asking);
+    }
     ledger_run_done(&run);
     return outcome;
 }
