@@ -55,13 +55,13 @@ static void leave_run(struct fixture *f, const char *id, int64_t ago_s)
     ledger_run_done(&run);
 }
 
-static enum orphans_step first_of(struct fixture *f)
+static enum walk_step first_of(struct fixture *f)
 {
-    enum orphans_step step;
+    enum walk_step step;
 
     do
         step = orphans_step(&f->orphans, &f->err);
-    while (step == ORPHANS_MORE);
+    while (step == WALK_MORE);
     return step;
 }
 
@@ -77,14 +77,14 @@ static void only_those_that_nobody_works_on_are_found(void **state)
     leave_run(f, "long", 2 * TIMEOUT_S + 1);
     leave_run(f, "recent", 2 * TIMEOUT_S - 10);
     leave_run(f, "held", -30);
-    assert_int_equal(first_of(f), ORPHANS_DONE); /* no pass is under way */
+    assert_int_equal(first_of(f), WALK_DONE); /* no pass is under way */
     begin(f);
-    assert_int_equal(first_of(f), ORPHANS_FOUND);
+    assert_int_equal(first_of(f), WALK_FOUND);
     assert_true(slice_is(f->orphans.run.id, "long"));
-    assert_int_equal(first_of(f), ORPHANS_DONE);
-    assert_int_equal(first_of(f), ORPHANS_DONE);
+    assert_int_equal(first_of(f), WALK_DONE);
+    assert_int_equal(first_of(f), WALK_DONE);
     begin(f);
-    assert_int_equal(first_of(f), ORPHANS_FOUND);
+    assert_int_equal(first_of(f), WALK_FOUND);
 }
 
 /* "..": its archive would lie in the folder above. */
@@ -101,9 +101,9 @@ static void a_run_whose_id_is_none_is_left_alone(void **state)
     leave_run(f, overlong, 1000);
     leave_run(f, overlong + 1, 1000);
     begin(f);
-    assert_int_equal(first_of(f), ORPHANS_FOUND);
+    assert_int_equal(first_of(f), WALK_FOUND);
     assert_true(slice_is(f->orphans.run.id, overlong + 1));
-    assert_int_equal(first_of(f), ORPHANS_DONE);
+    assert_int_equal(first_of(f), WALK_DONE);
 }
 
 static void patience_counts_from_whatever_was_last(void **state)
@@ -137,11 +137,11 @@ static void markers_that_cannot_be_read_end_the_pass(void **state)
     leave_run(f, "long", 1000);
     workbench_meets(&f->bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
     begin(f);
-    assert_int_equal(first_of(f), ORPHANS_FAILED);
+    assert_int_equal(first_of(f), WALK_FAILED);
     assert_string_equal(f->err.text, "the store is down");
-    assert_int_equal(first_of(f), ORPHANS_DONE);
+    assert_int_equal(first_of(f), WALK_DONE);
     begin(f);
-    assert_int_equal(first_of(f), ORPHANS_FOUND);
+    assert_int_equal(first_of(f), WALK_FOUND);
 }
 
 static void a_run_that_cannot_be_read_ends_the_pass(void **state)
@@ -151,10 +151,10 @@ static void a_run_that_cannot_be_read_ends_the_pass(void **state)
     leave_run(f, "long", 1000);
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_FAIL);
     begin(f);
-    assert_int_equal(first_of(f), ORPHANS_FAILED);
+    assert_int_equal(first_of(f), WALK_FAILED);
     assert_string_equal(f->err.text, "the store is down");
     begin(f);
-    assert_int_equal(first_of(f), ORPHANS_FOUND);
+    assert_int_equal(first_of(f), WALK_FOUND);
 }
 
 /* Ended between the two looks, or spoilt: not for us. */
@@ -168,9 +168,9 @@ static void a_marker_without_a_run_is_passed_over(void **state)
     workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_GONE);
     workbench_meets(&f->bench, BENCH_GET, 2, 2, BENCH_INVALID);
     begin(f);
-    assert_int_equal(first_of(f), ORPHANS_FOUND);
+    assert_int_equal(first_of(f), WALK_FOUND);
     assert_true(slice_is(f->orphans.run.id, "c"));
-    assert_int_equal(first_of(f), ORPHANS_DONE);
+    assert_int_equal(first_of(f), WALK_DONE);
 }
 
 static void without_a_ledger_there_are_none(void **state)
@@ -179,7 +179,7 @@ static void without_a_ledger_there_are_none(void **state)
 
     workbench_meets(&f->bench, BENCH_SCAN, ALWAYS, BENCH_GONE);
     begin(f);
-    assert_int_equal(first_of(f), ORPHANS_DONE);
+    assert_int_equal(first_of(f), WALK_DONE);
     assert_int_equal(f->bench.calls[BENCH_SCAN], 1);
 }
 
@@ -196,7 +196,7 @@ static void markers_are_read_page_by_page(void **state)
         leave_run(f, id, 1000);
     }
     begin(f);
-    while (first_of(f) == ORPHANS_FOUND)
+    while (first_of(f) == WALK_FOUND)
         found++;
     assert_int_equal(found, 1003);
     assert_int_equal(f->bench.calls[BENCH_SCAN], 2);

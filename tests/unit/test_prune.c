@@ -22,9 +22,9 @@ static void stored_as(struct workbench *bench, const char *job, const char *id,
     ledger_run_done(&run);
 }
 
-static enum prune_step pass(struct workbench *bench, struct prune *prune)
+static enum walk_step pass(struct workbench *bench, struct prune *prune)
 {
-    enum prune_step step;
+    enum walk_step step;
     struct err err;
     int64_t before;
 
@@ -32,7 +32,7 @@ static enum prune_step pass(struct workbench *bench, struct prune *prune)
     prune_begin(prune, bench->store, NULL, before);
     do
         step = prune_step(prune, &err);
-    while (step == PRUNE_MORE);
+    while (step == WALK_MORE);
     return step;
 }
 
@@ -55,7 +55,7 @@ static void what_ended_long_ago_leaves_and_failures_stay(void **state)
     stored_as(bench, JOB, "f", LEDGER_PAUSED, NULL);
     stored_as(bench, "gone-job", "g", LEDGER_SUCCEEDED, "2026-11-01T10:00:00Z");
     prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
     assert_true(prune.pruned == 3);
     expect(bench, JOB, "a", "none");
     expect(bench, JOB, "b", "none");
@@ -98,9 +98,9 @@ static void a_run_that_changes_meanwhile_stays(void **state)
     prune_init(&prune);
     meddled = bench;
     bench->between = meddle;
-    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
     expect(bench, JOB, "a", "succeeded");
-    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
     expect(bench, JOB, "a", "none");
     prune_done(&prune);
 }
@@ -113,8 +113,8 @@ static void an_outage_gives_the_pass_up(void **state)
     stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-19T10:00:00Z");
     prune_init(&prune);
     workbench_meets(bench, BENCH_SCAN, 2, 2, BENCH_FAIL);
-    assert_int_equal(pass(bench, &prune), PRUNE_FAILED);
-    assert_false(prune.under_way);
+    assert_int_equal(pass(bench, &prune), WALK_FAILED);
+    assert_false(prune.walk.under_way);
     prune_done(&prune);
 }
 
@@ -124,7 +124,7 @@ static void without_a_ledger_there_is_nothing_to_prune(void **state)
     struct prune prune;
 
     prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
     prune_done(&prune);
 }
 
@@ -162,7 +162,7 @@ static void a_row_without_its_run_goes(void **state)
     write_entity(bench, OPERATION_INSERT, "!ended!2026-11-01!x", "State", "");
     write_entity(bench, OPERATION_INSERT, "!ended!2026-11-01!f", "State", "");
     prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
     assert_int_equal(prune.pruned, 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 0);
     expect(bench, JOB, "f", "paused"); /* it is on another list */
@@ -185,7 +185,7 @@ static void a_newer_version_s_index_row_stays(void **state)
     workbench_write(bench, OPERATION_INSERT, &entity);
     arena_done(&arena);
     prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 1);
     prune_done(&prune);
 }
@@ -203,7 +203,7 @@ static void what_cannot_be_understood_stays(void **state)
     write_entity(bench, OPERATION_MERGE, "b", "Attempt", "many");
     write_entity(bench, OPERATION_INSERT, "!ended!2026-11-01!", "State", "");
     prune_init(&prune);
-    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
     assert_int_equal(prune.pruned, 1);
     expect(bench, JOB, "c", "none");
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 3);
@@ -227,11 +227,11 @@ static void an_outage_of_any_request_gives_the_pass_up(void **state)
     prune_init(&prune);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         workbench_meets(bench, cases[i].call, 1, 1, cases[i].fault);
-        assert_int_equal(pass(bench, &prune), PRUNE_FAILED);
-        assert_false(prune.under_way);
+        assert_int_equal(pass(bench, &prune), WALK_FAILED);
+        assert_false(prune.walk.under_way);
         expect(bench, JOB, "a", "succeeded");
     }
-    assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
     expect(bench, JOB, "a", "none");
     prune_done(&prune);
 }
@@ -249,7 +249,7 @@ static void an_outcome_that_others_decide_is_left_to_the_next_pass(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         expect(bench, JOB, "a", "succeeded");
         workbench_meets(bench, BENCH_BATCH, 1, 1, cases[i]);
-        assert_int_equal(pass(bench, &prune), PRUNE_DONE);
+        assert_int_equal(pass(bench, &prune), WALK_DONE);
         assert_int_equal(prune.pruned, 0);
     }
     expect(bench, JOB, "a", "none");
@@ -263,7 +263,7 @@ static void without_a_pass_there_is_no_step(void **state)
 
     (void)state;
     prune_init(&prune);
-    assert_int_equal(prune_step(&prune, &err), PRUNE_DONE);
+    assert_int_equal(prune_step(&prune, &err), WALK_DONE);
     prune_done(&prune);
 }
 

@@ -321,7 +321,7 @@ static void an_overtaken_run_is_not_noted(void **state)
 static unsigned found_among_orphans(struct fixture *f)
 {
     struct orphans orphans;
-    enum orphans_step step;
+    enum walk_step step;
     unsigned found = 0;
 
     orphans_init(&orphans, NULL, f->lock_file);
@@ -329,8 +329,8 @@ static unsigned found_among_orphans(struct fixture *f)
     orphans_begin(&orphans);
     do {
         step = orphans_step(&orphans, &f->err);
-        found += step == ORPHANS_FOUND;
-    } while (step == ORPHANS_MORE || step == ORPHANS_FOUND);
+        found += step == WALK_FOUND;
+    } while (step == WALK_MORE || step == WALK_FOUND);
     orphans_done(&orphans);
     return found;
 }
@@ -363,8 +363,8 @@ static void a_note_that_is_no_longer_true_is_passed_over(void **state)
     gets = f->bench.calls[BENCH_GET];
     assert_true(orphans_look(&orphans));
     for (int i = 0; i < 3; i++)
-        assert_int_equal(orphans_step(&orphans, &f->err), ORPHANS_MORE);
-    assert_int_equal(orphans_step(&orphans, &f->err), ORPHANS_DONE);
+        assert_int_equal(orphans_step(&orphans, &f->err), WALK_MORE);
+    assert_int_equal(orphans_step(&orphans, &f->err), WALK_DONE);
     assert_int_equal(f->bench.calls[BENCH_GET] - gets, 2);
     assert_false(orphans_look(&orphans));
     orphans_done(&orphans);

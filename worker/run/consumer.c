@@ -276,7 +276,7 @@ static void begin_anew(struct consumer *consumer)
             consumer->definition->setup->visibility_timeout_s * 1000));
     consumer->prepared = false;
     orphans_use(&consumer->orphans, consumer->definition);
-    consumer->prune.under_way = false;
+    consumer->prune.walk.under_way = false;
     consumer->orphans_due_ms = world_boot_ms();
 }
 
@@ -425,15 +425,15 @@ static void step_orphans(struct consumer *consumer)
     struct err err;
 
     switch (orphans_step(&consumer->orphans, &err)) {
-    case ORPHANS_FOUND:
+    case WALK_FOUND:
         take_orphan(consumer);
         return;
-    case ORPHANS_FAILED:
+    case WALK_FAILED:
         consumer->orphans_due_ms = world_boot_ms();
         outage_begins(consumer, &err);
         break;
-    case ORPHANS_MORE:
-    case ORPHANS_DONE:
+    case WALK_MORE:
+    case WALK_DONE:
         break;
     }
     slots_release(consumer->slots);
@@ -469,7 +469,8 @@ static void look_at_others(struct consumer *consumer)
 /* Is there something to look at? */
 static bool looks_for_orphans(const struct consumer *consumer)
 {
-    return consumer->orphans.noted_count > 0 || consumer->orphans.under_way ||
+    return consumer->orphans.noted_count > 0 ||
+           consumer->orphans.walk.under_way ||
            world_boot_ms() >= consumer->orphans_due_ms;
 }
 
@@ -486,7 +487,7 @@ static void look_for_orphans(struct consumer *consumer)
     consumer->no_slot = !slots_reserve(consumer->slots);
     if (consumer->no_slot)
         return;
-    if (orphans->noted_count == 0 && !orphans->under_way) {
+    if (orphans->noted_count == 0 && !orphans->walk.under_way) {
         orphans_begin(orphans);
         consumer->orphans_due_ms = world_boot_ms() + ORPHANS_EVERY_MS;
     }
@@ -515,7 +516,7 @@ static void prune_runs(struct consumer *consumer)
     if (setup->keep_runs_ms == 0 || consumer->outage.lasts ||
         is_stopping(consumer))
         return;
-    if (!prune->under_way) {
+    if (!prune->walk.under_way) {
         if (now_ms < consumer->prune_due_ms)
             return;
         prune_begin(prune, definition_store(consumer->definition),
@@ -524,15 +525,16 @@ static void prune_runs(struct consumer *consumer)
         consumer->prune_due_ms = now_ms + PRUNE_EVERY_MS;
     }
     switch (prune_step(prune, &err)) {
-    case PRUNE_DONE:
+    case WALK_DONE:
         if (prune->pruned > 0)
             log_info(OBJECT, "%" PRId64 " ended run%s pruned", prune->pruned,
                 prune->pruned == 1 ? "" : "s");
         break;
-    case PRUNE_FAILED:
+    case WALK_FAILED:
         log_warn(OBJECT, "pruning ends early: %s", err.text);
         break;
-    case PRUNE_MORE:
+    case WALK_MORE:
+    case WALK_FOUND:
         break;
     }
 }
@@ -672,13 +674,13 @@ static int64_t next_due_ms(struct consumer *consumer)
 
     if (consumer->outage.lasts)
         return consumer->outage.until_ms;
-    if (consumer->prune.under_way)
+    if (consumer->prune.walk.under_way)
         return 0;
     if (consumer->definition->setup->keep_runs_ms > 0)
         due_ms = sooner(due_ms, consumer->prune_due_ms);
     if (consumer->no_slot)
         return due_ms;
-    if (consumer->orphans.under_way || consumer->orphans.noted_count > 0)
+    if (consumer->orphans.walk.under_way || consumer->orphans.noted_count > 0)
         return 0;
     if (consumer->options.lock_file)
         due_ms = sooner(due_ms, consumer->look_due_ms);

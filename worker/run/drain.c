@@ -2,25 +2,18 @@
 /* What a drain does not wait for. */
 #include "worker/run/drain.h"
 
-#include "worker/base/arena.h"
 #include "worker/run/ledger.h"
+#include "worker/run/walk.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 struct looking {
-    struct store *store;
-    const struct fence *fence;
+    struct walk walk;
     struct buf *names;
     size_t left;
     bool all;
     bool others; /* there is an open run that the drain waits for */
-    struct retry_call call;
 };
-
-static void begin_call(struct looking *l)
-{
-    l->call = retry_call(l->fence, RETRY_BUSY_MS, 0);
-}
 
 static bool goes_on(const struct looking *l)
 {
@@ -53,17 +46,18 @@ static void add_name(struct looking *l, const struct ledger_run *run)
     l->left++;
 }
 
-static enum tw_err look_at_run(
-    struct looking *l, struct slice job, struct slice id)
+/* Runs that are gone, or cannot be read, no worker works on. */
+static enum walk_step look_at_run(struct looking *l, struct err *err)
 {
+    struct retry_call call = retry_call(l->walk.fence, RETRY_BUSY_MS, 0);
     struct ledger_run run;
     enum tw_err outcome;
 
     ledger_run_init(&run);
-    begin_call(l);
     do
-        outcome = ledger_get(l->store, &l->call.attempt, job, id, &run);
-    while (retry_call_again(&l->call, outcome));
+        outcome = ledger_get(l->walk.store, &call.attempt,
+            l->walk.row->partition_key, l->walk.id, &run);
+    while (retry_call_again(&call, outcome));
     if (outcome == TW_OK && !ledger_state_ended(run.state)) {
         if (is_left(&run))
             add_name(l, &run);
@@ -71,65 +65,29 @@ static enum tw_err look_at_run(
             l->others = true;
     }
     ledger_run_done(&run);
-    if (outcome == TW_NOT_FOUND || outcome == TW_INVALID)
-        outcome = TW_OK; /* no worker works on these */
-    return outcome;
-}
-
-static enum tw_err look_at_job(struct looking *l, struct slice job)
-{
-    const struct ledger_index_scan scan = {
-        .job = job, .index = LEDGER_INDEX_OPEN};
-    struct page page;
-    enum tw_err outcome;
-
-    page_init(&page);
-    do {
-        bool first = !page.next.more; /* the page has the place of the next */
-
-        begin_call(l);
-        do
-            outcome = ledger_scan_index(
-                l->store, &l->call.attempt, &scan, page.next, &page);
-        while (first && retry_call_again(&l->call, outcome));
-        for (size_t i = 0; outcome == TW_OK && goes_on(l) && i < page.count;
-             i++) {
-            struct slice id;
-
-            if (ledger_index_id(page.entities[i].row_key, &id))
-                outcome = look_at_run(l, job, id);
-        }
-    } while (outcome == TW_OK && goes_on(l) && page.next.more);
-    page_done(&page);
-    return outcome;
+    return outcome == TW_OK || outcome == TW_NOT_FOUND || outcome == TW_INVALID
+               ? WALK_MORE
+               : walk_give_up(&l->walk, &call.attempt, err);
 }
 
 enum tw_err drain_left(struct store *store, const struct fence *fence, bool all,
     bool *ret_only, size_t *ret_count, struct buf *names, struct err *err)
 {
-    struct looking l = {
-        .store = store, .fence = fence, .names = names, .all = all};
-    struct slice job = {0};
-    struct arena arena;
-    enum tw_err outcome = TW_OK;
+    struct looking l = {.names = names, .all = all};
+    enum walk_step step = WALK_MORE;
 
-    arena_init(&arena);
+    walk_init(&l.walk);
+    walk_begin(&l.walk, store, fence, NULL,
+        &(struct ledger_index_scan){.index = LEDGER_INDEX_OPEN});
     buf_clear(names);
-    while (outcome == TW_OK && goes_on(&l)) {
-        begin_call(&l);
-        do
-            outcome =
-                ledger_next_job(store, &l.call.attempt, job, &arena, &job);
-        while (retry_call_again(&l.call, outcome));
-        if (outcome == TW_OK && is_job(job))
-            outcome = look_at_job(&l, job);
+    while (step == WALK_MORE && goes_on(&l)) {
+        step = walk_step(&l.walk, err);
+        if (step == WALK_FOUND)
+            step = is_job(l.walk.row->partition_key) ? look_at_run(&l, err)
+                                                     : WALK_MORE;
     }
-    if (outcome == TW_NOT_FOUND)
-        outcome = TW_OK;
-    *ret_only = outcome == TW_OK && !l.others;
+    *ret_only = step != WALK_FAILED && !l.others;
     *ret_count = l.left;
-    arena_done(&arena);
-    if (outcome != TW_OK)
-        (void)err_fail(err, outcome, "%s", l.call.attempt.err.text);
-    return outcome;
+    walk_done(&l.walk);
+    return step == WALK_FAILED ? TW_BUSY : TW_OK;
 }

@@ -19,7 +19,7 @@ void orphans_init(struct orphans *orphans, const struct fence *fence,
     struct lock_file *lock_file)
 {
     *orphans = (struct orphans){.fence = fence, .lock_file = lock_file};
-    page_init(&orphans->page);
+    walk_init(&orphans->walk);
     ledger_run_init(&orphans->run);
 }
 
@@ -38,23 +38,23 @@ void orphans_done(struct orphans *orphans)
         forget_first(orphans);
     mem_free(orphans->noted);
     orphans->noted = NULL;
-    page_done(&orphans->page);
+    walk_done(&orphans->walk);
     ledger_run_done(&orphans->run);
 }
 
 void orphans_use(struct orphans *orphans, struct definition *definition)
 {
     orphans->definition = definition;
-    orphans->under_way = false;
+    orphans->walk.under_way = false;
 }
 
 void orphans_begin(struct orphans *orphans)
 {
-    page_done(&orphans->page);
-    orphans->under_way = true;
-    orphans->job = 0;
-    orphans->at = 0;
-    orphans->more = true;
+    const struct definition *definition = orphans->definition;
+
+    walk_begin(&orphans->walk, definition_store(definition), orphans->fence,
+        definition->jobs,
+        &(struct ledger_index_scan){.index = LEDGER_INDEX_OPEN});
 }
 
 int64_t orphans_patience_ms(int64_t visibility_timeout_s)
@@ -113,44 +113,9 @@ static bool is_left(const struct orphans *orphans, int64_t now_ticks)
            lock_file_is_dead(orphans->lock_file, run->owner);
 }
 
-static enum orphans_step give_up(
-    struct orphans *orphans, const struct attempt *attempt, struct err *err)
-{
-    orphans->under_way = false;
-    (void)err_fail(err, TW_BUSY, "%s", attempt->err.text);
-    return ORPHANS_FAILED;
-}
-
-/* One page of the index rows of the job's open runs. */
-static enum orphans_step read_rows(struct orphans *orphans, struct err *err)
-{
-    const struct definition *definition = orphans->definition;
-    struct retry_call call = retry_call(orphans->fence, RETRY_BUSY_MS, 0);
-    struct ledger_index_scan scan = {
-        .job = slice_of(definition->jobs->list[orphans->job].name),
-        .index = LEDGER_INDEX_OPEN};
-    bool first =
-        !orphans->page.next.more; /* the page has the place of the next */
-    enum tw_err outcome;
-
-    do
-        outcome = ledger_scan_index(definition_store(definition), &call.attempt,
-            &scan, orphans->page.next, &orphans->page);
-    while (first && retry_call_again(&call, outcome));
-    if (outcome == TW_NOT_FOUND) {
-        orphans->under_way = false;
-        return ORPHANS_DONE;
-    }
-    if (outcome != TW_OK)
-        return give_up(orphans, &call.attempt, err);
-    orphans->at = 0;
-    orphans->more = orphans->page.next.more;
-    return ORPHANS_MORE;
-}
-
 /* One that cannot be read is passed over, and so is one whose id nobody can
  * have given it: ids become names of files. */
-static enum orphans_step read_run(
+static enum walk_step read_run(
     struct orphans *orphans, struct slice job, struct slice id, struct err *err)
 {
     const struct definition *definition = orphans->definition;
@@ -158,59 +123,40 @@ static enum orphans_step read_run(
     enum tw_err outcome;
 
     if (!text_is_run_id(id))
-        return ORPHANS_MORE;
+        return WALK_MORE;
     do
         outcome = ledger_get(definition_store(definition), &call.attempt, job,
             id, &orphans->run);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_NOT_FOUND || outcome == TW_INVALID)
-        return ORPHANS_MORE;
+        return WALK_MORE;
     if (outcome != TW_OK)
-        return give_up(orphans, &call.attempt, err);
-    return is_left(orphans, call.attempt.date_ticks) ? ORPHANS_FOUND
-                                                     : ORPHANS_MORE;
-}
-
-/* The run of one row. */
-static enum orphans_step read_next(struct orphans *orphans, struct err *err)
-{
-    const struct entity *row = &orphans->page.entities[orphans->at++];
-    struct slice id;
-
-    if (!ledger_index_id(row->row_key, &id))
-        return ORPHANS_MORE;
-    return read_run(orphans, row->partition_key, id, err);
+        return walk_give_up(&orphans->walk, &call.attempt, err);
+    return is_left(orphans, call.attempt.date_ticks) ? WALK_FOUND : WALK_MORE;
 }
 
 /* One that no job of ours is for is left to others. */
-static enum orphans_step read_noted(struct orphans *orphans, struct err *err)
+static enum walk_step read_noted(struct orphans *orphans, struct err *err)
 {
     struct slice job = slice_of(orphans->noted[0].job);
-    enum orphans_step step = ORPHANS_MORE;
+    enum walk_step step = WALK_MORE;
 
     if (jobs_find(orphans->definition->jobs, job))
         step = read_run(orphans, job, slice_of(orphans->noted[0].id), err);
-    if (step != ORPHANS_FAILED)
+    if (step != WALK_FAILED)
         forget_first(orphans);
     return step;
 }
 
-enum orphans_step orphans_step(struct orphans *orphans, struct err *err)
+enum walk_step orphans_step(struct orphans *orphans, struct err *err)
 {
+    const struct walk *walk = &orphans->walk;
+    enum walk_step step;
+
     if (orphans->noted_count > 0)
         return read_noted(orphans, err);
-    if (!orphans->under_way ||
-        orphans->job >= orphans->definition->jobs->count) {
-        orphans->under_way = false;
-        return ORPHANS_DONE;
-    }
-    if (orphans->at < orphans->page.count)
-        return read_next(orphans, err);
-    if (orphans->more)
-        return read_rows(orphans, err);
-    orphans->job++;
-    orphans->more = true;
-    page_done(&orphans->page);
-    orphans->at = 0;
-    return ORPHANS_MORE;
+    step = walk_step(&orphans->walk, err);
+    return step == WALK_FOUND
+               ? read_run(orphans, walk->row->partition_key, walk->id, err)
+               : step;
 }

@@ -19,6 +19,7 @@
 #include "worker/run/ledger.h"
 #include "worker/run/lock_file.h"
 #include "worker/run/setup.h"
+#include "worker/run/walk.h"
 #include "worker/store/store.h"
 
 struct orphans_noted;
@@ -32,19 +33,8 @@ struct orphans {
                                     looked at next */
     size_t noted_count;
 
-    bool under_way;   /* a pass */
-    size_t job;       /* index into the definition's jobs */
-    struct page page; /* of that job's index rows */
-    size_t at;        /* the next row on it */
-    bool more;        /* rows that are still to be read */
+    struct walk walk; /* the pass */
     struct ledger_run run;
-};
-
-enum orphans_step {
-    ORPHANS_MORE,  /* nothing found yet: step again             */
-    ORPHANS_FOUND, /* orphans->run is to be taken up, then step again */
-    ORPHANS_DONE,  /* nothing is left to be looked at           */
-    ORPHANS_FAILED /* an outage: the pass is given up; err      */
 };
 
 /* orphans_init: no pass is under way. All are borrowed. */
@@ -62,9 +52,12 @@ void orphans_begin(struct orphans *orphans);
  * look? True: runs that they had noted are to be looked at. No request. */
 bool orphans_look(struct orphans *orphans);
 
-/* orphans_step: one request. The runs of the dead come first; after an outage
- * they are looked at again. */
-enum orphans_step orphans_step(struct orphans *orphans, struct err *err);
+/*
+ * orphans_step: one request at most. WALK_FOUND: orphans->run is to be taken
+ * up. WALK_DONE: nothing is left to be looked at. The runs of the dead come
+ * first; after an outage they are looked at again.
+ */
+enum walk_step orphans_step(struct orphans *orphans, struct err *err);
 
 /* orphans_patience_ms: for so long nothing must have happened to one. */
 int64_t orphans_patience_ms(int64_t visibility_timeout_s);

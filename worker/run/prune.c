@@ -7,86 +7,28 @@
 
 void prune_init(struct prune *prune)
 {
-    *prune = (struct prune){.under_way = false};
-    arena_init(&prune->arena);
-    page_init(&prune->page);
+    *prune = (struct prune){.pruned = 0};
+    walk_init(&prune->walk);
 }
 
 void prune_done(struct prune *prune)
 {
-    page_done(&prune->page);
-    arena_done(&prune->arena);
-    prune_init(prune);
+    walk_done(&prune->walk);
 }
 
 void prune_begin(struct prune *prune, struct store *store,
     const struct fence *fence, int64_t before_ticks)
 {
-    prune_done(prune);
-    prune->store = store;
-    prune->fence = fence;
-    prune->under_way = true;
-    (void)ledger_day(before_ticks, prune->below_day);
-}
+    const struct ledger_index_scan scan = {.index = LEDGER_INDEX_ENDED,
+        .below_day = ledger_day(before_ticks, prune->below_day)};
 
-static enum prune_step give_up(
-    struct prune *prune, const struct attempt *attempt, struct err *err)
-{
-    prune->under_way = false;
-    (void)err_fail(err, TW_BUSY, "%s", attempt->err.text);
-    return PRUNE_FAILED;
+    walk_begin(&prune->walk, store, fence, NULL, &scan);
+    prune->pruned = 0;
 }
 
 static struct attempt begin_attempt(const struct prune *prune)
 {
-    return (struct attempt){.fence = prune->fence, .retry_after_ms = -1};
-}
-
-static struct retry_call begin_call(const struct prune *prune)
-{
-    return retry_call(prune->fence, RETRY_BUSY_MS, 0);
-}
-
-static enum prune_step find_job(struct prune *prune, struct err *err)
-{
-    struct retry_call call = begin_call(prune);
-    enum tw_err outcome;
-
-    do
-        outcome = ledger_next_job(prune->store, &call.attempt, prune->job,
-            &prune->arena, &prune->job);
-    while (retry_call_again(&call, outcome));
-    if (outcome == TW_NOT_FOUND) {
-        prune->under_way = false;
-        return PRUNE_DONE;
-    }
-    if (outcome != TW_OK)
-        return give_up(prune, &call.attempt, err);
-    page_done(&prune->page);
-    prune->at = 0;
-    prune->more = true;
-    return PRUNE_MORE;
-}
-
-static enum prune_step read_rows(struct prune *prune, struct err *err)
-{
-    const struct ledger_index_scan scan = {.job = prune->job,
-        .index = LEDGER_INDEX_ENDED,
-        .below_day = prune->below_day};
-    struct retry_call call = begin_call(prune);
-    bool first =
-        !prune->page.next.more; /* the page has the place of the next */
-    enum tw_err outcome;
-
-    do
-        outcome = ledger_scan_index(
-            prune->store, &call.attempt, &scan, prune->page.next, &prune->page);
-    while (first && retry_call_again(&call, outcome));
-    if (outcome != TW_OK)
-        return give_up(prune, &call.attempt, err);
-    prune->at = 0;
-    prune->more = prune->page.next.more;
-    return PRUNE_MORE;
+    return (struct attempt){.fence = prune->walk.fence, .retry_after_ms = -1};
 }
 
 /* A row whose run is gone, or is on another list. */
@@ -99,7 +41,7 @@ static enum tw_err delete_row(
     struct batch_result result;
 
     *attempt = begin_attempt(prune);
-    return store_batch(prune->store, attempt, &batch, &result);
+    return store_batch(prune->walk.store, attempt, &batch, &result);
 }
 
 static bool is_listed(const struct ledger_run *run, struct slice row_key)
@@ -113,18 +55,20 @@ static bool is_listed(const struct ledger_run *run, struct slice row_key)
     return listed;
 }
 
-static enum tw_err prune_row(struct prune *prune, const struct entity *row,
-    struct slice id, struct attempt *attempt)
+static enum tw_err prune_row(struct prune *prune, struct attempt *attempt)
 {
+    struct store *store = prune->walk.store;
+    const struct entity *row = prune->walk.row;
     struct ledger_run run;
     enum tw_err outcome;
 
     ledger_run_init(&run);
-    outcome = ledger_get(prune->store, attempt, prune->job, id, &run);
+    outcome =
+        ledger_get(store, attempt, row->partition_key, prune->walk.id, &run);
     if (outcome == TW_OK && !run.newer && is_listed(&run, row->row_key)) {
         run.index_etag = ledger_text(&run, row->etag);
         *attempt = begin_attempt(prune);
-        outcome = ledger_remove(prune->store, attempt, &run);
+        outcome = ledger_remove(store, attempt, &run);
         prune->pruned += outcome == TW_OK;
     } else if (outcome == TW_NOT_FOUND || (outcome == TW_OK && !run.newer)) {
         outcome = delete_row(prune, attempt, row);
@@ -135,33 +79,27 @@ static enum tw_err prune_row(struct prune *prune, const struct entity *row,
 
 /* What others change meanwhile, and what cannot be read, is left for the next
  * pass. */
-static enum prune_step take_row(struct prune *prune, struct err *err)
+static enum walk_step take_row(struct prune *prune, struct err *err)
 {
-    const struct entity *row = &prune->page.entities[prune->at++];
-    struct retry_call call = begin_call(prune);
-    struct slice id;
+    const struct entity *row = prune->walk.row;
+    struct retry_call call = retry_call(prune->walk.fence, RETRY_BUSY_MS, 0);
     enum tw_err outcome;
 
-    if (!ledger_index_id(row->row_key, &id) || row->etag.len == 0 ||
-        ledger_is_newer(row))
-        return PRUNE_MORE;
+    if (row->etag.len == 0 || ledger_is_newer(row))
+        return WALK_MORE;
     do
-        outcome = prune_row(prune, row, id, &call.attempt);
+        outcome = prune_row(prune, &call.attempt);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_OK || outcome == TW_CONFLICT || outcome == TW_NOT_FOUND ||
         outcome == TW_UNKNOWN ||
         (outcome == TW_INVALID && call.attempt.http_status < 400))
-        return PRUNE_MORE;
-    return give_up(prune, &call.attempt, err);
+        return WALK_MORE;
+    return walk_give_up(&prune->walk, &call.attempt, err);
 }
 
-enum prune_step prune_step(struct prune *prune, struct err *err)
+enum walk_step prune_step(struct prune *prune, struct err *err)
 {
-    if (!prune->under_way)
-        return PRUNE_DONE;
-    if (prune->at < prune->page.count)
-        return take_row(prune, err);
-    if (prune->more)
-        return read_rows(prune, err);
-    return find_job(prune, err);
+    enum walk_step step = walk_step(&prune->walk, err);
+
+    return step == WALK_FOUND ? take_row(prune, err) : step;
 }
