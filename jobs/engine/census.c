@@ -337,11 +337,6 @@ enum tw_err census_add(
     return TW_OK;
 }
 
-int64_t census_entities(const struct census *census)
-{
-    return census->entities;
-}
-
 void census_add_versions(const struct census *census, struct buf *to)
 {
     const struct type_counts **list = in_order(&census->versions);

@@ -31,9 +31,6 @@ void census_free(struct census *census); /* NULL: nothing */
 TW_MUST_USE enum tw_err census_add(
     struct census *census, const struct entity *entity, struct err *err);
 
-/* census_entities: how many were added. */
-int64_t census_entities(const struct census *census);
-
 /* census_add_versions: "1: 12000\n'one': 5\n(Edm.Guid): 1\n(absent): 3\n",
  * integers by value first (Int32, Int64 or a whole Double: the same version),
  * then texts, then other types, then the absent ones. */

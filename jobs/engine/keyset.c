@@ -11,7 +11,6 @@
 #define BITS_PER_KEY 12
 
 struct keyset {
-    size_t count;
     unsigned char bits[BITS / 8];
 };
 
@@ -71,7 +70,6 @@ void keyset_add(struct keyset *set, size_t table, struct slice partition_key,
 
         set->bits[bit / 8] |= (unsigned char)(1u << (bit % 8));
     }
-    set->count++;
 }
 
 bool keyset_has(const struct keyset *set, size_t table,
@@ -86,9 +84,4 @@ bool keyset_has(const struct keyset *set, size_t table,
             return false;
     }
     return true;
-}
-
-bool keyset_is_sure(const struct keyset *set)
-{
-    return set->count <= KEYSET_MAX_KEYS;
 }

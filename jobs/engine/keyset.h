@@ -27,7 +27,4 @@ void keyset_add(struct keyset *set, size_t table, struct slice partition_key,
 bool keyset_has(const struct keyset *set, size_t table,
     struct slice partition_key, struct slice row_key);
 
-/* keyset_is_sure: no more keys were added than it is made for. */
-bool keyset_is_sure(const struct keyset *set);
-
 #endif

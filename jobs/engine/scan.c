@@ -456,8 +456,3 @@ void scan_close(struct scan *scan)
     arena_done(&scan->arena);
     mem_free(scan);
 }
-
-bool scan_prefix_has(struct slice prefix, struct slice key)
-{
-    return slice_begins(key, prefix);
-}

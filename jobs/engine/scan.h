@@ -60,10 +60,4 @@ size_t scan_pages(const struct scan *scan);
 /* scan_close: waits for a page under way. NULL: nothing. */
 void scan_close(struct scan *scan);
 
-/*
- * scan_prefix_has: the exact test that a range of key_range_prefix() leaves to
- * the caller.
- */
-bool scan_prefix_has(struct slice prefix, struct slice key);
-
 #endif

@@ -12,7 +12,8 @@
 #define ABSENT "absent"
 #define DEPTH_MAX 4
 
-void record_digest(const struct property *value, char to[RECORD_DIGEST_MAX])
+static void record_digest(
+    const struct property *value, char to[RECORD_DIGEST_MAX])
 {
     struct property unnamed;
     struct digest digest;

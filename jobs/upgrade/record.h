@@ -37,9 +37,6 @@ struct record {
     size_t count;
 };
 
-/* record_digest: of a value, whatever its property's name; NULL: absent. */
-void record_digest(const struct property *value, char to[RECORD_DIGEST_MAX]);
-
 /* record_read: false: the entity has none that could be read. Names live in
  * arena. */
 bool record_read(

@@ -341,44 +341,6 @@ static void errors_are_read_in_every_form(void **state)
     arena_done(&arena);
 }
 
-static void queues_are_listed_with_their_marker(void **state)
-{
-    struct slice *names, marker;
-    struct arena arena;
-    struct err err;
-    size_t count;
-
-    (void)state;
-    arena_init(&arena);
-    assert_int_equal(
-        queue_xml_queues(
-            slice_of(BOM "<EnumerationResults><Queues><Queue><Name>q1</Name>"
-                         "</Queue><Queue><Name>q2</Name><Metadata /></Queue>"
-                         "</Queues><NextMarker>/a/q3</NextMarker>"
-                         "</EnumerationResults>"),
-            &arena, &names, &count, &marker, &err),
-        TW_OK);
-    assert_int_equal(count, 2);
-    assert_true(slice_is(names[1], "q2"));
-    assert_true(slice_is(marker, "/a/q3"));
-    assert_int_equal(
-        queue_xml_queues(slice_of("<EnumerationResults><Queues> <Other/>"
-                                  "<Queue/></Queues></EnumerationResults>"),
-            &arena, &names, &count, &marker, &err),
-        TW_OK);
-    assert_int_equal(count, 1);
-    assert_int_equal(names[0].len, 0);
-    assert_int_equal(marker.len, 0);
-    assert_int_equal(queue_xml_queues(slice_of("<EnumerationResults/>"), &arena,
-                         &names, &count, &marker, &err),
-        TW_OK);
-    assert_int_equal(count, 0);
-    assert_int_equal(queue_xml_queues(slice_of("<QueueMessagesList/>"), &arena,
-                         &names, &count, &marker, &err),
-        TW_INVALID);
-    arena_done(&arena);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,7 +353,6 @@ int main(void)
         cmocka_unit_test(a_message_is_no_larger_than_a_queue_takes),
         cmocka_unit_test(document_types_and_entities_are_refused),
         cmocka_unit_test(errors_are_read_in_every_form),
-        cmocka_unit_test(queues_are_listed_with_their_marker),
         cmocka_unit_test(overlong_ids_and_receipts_are_refused),
     };
 

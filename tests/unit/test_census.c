@@ -161,7 +161,6 @@ static void a_property_of_several_types_has_a_count_of_each(void **state)
     assert_int_equal(number(x, "Edm.String"), 1);
     assert_int_equal(json_count(x), 4);
     assert_int_equal(number(all, "Entities"), COUNT_OF(list));
-    assert_int_equal(census_entities(census), COUNT_OF(list));
     json_free(all);
 }
 
@@ -392,7 +391,6 @@ static void one_name_more_than_a_schema_has_is_refused(void **state)
     assert_int_equal(census_add(census, &full, &err), TW_OK);
     assert_int_equal(census_add(census, &more, &err), TW_TOO_LARGE);
     assert_non_null(strstr(err.text, "more than 100000 names"));
-    assert_int_equal(census_entities(census), 2);
 }
 
 static void one_version_more_than_there_can_be_is_refused(void **state)
@@ -414,7 +412,6 @@ static void one_version_more_than_there_can_be_is_refused(void **state)
         assert_int_equal(census_add(census, &entity, &err), TW_TOO_LARGE);
     }
     assert_non_null(strstr(err.text, "'" VERSION "' has more than 1000"));
-    assert_int_equal(census_entities(census), CENSUS_MAX_VERSIONS + 2);
 }
 
 /* ---- memory ---- */
@@ -447,7 +444,6 @@ static void memory_does_not_grow_with_entities(void **state)
     (void)state;
     assert_true(allocations_of(0, 1000) > 0);
     assert_int_equal(allocations_of(1000, 19000), 0);
-    assert_int_equal(census_entities(census), 20000);
 }
 
 /* ---- what is shown ---- */

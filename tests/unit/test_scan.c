@@ -471,15 +471,6 @@ static void a_page_under_way_is_given_up_at_close(void **state)
     scene_done(&scene);
 }
 
-static void prefixes_are_tested_exactly(void **state)
-{
-    (void)state;
-    assert_true(scan_prefix_has(slice_of("Foot_"), slice_of("Foot_1")));
-    assert_true(scan_prefix_has(slice_of("Foot_"), slice_of("Foot_")));
-    assert_false(scan_prefix_has(slice_of("Foot_"), slice_of("Football")));
-    assert_true(scan_prefix_has(slice_of(""), slice_of("")));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,7 +490,6 @@ int main(void)
         cmocka_unit_test(large_entities_come_a_few_at_a_time),
         cmocka_unit_test(an_entity_too_large_alone_names_its_table),
         cmocka_unit_test(a_page_under_way_is_given_up_at_close),
-        cmocka_unit_test(prefixes_are_tested_exactly),
     };
 
     fast_world_use();

@@ -314,9 +314,10 @@ static enum tw_err read_messages(
     return code;
 }
 
-/* The document whose root must be of that name, or NULL with a sentence. */
-static xmlDoc *parse_as(struct slice body, const char *name, struct err *err)
+/* The document of a list of messages, or NULL with a sentence. */
+static xmlDoc *parse_messages(struct slice body, struct err *err)
 {
+    static const char name[] = "QueueMessagesList";
     const char *why;
     xmlDoc *document = parse(body, &why);
 
@@ -336,7 +337,7 @@ static xmlDoc *parse_as(struct slice body, const char *name, struct err *err)
 enum tw_err queue_xml_messages(
     struct slice body, struct messages *ret, struct err *err)
 {
-    xmlDoc *document = parse_as(body, "QueueMessagesList", err);
+    xmlDoc *document = parse_messages(body, err);
     enum tw_err code = TW_INVALID;
 
     arena_clear(&ret->arena);
@@ -347,37 +348,6 @@ enum tw_err queue_xml_messages(
         ret->count = 0;
     xmlFreeDoc(document);
     return code;
-}
-
-static size_t read_queues(
-    const xmlNode *queues, struct arena *arena, struct slice **ret_names)
-{
-    const xmlNode *first = queues != NULL ? queues->children : NULL;
-    size_t room = 0, count = 0;
-
-    for (const xmlNode *node = first; node != NULL; node = node->next)
-        room += is_element(node, "Queue");
-    *ret_names = arena_alloc(arena, (room + 1) * sizeof(**ret_names));
-    for (const xmlNode *node = first; node != NULL; node = node->next)
-        if (is_element(node, "Queue"))
-            (*ret_names)[count++] = child_text(node, "Name", arena);
-    return count;
-}
-
-enum tw_err queue_xml_queues(struct slice body, struct arena *arena,
-    struct slice **ret_names, size_t *ret_count, struct slice *ret_marker,
-    struct err *err)
-{
-    xmlDoc *document = parse_as(body, "EnumerationResults", err);
-    const xmlNode *root;
-
-    if (document == NULL)
-        return TW_INVALID;
-    root = xmlDocGetRootElement(document);
-    *ret_count = read_queues(find_child(root, "Queues"), arena, ret_names);
-    *ret_marker = child_text(root, "NextMarker", arena);
-    xmlFreeDoc(document);
-    return TW_OK;
 }
 
 bool queue_xml_error(struct slice body, struct arena *arena,

@@ -38,15 +38,6 @@ TW_MUST_USE enum tw_err queue_xml_messages(
     struct slice body, struct messages *ret, struct err *err);
 
 /*
- * queue_xml_queues: the names in one page of a list of queues, and the marker
- * of the next (empty: it was the last), in arena. TW_INVALID: the body is
- * something else.
- */
-TW_MUST_USE enum tw_err queue_xml_queues(struct slice body, struct arena *arena,
-    struct slice **ret_names, size_t *ret_count, struct slice *ret_marker,
-    struct err *err);
-
-/*
  * queue_xml_error: code and message of an error body, <Error><Code>,
  * <error><code> or <m:error><m:code>, into arena. False: it is none.
  */
