@@ -23,9 +23,10 @@ struct scan_task {
     struct page *page;
 };
 
-struct create_task {
+struct any_task {
     struct lanes_task task;
-    const char *table;
+    enum tw_err (*request)(void *context, struct attempt *attempt);
+    void *context;
 };
 
 static enum tw_err get_attempt(struct lanes_task *task, struct attempt *attempt)
@@ -57,12 +58,11 @@ static enum tw_err scan_attempt(
     return outcome;
 }
 
-static enum tw_err create_attempt(
-    struct lanes_task *task, struct attempt *attempt)
+static enum tw_err any_attempt(struct lanes_task *task, struct attempt *attempt)
 {
-    struct create_task *create = (struct create_task *)task;
+    struct any_task *any = (struct any_task *)task;
 
-    return store_create_table(task->store, attempt, create->table);
+    return any->request(any->context, attempt);
 }
 
 static enum tw_err call(struct lanes_client *lanes, struct lanes_task *task,
@@ -130,16 +130,37 @@ enum tw_err call_scan(struct lanes_client *lanes, struct store *store,
     return call(lanes, &task.task, NULL, err);
 }
 
+enum tw_err call_any(struct lanes_client *lanes, struct store *store,
+    enum tw_err (*request)(void *context, struct attempt *attempt),
+    void *context, bool repeatable, struct err *err)
+{
+    struct any_task any = {
+        .task = {.attempt = any_attempt,
+            .repeatable = repeatable,
+            .store = store},
+        .request = request,
+        .context = context,
+    };
+
+    return call(lanes, &any.task, NULL, err);
+}
+
+struct creation {
+    struct store *store;
+    const char *table;
+};
+
+static enum tw_err create(void *context, struct attempt *attempt)
+{
+    struct creation *creation = context;
+
+    return store_create_table(creation->store, attempt, creation->table);
+}
+
 enum tw_err call_create_table(struct lanes_client *lanes, struct store *store,
     const char *table, struct err *err)
 {
-    struct create_task create = {
-        .task = {.attempt = create_attempt,
-            .repeatable = true,
-            .store = store,
-            .bytes = ENTITY_MAX_BYTES},
-        .table = table,
-    };
+    struct creation creation = {store, table};
 
-    return call(lanes, &create.task, NULL, err);
+    return call_any(lanes, store, create, &creation, true, err);
 }

@@ -3,6 +3,7 @@
 #ifndef TW_JOBS_ENGINE_CALL_H
 #define TW_JOBS_ENGINE_CALL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "worker/base/err.h"
@@ -32,6 +33,13 @@ TW_MUST_USE enum tw_err call_batch(struct lanes_client *lanes,
 TW_MUST_USE enum tw_err call_scan(struct lanes_client *lanes,
     struct store *store, const struct scan_request *request, struct page *page,
     struct err *err);
+
+/* call_any: request(context, attempt), one request. repeatable: it is made
+ * again after an unknown outcome, too. */
+TW_MUST_USE enum tw_err call_any(struct lanes_client *lanes,
+    struct store *store,
+    enum tw_err (*request)(void *context, struct attempt *attempt),
+    void *context, bool repeatable, struct err *err);
 
 /* call_create_table: store_create_table(): TW_OK also when it exists. */
 TW_MUST_USE enum tw_err call_create_table(struct lanes_client *lanes,

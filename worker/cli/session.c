@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jobs/engine/call.h"
 #include "worker/base/mem.h"
 #include "worker/base/stop.h"
 #include "worker/base/text.h"
@@ -237,20 +238,6 @@ void session_lanes(struct session *session)
     session->signals = signals_start(on_signal, session);
 }
 
-struct call {
-    struct lanes_task task; /* first, so that it leads back to the call */
-    enum tw_err (*call)(void *context, struct attempt *attempt);
-    void *context;
-};
-
-static enum tw_err attempt_call(
-    struct lanes_task *task, struct attempt *attempt)
-{
-    struct call *call = (struct call *)task;
-
-    return call->call(call->context, attempt);
-}
-
 void session_again(struct session *session)
 {
     struct lanes_client *old = session->client;
@@ -321,22 +308,11 @@ enum tw_err session_call(struct session *session, struct store *store,
     enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
     bool repeatable, struct err *err)
 {
-    struct call wrapped = {
-        .task =
-            {
-                .attempt = attempt_call,
-                .repeatable = repeatable,
-                .store = store,
-            },
-        .call = call,
-        .context = context,
-    };
-    enum tw_err code = lanes_call(session->client, &wrapped.task);
+    enum tw_err code =
+        call_any(session->client, store, call, context, repeatable, err);
 
-    if (code != TW_OK) {
-        *err = wrapped.task.last.err;
+    if (code != TW_OK)
         session_explain(store, code, err);
-    }
     return code;
 }
 

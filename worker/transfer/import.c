@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "jobs/engine/call.h"
 #include "jobs/engine/flow.h"
 #include "jobs/engine/sorter.h"
 #include "worker/base/arena.h"
@@ -351,35 +352,21 @@ static enum tw_err import_records(struct import *import, struct err *err)
 
 /* ---- the table ---- */
 
-static enum tw_err read_one(void *context, struct attempt *attempt)
+/* A SAS may allow inserts, but neither reads nor the creation of tables; then
+ * the first batch shows whether that is enough. */
+static enum tw_err ensure_table(struct transfer *transfer, struct err *err)
 {
-    const struct transfer *transfer = context;
     const struct scan_request request = {.table = transfer->table, .top = 1};
     struct page page;
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = store_scan(transfer->store, attempt, &request, &page);
+    outcome =
+        call_scan(transfer->client, transfer->store, &request, &page, err);
     page_done(&page);
-    return outcome;
-}
-
-static enum tw_err create_table(void *context, struct attempt *attempt)
-{
-    const struct transfer *transfer = context;
-
-    return store_create_table(transfer->store, attempt, transfer->table);
-}
-
-/* A SAS may allow inserts, but neither reads nor the creation of tables; then
- * the first batch shows whether that is enough. */
-static enum tw_err ensure_table(struct transfer *transfer, struct err *err)
-{
-    enum tw_err outcome =
-        transfer_call(transfer, read_one, transfer, true, err);
-
     if (outcome == TW_NOT_FOUND)
-        return transfer_call(transfer, create_table, transfer, true, err);
+        return call_create_table(
+            transfer->client, transfer->store, transfer->table, err);
     return outcome == TW_FORBIDDEN || outcome == TW_TOO_LARGE ? TW_OK : outcome;
 }
 

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "worker/store/lanes.h"
+#include "jobs/engine/call.h"
 
 #define SENTENCE_MAX 4096
 
@@ -27,37 +27,10 @@ enum tw_err transfer_stopped(const struct transfer *transfer, struct err *err)
                : TW_OK;
 }
 
-struct call {
-    struct lanes_task task; /* first, so that it leads back to the call */
-    enum tw_err (*call)(void *context, struct attempt *attempt);
-    void *context;
-};
-
-static enum tw_err attempt_call(
-    struct lanes_task *task, struct attempt *attempt)
-{
-    struct call *call = (struct call *)task;
-
-    return call->call(call->context, attempt);
-}
-
 enum tw_err transfer_call(const struct transfer *transfer,
     enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
     bool repeatable, struct err *err)
 {
-    struct call wrapped = {
-        .task =
-            {
-                .attempt = attempt_call,
-                .repeatable = repeatable,
-                .store = transfer->store,
-            },
-        .call = call,
-        .context = context,
-    };
-    enum tw_err outcome = lanes_call(transfer->client, &wrapped.task);
-
-    if (outcome != TW_OK)
-        *err = wrapped.task.last.err;
-    return outcome;
+    return call_any(
+        transfer->client, transfer->store, call, context, repeatable, err);
 }
