@@ -376,17 +376,8 @@ static enum tw_err copy_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {
     const struct copy_rules *rules = job->settings;
-    struct selection selection;
-    struct arena arena;
-    enum tw_err outcome;
 
-    arena_init(&arena);
-    outcome =
-        selection_bind(&rules->selector, args, NULL, &arena, &selection, err);
-    if (outcome == TW_OK)
-        outcome = selection_check(&selection, err);
-    arena_done(&arena);
-    return outcome;
+    return selector_accept(&rules->selector, args, err);
 }
 
 const struct kind copy_kind = {

@@ -82,7 +82,6 @@ enum tw_err copy_work_init(struct copy_work *work, const struct job *job,
     const struct job_stores *stores, struct run *run, struct err *err)
 {
     const struct copy_rules *rules = job->settings;
-    enum tw_err outcome;
 
     memset(work, 0, sizeof(*work));
     work->job = job;
@@ -98,9 +97,8 @@ enum tw_err copy_work_init(struct copy_work *work, const struct job *job,
     work->rounds.follow = rules->follow;
     if (run->checkpoint.len > 0)
         work->saved = mem_text(run->checkpoint.at, run->checkpoint.len);
-    outcome = selection_bind(&rules->selector, &run->args, NULL, &work->arena,
-        &work->selection, err);
-    return outcome == TW_OK ? selection_check(&work->selection, err) : outcome;
+    return selection_of_run(
+        &rules->selector, &run->args, &work->arena, &work->selection, err);
 }
 
 void copy_work_done(struct copy_work *work)
@@ -252,7 +250,7 @@ void copy_begin_step(struct copy_work *work)
     work->broken = TW_OK;
 }
 
-enum tw_err copy_is_broken(struct copy_work *work)
+static enum tw_err copy_is_broken(struct copy_work *work)
 {
     if (work->broken == TW_OK)
         return TW_OK;

@@ -209,7 +209,4 @@ void copy_save_late(struct copy_work *work);
 void copy_reached(
     struct copy_work *work, size_t table, const struct entity *last);
 
-/* copy_is_broken: TW_OK, or the outcome of a request that a decision needed. */
-enum tw_err copy_is_broken(struct copy_work *work);
-
 #endif

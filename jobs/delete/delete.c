@@ -129,27 +129,12 @@ static void delete_tables(const struct job *job,
     each(ctx, deletion->place.store, deletion->place.table, JOB_WRITES);
 }
 
-static enum tw_err bind(const struct deletion *deletion,
-    const struct run_args *args, struct arena *arena, struct selection *ret,
-    struct err *err)
-{
-    enum tw_err outcome =
-        selection_bind(&deletion->selector, args, NULL, arena, ret, err);
-
-    return outcome == TW_OK ? selection_check(ret, err) : outcome;
-}
-
 static enum tw_err delete_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {
-    struct selection selection;
-    struct arena arena;
-    enum tw_err outcome;
+    const struct deletion *deletion = job->settings;
 
-    arena_init(&arena);
-    outcome = bind(job->settings, args, &arena, &selection, err);
-    arena_done(&arena);
-    return outcome;
+    return selector_accept(&deletion->selector, args, err);
 }
 
 /* ---- reading ---- */
@@ -213,7 +198,8 @@ static enum tw_err delete_estimate(const struct job *job,
     ret->tables = arena_alloc(&ret->arena, sizeof(*ret->tables));
     ret->tables[0].table = deletion->place.table;
     ret->tables[0].table_scan = selector_scans_table(&deletion->selector);
-    outcome = bind(deletion, &run->args, &ret->arena, &selection, err);
+    outcome = selection_of_run(
+        &deletion->selector, &run->args, &ret->arena, &selection, err);
     if (outcome != TW_OK)
         return outcome;
     counting_begin(&counting, ret->tables, &ret->arena, BATCH_MAX_BYTES);
@@ -426,7 +412,8 @@ static enum run_end delete_run(const struct job *job,
     enum tw_err outcome;
 
     arena_init(&d.arena);
-    outcome = bind(deletion, &run->args, &d.arena, &d.selection, err);
+    outcome = selection_of_run(
+        &deletion->selector, &run->args, &d.arena, &d.selection, err);
     if (outcome == TW_OK) {
         begin(&d);
         outcome = delete_all(&d);

@@ -464,13 +464,29 @@ enum tw_err selection_bind(const struct selector *selector,
     return outcome;
 }
 
-enum tw_err selection_check(const struct selection *selection, struct err *err)
+enum tw_err selection_of_run(const struct selector *selector,
+    const struct run_args *args, struct arena *arena, struct selection *ret,
+    struct err *err)
 {
-    if (!selection->empty_prefix)
-        return TW_OK;
+    enum tw_err outcome = selection_bind(selector, args, NULL, arena, ret, err);
+
+    if (outcome != TW_OK || !ret->empty_prefix)
+        return outcome;
     return err_fail(err, TW_INVALID,
-        "%s is empty here: it would select everything",
-        selection->empty_prefix);
+        "%s is empty here: it would select everything", ret->empty_prefix);
+}
+
+enum tw_err selector_accept(const struct selector *selector,
+    const struct run_args *args, struct err *err)
+{
+    struct selection selection;
+    struct arena arena;
+    enum tw_err outcome;
+
+    arena_init(&arena);
+    outcome = selection_of_run(selector, args, &arena, &selection, err);
+    arena_done(&arena);
+    return outcome;
 }
 
 static bool is_so(enum relation relation, struct slice key, struct slice text)

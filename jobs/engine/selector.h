@@ -159,10 +159,16 @@ TW_MUST_USE enum tw_err selection_bind(const struct selector *selector,
     const struct run_args *args, const struct entity *entity,
     struct arena *arena, struct selection *ret, struct err *err);
 
-/* selection_check: TW_INVALID: a prefix, the beginning of a range or a filter
- * rendered empty, and would select everything. */
-TW_MUST_USE enum tw_err selection_check(
-    const struct selection *selection, struct err *err);
+/* selection_of_run: the selector of a whole job. TW_INVALID also where a
+ * prefix, the beginning of a range or a filter rendered empty, and would select
+ * everything. */
+TW_MUST_USE enum tw_err selection_of_run(const struct selector *selector,
+    const struct run_args *args, struct arena *arena, struct selection *ret,
+    struct err *err);
+
+/* selector_accept: would selection_of_run() be good? */
+TW_MUST_USE enum tw_err selector_accept(const struct selector *selector,
+    const struct run_args *args, struct err *err);
 
 /* selection_matches: the exact test. entity has at least the properties that
  * the filter reads. */

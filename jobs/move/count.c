@@ -23,22 +23,10 @@
 /* A mover that only reads. */
 static enum tw_err begin_reading(struct mover *m, struct err *err)
 {
-    const struct move_rules *rules = m->rules;
-    const struct place *places[] = {&rules->from, &rules->to.place};
-    enum tw_err outcome;
-
     arena_init(&m->arena);
-    for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
-        struct store *store = m->stores->stores[places[side]->store];
-
-        m->ends.stores[side] = store;
-        m->ends.tables[side] = places[side]->table;
-        m->places[side] = (struct location){slice_of(store->name),
-            location_account(store, &m->arena), slice_of(places[side]->table)};
-    }
-    outcome = selection_bind(
-        &rules->selector, &m->run->args, NULL, &m->arena, &m->selection, err);
-    return outcome == TW_OK ? selection_check(&m->selection, err) : outcome;
+    mover_set_ends(m);
+    return selection_of_run(
+        &m->rules->selector, &m->run->args, &m->arena, &m->selection, err);
 }
 
 static struct scan *open_source(struct mover *m)

@@ -52,27 +52,12 @@ static void move_tables(const struct job *job,
     each(ctx, rules->to.place.store, rules->to.place.table, JOB_MAKES);
 }
 
-static enum tw_err bind(const struct move_rules *rules,
-    const struct run_args *args, struct arena *arena, struct selection *ret,
-    struct err *err)
-{
-    enum tw_err outcome =
-        selection_bind(&rules->selector, args, NULL, arena, ret, err);
-
-    return outcome == TW_OK ? selection_check(ret, err) : outcome;
-}
-
 static enum tw_err move_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {
-    struct selection selection;
-    struct arena arena;
-    enum tw_err outcome;
+    const struct move_rules *rules = job->settings;
 
-    arena_init(&arena);
-    outcome = bind(job->settings, args, &arena, &selection, err);
-    arena_done(&arena);
-    return outcome;
+    return selector_accept(&rules->selector, args, err);
 }
 
 /* ---- gathering a load ---- */
@@ -339,21 +324,13 @@ static enum tw_err do_rounds(struct mover *m)
 
 static void begin(struct mover *m)
 {
-    const struct place *places[] = {&m->rules->from, &m->rules->to.place};
-
     arena_init(&m->arena);
+    mover_set_ends(m);
     m->known = mem_array((size_t)2 * KNOWN_MAX, sizeof(*m->known));
     m->filled = mem_array(FILLED_SLOTS, sizeof(*m->filled));
     m->gathering = &m->carried[0];
-    for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
-        struct store *store = m->stores->stores[places[side]->store];
-
-        m->ends.stores[side] = store;
-        m->ends.tables[side] = places[side]->table;
-        m->places[side] = (struct location){slice_of(store->name),
-            location_account(store, &m->arena), slice_of(places[side]->table)};
+    for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
         move_load_init(&m->carried[side].load);
-    }
     if (!mover_read_checkpoint(m))
         m->run->host->forget_failed(m->run, 0);
 }
@@ -415,7 +392,8 @@ static enum run_end move_run(const struct job *job,
     *m = (struct mover){
         .rules = job->settings, .stores = stores, .run = run, .err = err};
     begin(m);
-    outcome = bind(m->rules, &run->args, &m->arena, &m->selection, err);
+    outcome = selection_of_run(
+        &m->rules->selector, &run->args, &m->arena, &m->selection, err);
     if (outcome == TW_OK)
         outcome = takeover_all(m, err);
     if (outcome == TW_OK)

@@ -6,11 +6,26 @@
 
 #include "jobs/engine/digest.h"
 #include "jobs/engine/keys.h"
+#include "jobs/job.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/store/store.h"
 
 #define PHASE "move"
+
+void mover_set_ends(struct mover *m)
+{
+    const struct place *places[] = {&m->rules->from, &m->rules->to.place};
+
+    for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
+        struct store *store = m->stores->stores[places[side]->store];
+
+        m->ends.stores[side] = store;
+        m->ends.tables[side] = places[side]->table;
+        m->places[side] = (struct location){slice_of(store->name),
+            location_account(store, &m->arena), slice_of(places[side]->table)};
+    }
+}
 
 /* ---- sources that were named ---- */
 

@@ -74,6 +74,10 @@ struct mover {
 
 #define FILLED_SLOTS 65536
 
+/* mover_set_ends: the stores, tables and places of both sides; needs m->arena.
+ */
+void mover_set_ends(struct mover *m);
+
 /* mover_know: remember the source; with its ETag, or (empty) whatever its ETag
  * is. mover_knows: is it remembered like that? */
 void mover_know(struct mover *m, const struct keys *keys, struct slice etag);

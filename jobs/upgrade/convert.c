@@ -13,15 +13,15 @@ enum tw_err upgrade_convert_open(const struct job *job,
     const struct run_args *args, struct upgrade_converter **ret,
     struct err *err)
 {
+    const struct upgrade *upgrade = job->settings;
     struct upgrade_converter *converter = mem_alloc(sizeof(*converter));
     enum tw_err outcome;
 
     arena_init(&converter->arena);
-    converter->how = (struct upgrade_how){.upgrade = job->settings,
-        .phase = upgrade_rules_phase(args),
-        .args = args};
-    outcome = upgrade_rules_select(
-        job->settings, args, &converter->arena, &converter->selection, err);
+    converter->how = (struct upgrade_how){
+        .upgrade = upgrade, .phase = upgrade_rules_phase(args), .args = args};
+    outcome = selection_of_run(&upgrade->selector, args, &converter->arena,
+        &converter->selection, err);
     if (outcome == TW_OK)
         *ret = converter;
     else

@@ -218,8 +218,8 @@ enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
     ret->tables[0].table_scan = true;
     counting_begin(&count.counting, ret->tables, &ret->arena,
         store->traits.batch_max_bytes);
-    outcome = upgrade_rules_select(
-        upgrade, &run->args, &ret->arena, &count.selection, err);
+    outcome = selection_of_run(
+        &upgrade->selector, &run->args, &ret->arena, &count.selection, err);
     if (outcome == TW_OK)
         outcome = count_all(&count, err);
     if (outcome == TW_OK)

@@ -265,16 +265,6 @@ void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
 
 /* ---- a run ---- */
 
-enum tw_err upgrade_rules_select(const struct upgrade *upgrade,
-    const struct run_args *args, struct arena *arena, struct selection *ret,
-    struct err *err)
-{
-    enum tw_err outcome =
-        selection_bind(&upgrade->selector, args, NULL, arena, ret, err);
-
-    return outcome == TW_OK ? selection_check(ret, err) : outcome;
-}
-
 static const char *const PHASES[] = {
     [UPGRADE_ALL] = "all",
     [UPGRADE_EXPAND] = "expand",

@@ -124,14 +124,6 @@ struct upgrade *upgrade_rules_load(
 void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
     struct arena *arena, struct problems *problems);
 
-/*
- * upgrade_rules_select: the filter with a run's arguments; ret lives in arena.
- * TW_INVALID: they give an invalid filter, or one that would take everything.
- */
-TW_MUST_USE enum tw_err upgrade_rules_select(const struct upgrade *upgrade,
-    const struct run_args *args, struct arena *arena, struct selection *ret,
-    struct err *err);
-
 /* upgrade_rules_phase: the run's argument. */
 enum upgrade_phase upgrade_rules_phase(const struct run_args *args);
 const char *upgrade_phase_name(enum upgrade_phase phase);

@@ -526,7 +526,7 @@ static bool set_up(struct upgrade_run *u)
     u->at.rounds.follow = u->upgrade->follow;
     /* A scan in no order begins again. */
     u->at.in_round = u->at.in_round && u->store->traits.ordered;
-    if (upgrade_rules_select(u->upgrade, &u->run->args, &u->arena,
+    if (selection_of_run(&u->upgrade->selector, &u->run->args, &u->arena,
             &u->selection, u->err) != TW_OK)
         return ends(u, RUN_FAILED);
     return true;
@@ -585,14 +585,8 @@ static enum tw_err schema_upgrade_accept(
     const struct job *job, const struct run_args *args, struct err *err)
 {
     const struct upgrade *upgrade = job->settings;
-    struct selection selection;
-    struct arena arena;
-    enum tw_err outcome;
 
-    arena_init(&arena);
-    outcome = upgrade_rules_select(upgrade, args, &arena, &selection, err);
-    arena_done(&arena);
-    return outcome;
+    return selector_accept(&upgrade->selector, args, err);
 }
 
 static enum tw_err schema_upgrade_verify(const struct job *job,

@@ -202,8 +202,8 @@ enum tw_err upgrade_verify(const struct upgrade *upgrade, struct store *store,
     enum tw_err outcome;
 
     begin(&verify);
-    outcome = upgrade_rules_select(
-        upgrade, &run->args, &ret->arena, &verify.selection, err);
+    outcome = selection_of_run(
+        &upgrade->selector, &run->args, &ret->arena, &verify.selection, err);
     if (outcome == TW_OK)
         outcome = read_twice(&verify, err);
     if (outcome == TW_OK)
