@@ -41,45 +41,7 @@ static int end_ended(const struct ledger_run *run)
             SLICE_ARG(run->id), say_time(run->finished_ticks, time));
         return EXIT_DONE;
     }
-    say("run %.*s has ended already: %.*s", SLICE_ARG(run->id),
-        SLICE_ARG(ledger_state_shown(run)));
-    return EXIT_FAILED;
-}
-
-/* Its owner may have come to the end before it saw the request. */
-static int wait_for_owner(struct one_run *one)
-{
-    struct ledger_run now;
-    int code;
-
-    ledger_run_init(&now);
-    code = one_run_wait(one, has_ended, &now);
-    if (code == EXIT_DONE)
-        code = now.state == LEDGER_CANCELLED ? end_cancelled(one)
-                                             : end_ended(&now);
-    ledger_run_done(&now);
-    return code;
-}
-
-static int cancel(struct one_run *one)
-{
-    struct ledger_run was;
-    bool asked = false;
-    struct err err;
-    enum tw_err outcome;
-    int code;
-
-    ledger_run_init(&was);
-    outcome = control_cancel(
-        one->store, one->run->job, one->run->id, &was, &asked, &err);
-    if (outcome == TW_OK)
-        code = asked ? wait_for_owner(one) : end_cancelled(one);
-    else if (outcome == TW_CONFLICT && has_ended(&was))
-        code = end_ended(&was);
-    else
-        code = say_failed(outcome, &err);
-    ledger_run_done(&was);
-    return code;
+    return one_run_say_ended(run);
 }
 
 static int run(const struct invocation *invocation)
@@ -88,7 +50,9 @@ static int run(const struct invocation *invocation)
     int code = one_run_open(&one, invocation, one_run_is_open);
 
     if (code == EXIT_DONE)
-        code = cancel(&one);
+        code =
+            one_run_ask(&one, &(struct one_run_ask){control_cancel, has_ended,
+                                  LEDGER_CANCELLED, end_cancelled, end_ended});
     one_run_close(&one);
     return code;
 }

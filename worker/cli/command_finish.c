@@ -26,9 +26,9 @@ static int refuse(const struct one_run *one)
 
 static int end_ended(const struct ledger_run *run)
 {
-    say("run %.*s has ended already: %.*s", SLICE_ARG(run->id),
-        SLICE_ARG(ledger_state_shown(run)));
-    return run->state == LEDGER_SUCCEEDED ? EXIT_DONE : EXIT_FAILED;
+    int code = one_run_say_ended(run);
+
+    return run->state == LEDGER_SUCCEEDED ? EXIT_DONE : code;
 }
 
 static int finish(struct one_run *one, bool now)

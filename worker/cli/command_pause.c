@@ -20,47 +20,6 @@ static int end_paused(const struct one_run *one)
     return EXIT_DONE;
 }
 
-static int end_ended(const struct ledger_run *run)
-{
-    say("run %.*s has ended already: %.*s", SLICE_ARG(run->id),
-        SLICE_ARG(ledger_state_shown(run)));
-    return EXIT_FAILED;
-}
-
-static int wait_for_owner(struct one_run *one)
-{
-    struct ledger_run now;
-    int code;
-
-    ledger_run_init(&now);
-    code = one_run_wait(one, has_stopped, &now);
-    if (code == EXIT_DONE)
-        code = now.state == LEDGER_PAUSED ? end_paused(one) : end_ended(&now);
-    ledger_run_done(&now);
-    return code;
-}
-
-static int pause_run(struct one_run *one)
-{
-    struct ledger_run was;
-    bool asked = false;
-    struct err err;
-    enum tw_err outcome;
-    int code;
-
-    ledger_run_init(&was);
-    outcome = control_pause(
-        one->store, one->run->job, one->run->id, &was, &asked, &err);
-    if (outcome == TW_OK)
-        code = asked ? wait_for_owner(one) : end_paused(one);
-    else if (outcome == TW_CONFLICT && ledger_state_ended(was.state))
-        code = end_ended(&was);
-    else
-        code = say_failed(outcome, &err);
-    ledger_run_done(&was);
-    return code;
-}
-
 static int run(const struct invocation *invocation)
 {
     struct one_run one;
@@ -70,7 +29,9 @@ static int run(const struct invocation *invocation)
         code = say_usage(
             "%s is an import: stop its process instead", invocation->args[0]);
     if (code == EXIT_DONE)
-        code = pause_run(&one);
+        code = one_run_ask(
+            &one, &(struct one_run_ask){control_pause, has_stopped,
+                      LEDGER_PAUSED, end_paused, one_run_say_ended});
     one_run_close(&one);
     return code;
 }

@@ -114,6 +114,48 @@ int one_run_wait(struct one_run *one,
     }
 }
 
+/* Its owner may have come to the end before it saw the request. */
+static int wait_for_owner(struct one_run *one, const struct one_run_ask *ask)
+{
+    struct ledger_run now;
+    int code;
+
+    ledger_run_init(&now);
+    code = one_run_wait(one, ask->done, &now);
+    if (code == EXIT_DONE)
+        code = now.state == ask->to ? ask->end(one) : ask->ended(&now);
+    ledger_run_done(&now);
+    return code;
+}
+
+int one_run_ask(struct one_run *one, const struct one_run_ask *ask)
+{
+    struct ledger_run was;
+    bool asked = false;
+    struct err err;
+    enum tw_err outcome;
+    int code;
+
+    ledger_run_init(&was);
+    outcome =
+        ask->ask(one->store, one->run->job, one->run->id, &was, &asked, &err);
+    if (outcome == TW_OK)
+        code = asked ? wait_for_owner(one, ask) : ask->end(one);
+    else if (outcome == TW_CONFLICT && ledger_state_ended(was.state))
+        code = ask->ended(&was);
+    else
+        code = say_failed(outcome, &err);
+    ledger_run_done(&was);
+    return code;
+}
+
+int one_run_say_ended(const struct ledger_run *run)
+{
+    say("run %.*s has ended already: %.*s", SLICE_ARG(run->id),
+        SLICE_ARG(ledger_state_shown(run)));
+    return EXIT_FAILED;
+}
+
 /* ---- the command that continues it ---- */
 
 /* For a shell: in single quotes, each of its own as '\''. */

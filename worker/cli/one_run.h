@@ -44,6 +44,25 @@ bool one_run_is_open(const struct ledger_run *run);
 int one_run_wait(struct one_run *one,
     bool (*done)(const struct ledger_run *run), struct ledger_run *ret);
 
+/* What is asked of a run's owner, or done at once where it has none. */
+struct one_run_ask {
+    /* ask: control_cancel or control_pause. */
+    enum tw_err (*ask)(struct store *store, struct slice job, struct slice id,
+        struct ledger_run *ret, bool *ret_asked, struct err *err);
+    bool (*done)(const struct ledger_run *run); /* for one_run_wait() */
+    enum ledger_state to;                       /* what it is to become */
+    int (*end)(const struct one_run *one);      /* so it has */
+    /* ended: it has ended, or had before. */
+    int (*ended)(const struct ledger_run *run);
+};
+
+/* one_run_ask: ask, wait for the owner where it must act, and say how it went.
+ * An exit code. */
+int one_run_ask(struct one_run *one, const struct one_run_ask *ask);
+
+/* one_run_say_ended: says how run has ended. EXIT_FAILED. */
+int one_run_say_ended(const struct ledger_run *run);
+
 /* one_run_add_command: add `tableward run JOB NAME=VALUE ... --id ID` for a
  * shell. */
 void one_run_add_command(const struct ledger_run *run, struct buf *to);
