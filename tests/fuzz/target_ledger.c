@@ -69,6 +69,7 @@ static void check_fields(const struct ledger_run *a, const struct ledger_run *b)
     FUZZ_SAME(a->traceparent, b->traceparent);
     FUZZ_SAME(a->poison_id, b->poison_id);
     FUZZ_SAME(a->poison_receipt, b->poison_receipt);
+    FUZZ_SAME(a->ending, b->ending);
 }
 
 /* Stored, read and stored: the same entity. `status --json` is JSON. */
@@ -146,6 +147,7 @@ static void run_is_read_back(struct fuzz_source *in)
     run.phase = run_text(in, &run);
     run.definition = run_text(in, &run);
     run.poison_id = run_text(in, &run);
+    run.ending = run_text(in, &run);
     run.written = some_count(in);
     run.deleted = some_count(in);
     run.skipped = some_count(in);

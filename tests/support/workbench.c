@@ -222,7 +222,7 @@ static enum tw_err bench_queue_peek(struct store *store,
     struct attempt *attempt, const char *queue, unsigned count,
     struct messages *ret)
 {
-    PASSED_ON(store, attempt, BENCH_OTHER,
+    PASSED_ON(store, attempt, BENCH_PEEK,
         store_queue_peek(inner_of(store), attempt, queue, count, ret));
 }
 
@@ -455,6 +455,14 @@ bool workbench_pass_gate(struct workbench *bench, struct run *run, unsigned n)
     return open;
 }
 
+void workbench_make_queue(struct workbench *bench, const char *queue)
+{
+    struct attempt attempt = {0};
+
+    assert_int_equal(
+        store_queue_create(bench->wrapped.inner, &attempt, queue), TW_OK);
+}
+
 const char *workbench_put(
     struct workbench *bench, const char *queue, const char *text)
 {
@@ -463,9 +471,7 @@ const char *workbench_put(
     struct messages put;
 
     messages_init(&put);
-    assert_int_equal(
-        store_queue_create(bench->wrapped.inner, &attempt, queue), TW_OK);
-    attempt = (struct attempt){0};
+    workbench_make_queue(bench, queue);
     assert_int_equal(store_queue_put(bench->wrapped.inner, &attempt, queue,
                          slice_of(text), 0, &put),
         TW_OK);

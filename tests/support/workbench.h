@@ -35,6 +35,7 @@ enum bench_call {
     BENCH_PUT,
     BENCH_RENEW,
     BENCH_DELETE,
+    BENCH_PEEK,
     BENCH_CREATE, /* tables and queues */
     BENCH_OTHER,
     BENCH_CALLS,
@@ -150,6 +151,9 @@ void workbench_wait_for(struct workbench *bench,
  * been opened n times; false: the run was told to stop first. */
 void workbench_open_gate(struct workbench *bench);
 bool workbench_pass_gate(struct workbench *bench, struct run *run, unsigned n);
+
+/* workbench_make_queue: past the bench. */
+void workbench_make_queue(struct workbench *bench, const char *queue);
 
 /* workbench_put: a message; its id, valid until the next call. */
 const char *workbench_put(

@@ -1015,7 +1015,8 @@ static void a_message_that_is_another_s_or_gone_is_not_deleted_twice(
 
 static enum tw_err copy(struct fixture *f, struct slice text)
 {
-    return claim_put_copy(&f->claim, slice_of(BENCH_QUEUE), text, &f->err);
+    return claim_put_copy(&f->claim,
+        &(struct claim_copy){slice_of(BENCH_QUEUE), text, false}, &f->err);
 }
 
 static void expect_copy(struct fixture *f, const char *text)
@@ -1070,6 +1071,124 @@ static void a_copy_is_put_again_after_a_busy_answer(void **state)
     workbench_meets(&f->bench, BENCH_PUT, 2, 2, BENCH_FAIL);
     assert_int_equal(copy(f, slice_of("the body")), TW_OK);
     expect_copy(f, "the body");
+}
+
+#define OF_JOB "{\"job\":\"" JOB "\",\"id\":"
+#define OF_R1 OF_JOB "\"r1\",\"args\":{\"channel\":\"Football\"}"
+
+/* Somebody has put text; may it be the copy? Then how many are there? */
+static int64_t copies_beside(struct fixture *f, const char *text)
+{
+    char id[QUEUE_ID_MAX];
+
+    (void)snprintf(id, sizeof(id), "%s",
+        workbench_put(&f->bench, BENCH_QUEUE "-poison", text));
+    assert_int_equal(claim_put_copy(&f->claim,
+                         &(struct claim_copy){slice_of(BENCH_QUEUE),
+                             slice_of(OF_R1 ",\"at\":null}"), true},
+                         &f->err),
+        TW_OK);
+    if (workbench_count(&f->bench, BENCH_QUEUE "-poison") == 1) {
+        assert_true(slice_is(f->claim.run.poison_id, id));
+        assert_int_equal(f->claim.run.poison_receipt.len, 0);
+    }
+    return workbench_count(&f->bench, BENCH_QUEUE "-poison");
+}
+
+static void a_copy_of_the_run_is_not_put_again(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(copies_beside(f, OF_R1 "}"), 1);
+    assert_int_equal(f->bench.calls[BENCH_PUT], 0);
+}
+
+static void the_copy_of_another_run_is_no_copy(void **state)
+{
+    struct fixture *f = *state;
+    int64_t count = 0;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    count = copies_beside(f, OF_JOB "\"r2\"}");
+    assert_int_equal(count, 2);
+    assert_int_equal(f->bench.calls[BENCH_PUT], 1);
+}
+
+/* That message was refused, and has nothing to do with the run. */
+static void a_copy_with_other_arguments_is_another_s(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(
+        copies_beside(f, OF_JOB "\"r1\",\"args\":{\"channel\":\"Arts\"}}"), 2);
+}
+
+/* A body that is an argument names no run: equal bodies are equal arguments. */
+static void an_equal_body_alone_is_another_s(void **state)
+{
+    struct fixture *f = *state;
+    struct claim_copy copy = {
+        slice_of(BENCH_QUEUE), slice_of("Football"), true};
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    workbench_put(&f->bench, BENCH_QUEUE "-poison", "Football");
+    assert_int_equal(claim_put_copy(&f->claim, &copy, &f->err), TW_OK);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 2);
+}
+
+/* It was taken for the copy, and then deleted by the retry: none was left. */
+static void the_copy_that_a_retry_takes_away_is_no_copy(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    f->claim.run.poison_id = ledger_text(&f->claim.run,
+        slice_of(workbench_put(&f->bench, BENCH_QUEUE "-poison", OF_R1 "}")));
+    assert_int_equal(copies_beside(f, "another's"), 3);
+    assert_true(f->claim.run.poison_receipt.len > 0);
+}
+
+/* The first put is made without a look; the next ones after one. */
+static void after_an_unknown_put_the_queue_is_looked_at(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    workbench_meets(&f->bench, BENCH_PUT, 1, 1, BENCH_FAIL);
+    workbench_meets(&f->bench, BENCH_PUT, 2, 2, BENCH_LOSE_ANSWER);
+    workbench_meets(&f->bench, BENCH_PEEK, 1, 1, BENCH_THROTTLE);
+    workbench_meets(&f->bench, BENCH_PEEK, 2, 2, BENCH_LOSE_REQUEST);
+    assert_int_equal(copy(f, slice_of(OF_R1 "}")), TW_OK);
+    assert_int_equal(f->bench.calls[BENCH_PUT], 2);
+    assert_int_equal(f->bench.calls[BENCH_PEEK], 3);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 1);
+    assert_true(f->claim.run.poison_id.len > 0);
+}
+
+static void while_the_queue_does_not_answer_nothing_is_put(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    workbench_meets(&f->bench, BENCH_PUT, 1, 1, BENCH_LOSE_ANSWER);
+    workbench_meets(&f->bench, BENCH_PEEK, ALWAYS, BENCH_LOSE_REQUEST);
+    assert_int_equal(copy(f, slice_of("the body")), TW_UNKNOWN);
+    assert_int_equal(f->bench.calls[BENCH_PUT], 1);
+    assert_int_equal(f->claim.run.poison_id.len, 0);
+}
+
+/* A signature that may add and not read: a copy more is better than none. */
+static void who_may_not_peek_puts(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    workbench_meets(&f->bench, BENCH_PEEK, ALWAYS, BENCH_FORBID);
+    assert_int_equal(copies_beside(f, OF_R1 "}"), 2);
 }
 
 static void in_an_outage_there_is_no_copy(void **state)
@@ -1143,6 +1262,14 @@ int main(void)
         TEST(a_poison_queue_that_cannot_be_made_is_said),
         TEST(what_a_queue_cannot_carry_goes_as_base64),
         TEST(a_copy_is_put_again_after_a_busy_answer),
+        TEST(a_copy_of_the_run_is_not_put_again),
+        TEST(the_copy_of_another_run_is_no_copy),
+        TEST(a_copy_with_other_arguments_is_another_s),
+        TEST(an_equal_body_alone_is_another_s),
+        TEST(the_copy_that_a_retry_takes_away_is_no_copy),
+        TEST(after_an_unknown_put_the_queue_is_looked_at),
+        TEST(while_the_queue_does_not_answer_nothing_is_put),
+        TEST(who_may_not_peek_puts),
         TEST(in_an_outage_there_is_no_copy),
     };
 

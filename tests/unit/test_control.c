@@ -183,6 +183,7 @@ static void leave_failed(struct workbench *bench)
     run.finished_ticks = TICKS_1970 + 99;
     run.poison_id = put.list[0].id;
     run.poison_receipt = put.list[0].pop_receipt;
+    run.ending = slice_of("5 failed no"); /* an older version has kept it */
     attempt = (struct attempt){0};
     assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
@@ -208,6 +209,9 @@ static void retry_keeps_checkpoint_and_time_of_request(void **state)
     assert_int_equal(run.failures, 0);
     assert_int_equal(run.error.len, 0);
     assert_int_equal(run.epoch, 5);
+    assert_int_equal(run.ending.len, 0);
+    assert_true(run.poison_id.len > 0); /* known, as one that is no copy now */
+    assert_int_equal(run.poison_receipt.len, 0);
     assert_true(run.finished_ticks == 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     ledger_run_done(&run);

@@ -107,8 +107,10 @@ static void the_clock_of_the_queue_service_is_not_used(void **state)
     virtual_sleep(10000);
     assert_int_equal(claim_renew_message(&claim, &err), TW_OK);
     claim_hide_ms(&claim, 1000);
-    assert_int_equal(
-        claim_put_copy(&claim, slice_of(BENCH_QUEUE), slice_of("copy"), &err),
+    assert_int_equal(claim_put_copy(&claim,
+                         &(struct claim_copy){
+                             slice_of(BENCH_QUEUE), slice_of("copy"), false},
+                         &err),
         TW_OK);
     claim_delete_message(&claim);
     assert_true(claim.date_ticks == date_ticks);

@@ -542,6 +542,36 @@ static void arguments_are_compared_by_name_and_value(void **state)
         slice_of("{\"a\":\"1\"}"), slice_of("{\"b\":\"1\"}")));
 }
 
+static void only_a_body_with_its_id_names_a_run(void **state)
+{
+    static const struct {
+        const char *body, *args;
+        bool is;
+    } cases[] = {
+        {"{\"job\":\"j\",\"id\":\"r\",\"args\":{\"a\":\"1\"}}", "{\"a\":\"1\"}",
+            true},
+        {"{\"job\":\"j\",\"id\":\"r\",\"args\":{\"a\":\"1\"}}", "", true},
+        {"eyJqb2IiOiJqIiwiaWQiOiJyIn0=", "{}", true},
+        {"{\"job\":\"j\",\"id\":\"r\"}", "{}", true},
+        {"{\"job\":\"j\",\"id\":\"r\"}", "{\"a\":\"1\"}", false},
+        {"{\"job\":\"j\",\"id\":\"r\",\"args\":7}", "{}", false},
+        {"{\"job\":\"j\",\"id\":\"s\"}", "{}", false},
+        {"{\"job\":\"k\",\"id\":\"r\"}", "{}", false},
+        {"{\"job\":\"j\",\"id\":null}", "", false},
+        {"{\"job\":\"j\"}", "", false},
+        {"{\"id\":\"r\"}", "", false},
+        {"{\"job\":\"j\",\"id\":\"r\"", "", false},
+        {"r", "", false},
+        {"", "", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(message_is_of(slice_of(cases[i].body), slice_of("j"),
+                             slice_of("r"), slice_of(cases[i].args)),
+            cases[i].is);
+}
+
 static void arguments_of_the_ledger_are_checked_against_the_job(void **state)
 {
     struct reading *reading = *state;
@@ -620,6 +650,7 @@ int main(void)
         cmocka_unit_test(what_is_retold_is_the_same_request),
         cmocka_unit_test(what_cannot_be_retold_stays_as_it_is),
         cmocka_unit_test(arguments_are_compared_by_name_and_value),
+        cmocka_unit_test(only_a_body_with_its_id_names_a_run),
         TEST(arguments_of_the_ledger_are_checked_against_the_job),
         TEST(a_job_that_lacks_a_variable_is_not_judged_yet),
         TEST(half_a_character_is_refused),

@@ -112,6 +112,28 @@ static void without_a_copy_nothing_is_said(void **state)
     expect_untouched(f);
 }
 
+/* What an earlier delivery has put is not known: while the queue service does
+ * not answer, no delivery puts another copy. */
+static void a_message_that_comes_again_is_put_where_the_queue_answers(
+    void **state)
+{
+    struct fixture *f = *state;
+
+    f->message.dequeue_count = 1;
+    workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
+    workbench_meets(&f->bench, BENCH_PUT, 1, 1, BENCH_LOSE_ANSWER);
+    workbench_meets(&f->bench, BENCH_PEEK, ALWAYS, BENCH_LOSE_REQUEST);
+    for (; f->message.dequeue_count <= 3; f->message.dequeue_count++) {
+        assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_UNKNOWN);
+        expect_untouched(f);
+        assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 1);
+    }
+    f->bench.fate_count = 0;
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE), 0);
+    assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 2);
+}
+
 static void a_ledger_that_is_missing_is_made(void **state)
 {
     struct fixture *f = *state;
@@ -206,6 +228,7 @@ int main(void)
         TEST(it_leaves_a_copy_and_the_reason),
         TEST(a_ledger_that_cannot_be_read_leaves_the_message),
         TEST(without_a_copy_nothing_is_said),
+        TEST(a_message_that_comes_again_is_put_where_the_queue_answers),
         TEST(a_ledger_that_is_missing_is_made),
         TEST(a_ledger_that_cannot_be_made_leaves_the_message),
         TEST(a_reason_that_is_stored_without_an_answer_is_read_back),

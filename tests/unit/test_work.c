@@ -262,6 +262,23 @@ static enum bench_fault no_puts(
     return call == BENCH_PUT ? BENCH_FORBID : BENCH_PASS;
 }
 
+static void expect_held_for_its_copy(struct workbench *bench)
+{
+    struct work_result result = attempt(bench);
+    struct ledger_run run;
+
+    assert_int_equal(result.end, WORK_LATER);
+    assert_true(result.for_cause);
+    read_run(bench, &run);
+    assert_true(ledger_is_held(&run));
+    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
+    assert_true(slice_begins(run.error,
+        slice_of("it has failed, and its message cannot be put into the "
+                 "poison queue: ")));
+    assert_int_equal(bench->attempts, 1);
+    ledger_run_done(&run);
+}
+
 static void without_a_copy_nothing_is_poisoned(void **state)
 {
     struct workbench *bench = *state;
@@ -269,9 +286,210 @@ static void without_a_copy_nothing_is_poisoned(void **state)
     bench->script = fails;
     bench->fault = no_puts;
     workbench_put(bench, BENCH_QUEUE, "the body");
-    assert_int_equal(attempt(bench).end, WORK_LATER);
-    assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    expect_held_for_its_copy(bench);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+#define OWN_BODY                                                               \
+    "{\"job\":\"" JOB "\",\"id\":\"r1\",\"args\":{\"channel\":\"Football\"}}"
+
+/* Until the gate is open the queue service takes what it is sent and answers
+ * nothing. */
+static enum bench_fault silent_queues(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    bool is_queue_call = call == BENCH_PUT || call == BENCH_PEEK ||
+                         call == BENCH_RENEW || call == BENCH_DELETE;
+
+    (void)n;
+    return bench->gate == 0 && is_queue_call ? BENCH_LOSE_ANSWER : BENCH_PASS;
+}
+
+/* Silent for three leases, then not: the copies that are there in the end. */
+static int64_t copies_after_silence(struct workbench *bench, const char *body)
+{
+    bench->script = fails;
+    bench->fault = silent_queues;
+    workbench_make_queue(bench, BENCH_QUEUE "-poison");
+    workbench_put(bench, BENCH_QUEUE, body);
+    for (unsigned i = 0; i < 3; i++) {
+        expect_held_for_its_copy(bench);
+        assert_int_equal(bench->calls[BENCH_PUT], 1);
+        virtual_sleep(100000);
+    }
+    bench->gate = 1;
+    assert_int_equal(attempt(bench).state, LEDGER_FAILED);
+    assert_int_equal(bench->attempts, 1);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+    return workbench_count(bench, BENCH_QUEUE "-poison");
+}
+
+/* Each lease brought one more copy, and did the work again. */
+static void a_silent_queue_service_repeats_neither_work_nor_copy(void **state)
+{
+    struct workbench *bench = *state;
+    struct messages copy;
+    struct ledger_run run;
+
+    assert_int_equal(copies_after_silence(bench, OWN_BODY), 1);
+    messages_init(&copy);
+    (void)workbench_take(bench, BENCH_QUEUE "-poison", &copy);
+    assert_true(slice_is(copy.list[0].text, OWN_BODY));
+    read_run(bench, &run);
+    assert_true(slice_equal(copy.list[0].id, run.poison_id));
+    assert_int_equal(run.poison_receipt.len, 0);
+    assert_int_equal(run.ending.len, 0);
+    assert_non_null(strstr(run.error.at, "there is more than refuse_above"));
+    assert_non_null(strstr(run.error.at, "Blogs 'p' / 'r': cannot be conv"));
+    ledger_run_done(&run);
+    messages_done(&copy);
+}
+
+/* It may be another's: one more copy, once the service answers again. */
+static void a_copy_that_names_no_run_is_put_once_more(void **state)
+{
+    assert_int_equal(copies_after_silence(*state, "Football"), 2);
+}
+
+/* Killed between the copy and the end: the same as a ledger that is away. */
+static void a_copy_without_an_end_is_not_put_again(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = fails;
+    workbench_put(bench, BENCH_QUEUE, OWN_BODY);
+    workbench_meets(bench, BENCH_BATCH, 3, UINT_MAX, BENCH_FAIL);
+    assert_int_equal(attempt(bench).end, WORK_OUTAGE);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    bench->fate_count = 0;
+    virtual_sleep(100000);
+    assert_int_equal(attempt(bench).state, LEDGER_FAILED);
+    assert_int_equal(bench->attempts, 1);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+}
+
+/* Found without its message: the copy has another body, and is the run's. */
+static void an_orphan_finds_the_copy_of_its_message(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = fails;
+    workbench_put(bench, BENCH_QUEUE, OWN_BODY);
+    workbench_meets(bench, BENCH_BATCH, 3, UINT_MAX, BENCH_FAIL);
+    assert_int_equal(attempt(bench).end, WORK_OUTAGE);
+    bench->fate_count = 0;
+    virtual_sleep(100000);
+    assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_FAILED);
+    assert_int_equal(bench->attempts, 1);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
+static void without_a_reason_in_the_ledger_there_is_no_copy(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = fails;
+    workbench_put(bench, BENCH_QUEUE, "the body");
+    workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_FAIL);
+    assert_int_equal(attempt(bench).end, WORK_OUTAGE);
+    assert_int_equal(bench->calls[BENCH_PUT], 0);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+static void a_reason_that_is_refused_by_chance_is_stored(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = fails;
+    workbench_put(bench, BENCH_QUEUE, "the body");
+    workbench_meets(bench, BENCH_BATCH, 2, 3, BENCH_THROTTLE);
+    assert_int_equal(attempt(bench).state, LEDGER_FAILED);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
+}
+
+static enum run_end fails_overtaken(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    struct ledger_run stored;
+
+    read_run(bench, &stored);
+    stored.epoch++;
+    stored.owner = slice_of("another");
+    assert_int_equal(workbench_store_run(bench, &stored), TW_OK);
+    ledger_run_done(&stored);
+    return fails(bench, run, attempt_number, err);
+}
+
+static void who_is_overtaken_puts_no_copy(void **state)
+{
+    struct workbench *bench = *state;
+
+    bench->script = fails_overtaken;
+    workbench_put(bench, BENCH_QUEUE, "the body");
+    assert_int_equal(attempt(bench).end, WORK_OVERTAKEN);
+    assert_int_equal(bench->calls[BENCH_PUT], 0);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+static void leave_ending(
+    struct workbench *bench, const char *id, const char *ending)
+{
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    run.job = slice_of(JOB);
+    run.id = slice_of(id);
+    run.args = slice_of("{\"channel\":\"Football\"}");
+    run.queue = slice_of(BENCH_QUEUE);
+    run.epoch = 2;
+    run.definition = slice_of("another");
+    run.ending = slice_of(ending);
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+/* Of an attempt before the last one, which did not know it; or nonsense. */
+static void an_ending_of_another_attempt_means_nothing(void **state)
+{
+    static const char *const endings[] = {"1 failed no", "3 failed no", "2",
+        "2 failed", "x failed no", "2 queued no", "2 succeeded no",
+        "2 nothing no", " failed no"};
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    bench->script = works;
+    for (unsigned i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof(id), "r%u", i);
+        leave_ending(bench, id, endings[i]);
+        assert_int_equal(attempt_id(bench, id, false).state, LEDGER_SUCCEEDED);
+        assert_int_equal(bench->attempts, i + 1);
+        ledger_run_init(&run);
+        assert_true(workbench_run(bench, JOB, id, &run));
+        assert_int_equal(run.ending.len, 0);
+        ledger_run_done(&run);
+    }
+}
+
+/* Its definition has changed meanwhile: it has failed under the old one. */
+static void a_run_that_ends_waits_for_no_definition(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    bench->kind.table_job = true;
+    leave_ending(bench, "r1", "2 poisoned it was so");
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(bench->attempts, 0);
+    read_run(bench, &run);
+    assert_int_equal(run.state, LEDGER_POISONED);
+    assert_true(slice_is(run.error, "it was so"));
+    assert_true(slice_is(run.definition, "another"));
+    ledger_run_done(&run);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
 /* The message is the bell of a run that the ledger still calls open. */
@@ -1686,6 +1904,15 @@ int main(void)
         TEST(a_repeated_bell_of_an_ended_run_is_deleted),
         TEST(a_failed_run_leaves_a_copy_and_the_reason),
         TEST(without_a_copy_nothing_is_poisoned),
+        VIRTUAL(a_silent_queue_service_repeats_neither_work_nor_copy),
+        VIRTUAL(a_copy_that_names_no_run_is_put_once_more),
+        VIRTUAL(a_copy_without_an_end_is_not_put_again),
+        VIRTUAL(an_orphan_finds_the_copy_of_its_message),
+        VIRTUAL(without_a_reason_in_the_ledger_there_is_no_copy),
+        VIRTUAL(a_reason_that_is_refused_by_chance_is_stored),
+        VIRTUAL(who_is_overtaken_puts_no_copy),
+        VIRTUAL(an_ending_of_another_attempt_means_nothing),
+        VIRTUAL(a_run_that_ends_waits_for_no_definition),
         TEST(while_the_end_is_not_stored_the_message_stays),
         TEST(failures_without_progress_end_in_poison),
         TEST(progress_starts_the_count_again),

@@ -296,6 +296,19 @@ static void set_definition(
 
 /* ---- the lease ---- */
 
+/* False: there is no word with a space behind it. */
+static bool cut_word(struct slice *rest, struct slice *ret_word)
+{
+    const char *space = rest->len > 0 ? memchr(rest->at, ' ', rest->len) : NULL;
+
+    if (space == NULL)
+        return false;
+    *ret_word = (struct slice){rest->at, (size_t)(space - rest->at)};
+    rest->len -= ret_word->len + 1;
+    rest->at = space + 1;
+    return true;
+}
+
 /* What stands in the ledger may be anything. Owner alone tells attempts apart
  * where Epoch cannot rise. */
 static void count_one(int32_t *count)
@@ -303,6 +316,62 @@ static void count_one(int32_t *count)
     if (*count < INT32_MAX)
         ++*count;
 }
+
+/* ---- an end that waits for its copy ---- */
+
+/*
+ * Ending: "EPOCH STATE REASON". A version that does not know it keeps it, does
+ * the work again and raises Epoch: what is stored then is the end of an attempt
+ * before that one, and means nothing any more.
+ */
+static bool read_ending(const struct ledger_run *run,
+    enum ledger_state *ret_state, struct slice *ret_reason)
+{
+    struct slice rest = run->ending, epoch, state;
+    int64_t number;
+
+    if (!cut_word(&rest, &epoch) || !cut_word(&rest, &state) ||
+        !text_int64(epoch, 0, INT32_MAX, &number) || number != run->epoch ||
+        !ledger_state_named(state, ret_state))
+        return false;
+    *ret_reason = rest;
+    return *ret_state == LEDGER_FAILED || *ret_state == LEDGER_POISONED;
+}
+
+static void write_ending(
+    struct ledger_run *run, enum ledger_state state, struct slice reason)
+{
+    struct buf text;
+
+    reason = text_cut(reason, LEDGER_MAX_ERROR_BYTES);
+    buf_init(&text, 2 * LEDGER_MAX_ERROR_BYTES);
+    buf_add_format(&text, "%d %s ", (int)run->epoch, ledger_state_name(state));
+    buf_add_slice(&text, reason);
+    run->ending = ledger_text(run, buf_slice(&text));
+    buf_done(&text);
+}
+
+/* A new owner, who knows how the run is to end, if at all. */
+static void raise_epoch(struct ledger_run *run)
+{
+    enum ledger_state state;
+    struct slice reason;
+    bool is_ending = read_ending(run, &state, &reason);
+
+    count_one(&run->epoch);
+    if (is_ending)
+        write_ending(run, state, reason);
+    else
+        run->ending = (struct slice){0};
+}
+
+bool claim_ending(const struct claim *claim, enum ledger_state *ret_state,
+    struct slice *ret_reason)
+{
+    return read_ending(&claim->run, ret_state, ret_reason);
+}
+
+/* ---- the lease, acquired ---- */
 
 /* Make the entity that says: mine. judge() has seen that its state allows it.
  */
@@ -324,7 +393,7 @@ static enum tw_err stake(
     }
     claim->took_over = run->owner.len > 0;
     run->owner = ledger_text(run, slice_of(claim->owner));
-    count_one(&run->epoch);
+    raise_epoch(run);
     count_one(&run->attempt);
     count_one(&run->silent);
     run->resumes_ticks = 0;
@@ -337,7 +406,8 @@ static enum tw_err stake(
     if (wish->message)
         run->queue = ledger_text(run, slice_of(wish->message->queue));
     set_worker(run);
-    set_definition(claim, run, wish->job);
+    if (run->ending.len == 0)
+        set_definition(claim, run, wish->job);
     return TW_OK;
 }
 
@@ -377,6 +447,17 @@ static int64_t look_at(const struct claim *claim, const struct claim_wish *wish,
     if (wait < LOOK_MIN_TICKS)
         wait = LOOK_MIN_TICKS;
     return wait < until - now ? now + wait : until;
+}
+
+/* A table job under another definition waits for a person; not to end. */
+static bool waits_for_definition(
+    const struct ledger_run *run, const struct job *job)
+{
+    enum ledger_state state;
+    struct slice reason;
+
+    return must_wait_for_definition(run, job) &&
+           !read_ending(run, &state, &reason);
 }
 
 /* What stands in the way of a claim of what has just been read. */
@@ -435,7 +516,7 @@ static enum tw_err apply_claim(
         return TW_OK;
     if (run->etag.len == 0)
         begin_run(run, wish);
-    if (must_wait_for_definition(run, wish->job)) {
+    if (waits_for_definition(run, wish->job)) {
         enum tw_err outcome = claim_hold(run, LEDGER_WAITS_FOR_DEFINITION,
             now_ticks, 0,
             "the definition of its job has changed: restore it, or accept the "
@@ -559,7 +640,9 @@ static enum tw_err apply_renewal(
     return TW_OK;
 }
 
-enum claim_word claim_write(struct claim *claim, struct err *err)
+/* One write of claim->run; *ret_last is its last request. */
+static enum claim_word write_run(
+    struct claim *claim, struct attempt *ret_last, struct err *err)
 {
     struct keeping keeping = {.claim = claim};
     struct ledger_change change = {.store = claim->store,
@@ -572,6 +655,7 @@ enum claim_word claim_write(struct claim *claim, struct err *err)
 
     ledger_compact(&claim->run);
     outcome = ledger_change(&change, LEDGER_STORED, &claim->stored, err);
+    *ret_last = change.last;
     if (outcome == TW_OK) {
         set_deadline(claim, keeping.sent_ms);
         lease_clock_move(&claim->clock, claim->stored.lease_until_ticks);
@@ -582,6 +666,27 @@ enum claim_word claim_write(struct claim *claim, struct err *err)
         return CLAIM_UNREAD;
     claim->may_own = false;
     return CLAIM_OVERTAKEN;
+}
+
+enum claim_word claim_write(struct claim *claim, struct err *err)
+{
+    struct attempt last;
+
+    return write_run(claim, &last, err);
+}
+
+enum claim_word claim_set_ending(struct claim *claim, enum ledger_state state,
+    const char *reason, struct err *err)
+{
+    struct retry retry = {0};
+    struct attempt last;
+    enum claim_word word;
+
+    write_ending(&claim->run, state, slice_of(reason));
+    do
+        word = write_run(claim, &last, err);
+    while (word == CLAIM_UNREAD && try_again(claim, &last, &retry));
+    return word;
 }
 
 /* ---- letting go ---- */
@@ -779,32 +884,90 @@ static enum tw_err put_copy(struct claim *claim, struct attempt *attempt,
     return outcome;
 }
 
+static void note_copy(struct claim *claim, const struct message *message)
+{
+    claim->run.poison_id = ledger_text(&claim->run, message->id);
+    claim->run.poison_receipt = ledger_text(&claim->run, message->pop_receipt);
+}
+
+/* Is it a copy of this very run, and not the one that a retry takes away? A
+ * body that does not name its run is equal to those of other runs. */
+static bool is_copy(const struct claim *claim, const struct claim_copy *copy,
+    const struct message *message)
+{
+    const struct ledger_run *run = &claim->run;
+    bool same = slice_equal(message->text, copy->text);
+
+    return (same || run->args.len > 0) &&
+           !slice_equal(message->id, run->poison_id) &&
+           message_is_of(message->text, run->job, run->id,
+               same ? (struct slice){0} : run->args);
+}
+
+/* TW_OK: the queue has answered; *ret_found: the copy is among the first of
+ * it. What else it says, the put will say. */
+static enum tw_err look_for_copy(struct claim *claim, struct attempt *attempt,
+    const char *poison_queue, const struct claim_copy *copy, bool *ret_found)
+{
+    struct messages seen;
+    enum tw_err outcome;
+
+    *attempt = own_attempt(claim);
+    messages_init(&seen);
+    outcome = store_queue_peek(
+        claim->store, attempt, poison_queue, QUEUE_MAX_GET, &seen);
+    count_request(claim, attempt);
+    for (size_t i = 0; outcome == TW_OK && i < seen.count && !*ret_found; i++) {
+        *ret_found = is_copy(claim, copy, &seen.list[i]);
+        if (*ret_found)
+            note_copy(claim, &seen.list[i]);
+    }
+    messages_done(&seen);
+    return outcome == TW_BUSY || outcome == TW_UNKNOWN || outcome == TW_STOPPED
+               ? outcome
+               : TW_OK;
+}
+
+/* One try. *unsure: may a copy be there that is not known? */
+static enum tw_err put_unless_there(struct claim *claim,
+    struct attempt *attempt, const char *poison_queue,
+    const struct claim_copy *copy, bool *unsure)
+{
+    struct messages put;
+    bool found = false;
+    enum tw_err outcome = TW_OK;
+
+    if (*unsure)
+        outcome = look_for_copy(claim, attempt, poison_queue, copy, &found);
+    if (outcome != TW_OK || found)
+        return outcome;
+    messages_init(&put);
+    outcome = put_copy(claim, attempt, poison_queue, copy->text, &put);
+    count_request(claim, attempt);
+    *unsure = *unsure || outcome == TW_UNKNOWN;
+    if (outcome == TW_OK)
+        note_copy(claim, &put.list[0]);
+    messages_done(&put);
+    return outcome;
+}
+
 enum tw_err claim_put_copy(
-    struct claim *claim, struct slice queue, struct slice text, struct err *err)
+    struct claim *claim, const struct claim_copy *copy, struct err *err)
 {
     char *poison_queue =
-        mem_format("%.*s%s", SLICE_ARG(queue), SETUP_POISON_SUFFIX);
+        mem_format("%.*s%s", SLICE_ARG(copy->queue), SETUP_POISON_SUFFIX);
+    bool unsure = copy->may_be_there;
     struct retry retry = {0};
-    struct messages copy;
     struct attempt attempt;
     enum tw_err outcome;
 
-    messages_init(&copy);
-    for (;;) {
-        outcome = put_copy(claim, &attempt, poison_queue, text, &copy);
-        count_request(claim, &attempt);
-        if ((outcome != TW_BUSY && outcome != TW_UNKNOWN) ||
-            retry_is_locked(&attempt) || !try_again(claim, &attempt, &retry))
-            break;
-    }
-    if (outcome == TW_OK) {
-        claim->run.poison_id = ledger_text(&claim->run, copy.list[0].id);
-        claim->run.poison_receipt =
-            ledger_text(&claim->run, copy.list[0].pop_receipt);
-    } else {
+    do
+        outcome =
+            put_unless_there(claim, &attempt, poison_queue, copy, &unsure);
+    while ((outcome == TW_BUSY || outcome == TW_UNKNOWN) &&
+           !retry_is_locked(&attempt) && try_again(claim, &attempt, &retry));
+    if (outcome != TW_OK)
         (void)err_fail(err, outcome, "%s", attempt.err.text);
-    }
-    messages_done(&copy);
     mem_free(poison_queue);
     return outcome;
 }

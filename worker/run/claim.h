@@ -41,7 +41,8 @@ struct claim_message {
     const char *queue;
     struct slice id, pop_receipt, text;
     int64_t inserted_ticks;
-    int64_t sent_ms; /* when the Get that brought it was sent */
+    int64_t dequeue_count; /* above 1: it has been taken before */
+    int64_t sent_ms;       /* when the Get that brought it was sent */
 };
 
 struct claim_wish {
@@ -174,11 +175,35 @@ void claim_hide_ms(struct claim *claim, int64_t wait_ms);
 void claim_delete_message(struct claim *claim);
 
 /*
- * claim_put_copy: put text (the message's body, or one composed) into
- * queue-poison, and note id and pop receipt in claim->run.
+ * claim_set_ending: store, before its copy is put, that the run ends as state
+ * (failed or poisoned) for that reason: who takes it over puts the copy and
+ * repeats no work. Tries again until it is known or the lease is over.
+ * CLAIM_MINE: it is stored.
  */
-enum tw_err claim_put_copy(struct claim *claim, struct slice queue,
-    struct slice text, struct err *err);
+enum claim_word claim_set_ending(struct claim *claim, enum ledger_state state,
+    const char *reason, struct err *err);
+
+/* claim_ending: was that stored before this claim? *ret_reason lives as long as
+ * claim->run is not changed. */
+bool claim_ending(const struct claim *claim, enum ledger_state *ret_state,
+    struct slice *ret_reason);
+
+/* What goes into a poison queue. Borrowed. */
+struct claim_copy {
+    struct slice queue;
+    struct slice text; /* the message's body, or one composed */
+    bool may_be_there; /* an attempt before this one may have put it */
+};
+
+/*
+ * claim_put_copy: put the copy into queue-poison, and note its id and pop
+ * receipt in claim->run. Where a copy may be there already (also after a put
+ * whose outcome is unknown) the queue is peeked before each put: while it does
+ * not answer, nothing is put; and a copy that names the run (message_is_of) is
+ * not put again: its id is noted, without a receipt.
+ */
+enum tw_err claim_put_copy(
+    struct claim *claim, const struct claim_copy *copy, struct err *err);
 
 /* claim_accept_definition: the next attempt takes a changed definition of its
  * job and begins with its first round. */

@@ -691,7 +691,9 @@ static enum tw_err set_queued_again(struct asking *asking,
     claim_accept_definition(run);
     run->failures = run->silent = 0;
     run->error = run->failed_entities = (struct slice){0};
-    run->owner = run->poison_id = run->poison_receipt = (struct slice){0};
+    /* PoisonId stays: that copy is deleted below, and is no copy of the next
+     * end. */
+    run->owner = run->poison_receipt = (struct slice){0};
     run->control = (struct slice){0};
     run->finished_ticks = run->resumes_ticks = 0;
     run->lease_until_ticks = now_ticks;

@@ -84,6 +84,8 @@ enum tw_err ledger_move(
             "run %.*s/%.*s is %s: it cannot become %s", SLICE_ARG(run->job),
             SLICE_ARG(run->id), ledger_state_name(run->state),
             ledger_state_name(to));
+    if (ledger_state_ended(run->state) || ledger_state_ended(to))
+        run->ending = (struct slice){0};
     run->state = to;
     /* While it runs it keeps what it waited for: it may not get its turn. */
     if (to != LEDGER_WAITING && to != LEDGER_RUNNING) {
@@ -174,6 +176,7 @@ static const struct field fields[] = {
     FIELD("Traceparent", FIELD_SPARSE, traceparent),
     FIELD("PoisonId", FIELD_SPARSE, poison_id),
     FIELD("PoisonReceipt", FIELD_SPARSE, poison_receipt),
+    FIELD("Ending", FIELD_SPARSE, ending),
     FIELD("Format", FIELD_INT32, format),
     FIELD("Attempt", FIELD_INT32, attempt),
     FIELD("Failures", FIELD_INT32, failures),

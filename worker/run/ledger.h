@@ -102,8 +102,10 @@ struct ledger_run {
     struct slice finish;    /* LEDGER_FINISH, LEDGER_FINISH_NOW, or empty */
     struct slice operation; /* random, of the last write: whose it was */
     struct slice traceparent;
-    struct slice poison_id,
-        poison_receipt; /* of the copy in the poison queue */
+    struct slice poison_id, /* of the copy in the poison queue; after a retry,
+                               of the former one */
+        poison_receipt;     /* empty: not known */
+    struct slice ending;    /* how it ends once it has a copy: claim_ending() */
 
     int32_t attempt, failures, rounds, epoch;
     int32_t silent;    /* claims since progress or an end in order */
@@ -156,7 +158,7 @@ void ledger_add_note(struct ledger_run *run, struct slice sentence);
 bool ledger_may_move(enum ledger_state from, enum ledger_state to);
 
 /* ledger_move: change the state. TW_INVALID, and nothing changed: the run may
- * not go there; err says so. */
+ * not go there; err says so. A run that ends, or is retried, has no Ending. */
 TW_MUST_USE enum tw_err ledger_move(
     struct ledger_run *run, enum ledger_state to, struct err *err);
 

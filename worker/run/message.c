@@ -340,6 +340,41 @@ static enum tw_err json_of_body(
     return outcome;
 }
 
+static bool has_text(
+    const struct json *object, const char *name, struct slice text)
+{
+    const struct json *value = json_get(object, name);
+
+    return value && json_type(value) == JSON_STRING &&
+           slice_equal(json_string(value), text);
+}
+
+static bool has_args(const struct json *message, struct slice args_json)
+{
+    const struct json *args = json_get(message, "args");
+
+    return args_json.len == 0 ||
+           message_args_same(args ? json_raw(args) : slice_of("{}"), args_json);
+}
+
+bool message_is_of(struct slice body, struct slice job, struct slice id,
+    struct slice args_json)
+{
+    struct json *message = NULL;
+    struct arena arena;
+    struct slice text;
+    bool is;
+
+    arena_init(&arena);
+    is = json_of_body(body, &arena, &text, NULL) == TW_OK &&
+         json_parse(text, MESSAGE_MAX_DEPTH, &message, NULL) == TW_OK &&
+         json_type(message) == JSON_OBJECT && has_text(message, "job", job) &&
+         has_text(message, "id", id) && has_args(message, args_json);
+    json_free(message);
+    arena_done(&arena);
+    return is;
+}
+
 /* An optional member that is a string; null counts as absent. */
 static enum tw_err optional_text(const struct json *message, const char *name,
     struct arena *arena, struct slice *ret, bool *ret_given, struct err *err)

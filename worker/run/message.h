@@ -84,6 +84,14 @@ TW_MUST_USE enum tw_err message_args_parse(const struct job *job,
 bool message_args_same(struct slice a, struct slice b);
 
 /*
+ * message_is_of: does body name the run, as a JSON message, plain or base64,
+ * with this job, this id and these arguments? args_json empty: with any. The
+ * body of a message that does not carry its run's id names none.
+ */
+bool message_is_of(struct slice body, struct slice job, struct slice id,
+    struct slice args_json);
+
+/*
  * message_compose: add the JSON message for a run: what enqueue and retry put.
  * at_ticks 0, traceparent empty, accept_deletes false: left out.
  */

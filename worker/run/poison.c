@@ -96,8 +96,11 @@ static enum tw_err copy_and_tell(
     }
     if (outcome != TW_NOT_FOUND)
         return outcome;
-    outcome =
-        claim_put_copy(claim, slice_of(message->queue), message->text, err);
+    outcome = claim_put_copy(claim,
+        &(struct claim_copy){.queue = slice_of(message->queue),
+            .text = message->text,
+            .may_be_there = message->dequeue_count > 1},
+        err);
     if (outcome != TW_OK)
         return outcome;
     outcome = insert(claim, err);

@@ -10,10 +10,10 @@
 #include "worker/run/message.h"
 #include "worker/run/poison.h"
 
-/* A held message is hidden so long at least, and the message of a run that a
- * newer version has written so long. */
+/* A held message is hidden so long at least, and so long at most, as is the
+ * message of a run that a newer version has written. */
 #define HELD_MIN_MS 5000
-#define NEWER_MS 300000
+#define HELD_MAX_MS 300000
 
 struct doing {
     const struct task *task;
@@ -70,6 +70,14 @@ static void delete_message(
     claim_done(&claim);
 }
 
+/* How long a message is hidden that cannot be poisoned: longer each time. */
+static int64_t hide_ms(const struct claim_message *message)
+{
+    int64_t most = HELD_MAX_MS / HELD_MIN_MS, count = message->dequeue_count;
+
+    return HELD_MIN_MS * (count < 1 ? 1 : count < most ? count : most);
+}
+
 /* Where the copy, or the reason, cannot be stored the message comes again: it
  * may be the poison queue alone, and then nothing else is to wait. */
 static void poison(const struct doing *doing,
@@ -89,7 +97,7 @@ static void poison(const struct doing *doing,
         (void)err_fail(err, TW_INVALID, "%s", reason);
         return;
     }
-    hide(doing, message, HELD_MIN_MS, report);
+    hide(doing, message, hide_ms(message), report);
     report->result.for_cause = true;
     err_prefix(err, "message %.*s of queue %s cannot be poisoned",
         SLICE_ARG(message->id), message->queue);
@@ -214,7 +222,7 @@ static bool hold_unknown(const struct doing *doing,
         hold_message(doing, message, &holding, &run, report);
     } else if (change.left_alone) {
         log_warn("run", "%s", err->text);
-        hide(doing, message, NEWER_MS, report);
+        hide(doing, message, HELD_MAX_MS, report);
     } else if (is_held) {
         report->result.end = WORK_OUTAGE;
     }
@@ -230,6 +238,7 @@ static void do_message(const struct doing *doing, struct task_report *report)
         .pop_receipt = task->message.pop_receipt,
         .text = task->message.text,
         .inserted_ticks = task->message.inserted_ticks,
+        .dequeue_count = task->message.dequeue_count,
         .sent_ms = task->sent_ms};
     struct request request;
     struct err err = {""};

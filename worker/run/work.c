@@ -266,17 +266,13 @@ static void end_as_asked(struct work *work)
     }
 }
 
-/* True: the state is stored as the end wanted it. False: the result is set. */
-static bool stored(struct work *work)
+/* How a write of the end, or of what is to be the end, went. True: it is
+ * stored. False: the result is set. */
+static bool is_written(struct work *work, enum claim_word word)
 {
-    enum ledger_state wanted = work->claim.run.state;
-
-    switch (claim_let_go(&work->claim, &work->result->err)) {
+    switch (word) {
     case CLAIM_MINE:
-        if (work->claim.run.state == wanted)
-            return true;
-        end_as_asked(work);
-        return false;
+        return true;
     case CLAIM_OVERTAKEN:
         work->result->end = WORK_OVERTAKEN;
         log_warn(work->object, "overtaken by another worker");
@@ -288,6 +284,19 @@ static bool stored(struct work *work)
             say_outage(work, "its end could not be put into the ledger");
         break;
     }
+    return false;
+}
+
+/* True: the state is stored as the end wanted it. False: the result is set. */
+static bool stored(struct work *work)
+{
+    enum ledger_state wanted = work->claim.run.state;
+
+    if (!is_written(work, claim_let_go(&work->claim, &work->result->err)))
+        return false;
+    if (work->claim.run.state == wanted)
+        return true;
+    end_as_asked(work);
     return false;
 }
 
@@ -355,6 +364,17 @@ static void end_stopped(struct work *work)
         work->err.text);
 }
 
+/* It waits for nothing now; what it was held for counts if it is held again. */
+static void stop_waiting(struct work *work)
+{
+    struct ledger_run *run = &work->claim.run;
+
+    work->held_for = arena_copy(&work->arena, run->waits_for);
+    work->held_since_ticks = run->waits_since_ticks;
+    run->waits_since_ticks = 0;
+    run->waits_for = (struct slice){0};
+}
+
 /* A run that was held for the same cause, and has not come further, is held
  * since then. */
 static void keep_held_since(struct work *work, const char *waits_for)
@@ -404,8 +424,9 @@ static void end_held(struct work *work, const char *waits_for)
     work->result->for_cause = true;
     /* `run` prints each new cause itself. */
     if (run->waits_since_ticks == now_ticks && !work->wish->resumes_paused)
-        log_warn(
-            work->object, "is held, no failure of its own: %s", work->err.text);
+        log_warn(work->object, "is held%s: %s",
+            run->ending.len > 0 ? "" : ", no failure of its own",
+            work->err.text);
 }
 
 /* An error of the service or of our machine, never a failure of the job. What
@@ -442,23 +463,32 @@ static void compose_bell(const struct ledger_run *run, struct buf *to)
     }
 }
 
+/* A run that `run` has made has no message, and no queue for a copy. */
+static bool wants_copy(const struct work *work)
+{
+    return work->claim.run.queue.len > 0;
+}
+
 /* The message's body, or the bell of a run that was found without one. */
-static enum tw_err put_copy(struct work *work)
+static enum tw_err put_copy(struct work *work, bool may_be_there)
 {
     struct claim *claim = &work->claim;
     struct ledger_run *run = &claim->run;
+    struct claim_copy copy = {.queue = run->queue,
+        .text = {claim->text, claim->text_len},
+        .may_be_there = may_be_there};
     struct buf bell;
     struct err err;
     enum tw_err outcome;
 
-    if (run->queue.len == 0)
+    if (!wants_copy(work))
         return TW_OK;
     if (claim->text)
-        return claim_put_copy(claim, run->queue,
-            (struct slice){claim->text, claim->text_len}, &work->err);
+        return claim_put_copy(claim, &copy, &work->err);
     buf_init(&bell, QUEUE_MAX_MESSAGE_BYTES);
     compose_bell(run, &bell);
-    outcome = claim_put_copy(claim, run->queue, buf_slice(&bell), &err);
+    copy.text = buf_slice(&bell);
+    outcome = claim_put_copy(claim, &copy, &err);
     buf_done(&bell);
     /* What stands in the ledger is the name of no queue: none can have a copy,
      * and the run is to end all the same, for its own reason. */
@@ -484,13 +514,15 @@ static void set_error(struct work *work, const char *reason)
     buf_done(&text);
 }
 
-/* Copy to the poison queue, ledger, original: in this order. */
-static void end_badly(
-    struct work *work, enum ledger_state state, const char *reason)
+/* Copy to the poison queue, ledger, original: in this order. Without the copy
+ * the run is held; its work is over, so nothing is repeated but this. */
+static void end_with_copy(struct work *work, enum ledger_state state,
+    const char *reason, bool may_be_there)
 {
-    if (put_copy(work) != TW_OK) {
-        err_prefix(&work->err, "no copy for the poison queue");
-        end_outage(work);
+    if (put_copy(work, may_be_there) != TW_OK) {
+        err_prefix(&work->err, "it has failed, and its message cannot be put "
+                               "into the poison queue");
+        end_held(work, LEDGER_WAITS_FOR_STORE);
         return;
     }
     set_error(work, reason);
@@ -500,6 +532,32 @@ static void end_badly(
     set_ended(work);
     (void)err_fail(&work->result->err, TW_INVALID, "%s", reason);
     log_error(work->object, "%s: %s", ledger_state_name(state), reason);
+}
+
+/* Before the copy the ledger gets the reason: whoever comes after this attempt
+ * knows that the work is over, and that the copy may be there. */
+static void end_badly(
+    struct work *work, enum ledger_state state, const char *reason)
+{
+    if (wants_copy(work) &&
+        !is_written(work,
+            claim_set_ending(&work->claim, state, reason, &work->result->err)))
+        return;
+    end_with_copy(work, state, reason, false);
+}
+
+/* An attempt before this one has come that far. */
+static bool ends_as_before(struct work *work)
+{
+    enum ledger_state state;
+    struct slice reason;
+
+    if (!claim_ending(&work->claim, &state, &reason))
+        return false;
+    reason = arena_copy(&work->arena, reason);
+    stop_waiting(work);
+    end_with_copy(work, state, reason.at, true);
+    return true;
 }
 
 static void end_failed(struct work *work)
@@ -801,6 +859,8 @@ static void work_claimed(struct work *work, const struct run_args *args)
 
     log_info(work->object, "claimed, attempt %d%s", (int)run->attempt,
         work->claim.took_over ? ", from an owner that did not let go" : "");
+    if (ends_as_before(work))
+        return;
     if (args == NULL) {
         if (message_args_parse(work->wish->job, run->args, &work->arena, &own,
                 &work->err) != TW_OK) {
@@ -811,10 +871,7 @@ static void work_claimed(struct work *work, const struct run_args *args)
     }
     if (!may_begin(work))
         return;
-    work->held_for = arena_copy(&work->arena, run->waits_for);
-    work->held_since_ticks = run->waits_since_ticks;
-    run->waits_since_ticks = 0;
-    run->waits_for = (struct slice){0};
+    stop_waiting(work);
     set_run(work, args);
     end = end_of(work, run_kind(work));
     if (end != RUN_OUTAGE)
