@@ -683,9 +683,10 @@ enum claim_word claim_set_ending(struct claim *claim, enum ledger_state state,
     enum claim_word word;
 
     write_ending(&claim->run, state, slice_of(reason));
-    do
+    do {
+        claim->run.transactions++; /* this very write */
         word = write_run(claim, &last, err);
-    while (word == CLAIM_UNREAD && try_again(claim, &last, &retry));
+    } while (word == CLAIM_UNREAD && try_again(claim, &last, &retry));
     return word;
 }
 
