@@ -4,9 +4,9 @@
  *
  *   a run is claimed only when the lease of the last owner is over, or its
  *   process has died on the same host, and its time has come; it ends once;
- * what an owner sends, it sends in its lease; counts never fall; a marker
- * stands beside a run exactly while it is open; a message goes only when its
- * run has ended.
+ * what an owner sends, it sends in its lease, and no work once the run only
+ * waits for its copy; counts never fall; a marker stands beside a run exactly
+ * while it is open; a message goes only when its run has ended.
  */
 #include "tests/simulate/book.h"
 
@@ -441,6 +441,14 @@ static const char *overtaken(struct book *book, const struct holder *holder)
     return NULL;
 }
 
+/* Is its work over, and only the copy for the poison queue missing? */
+static bool is_ending(struct book *book, const struct holder *holder)
+{
+    const struct sim_run *run = book_find(book, slice_of(holder->key));
+
+    return run && run->now.ending.len > 0;
+}
+
 /* The claim's own writes: while the lease that is stored is not over. */
 static const char *overdue(struct book *book, const struct holder *holder)
 {
@@ -548,6 +556,11 @@ void book_sent(struct book *book, const void *process,
         return;
     if (!own)
         note_look(book, holder, request);
+    if (!own && is_ending(book, holder))
+        sim_complain(book->sim,
+            "%s: a request (%s %s) starts although it only waits for its copy",
+            holder->key, call_name(request->call),
+            request->name ? request->name : "");
     why = own ? overdue(book, holder) : overtaken(book, holder);
     if (!why || cannot_know(holder))
         return;

@@ -1386,6 +1386,21 @@ static void a_poison_queue_that_takes_nothing_delays_no_other(void **state)
     assert_int_equal(service.result.poisoned, 0);
 }
 
+/* After 5, 10, 15 ... s: at 0, 5, 15, 30, 50, 75 and 105 s. */
+static void a_message_that_cannot_be_poisoned_comes_ever_later(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    workbench_put(bench, BENCH_QUEUE, "not json");
+    workbench_meets(bench, BENCH_PUT, ALWAYS, BENCH_LOCK);
+    start(&service, bench, false);
+    virtual_sleep(120000);
+    stop(&service);
+    assert_in_range(bench->calls[BENCH_PUT], 5, 7);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
 static void a_paused_run_of_a_removed_job_needs_no_message(void **state)
 {
     struct workbench *bench = *state;
@@ -1480,6 +1495,7 @@ int main(void)
         VIRTUAL(a_newer_run_of_a_removed_job_delays_no_other),
         VIRTUAL(a_message_for_what_is_no_run_is_poisoned),
         VIRTUAL(a_poison_queue_that_takes_nothing_delays_no_other),
+        VIRTUAL(a_message_that_cannot_be_poisoned_comes_ever_later),
         VIRTUAL(a_paused_run_of_a_removed_job_needs_no_message),
         TEST(a_drain_does_not_wait_for_what_is_held_or_paused),
         TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message),
