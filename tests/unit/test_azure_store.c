@@ -402,6 +402,39 @@ static void retry_hints_and_the_date_are_kept(void **state)
     }
 }
 
+/* A proxy's clock is its own: no lease is reckoned from it. */
+static void a_proxys_date_is_not_the_services(void **state)
+{
+    static const struct {
+        const char *field;
+        bool counts;
+    } cases[] = {
+        {"", false},
+        {"Server: a proxy\r\n", false},
+        {"x-ms-version: 2019-02-02\r\n", true},
+        {"x-ms-request-id: 1\r\n", true},
+        {"x-ms-error-code: ServerBusy\r\n", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct script_step script = {SCRIPT_LAST, NULL, 0};
+        struct bench bench;
+        char text[256];
+
+        snprintf(text, sizeof(text),
+            "HTTP/1.1 503 Busy\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\n"
+            "%sConnection: close\r\nContent-Length: 0\r\n\r\n",
+            cases[i].field);
+        script.text = text;
+        bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
+        assert_int_equal(do_scan(&bench), TW_BUSY);
+        assert_int_equal(bench.attempt.date_ticks != 0, cases[i].counts);
+        bench_end(&bench);
+        bench_done(&bench);
+    }
+}
+
 static void refused_credentials_are_explained(void **state)
 {
     (void)state;
@@ -945,6 +978,7 @@ int main(void)
         cmocka_unit_test(what_the_other_side_writes_is_made_visible),
         cmocka_unit_test(throttling_is_busy),
         cmocka_unit_test(retry_hints_and_the_date_are_kept),
+        cmocka_unit_test(a_proxys_date_is_not_the_services),
         cmocka_unit_test(refused_credentials_are_explained),
         cmocka_unit_test(not_found_by_something_else_is_refused),
         cmocka_unit_test(nonsense_leaves_writes_unknown),

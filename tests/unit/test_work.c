@@ -1274,16 +1274,19 @@ static void an_end_after_a_pause_is_not_stored(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
+static struct store *shows; /* the store that shows the pause */
+
 static enum run_end is_paused_within_its_lease(struct workbench *bench,
     struct run *run, unsigned attempt_number, struct err *err)
 {
+    enum tw_err found = shows == &data.store ? TW_NOT_FOUND : TW_OK;
     struct ledger_run stored;
 
     (void)attempt_number;
     (void)err;
-    assert_int_equal(read_from(run, &data.store), TW_NOT_FOUND);
+    assert_int_equal(read_from(run, shows), found);
     machine_is_paused(bench);
-    assert_int_equal(read_from(run, &data.store), TW_NOT_FOUND);
+    assert_int_equal(read_from(run, shows), found);
     assert_false(fence_open(run->fence, world_boot_ms()));
     assert_true(fence_may_reopen(run->fence, world_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_OK);
@@ -1298,12 +1301,11 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
 }
 
 /* It waits until its lease has been renewed, and goes on. */
-static void a_pause_shorter_than_the_lease_costs_a_renewal(void **state)
+static void goes_on_after_a_pause(struct workbench *bench, struct store *by)
 {
-    struct workbench *bench = *state;
     struct work_result result;
 
-    workbench_open_store(bench, "data", &data);
+    shows = by;
     bench->script = is_paused_within_its_lease;
     pause_ms = 40000;
     workbench_put(bench, BENCH_QUEUE, "bell");
@@ -1311,7 +1313,24 @@ static void a_pause_shorter_than_the_lease_costs_a_renewal(void **state)
     assert_int_equal(result.end, WORK_ENDED);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
+}
+
+static void a_pause_shorter_than_the_lease_costs_a_renewal(void **state)
+{
+    struct workbench *bench = *state;
+
+    workbench_open_store(bench, "data", &data);
+    goes_on_after_a_pause(bench, &data.store);
     store_close(data.inner);
+}
+
+/* No second response of another store tells that LeaseUntil was counted from
+ * what the ledger's clock showed before the pause. */
+static void a_pause_that_the_ledgers_store_shows_shortens_no_lease(void **state)
+{
+    struct workbench *bench = *state;
+
+    goes_on_after_a_pause(bench, bench->store);
 }
 
 static enum run_end is_beaten_and_hears(struct workbench *bench,
@@ -1898,6 +1917,7 @@ int main(void)
         VIRTUAL(a_store_of_another_account_shows_a_pause_too),
         VIRTUAL(an_end_after_a_pause_is_not_stored),
         VIRTUAL(a_pause_shorter_than_the_lease_costs_a_renewal),
+        VIRTUAL(a_pause_that_the_ledgers_store_shows_shortens_no_lease),
         TEST(success_is_in_the_ledger_and_then_the_message_goes),
         TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read),
         TEST(a_clean_attempt_makes_at_most_six_ledger_requests),

@@ -23,7 +23,8 @@
 #define SILENT_SPACING 10
 #define HIDE_MAX_S INT64_C(604800)
 /* Date is cut to whole seconds, and the service's servers differ by 2 s. */
-#define LEASE_MARGIN_TICKS (3 * TICKS_PER_S)
+#define DATE_TICKS TICKS_PER_S
+#define DIFFER_TICKS (2 * TICKS_PER_S)
 /* A run that is held is looked at after as long as it has been, but not sooner
  * and not later than this. */
 #define HELD_MIN_TICKS (5 * TICKS_PER_S)
@@ -71,12 +72,18 @@ int64_t claim_boot_ms(const struct claim *claim, int64_t ticks)
 }
 
 /* What no clock of the service is beyond at boot time at_ms, plus the
- * visibility timeout: see the header. */
+ * visibility timeout: see the header. Where the machine was paused since our own
+ * last response, another one of the ledger's store knows better. */
 static int64_t lease_until(const struct claim *claim, int64_t at_ms)
 {
-    return claim->date_ticks + LEASE_MARGIN_TICKS +
-           (at_ms - claim->date_sent_ms + claim->visibility_timeout_ms) *
-               TICKS_PER_MS;
+    int64_t now = claim->date_ticks + DATE_TICKS +
+                  (at_ms - claim->date_sent_ms) * TICKS_PER_MS;
+    int64_t shown = 0;
+
+    if (lease_clock_in_doubt(&claim->clock))
+        shown = lease_clock_ledger_ms(&claim->clock, at_ms) * TICKS_PER_MS;
+    return (now > shown ? now : shown) + DIFFER_TICKS +
+           claim->visibility_timeout_ms * TICKS_PER_MS;
 }
 
 /* sent_ms: of the write that is stored. */
@@ -570,7 +577,7 @@ enum claim_outcome claim_take(struct claim *claim,
             taking.outcome != CLAIM_OUTAGE)) {
         claim->may_own = taking.outcome == CLAIM_TAKEN;
         if (claim->may_own)
-            lease_clock_move(&claim->clock, claim->stored.lease_until_ticks);
+            lease_clock_take(&claim->clock, claim->stored.lease_until_ticks);
         return taking.outcome;
     }
     return not_taken(claim, &change, outcome, ret_outcome, err);
@@ -650,7 +657,7 @@ static enum claim_word write_run(
         .apply = apply_renewal,
         .made = note_request,
         .context = &keeping};
-    uint32_t jumps = lease_clock_jumps(&claim->clock);
+    struct lease_mark mark = lease_clock_mark(&claim->clock);
     enum tw_err outcome;
 
     ledger_compact(&claim->run);
@@ -658,8 +665,8 @@ static enum claim_word write_run(
     *ret_last = change.last;
     if (outcome == TW_OK) {
         set_deadline(claim, keeping.sent_ms);
-        lease_clock_move(&claim->clock, claim->stored.lease_until_ticks);
-        lease_clock_confirm(&claim->clock, jumps);
+        lease_clock_renew(
+            &claim->clock, &mark, claim->stored.lease_until_ticks);
         return CLAIM_MINE;
     }
     if (!keeping.lost && !change.damaged && !change.left_alone)

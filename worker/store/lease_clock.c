@@ -104,19 +104,39 @@ void lease_clock_note(struct lease_clock *clock, const struct store *store,
         compare(clock, ahead_ms, response);
 }
 
-void lease_clock_move(struct lease_clock *clock, int64_t until_ticks)
+int64_t lease_clock_ledger_ms(const struct lease_clock *clock, int64_t at_ms)
+{
+    for (size_t i = 0; i < LEASE_CLOCK_STORES; i++) {
+        int64_t ahead_ms = atomic_load(&clock->stores[i].ahead_ms);
+
+        if (atomic_load(&clock->stores[i].store) == clock->ledger &&
+            ahead_ms != UNKNOWN)
+            return ahead_ms + at_ms + at_ms / DRIFT_SHARE;
+    }
+    return 0;
+}
+
+void lease_clock_take(struct lease_clock *clock, int64_t until_ticks)
 {
     atomic_store(&clock->until_ticks, until_ticks);
 }
 
-uint32_t lease_clock_jumps(const struct lease_clock *clock)
+struct lease_mark lease_clock_mark(const struct lease_clock *clock)
 {
-    return atomic_load(&clock->jumps);
+    return (struct lease_mark){.jumps = atomic_load(&clock->jumps),
+        .date_ticks = atomic_load(&clock->date_ticks)};
 }
 
-void lease_clock_confirm(struct lease_clock *clock, uint32_t jumps)
+/* A Date of before says nothing about this lease: the clock may have been set
+ * back. */
+void lease_clock_renew(struct lease_clock *clock, const struct lease_mark *mark,
+    int64_t until_ticks)
 {
-    atomic_store(&clock->jumps_answered, jumps);
+    int64_t before = mark->date_ticks;
+
+    atomic_store(&clock->until_ticks, until_ticks);
+    (void)atomic_compare_exchange_strong(&clock->date_ticks, &before, 0);
+    atomic_store(&clock->jumps_answered, mark->jumps);
 }
 
 bool lease_clock_is_over(const struct lease_clock *clock)

@@ -20,8 +20,8 @@
  * and answered at a, of two servers whose clocks differ by 2 s: the service's
  * clock has advanced by D2 - D1 - 3 s at least, the own one by a2 - s1 at most.
  *
- * No lock: any thread may call any function, but lease_clock_move() and
- * lease_clock_confirm() are for the one thread that renews.
+ * No lock: any thread may call any function, but lease_clock_take() and
+ * lease_clock_renew() are for the one thread that renews.
  */
 #ifndef TW_STORE_LEASE_CLOCK_H
 #define TW_STORE_LEASE_CLOCK_H
@@ -39,7 +39,7 @@ struct lease_clock {
     const struct store *ledger;      /* borrowed, as all stores below */
     int64_t tolerance_ms;            /* of two clocks of one store */
     _Atomic int64_t until_ticks;     /* LeaseUntil as last stored */
-    _Atomic int64_t date_ticks;      /* the latest Date of the ledger */
+    _Atomic int64_t date_ticks;      /* the ledger's latest; 0: none */
     _Atomic uint32_t jumps;          /* how often a clock was ahead */
     _Atomic uint32_t jumps_answered; /* before the last renewal was sent */
     struct {
@@ -61,13 +61,25 @@ void lease_clock_init(struct lease_clock *clock, const struct store *ledger,
 void lease_clock_note(struct lease_clock *clock, const struct store *store,
     const struct lease_response *response);
 
-/* lease_clock_move: LeaseUntil is stored. */
-void lease_clock_move(struct lease_clock *clock, int64_t until_ticks);
+/* lease_clock_ledger_ms: no server of the ledger's service is further than the
+ * servers' difference of 2 s beyond this at boot time at_ms, as its responses
+ * since its last jump show; 0: there was none. In milliseconds. */
+int64_t lease_clock_ledger_ms(const struct lease_clock *clock, int64_t at_ms);
 
-/* lease_clock_jumps: to be asked before a renewal is sent, and given to
- * lease_clock_confirm() once that is stored. */
-uint32_t lease_clock_jumps(const struct lease_clock *clock);
-void lease_clock_confirm(struct lease_clock *clock, uint32_t jumps);
+/* lease_clock_take: the run was acquired, LeaseUntil is stored. */
+void lease_clock_take(struct lease_clock *clock, int64_t until_ticks);
+
+/* What is known before a renewal is sent: that is answered by the renewal. */
+struct lease_mark {
+    uint32_t jumps;
+    int64_t date_ticks;
+};
+
+/* lease_clock_mark: to be asked before a renewal is made.
+ * lease_clock_renew: it is stored, with this LeaseUntil. */
+struct lease_mark lease_clock_mark(const struct lease_clock *clock);
+void lease_clock_renew(struct lease_clock *clock, const struct lease_mark *mark,
+    int64_t until_ticks);
 
 bool lease_clock_is_over(const struct lease_clock *clock);
 bool lease_clock_in_doubt(const struct lease_clock *clock);
