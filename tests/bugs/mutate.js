@@ -35,6 +35,8 @@ const FILES = {
     "worker/store/retry.c": "unit lanes, unit control, unit claim",
     "worker/store/breaker.c": "unit breaker, unit consumer",
     "worker/store/fence.c": "unit fence, unit lanes, unit work, simulate",
+    "worker/store/lease_clock.c":
+        "unit lease_clock, unit fence, unit work, simulate",
     "worker/store/lanes.c":
         "unit lanes, unit call, unit run, unit work, unit single, simulate",
     "worker/store/rate.c": "unit rate, unit rate_limiter",

@@ -28,8 +28,8 @@ const groups = {
     files: [
       ...['account', 'answer', 'batch', 'odata', 'queue_xml', 'sign'].map(
           name => `worker/store/azure/${name}.c`),
-      ...['breaker', 'entity', 'fence', 'filter', 'lanes', 'rate',
-          'rate_limiter', 'retry', 'store'].map(
+      ...['breaker', 'entity', 'fence', 'filter', 'lanes', 'lease_clock',
+          'rate', 'rate_limiter', 'retry', 'store'].map(
           name => `worker/store/${name}.c`),
       'worker/base/json.c',
       'worker/base/text.c',

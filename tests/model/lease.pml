@@ -21,6 +21,16 @@
  * with -DSAME_HOST). A worker that dies starts again, as another process. What a
  * dead one had sent may land at any time (rule A4): it is not in time any more.
  *
+ * -DPAUSES: worker/store/lease_clock.c too. A hypervisor pauses a worker's
+ * machine: it sleeps, and its own clock stands still (one worker's; nobody sleeps
+ * otherwise). Nobody can know of that
+ * before a response to something that was sent afterwards, or landed then, has
+ * come: so long the worker is "blind", and what is required of it begins with
+ * that response. Ledger and data are of one account, which shows a pause once. A
+ * pause is longer than what Date cannot show (PAUSE), and what is left of it after
+ * an answer has landed counts where that is; shorter ones are in worker/DESIGN.md. That the ledger's Date shows LeaseUntil is left out: whoever
+ * does not look at it goes on for longer.
+ *
  * -DONLY_THE_NETWORK: nobody sleeps, dies or stops, and nothing is written but
  * the ledger; so there is room for more FAULTS.
  *
@@ -115,6 +125,40 @@ byte lock_of = NOBODY; /* a property of its own beside Owner */
 /* The entity that is to be changed. */
 bool changed, has_data_etag[WORKERS];
 
+/* Pauses. Date does not show one of SECOND + SKEW ticks. */
+#ifdef PAUSES
+#define PAUSE (SECOND + SKEW + 1)
+#define LAG_MAX (VISIBILITY + SECOND + SKEW + 1)
+byte paused[WORKERS];  /* 1 + ticks since it began, PAUSE + 1 at most; 0: not */
+bool blind[WORKERS];   /* no response has come since the last one ended */
+bool unseen[WORKERS];  /* no response has shown the last one */
+byte doubt[WORKERS];   /* 2: not answered; 1: by the renewal under way */
+byte lag[WORKERS];     /* what the worker takes for the ledger's clock is so
+                          much behind it, in paused ticks */
+byte landed[WORKERS];  /* the same, once the answer that waits is taken */
+bool is_fresh[WORKERS]; /* that answer was given after the last pause */
+#define BLIND(w) blind[w]
+#define IN_DOUBT(w) (doubt[w] != 0)
+#ifdef NO_DATE
+#define RAISE_DOUBT skip
+#else
+#define RAISE_DOUBT doubt[self] = (unseen[self] -> 2 : doubt[self])
+#endif
+/* A response to self, given after its last pause. */
+#define SHOWS_DATE                                                             \
+    RAISE_DOUBT;                                                               \
+    unseen[self] = 0;                                                          \
+    blind[self] = 0
+#ifdef NO_DATE_OF_ANY_RESPONSE
+#define SHOWS_LEDGER_DATE skip
+#else
+#define SHOWS_LEDGER_DATE lag[self] = 0
+#endif
+#else
+#define BLIND(w) false
+#define IN_DOUBT(w) false
+#endif
+
 /* A ledger write under way. */
 byte sent[WORKERS], sent_by[WORKERS], sent_state[WORKERS], sent_lease[WORKERS];
 bool sent_claim[WORKERS], sent_etag[WORKERS], sent_stored[WORKERS];
@@ -134,8 +178,10 @@ byte ledger_left[WORKERS], message_left[WORKERS], write_left[WORKERS];
 #define ROOM REQUEST
 #endif
 #define OPEN(w)                                                                \
-    (works[w] && !shut[w] && ledger_left[w] >= ROOM)
-#define ONE_OPEN !(OPEN(0) && OPEN(1))
+    (works[w] && !shut[w] && !IN_DOUBT(w) && ledger_left[w] >= ROOM)
+#define MAY_REOPEN(w)                                                          \
+    (works[w] && !shut[w] && IN_DOUBT(w) && ledger_left[w] > 0)
+#define ONE_OPEN !(OPEN(0) && !BLIND(0) && OPEN(1) && !BLIND(1))
 
 /* ---- the store ---- */
 
@@ -168,6 +214,10 @@ inline data_etags_are_old()
 
 inline land_ledger(w)
 {
+#ifdef PAUSES
+    landed[w] = 0;
+    is_fresh[w] = paused[w] == 0;
+#endif
     sent_stored[w] = LEDGER_ETAG(w);
     if
     :: sent_stored[w] ->
@@ -244,6 +294,26 @@ inline land_data(w)
 #define LOCKS_ITS_FILE skip
 #endif
 
+#ifdef PAUSES
+#define IS_PAUSED                                                              \
+    :: faults > 0 && self == 0 ->                                              \
+        faults--;                                                              \
+        paused[self] = 1;                                                      \
+        blind[self] = 1;                                                       \
+        unseen[self] = 1;                                                      \
+        is_fresh[self] = 0;                                                    \
+        asleep[self + 1] = 1;                                                  \
+        printf("worker %d is paused\n", self)
+#define FALLS_ASLEEP
+#else
+#define IS_PAUSED
+#define FALLS_ASLEEP                                                           \
+    :: faults > 0 ->                                                           \
+        faults--;                                                              \
+        asleep[self + 1] = 1;                                                  \
+        printf("worker %d falls asleep\n", self)
+#endif
+
 /* Something may go wrong here. */
 #ifdef ONLY_THE_NETWORK
 #define SLEEPS skip
@@ -251,10 +321,8 @@ inline land_data(w)
 #else
 #define SLEEPS                                                                 \
     if                                                                         \
-    :: faults > 0 ->                                                           \
-        faults--;                                                              \
-        asleep[self + 1] = 1;                                                  \
-        printf("worker %d falls asleep\n", self)                               \
+    FALLS_ASLEEP                                                               \
+    IS_PAUSED                                                                  \
     IS_KILLED                                                                  \
     :: skip                                                                    \
     fi
@@ -283,6 +351,11 @@ inline send_ledger(what, lease, claims)
     sent_by[self] = self;
     sent_state[self] = what;
     sent_lease[self] = lease;
+#ifdef PAUSES
+    /* 1: it is over when it is stored. */
+    sent_lease[self] =
+        (sent_lease[self] > lag[self] -> sent_lease[self] - lag[self] : 1);
+#endif
     sent_claim[self] = claims;
     sent_etag[self] = has_etag[self];
     write_left[self] = VISIBILITY;
@@ -292,7 +365,25 @@ inline send_ledger(what, lease, claims)
 
 /* There is an answer, or none any more. */
 #define ANSWERED (sent[self] != SOON && sent[self] != LATE)
+#ifdef PAUSES
+#define TAKE_DATE                                                              \
+    if                                                                         \
+    :: sent[self] == LANDED && !is_fresh[self] ->                              \
+        /* of before: a pause is shown once more */                            \
+        lag[self] = (landed[self] < PAUSE -> 0 : landed[self]);                \
+        unseen[self] = unseen[self] || lag[self] > 0                           \
+    :: sent[self] == LANDED && is_fresh[self] ->                               \
+        lag[self] = 0;                                                         \
+        SHOWS_DATE                                                             \
+    :: else                                                                    \
+    fi;                                                                        \
+    landed[self] = 0;                                                          \
+    is_fresh[self] = 0
+#else
+#define TAKE_DATE skip
+#endif
 #define TAKE_ANSWER                                                            \
+    TAKE_DATE;                                                                 \
     if                                                                         \
     :: sent[self] != LANDED -> result = UNKNOWN                                \
     :: sent[self] == LANDED ->                                                 \
@@ -390,6 +481,11 @@ look:
         early = IS_HELD;
 #endif
         ahead = 0;
+#ifdef PAUSES
+        blind[self] = 0; /* the first response: it is compared with none */
+        unseen[self] = 0;
+        lag[self] = 0;
+#endif
         SLEEPS
     }
     atomic {
@@ -447,17 +543,22 @@ look:
 #endif
            fi;
            printf("worker %d has read\n", self);
+#ifdef PAUSES
+           SHOWS_DATE;
+           SHOWS_LEDGER_DATE;
+#endif
            SLEEPS
        }
     :: atomic {
            slot == 1 && data_sent[self] == NONE && MAY_SEND ->
            printf("worker %d sends a data write\n", self);
-           CHECK(nothing_starts_after_the_fence, epoch_of == self);
+           CHECK(nothing_starts_after_the_fence,
+               BLIND(self) || epoch_of == self);
            CHECK(in_time_before_the_successor,
-               lease_left > REQUEST + SKEW + 1);
+               BLIND(self) || lease_left > REQUEST + SKEW + 1);
            data_by[self] = self;
            data_etag[self] = has_data_etag[self];
-           data_left[self] = REQUEST + 2;
+           data_left[self] = (BLIND(self) -> 0 : REQUEST + 2);
            FATE(data_sent);
            slot = 2;
            SLEEPS
@@ -469,7 +570,10 @@ look:
            has_data_etag[self] = 0;
            slot = 0
        }
-    :: atomic { slot != 3 && !OPEN(self) && !keeping -> goto gone }
+    :: atomic {
+           slot != 3 && !OPEN(self) && !MAY_REOPEN(self) && !keeping ->
+           goto gone
+       }
 
     /* the renewer */
     :: atomic {
@@ -489,9 +593,13 @@ look:
            SLEEPS
        }
     :: atomic {
-           !keeping && sent[self] == NONE && ledger_left[self] <= DUE &&
+           !keeping && sent[self] == NONE &&
+               (ledger_left[self] <= DUE || IN_DOUBT(self)) &&
                ledger_left[self] > 0 && !shut[self] ->
            printf("worker %d renews\n", self);
+#ifdef PAUSES
+           doubt[self] = (doubt[self] == 2 -> 1 : doubt[self]);
+#endif
            send_ledger(RUNNING, UNTIL, 0);
            keeping = 1
        }
@@ -506,6 +614,11 @@ look:
            :: result == DONE ->
                has_etag[self] = owner == self;
                ledger_left[self] = DEADLINE;
+#ifdef NO_RENEWAL_SENT_AFTERWARDS
+               doubt[self] = 0;
+#elif defined PAUSES
+               doubt[self] = (doubt[self] == 1 -> 0 : doubt[self]);
+#endif
                printf("worker %d has renewed, for %d\n", self,
                    ledger_left[self]);
                CHECK(one_fence_is_open, ONE_OPEN)
@@ -621,6 +734,14 @@ gone: /* dead, or as good as dead: nothing more is touched */
         has_data_etag[self] = 0;
         has_receipt[self] = 0;
         has_message[self] = 0;
+#ifdef PAUSES
+        blind[self] = 0;
+        unseen[self] = 0;
+        doubt[self] = 0;
+        lag[self] = 0;
+        landed[self] = 0;
+        is_fresh[self] = 0;
+#endif
         works[self] = 0;
         reads[self] = 0;
         shut[self] = 0;
@@ -658,6 +779,13 @@ inline pass_by(left)
     :: left > 0 -> left--
     :: else
     fi
+}
+
+inline own_time_passes(w)
+{
+    pass_by(ledger_left[w]);
+    pass_by(message_left[w]);
+    pass_by(write_left[w])
 }
 
 /* What was late lands now, or is lost, or stays late. */
@@ -705,13 +833,31 @@ proctype Clock()
            pass_by(lease_left);
            half_second = 1 - half_second;
            for (w : 0 .. WORKERS - 1) {
-               pass_by(ledger_left[w]);
-               pass_by(message_left[w]);
-               pass_by(write_left[w]);
+#ifdef PAUSES
+               if /* its own clock stands still */
+               :: paused[w] ->
+                   paused[w] =
+                       (paused[w] <= PAUSE -> paused[w] + 1 : paused[w]);
+                   lag[w] = (lag[w] < LAG_MAX -> lag[w] + 1 : lag[w]);
+                   landed[w] =
+                       (landed[w] < LAG_MAX -> landed[w] + 1 : landed[w])
+               :: else -> own_time_passes(w)
+               fi;
+#else
+               own_time_passes(w);
+#endif
                pass_by(sent_lease[w]);
                pass_by(data_left[w]);
                if
+#ifdef PAUSES
+               :: paused[w] > PAUSE ->
+                   asleep[w + 1] = 0;
+                   paused[w] = 0;
+                   printf("worker %d goes on\n", w)
+               :: asleep[w + 1] && paused[w] == 0 ->
+#else
                :: asleep[w + 1] ->
+#endif
                    asleep[w + 1] = 0;
                    printf("worker %d wakes\n", w)
                :: skip

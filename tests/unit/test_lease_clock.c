@@ -141,6 +141,102 @@ static void any_store_shows_a_pause(void **state)
     }
 }
 
+/* What clocks may drift apart meanwhile is much less than a pause. */
+static void a_pause_after_a_quiet_minute_is_seen(void **state)
+{
+    struct lease_clock *clock = begin(VISIBILITY_MS);
+
+    (void)state;
+    for (int64_t ms = 1; ms < 10000; ms += 99)
+        respond(clock, &others[0], BOOT_MS + ms, ms, ms);
+    respond(clock, &others[0], BOOT_MS + 70000 + 4000, 70000, 70000);
+    assert_true(lease_clock_in_doubt(clock));
+}
+
+/* CLOCK_BOOTTIME counts on; the deadline on it ends the lease. */
+static void a_suspended_machine_raises_no_doubt(void **state)
+{
+    static const int64_t night_ms = INT64_C(14) * 3600 * 1000;
+    struct lease_clock *clock = begin(VISIBILITY_MS);
+
+    (void)state;
+    lease_clock_take(clock, (BOOT_MS / 1000 + 9) * TICKS_PER_S);
+    respond(clock, &others[0], BOOT_MS, 1, 2);
+    respond(clock, &ledger, BOOT_MS, 1, 2);
+    respond(clock, &others[0], BOOT_MS + night_ms, night_ms + 1, night_ms + 2);
+    assert_false(lease_clock_in_doubt(clock));
+    assert_false(lease_clock_is_over(clock));
+    respond(clock, &ledger, BOOT_MS + night_ms, night_ms + 1, night_ms + 2);
+    assert_false(lease_clock_in_doubt(clock));
+    assert_true(lease_clock_is_over(clock));
+}
+
+static void renew(struct lease_clock *clock)
+{
+    struct lease_mark mark = lease_clock_mark(clock);
+
+    lease_clock_renew(clock, &mark, INT64_MAX);
+}
+
+/* One response is an hour wrong, all others are right. */
+static void a_single_wrong_date_costs_a_renewal(void **state)
+{
+    (void)state;
+    for (int64_t wrong_ms = -3600000; wrong_ms <= 3600000;
+         wrong_ms += 7200000) {
+        struct lease_clock *clock = begin(VISIBILITY_MS);
+
+        for (int64_t ms = 1; ms < 60000; ms += 100) {
+            respond(clock, &others[0],
+                BOOT_MS + ms + (ms == 30001 ? wrong_ms : 0), ms, ms + 1);
+            if (lease_clock_in_doubt(clock))
+                renew(clock);
+        }
+        assert_int_equal(lease_clock_mark(clock).jumps, 1);
+        assert_false(lease_clock_is_over(clock));
+    }
+}
+
+/* Every other response comes from a server that is a minute behind: each of the
+ * two kinds may cost a renewal, none is doubted without an end. */
+static void servers_that_disagree_never_stop_a_run(void **state)
+{
+    struct lease_clock *clock = begin(VISIBILITY_MS);
+    unsigned open = 0, renewals = 0;
+
+    (void)state;
+    for (int64_t ms = 1; ms < 60000; ms += 100) {
+        bool renews = lease_clock_in_doubt(clock);
+        struct lease_mark mark = lease_clock_mark(clock);
+
+        respond(clock, &ledger, BOOT_MS + ms - (ms / 100 % 2 ? 60000 : 0), ms,
+            ms + 1);
+        if (renews)
+            lease_clock_renew(clock, &mark, INT64_MAX);
+        renewals += renews;
+        open += !lease_clock_in_doubt(clock);
+    }
+    assert_true(renewals > 0);
+    assert_true(open >= 300);
+}
+
+/* What was answered before the pause comes last: it is shown once more. */
+static void a_late_answer_of_before_the_pause_hides_nothing(void **state)
+{
+    struct lease_clock *clock = begin(VISIBILITY_MS);
+
+    (void)state;
+    respond(clock, &ledger, BOOT_MS, 1, 2);
+    respond(clock, &ledger, BOOT_MS + 60000, 3, 4);
+    assert_true(lease_clock_in_doubt(clock));
+    assert_true(lease_clock_ledger_ms(clock, 4) >= BOOT_MS + 60000);
+    respond(clock, &ledger, BOOT_MS, 2, 5);
+    renew(clock);
+    respond(clock, &ledger, BOOT_MS + 60000, 6, 7);
+    assert_true(lease_clock_in_doubt(clock));
+    assert_true(lease_clock_ledger_ms(clock, 7) >= BOOT_MS + 60000);
+}
+
 /* The same response may show that it was sent before the pause. */
 static void a_request_that_was_paused_on_its_way_shows_it(void **state)
 {
@@ -215,6 +311,11 @@ int main(void)
         cmocka_unit_test(a_lease_that_was_over_when_it_was_stored_is_over),
         cmocka_unit_test(a_clock_that_runs_steadily_raises_no_doubt),
         cmocka_unit_test(any_store_shows_a_pause),
+        cmocka_unit_test(a_pause_after_a_quiet_minute_is_seen),
+        cmocka_unit_test(a_suspended_machine_raises_no_doubt),
+        cmocka_unit_test(a_single_wrong_date_costs_a_renewal),
+        cmocka_unit_test(servers_that_disagree_never_stop_a_run),
+        cmocka_unit_test(a_late_answer_of_before_the_pause_hides_nothing),
         cmocka_unit_test(a_request_that_was_paused_on_its_way_shows_it),
         cmocka_unit_test(only_a_renewal_sent_afterwards_ends_the_doubt),
         cmocka_unit_test(a_clock_that_steps_is_doubted_once_for_each_step),
