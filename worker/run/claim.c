@@ -72,8 +72,8 @@ int64_t claim_boot_ms(const struct claim *claim, int64_t ticks)
 }
 
 /* What no clock of the service is beyond at boot time at_ms, plus the
- * visibility timeout: see the header. Where the machine was paused since our own
- * last response, another one of the ledger's store knows better. */
+ * visibility timeout: see the header. Where the machine was paused since our
+ * own last response, another one of the ledger's store knows better. */
 static int64_t lease_until(const struct claim *claim, int64_t at_ms)
 {
     int64_t now = claim->date_ticks + DATE_TICKS +

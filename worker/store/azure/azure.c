@@ -242,8 +242,8 @@ static void log_call(const struct call *call, int64_t begun_ms)
 }
 
 /* A proxy answers with its own clock's Date, from which no lease may be
- * reckoned. Azure and Azurite put one of these into every answer; Cosmos DB does
- * not, and holds no ledger. */
+ * reckoned. Azure and Azurite put one of these into every answer; Cosmos DB
+ * does not, and holds no ledger. */
 static bool is_from_service(const struct call *call)
 {
     static const char *const names[] = {
@@ -263,8 +263,7 @@ static void keep_answer(struct call *call)
 
     attempt->sent_ms = answer->sent_ms;
     attempt->http_status = answer->status;
-    attempt->date_ticks =
-        is_from_service(call) ? answer_date_ticks(answer) : 0;
+    attempt->date_ticks = is_from_service(call) ? answer_date_ticks(answer) : 0;
     attempt->retry_after_ms = answer_retry_after_ms(answer);
     if (answer->status < 200 || answer->status > 299)
         answer_read_error(answer, &call->error);
