@@ -1185,6 +1185,7 @@ static enum run_end is_paused_beyond_its_lease(struct workbench *bench,
     struct run *run, unsigned attempt_number, struct err *err)
 {
     unsigned calls = bench->calls[BENCH_BATCH];
+    int64_t began_ms = world_boot_ms();
 
     (void)attempt_number;
     (void)err;
@@ -1195,6 +1196,8 @@ static enum run_end is_paused_beyond_its_lease(struct workbench *bench,
     assert_int_equal(read_from(run, bench->store), TW_STOPPED);
     while (!run_stopping(run))
         virtual_sleep(1000);
+    /* At the next renewal, not at the deadline. */
+    assert_true(world_boot_ms() < began_ms + 10000);
     assert_int_equal(bench->calls[BENCH_BATCH], calls);
     return RUN_SUCCEEDED;
 }
@@ -1280,6 +1283,7 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
     struct run *run, unsigned attempt_number, struct err *err)
 {
     enum tw_err found = shows == &data.store ? TW_NOT_FOUND : TW_OK;
+    int64_t began_ms = world_boot_ms();
     struct ledger_run stored;
 
     (void)attempt_number;
@@ -1291,6 +1295,8 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
     assert_true(fence_may_reopen(run->fence, world_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_OK);
     assert_true(fence_open(run->fence, world_boot_ms()));
+    /* By the next renewal that was due, and one more at once. */
+    assert_true(world_boot_ms() < began_ms + 7000);
     /* As long as if there had been no pause. */
     read_run(bench, &stored);
     assert_true(
