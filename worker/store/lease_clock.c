@@ -17,8 +17,8 @@
 #include "worker/base/text.h"
 
 /* The clocks of one service's servers differ by so much. A longer lease has
- * room for stores that are worse; what a pause does that is too short to be seen
- * is in worker/DESIGN.md. */
+ * room for stores that are worse; what a pause does that is too short to be
+ * seen is in worker/DESIGN.md. */
 #define DIFFER_MS 2000
 #define DIFFER_SHARE 6
 #define DATE_MS 1000 /* Date is cut to whole seconds */
