@@ -936,6 +936,17 @@ static enum tw_err look_for_copy(struct claim *claim, struct attempt *attempt,
                : TW_OK;
 }
 
+/* What is left of the lease then is for the write that holds the run, and for
+ * hiding its message from a service that does not answer that either. */
+static struct retry_limits copy_limits(const struct claim *claim)
+{
+    int64_t now_ms = world_boot_ms();
+
+    return (struct retry_limits){&claim->own,
+        now_ms + claim->visibility_timeout_ms / 2,
+        now_ms + claim->visibility_timeout_ms / 4};
+}
+
 /* One try. *unsure: may a copy be there that is not known? */
 static enum tw_err put_unless_there(struct claim *claim,
     struct attempt *attempt, const char *poison_queue,
@@ -965,6 +976,7 @@ enum tw_err claim_put_copy(
     char *poison_queue =
         mem_format("%.*s%s", SLICE_ARG(copy->queue), SETUP_POISON_SUFFIX);
     bool unsure = copy->may_be_there;
+    struct retry_limits limits = copy_limits(claim);
     struct retry retry = {0};
     struct attempt attempt;
     enum tw_err outcome;
@@ -973,7 +985,7 @@ enum tw_err claim_put_copy(
         outcome =
             put_unless_there(claim, &attempt, poison_queue, copy, &unsure);
     while ((outcome == TW_BUSY || outcome == TW_UNKNOWN) &&
-           !retry_is_locked(&attempt) && try_again(claim, &attempt, &retry));
+           !retry_is_locked(&attempt) && retry_wait(&retry, &attempt, &limits));
     if (outcome != TW_OK)
         (void)err_fail(err, outcome, "%s", attempt.err.text);
     mem_free(poison_queue);
