@@ -43,6 +43,9 @@ struct bench {
     struct http_answer answer;
     struct err err;
     char url[64], peer[64];
+    size_t max_answer_bytes;
+    unsigned asks_at_most; /* whether it is given up; 0: never */
+    unsigned asks, comes;  /* how often it was, and where a part had come */
 };
 
 static void bench_open(
@@ -52,10 +55,20 @@ static void bench_open(
     bench->http = http_new();
     http_answer_init(&bench->answer);
     bench->err.text[0] = '\0';
+    bench->max_answer_bytes = 1000;
+    bench->asks_at_most = bench->asks = bench->comes = 0;
     snprintf(bench->url, sizeof(bench->url), "http://127.0.0.1:%d/a?b=%%2Fc",
         http_script_port(bench->script));
     snprintf(bench->peer, sizeof(bench->peer), "127.0.0.1 port %d",
         http_script_port(bench->script));
+}
+
+static bool gives_up(void *context, bool comes)
+{
+    struct bench *bench = context;
+
+    bench->comes += comes;
+    return ++bench->asks == bench->asks_at_most;
 }
 
 static enum tw_err send_fenced(struct bench *bench, const char *method,
@@ -73,7 +86,9 @@ static enum tw_err send_fenced(struct bench *bench, const char *method,
         .header_count = body != NULL ? 2 : 1,
         .echo = &echo,
         .body = slice_of(body),
-        .max_answer_bytes = 1000,
+        .max_answer_bytes = bench->max_answer_bytes,
+        .gives_up = bench->asks_at_most > 0 ? gives_up : NULL,
+        .context = bench,
     };
 
     return http_send(bench->http, &request, fence, &bench->answer, &bench->err);
@@ -519,6 +534,47 @@ static void a_name_server_that_is_silent_holds_up_nothing(void **state)
     bench_done(&bench);
 }
 
+/* What comes of it is not known: it was sent. */
+static void a_request_is_given_up_when_its_caller_wants_it(void **state)
+{
+    struct bench bench;
+    struct buf half;
+
+    (void)state;
+    buf_init(&half, 1024 * 1024);
+    buf_add_text(&half, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
+    for (int i = 0; i < 50000; i++)
+        buf_add_char(&half, 'x');
+    bench_open(&bench,
+        STEPS({SCRIPT_ANSWER, buf_text(&half), 0}, {SCRIPT_SILENT, NULL, 0}),
+        2);
+    bench.max_answer_bytes = 1000000;
+    bench.asks_at_most = 3;
+    assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
+    assert_non_null(strstr(bench.err.text, "nothing responds there"));
+    assert_true(bench.answer.sent_ms > 0);
+    assert_int_equal(bench.asks, 3);
+    assert_int_equal(bench.comes, 1);
+    bench_end(&bench, 1);
+    bench_done(&bench);
+    buf_done(&half);
+}
+
+static void a_request_is_given_up_before_it_is_sent(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, NULL, 0);
+    snprintf(bench.url, sizeof(bench.url), "http://silent.example/");
+    bench.asks_at_most = 1;
+    assert_int_equal(send_once(&bench, "GET", NULL), TW_BUSY);
+    assert_non_null(strstr(bench.err.text, "nothing responds there"));
+    assert_int_equal(bench.answer.sent_ms, 0);
+    bench_end(&bench, 0);
+    bench_done(&bench);
+}
+
 static void ask_soon(void *arg)
 {
     (void)arg;
@@ -661,6 +717,8 @@ int main(void)
         cmocka_unit_test(trailers_are_no_header_fields),
         cmocka_unit_test(answer_whose_length_is_in_doubt_is_unknown),
         cmocka_unit_test(a_name_server_that_is_silent_holds_up_nothing),
+        cmocka_unit_test(a_request_is_given_up_when_its_caller_wants_it),
+        cmocka_unit_test(a_request_is_given_up_before_it_is_sent),
         cmocka_unit_test(a_stop_gives_up_what_is_under_way),
         cmocka_unit_test(a_stop_sets_when_requests_end),
         cmocka_unit_test(answers_are_bounded),

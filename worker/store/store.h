@@ -30,7 +30,7 @@
 
 /*
  * One attempt: what it is allowed, and what is known after it. The caller sets
- * fence; the store sets the rest on every return.
+ * fence and gives_up; the store sets the rest on every return.
  */
 struct attempt {
     const struct fence *fence; /* borrowed; NULL: no lease bounds it       */
@@ -41,7 +41,12 @@ struct attempt {
     int http_status;           /* of the response; 0: none                  */
     bool breaker_open; /* the store does not respond: nothing was sent, or this
                           request was one too many without a response */
-    struct err err;    /* the sentence, unless TW_OK                */
+    /* Asked about once a second until the whole response has come; comes: a
+     * part of it has, since the last time. True: the request is given up, and
+     * if it was sent its outcome is unknown. NULL: it never is. */
+    bool (*gives_up)(void *context, bool comes);
+    void *context;
+    struct err err; /* the sentence, unless TW_OK                */
 };
 
 /* What a store is like. */

@@ -298,6 +298,8 @@ static enum tw_err transfer(
             .echo = &headers->list[headers->echo],
             .body = buf_slice(&call->body),
             .max_answer_bytes = call->max_answer_bytes,
+            .gives_up = attempt->gives_up,
+            .context = attempt->context,
         },
         attempt->fence, &call->answer, &attempt->err);
     keep_answer(call);

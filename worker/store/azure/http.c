@@ -40,15 +40,18 @@ struct http {
 
 /* One http_send() under way. */
 struct transfer {
+    const struct http_request *request;
     const struct fence *fence;
-    const struct http_header *echo;
     struct http_answer *answer;
     unsigned sendings; /* how often libcurl was about to send */
     bool stopped;      /* the fence was shut in the last moment */
     bool too_large;    /* the body was */
     bool interim;      /* the head is of a 1xx: another one follows */
     bool head_ended;   /* the empty line behind the fields has come */
-    bool given_up;     /* the process is to end */
+    bool ends;         /* the process is to end */
+    bool given_up;     /* its caller does not wait for the answer */
+    int64_t asked_ms;  /* when its caller was asked that last ... */
+    curl_off_t came;   /* ... and how many bytes had come by then */
     int64_t begun_ms;
     bool foreign;       /* the answer is to another request */
     const char *spoilt; /* what is wrong with the head, NULL: nothing */
@@ -221,12 +224,13 @@ static int before_sending(
 
 static bool is_foreign(const struct transfer *transfer)
 {
+    const struct http_header *echo = transfer->request->echo;
     struct slice value;
 
-    if (transfer->echo == NULL)
+    if (echo == NULL)
         return false;
-    value = http_answer_field(transfer->answer, transfer->echo->name);
-    return value.len > 0 && !slice_is(value, transfer->echo->value);
+    value = http_answer_field(transfer->answer, echo->name);
+    return value.len > 0 && !slice_is(value, echo->value);
 }
 
 static bool is_end_of_head(struct slice line)
@@ -326,15 +330,35 @@ static size_t take_body(char *at, size_t size, size_t count, void *arg)
     return transfer->too_large ? 0 : size * count;
 }
 
+/* Its caller is asked so often. A server that sends fewer bytes in that time
+ * sends no answer, only bytes. */
+#define ASK_EVERY_MS 1000
+#define COMES_BYTES (16 * 1024)
+
+static bool is_given_up(
+    struct transfer *transfer, curl_off_t came, int64_t now_ms)
+{
+    const struct http_request *request = transfer->request;
+    bool comes = came - transfer->came >= COMES_BYTES;
+
+    if (request->gives_up == NULL || now_ms - transfer->asked_ms < ASK_EVERY_MS)
+        return false;
+    transfer->asked_ms = now_ms;
+    transfer->came = came;
+    return request->gives_up(request->context, comes);
+}
+
 /* Called about once a second, also while nothing comes. */
 static int look_about(void *arg, curl_off_t to_come, curl_off_t came,
     curl_off_t to_leave, curl_off_t left)
 {
     struct transfer *transfer = arg;
+    int64_t now_ms = world_boot_ms();
 
-    (void)to_come, (void)came, (void)to_leave, (void)left;
-    transfer->given_up = world_boot_ms() >= stop_until_ms(transfer->begun_ms);
-    return transfer->given_up;
+    (void)to_come, (void)to_leave, (void)left;
+    transfer->ends = now_ms >= stop_until_ms(transfer->begun_ms);
+    transfer->given_up = is_given_up(transfer, came, now_ms);
+    return transfer->ends || transfer->given_up;
 }
 
 static struct curl_slist *make_headers(const struct http_request *request)
@@ -473,9 +497,12 @@ static enum tw_err fail_unsent(CURL *handle, const struct transfer *transfer,
     if (result == CURLE_COULDNT_CONNECT && number != 0)
         return err_fail(err, TW_BUSY, "cannot connect to %s: %s", peer,
             strerror((int)number));
-    if (transfer->given_up)
+    if (transfer->ends)
         return err_fail(err, TW_BUSY,
             "not sent to %s: given up, the process is to end", peer);
+    if (transfer->given_up)
+        return err_fail(err, TW_BUSY,
+            "cannot connect to %s: given up, nothing responds there", peer);
     if (result == CURLE_OPERATION_TIMEDOUT)
         return err_fail(
             err, TW_BUSY, "cannot connect to %s: no answer in time", peer);
@@ -497,9 +524,13 @@ static enum tw_err fail_sent(const struct transfer *transfer, const char *peer,
         return err_fail(err, TW_UNKNOWN,
             "sent to %s, but the answer cannot be used: %s (check any proxy)",
             peer, transfer->spoilt);
-    if (transfer->given_up)
+    if (transfer->ends)
         return err_fail(err, TW_UNKNOWN,
             "sent to %s, but given up before an answer: the process is to end",
+            peer);
+    if (transfer->given_up)
+        return err_fail(err, TW_UNKNOWN,
+            "sent to %s, but given up before an answer: nothing responds there",
             peer);
     if (result == CURLE_OPERATION_TIMEDOUT)
         return err_fail(
@@ -534,8 +565,8 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     const struct fence *fence, struct http_answer *ret, struct err *err)
 {
     struct transfer transfer = {
+        .request = request,
         .fence = fence,
-        .echo = request->echo,
         .answer = ret,
         .begun_ms = world_boot_ms(),
     };
@@ -546,6 +577,7 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     CURLcode result;
     long status = 0;
 
+    transfer.asked_ms = transfer.begun_ms;
     answer_begin(ret, request->max_answer_bytes);
     set_transport(handle, request, timeout_of(fence, transfer.begun_ms));
     set_roots(handle, http);

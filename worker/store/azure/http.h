@@ -32,6 +32,11 @@ struct http_request {
     const struct http_header *echo; /* one of headers, or NULL: see below    */
     struct slice body;
     size_t max_answer_bytes;
+    /* Asked about once a second until the whole answer has come; comes: 16 KiB
+     * of it have, since the last time. True: the request is given up. NULL: it
+     * never is. */
+    bool (*gives_up)(void *context, bool comes);
+    void *context;
 };
 
 #define HTTP_MAX_FIELDS 64
@@ -92,7 +97,8 @@ void http_free(struct http *http);
  * one that says its length twice.
  *
  * TW_OK         a whole answer is there, whatever its status.
- * TW_BUSY       nothing was sent: no address, no connection, no TLS.
+ * TW_BUSY       nothing was sent: no address, no connection, no TLS, or it was
+ *               given up before.
  * TW_STOPPED    nothing was sent: the fence was shut.
  * TW_UNKNOWN    it may have been sent, and no whole answer came.
  * TW_TOO_LARGE  the answer is larger than max_answer_bytes.
