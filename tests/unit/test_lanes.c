@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -298,6 +299,48 @@ static void an_open_circuit_breaker_ends_the_waits_of_others(void **state)
     assert_int_equal(waits.task.outcome, TW_REFUSED);
     assert_int_equal(waits.task.retry.tries, 2);
     lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+/* ... and those alone whose requests would be refused too. */
+static void a_silent_store_ends_the_waits_of_runs(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *person = lanes_client_new(lanes, NULL);
+    struct lanes_client *run = lanes_client_new(lanes, NULL);
+    struct store store = {.name = "away", .traits = {.late_writes = true}};
+    struct store ledger = {.name = "ledger"};
+    struct scene scene;
+    struct job jobs[2], meets;
+
+    (void)state;
+    scene_init(&scene);
+    lanes_watch_silence(run, &ledger);
+    for (int i = 0; i < 2; i++) {
+        jobs[i] = job_of(&scene, 'w');
+        jobs[i].answers[0] = TW_BUSY;
+        jobs[i].answer_count = 1;
+        jobs[i].http_status = 503;
+        jobs[i].hint_ms = HOUR_MS;
+        jobs[i].task.store = &store;
+        lanes_submit(i == 0 ? person : run, &jobs[i].task);
+    }
+    while (lanes_throttled(person) == 0 || lanes_throttled(run) == 0)
+        usleep(1000);
+    meets = job_of(&scene, 'm');
+    meets.task.store = &store;
+    store.silence.refused_until_ms = WORLD_NEVER;
+    assert_int_equal(lanes_call(run, &meets.task), TW_BUSY);
+    assert_true(lanes_is_silent(lanes, &store));
+    lanes_wait(run, &jobs[1].task);
+    assert_true(jobs[1].task.last.breaker_open);
+    assert_int_equal(jobs[1].task.last.sent_ms, 0);
+    assert_int_equal(scene.attempts, 2);
+    assert_false(lanes_done(person, &jobs[0].task));
+    lanes_cancel(person, &jobs[0].task);
+    lanes_client_free(person);
+    lanes_client_free(run);
     lanes_free(lanes);
     scene_done(&scene);
 }
@@ -864,6 +907,7 @@ int main(void)
         cmocka_unit_test(throttling_counts_as_no_failed_try),
         cmocka_unit_test(behind_an_open_circuit_breaker_nothing_is_tried_again),
         cmocka_unit_test(an_open_circuit_breaker_ends_the_waits_of_others),
+        cmocka_unit_test(a_silent_store_ends_the_waits_of_runs),
         cmocka_unit_test(busy_may_pass),
         cmocka_unit_test(unknown_is_tried_again_for_reads_alone),
         cmocka_unit_test(refusals_are_final),

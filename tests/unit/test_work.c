@@ -671,6 +671,104 @@ static void an_outage_is_no_failure(void **state)
     ledger_run_done(&run);
 }
 
+/* ---- a store that is silent ---- */
+
+#define SILENT_MS 15000
+
+static unsigned silent_asked; /* how many of its requests may be given up */
+
+/* A request takes its whole time. */
+static enum tw_err never_responds(struct store *store, struct attempt *attempt,
+    const char *table, struct slice partition_key, struct slice row_key,
+    struct page *ret)
+{
+    (void)store, (void)table, (void)partition_key, (void)row_key, (void)ret;
+    silent_asked += attempt->gives_up != NULL;
+    attempt->sent_ms = world_boot_ms();
+    virtual_sleep(SILENT_MS);
+    return err_fail(&attempt->err, TW_UNKNOWN, "no answer came in time");
+}
+
+static const struct store_ops silent_ops = {.get = never_responds};
+
+static enum tw_err read_with_err(
+    struct run *run, struct store *store, struct err *err)
+{
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome = call_get(run->lanes, store, LEDGER_TABLE, slice_of(JOB),
+        slice_of("r1"), &page, NULL, err);
+    page_done(&page);
+    return outcome;
+}
+
+/* A copy whose source responds. */
+static enum run_end needs_another_store(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    (void)attempt_number;
+    assert_int_equal(read_with_err(run, bench->store, err), TW_OK);
+    return read_with_err(run, bench->stores.stores[1], err) == TW_NOT_FOUND
+               ? RUN_SUCCEEDED
+               : RUN_OUTAGE;
+}
+
+/* The first attempt's request takes its whole time, the second attempt's is
+ * refused at once; the ledger says why, and since when. */
+static void a_run_on_a_silent_store_is_held(void **state)
+{
+    struct store silent = {
+        .ops = &silent_ops, .name = "silent", .traits = {.late_writes = true}};
+    struct workbench *bench = *state;
+    struct ledger_run run;
+    int64_t began_ms, since_ticks;
+
+    bench->wrapped.store.traits.late_writes = true;
+    use_another_store(bench, &silent);
+    silent_asked = 0;
+    bench->script = needs_another_store;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    assert_true(attempt(bench).for_cause);
+    assert_int_equal(silent_asked, 1);
+    read_run(bench, &run);
+    assert_true(ledger_is_held(&run));
+    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
+    assert_true(slice_is(run.error, "no answer came in time"));
+    assert_int_equal(run.failures, 0);
+    since_ticks = run.waits_since_ticks;
+    ledger_run_done(&run);
+    virtual_sleep(6000);
+    began_ms = world_boot_ms();
+    assert_true(attempt_id(bench, "r1", false).for_cause);
+    assert_int_equal(silent_asked, 1);
+    assert_in_range(world_boot_ms() - began_ms, 0, 1000);
+    read_run(bench, &run);
+    assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
+    assert_true(slice_is(run.error, "store 'silent' does not respond: a "
+                                    "request had no response for 15 s"));
+    assert_true(run.waits_since_ticks == since_ticks);
+    ledger_run_done(&run);
+}
+
+/* A person waits for `run`, and it occupies no slot. */
+static void run_itself_gives_nothing_up(void **state)
+{
+    struct store silent = {
+        .ops = &silent_ops, .name = "silent", .traits = {.late_writes = true}};
+    struct workbench *bench = *state;
+    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct work_result result;
+
+    use_another_store(bench, &silent);
+    silent_asked = 0;
+    bench->script = needs_another_store;
+    wish.resumes_paused = true;
+    work_attempt(&bench->place, &bench->definition, &wish, &football, &result);
+    assert_int_equal(silent_asked, 0);
+}
+
 static enum run_end archive_is_full(struct workbench *bench, struct run *run,
     unsigned attempt_number, struct err *err)
 {
@@ -1182,15 +1280,9 @@ static void machine_is_paused(struct workbench *bench)
 
 static enum tw_err read_from(struct run *run, struct store *store)
 {
-    struct page page;
     struct err err;
-    enum tw_err outcome;
 
-    page_init(&page);
-    outcome = call_get(run->lanes, store, LEDGER_TABLE, slice_of(JOB),
-        slice_of("r1"), &page, NULL, &err);
-    page_done(&page);
-    return outcome;
+    return read_with_err(run, store, &err);
 }
 
 static enum run_end is_paused_beyond_its_lease(struct workbench *bench,
@@ -1923,6 +2015,8 @@ static void what_the_kind_tells_is_in_the_ledger(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        VIRTUAL(a_run_on_a_silent_store_is_held),
+        VIRTUAL(run_itself_gives_nothing_up),
         VIRTUAL(a_table_job_waits_for_its_turn),
         VIRTUAL(a_failed_table_job_holds_no_lock),
         VIRTUAL(the_lock_of_a_failed_run_tells_of_its_late_requests),

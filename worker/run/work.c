@@ -392,10 +392,15 @@ static bool is_store_away(const struct work *work)
 {
     const struct job_stores *stores = work->definition->stores;
 
-    for (size_t i = 0; i < stores->count; i++)
-        for (size_t k = 0; stores->stores[i] && k < STORE_SERVICES; k++)
-            if (breaker_is_away(&stores->stores[i]->breakers[k]))
+    for (size_t i = 0; i < stores->count; i++) {
+        const struct store *store = stores->stores[i];
+
+        for (size_t k = 0; store && k < STORE_SERVICES; k++)
+            if (breaker_is_away(&store->breakers[k]))
                 return true;
+        if (store && lanes_is_silent(work->place->lanes, store))
+            return true;
+    }
     return false;
 }
 
@@ -663,6 +668,8 @@ static enum run_end run_kind(struct work *work)
 
     run->lanes = lanes_client_new(work->place->lanes, &work->claim.fence);
     lanes_client_of(run->lanes, job->name, job->max_entities_per_second);
+    if (!work->wish->resumes_paused)
+        lanes_watch_silence(run->lanes, work->wish->store);
     run->ledger = work->wish->store;
     run->ledger_table = LEDGER_TABLE;
     if (job->failures)

@@ -51,9 +51,11 @@ struct ceiling {
 struct lanes_client {
     struct lanes *lanes;
     const struct fence *fence;
-    struct ceiling *ceiling;   /* its job's; NULL: of none */
-    struct lanes_client *next; /* a ring */
-    struct lanes_task *first;  /* waiting, in the order they came */
+    bool watches;               /* the silence of all stores ... */
+    const struct store *ledger; /* ... except of this one's tables */
+    struct ceiling *ceiling;    /* its job's; NULL: of none */
+    struct lanes_client *next;  /* a ring */
+    struct lanes_task *first;   /* waiting, in the order they came */
     struct lanes_task *last;
     size_t running;
     uint64_t ended;
@@ -167,6 +169,17 @@ static bool waits_longer(struct lanes_task *task, int64_t now_ms)
     return true;
 }
 
+/* When task may leave, by what is known of its store. */
+static int64_t free_ms(
+    struct lanes *lanes, const struct lanes_task *task, int64_t now_ms)
+{
+    int64_t rate_ms = rate_limiter_free_ms(lanes->limiter, task->key, now_ms);
+    int64_t wait_ms =
+        task->watched ? silence_wait_ms(&task->store->silence, now_ms) : 0;
+
+    return rate_ms > now_ms + wait_ms ? rate_ms : now_ms + wait_ms;
+}
+
 /*
  * The first task of client that may start now. *blocked: the budget is what
  * stops it; then nobody else may start either, or large ones would starve.
@@ -176,7 +189,7 @@ static struct lanes_task *startable(
 {
     struct lanes *lanes = client->lanes;
     struct lanes_task *task;
-    int64_t free_ms;
+    int64_t from_ms;
 
     for (task = client->first; task; task = task->next) {
         if (waits_longer(task, now_ms) || task->not_before_ms > now_ms) {
@@ -184,10 +197,10 @@ static struct lanes_task *startable(
                 lanes->due_ms = task->not_before_ms;
             continue;
         }
-        free_ms = rate_limiter_free_ms(lanes->limiter, task->key, now_ms);
-        if (free_ms > now_ms) {
-            if (free_ms < lanes->due_ms)
-                lanes->due_ms = free_ms;
+        from_ms = free_ms(lanes, task, now_ms);
+        if (from_ms > now_ms) {
+            if (from_ms < lanes->due_ms)
+                lanes->due_ms = from_ms;
             continue;
         }
         *blocked = !fits_budget(lanes, task);
@@ -228,6 +241,10 @@ static void occupy(struct lanes *lanes, struct lanes_task *task, int64_t now_ms)
     task->came = task->expected;
     task->left_ms = now_ms;
     rate_limiter_send(lanes->limiter, task->key, now_ms, task->expected);
+    task->refused = task->watched && silence_refuses(&task->store->silence,
+                                         now_ms, &task->quiet_ms);
+    if (task->watched && !task->refused)
+        silence_begin(&task->store->silence, now_ms);
     lanes->bytes += task->bytes;
     task->client->running++;
 }
@@ -245,10 +262,36 @@ static bool is_served(const struct attempt *last, enum tw_err outcome)
            outcome != TW_UNKNOWN && outcome != TW_STOPPED;
 }
 
-static bool is_silent(const struct attempt *last, enum tw_err outcome)
+static bool is_unanswered(const struct attempt *last, enum tw_err outcome)
 {
     return last->http_status == 0 && !last->breaker_open &&
            (outcome == TW_BUSY || outcome == TW_UNKNOWN);
+}
+
+/* The head of a response whose body never comes is none. */
+static enum silence_end silence_end_of(
+    const struct attempt *last, enum tw_err outcome)
+{
+    if (last->breaker_open && last->sent_ms == 0)
+        return SILENCE_UNTOLD;
+    if ((outcome == TW_BUSY || outcome == TW_UNKNOWN) &&
+        last->http_status < 400)
+        return SILENCE_NO_RESPONSE;
+    return last->sent_ms != 0 && outcome != TW_STOPPED ? SILENCE_RESPONSE
+                                                       : SILENCE_UNTOLD;
+}
+
+/* What had no response, where there is none for others, is not tried again. */
+static void note_silence(
+    struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
+{
+    struct silence *silence = &task->store->silence;
+    enum silence_end end = silence_end_of(&task->last, outcome);
+
+    silence_end(silence, now_ms, task->left_ms, end);
+    task->refused = end == SILENCE_NO_RESPONSE &&
+                    silence_refuses(silence, now_ms, &task->quiet_ms);
+    task->last.breaker_open |= task->refused;
 }
 
 static void vacate(struct lanes *lanes, struct lanes_task *task,
@@ -263,9 +306,45 @@ static void vacate(struct lanes *lanes, struct lanes_task *task,
             .entities = task->last.sent_ms == 0 ? 0 : task->came,
             .refused = refused,
             .served = is_served(&task->last, outcome),
-            .silent = is_silent(&task->last, outcome)});
+            .silent = is_unanswered(&task->last, outcome)});
+    if (task->watched && !task->refused)
+        note_silence(task, outcome, now_ms);
     lanes->bytes -= task->bytes;
     task->client->running--;
+}
+
+/* Of all requests to stores that are silent the one that left first. */
+static const struct lanes_task *first_in_silence(
+    const struct lanes *lanes, int64_t now_ms)
+{
+    const struct lanes_task *first = NULL;
+
+    for (unsigned i = 0; i < lanes->started; i++) {
+        const struct lanes_task *task = lanes->lanes[i].task;
+
+        if (task && task->watched && !task->refused &&
+            silence_is_silent(&task->store->silence, now_ms) &&
+            (!first || task->left_ms < first->left_ms))
+            first = task;
+    }
+    return first;
+}
+
+static bool gives_up(void *context, bool comes)
+{
+    struct lanes_task *task = context;
+    struct lanes *lanes = task->client->lanes;
+    struct silence *silence = &task->store->silence;
+    int64_t now_ms = world_boot_ms();
+    bool give_up;
+
+    world_lock(&lanes->mutex);
+    if (comes)
+        silence_move(silence, now_ms);
+    give_up = silence_is_silent(silence, now_ms) &&
+              first_in_silence(lanes, now_ms) != task;
+    world_unlock(&lanes->mutex);
+    return give_up;
 }
 
 static enum tw_err make_attempt(struct lanes_task *task)
@@ -273,6 +352,16 @@ static enum tw_err make_attempt(struct lanes_task *task)
     const struct fence *fence = task->client->fence;
 
     task->last = (struct attempt){.fence = fence, .retry_after_ms = -1};
+    if (task->watched) {
+        task->last.gives_up = gives_up;
+        task->last.context = task;
+    }
+    if (task->refused) {
+        task->last.breaker_open = true;
+        return err_fail(&task->last.err, TW_BUSY,
+            "store '%s' does not respond: a request had no response for %lld s",
+            task->store->name, (long long)(task->quiet_ms + 999) / 1000);
+    }
     if (!fence_open(fence, world_boot_ms()))
         return err_fail(&task->last.err, TW_STOPPED,
             "the time of the run is over, nothing more is sent");
@@ -312,14 +401,16 @@ static bool may_retry(struct lanes_task *task, enum tw_err outcome)
     return outcome == TW_BUSY || (outcome == TW_UNKNOWN && task->repeatable);
 }
 
-/* The store does not respond: what waits for its next try is over at once. */
-static void hasten(struct lanes *lanes, const struct store *store)
+/* The store does not respond: what waits for its next try is over at once; of a
+ * store that is silent only what is watched for that. */
+static void hasten(struct lanes *lanes, const struct lanes_task *ended)
 {
     struct lanes_client *client = lanes->turn;
 
     do {
         for (struct lanes_task *task = client->first; task; task = task->next)
-            if (task->store == store && task->retry.tries > 0)
+            if (task->store == ended->store && task->retry.tries > 0 &&
+                (task->watched || !ended->refused))
                 task->not_before_ms = task->retry_ms = INT64_MIN;
         client = client->next;
     } while (client != lanes->turn);
@@ -341,7 +432,7 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
         return;
     }
     if (task->last.breaker_open)
-        hasten(client->lanes, task->store);
+        hasten(client->lanes, task);
     if (!may_retry(task, outcome)) {
         finish(task, outcome);
         return;
@@ -585,6 +676,26 @@ void lanes_reach_until(struct lanes_client *client, int64_t until_ms)
     world_unlock(&client->lanes->mutex);
 }
 
+void lanes_watch_silence(
+    struct lanes_client *client, const struct store *ledger)
+{
+    world_lock(&client->lanes->mutex);
+    client->watches = true;
+    client->ledger = ledger;
+    world_unlock(&client->lanes->mutex);
+}
+
+bool lanes_is_silent(struct lanes *lanes, const struct store *store)
+{
+    int64_t quiet_ms;
+    bool silent;
+
+    world_lock(&lanes->mutex);
+    silent = silence_refuses(&store->silence, world_boot_ms(), &quiet_ms);
+    world_unlock(&lanes->mutex);
+    return silent;
+}
+
 static void stop(struct lanes_client *client)
 {
     client->stopped = true;
@@ -641,6 +752,9 @@ void lanes_submit_at(
     /* An embedded store refuses nothing for being too much. */
     if (task->store && task->store->traits.late_writes)
         task->key.account = rate_limiter_account(lanes->limiter, task->store);
+    task->watched = client->watches && task->store &&
+                    task->store->traits.late_writes &&
+                    !store_same(task->store, client->ledger);
     task->not_before_ms = not_before_ms;
     task->retry_ms = INT64_MIN;
     if (client->stopped) {

@@ -9,8 +9,8 @@
  * Retried here: TW_BUSY, and TW_UNKNOWN of tasks that are repeatable (reads).
  * Never retried: TW_UNKNOWN of a write; its owner reads, then decides. The
  * last outcome stands after RETRY_TRIES tries (those that were throttled do not
- * count), at once where the store's circuit breaker is open, or when the client
- * stops or the process is to end (stop.h). A task that waits for its next try
+ * count), at once where the store's circuit breaker is open or it is silent, or
+ * when the client stops or the process is to end (stop.h). A task that waits for its next try
  * when the deadline comes is over (TW_STOPPED); a deadline that is moved
  * meanwhile moves that too.
  */
@@ -57,6 +57,9 @@ struct lanes_task {
     struct lanes_task *next;
     struct lanes_client *client;
     int64_t not_before_ms, retry_ms, left_ms; /* boot clock */
+    bool watched;     /* it counts for the silence of its store */
+    bool refused;     /* it was not sent, or ended, because its store is */
+    int64_t quiet_ms; /* silent, for so long */
     struct rate_key key;
     unsigned expected;
 };
@@ -82,6 +85,17 @@ void lanes_client_free(struct lanes_client *client);
  * try begins after until_ms (boot clock): a person waits, and the address is
  * probably wrong. Once a store was reached, it is given the usual time. */
 void lanes_reach_until(struct lanes_client *client, int64_t until_ms);
+
+/*
+ * lanes_watch_silence: the client is of a run that occupies a slot. A store
+ * that is silent occupies one slot of all such clients together (silence.h): a
+ * request to it is refused (TW_BUSY, breaker_open), or given up. Except for the
+ * tables of `ledger` (borrowed): without them no slot can do anything.
+ * lanes_is_silent: is a request to the store refused for this now?
+ */
+void lanes_watch_silence(
+    struct lanes_client *client, const struct store *ledger);
+bool lanes_is_silent(struct lanes *lanes, const struct store *store);
 
 /* lanes_submit: task is borrowed until it is done. Never blocks. */
 void lanes_submit(struct lanes_client *client, struct lanes_task *task);

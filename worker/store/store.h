@@ -20,6 +20,7 @@
 #include "worker/store/breaker.h"
 #include "worker/store/entity.h"
 #include "worker/store/fence.h"
+#include "worker/store/silence.h"
 
 #define BATCH_MAX_OPERATIONS 100
 #define BATCH_MAX_BYTES (4 * 1024 * 1024)
@@ -193,6 +194,8 @@ struct store {
                        door; set before the first call */
     _Atomic bool failed; /* the last request, whichever thread's, brought no
                             answer, or was refused */
+    struct silence silence; /* of its tables; guarded by the lock of the request
+                               pool that serves the runs on it */
 };
 
 /* store_same: do both names lead to the same tables? */

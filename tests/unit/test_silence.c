@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A store that accepts requests and never responds occupies one slot, and that
+ * only now and then. Runs on it come before runs on a store that
+ * responds, in a model of a worker: four slots, and the real request pool.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/virtual_world.h"
+#include "worker/base/text.h"
+#include "worker/base/world.h"
+#include "worker/store/lanes.h"
+#include "worker/store/silence.h"
+
+/* ---- what is known of one store ---- */
+
+static bool refuses(const struct silence *silence, int64_t now_ms)
+{
+    int64_t quiet_ms;
+
+    return silence_refuses(silence, now_ms, &quiet_ms);
+}
+
+static void a_first_request_leaves_alone(void **state)
+{
+    struct silence silence = {0};
+
+    (void)state;
+    assert_int_equal(silence_wait_ms(&silence, 5000), 0);
+    silence_begin(&silence, 5000);
+    assert_int_equal(silence_wait_ms(&silence, 5000), SILENCE_FIRST_MS);
+    assert_int_equal(silence_wait_ms(&silence, 5000 + SILENCE_FIRST_MS - 1), 1);
+    assert_false(refuses(&silence, 5000 + SILENCE_FIRST_MS - 1));
+    silence_end(&silence, 5100, 5000, SILENCE_RESPONSE);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(silence_wait_ms(&silence, 5100), 0);
+        assert_false(refuses(&silence, 5100));
+        silence_begin(&silence, 5100);
+    }
+}
+
+/* Where a store has not responded for a while it may have gone. */
+static void after_ten_seconds_there_is_a_first_request_again(void **state)
+{
+    struct silence silence = {0};
+
+    (void)state;
+    silence_begin(&silence, 5000);
+    silence_end(&silence, 5000, 5000, SILENCE_RESPONSE);
+    silence_begin(&silence, 14999);
+    assert_int_equal(silence_wait_ms(&silence, 14999), 0);
+    assert_true(silence_wait_ms(&silence, 15000) > 0);
+    assert_false(silence_is_silent(&silence, 15000));
+    assert_true(silence_is_silent(&silence, 14999 + SILENCE_FIRST_MS));
+}
+
+static void a_silent_store_refuses_all_but_one(void **state)
+{
+    struct silence silence = {0};
+    int64_t quiet_ms;
+
+    (void)state;
+    silence_begin(&silence, 5000);
+    assert_true(silence_refuses(&silence, 19999, &quiet_ms));
+    assert_int_equal(quiet_ms, 14999);
+    assert_int_equal(silence_wait_ms(&silence, 19999), 0);
+    silence_end(&silence, 20000, 5000, SILENCE_NO_RESPONSE);
+    assert_true(silence_refuses(&silence, 79999, &quiet_ms));
+    assert_int_equal(quiet_ms, 15000);
+    assert_int_equal(silence_wait_ms(&silence, 79999), 0);
+    assert_false(refuses(&silence, 80000));
+    silence_begin(&silence, 80000);
+    silence_end(&silence, 80001, 80000, SILENCE_RESPONSE);
+    assert_false(refuses(&silence, 80001));
+    assert_int_equal(silence_wait_ms(&silence, 80001), 0);
+}
+
+/* The last one in flight decides: those given up before tell nothing. */
+static void a_silence_ends_with_its_last_request(void **state)
+{
+    struct silence silence = {0};
+
+    (void)state;
+    silence_begin(&silence, 5000);
+    silence_begin(&silence, 5900);
+    silence_end(&silence, 6900, 5900, SILENCE_NO_RESPONSE);
+    assert_int_equal(silence.refused_until_ms, 0);
+    silence_end(&silence, 6900, 5000, SILENCE_NO_RESPONSE);
+    assert_int_equal(
+        silence.refused_until_ms, 6900 + SILENCE_PAUSE * (6900 - 5000));
+}
+
+/* The circuit breaker counts these. */
+static void a_connection_that_is_refused_is_no_silence(void **state)
+{
+    struct silence silence = {0};
+
+    (void)state;
+    for (int64_t now_ms = 5000; now_ms < 60000; now_ms += 100) {
+        silence_begin(&silence, now_ms);
+        silence_end(&silence, now_ms + 50, now_ms, SILENCE_NO_RESPONSE);
+        assert_false(refuses(&silence, now_ms + 50));
+    }
+}
+
+static void what_was_not_sent_tells_nothing(void **state)
+{
+    struct silence silence = {0};
+
+    (void)state;
+    silence_begin(&silence, 5000);
+    silence_end(&silence, 20000, 5000, SILENCE_UNTOLD);
+    assert_false(refuses(&silence, 20000));
+    assert_int_equal(silence.responded_ms, 0);
+    assert_int_equal(silence.slowest_ms, 0);
+}
+
+static void a_slow_store_is_not_silent(void **state)
+{
+    struct silence silence = {0};
+
+    (void)state;
+    silence_begin(&silence, 5000);
+    silence_end(&silence, 15000, 5000, SILENCE_RESPONSE);
+    silence_begin(&silence, 25000);
+    assert_true(silence_wait_ms(&silence, 25000) > 0);
+    assert_int_equal(silence_wait_ms(&silence, 26000), 0);
+    assert_false(refuses(&silence, 54999));
+    assert_true(refuses(&silence, 55000));
+    /* A request that took its whole time: it is not merely slow. */
+    silence_begin(&silence, 26000);
+    silence_end(&silence, 40000, 25000, SILENCE_NO_RESPONSE);
+    assert_true(silence_is_silent(&silence, 40000));
+}
+
+static void a_store_that_was_slow_once_is_not_slow_for_ever(void **state)
+{
+    struct silence silence = {0};
+
+    (void)state;
+    silence_begin(&silence, 5000);
+    silence_end(&silence, 25000, 5000, SILENCE_RESPONSE);
+    for (int i = 1; i <= 100; i++) {
+        silence_begin(&silence, 25000 + i);
+        silence_end(&silence, 25000 + i, 25000 + i, SILENCE_RESPONSE);
+    }
+    assert_in_range(silence.slowest_ms, 0, 100);
+}
+
+/* A large page, over a slow line. */
+static void while_parts_of_a_response_come_a_store_is_not_silent(void **state)
+{
+    struct silence silence = {0};
+
+    (void)state;
+    silence_begin(&silence, 5000);
+    silence_move(&silence, 6000);
+    assert_int_equal(silence_wait_ms(&silence, 6000), 0);
+    assert_false(silence_is_silent(&silence, 15999));
+    assert_true(silence_is_silent(&silence, 16000));
+}
+
+/* ---- slots ---- */
+
+#define SLOTS 4
+#define BAD 12
+#define GOOD 150
+#define GOOD_MS 100
+#define TIMEOUT_MS 15000 /* a quarter of a visibility timeout of a minute */
+#define ASK_MS 1000
+#define HOUR_MS 3600000
+/* A held run comes again after this, at first, and at last. */
+#define HELD_MIN_MS 5000
+#define HELD_MAX_MS 300000
+
+struct service {
+    struct store store; /* first */
+    int64_t takes_ms;   /* to respond */
+    int64_t silent_from_ms, silent_until_ms;
+    bool unsent; /* while silent, not even a connection */
+    bool head;   /* while silent, the head of a response comes */
+    unsigned in_flight, most, responses;
+};
+
+struct one_run {
+    struct service *at;
+    int64_t due_ms, wait_ms;
+    bool taken;
+};
+
+struct scene {
+    struct lanes *lanes;
+    struct fence fence;
+    struct store ledger;
+    struct service good, bad[SLOTS];
+    struct one_run runs[BAD + GOOD];
+    size_t count, left, good_left;
+    int64_t lost_ms;           /* of all slots, for runs that were held */
+    bool ends_with_good;       /* the runs on other stores are left */
+    int64_t until_ms;          /* no run is taken later */
+    int64_t began_ms, good_ms; /* when the last of the GOOD had ended */
+};
+
+/* One request, which asks once a second whether it is given up. */
+static bool wait_for_response(
+    const struct service *service, struct attempt *attempt, bool silent)
+{
+    int64_t now_ms = world_boot_ms();
+    int64_t until_ms = now_ms + fence_timeout_ms(attempt->fence);
+
+    if (!silent && now_ms + service->takes_ms < until_ms)
+        until_ms = now_ms + service->takes_ms;
+    else
+        silent = true;
+    while (now_ms < until_ms) {
+        virtual_sleep(until_ms - now_ms < ASK_MS ? until_ms - now_ms : ASK_MS);
+        now_ms = world_boot_ms();
+        if (now_ms < until_ms && attempt->gives_up &&
+            attempt->gives_up(attempt->context, false))
+            return false;
+    }
+    return !silent;
+}
+
+static enum tw_err get(struct store *store, struct attempt *attempt,
+    const char *table, struct slice partition_key, struct slice row_key,
+    struct page *ret)
+{
+    struct service *service = (struct service *)store;
+    int64_t began_ms = world_boot_ms();
+    bool silent = began_ms >= service->silent_from_ms &&
+                  began_ms < service->silent_until_ms;
+
+    (void)table, (void)partition_key, (void)row_key, (void)ret;
+    if (!silent || !service->unsent)
+        attempt->sent_ms = began_ms;
+    if (++service->in_flight > service->most)
+        service->most = service->in_flight;
+    silent = !wait_for_response(service, attempt, silent);
+    service->in_flight--;
+    service->responses += !silent;
+    if (silent) {
+        attempt->http_status = service->head ? 200 : 0;
+        return err_fail(&attempt->err, service->unsent ? TW_BUSY : TW_UNKNOWN,
+            "no response");
+    }
+    attempt->http_status = 404;
+    return err_fail(&attempt->err, TW_NOT_FOUND, "no such entity");
+}
+
+static const struct store_ops OPS = {.get = get};
+
+static void service_init(struct service *service, const char *name)
+{
+    *service = (struct service){
+        .store = {.ops = &OPS, .traits = {.late_writes = true}, .name = name},
+        .takes_ms = GOOD_MS,
+        .silent_from_ms = WORLD_NEVER,
+        .silent_until_ms = WORLD_NEVER};
+}
+
+static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
+{
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    outcome = store_get(
+        task->store, attempt, "Blogs", slice_of("a"), slice_of("b"), &page);
+    page_done(&page);
+    return outcome;
+}
+
+static struct one_run *take(struct scene *scene)
+{
+    while (scene->left > 0 && world_boot_ms() < scene->until_ms &&
+           (scene->good_left > 0 || !scene->ends_with_good)) {
+        for (size_t i = 0; i < scene->count; i++) {
+            struct one_run *run = &scene->runs[i];
+
+            if (!run->at || run->taken || run->due_ms > world_boot_ms())
+                continue;
+            run->taken = true;
+            return run;
+        }
+        virtual_sleep(GOOD_MS);
+    }
+    return NULL;
+}
+
+static void end_run(struct scene *scene, struct one_run *run)
+{
+    if (run->at == &scene->good && --scene->good_left == 0)
+        scene->good_ms = world_boot_ms() - scene->began_ms;
+    run->at = NULL;
+    scene->left--;
+}
+
+static void hold_run(struct scene *scene, struct one_run *run, int64_t from_ms)
+{
+    scene->lost_ms += world_boot_ms() - from_ms;
+    run->taken = false;
+    run->wait_ms = run->wait_ms == 0 ? HELD_MIN_MS : 2 * run->wait_ms;
+    if (run->wait_ms > HELD_MAX_MS)
+        run->wait_ms = HELD_MAX_MS;
+    run->due_ms = world_boot_ms() + run->wait_ms;
+}
+
+static void slot(void *arg)
+{
+    struct scene *scene = arg;
+    struct one_run *run;
+
+    while ((run = take(scene)) != NULL) {
+        struct lanes_client *client =
+            lanes_client_new(scene->lanes, &scene->fence);
+        struct lanes_task task = {.attempt = attempt_get,
+            .repeatable = (run - scene->runs) % 2 == 0,
+            .store = &run->at->store,
+            .entities = 1};
+
+        int64_t from_ms = world_boot_ms();
+
+        lanes_watch_silence(client, &scene->ledger);
+        if (lanes_call(client, &task) == TW_NOT_FOUND)
+            end_run(scene, run);
+        else
+            hold_run(scene, run, from_ms);
+        if (task.outcome == TW_BUSY)
+            assert_int_equal(task.last.sent_ms, 0);
+        if (task.outcome == TW_UNKNOWN)
+            assert_int_equal(lanes_unsure(client), !task.repeatable);
+        lanes_client_free(client);
+    }
+}
+
+static void worker(void *arg)
+{
+    struct scene *scene = arg;
+    struct world_thread threads[SLOTS];
+
+    for (size_t i = 0; i < SLOTS; i++)
+        world_start(&threads[i], "slot", slot, scene);
+    for (size_t i = 0; i < SLOTS; i++)
+        world_join(&threads[i]);
+    lanes_free(scene->lanes);
+}
+
+static void begin(struct scene *scene)
+{
+    static const char *const names[SLOTS] = {"one", "two", "three", "four"};
+
+    virtual_world_use(&(struct virtual_options){
+        .seed = 1, .boot_ms = 5000, .wall_ticks = TICKS_1970});
+    *scene = (struct scene){.began_ms = world_boot_ms(),
+        .ends_with_good = true,
+        .until_ms = WORLD_NEVER};
+    scene->lanes = lanes_new(16, 0);
+    fence_init(&scene->fence, WORLD_NEVER, TIMEOUT_MS);
+    service_init(&scene->good, "good");
+    for (size_t i = 0; i < SLOTS; i++) {
+        service_init(&scene->bad[i], names[i]);
+        scene->bad[i].silent_from_ms = 0;
+    }
+}
+
+static void add(struct scene *scene, struct service *at)
+{
+    scene->runs[scene->count++].at = at;
+    scene->left++;
+    scene->good_left += at == &scene->good;
+}
+
+/* The BAD, of so many services, are in the queue before the GOOD. */
+static int64_t play(struct scene *scene, size_t services)
+{
+    int process = virtual_process("worker");
+
+    for (size_t i = 0; services > 0 && i < BAD; i++)
+        add(scene, &scene->bad[i % services]);
+    for (size_t i = 0; i < GOOD; i++)
+        add(scene, &scene->good);
+    virtual_start(process, "worker", worker, scene);
+    assert_int_equal(virtual_run(), VIRTUAL_DONE);
+    virtual_world_end();
+    return scene->good_ms;
+}
+
+/* With a slot less, and so much later. */
+static void check_beside(struct scene *scene, size_t services, int64_t late_ms)
+{
+    int64_t beside_ms = play(scene, services);
+
+    assert_in_range(
+        beside_ms, 1, GOOD_MS * GOOD / (SLOTS - 1) + late_ms + 2 * GOOD_MS);
+}
+
+static void a_silent_store_occupies_one_slot(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    check_beside(&scene, 1, SILENCE_FIRST_MS);
+    assert_int_equal(scene.bad[0].most, 1);
+}
+
+static void one_that_drops_connections_is_silent(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    scene.bad[0].unsent = true;
+    check_beside(&scene, 1, SILENCE_FIRST_MS);
+    assert_int_equal(scene.bad[0].most, 1);
+}
+
+/* All of them are given up but one. */
+static void four_silent_stores_occupy_one_slot(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    check_beside(&scene, SLOTS, 2 * ASK_MS + SILENCE_FIRST_MS);
+}
+
+/* It responded a moment ago, and may occupy all slots for ten seconds. */
+static void one_that_becomes_silent_occupies_all_slots_for_seconds(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    scene.bad[0].silent_from_ms = scene.began_ms + 2 * GOOD_MS;
+    check_beside(&scene, 1, SILENCE_LATELY_MS + ASK_MS);
+    assert_int_equal(scene.bad[0].most, SLOTS);
+}
+
+/* Of the slots' time, in an hour. */
+static void a_silent_store_costs_a_twentieth_at_most(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        begin(&scene);
+        scene.ends_with_good = false;
+        scene.until_ms = scene.began_ms + HOUR_MS;
+        scene.bad[0].unsent = i == 1;
+        scene.bad[0].head = i == 2;
+        (void)play(&scene, 1);
+        assert_in_range(scene.lost_ms, TIMEOUT_MS, SLOTS * HOUR_MS / 20);
+    }
+}
+
+/* As soon as held runs come: there is no other wait than that of silence.h. */
+static void a_store_that_responds_again_is_served(void **state)
+{
+    struct scene scene;
+    int64_t back_ms;
+
+    (void)state;
+    for (int64_t i = 0; i < 20; i++) {
+        begin(&scene);
+        scene.ends_with_good = false;
+        back_ms = scene.began_ms + 50000 * i;
+        scene.bad[0].silent_until_ms = back_ms;
+        scene.until_ms =
+            back_ms + (SILENCE_PAUSE + 1) * TIMEOUT_MS + HELD_MAX_MS;
+        (void)play(&scene, 1);
+        assert_int_equal(scene.left, 0);
+    }
+}
+
+static void a_slow_store_is_served_by_all_slots(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    scene.ends_with_good = false;
+    scene.bad[0].silent_from_ms = WORLD_NEVER;
+    scene.bad[0].takes_ms = 10000;
+    (void)play(&scene, 1);
+    assert_int_equal(scene.bad[0].responses, BAD);
+    assert_int_equal(scene.left, 0);
+    assert_in_range(scene.bad[0].most, 2, SLOTS);
+}
+
+/* Without the ledger no slot can do anything. */
+static void requests_to_the_store_of_the_ledger_are_never_refused(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    scene.ledger.traits.place = scene.bad[0].store.traits.place = "place";
+    (void)play(&scene, 1);
+    assert_int_equal(scene.bad[0].most, SLOTS);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_first_request_leaves_alone),
+        cmocka_unit_test(after_ten_seconds_there_is_a_first_request_again),
+        cmocka_unit_test(a_silent_store_refuses_all_but_one),
+        cmocka_unit_test(a_silence_ends_with_its_last_request),
+        cmocka_unit_test(a_connection_that_is_refused_is_no_silence),
+        cmocka_unit_test(what_was_not_sent_tells_nothing),
+        cmocka_unit_test(a_slow_store_is_not_silent),
+        cmocka_unit_test(a_store_that_was_slow_once_is_not_slow_for_ever),
+        cmocka_unit_test(while_parts_of_a_response_come_a_store_is_not_silent),
+        cmocka_unit_test(a_silent_store_occupies_one_slot),
+        cmocka_unit_test(one_that_drops_connections_is_silent),
+        cmocka_unit_test(four_silent_stores_occupy_one_slot),
+        cmocka_unit_test(
+            one_that_becomes_silent_occupies_all_slots_for_seconds),
+        cmocka_unit_test(a_silent_store_costs_a_twentieth_at_most),
+        cmocka_unit_test(a_store_that_responds_again_is_served),
+        cmocka_unit_test(a_slow_store_is_served_by_all_slots),
+        cmocka_unit_test(requests_to_the_store_of_the_ledger_are_never_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether a store responds to the requests of runs. */
+#include "worker/store/silence.h"
+
+/* Each response takes a sixteenth off the slowest one. */
+#define FORGETS 16
+
+static bool has_responded_lately(const struct silence *silence, int64_t now_ms)
+{
+    return silence->responded_ms != 0 &&
+           now_ms - silence->responded_ms < SILENCE_LATELY_MS;
+}
+
+int64_t silence_wait_ms(const struct silence *silence, int64_t now_ms)
+{
+    int64_t until_ms = silence->quiet_ms + SILENCE_FIRST_MS;
+
+    if (silence->in_flight == 0 || now_ms >= until_ms ||
+        now_ms < silence->refused_until_ms ||
+        has_responded_lately(silence, now_ms))
+        return 0;
+    return until_ms - now_ms;
+}
+
+bool silence_is_silent(const struct silence *silence, int64_t now_ms)
+{
+    int64_t quiet_ms = now_ms - silence->quiet_ms;
+
+    return silence->in_flight > 0 && !has_responded_lately(silence, now_ms) &&
+           quiet_ms >= SILENCE_FIRST_MS &&
+           quiet_ms >= SILENCE_SLOWER * silence->slowest_ms;
+}
+
+bool silence_refuses(
+    const struct silence *silence, int64_t now_ms, int64_t *ret)
+{
+    bool silent = silence_is_silent(silence, now_ms);
+
+    *ret = silent ? now_ms - silence->quiet_ms : silence->lasted_ms;
+    return silent || now_ms < silence->refused_until_ms;
+}
+
+void silence_begin(struct silence *silence, int64_t now_ms)
+{
+    if (silence->in_flight++ == 0)
+        silence->quiet_ms = now_ms;
+}
+
+static void note_response(
+    struct silence *silence, int64_t now_ms, int64_t took_ms)
+{
+    silence_move(silence, now_ms);
+    silence->refused_until_ms = 0;
+    silence->slowest_ms -= silence->slowest_ms / FORGETS;
+    if (took_ms > silence->slowest_ms)
+        silence->slowest_ms = took_ms;
+}
+
+/* A request that took its whole time tells that the store is not merely as slow
+ * as it was. */
+static void note_no_response(
+    struct silence *silence, int64_t now_ms, int64_t took_ms)
+{
+    int64_t pause_ms = SILENCE_PAUSE * took_ms;
+
+    if (now_ms - silence->quiet_ms < SILENCE_FIRST_MS ||
+        has_responded_lately(silence, now_ms))
+        return;
+    silence->slowest_ms = 0;
+    if (silence->in_flight > 0)
+        return;
+    if (pause_ms < SILENCE_PAUSE_MIN_MS)
+        pause_ms = SILENCE_PAUSE_MIN_MS;
+    silence->lasted_ms = took_ms;
+    silence->refused_until_ms = now_ms + pause_ms;
+}
+
+void silence_end(struct silence *silence, int64_t now_ms, int64_t left_ms,
+    enum silence_end end)
+{
+    silence->in_flight--;
+    if (end == SILENCE_RESPONSE)
+        note_response(silence, now_ms, now_ms - left_ms);
+    else if (end == SILENCE_NO_RESPONSE)
+        note_no_response(silence, now_ms, now_ms - left_ms);
+}
+
+void silence_move(struct silence *silence, int64_t now_ms)
+{
+    silence->responded_ms = silence->quiet_ms = now_ms;
+}
