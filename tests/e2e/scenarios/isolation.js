@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What does not answer holds up nothing else: runs on a store that is gone, and
-// a queue that is deleted. Both are measured, and so are not in `make test`.
+// What does not answer holds up nothing else: runs on stores that are gone, or
+// accept connections and never answer, and a queue that is deleted. All are
+// measured, and so are not in `make test`.
 'use strict';
 
 const assert = require('assert');
@@ -10,7 +11,11 @@ const {connection_string} = require('../lib/azurite');
 const {tail} = require('../lib/program');
 const {sleep, until} = require('../lib/wait');
 
-const GOOD = 150, DEAD = 12;
+const DEAD = 12;
+// So many runs take some seconds.
+const GOOD = {azurite: 150, limited: 1500};
+// Held runs are looked at again after 5 s, 10 s, ... 5 min.
+const AGAIN_MS = 120000;
 // Messages of a queue that answers are taken within this.
 const TAKEN_MS = 1000;
 const LOCKED_MS = 30000;
@@ -25,27 +30,63 @@ function closed_port() {
   });
 }
 
-// add_dead_store: a store beside `main` at a port that refuses connections, and
-// the job `dead` on it.
-async function add_dead_store(suite) {
-  const port = await closed_port();
-  const at = (map) => ({...map, store: 'dead'});
-  suite.configuration.stores.dead = {
-    azure: {
-      connection_string:
-          connection_string('gone', suite.store.azurite.key, port, port),
-    },
-  };
-  suite.configuration.jobs.dead = {
-    ...jobs.flat, parent: at(jobs.flat.parent),
-    children: jobs.flat.children.map(at),
-  };
+// silent_server: one that accepts connections, reads, and never answers, until
+// answer(port): new connections are led to that port then.
+function silent_server() {
+  return new Promise((resolve, reject) => {
+    const sockets = new Set();
+    let leads_to = 0;
+    const keep = (socket) => {
+      sockets.add(socket);
+      socket.on('close', () => sockets.delete(socket));
+      socket.on('error', () => {});
+    };
+    const server = net.createServer((socket) => {
+      keep(socket);
+      if (leads_to === 0) {
+        socket.resume();
+        return;
+      }
+      const service = net.connect(leads_to, '127.0.0.1');
+      keep(service);
+      socket.pipe(service).pipe(socket);
+    }).listen(0, '127.0.0.1', () => resolve({
+      port: server.address().port,
+      answer: (port) => (leads_to = port),
+      close: () => {
+        server.close();
+        for (const socket of sockets)
+          socket.destroy();
+      },
+    })).on('error', reject);
+  });
+}
+
+// add_dead_stores: stores beside `main` at these ports, and on each of them
+// the job of its name. Returns the names.
+function add_dead_stores(suite, ports, account = 'gone') {
+  const names = ports.map((port, i) => `dead${i}`);
+  ports.forEach((port, i) => {
+    const store = names[i], at = (map) => ({...map, store});
+    suite.configuration.stores[store] = {
+      azure: {
+        connection_string:
+            connection_string(account, suite.store.azurite.key, port, port),
+      },
+    };
+    suite.configuration.jobs[store] = {
+      ...jobs.flat, parent: at(jobs.flat.parent),
+      children: jobs.flat.children.map(at),
+    };
+  });
   suite.program.configure(suite.configuration);
+  return names;
 }
 
 // time_of: milliseconds from the start of a worker until `count` runs have
-// succeeded, as its log says; each deletes a channel with three blogs.
-async function time_of(suite, prefix, count) {
+// succeeded, as its log says; each deletes a channel with three blogs. The
+// worker goes on until `then` has resolved.
+async function time_of(suite, prefix, count, then = async () => {}) {
   const {store} = suite;
   const names = Array.from({length: count}, (_, i) => `${prefix}${i}`);
   await store.insert('Channels', names.map((name) => jobs.channel(name)));
@@ -63,6 +104,7 @@ async function time_of(suite, prefix, count) {
     return ended() >= count;
   }, 240000);
   const took_ms = Date.now() - began;
+  await then();
   worker.kill('SIGTERM');
   const end = await suite.program.end(worker);
   assert.strictEqual(end.code, 0, tail(worker.log));
@@ -72,33 +114,102 @@ async function time_of(suite, prefix, count) {
   return took_ms;
 }
 
-// Goal: 12 runs on a store that is gone, in the queue before 150 on one that
-// answers, 4 slots: the 150 take at most twice as long as alone, and all of the
-// 12 are held, with the cause, and no failure.
+// all_held: waits until each of these runs has been held, one by one, with the
+// cause and since when, and no failure.
+async function all_held(suite, ids) {
+  const left = new Set(ids);
+  await until('all runs on dead stores have been held', async () => {
+    await sleep(200);
+    for (const id of left) {
+      const run = await suite.run_of(id);
+      if (run?.WaitsFor !== 'store')
+        continue;
+      assert.match(run.Error, /127\.0\.0\.1|store 'dead\d' does not respond/);
+      assert.ok(run.WaitsSince);
+      assert.strictEqual(run.Failures || 0, 0);
+      left.delete(id);
+    }
+    return left.size === 0;
+  }, 60000);
+}
+
+// judge_beside: DEAD runs of these jobs, whose stores do not answer, in the
+// queue before the good ones on one that does, 4 slots: the good ones take at
+// most twice as long as alone, and all of the DEAD are held.
+async function judge_beside(suite, names, good, alone_ms, what) {
+  const dead = [];
+  for (let i = 0; i < DEAD; i++)
+    dead.push(await suite.store.enqueue(
+        names[i % names.length], {channel: `${what}${i}`}));
+  const beside_ms = await time_of(
+      suite, `beside${what}`, good, () => all_held(suite, dead));
+  console.log(`    (${good} runs alone: ${alone_ms} ms; beside ${DEAD} ` +
+      `on ${names.length} ${what}: ${beside_ms} ms)`);
+  assert.ok(beside_ms <= 2 * alone_ms,
+      `${beside_ms} ms, not twice ${alone_ms} ms at most`);
+  for (const id of dead)
+    assert.strictEqual((await suite.command(['cancel', id])).code, 0);
+}
+
 async function dead_store(suite) {
   await suite.open({
     jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
     worker: {slots: 4, visibility_timeout: '60s'},
   });
-  await add_dead_store(suite);
-  await suite.judge(`${DEAD} runs on a store that is gone beside ${GOOD}`,
+  const silent = await silent_server();
+  const good = GOOD[suite.Store.name];
+  const alone_ms = await time_of(suite, 'alone', good);
+  // Goal: ports that refuse connections.
+  await suite.judge(`${DEAD} runs on a store that is gone beside ${good}`,
       async () => {
-        const alone_ms = await time_of(suite, 'alone', GOOD);
-        const dead = [];
-        for (let i = 0; i < DEAD; i++)
-          dead.push(await suite.store.enqueue('dead', {channel: `dead${i}`}));
-        const beside_ms = await time_of(suite, 'beside', GOOD);
-        console.log(`    (${GOOD} runs alone: ${alone_ms} ms; beside ${DEAD} ` +
-            `on a store that is gone: ${beside_ms} ms)`);
-        assert.ok(beside_ms <= 2 * alone_ms, `${beside_ms} ms, not twice ` +
-            `${alone_ms} ms at most`);
-        for (const id of dead) {
-          const run = await suite.run_of(id);
-          assert.strictEqual(run.WaitsFor, 'store', JSON.stringify(run));
-          assert.match(run.Error, /127\.0\.0\.1/);
-          assert.strictEqual(run.Failures || 0, 0);
-        }
+        const names = add_dead_stores(suite, [await closed_port()]);
+        await judge_beside(suite, names, good, alone_ms, 'gone');
       });
+  // Goal: a connection is accepted, and no answer ever comes.
+  await suite.judge(`${DEAD} runs on a silent store beside ${good}`,
+      async () => {
+        const names = add_dead_stores(suite, [silent.port]);
+        await judge_beside(suite, names, good, alone_ms, 'silent');
+      });
+  // Goal: as many such stores as there are slots.
+  await suite.judge(`${DEAD} runs on four silent stores beside ${good}`,
+      async () => {
+        const names = add_dead_stores(suite, Array(4).fill(silent.port));
+        await judge_beside(suite, names, good, alone_ms, 'silents');
+      });
+  silent.close();
+}
+
+// Goal: runs on a store that was silent, and answers again, succeed soon. A
+// request takes 4 s at most, so that one leaves every 20 s.
+async function store_answers_again(suite) {
+  await suite.open({
+    jobs: {'delete-channel': jobs.flat}, tables: ['Channels', 'Blogs'],
+    worker: {slots: 4, visibility_timeout: '16s'},
+  });
+  const {store} = suite;
+  const silent = await silent_server();
+  const [name] = add_dead_stores(suite, [silent.port], store.account);
+  const worker = suite.worker([]);
+  const ids = [];
+  await suite.judge(`${DEAD} runs on a store that answers again`, async () => {
+    for (let i = 0; i < DEAD; i++)
+      ids.push(await store.enqueue(name, {channel: `none${i}`}));
+    await all_held(suite, ids);
+    silent.answer(store.azurite.table_port);
+    const began = Date.now();
+    await until('all runs have succeeded', async () => {
+      await sleep(200);
+      for (const id of ids)
+        if ((await suite.run_of(id)).State !== 'succeeded')
+          return false;
+      return true;
+    }, AGAIN_MS);
+    console.log(`    (the last of them after ${Date.now() - began} ms)`);
+    worker.kill('SIGTERM');
+    assert.strictEqual((await suite.program.end(worker)).code, 0);
+  });
+  silent.close();
 }
 
 // Goal: one of two queues is deleted, and its name locked for 30 s: messages of
@@ -146,7 +257,9 @@ async function opened(suite) {
 
 module.exports = [
   {name: 'dead store', stores: ['azurite', 'limited'], long: true, phase: 2,
-    seconds: 60, body: dead_store},
+    seconds: 120, body: dead_store},
+  {name: 'store answers again', stores: ['azurite'], long: true, phase: 2,
+    seconds: 90, body: store_answers_again},
   {name: 'deleted queue', stores: ['limited'], long: true, phase: 2,
     seconds: 50, body: deleted_queue},
 ];
