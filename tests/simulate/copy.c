@@ -22,6 +22,7 @@
 #include "tests/simulate/sim.h"
 #include "tests/support/upgrade_model.h"
 #include "worker/base/mem.h"
+#include "worker/base/text.h"
 
 #define SOURCES "Things"
 #define COPIES "Copies"
@@ -228,14 +229,15 @@ static const struct sim_run *last_run(struct copy_state *s, int job)
     return book_find(s->sim->book, slice_of(LAST[job]));
 }
 
-/* The other job's copies may have been in this one's way until then. A Date has
- * whole seconds: who ended in the same one may have ended later. */
+/* The other job's copies may have been in this one's way until then. FinishedAt
+ * counts from a Date of whole seconds: who seems to have ended less than one
+ * before may have ended after. */
 static bool other_left_later(struct copy_state *s, int job)
 {
     const struct sim_run *run = last_run(s, job), *other = last_run(s, 1 - job);
 
     return strcmp(table_of(s, 0), table_of(s, 1)) == 0 && run && other &&
-           other->now.finished_ticks >= run->now.finished_ticks;
+           other->now.finished_ticks + TICKS_PER_S > run->now.finished_ticks;
 }
 
 /* It may have adopted a source of this job as an index row (`replace`) after
