@@ -10,9 +10,9 @@
  * Never retried: TW_UNKNOWN of a write; its owner reads, then decides. The
  * last outcome stands after RETRY_TRIES tries (those that were throttled do not
  * count), at once where the store's circuit breaker is open or it is silent, or
- * when the client stops or the process is to end (stop.h). A task that waits for its next try
- * when the deadline comes is over (TW_STOPPED); a deadline that is moved
- * meanwhile moves that too.
+ * when the client stops or the process is to end (stop.h). A task that waits
+ * for its next try when the deadline comes is over (TW_STOPPED); a deadline
+ * that is moved meanwhile moves that too.
  */
 #ifndef TW_STORE_LANES_H
 #define TW_STORE_LANES_H

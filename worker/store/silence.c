@@ -61,7 +61,8 @@ static void note_response(
 static void note_no_response(
     struct silence *silence, int64_t now_ms, int64_t took_ms)
 {
-    int64_t pause_ms = SILENCE_PAUSE * took_ms;
+    int64_t pause_ms =
+        took_ms > SILENCE_PAUSE_MIN_MS ? took_ms : SILENCE_PAUSE_MIN_MS;
 
     if (now_ms - silence->quiet_ms < SILENCE_FIRST_MS ||
         has_responded_lately(silence, now_ms))
@@ -69,8 +70,6 @@ static void note_no_response(
     silence->slowest_ms = 0;
     if (silence->in_flight > 0)
         return;
-    if (pause_ms < SILENCE_PAUSE_MIN_MS)
-        pause_ms = SILENCE_PAUSE_MIN_MS;
     silence->lasted_ms = took_ms;
     silence->refused_until_ms = now_ms + pause_ms;
 }

@@ -13,8 +13,8 @@
  *   refused. Those in flight are given up, except one (lanes.c), which may take
  *   its whole time.
  * - Where the last request in flight ended without a response, requests are
- *   refused for four times as long as it took, five seconds at least. So a
- *   silent store occupies a fifth of one slot.
+ *   refused for as long as it took, five seconds at least. So a silent store
+ *   occupies half of one slot, where many runs need it, and less where few do.
  *
  * The first response ends all of this. A connection that is refused or reset at
  * once is no silence: the circuit breaker counts those.
@@ -30,7 +30,6 @@
 #define SILENCE_FIRST_MS 900 /* requests in flight ask once a second */
 /* A slow store may take so many times what it took before. */
 #define SILENCE_SLOWER 3
-#define SILENCE_PAUSE 4
 #define SILENCE_PAUSE_MIN_MS 5000
 
 /* All zero: nothing is known. All times are on world_boot_ms(). */

@@ -192,8 +192,8 @@ struct store {
                 that is no probe ends with TW_BUSY; nothing is sent */
     bool read_only; /* what changes anything is refused (TW_INVALID), at the
                        door; set before the first call */
-    _Atomic bool failed; /* the last request, whichever thread's, brought no
-                            answer, or was refused */
+    _Atomic bool failed;    /* the last request, whichever thread's, brought no
+                               answer, or was refused */
     struct silence silence; /* of its tables; guarded by the lock of the request
                                pool that serves the runs on it */
 };
