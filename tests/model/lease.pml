@@ -22,7 +22,7 @@
  * dead one had sent may land at any time (rule A4): it is not in time any more.
  *
  * -DPAUSES: worker/store/lease_clock.c too. A hypervisor pauses a worker's
- * machine: it sleeps, and its own clock stands still (one worker's; nobody sleeps
+ * machine: it sleeps, and its own clock stops (one worker's; nobody sleeps
  * otherwise). Nobody can know of that
  * before a response to something that was sent afterwards, or landed then, has
  * come: so long the worker is "blind", and what is required of it begins with
@@ -834,7 +834,7 @@ proctype Clock()
            half_second = 1 - half_second;
            for (w : 0 .. WORKERS - 1) {
 #ifdef PAUSES
-               if /* its own clock stands still */
+               if /* its own clock stops */
                :: paused[w] ->
                    paused[w] =
                        (paused[w] <= PAUSE -> paused[w] + 1 : paused[w]);
@@ -853,7 +853,7 @@ proctype Clock()
                :: paused[w] > PAUSE ->
                    asleep[w + 1] = 0;
                    paused[w] = 0;
-                   printf("worker %d goes on\n", w)
+                   printf("worker %d continues\n", w)
                :: asleep[w + 1] && paused[w] == 0 ->
 #else
                :: asleep[w + 1] ->

@@ -5,7 +5,7 @@
  *   a run is claimed only when the lease of the last owner is over, or its
  *   process has died on the same host, and its time has come; it ends once;
  * what an owner sends, it sends in its lease, and no work once the run only
- * waits for its copy; counts never fall; a marker stands beside a run exactly
+ * waits for its copy; counts never fall; a marker exists beside a run exactly
  * while it is open; a message goes only when its run has ended.
  */
 #include "tests/simulate/book.h"

@@ -154,7 +154,7 @@ bool trouble_comes(struct troubles *troubles)
     return true;
 }
 
-/* A machine that stands goes on when it does. */
+/* A stopped machine continues when the trouble is over. */
 void trouble_ends(struct troubles *troubles)
 {
     troubles->besieged = false;
@@ -298,7 +298,7 @@ void trouble_await_queues(const struct troubles *troubles)
                !troubles->sim->result->complaint[0]) {
             if (virtual_ms() > until_ms)
                 sim_complain(
-                    troubles->sim, "nobody makes queue %s again", QUEUES[i]);
+                    troubles->sim, "queue %s is not made again", QUEUES[i]);
             virtual_sleep(500);
         }
 }
@@ -323,7 +323,7 @@ void trouble_need_queue(const struct troubles *troubles, const char *queue)
 /*
  * Polls of 20 s, a lease of 33 s, and work. Where a request takes its time to
  * fail: ten of them until the store is known to be away, with waits between;
- * and one for each run that stands before it, where there is one slot.
+ * and one for each run that is before it, where there is one slot.
  */
 #define BESIDE_MAX_MS 60000
 #define TO_KNOW_MS 150000

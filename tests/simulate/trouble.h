@@ -90,8 +90,9 @@ bool trouble_silences(struct troubles *troubles, const struct wire *wire,
 
 /*
  * trouble_takes: the service takes a request, anybody's; false: it does not,
- * and *ret is what it says. trouble_send: it goes on to the store, where queues
- * have other names once they were deleted, and the queue service's own clock.
+ * and *ret is what it says. trouble_send: the request goes to the store, where
+ * queues have other names once they were deleted, and the queue service's own
+ * clock.
  */
 bool trouble_takes(struct troubles *troubles, struct attempt *attempt,
     const struct store_request *request, enum tw_err *ret);

@@ -58,7 +58,7 @@ static void a_lease_is_over_when_its_ledger_says_so(void **state)
     assert_false(lease_clock_is_over(clock));
 }
 
-/* An hour, by whoever keeps the time there: the lease that is stored then ends
+/* An hour, by the clock of the service: the lease that is stored then ends
  * before what the clock has shown. */
 static void a_ledger_whose_clock_is_set_back_costs_nothing(void **state)
 {
@@ -95,7 +95,7 @@ static void a_lease_that_was_over_when_it_was_stored_is_over(void **state)
     assert_true(lease_clock_is_over(clock));
 }
 
-/* The lease, as whoever reckons from the service's clock stores it. */
+/* The lease, as a worker that reckons from the service's clock stores it. */
 static void renew_until(struct lease_clock *clock, int64_t until_ms)
 {
     struct lease_mark mark = lease_clock_mark(clock);

@@ -1265,7 +1265,7 @@ static void after_its_lease_an_attempt_touches_nothing(void **state)
     ledger_run_done(&run);
 }
 
-/* ---- a hypervisor pauses the machine: the boot clock stands still ---- */
+/* ---- a hypervisor pauses the machine: the boot clock stops ---- */
 
 static int64_t pause_ms;
 static struct bench_store data; /* another account's */
@@ -1410,7 +1410,7 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
     return RUN_SUCCEEDED;
 }
 
-/* It waits until its lease has been renewed, and goes on. */
+/* It waits until its lease has been renewed, and continues. */
 static void goes_on_after_a_pause(struct workbench *bench, struct store *by)
 {
     struct work_result result;

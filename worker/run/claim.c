@@ -947,23 +947,24 @@ static struct retry_limits copy_limits(const struct claim *claim)
         now_ms + claim->visibility_timeout_ms / 4};
 }
 
-/* One try. *unsure: may a copy be there that is not known? */
+/* One attempt to put the copy. *may_be_there: a copy may be in the queue
+ * without our knowing, as an outcome was unknown. */
 static enum tw_err put_unless_there(struct claim *claim,
     struct attempt *attempt, const char *poison_queue,
-    const struct claim_copy *copy, bool *unsure)
+    const struct claim_copy *copy, bool *may_be_there)
 {
     struct messages put;
     bool found = false;
     enum tw_err outcome = TW_OK;
 
-    if (*unsure)
+    if (*may_be_there)
         outcome = look_for_copy(claim, attempt, poison_queue, copy, &found);
     if (outcome != TW_OK || found)
         return outcome;
     messages_init(&put);
     outcome = put_copy(claim, attempt, poison_queue, copy->text, &put);
     count_request(claim, attempt);
-    *unsure = *unsure || outcome == TW_UNKNOWN;
+    *may_be_there = *may_be_there || outcome == TW_UNKNOWN;
     if (outcome == TW_OK)
         note_copy(claim, &put.list[0]);
     messages_done(&put);
@@ -975,15 +976,15 @@ enum tw_err claim_put_copy(
 {
     char *poison_queue =
         mem_format("%.*s%s", SLICE_ARG(copy->queue), SETUP_POISON_SUFFIX);
-    bool unsure = copy->may_be_there;
+    bool may_be_there = copy->may_be_there;
     struct retry_limits limits = copy_limits(claim);
     struct retry retry = {0};
     struct attempt attempt;
     enum tw_err outcome;
 
     do
-        outcome =
-            put_unless_there(claim, &attempt, poison_queue, copy, &unsure);
+        outcome = put_unless_there(
+            claim, &attempt, poison_queue, copy, &may_be_there);
     while ((outcome == TW_BUSY || outcome == TW_UNKNOWN) &&
            !retry_is_locked(&attempt) && retry_wait(&retry, &attempt, &limits));
     if (outcome != TW_OK)

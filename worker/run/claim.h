@@ -17,7 +17,7 @@
  * cuts off, 2 s by which its servers differ. So a LeaseUntil of D + 3 s +
  * (b - s) + visibility timeout expires for nobody before boot time b +
  * visibility timeout, and that is the deadline of a write sent at b.
- * While a hypervisor pauses this machine its boot time stands still: see
+ * While a hypervisor pauses this machine its boot time stops: see
  * lease_clock.h.
  */
 #ifndef TW_RUN_CLAIM_H

@@ -539,8 +539,8 @@ static void end_with_copy(struct work *work, enum ledger_state state,
     log_error(work->object, "%s: %s", ledger_state_name(state), reason);
 }
 
-/* Before the copy the ledger gets the reason: whoever comes after this attempt
- * knows that the work is over, and that the copy may be there. */
+/* Before the copy the ledger gets the reason: a worker that comes after this
+ * attempt knows that the work is over, and that the copy may be there. */
 static void end_badly(
     struct work *work, enum ledger_state state, const char *reason)
 {

@@ -13,7 +13,7 @@
  *             may belong to another account than the ledger's and be wrong by
  *             any amount, so it is compared only with itself. Nothing is
  *             started until a renewal that was sent afterwards has been
- *             stored: whoever owns the run is asked, not believed to be known.
+ *             stored: only the ledger can tell who owns the run.
  *             A store whose clock steps costs one renewal for each step.
  *
  * Two responses of one store with Dates D (whole seconds) to requests sent at s

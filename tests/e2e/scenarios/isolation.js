@@ -85,7 +85,7 @@ function add_dead_stores(suite, ports, account = 'gone') {
 
 // time_of: milliseconds from the start of a worker until `count` runs have
 // succeeded, as its log says; each deletes a channel with three blogs. The
-// worker goes on until `then` has resolved.
+// worker continues until `then` has resolved.
 async function time_of(suite, prefix, count, then = async () => {}) {
   const {store} = suite;
   const names = Array.from({length: count}, (_, i) => `${prefix}${i}`);
