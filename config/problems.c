@@ -30,31 +30,23 @@ void problems_done(struct problems *problems)
     problems_init(problems);
 }
 
-/* The file's name is copied: problems outlive the tree they are about. */
-static void keep(
-    struct problems *problems, struct mark mark, bool warning, char *text)
-{
-    struct problem *kept;
-
-    if (problems->count == PROBLEMS_MAX) {
-        mem_free(text);
-        return;
-    }
-    if (problems->list == NULL)
-        problems->list = mem_array(PROBLEMS_MAX, sizeof(*problems->list));
-    if (mark.file != NULL)
-        mark.file = mem_text(mark.file, strlen(mark.file));
-    kept = &problems->list[problems->count++];
-    *kept = (struct problem){mark, warning, text};
-}
-
-/* One sentence; cut where a struct err would cut it, too. */
-TW_PRINTF(1, 0) static char *sentence(const char *format, va_list arguments)
+/* The file's name is copied: problems outlive the tree they are about. A
+ * sentence is cut where a struct err would cut it, too. */
+TW_PRINTF(4, 0)
+static void keep(struct problems *problems, struct mark mark, bool warning,
+    const char *format, va_list arguments)
 {
     struct err err;
 
+    if (problems->count == PROBLEMS_MAX)
+        return;
+    if (problems->list == NULL)
+        problems->list = mem_array(PROBLEMS_MAX, sizeof(*problems->list));
     err_put(&err, format, arguments);
-    return mem_text(err.text, strlen(err.text));
+    if (mark.file != NULL)
+        mark.file = mem_text(mark.file, strlen(mark.file));
+    problems->list[problems->count++] =
+        (struct problem){mark, warning, mem_text(err.text, strlen(err.text))};
 }
 
 void problems_add(
@@ -64,7 +56,7 @@ void problems_add(
 
     problems->errors++;
     va_start(arguments, format);
-    keep(problems, mark, false, sentence(format, arguments));
+    keep(problems, mark, false, format, arguments);
     va_end(arguments);
 }
 
@@ -75,7 +67,7 @@ void problems_warn(
 
     problems->warnings++;
     va_start(arguments, format);
-    keep(problems, mark, true, sentence(format, arguments));
+    keep(problems, mark, true, format, arguments);
     va_end(arguments);
 }
 
