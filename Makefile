@@ -162,10 +162,10 @@ bug-bank:   ## known mistakes, each caught (BUGS="a b": only those)
 	@tests/deps build test
 	@tests/bugs/run $(BUGS)
 
-mutants:   ## small mechanical mistakes in lease, ledger and requests, each caught (SEED=1 COUNT=60)
+mutants:   ## small mechanical mistakes in lease, ledger and requests, each caught (SEED=1 COUNT=60 MATCH="due_ticks")
 	@tests/deps build test
 	@node tests/bugs/mutate.js $(OUT)/mutants/bank $(or $(SEED),1) \
-	    $(or $(COUNT),60)
+	    $(or $(COUNT),60) '$(MATCH)'
 	@BANK=$(OUT)/mutants/bank SEEDS=500 tests/bugs/run $(BUGS)
 
 model:   ## checks the Promela models, whole and without each guard

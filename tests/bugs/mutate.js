@@ -6,7 +6,10 @@
  * operator or a number that is one off, a statement left out. What is drawn
  * depends on the seed alone.
  *
- *   mutate.js BANK SEED COUNT
+ *   mutate.js BANK SEED COUNT [PATTERN]
+ *
+ * PATTERN: a regular expression; only mistakes whose "FILE: LINE -> MISTAKE" it
+ * matches are drawn.
  *
  * tests/bugs/equivalent lists those that change nothing that anybody could see,
  * each with the reason; they are not drawn.
@@ -97,8 +100,8 @@ function mistakes(expression) {
 
 // ---- mistakes in a line ----
 
-const TYPES = "struct|enum|union|int|bool|size_t|ssize_t|u?int\\d+_t|const|" +
-    "char|unsigned|long|double|static|void|uint64_t|CURL|xmlDoc";
+const NUMBERS = "int|bool|size_t|ssize_t|u?int\\d+_t|unsigned|long|double";
+const TYPES = `struct|enum|union|const|char|static|void|CURL|xmlDoc|${NUMBERS}`;
 // Their absence leaks, or locks for ever, or changes what is told to a person.
 const KEPT = /^(log_\w+|assert|\w*_lock|\w*_unlock|err_fail|err_put|err_prefix|\w+_done|\w+_free|\w+_init|\w+_new|mem_\w+|buf_\w+|world_\w+|notify\w*)\(/;
 
@@ -134,6 +137,14 @@ const SHAPES = [
         ],
     },
     {
+        declares: true,
+        line: new RegExp(`^(\\s+(?:const )?(?:${NUMBERS}) \\w+) = (.+);$`),
+        mutate: ([, left, value]) => mistakes(value).map((wrong) => ({
+            wrong: `${left.trim()} = ${wrong}`,
+            to: `${left} = BUG ? (${wrong}) : (${value});`,
+        })),
+    },
+    {
         line: /^(\s+)((?:\+\+|--)?\*?[a-z_][\w.\[\]>-]*(?:\+\+|--)?);$/,
         mutate: ([, indent, statement]) => /\+\+|--/.test(statement)
             ? [{ wrong: "nothing", to: `${indent}{ if (!BUG) { ${statement}; } }` }]
@@ -159,14 +170,15 @@ function balanced(text) {
 
 const isDeclaration = (line) => new RegExp(`^\\s+(${TYPES})\\b`).test(line);
 
-// All mistakes of a line; none where it is not a whole statement.
+// All mistakes of a line; none where it is not a whole statement, or declares
+// anything but one number.
 function mutants(line) {
-    if (!balanced(line) || isDeclaration(line) || /BUG|\{0\}|\(struct/.test(line))
-        return [];
+    if (!balanced(line) || /BUG|\{0\}|\(struct/.test(line)) return [];
     for (const shape of SHAPES) {
         const match = shape.line.exec(line);
 
-        if (match) return shape.mutate(match);
+        if (match && (shape.declares || !isDeclaration(line)))
+            return shape.mutate(match);
     }
     return [];
 }
@@ -223,9 +235,9 @@ function candidates() {
     return all;
 }
 
-function main(bank, seed, count) {
+function main(bank, seed, count, pattern) {
     const draw = random(seed);
-    const all = candidates();
+    const all = candidates().filter(({ name }) => pattern.test(name));
     const taken = new Map(Object.keys(FILES).map((file) => [file, new Set()]));
     const blocks = [];
 
@@ -253,8 +265,9 @@ function main(bank, seed, count) {
 }
 
 process.chdir(path.join(__dirname, "../.."));
-if (process.argv.length !== 5) {
-    console.error("mutate.js BANK SEED COUNT");
+if (process.argv.length < 5 || process.argv.length > 6) {
+    console.error("mutate.js BANK SEED COUNT [PATTERN]");
     process.exit(64);
 }
-main(process.argv[2], Number(process.argv[3]), Number(process.argv[4]));
+main(process.argv[2], Number(process.argv[3]), Number(process.argv[4]),
+    new RegExp(process.argv[5] || ""));
