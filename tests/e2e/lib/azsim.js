@@ -10,6 +10,8 @@ const {ask} = require('./ask');
 const {within} = require('./wait');
 
 class Azsim {
+  ahead_ms = 0; // of its clock
+
   // start: a running one with so many pairs of ports, over stores in memory or
   // over the embedded store in `file`; stop() ends it.
   static async start(program, {workers = 1, clock, file} = {}) {
@@ -34,6 +36,13 @@ class Azsim {
   async control(settings) {
     return JSON.parse(await ask(this.table_port,
         'POST', '/azsim/control', JSON.stringify(settings)));
+  }
+
+  // move_on: that much time passes for the server.
+  async move_on(ms) {
+    this.ahead_ms += ms;
+    await this.control(
+        {wall_ahead_ms: this.ahead_ms, boot_ahead_ms: this.ahead_ms});
   }
 
   // log: its entries from number `since` on.

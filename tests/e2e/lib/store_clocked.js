@@ -12,7 +12,6 @@ const {sleep} = require('./wait');
 
 class ClockedStore extends AzuriteStore {
   static name = 'clocked';
-  ahead_ms = 0;
 
   static async open() {
     const store = new ClockedStore();
@@ -28,12 +27,6 @@ class ClockedStore extends AzuriteStore {
     this.azurite.stop();
   }
 
-  async move_on(ms) {
-    this.ahead_ms += ms;
-    await this.azurite.control(
-        {wall_ahead_ms: this.ahead_ms, boot_ahead_ms: this.ahead_ms});
-  }
-
   // hurrying: what `work` returns; whenever a run waits meanwhile until some
   // time, that time comes, once.
   async hurrying(work) {
@@ -44,7 +37,7 @@ class ClockedStore extends AzuriteStore {
         for (const {State, ResumesAt} of await this.runs()) {
           if (State !== 'waiting' || come.has(String(ResumesAt))) continue;
           come.add(String(ResumesAt));
-          await this.move_on(31000);
+          await this.azurite.move_on(31000);
         }
     };
     const hurried = hurry();
