@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -128,6 +129,62 @@ static void a_length_near_the_largest_does_not_wrap(void **state)
     buf_done(&buf);
 }
 
+static void a_format_may_end_on_either_side_of_the_room_there_is(void **state)
+{
+    (void)state;
+    for (int before = 0; before < 140; before++) {
+        struct buf buf;
+        char expected[300];
+
+        buf_init(&buf, 200);
+        for (int i = 0; i < before; i++)
+            buf_add_char(&buf, 'x');
+        buf_add_format(&buf, "%s%d", "0123456789", 7);
+        (void)snprintf(expected, sizeof(expected), "%.*s01234567897", before,
+            buf_text(&buf));
+        assert_string_equal(buf_text(&buf), expected);
+        assert_int_equal(buf.len, before + 11);
+        assert_int_equal(strspn(buf_text(&buf), "x"), before);
+        buf_done(&buf);
+    }
+}
+
+static void a_format_that_does_not_fit_leaves_nothing(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 5);
+    buf_add_text(&buf, "abc");
+    buf_add_format(&buf, "%s", "def");
+    assert_true(buf.overflow);
+    assert_string_equal(buf_text(&buf), "abc");
+    assert_int_equal(buf.len, 3);
+    buf_done(&buf);
+}
+
+static void reserved_room_is_not_asked_for_again(void **state)
+{
+    struct buf buf;
+    const char *at;
+
+    (void)state;
+    buf_init(&buf, 1000);
+    buf_reserve(&buf, 1001);
+    assert_null(buf.at);
+    buf_reserve(&buf, 900);
+    assert_string_equal(buf_text(&buf), "");
+    at = buf.at;
+    for (int i = 0; i < 900; i++)
+        buf_add_char(&buf, 'x');
+    assert_ptr_equal(buf.at, at);
+    buf_reserve(&buf, 100);
+    assert_int_equal(buf.len, 900);
+    buf_add_text(&buf, "more than fits");
+    assert_false(buf.overflow);
+    buf_done(&buf);
+}
+
 static void a_buffer_grows_byte_by_byte(void **state)
 {
     struct buf buf;
@@ -170,6 +227,9 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_can_be_left_out_as_a_whole),
         cmocka_unit_test(room_is_kept_for_what_is_to_follow),
         cmocka_unit_test(a_length_near_the_largest_does_not_wrap),
+        cmocka_unit_test(a_format_may_end_on_either_side_of_the_room_there_is),
+        cmocka_unit_test(a_format_that_does_not_fit_leaves_nothing),
+        cmocka_unit_test(reserved_room_is_not_asked_for_again),
         cmocka_unit_test(a_buffer_grows_byte_by_byte),
         cmocka_unit_test(what_is_taken_is_the_callers),
     };

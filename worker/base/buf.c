@@ -30,26 +30,37 @@ void buf_clear(struct buf *buf)
         buf->at[0] = '\0';
 }
 
-/* Make room for more bytes and the NUL; false: they shall not fit. */
-static bool make_room(struct buf *buf, size_t more)
+static void grow(struct buf *buf, size_t needed)
 {
-    size_t needed, room;
+    size_t room = buf->room ? buf->room : FIRST_ROOM;
 
-    if (buf->overflow || more > buf->max - buf->len) {
-        buf->overflow = true;
-        return false;
-    }
-    needed = buf->len + more + 1;
-    if (needed <= buf->room)
-        return true;
-    room = buf->room ? buf->room : FIRST_ROOM;
     while (room < needed)
         room = room > SIZE_MAX / 2 ? SIZE_MAX : room * 2;
     if (room > buf->max + 1)
         room = buf->max + 1;
     buf->at = mem_resize(buf->at, room);
     buf->room = room;
+}
+
+/* Make room for more bytes and the NUL; false: they shall not fit. */
+static bool make_room(struct buf *buf, size_t more)
+{
+    if (buf->overflow || more > buf->max - buf->len) {
+        buf->overflow = true;
+        return false;
+    }
+    if (buf->len + more + 1 > buf->room)
+        grow(buf, buf->len + more + 1);
     return true;
+}
+
+void buf_reserve(struct buf *buf, size_t more)
+{
+    if (!buf->overflow && more <= buf->max - buf->len &&
+        buf->len + more + 1 > buf->room) {
+        grow(buf, buf->len + more + 1);
+        buf->at[buf->len] = '\0';
+    }
 }
 
 void buf_add(struct buf *buf, const void *at, size_t len)
@@ -77,14 +88,22 @@ void buf_add_char(struct buf *buf, char c)
     buf_add(buf, &c, 1);
 }
 
+/* Formatted once where it fits into the room there is, as it mostly does. */
 void buf_add_format(struct buf *buf, const char *format, ...)
 {
+    size_t room = buf->overflow ? 0 : buf->room - buf->len;
     va_list args;
     int len;
 
     va_start(args, format);
-    len = vsnprintf(NULL, 0, format, args);
+    len = vsnprintf(room > 0 ? buf->at + buf->len : NULL, room, format, args);
     va_end(args);
+    if (len >= 0 && (size_t)len < room) {
+        buf->len += (size_t)len;
+        return;
+    }
+    if (room > 0)
+        buf->at[buf->len] = '\0';
     if (len < 0) {
         buf->overflow = true;
         return;

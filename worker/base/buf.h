@@ -27,6 +27,10 @@ void buf_init(struct buf *buf, size_t max);
 void buf_done(struct buf *buf);  /* frees; buf may be init'ed again */
 void buf_clear(struct buf *buf); /* len 0, overflow off; keeps the memory */
 
+/* buf_reserve: memory for so many bytes more at once, where they may be added
+ * at all. A guess is enough. */
+void buf_reserve(struct buf *buf, size_t more);
+
 void buf_add(struct buf *buf, const void *at, size_t len);
 void buf_add_slice(struct buf *buf, struct slice slice);
 void buf_add_text(struct buf *buf, const char *text);
