@@ -901,6 +901,12 @@ const struct json *json_value(const struct json *object, size_t index)
 
 /* ---- writing ---- */
 
+/* An ASCII character that is written as it is, as most are. */
+static bool is_plain(char c)
+{
+    return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
 /* The escape of a character that has a short one, or NULL. */
 static const char *short_escape(char c)
 {
@@ -927,9 +933,14 @@ void json_add_string(struct buf *to, struct slice text)
     buf_add_char(to, '"');
     for (size_t i = 0; i < text.len; i += len) {
         struct slice rest = {text.at + i, text.len - i};
-        const char *escape = short_escape(text.at[i]);
-        uint32_t c = text_decode(rest, &len);
+        const char *escape;
+        uint32_t c;
 
+        len = 1;
+        if (is_plain(text.at[i]))
+            continue;
+        escape = short_escape(text.at[i]);
+        c = text_decode(rest, &len);
         if (!escape && !text_is_hidden(c))
             continue;
         buf_add(to, text.at + from, i - from);

@@ -593,19 +593,29 @@ void text_encode(struct buf *to, uint32_t code_point)
 
 /* URLs */
 
+/* RFC 3986, section 2.3. */
+static bool is_unreserved(char c)
+{
+    return is_word(c) || c == '-' || c == '.' || c == '_' || c == '~';
+}
+
 void text_percent_encode(struct buf *to, struct slice text)
 {
     static const char hex[] = "0123456789ABCDEF";
+    size_t from = 0;
 
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.at[i];
         char escaped[3] = {'%', hex[c >> 4], hex[c & 15]};
 
-        if (is_word((char)c) || (c != '\0' && strchr("-._~", c)))
-            buf_add_char(to, (char)c);
-        else
-            buf_add(to, escaped, sizeof(escaped));
+        if (is_unreserved((char)c))
+            continue;
+        buf_add(to, text.at + from, i - from);
+        buf_add(to, escaped, sizeof(escaped));
+        from = i + 1;
     }
+    if (from < text.len)
+        buf_add(to, text.at + from, text.len - from);
 }
 
 /* Whether each % has its two digits. */
