@@ -39,12 +39,15 @@ void batch_add_type(const struct batch_style *style, struct buf *to)
 static void add_url(const struct batch_style *style, const struct verb *verb,
     const char *table, const struct entity *entity, struct buf *to)
 {
-    buf_add_format(to, "%s%s", style->origin, style->path);
+    buf_add_text(to, style->origin);
+    buf_add_text(to, style->path);
     if (verb->on_entity)
         odata_add_entity_path(
             to, table, entity->partition_key, entity->row_key);
-    else
-        buf_add_format(to, "/%s", table);
+    else {
+        buf_add_char(to, '/');
+        buf_add_text(to, table);
+    }
 }
 
 static void add_operation(const struct batch_style *style, const char *table,
@@ -55,19 +58,25 @@ static void add_operation(const struct batch_style *style, const char *table,
 
     if (style->post_merge && operation->type == OPERATION_MERGE)
         verb = &post_merge;
-    buf_add_format(to,
-        "--changeset_%s" CRLF "Content-Type: application/http" CRLF
-        "Content-Transfer-Encoding: binary" CRLF CRLF "%s ",
-        style->changeset_id, verb->method);
+    buf_add_text(to, "--changeset_");
+    buf_add_text(to, style->changeset_id);
+    buf_add_text(to, CRLF "Content-Type: application/http" CRLF
+                          "Content-Transfer-Encoding: binary" CRLF CRLF);
+    buf_add_text(to, verb->method);
+    buf_add_char(to, ' ');
     add_url(style, verb, table, entity, to);
     buf_add_text(to,
         " HTTP/1.1" CRLF "Accept: application/json;odata=minimalmetadata" CRLF);
     if (verb->has_body)
         buf_add_text(to, "Content-Type: application/json" CRLF);
     buf_add_text(to, "DataServiceVersion: 3.0;" CRLF);
-    if (operation->type != OPERATION_INSERT)
-        buf_add_format(to, "If-Match: %.*s" CRLF, SLICE_ARG(entity->etag));
-    buf_add_format(to, "%s" CRLF, verb->headers);
+    if (operation->type != OPERATION_INSERT) {
+        buf_add_text(to, "If-Match: ");
+        buf_add_slice(to, entity->etag);
+        buf_add_text(to, CRLF);
+    }
+    buf_add_text(to, verb->headers);
+    buf_add_text(to, CRLF);
     if (verb->has_body)
         entity_write(entity, to);
     buf_add_text(to, CRLF);
@@ -80,8 +89,13 @@ void batch_write(
         "--batch_%s" CRLF
         "Content-Type: multipart/mixed; boundary=changeset_%s" CRLF CRLF,
         style->batch_id, style->changeset_id);
-    for (size_t i = 0; i < batch->count; i++)
+    for (size_t i = 0; i < batch->count; i++) {
+        size_t before = to->len;
+
         add_operation(style, batch->table, &batch->operations[i], to);
+        if (i == 0) /* the others are about as long */
+            buf_reserve(to, (to->len - before) * batch->count);
+    }
     buf_add_format(to, "--changeset_%s--" CRLF "--batch_%s--" CRLF,
         style->changeset_id, style->batch_id);
 }

@@ -22,19 +22,24 @@
 /* A key in a URL: each ' doubled, then percent-encoded. */
 static void add_url_key(struct buf *to, struct slice key)
 {
-    for (size_t i = 0; i < key.len; i++) {
-        struct slice c = {key.at + i, 1};
+    for (const char *quote;
+         key.len > 0 && (quote = memchr(key.at, '\'', key.len));) {
+        size_t len = (size_t)(quote - key.at) + 1;
 
-        text_percent_encode(to, c);
-        if (key.at[i] == '\'')
-            text_percent_encode(to, c);
+        text_percent_encode(to, (struct slice){key.at, len});
+        text_percent_encode(to, slice_of("'"));
+        key.at += len;
+        key.len -= len;
     }
+    text_percent_encode(to, key);
 }
 
 void odata_add_entity_path(struct buf *to, const char *table,
     struct slice partition_key, struct slice row_key)
 {
-    buf_add_format(to, "/%s(PartitionKey='", table);
+    buf_add_char(to, '/');
+    buf_add_text(to, table);
+    buf_add_text(to, "(PartitionKey='");
     add_url_key(to, partition_key);
     buf_add_text(to, "',RowKey='");
     add_url_key(to, row_key);
