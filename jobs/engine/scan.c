@@ -282,8 +282,7 @@ static void take_page(struct scan *scan)
 
     scan->next = scan->current;
     scan->current = page;
-    page_done(scan->next);
-    page_init(scan->next);
+    page_clear(scan->next);
     scan->received++;
     scan->reopened = false;
     if (page->count == 0)

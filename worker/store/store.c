@@ -31,17 +31,20 @@ void page_init(struct page *page)
 {
     *page = (struct page){0};
     arena_init(&page->arena);
+    buf_init(&page->body, 0);
 }
 
 void page_done(struct page *page)
 {
     arena_done(&page->arena);
+    buf_done(&page->body);
     page_init(page);
 }
 
-static void page_clear(struct page *page)
+void page_clear(struct page *page)
 {
     arena_clear(&page->arena);
+    buf_clear(&page->body);
     page->entities = NULL;
     page->count = 0;
     page->next = (struct continuation){0};

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "worker/base/arena.h"
+#include "worker/base/buf.h"
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 #include "worker/store/breaker.h"
@@ -118,15 +119,18 @@ struct scan_request {
     struct continuation from; /* .more false: from the beginning */
 };
 
-/* page_init before first use; page_done frees; a page can be filled again. */
+/* page_init before first use; page_done frees; a page can be filled again, and
+ * uses the memory again that it has. */
 struct page {
-    struct arena arena; /* everything below lives here */
+    struct arena arena; /* everything below lives here ... */
+    struct buf body;    /* ... and in this, which it was read from */
     struct entity *entities;
     size_t count;             /* may be 0 though next.more is set */
     struct continuation next; /* the end of a scan is !next.more, only that */
 };
 void page_init(struct page *page);
 void page_done(struct page *page);
+void page_clear(struct page *page); /* empty; keeps memory */
 
 enum operation_type {
     OPERATION_INSERT,  /* requires absence                                 */

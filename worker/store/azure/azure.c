@@ -503,13 +503,19 @@ static enum tw_err azure_create_table(
     return code;
 }
 
-/* The body moves into the page, whose entities point into it. */
+/* The body comes into the memory of the page's last one ... */
+static void lend_body(struct call *call, struct page *page)
+{
+    call->answer.body = page->body;
+    buf_init(&page->body, 0);
+}
+
+/* ... and moves into the page, whose entities point into it. */
 static struct slice keep_body(struct call *call, struct page *page)
 {
-    struct slice body = arena_copy(&page->arena, buf_slice(&call->answer.body));
-
-    buf_done(&call->answer.body);
-    return body;
+    page->body = call->answer.body;
+    buf_init(&call->answer.body, 0);
+    return buf_slice(&page->body);
 }
 
 static struct continuation read_continuation(
@@ -547,6 +553,7 @@ static enum tw_err azure_list_tables(struct store *store,
     call_init(&call, store, attempt, "list tables", "");
     buf_add_text(&call.path, "/Tables");
     odata_add_tables_query(&call.query, &from);
+    lend_body(&call, ret);
     code = call_send(&call);
     if (code == TW_OK) {
         ret->next =
@@ -570,6 +577,7 @@ static enum tw_err azure_scan(struct store *store, struct attempt *attempt,
     call.needs_resource = true; /* Cosmos DB's word for a missing table */
     buf_add_format(&call.path, "/%s()", request->table);
     odata_add_scan_query(&call.query, request);
+    lend_body(&call, ret);
     code = call_send(&call);
     if (code == TW_OK) {
         ret->next =

@@ -74,8 +74,10 @@ void http_answer_done(struct http_answer *answer)
 
 static void answer_begin(struct http_answer *answer, size_t max_bytes)
 {
-    buf_done(&answer->body);
-    buf_init(&answer->body, max_bytes);
+    if (answer->body.room > max_bytes)
+        buf_done(&answer->body);
+    answer->body.max = max_bytes;
+    buf_clear(&answer->body);
     arena_clear(&answer->arena);
     answer->status = 0;
     answer->field_count = 0;
