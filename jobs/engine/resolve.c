@@ -4,9 +4,10 @@
  *
  * A refused operation is named by its index, so one get tells what stands in
  * its way; after a few such rounds the whole range of the batch is read, and
- * so it is when nothing is named. Deletes need no more than keys and ETags of
- * that range: what is gone is done, what still has its ETag goes again, and
- * only what has changed is read whole.
+ * so it is when nothing is named, or when an insert is that is the first of its
+ * batch: what is sent again after a crash is there from the first to the last.
+ * Deletes need no more than keys and ETags of that range: what is gone is done,
+ * what still has its ETag goes again, and only what has changed is read whole.
  */
 #include "jobs/engine/resolve.h"
 
@@ -347,6 +348,13 @@ static size_t named_of(const struct pack *pack)
                                               : pack->count;
 }
 
+/* Are the others likely to be there too? */
+static bool is_sent_again(const struct pack *pack, size_t named)
+{
+    return named == 0 && pack->count > 1 &&
+           pack->entries[0].item.operation.type == OPERATION_INSERT;
+}
+
 enum tw_err resolve_pack(struct run *run, struct pack *pack, struct err *err)
 {
     struct resolving r = {.run = run, .pack = pack};
@@ -359,7 +367,8 @@ enum tw_err resolve_pack(struct run *run, struct pack *pack, struct err *err)
         return err_fail(
             err, TW_NOT_FOUND, "table %s does not exist", pack->table);
     arena_init(&r.scratch);
-    if (named < pack->count && pack->singles++ < SINGLES_MAX)
+    if (named < pack->count && !is_sent_again(pack, named) &&
+        pack->singles++ < SINGLES_MAX)
         code = resolve_named(&r, named, outcome, err);
     else
         code = read_range(&r, named, err);

@@ -952,6 +952,27 @@ static void inserts_whose_request_was_lost_are_sent_again(void **state)
     scene_done(&scene);
 }
 
+static void a_batch_of_inserts_that_are_all_there_costs_one_read(void **state)
+{
+    struct scene scene;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene, 2);
+    table_fill(scene.inner, "Blogs", "A", 0, 10);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
+                             OPERATION_INSERT, "A", i, &err),
+            TW_OK);
+    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
+    assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
+    assert_int_equal(scene.faulty.calls[CALL_GET], 0);
+    assert_int_equal(atomic_load(&scene.run.counts.written), 10);
+    assert_all_settled(&scene);
+    scene_done(&scene);
+}
+
 static void an_insert_of_what_is_there_is_decided(void **state)
 {
     struct scene scene;
@@ -1763,6 +1784,7 @@ int main(void)
         cmocka_unit_test(two_stores_share_no_batch),
         cmocka_unit_test(a_broken_flow_takes_nothing_more),
         cmocka_unit_test(inserts_whose_request_was_lost_are_sent_again),
+        cmocka_unit_test(a_batch_of_inserts_that_are_all_there_costs_one_read),
         cmocka_unit_test(an_insert_of_what_is_there_is_decided),
         cmocka_unit_test(a_missing_table_holds_nothing_to_replace),
         cmocka_unit_test(what_is_said_to_be_gone_is_looked_for),
