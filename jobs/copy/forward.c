@@ -13,12 +13,8 @@
 #include "jobs/engine/flow.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
-#include "jobs/engine/sorter.h"
 #include "worker/base/text.h"
 #include "worker/store/store.h"
-
-/* A page ends with a place for the checkpoint once so many operations wait. */
-#define POUR_FROM (SORTER_MAX_OPERATIONS * 3 / 4)
 
 /* ---- the scan ---- */
 
@@ -146,8 +142,6 @@ static enum tw_err forward_page(struct copy_work *work, const struct page *page)
     atomic_fetch_add(&work->run->counts.read, (int64_t)page->count);
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++)
         outcome = forward_source(work, &page->entities[i]);
-    if (outcome == TW_OK && sorter_count(work->sorter) >= POUR_FROM)
-        outcome = copy_pour(work);
     if (outcome == TW_OK)
         copy_reached(work, 0, &page->entities[page->count - 1]);
     return outcome;

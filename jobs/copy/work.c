@@ -285,6 +285,7 @@ enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
         outcome = flow_drain(work->flow, work->err);
     flow_settle(work->flow);
     save_reached(work);
+    milestones_drop(&work->gathering);
     milestones_drop(&work->milestones);
     if (outcome == TW_OK)
         outcome = copy_is_broken(work);
@@ -299,11 +300,27 @@ enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
     return outcome;
 }
 
+/* The places up to which the sorter has handed over everything. */
+static void note_poured(struct copy_work *work)
+{
+    char *checkpoint =
+        milestones_take(&work->gathering, sorter_oldest(work->sorter));
+
+    if (checkpoint)
+        milestones_add(&work->milestones, flow_ticket(work->flow), checkpoint);
+}
+
+static enum tw_err end_pouring(struct copy_work *work, enum tw_err outcome)
+{
+    if (outcome != TW_OK)
+        return outcome;
+    note_poured(work);
+    return copy_is_broken(work);
+}
+
 enum tw_err copy_pour(struct copy_work *work)
 {
-    enum tw_err outcome = sorter_pour(work->sorter, work->flow, work->err);
-
-    return outcome == TW_OK ? copy_is_broken(work) : outcome;
+    return end_pouring(work, sorter_pour(work->sorter, work->flow, work->err));
 }
 
 enum tw_err copy_send(struct copy_work *work, const struct flow_item *item)
@@ -311,7 +328,8 @@ enum tw_err copy_send(struct copy_work *work, const struct flow_item *item)
     enum tw_err outcome = TW_OK;
 
     if (sorter_is_full(work->sorter))
-        outcome = copy_pour(work);
+        outcome = end_pouring(
+            work, sorter_make_room(work->sorter, work->flow, work->err));
     if (outcome == TW_OK)
         sorter_add(work->sorter, item);
     return outcome;
@@ -359,13 +377,14 @@ void copy_reached(
     struct copy_work *work, size_t table, const struct entity *last)
 {
     save_reached(work);
-    if (work->at.mode == COPY_COMPARE || sorter_count(work->sorter) > 0)
+    if (work->at.mode == COPY_COMPARE)
         return;
     work->at.resumes = true;
     work->at.table = table;
     work->at.partition_key = last->partition_key;
     work->at.row_key = last->row_key;
     milestones_add(
-        &work->milestones, flow_ticket(work->flow), checkpoint_of(work));
+        &work->gathering, sorter_added(work->sorter), checkpoint_of(work));
     work->at.resumes = false;
+    note_poured(work);
 }

@@ -119,6 +119,7 @@ struct copy_work {
     /* Of the step. */
     struct flow *flow;
     struct sorter *sorter;
+    struct milestones gathering; /* by what the sorter has handed over */
     struct milestones milestones;
     char *saved; /* the checkpoint that was handed over last; NULL: none */
     enum tw_err broken; /* of a request that a decision needed ... */

@@ -31,19 +31,31 @@ static void drop_first(struct milestones *milestones, size_t count)
         milestones->count * sizeof(milestones->list[0]));
 }
 
-void milestones_save(
-    struct milestones *milestones, struct run *run, uint64_t low_water)
+char *milestones_take(struct milestones *milestones, uint64_t low_water)
 {
     size_t reached = 0;
+    char *checkpoint;
 
     while (reached < milestones->count &&
            milestones->list[reached].ticket <= low_water)
         reached++;
     if (reached == 0)
-        return;
-    run->host->save(
-        run, slice_of(milestones->list[reached - 1].checkpoint), true);
+        return NULL;
+    checkpoint = milestones->list[reached - 1].checkpoint;
+    milestones->list[reached - 1].checkpoint = NULL;
     drop_first(milestones, reached);
+    return checkpoint;
+}
+
+void milestones_save(
+    struct milestones *milestones, struct run *run, uint64_t low_water)
+{
+    char *checkpoint = milestones_take(milestones, low_water);
+
+    if (!checkpoint)
+        return;
+    run->host->save(run, slice_of(checkpoint), true);
+    mem_free(checkpoint);
 }
 
 void milestones_drop(struct milestones *milestones)

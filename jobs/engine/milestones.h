@@ -34,6 +34,10 @@ void milestones_add(
 void milestones_save(
     struct milestones *milestones, struct run *run, uint64_t low_water);
 
+/* milestones_take: drop all up to low_water, and return the checkpoint of the
+ * last of these. Owned; NULL: none is reached. */
+char *milestones_take(struct milestones *milestones, uint64_t low_water);
+
 /* milestones_drop: all of them. */
 void milestones_drop(struct milestones *milestones);
 

@@ -20,8 +20,8 @@
  * for the largest. */
 #define LARGE_BYTES (16 * 1024)
 
-/* Gathering packs are worth their memory while their partition may come again
- * in the next pouring; among so many it may not. */
+/* Packs that gather in the flow are worth their memory while their partition
+ * may come again in the next pouring; among so many it may not. */
 #define PARTITIONS_KEPT_OPEN 32
 
 /* An item; its bytes are PartitionKey, RowKey and ETag, then each property:
@@ -34,7 +34,8 @@ struct held {
         struct err *err);
     void (*settled)(void *context, const struct flow_settled *how);
     void *context;
-    uint32_t order;
+    uint64_t number; /* so many were added before */
+    uint32_t size;   /* of the piece */
     uint32_t partition_key_len, row_key_len, etag_len;
     uint32_t property_count;
     enum operation_type type;
@@ -47,6 +48,8 @@ struct sorter {
     struct arena large;
     struct held **held;
     size_t count;
+    uint64_t added;
+    uint64_t oldest; /* the least number in held; added where there is none */
     bool pouring;
 };
 
@@ -83,6 +86,7 @@ static struct held *held_alloc(struct sorter *sorter, size_t bytes)
     if (!sorter->block)
         sorter->block = mem_alloc(SORTER_MAX_BYTES);
     held = (struct held *)(void *)(sorter->block + sorter->used);
+    held->size = (uint32_t)bytes;
     sorter->used += bytes;
     return held;
 }
@@ -141,7 +145,7 @@ void sorter_add(struct sorter *sorter, const struct flow_item *item)
     assert(!sorter->pouring && !sorter_is_full(sorter));
     held = held_alloc(sorter, sizeof *held + bytes_of(&item->operation));
     fold(held, item);
-    held->order = (uint32_t)sorter->count;
+    held->number = sorter->added++;
     sorter->held[sorter->count++] = held;
 }
 
@@ -156,7 +160,17 @@ size_t sorter_count(const struct sorter *sorter)
     return sorter->count;
 }
 
-/* ---- out ---- */
+uint64_t sorter_added(const struct sorter *sorter)
+{
+    return sorter->added;
+}
+
+uint64_t sorter_oldest(const struct sorter *sorter)
+{
+    return sorter->oldest;
+}
+
+/* ---- its order ---- */
 
 static struct slice partition_key_of(const struct held *held)
 {
@@ -189,7 +203,7 @@ static int compare(const void *left, const void *right)
     if (order == 0)
         order = slice_compare(row_key_of(a), row_key_of(b));
     if (order == 0)
-        order = a->order < b->order ? -1 : 1;
+        order = a->number < b->number ? -1 : 1;
     return order;
 }
 
@@ -248,37 +262,132 @@ static enum tw_err pour_one(const struct held *held, struct flow *flow,
     return code;
 }
 
-/* Does another partition begin at i? */
+/* ---- which ---- */
+
+/* What is held of one partition, once it is sorted. */
+struct group {
+    size_t first, count;
+    size_t goes; /* of these, from the first one on */
+    bool old;    /* one of them has waited long enough */
+};
+
 static bool begins(const struct sorter *sorter, size_t i)
 {
-    return i > 0 &&
+    return i == 0 ||
            compare_partitions(sorter->held[i - 1], sorter->held[i]) != 0;
 }
 
-static size_t count_partitions(const struct sorter *sorter)
+static bool is_old(const struct sorter *sorter, const struct held *held)
 {
-    size_t count = 1;
-
-    for (size_t i = 0; i < sorter->count; i++)
-        count += begins(sorter, i);
-    return count;
+    return sorter->added - held->number >= SORTER_MAX_AGE;
 }
 
-static enum tw_err pour_all(
-    const struct sorter *sorter, struct flow *flow, struct err *err)
+/* From the first partition to the last. Owned. */
+static struct group *list_groups(const struct sorter *sorter, size_t *ret_count)
 {
-    bool cuts = count_partitions(sorter) > PARTITIONS_KEPT_OPEN;
+    struct group *groups = mem_array(sorter->count + 1, sizeof *groups);
+    size_t count = 0;
+
+    for (size_t i = 0; i < sorter->count; i++) {
+        if (begins(sorter, i))
+            groups[count++].first = i;
+        groups[count - 1].count++;
+        groups[count - 1].old |= is_old(sorter, sorter->held[i]);
+    }
+    *ret_count = count;
+    return groups;
+}
+
+/* Whole batches, where there are any: the rest waits for more. */
+static size_t wanted(const struct group *group)
+{
+    if (group->old || group->count < BATCH_MAX_OPERATIONS)
+        return group->count;
+    return group->count - group->count % BATCH_MAX_OPERATIONS;
+}
+
+/* The old ones, then the fullest. */
+static int compare_groups(const void *left, const void *right)
+{
+    const struct group *a = *(struct group *const *)left;
+    const struct group *b = *(struct group *const *)right;
+
+    if (a->old != b->old)
+        return a->old ? -1 : 1;
+    if (a->count != b->count)
+        return a->count > b->count ? -1 : 1;
+    return a->first < b->first ? -1 : 1;
+}
+
+static size_t bytes_going(
+    const struct sorter *sorter, const struct group *group)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < group->goes; i++)
+        bytes += sorter->held[group->first + i]->size;
+    return bytes;
+}
+
+/* Half of all operations, and half of all bytes. */
+static void choose_fullest(
+    const struct sorter *sorter, struct group *groups, size_t count)
+{
+    struct group **order = mem_array(count, sizeof *order);
+    size_t goes = 0, bytes = 0;
+
+    for (size_t i = 0; i < count; i++)
+        order[i] = &groups[i];
+    qsort(order, count, sizeof *order, compare_groups);
+    for (size_t i = 0;
+         i < count && (order[i]->old || 2 * goes < sorter->count ||
+                          2 * bytes < sorter->used);
+         i++) {
+        order[i]->goes = wanted(order[i]);
+        goes += order[i]->goes;
+        bytes += bytes_going(sorter, order[i]);
+    }
+    mem_free(order);
+}
+
+static void choose_all(struct group *groups, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        groups[i].goes = groups[i].count;
+}
+
+/* ---- out ---- */
+
+static enum tw_err pour_group(struct sorter *sorter, const struct group *group,
+    struct flow *flow, struct err *err)
+{
     enum tw_err code = TW_OK;
     struct arena scratch;
 
     arena_init(&scratch);
-    for (size_t i = 0; i < sorter->count && code == TW_OK; i++) {
-        if (cuts && begins(sorter, i))
-            code = flow_cut(flow, err);
-        if (code == TW_OK)
-            code = pour_one(sorter->held[i], flow, &scratch, err);
+    for (size_t i = group->first;
+         i < group->first + group->goes && code == TW_OK; i++) {
+        code = pour_one(sorter->held[i], flow, &scratch, err);
+        sorter->held[i] = NULL;
     }
     arena_done(&scratch);
+    return code;
+}
+
+static enum tw_err pour_groups(struct sorter *sorter,
+    const struct group *groups, size_t count, struct flow *flow,
+    struct err *err)
+{
+    bool cuts = count > PARTITIONS_KEPT_OPEN;
+    enum tw_err code = TW_OK;
+
+    for (size_t i = 0; i < count && code == TW_OK; i++) {
+        if (groups[i].goes == 0)
+            continue;
+        code = pour_group(sorter, &groups[i], flow, err);
+        if (code == TW_OK && cuts)
+            code = flow_cut(flow, err);
+    }
     return code;
 }
 
@@ -286,23 +395,80 @@ static void empty(struct sorter *sorter)
 {
     sorter->count = 0;
     sorter->used = 0;
+    sorter->oldest = sorter->added;
     mem_free(sorter->block);
     sorter->block = NULL;
     arena_done(&sorter->large);
+    mem_give_back();
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    uintptr_t a = (uintptr_t) * (struct held *const *)left;
+    uintptr_t b = (uintptr_t) * (struct held *const *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+/* What is left moves to the front of the block. */
+static void close_gaps(struct sorter *sorter)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < sorter->count; i++)
+        if (sorter->held[i])
+            sorter->held[count++] = sorter->held[i];
+    qsort(sorter->held, count, sizeof *sorter->held, compare_places);
+    sorter->count = count;
+    sorter->used = 0;
+    sorter->oldest = sorter->added;
+    for (size_t i = 0; i < count; i++) {
+        struct held *from = sorter->held[i];
+        size_t size = from->size;
+
+        sorter->held[i] = (struct held *)(void *)(sorter->block + sorter->used);
+        memmove(sorter->held[i], from, size);
+        sorter->used += size;
+        if (sorter->held[i]->number < sorter->oldest)
+            sorter->oldest = sorter->held[i]->number;
+    }
+}
+
+static enum tw_err pour(
+    struct sorter *sorter, bool everything, struct flow *flow, struct err *err)
+{
+    struct group *groups;
+    enum tw_err code;
+    size_t count;
+
+    qsort(sorter->held, sorter->count, sizeof *sorter->held, compare);
+    groups = list_groups(sorter, &count);
+    everything |= count <= PARTITIONS_KEPT_OPEN || sorter->large.bytes > 0;
+    if (everything)
+        choose_all(groups, count);
+    else
+        choose_fullest(sorter, groups, count);
+    sorter->pouring = true;
+    code = pour_groups(sorter, groups, count, flow, err);
+    sorter->pouring = false;
+    if (everything || code != TW_OK)
+        empty(sorter);
+    else
+        close_gaps(sorter);
+    mem_free(groups);
+    return code;
 }
 
 enum tw_err sorter_pour(
     struct sorter *sorter, struct flow *flow, struct err *err)
 {
-    enum tw_err code;
+    return pour(sorter, true, flow, err);
+}
 
-    qsort(sorter->held, sorter->count, sizeof *sorter->held, compare);
-    sorter->pouring = true;
-    code = pour_all(sorter, flow, err);
-    sorter->pouring = false;
-    empty(sorter);
-    mem_give_back();
-    return code;
+enum tw_err sorter_make_room(
+    struct sorter *sorter, struct flow *flow, struct err *err)
+{
+    return pour(sorter, false, flow, err);
 }
 
 /* ---- the sorter ---- */

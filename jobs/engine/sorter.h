@@ -3,20 +3,24 @@
  * A sorter gathers operations before they go into a flow, and hands them over
  * by table, PartitionKey and RowKey: what a scan meets scattered over many
  * partitions makes full batches all the same. It is bounded in entities and in
- * bytes, so that memory does not grow with the work.
+ * bytes, so that memory does not grow with the work. When it is full, the
+ * partitions of which it holds most are handed over, and all others gather on.
  */
 #ifndef TW_JOBS_ENGINE_SORTER_H
 #define TW_JOBS_ENGINE_SORTER_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "jobs/engine/flow.h"
 #include "worker/base/err.h"
 
-/* A batch per started hundred of each PartitionKey among so many operations. */
 #define SORTER_MAX_OPERATIONS 8192
-#define SORTER_MAX_BYTES (5 * 512 * 1024)
+#define SORTER_MAX_BYTES (4 * 1024 * 1024)
+
+/* An operation waits for no more than so many others that come after it. */
+#define SORTER_MAX_AGE (2 * SORTER_MAX_OPERATIONS)
 
 struct sorter;
 
@@ -28,16 +32,26 @@ void sorter_free(struct sorter *sorter);
  * it is settled by the flow, or dropped. */
 void sorter_add(struct sorter *sorter, const struct flow_item *item);
 
-/* sorter_is_full: pour it before more is added. */
+/* sorter_is_full: make room before more is added. */
 bool sorter_is_full(const struct sorter *sorter);
 size_t sorter_count(const struct sorter *sorter);
+
+/* sorter_added: how many operations were added so far. sorter_oldest: how many
+ * of these, from the first one on, have all been handed over. */
+uint64_t sorter_added(const struct sorter *sorter);
+uint64_t sorter_oldest(const struct sorter *sorter);
 
 /*
  * sorter_pour: everything goes into flow, sorted (of one key, in the order in
  * which it came), and the sorter is empty, also where the flow takes no more:
  * then the outcome is the flow's, and what was left is dropped.
+ *
+ * sorter_make_room: the same with half of it at least, from the partitions that
+ * fill most batches. A batch per started hundred of each of these.
  */
 TW_MUST_USE enum tw_err sorter_pour(
+    struct sorter *sorter, struct flow *flow, struct err *err);
+TW_MUST_USE enum tw_err sorter_make_room(
     struct sorter *sorter, struct flow *flow, struct err *err);
 
 #endif

@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
+#include "jobs/copy/checkpoint.h"
 #include "jobs/copy/source.h"
+#include "jobs/copy/work.h"
 #include "jobs/engine/late.h"
 #include "jobs/engine/rounds.h"
 #include "tests/support/fast_world.h"
@@ -339,6 +341,41 @@ static void a_comparison_that_never_completes_is_done_without(void **state)
     check_copies("5/a ");
 }
 
+/* The copies go to so many partitions that most wait for others meanwhile. */
+static void what_lies_before_the_checkpoint_is_copied(void **state)
+{
+    enum { COUNT = 20000, PARTITIONS = 50 };
+    struct rounds rounds;
+    struct copy_progress at;
+    struct arena arena;
+    char key[16], size[16];
+    int reached;
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(key, sizeof(key), "k%05d", i);
+        shoe(key, i % PARTITIONS);
+    }
+    h.stop_after = 18;
+    assert_int_equal(hosted_attempt(&h, "by-size", ""), RUN_STOPPED);
+    arena_init(&arena);
+    assert_true(
+        copy_checkpoint_read(slice_of(h.checkpoint), &arena, &rounds, &at));
+    assert_true(at.resumes);
+    reached = atoi(at.row_key.at + 1);
+    arena_done(&arena);
+    assert_in_range(reached, 1000, COUNT - 2);
+    for (int i = 0; i <= reached; i++) {
+        snprintf(key, sizeof(key), "k%05d", i);
+        snprintf(size, sizeof(size), "%d", i % PARTITIONS);
+        assert_true(hosted_has(&h, "BySize", size, key));
+    }
+    assert_true((int)hosted_count(&h, "BySize") < COUNT);
+    h.stop_after = -1;
+    succeeds("by-size");
+    assert_int_equal(hosted_count(&h, "BySize"), COUNT);
+}
+
 static void a_damaged_checkpoint_starts_over(void **state)
 {
     static const char *const TEXTS[] = {"", "{", "[]", "{\"version\":2}",
@@ -580,6 +617,7 @@ int main(void)
         TEST(nothing_is_waited_for_if_every_outcome_is_known),
         TEST(a_run_that_is_stopped_everywhere_ends_all_the_same),
         TEST(a_comparison_that_never_completes_is_done_without),
+        TEST(what_lies_before_the_checkpoint_is_copied),
         TEST(a_damaged_checkpoint_starts_over),
         TEST(one_account_under_two_names_is_refused),
         TEST(an_entity_with_its_sources_etag_is_never_overwritten),

@@ -350,6 +350,101 @@ static void it_is_full_by_bytes(void **state)
     scene_done(&scene);
 }
 
+static void add_numbered(struct scene *scene, const char *partition_key,
+    unsigned from, unsigned below)
+{
+    for (unsigned i = from; i < below; i++) {
+        char row_key[16];
+
+        (void)snprintf(row_key, sizeof row_key, "%06u", i);
+        add_insert(scene, "Blogs", partition_key, row_key, row_key);
+    }
+}
+
+static void make_room(struct scene *scene)
+{
+    struct err err;
+
+    assert_int_equal(sorter_make_room(scene->sorter, scene->flow, &err), TW_OK);
+    assert_int_equal(flow_drain(scene->flow, &err), TW_OK);
+}
+
+/* Ten partitions of 120 among forty of 5. */
+static void the_fullest_partitions_make_room_in_whole_batches(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    for (unsigned i = 0; i < 50; i++) {
+        char partition_key[16];
+
+        (void)snprintf(partition_key, sizeof partition_key, "P%02u", i);
+        add_numbered(&scene, partition_key, 0, i % 5 == 0 ? 120 : 5);
+    }
+    assert_int_equal(sorter_added(scene.sorter), 1400);
+    assert_int_equal(sorter_oldest(scene.sorter), 0);
+    make_room(&scene);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 7);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 700);
+    assert_int_equal(sorter_count(scene.sorter), 700);
+    assert_int_equal(sorter_oldest(scene.sorter), 100);
+    assert_true(table_has(scene.inner, "Blogs", "P00", "000099", "000099"));
+    assert_false(table_has(scene.inner, "Blogs", "P00", "000100", "000100"));
+    add_numbered(&scene, "P00", 120, 200);
+    pour(&scene);
+    assert_int_equal(sorter_oldest(scene.sorter), 1480);
+    assert_int_equal(scene.faulty.calls[CALL_BATCH], 7 + 50 + 3);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 1480);
+    assert_true(table_has(scene.inner, "Blogs", "P49", "000004", "000004"));
+    assert_true(table_has(scene.inner, "Blogs", "P00", "000150", "000150"));
+    scene_done(&scene);
+}
+
+static void one_that_has_waited_long_goes_alone(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    add_insert(&scene, "Blogs", "alone", "1", "first");
+    for (unsigned i = 0; sorter_oldest(scene.sorter) == 0; i++) {
+        char partition_key[16];
+
+        if (sorter_is_full(scene.sorter))
+            make_room(&scene);
+        (void)snprintf(partition_key, sizeof partition_key, "P%02u", i % 50);
+        add_numbered(&scene, partition_key, i, i + 1);
+        assert_true(sorter_added(scene.sorter) <=
+                    SORTER_MAX_AGE + SORTER_MAX_OPERATIONS);
+    }
+    assert_true(sorter_added(scene.sorter) >= SORTER_MAX_AGE);
+    assert_true(table_has(scene.inner, "Blogs", "alone", "1", "first"));
+    scene_done(&scene);
+}
+
+/* They have memory of their own, which cannot be closed up. */
+static void with_large_ones_everything_goes(void **state)
+{
+    static char text[30 * 1024 + 1];
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    memset(text, 'x', sizeof text - 1);
+    add_insert(&scene, "Blogs", "A", "1", text);
+    for (unsigned i = 0; i < 50; i++) {
+        char partition_key[16];
+
+        (void)snprintf(partition_key, sizeof partition_key, "P%02u", i);
+        add_numbered(&scene, partition_key, 0, 2);
+    }
+    make_room(&scene);
+    assert_int_equal(sorter_count(scene.sorter), 0);
+    assert_int_equal(table_count(scene.inner, "Blogs"), 101);
+    scene_done(&scene);
+}
+
 static void a_flow_that_takes_no_more_leaves_it_empty(void **state)
 {
     struct scene scene;
@@ -393,6 +488,9 @@ int main(void)
         cmocka_unit_test(a_delete_keeps_its_etag_and_who_asks),
         cmocka_unit_test(it_is_full_by_count),
         cmocka_unit_test(it_is_full_by_bytes),
+        cmocka_unit_test(the_fullest_partitions_make_room_in_whole_batches),
+        cmocka_unit_test(one_that_has_waited_long_goes_alone),
+        cmocka_unit_test(with_large_ones_everything_goes),
         cmocka_unit_test(a_flow_that_takes_no_more_leaves_it_empty),
         cmocka_unit_test(what_was_not_poured_is_dropped),
     };
