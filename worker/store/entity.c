@@ -937,6 +937,18 @@ static enum tw_err fail_key(
     return TW_INVALID;
 }
 
+/* ASCII that no key is refused for: most keys are nothing else. */
+static bool is_plain_key(struct slice key)
+{
+    for (size_t i = 0; i < key.len; i++) {
+        char c = key.at[i];
+
+        if (c < ' ' || c > '~' || c == '/' || c == '\\' || c == '#' || c == '?')
+            return false;
+    }
+    return true;
+}
+
 enum tw_err entity_check_key_prefix(
     const char *which, struct slice key, struct err *err)
 {
@@ -944,6 +956,8 @@ enum tw_err entity_check_key_prefix(
     char character[48], what[128];
     size_t len;
 
+    if (is_plain_key(key))
+        return TW_OK;
     if (!text_is_utf8(key))
         return fail_key(which, key, "is not valid UTF-8", err);
     for (; rest.len > 0; rest.at += len, rest.len -= len) {
@@ -962,7 +976,9 @@ enum tw_err entity_check_key_prefix(
 enum tw_err entity_check_key(
     const char *which, struct slice key, struct err *err)
 {
-    if (text_is_utf8(key) && text_utf16_units(key) > ENTITY_MAX_KEY_UNITS)
+    /* No character takes more UTF-16 units than bytes. */
+    if (key.len > ENTITY_MAX_KEY_UNITS && text_is_utf8(key) &&
+        text_utf16_units(key) > ENTITY_MAX_KEY_UNITS)
         return fail_key(which, key,
             "is longer than 512 UTF-16 units, which the service refuses", err);
     return entity_check_key_prefix(which, key, err);

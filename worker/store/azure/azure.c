@@ -674,8 +674,11 @@ static enum tw_err keep_etags(struct call *call, const struct batch_part *parts,
                 "part %zu has no usable ETag", i);
             return garbled(call);
         }
-        snprintf(ret->etags[i], room, "%.*s", deleted ? 0 : (int)etag.len,
-            etag.len > 0 ? etag.at : "");
+        if (deleted)
+            etag.len = 0;
+        if (etag.len > 0)
+            memcpy(ret->etags[i], etag.at, etag.len);
+        ret->etags[i][etag.len] = '\0';
     }
     return TW_OK;
 }

@@ -36,50 +36,89 @@ void batch_add_type(const struct batch_style *style, struct buf *to)
     buf_add_format(to, "multipart/mixed; boundary=batch_%s", style->batch_id);
 }
 
-static void add_url(const struct batch_style *style, const struct verb *verb,
-    const char *table, const struct entity *entity, struct buf *to)
-{
-    buf_add_text(to, style->origin);
-    buf_add_text(to, style->path);
-    if (verb->on_entity)
-        odata_add_entity_path(
-            to, table, entity->partition_key, entity->row_key);
-    else {
-        buf_add_char(to, '/');
-        buf_add_text(to, table);
-    }
-}
+/* Operations of one type differ in what is between these. */
+struct form {
+    const struct verb *verb;
+    struct buf head; /* up to the RowKey of the URL, or its end */
+    struct buf tail; /* from there up to the ETag, if there is one */
+};
 
-static void add_operation(const struct batch_style *style, const char *table,
-    const struct operation *operation, struct buf *to)
+/* Of the batch's partition: that of its first operation. */
+static void form_init(struct form *form, const struct batch_style *style,
+    const struct batch *batch, enum operation_type type)
 {
-    const struct entity *entity = &operation->entity;
-    const struct verb *verb = &verbs[operation->type];
+    const struct verb *verb = &verbs[type];
+    struct buf *head = &form->head, *tail = &form->tail;
 
-    if (style->post_merge && operation->type == OPERATION_MERGE)
+    if (style->post_merge && type == OPERATION_MERGE)
         verb = &post_merge;
-    buf_add_text(to, "--changeset_");
-    buf_add_text(to, style->changeset_id);
-    buf_add_text(to, CRLF "Content-Type: application/http" CRLF
-                          "Content-Transfer-Encoding: binary" CRLF CRLF);
-    buf_add_text(to, verb->method);
-    buf_add_char(to, ' ');
-    add_url(style, verb, table, entity, to);
-    buf_add_text(to,
+    form->verb = verb;
+    buf_init(head, SIZE_MAX / 2);
+    buf_init(tail, SIZE_MAX / 2);
+    buf_add_format(head,
+        "--changeset_%s" CRLF "Content-Type: application/http" CRLF
+        "Content-Transfer-Encoding: binary" CRLF CRLF "%s %s%s",
+        style->changeset_id, verb->method, style->origin, style->path);
+    if (verb->on_entity) {
+        odata_add_entity_path_head(
+            head, batch->table, batch->operations[0].entity.partition_key);
+        buf_add_text(tail, ODATA_ENTITY_PATH_TAIL);
+    } else {
+        buf_add_format(head, "/%s", batch->table);
+    }
+    buf_add_text(tail,
         " HTTP/1.1" CRLF "Accept: application/json;odata=minimalmetadata" CRLF);
     if (verb->has_body)
-        buf_add_text(to, "Content-Type: application/json" CRLF);
-    buf_add_text(to, "DataServiceVersion: 3.0;" CRLF);
+        buf_add_text(tail, "Content-Type: application/json" CRLF);
+    buf_add_text(tail, "DataServiceVersion: 3.0;" CRLF);
+    if (type != OPERATION_INSERT)
+        buf_add_text(tail, "If-Match: ");
+}
+
+static void form_done(struct form *form)
+{
+    buf_done(&form->head);
+    buf_done(&form->tail);
+}
+
+static void add_operation(
+    const struct form *form, const struct operation *operation, struct buf *to)
+{
+    const struct entity *entity = &operation->entity;
+
+    buf_add_slice(to, buf_slice(&form->head));
+    if (form->verb->on_entity)
+        odata_add_url_key(to, entity->row_key);
+    buf_add_slice(to, buf_slice(&form->tail));
     if (operation->type != OPERATION_INSERT) {
-        buf_add_text(to, "If-Match: ");
         buf_add_slice(to, entity->etag);
         buf_add_text(to, CRLF);
     }
-    buf_add_text(to, verb->headers);
+    buf_add_text(to, form->verb->headers);
     buf_add_text(to, CRLF);
-    if (verb->has_body)
+    if (form->verb->has_body)
         entity_write(entity, to);
     buf_add_text(to, CRLF);
+}
+
+static void add_operations(
+    const struct batch_style *style, const struct batch *batch, struct buf *to)
+{
+    struct form forms[sizeof(verbs) / sizeof(verbs[0])] = {{.verb = NULL}};
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct operation *operation = &batch->operations[i];
+        struct form *form = &forms[operation->type];
+        size_t before = to->len;
+
+        if (form->verb == NULL)
+            form_init(form, style, batch, operation->type);
+        add_operation(form, operation, to);
+        if (i == 0) /* the others are about as long */
+            buf_reserve(to, (to->len - before) * batch->count);
+    }
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+        form_done(&forms[i]);
 }
 
 void batch_write(
@@ -89,13 +128,7 @@ void batch_write(
         "--batch_%s" CRLF
         "Content-Type: multipart/mixed; boundary=changeset_%s" CRLF CRLF,
         style->batch_id, style->changeset_id);
-    for (size_t i = 0; i < batch->count; i++) {
-        size_t before = to->len;
-
-        add_operation(style, batch->table, &batch->operations[i], to);
-        if (i == 0) /* the others are about as long */
-            buf_reserve(to, (to->len - before) * batch->count);
-    }
+    add_operations(style, batch, to);
     buf_add_format(to, "--changeset_%s--" CRLF "--batch_%s--" CRLF,
         style->changeset_id, style->batch_id);
 }

@@ -20,7 +20,7 @@
 /* ---- URLs ---- */
 
 /* A key in a URL: each ' doubled, then percent-encoded. */
-static void add_url_key(struct buf *to, struct slice key)
+void odata_add_url_key(struct buf *to, struct slice key)
 {
     for (const char *quote;
          key.len > 0 && (quote = memchr(key.at, '\'', key.len));) {
@@ -34,16 +34,22 @@ static void add_url_key(struct buf *to, struct slice key)
     text_percent_encode(to, key);
 }
 
-void odata_add_entity_path(struct buf *to, const char *table,
-    struct slice partition_key, struct slice row_key)
+void odata_add_entity_path_head(
+    struct buf *to, const char *table, struct slice partition_key)
 {
     buf_add_char(to, '/');
     buf_add_text(to, table);
     buf_add_text(to, "(PartitionKey='");
-    add_url_key(to, partition_key);
+    odata_add_url_key(to, partition_key);
     buf_add_text(to, "',RowKey='");
-    add_url_key(to, row_key);
-    buf_add_text(to, "')");
+}
+
+void odata_add_entity_path(struct buf *to, const char *table,
+    struct slice partition_key, struct slice row_key)
+{
+    odata_add_entity_path_head(to, table, partition_key);
+    odata_add_url_key(to, row_key);
+    buf_add_text(to, ODATA_ENTITY_PATH_TAIL);
 }
 
 static void add_comparison(struct buf *to, size_t start, const char *name,

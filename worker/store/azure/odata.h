@@ -17,9 +17,15 @@
 #include "worker/base/slice.h"
 #include "worker/store/store.h"
 
-/* odata_add_entity_path: add /T(PartitionKey='o%27%27brien',RowKey='1'). */
+/* odata_add_entity_path: add /T(PartitionKey='o%27%27brien',RowKey='1'). It is
+ * odata_add_entity_path_head(), the RowKey with odata_add_url_key(), and
+ * ODATA_ENTITY_PATH_TAIL. */
 void odata_add_entity_path(struct buf *to, const char *table,
     struct slice partition_key, struct slice row_key);
+void odata_add_entity_path_head(
+    struct buf *to, const char *table, struct slice partition_key);
+void odata_add_url_key(struct buf *to, struct slice key);
+#define ODATA_ENTITY_PATH_TAIL "')"
 
 /* odata_add_filter: add the filter that a scan asks for, not yet
  * percent-encoded: the ranges of both keys, and ( request->filter ). */
