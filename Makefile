@@ -127,11 +127,14 @@ demo:   ## channels deleted, a worker killed half way; installs what it needs
 	@$(MAKE) --no-print-directory -s all
 	@TABLEWARD=$(PROGRAM) tests/demo/run
 
-# Azurite and azsim take part where node is there already.
-bench:   ## entities a second, CPU, requests and memory of the kinds of job
+# Azurite, azsim and the SDKs take part where node is there already.
+bench:   ## cost of the kinds of job, beside the SDKs and libcurl (QUICK=1)
 	@CC='$(CC)' tests/deps build $$(! command -v node >/dev/null || echo test)
-	@$(MAKE) --no-print-directory -s all $(OUT)/measure $(OUT)/azsim
-	@AZSIM=$(OUT)/azsim tests/bench/run $(PROGRAM) $(OUT)/measure
+	@$(MAKE) --no-print-directory -s all $(OUT)/measure $(OUT)/azsim $(OUT)/bare
+	@! command -v node >/dev/null || TABLEWARD=$(PROGRAM) \
+	    MEASURE=$(OUT)/measure BARE=$(OUT)/bare AZSIM=$(OUT)/azsim \
+	    E2E_MAIN=../bench/compare.js tests/run-e2e $(CASES)
+	@$(if $(QUICK),,AZSIM=$(OUT)/azsim tests/bench/run $(PROGRAM) $(OUT)/measure)
 
 # LIMITS="300 2000": these alone. With all of them some 16 minutes.
 throughput:   ## how near a worker comes to a service's limit (LIMITS="...")
@@ -271,6 +274,11 @@ $(OUT)/measure: $(OBJ)/tests/bench/measure.o
 	$(CC) $(ALL_LDFLAGS) -o $@ $<
 
 $(OUT)/pages: $(OBJ)/tests/bench/pages.o $(LIBRARY)
+	@echo "  $(notdir $(CC)) $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+# What bare libcurl takes for the same work.
+$(OUT)/bare: $(OBJ)/tests/bench/bare.o $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 

@@ -42,8 +42,8 @@ void odata_add_scan_query(struct buf *to, const struct scan_request *request);
 void odata_add_tables_query(struct buf *to, const struct continuation *from);
 
 /*
- * odata_page: read {"value":[...]} into page, which is empty and has body in
- * its arena. need_keys: as in entity_parse().
+ * odata_page: read {"value":[...]} into page, which is empty and holds body.
+ * need_keys: as in entity_parse().
  *
  * TW_UNKNOWN  the body is no whole page: cut off, or something else; so is one
  *             with an entity that has not both its keys, where they are needed,

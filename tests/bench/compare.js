@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+// node compare.js: what jobs, import and export cost on azsim, beside a worker
+// on the official JavaScript SDKs and beside bare libcurl, in turns in one run.
+// CPU time without the start of a process. Prints a table of medians (least
+// and greatest), and exits with 1 where a ratio or the memory is beyond its
+// limit; time itself never is one.
+//
+//   TABLEWARD=... MEASURE=... BARE=... AZSIM=... E2E_MODULES=... [QUICK=1]
+'use strict';
+
+require('../e2e/lib/node18');
+const {spawnSync} = require('child_process');
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const {QueueServiceClient} = require('@azure/storage-queue');
+const {Azsim, beside} = require('../e2e/lib/azsim');
+const {connection_string} = require('../e2e/lib/azurite');
+const {Program} = require('../e2e/lib/program');
+
+const QUICK = Boolean(process.env.QUICK);
+const ROUNDS = QUICK ? 3 : 5;
+const ENTITIES = QUICK ? 10000 : 50000;
+const JOBS = QUICK ? 100 : 300, JOB_ENTITIES = 10, LATENCY_MS = 20;
+const LIMIT_MIB = 32;
+
+const [MEASURE, BARE] = ['MEASURE', 'BARE'].map(
+    (name) => path.resolve(process.env[name]));
+
+const CONFIGURATION = {
+  stores: {main: {azure: {connection_string: '${STORAGE}'}}},
+  worker: {poll: {min: '20ms', max: '100ms'}},
+  jobs: {
+    'delete-channel': {
+      'kind': 'cascade-delete', 'args': ['channel'],
+      'parent': {table: 'Channels', partition_key: '{channel}', row_key: '',
+        tombstone: {Deleted: true}},
+      'children': [{table: 'Blogs', partition_key: '{channel}'}],
+      'settle': '0s',
+    },
+    'upgrade-posts': {
+      kind: 'schema-upgrade', table: 'Posts',
+      version: {property: 'SchemaVersion', absent: 1},
+      versions: [{to: 2, steps: [
+        {rename: {property: 'Title', to: 'Heading'}},
+        {retype: {property: 'Rating', to: 'Edm.Int32', lossy: true}},
+        {add: {property: 'Language', type: 'Edm.String', value: 'en'}}]}],
+    },
+    'posts-by-month': {
+      kind: 'copy', from: {table: 'Posts'},
+      to: {table: 'PostsByMonth',
+        partition_key: '{9999 - year(CreatedOn)}_{13 - month(CreatedOn):02}',
+        row_key: '{3155378975999999999 - ticks(CreatedOn):019}_{RowKey}'},
+    },
+  },
+};
+
+// ---- data ----
+
+function blog(channel, number, spread) {
+  const year = spread ? 2015 + number % 10 : 2024;
+  const month = spread ? 1 + Math.floor(number / 10) % 12 : 3;
+  return JSON.stringify({
+    'PartitionKey': channel, 'RowKey': String(number).padStart(12, '0'),
+    'Title': 'lorem ipsum dolor sit amet',
+    'Rating@odata.type': 'Edm.Double', 'Rating': 4.5,
+    'CreatedOn@odata.type': 'Edm.DateTime',
+    'CreatedOn': `${year}-${String(month).padStart(2, '0')}-01T10:20:30.5Z`,
+  }) + '\n';
+}
+
+// posts: a hundred to a channel, of any month of ten years.
+const posts = (count) => Array.from({length: count}, (_, n) => blog(
+    `Football ${String(Math.floor(n / 100)).padStart(6, '0')}`, n, true));
+const blogs = (channel, count) =>
+  Array.from({length: count}, (_, n) => blog(channel, n, false));
+const channel_of = (name) =>
+  JSON.stringify({PartitionKey: name, RowKey: ''}) + '\n';
+
+// ---- one measured run ----
+
+class Bench {
+  static async open(folder) {
+    const bench = new Bench();
+    bench.folder = folder;
+    bench.start_cpu_s = {}; // of a command that has nothing to do
+    bench.azsim = await Azsim.start(beside('azsim'));
+    bench.program = new Program(path.resolve(process.env.TABLEWARD), folder);
+    bench.used = path.join(folder, 'used');
+    bench.options =
+        ['--config', bench.program.configure(CONFIGURATION), '--log-level', 'error'];
+    return bench;
+  }
+
+  // begin: an account that is empty.
+  begin() {
+    const {table_port, queue_port, key} = this.azsim;
+    this.account = this.azsim.account();
+    this.env = {STORAGE: connection_string(
+        this.account, key, table_port, queue_port)};
+  }
+
+  async ok(...args) {
+    return await this.program.ok(
+        [...this.options, ...args], {env: this.env, limit_ms: 600000});
+  }
+
+  // measured: {seconds, cpu_s, mib} of a command.
+  async measured(...args) {
+    this.program.under = [MEASURE, this.used];
+    try {
+      await this.ok(...args);
+    } finally {
+      this.program.under = [];
+    }
+    const [seconds, cpu_s, kib] =
+        fs.readFileSync(this.used, 'utf8').split(' ').map(Number);
+    return {seconds, cpu_s: cpu_s - (this.start_cpu_s[args[0]] || 0),
+      mib: kib / 1024};
+  }
+
+  // sdk: the same case by sdk.js.
+  sdk(...args) {
+    const ended = spawnSync(process.execPath,
+        [path.join(__dirname, 'sdk.js'), ...args.map(String)],
+        {env: {...process.env, ...this.env}, encoding: 'utf8'});
+    if (ended.status !== 0) throw new Error(`sdk.js ${args}: ${ended.stderr}`);
+    return JSON.parse(ended.stdout);
+  }
+
+  bare(table, partition) {
+    const ended = spawnSync(BARE,
+        [`http://127.0.0.1:${this.azsim.table_port}/${this.account}`,
+          this.account, this.azsim.key, table, partition], {encoding: 'utf8'});
+    if (ended.status !== 0) throw new Error(`bare: ${ended.stderr}`);
+    const [entities, , cpu_s] = ended.stdout.split(' ').map(Number);
+    return {entities, cpu_s};
+  }
+
+  file(name, lines) {
+    const file = path.join(this.folder, name);
+    if (!fs.existsSync(file)) fs.writeFileSync(file, lines().join(''));
+    return file;
+  }
+
+  async seed(table, name, lines) {
+    await this.ok('import', table, this.file(name, lines));
+  }
+
+  async send(channels) {
+    const queue = QueueServiceClient.fromConnectionString(
+        this.env.STORAGE).getQueueClient('tableward');
+    await queue.createIfNotExists();
+    for (let at = 0; at < channels.length; at += 50)
+      await Promise.all(channels.slice(at, at + 50).map((channel) =>
+        queue.sendMessage(
+            JSON.stringify({job: 'delete-channel', args: {channel}}))));
+  }
+}
+
+// ---- the cases ----
+
+const of = (count, {seconds, cpu_s, mib}) =>
+  ({us: cpu_s / count * 1e6, rate: count / seconds, mib});
+
+async function cascade(bench, by) {
+  bench.begin();
+  await bench.seed('Blogs', 'blogs', () => blogs('Football', ENTITIES));
+  if (by === 'libcurl') return of(ENTITIES, bench.bare('Blogs', 'Football'));
+  if (by === 'sdk') return of(ENTITIES, bench.sdk('delete', 'Blogs', 'Football'));
+  await bench.seed('Channels', 'channels', () => [channel_of('Football')]);
+  await bench.ok('enqueue', 'delete-channel', 'channel=Football');
+  return of(ENTITIES, await bench.measured('worker', '--drain'));
+}
+
+const on_posts = (job, ...sdk) => async (bench, by) => {
+  bench.begin();
+  await bench.seed('Posts', 'posts', () => posts(ENTITIES));
+  if (by === 'sdk') return of(ENTITIES, bench.sdk(...sdk));
+  await bench.ok('enqueue', job);
+  return of(ENTITIES, await bench.measured('worker', '--drain'));
+};
+
+async function importing(bench, by) {
+  const file = bench.file('posts', () => posts(ENTITIES));
+  bench.begin();
+  return of(ENTITIES, by === 'sdk' ? bench.sdk('import', 'Posts', file) :
+      await bench.measured('import', 'Posts', file));
+}
+
+async function exporting(bench, by) {
+  const file = path.join(bench.folder, 'exported');
+  bench.begin();
+  await bench.seed('Posts', 'posts', () => posts(ENTITIES));
+  fs.rmSync(file, {force: true});
+  return of(ENTITIES, by === 'sdk' ? bench.sdk('export', 'Posts', file) :
+      await bench.measured('export', 'Posts', file));
+}
+
+const small_jobs = (latency_ms) => async (bench, by) => {
+  const channels = Array.from({length: JOBS}, (_, n) => `C${n}`);
+  bench.begin();
+  await bench.seed('Blogs', 'small-blogs',
+      () => channels.flatMap((channel) => blogs(channel, JOB_ENTITIES)));
+  await bench.seed('Channels', 'small-channels', () => channels.map(channel_of));
+  await bench.send(channels);
+  await bench.azsim.control({latency_ms});
+  try {
+    return of(JOBS, by === 'sdk' ? bench.sdk('jobs', 'tableward', JOBS) :
+        await bench.measured('worker', '--drain'));
+  } finally {
+    await bench.azsim.control({latency_ms: 0});
+  }
+};
+
+// least: how many times less CPU than `than` it must take; it fails below.
+// wanted: what is aimed at.
+const CASES = [
+  {name: 'cascade', run: cascade, than: 'libcurl', least: 0.2, wanted: 0.5},
+  {name: 'cascade', run: cascade, than: 'sdk', least: 4},
+  {name: 'upgrade', run: on_posts('upgrade-posts', 'upgrade', 'Posts'),
+    than: 'sdk', least: 3, wanted: 5},
+  {name: 'copy', run: on_posts('posts-by-month', 'copy', 'Posts', 'PostsByMonth'),
+    than: 'sdk', least: 1.2, wanted: 5},
+  {name: 'import', run: importing, than: 'sdk', least: 3, wanted: 5},
+  {name: 'export', run: exporting, than: 'sdk', least: 3, wanted: 5},
+  {name: 'small job', run: small_jobs(0), than: 'sdk', least: 0.8, wanted: 4},
+  {name: `small job at ${LATENCY_MS} ms`, run: small_jobs(LATENCY_MS),
+    than: 'sdk', least: 0.8, wanted: 4},
+];
+
+// ---- figures ----
+
+const sorted = (values) => [...values].sort((a, b) => a - b);
+const median = (values) => sorted(values)[Math.floor(values.length / 2)];
+
+function range(values) {
+  const digits = median(values) < 100 ? 1 : 0;
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  return `${median(values).toFixed(digits)} (${least.toFixed(digits)}-` +
+      `${most.toFixed(digits)})`;
+}
+
+// measure_starts: each command with one entity, or none, to work on.
+async function measure_starts(bench) {
+  const one = bench.file('one', () => [channel_of('one')]);
+  const commands = [['worker', '--drain'], ['import', 'One', one],
+    ['export', 'One', path.join(bench.folder, 'exported')]];
+
+  bench.begin();
+  await bench.ok('worker', '--drain');
+  for (const command of commands) {
+    const starts = [];
+
+    for (let i = 0; i < 2 * ROUNDS; i++) {
+      fs.rmSync(path.join(bench.folder, 'exported'), {force: true});
+      starts.push((await bench.measured(...command)).cpu_s * 1e3);
+    }
+    console.log(`start and end of ${command[0]}: ${range(starts)} ms of CPU`);
+    bench.start_cpu_s[command[0]] = median(starts) / 1e3;
+  }
+}
+
+async function main() {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tableward-bench.'));
+  const bench = await Bench.open(folder);
+  const runs = new Map(); // "case|by" -> what was measured
+  const wanted = process.argv.slice(2);
+  const cases = CASES.filter(
+      ({name}) => wanted.length === 0 || wanted.includes(name));
+  const wrong = [];
+
+  const note = async (c, by) => {
+    const key = `${c.name}|${by}`;
+    runs.set(key, [...(runs.get(key) || []), await c.run(bench, by)]);
+  };
+  try {
+    await measure_starts(bench);
+    for (let round = 0; round < ROUNDS; round++)
+      for (const c of cases) {
+        if (!runs.has(`${c.name}|tableward`) ||
+            runs.get(`${c.name}|tableward`).length <= round)
+          await note(c, 'tableward');
+        await note(c, c.than);
+      }
+  } finally {
+    bench.program.stop();
+    await bench.azsim.stop();
+    fs.rmSync(folder, {recursive: true, force: true});
+  }
+
+  console.log(['', 'CPU us', 'a second', 'than', 'CPU us', 'a second',
+    'times less', 'wanted', 'MiB'].join(' | '));
+  for (const c of cases) {
+    const own = runs.get(`${c.name}|tableward`);
+    const other = runs.get(`${c.name}|${c.than}`);
+    const figures = (of, name) => of.map((run) => run[name]);
+    const times = median(figures(other, 'us')) / median(figures(own, 'us'));
+    const mib = Math.max(...figures(own, 'mib'));
+
+    console.log([c.name, range(figures(own, 'us')), range(figures(own, 'rate')),
+      c.than, range(figures(other, 'us')),
+      other[0].rate ? range(figures(other, 'rate')) : '', times.toFixed(2),
+      c.wanted || '', mib.toFixed(1)].join(' | '));
+    if (times < c.least)
+      wrong.push(`${c.name}: ${times.toFixed(2)} times less CPU than ${c.than}, ` +
+          `not ${c.least}`);
+    if (mib > LIMIT_MIB)
+      wrong.push(`${c.name}: ${mib.toFixed(1)} MiB, more than ${LIMIT_MIB}`);
+  }
+  for (const why of wrong) console.log(`FAILED ${why}`);
+  process.exitCode = wrong.length === 0 ? 0 : 1;
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});
