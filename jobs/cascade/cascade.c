@@ -84,6 +84,7 @@ struct cascade_run {
     struct slice partition_key, row_key;
     char *owner;           /* JOB/ID, the value of TablewardRun; owned */
     struct page parent;    /* as last read */
+    bool parent_is_ours;   /* as last read, and not written since */
     struct cascade usable; /* the job's, without the rules that read an absent
                               parent */
 
@@ -248,6 +249,7 @@ static enum tw_err read_parent(struct cascade_run *c, int64_t *ret_ticks)
         call_get(c->run->lanes, parent_store(c), c->cascade->table,
             c->partition_key, c->row_key, &c->parent, ret_ticks, c->err);
 
+    c->parent_is_ours = false;
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
@@ -262,6 +264,7 @@ static enum tw_err write_parent(struct cascade_run *c, enum operation_type type,
         c->run->lanes, parent_store(c), &batch, result, ret_ticks, c->err);
 
     mem_free(result);
+    c->parent_is_ours = false;
     return outcome;
 }
 
@@ -765,6 +768,7 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
             note_absent(c);
         if (c->laid_ticks == 0)
             c->laid_ticks = now_ticks;
+        c->parent_is_ours = true;
         return true;
     }
     if (holder != HOLDER_NONE && !wait_for_late_insert(c))
@@ -1134,13 +1138,16 @@ static bool says_marked_otherwise(struct cascade_run *c)
     return ends(c, RUN_FAILED);
 }
 
-/* *ret_again: it was changed in between, or the outcome is not known. */
+/* *ret_again: it was changed in between, or the outcome is not known. What the
+ * last pass has read needs no second look: the delete has its ETag. */
 static bool delete_once(struct cascade_run *c, bool *ret_again)
 {
     struct slice owner;
-    enum tw_err outcome = read_parent(c, &(int64_t){0});
+    enum tw_err outcome = TW_OK;
 
     *ret_again = false;
+    if (!c->parent_is_ours)
+        outcome = read_parent(c, &(int64_t){0});
     if (outcome != TW_OK)
         return ends_by(c, outcome);
     if (is_marked_otherwise(c))
