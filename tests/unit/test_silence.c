@@ -165,6 +165,25 @@ static void while_parts_of_a_response_come_a_store_is_not_silent(void **state)
     assert_true(silence_is_silent(&silence, 16000));
 }
 
+/* The clock goes on while the machine is suspended, or the process is stopped.
+ * What its requests took then says nothing about the store. */
+static void a_night_in_suspend_is_no_silence_of_a_night(void **state)
+{
+    const int64_t night_ms = INT64_C(8) * 3600 * 1000;
+    struct silence silence = {0};
+
+    (void)state;
+    silence_begin(&silence, 5000);
+    silence_end(&silence, 5000 + night_ms, 5000, SILENCE_NO_RESPONSE);
+    assert_true(refuses(&silence, 5000 + night_ms));
+    assert_false(refuses(&silence, 5000 + night_ms + SILENCE_TOOK_MAX_MS));
+    /* Nor is a store slow whose response has waited in the socket. */
+    silence_begin(&silence, 5000 + 2 * night_ms);
+    silence_end(&silence, 5000 + 3 * night_ms, 5000 + 2 * night_ms,
+        SILENCE_RESPONSE);
+    assert_in_range(silence.slowest_ms, 0, SILENCE_TOOK_MAX_MS);
+}
+
 /* ---- slots ---- */
 
 #define SLOTS 4
@@ -517,6 +536,7 @@ int main(void)
         cmocka_unit_test(a_slow_store_is_not_silent),
         cmocka_unit_test(a_store_that_was_slow_once_is_not_slow_for_ever),
         cmocka_unit_test(while_parts_of_a_response_come_a_store_is_not_silent),
+        cmocka_unit_test(a_night_in_suspend_is_no_silence_of_a_night),
         cmocka_unit_test(a_silent_store_occupies_one_slot),
         cmocka_unit_test(one_that_drops_connections_is_silent),
         cmocka_unit_test(four_silent_stores_occupy_one_slot),

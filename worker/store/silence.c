@@ -77,11 +77,15 @@ static void note_no_response(
 void silence_end(struct silence *silence, int64_t now_ms, int64_t left_ms,
     enum silence_end end)
 {
+    int64_t took_ms = now_ms - left_ms;
+
+    if (took_ms > SILENCE_TOOK_MAX_MS)
+        took_ms = SILENCE_TOOK_MAX_MS;
     silence->in_flight--;
     if (end == SILENCE_RESPONSE)
-        note_response(silence, now_ms, now_ms - left_ms);
+        note_response(silence, now_ms, took_ms);
     else if (end == SILENCE_NO_RESPONSE)
-        note_no_response(silence, now_ms, now_ms - left_ms);
+        note_no_response(silence, now_ms, took_ms);
 }
 
 void silence_move(struct silence *silence, int64_t now_ms)

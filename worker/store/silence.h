@@ -31,6 +31,9 @@
 /* A slow store may take so many times what it took before. */
 #define SILENCE_SLOWER 3
 #define SILENCE_PAUSE_MIN_MS 5000
+/* No request takes longer (fence.h); the clock may go on by hours meanwhile,
+ * while the machine is suspended or the process is stopped. */
+#define SILENCE_TOOK_MAX_MS 35000
 
 /* All zero: nothing is known. All times are on world_boot_ms(). */
 struct silence {
