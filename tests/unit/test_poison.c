@@ -22,6 +22,22 @@ struct fixture {
     struct err err;
 };
 
+static void receive(struct fixture *f)
+{
+    f->message.sent_ms = workbench_take(&f->bench, BENCH_QUEUE, &f->taken);
+    f->message.id = f->taken.list[0].id;
+    f->message.pop_receipt = f->taken.list[0].pop_receipt;
+    f->message.text = f->taken.list[0].text;
+}
+
+/* Once it is visible again. */
+static void receive_again(struct fixture *f)
+{
+    virtual_step_clocks(0, 61000, 61000);
+    receive(f);
+    f->message.dequeue_count = f->taken.list[0].dequeue_count;
+}
+
 static int set_up(void **state)
 {
     struct fixture *f = test_malloc(sizeof(*f));
@@ -34,10 +50,7 @@ static int set_up(void **state)
     messages_init(&f->taken);
     strcpy(f->id, workbench_put(&f->bench, BENCH_QUEUE, "not json"));
     f->message.queue = BENCH_QUEUE;
-    f->message.sent_ms = workbench_take(&f->bench, BENCH_QUEUE, &f->taken);
-    f->message.id = f->taken.list[0].id;
-    f->message.pop_receipt = f->taken.list[0].pop_receipt;
-    f->message.text = f->taken.list[0].text;
+    receive(f);
     *state = f;
     return 0;
 }
@@ -123,10 +136,11 @@ static void a_message_that_comes_again_is_put_where_the_queue_answers(
     workbench_make_queue(&f->bench, BENCH_QUEUE "-poison");
     workbench_meets(&f->bench, BENCH_PUT, 1, 1, BENCH_LOSE_ANSWER);
     workbench_meets(&f->bench, BENCH_PEEK, ALWAYS, BENCH_LOSE_REQUEST);
-    for (; f->message.dequeue_count <= 3; f->message.dequeue_count++) {
+    for (int i = 0; i < 3; i++) {
         assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_UNKNOWN);
         expect_untouched(f);
         assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 1);
+        receive_again(f);
     }
     f->bench.fate_count = 0;
     assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
@@ -220,6 +234,82 @@ static void the_reason_stands_under_its_job_where_that_is_known(void **state)
     expect_poisoned(f, JOB);
 }
 
+/* ---- a delivery that is over ---- */
+
+static struct fixture *slow;
+static struct messages taken_again;
+
+/* Before the first request this worker is stopped, or its machine suspended,
+ * for so long that another one receives the message, and poisons it. */
+static void another_is_faster(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    struct claim_message message = slow->message;
+    struct err err;
+
+    (void)call, (void)n;
+    bench->between = NULL;
+    virtual_step_clocks(0, 61000, 61000);
+    message.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken_again);
+    message.pop_receipt = taken_again.list[0].pop_receipt;
+    message.dequeue_count = taken_again.list[0].dequeue_count;
+    assert_int_equal(message.dequeue_count, 2);
+    assert_int_equal(poison_message(bench->wrapped.inner, LEDGER_UNREADABLE,
+                         &message, 60, "not JSON", &err),
+        TW_OK);
+}
+
+static void pause_before_the_put(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    if (call == BENCH_PUT)
+        another_is_faster(bench, call, n);
+}
+
+static void slow_ledger_and_pause(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    if (call == BENCH_GET)
+        virtual_step_clocks(0, 20000, 20000);
+    if (call == BENCH_RENEW)
+        another_is_faster(bench, call, n);
+}
+
+static void check_one_copy(struct fixture *f,
+    void (*between)(struct workbench *, enum bench_call, unsigned),
+    enum tw_err outcome)
+{
+    slow = f;
+    messages_init(&taken_again);
+    f->message.dequeue_count = 1;
+    f->bench.between = between;
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), outcome);
+    assert_null(f->bench.between);
+    expect_poisoned(f, LEDGER_UNREADABLE);
+    messages_done(&taken_again);
+}
+
+static void a_copy_is_put_no_later_than_the_message_is_ours(void **state)
+{
+    check_one_copy(*state, pause_before_the_put, TW_STOPPED);
+}
+
+static void a_message_that_another_has_received_is_not_copied(void **state)
+{
+    check_one_copy(*state, slow_ledger_and_pause, TW_CONFLICT);
+}
+
+/* Where nobody else has it, it is ours for another visibility timeout. */
+static void a_message_that_is_poisoned_late_is_renewed(void **state)
+{
+    struct fixture *f = *state;
+
+    virtual_step_clocks(0, 70000, 70000);
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    assert_int_equal(f->bench.calls[BENCH_RENEW], 1);
+    expect_poisoned(f, LEDGER_UNREADABLE);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -237,6 +327,9 @@ int main(void)
         TEST(a_run_that_has_the_id_keeps_it),
         TEST(what_cannot_be_read_under_the_id_is_left_alone),
         TEST(the_reason_stands_under_its_job_where_that_is_known),
+        TEST(a_copy_is_put_no_later_than_the_message_is_ours),
+        TEST(a_message_that_another_has_received_is_not_copied),
+        TEST(a_message_that_is_poisoned_late_is_renewed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "worker/run/poison.h"
 
 #include "worker/base/log.h"
+#include "worker/base/world.h"
 #include "worker/run/ledger_change.h"
 #include "worker/store/store.h"
 
@@ -72,6 +73,44 @@ static enum tw_err insert(struct claim *claim, struct err *err)
     return outcome;
 }
 
+/* Of a delivery of which so much is over, the rest is not relied upon. */
+#define LATE_SHARE 4
+
+/*
+ * Once the message is visible again another worker has it, and copies it: no
+ * copy is put then, also where this worker was only stopped for so long. A
+ * renewal tells whether the message is still ours.
+ */
+static enum tw_err keep_message(struct claim *claim, struct err *err)
+{
+    int64_t now_ms = world_boot_ms();
+    int64_t timeout_ms = claim->visibility_timeout_ms;
+    enum tw_err outcome = TW_OK;
+
+    if (now_ms - claim->message_sent_ms >= timeout_ms / LATE_SHARE) {
+        outcome = claim_renew_message(claim, err);
+        claim->message_sent_ms = now_ms;
+    }
+    fence_move(&claim->own,
+        claim->message_sent_ms + timeout_ms + claim->own.request_ms);
+    return outcome;
+}
+
+static enum tw_err put_copy(struct claim *claim,
+    const struct claim_message *message, struct err *err)
+{
+    enum tw_err outcome = keep_message(claim, err);
+
+    if (outcome == TW_OK)
+        outcome = claim_put_copy(claim,
+            &(struct claim_copy){.queue = slice_of(message->queue),
+                .text = message->text,
+                .may_be_there = message->dequeue_count > 1},
+            err);
+    fence_move(&claim->own, WORLD_NEVER);
+    return outcome;
+}
+
 /* Somebody else's entity, or one that cannot be read, under this id. */
 static bool is_taken(enum tw_err outcome, enum ledger_state state)
 {
@@ -96,11 +135,7 @@ static enum tw_err copy_and_tell(
     }
     if (outcome != TW_NOT_FOUND)
         return outcome;
-    outcome = claim_put_copy(claim,
-        &(struct claim_copy){.queue = slice_of(message->queue),
-            .text = message->text,
-            .may_be_there = message->dequeue_count > 1},
-        err);
+    outcome = put_copy(claim, message, err);
     if (outcome != TW_OK)
         return outcome;
     outcome = insert(claim, err);
