@@ -2,10 +2,24 @@
 /* What leaves the ledger, and what stays. */
 #include "tests/support/workbench.h"
 
+#include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
 #include "worker/run/prune.h"
 
 #define JOB "delete-channel"
+#define NOW "2026-11-24T12:00:00Z"
+#define DAYS (24 * 3600 * TICKS_PER_S)
+#define KEEP (3 * DAYS)
+
+static int set_up(void **state)
+{
+    int64_t now_ticks;
+
+    assert_true(text_ticks(slice_of(NOW), &now_ticks));
+    virtual_world_use(&(struct virtual_options){
+        .seed = 1, .boot_ms = 5000, .wall_ticks = now_ticks});
+    return workbench_set_up(state);
+}
 
 static void stored_as(struct workbench *bench, const char *job, const char *id,
     enum ledger_state run_state, const char *day)
@@ -26,10 +40,8 @@ static enum walk_step pass(struct workbench *bench, struct prune *prune)
 {
     enum walk_step step;
     struct err err;
-    int64_t before;
 
-    assert_true(text_ticks(slice_of("2026-11-21T12:00:00Z"), &before));
-    prune_begin(prune, bench->store, NULL, before);
+    prune_begin(prune, bench->store, NULL, world_wall_ticks(), KEEP);
     do
         step = prune_step(prune, &err);
     while (step == WALK_MORE);
@@ -69,6 +81,29 @@ static void what_ended_long_ago_leaves_and_failures_stay(void **state)
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     assert_int_equal(
         workbench_listed(bench, "gone-job", LEDGER_INDEX_ENDED), 0);
+    prune_done(&prune);
+}
+
+/* The ledger's own clock, which has dated the ends, does not follow. */
+static void a_wrong_clock_of_this_machine_prunes_nothing(void **state)
+{
+    struct workbench *bench = *state;
+    struct prune prune;
+
+    stored_as(bench, JOB, "a", LEDGER_SUCCEEDED, "2026-11-20T23:59:59Z");
+    stored_as(bench, JOB, "b", LEDGER_SUCCEEDED, "2026-11-21T00:00:00Z");
+    stored_as(bench, JOB, "c", LEDGER_SUCCEEDED, NOW);
+    prune_init(&prune);
+    virtual_step_clocks(0, 400 * DAYS / TICKS_PER_MS, 0);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(prune.pruned, 1);
+    expect(bench, JOB, "a", "none");
+    expect(bench, JOB, "b", "succeeded");
+    expect(bench, JOB, "c", "succeeded");
+    assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_ENDED), 2);
+    virtual_step_clocks(0, -800 * DAYS / TICKS_PER_MS, 0);
+    assert_int_equal(pass(bench, &prune), WALK_DONE);
+    assert_int_equal(prune.pruned, 0);
     prune_done(&prune);
 }
 
@@ -324,12 +359,13 @@ static void a_list_can_be_read_by_the_beginning_of_ids(void **state)
 }
 
 #define TEST(f)                                                                \
-    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
+    cmocka_unit_test_setup_teardown(f, set_up, workbench_tear_down_virtual)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_ended_long_ago_leaves_and_failures_stay),
+        TEST(a_wrong_clock_of_this_machine_prunes_nothing),
         TEST(a_run_that_changes_meanwhile_stays),
         TEST(an_outage_gives_the_pass_up),
         TEST(without_a_ledger_there_is_nothing_to_prune),

@@ -520,8 +520,8 @@ static void prune_runs(struct consumer *consumer)
         if (now_ms < consumer->prune_due_ms)
             return;
         prune_begin(prune, definition_store(consumer->definition),
-            &consumer->fence,
-            world_wall_ticks() - setup->keep_runs_ms * TICKS_PER_MS);
+            &consumer->fence, world_wall_ticks(),
+            setup->keep_runs_ms * TICKS_PER_MS);
         consumer->prune_due_ms = now_ms + PRUNE_EVERY_MS;
     }
     switch (prune_step(prune, &err)) {

@@ -2,6 +2,7 @@
 /* Runs that ended long ago leave the ledger. */
 #include "worker/run/prune.h"
 
+#include "worker/base/text.h"
 #include "worker/run/ledger_change.h"
 #include "worker/store/retry.h"
 
@@ -17,12 +18,13 @@ void prune_done(struct prune *prune)
 }
 
 void prune_begin(struct prune *prune, struct store *store,
-    const struct fence *fence, int64_t before_ticks)
+    const struct fence *fence, int64_t now_ticks, int64_t keep_ticks)
 {
     const struct ledger_index_scan scan = {.index = LEDGER_INDEX_ENDED,
-        .below_day = ledger_day(before_ticks, prune->below_day)};
+        .below_day = ledger_day(now_ticks - keep_ticks, prune->below_day)};
 
     walk_begin(&prune->walk, store, fence, NULL, &scan);
+    prune->keep_ticks = keep_ticks;
     prune->pruned = 0;
 }
 
@@ -44,6 +46,18 @@ static enum tw_err delete_row(
     return store_batch(prune->walk.store, attempt, &batch, &result);
 }
 
+static enum tw_err remove_run(
+    struct prune *prune, struct attempt *attempt, struct ledger_run *run)
+{
+    enum tw_err outcome;
+
+    run->index_etag = ledger_text(run, prune->walk.row->etag);
+    *attempt = begin_attempt(prune);
+    outcome = ledger_remove(prune->walk.store, attempt, run);
+    prune->pruned += outcome == TW_OK;
+    return outcome;
+}
+
 static bool is_listed(const struct ledger_run *run, struct slice row_key)
 {
     struct arena arena;
@@ -53,6 +67,19 @@ static bool is_listed(const struct ledger_run *run, struct slice row_key)
     listed = slice_equal(ledger_index_key(run, &arena), row_key);
     arena_done(&arena);
     return listed;
+}
+
+static int64_t day_number(int64_t ticks)
+{
+    return ticks / (24 * 3600 * TICKS_PER_S);
+}
+
+/* By the ledger's clock, which has dated its end. */
+static bool is_kept(const struct prune *prune, const struct ledger_run *run,
+    int64_t date_ticks)
+{
+    return day_number(run->finished_ticks) >=
+           day_number(date_ticks - prune->keep_ticks);
 }
 
 static enum tw_err prune_row(struct prune *prune, struct attempt *attempt)
@@ -66,10 +93,8 @@ static enum tw_err prune_row(struct prune *prune, struct attempt *attempt)
     outcome =
         ledger_get(store, attempt, row->partition_key, prune->walk.id, &run);
     if (outcome == TW_OK && !run.newer && is_listed(&run, row->row_key)) {
-        run.index_etag = ledger_text(&run, row->etag);
-        *attempt = begin_attempt(prune);
-        outcome = ledger_remove(store, attempt, &run);
-        prune->pruned += outcome == TW_OK;
+        if (!is_kept(prune, &run, attempt->date_ticks))
+            outcome = remove_run(prune, attempt, &run);
     } else if (outcome == TW_NOT_FOUND || (outcome == TW_OK && !run.newer)) {
         outcome = delete_row(prune, attempt, row);
     }

@@ -18,6 +18,7 @@
 struct prune {
     struct walk walk;
     char below_day[LEDGER_DAY_MAX];
+    int64_t keep_ticks;
     int64_t pruned; /* runs, by this pass */
 };
 
@@ -25,10 +26,14 @@ struct prune {
 void prune_init(struct prune *prune);
 void prune_done(struct prune *prune);
 
-/* prune_begin: start a pass over what ended before before_ticks' day. Both are
- * borrowed until its end. */
+/*
+ * prune_begin: start a pass over what ended on a day before that of keep_ticks
+ * ago, by now_ticks, which is this machine's clock, and by the ledger's: where
+ * one of them is wrong, what they disagree on stays. store and fence are
+ * borrowed until its end.
+ */
 void prune_begin(struct prune *prune, struct store *store,
-    const struct fence *fence, int64_t before_ticks);
+    const struct fence *fence, int64_t now_ticks, int64_t keep_ticks);
 
 /* prune_step: never WALK_FOUND. WALK_DONE also where no pass is under way. */
 enum walk_step prune_step(struct prune *prune, struct err *err);
