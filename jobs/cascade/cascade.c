@@ -327,7 +327,7 @@ static bool wait_for_late_insert(struct cascade_run *c)
     log_info(run_object(c->run), "waits: a tombstone of an earlier request may "
                                  "still land beside this parent");
     c->run->waits_for = RUN_WAITS_FOR_SETTLE;
-    c->run->resumes_ticks = c->not_before_ticks;
+    run_wait(c->run, parent_store(c), service_ticks(c), c->not_before_ticks);
     return ends(c, RUN_WAITING);
 }
 
@@ -698,7 +698,8 @@ static bool leave_to_other(
         return true;
     log_info(run_object(c->run), "waits: run %.*s is deleting this parent",
         SLICE_ARG(owner));
-    c->run->resumes_ticks = now_ticks + OTHER_RUN_MS * TICKS_PER_MS;
+    run_wait(c->run, parent_store(c), now_ticks,
+        now_ticks + OTHER_RUN_MS * TICKS_PER_MS);
     return ends(c, RUN_WAITING);
 }
 
@@ -855,7 +856,7 @@ static bool wait_for_look(struct cascade_run *c)
         return true;
     save(c, NULL, true);
     c->run->waits_for = RUN_WAITS_FOR_SETTLE;
-    c->run->resumes_ticks = at_ticks;
+    run_wait(c->run, parent_store(c), service_ticks(c), at_ticks);
     return ends(c, RUN_WAITING);
 }
 

@@ -77,6 +77,7 @@ enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
     enum tw_err outcome;
 
     rounds->attempt_ms = world_boot_ms();
+    rounds->store = store;
     if (rounds->under_way)
         return TW_OK;
     outcome = read_clock(run, store, table, &now_ticks, err);
@@ -113,7 +114,9 @@ bool rounds_counts_behind(const struct rounds *rounds)
 static enum rounds_next wait_for_next(struct rounds *rounds, struct run *run)
 {
     run->waits_for = RUN_WAITS_FOR_ROUND;
-    run->resumes_ticks = rounds->began_ticks + FOLLOW_PAUSE_TICKS;
+    run_wait(run, rounds->store,
+        rounds->began_ticks + spent_ms(rounds) * TICKS_PER_MS,
+        rounds->began_ticks + FOLLOW_PAUSE_TICKS);
     return ROUNDS_WAIT;
 }
 

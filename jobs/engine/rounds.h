@@ -63,11 +63,12 @@ struct rounds {
     int64_t spent_ms;   /* on this round, by attempts that have ended */
 
     int64_t attempt_ms; /* when this attempt began with it; not written */
+    const struct store *store; /* of the sources; borrowed, not written */
 };
 
 enum rounds_next {
     ROUNDS_AGAIN, /* begin another round now */
-    ROUNDS_WAIT,  /* RUN_WAITING: run->resumes_ticks and waits_for are set */
+    ROUNDS_WAIT,  /* RUN_WAITING: until when, and waits_for, are set */
     ROUNDS_DONE,  /* the run has done its work */
 };
 

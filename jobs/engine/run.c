@@ -2,8 +2,10 @@
 /* What every kind asks of its run. */
 #include "jobs/engine/run.h"
 
+#include "worker/base/text.h"
 #include "worker/base/world.h"
 #include "worker/store/fence.h"
+#include "worker/store/store.h"
 
 bool run_stopping(struct run *run)
 {
@@ -13,6 +15,17 @@ bool run_stopping(struct run *run)
 const char *run_object(const struct run *run)
 {
     return run->object ? run->object : run->job;
+}
+
+void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
+    int64_t until_ticks)
+{
+    int64_t wait_ms =
+        (until_ticks - now_ticks + TICKS_PER_MS - 1) / TICKS_PER_MS;
+    bool is_ledger = run->ledger == NULL || store_same(store, run->ledger);
+
+    run->resumes_ticks = until_ticks;
+    run->resumes_ms = is_ledger ? 0 : world_boot_ms() + wait_ms;
 }
 
 enum run_end run_end_of(const struct run *run, enum tw_err outcome)

@@ -144,8 +144,10 @@ struct run {
     bool closes_job;     /* set by the kind before RUN_SUCCEEDED: the batch that
                             ends the run also closes its job (A5) */
 
-    int64_t resumes_ticks;        /* set by the kind before RUN_WAITING */
-    enum run_waits_for waits_for; /* likewise */
+    int64_t resumes_ticks;        /* set by run_wait() before RUN_WAITING ... */
+    int64_t resumes_ms;           /* ... and when that is on world_boot_ms(); 0:
+                                     it counts by the ledger's clock */
+    enum run_waits_for waits_for; /* set by the kind before RUN_WAITING */
     bool archive_full; /* set before RUN_OUTAGE: a person must make room */
 
     /* For a progress line: the share of the key range that is done, in
@@ -162,6 +164,14 @@ bool run_stopping(struct run *run);
 /* run_object: "run JOB/ID" for log lines; borrowed for the run's life. The
  * job's name alone where the host has set none. */
 const char *run_object(const struct run *run);
+
+/*
+ * run_wait: before RUN_WAITING: until the clock of store, which shows now_ticks,
+ * shows until_ticks. Whoever waits does so by the ledger's clock, and that may
+ * be another one, off by hours.
+ */
+void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
+    int64_t until_ticks);
 
 /*
  * run_end_of: what an outcome that nobody could mend means for the attempt:

@@ -387,6 +387,7 @@ static void keep_result(struct hosted *h, const struct run *run)
     h->failed = run->counts.failed;
     h->passes = run->rounds;
     h->resumes_ticks = run->resumes_ticks;
+    h->resumes_ms = run->resumes_ms;
     h->waits_for = run->waits_for;
     h->behind = run->behind;
     h->caught_up_ticks = run->caught_up_ticks;
@@ -431,7 +432,7 @@ static struct run run_of(struct hosted *h, const struct job *job,
         .share = -1,
         .behind = -1,
         .parent_found = -1,
-        .ledger = h->store,
+        .ledger = h->ledger ? h->ledger : h->store,
         .ledger_table = "TablewardRuns",
         .accept_deletes = h->accept_deletes,
         .finish = h->finish,

@@ -21,7 +21,8 @@ struct fence;
 struct lanes;
 
 struct hosted {
-    struct store *store; /* owned */
+    struct store *store;  /* owned */
+    struct store *ledger; /* borrowed; NULL: store */
     struct lanes *lanes; /* owned */
     struct arena arena;
     struct jobs jobs;
@@ -61,7 +62,7 @@ struct hosted {
     enum run_end end;
     struct err err;
     int64_t read, written, deleted, skipped, failed, stopping_calls;
-    int64_t resumes_ticks, caught_up_ticks, behind;
+    int64_t resumes_ticks, resumes_ms, caught_up_ticks, behind;
     bool closes_job;
     enum run_waits_for waits_for;
     char failed_why[1024], failed_step[160];

@@ -181,6 +181,26 @@ static void the_settle_counts_from_the_tombstone(void **state)
     hosted_done(&h);
 }
 
+/* The parent's store and the ledger's have a clock each. */
+static void the_settle_does_not_count_by_the_ledger_s_clock(void **state)
+{
+    struct store other = {.name = "other"};
+    int64_t began_ms;
+    struct hosted h;
+
+    (void)state;
+    set_up(&h);
+    hosted_put(&h, "Channels", "News", "", NULL);
+    assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
+    assert_int_equal(h.resumes_ms, 0);
+    h.ledger = &other;
+    began_ms = world_boot_ms();
+    assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
+    assert_in_range(h.resumes_ms - began_ms, HOUR_TICKS / TICKS_PER_MS - 60000,
+        HOUR_TICKS / TICKS_PER_MS + 60000);
+    hosted_done(&h);
+}
+
 static void the_first_look_of_two_is_not_the_last(void **state)
 {
     int64_t laid = world_wall_ticks() - HOUR_TICKS - HOUR_TICKS / 2;
@@ -255,6 +275,7 @@ int main(void)
         cmocka_unit_test(an_absent_parent_is_held_until_nothing_can_land_late),
         cmocka_unit_test(a_look_began_when_its_first_attempt_did),
         cmocka_unit_test(the_settle_counts_from_the_tombstone),
+        cmocka_unit_test(the_settle_does_not_count_by_the_ledger_s_clock),
         cmocka_unit_test(the_first_look_of_two_is_not_the_last),
         cmocka_unit_test(a_resumed_look_leaves_out_nothing),
         cmocka_unit_test(a_mark_says_what_is_confirmed_not_what_was_sent),

@@ -174,6 +174,19 @@ static void a_quiet_following_run_waits_a_minute(void **state)
     assert_next(scene, 1000, false, ROUNDS_WAIT);
 }
 
+/* The sources' clock is not the ledger's. */
+static void the_minute_is_the_same_beside_another_ledger(void **state)
+{
+    struct store other = {.name = "other"};
+    struct scene *scene = *state;
+    int64_t began_ms = world_boot_ms();
+
+    scene->run.ledger = &other;
+    follow(scene); /* two rounds of a second each */
+    assert_in_range(scene->run.resumes_ms - began_ms, 60000, 62000);
+    scene->run.ledger = NULL;
+}
+
 static void after_differences_a_following_run_goes_on_at_once(void **state)
 {
     struct scene *scene = *state;
@@ -328,6 +341,7 @@ int main(void)
         TEST(newer_means_since_the_round_before_began_less_five_s),
         TEST(without_order_every_round_reads_everything),
         TEST(a_quiet_following_run_waits_a_minute),
+        TEST(the_minute_is_the_same_beside_another_ledger),
         TEST(after_differences_a_following_run_goes_on_at_once),
         TEST(a_following_run_reads_everything_once_an_hour),
         TEST(finish_reads_everything_until_nothing_is_behind),

@@ -1356,6 +1356,54 @@ static void a_store_of_another_account_shows_a_pause_too(void **state)
     store_close(data.inner);
 }
 
+/* ---- two stores, two clocks ---- */
+
+static enum run_end waits_for_its_own_store(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
+{
+    int64_t date_ticks = 0;
+    struct page page;
+
+    (void)bench;
+    (void)attempt_number;
+    page_init(&page);
+    assert_int_equal(
+        call_get(run->lanes, &data.store, LEDGER_TABLE, slice_of("a"),
+            slice_of("b"), &page, &date_ticks, err),
+        TW_NOT_FOUND);
+    page_done(&page);
+    run->waits_for = RUN_WAITS_FOR_SETTLE;
+    run_wait(run, &data.store, date_ticks, date_ticks + 5 * TICKS_PER_S);
+    return RUN_WAITING;
+}
+
+/* The wall clock was stepped before the other store was opened: the two differ
+ * by that. */
+static void check_wait(struct workbench *bench, const char *id, int64_t step_ms)
+{
+    struct work_result result;
+    struct ledger_run run;
+
+    virtual_step_clocks(0, step_ms, 0);
+    workbench_open_store(bench, "data", &data);
+    bench->script = waits_for_its_own_store;
+    result = attempt_id(bench, id, false);
+    assert_int_equal(result.end, WORK_LATER);
+    assert_in_range(result.until_ms - world_boot_ms(), 4000, 7000);
+    ledger_run_init(&run);
+    assert_true(workbench_run(bench, JOB, id, &run));
+    assert_in_range(run.resumes_ticks - run.updated_ticks, 4 * TICKS_PER_S,
+        7 * TICKS_PER_S);
+    ledger_run_done(&run);
+    store_close(data.inner);
+}
+
+static void a_run_waits_as_long_as_its_store_s_clock_says(void **state)
+{
+    check_wait(*state, "r1", 3600000);
+    check_wait(*state, "r2", -7200000);
+}
+
 static enum run_end is_paused_at_its_end(struct workbench *bench,
     struct run *run, unsigned attempt_number, struct err *err)
 {
@@ -2015,6 +2063,7 @@ static void what_the_kind_tells_is_in_the_ledger(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        VIRTUAL(a_run_waits_as_long_as_its_store_s_clock_says),
         VIRTUAL(a_run_on_a_silent_store_is_held),
         VIRTUAL(run_itself_gives_nothing_up),
         VIRTUAL(a_table_job_waits_for_its_turn),

@@ -591,13 +591,25 @@ static const char *const waits[] = {
     [RUN_WAITS_FOR_ROUND] = LEDGER_WAITS_FOR_ROUND,
 };
 
+/* What counts by another store's clock is translated to the ledger's, whose
+ * Date is cut to its second. */
+static int64_t resumes_at(const struct work *work)
+{
+    const struct run *run = &work->run;
+
+    if (run->resumes_ms == 0)
+        return run->resumes_ticks;
+    return claim_now(&work->claim) + TICKS_PER_S +
+           (run->resumes_ms - world_boot_ms()) * TICKS_PER_MS;
+}
+
 static void end_waiting(struct work *work)
 {
     char time[TEXT_TIME_MAX];
 
     work->claim.run.failures = 0;
     ledger_set_error(&work->claim.run, "");
-    set_aside(work, waits[work->run.waits_for], work->run.resumes_ticks);
+    set_aside(work, waits[work->run.waits_for], resumes_at(work));
     if (work->result->end == WORK_LATER)
         log_info(work->object, "waits until %s",
             text_from_ticks(work->claim.run.resumes_ticks, time));
