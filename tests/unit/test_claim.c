@@ -647,6 +647,27 @@ static void what_a_crashed_owner_was_asked_is_done(void **state)
     assert_int_equal(workbench_listed(&f->bench, JOB, LEDGER_INDEX_ENDED), 1);
 }
 
+/* Its requests may still arrive late: whoever goes on is to know, although the
+ * run has no owner any more. */
+static void whoever_resumes_it_knows_that_its_owner_crashed(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    f->claim.run.silent = 0; /* it makes progress */
+    assert_int_equal(claim_write(&f->claim, &f->err), CLAIM_MINE);
+    ask(f, LEDGER_CONTROL_PAUSE, "");
+    virtual_sleep(64000);
+    assert_int_equal(take(f), CLAIM_PAUSED);
+    rewrite(f, LEDGER_QUEUED, "", 0); /* `resume` */
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_true(f->claim.took_over);
+    assert_int_equal(ledger_move(&f->claim.run, LEDGER_QUEUED, &f->err), TW_OK);
+    assert_int_equal(claim_let_go(&f->claim, &f->err), CLAIM_MINE);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_false(f->claim.took_over);
+}
+
 /* ---- what a newer version has written ---- */
 
 static void what_a_newer_version_stored_is_left_alone(void **state)
@@ -709,6 +730,26 @@ static void a_table_job_waits_for_its_definition(void **state)
     read_run(f, &run);
     assert_true(run.resumes_ticks - run.updated_ticks == 300 * TICKS_PER_S);
     ledger_run_done(&run);
+}
+
+/* It was held with the crash unseen. */
+static void a_crash_before_the_definition_changed_stays_known(void **state)
+{
+    struct fixture *f = *state;
+    char before[17];
+
+    work_begins(f);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    f->claim.run.silent = 0;
+    assert_int_equal(claim_write(&f->claim, &f->err), CLAIM_MINE);
+    virtual_sleep(64000);
+    memcpy(before, f->bench.job.hash, sizeof(before));
+    memcpy(f->bench.job.hash, "fedcba9876543210", 16);
+    assert_int_equal(take(f), CLAIM_HELD);
+    memcpy(f->bench.job.hash, before, sizeof(before));
+    virtual_sleep(10000);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_true(f->claim.took_over);
 }
 
 static void a_definition_that_is_restored_goes_on_where_it_was(void **state)
@@ -1236,8 +1277,10 @@ int main(void)
         TEST(finish_waits_for_no_round),
         TEST(a_paused_run_is_left_to_who_resumes_it),
         TEST(what_a_crashed_owner_was_asked_is_done),
+        TEST(whoever_resumes_it_knows_that_its_owner_crashed),
         TEST(what_a_newer_version_stored_is_left_alone),
         TEST(a_table_job_waits_for_its_definition),
+        TEST(a_crash_before_the_definition_changed_stays_known),
         TEST(a_definition_that_is_restored_goes_on_where_it_was),
         TEST(an_accepted_definition_begins_with_the_first_round),
         TEST(a_time_of_request_after_the_insertion_is_the_insertion),

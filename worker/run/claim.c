@@ -272,7 +272,7 @@ enum tw_err claim_hold(struct ledger_run *run, const char *waits_for,
         wait = HELD_MIN_TICKS;
     run->resumes_ticks = now_ticks + (wait < most_ticks ? wait : most_ticks);
     run->updated_ticks = now_ticks;
-    run->owner = (struct slice){0};
+    ledger_drop_owner(run);
     ledger_set_error(run, why);
     return TW_OK;
 }
@@ -398,7 +398,7 @@ static enum tw_err stake(
         set_deadline(claim, taking->sent_ms);
         begin_owning(claim);
     }
-    claim->took_over = run->owner.len > 0;
+    claim->took_over = ledger_takes_over(run);
     run->owner = ledger_text(run, slice_of(claim->owner));
     raise_epoch(run);
     count_one(&run->attempt);
@@ -501,7 +501,8 @@ static bool do_as_asked(
 
     if (run->control.len == 0 || ledger_move(run, to, err) != TW_OK)
         return false;
-    run->control = run->owner = (struct slice){0};
+    ledger_drop_owner(run);
+    run->control = (struct slice){0};
     run->updated_ticks = run->lease_until_ticks = claim_now(taking->claim);
     run->resumes_ticks = 0;
     if (cancel)
@@ -757,6 +758,7 @@ static enum tw_err apply_end(
     if (keeping->stored || keeping->lost)
         return err_fail(err, TW_CONFLICT, "another owner has the run");
     note_asked(claim, run);
+    claim->run.silent = 0;
     claim->run.lease_until_ticks = claim->run.updated_ticks = claim_now(claim);
     ledger_take_over(run, &claim->run);
     run->owner = (struct slice){0};

@@ -425,7 +425,8 @@ static enum tw_err ask_owner(
 static enum tw_err put_aside(struct ledger_run *run, enum ledger_state to,
     int64_t now_ticks, struct err *err)
 {
-    run->owner = run->control = (struct slice){0};
+    ledger_drop_owner(run);
+    run->control = (struct slice){0};
     run->resumes_ticks = 0;
     run->lease_until_ticks = now_ticks;
     return ledger_move(run, to, err);

@@ -130,6 +130,18 @@ bool ledger_lease_is_live(const struct ledger_run *run, int64_t now_ticks)
     return run->owner.len > 0 && run->lease_until_ticks > now_ticks;
 }
 
+void ledger_drop_owner(struct ledger_run *run)
+{
+    if (run->owner.len > 0 && run->silent == 0)
+        run->silent = 1;
+    run->owner = (struct slice){0};
+}
+
+bool ledger_takes_over(const struct ledger_run *run)
+{
+    return run->owner.len > 0 || run->silent > 0;
+}
+
 /* ---- fields ---- */
 
 enum field_type {

@@ -303,7 +303,6 @@ static bool stored(struct work *work)
 /* Move to the state and store it. True: stored as wanted. */
 static bool move_and_store(struct work *work, enum ledger_state state)
 {
-    work->claim.run.silent = 0;
     if (ledger_move(&work->claim.run, state, &work->result->err) == TW_OK)
         return stored(work);
     say_outage(work, "its end is not possible");
