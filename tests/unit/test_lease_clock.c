@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "worker/base/text.h"
+#include "worker/store/fence.h"
 #include "worker/store/lease_clock.h"
 #include "worker/store/store.h"
 
@@ -130,6 +131,41 @@ static void a_clock_that_runs_steadily_raises_no_doubt(void **state)
                 clock, BOOT_MS - WRONG_MS[i] + shown_ms + 3000 + VISIBILITY_MS);
         }
     }
+}
+
+/* The renewal at 10 s is stored, then the machine is paused, and the ledger
+ * responds no more. Another store shows the pause; or it was so short that the
+ * time that the deadline keeps free for a request, and the 3 s that each lease
+ * is longer, are more. */
+static void no_pause_moves_a_request_behind_a_long_lease(void **state)
+{
+    static const int64_t TIMEOUTS_MS[] = {
+        12000, 60000, 140000, 300000, 3600000, 7 * 24 * 3600000LL};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(TIMEOUTS_MS) / sizeof(TIMEOUTS_MS[0]); i++)
+        for (int64_t pause_ms = 500; pause_ms < TIMEOUTS_MS[i] / 5;
+             pause_ms += 500) {
+            struct lease_clock *clock = begin(TIMEOUTS_MS[i]);
+            int64_t until_ms = BOOT_MS + 10000 + 3000 + TIMEOUTS_MS[i];
+            struct fence fence;
+            int64_t last_ms;
+
+            fence_init(&fence, 10000 + TIMEOUTS_MS[i],
+                fence_request_ms(TIMEOUTS_MS[i]));
+            fence_watch(&fence, clock, false);
+            lease_clock_take(clock, until_ms * TICKS_PER_MS);
+            respond(clock, &ledger, BOOT_MS + 10000, 10000, 10001);
+            respond(clock, &others[0], BOOT_MS + 10500, 10500, 10501);
+            respond(clock, &others[0], BOOT_MS + 11000 + pause_ms, 11000,
+                11001);
+            /* The last moment at which a request may start, and its true one */
+            last_ms = 10000 + TIMEOUTS_MS[i] - fence.request_ms;
+            if (fence_open(&fence, last_ms))
+                assert_true(BOOT_MS + last_ms + pause_ms <= until_ms);
+            if (pause_ms > 40000)
+                pause_ms += TIMEOUTS_MS[i] / 100;
+        }
 }
 
 /* Any pause of more than the servers' difference, a second and an answer's
@@ -315,6 +351,7 @@ int main(void)
         cmocka_unit_test(a_ledger_whose_clock_is_set_back_costs_nothing),
         cmocka_unit_test(a_lease_that_was_over_when_it_was_stored_is_over),
         cmocka_unit_test(a_clock_that_runs_steadily_raises_no_doubt),
+        cmocka_unit_test(no_pause_moves_a_request_behind_a_long_lease),
         cmocka_unit_test(any_store_shows_a_pause),
         cmocka_unit_test(a_pause_after_a_quiet_minute_is_seen),
         cmocka_unit_test(a_suspended_machine_raises_no_doubt),

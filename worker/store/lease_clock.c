@@ -17,10 +17,12 @@
 #include "worker/base/text.h"
 
 /* The clocks of one service's servers differ by so much. A longer lease has
- * room for stores that are worse; what a pause does that is too short to be
- * seen is in worker/DESIGN.md. */
+ * room for stores that are worse, but no more than for a pause that the time
+ * covers which the deadline keeps free for a request (fence.h); what a pause
+ * does that is too short to be seen is in worker/DESIGN.md. */
 #define DIFFER_MS 2000
 #define DIFFER_SHARE 6
+#define DIFFER_MOST_MS 20000
 #define DATE_MS 1000 /* Date is cut to whole seconds */
 #define DRIFT_SHARE 1024
 #define UNKNOWN INT64_MAX
@@ -31,6 +33,8 @@ void lease_clock_init(struct lease_clock *clock, const struct store *ledger,
     int64_t share_ms = visibility_timeout_ms / DIFFER_SHARE;
 
     clock->ledger = ledger;
+    if (share_ms > DIFFER_MOST_MS)
+        share_ms = DIFFER_MOST_MS;
     clock->tolerance_ms = share_ms > DIFFER_MS ? share_ms : DIFFER_MS;
     atomic_init(&clock->until_ticks, INT64_MAX);
     atomic_init(&clock->date_ticks, 0);
