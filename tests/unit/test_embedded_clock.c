@@ -435,6 +435,54 @@ static void without_a_boot_id_it_is_the_wall_clock_that_never_goes_back(
     end();
 }
 
+/* One second, in which some of the two write, each with its boot id. How many
+ * messages they find. */
+static size_t share_a_second(
+    struct store *stores[2], const char *const ids[2], unsigned writers)
+{
+    size_t found = 0;
+
+    pass(SECOND);
+    for (unsigned s = 0; s < 2; s++) {
+        virtual_set_boot_id(0, ids[s]);
+        if (writers & 1u << s)
+            (void)put(stores[s], 3600, NULL);
+        found += get(stores[s]);
+    }
+    return found;
+}
+
+/* Two containers on one kernel may have a boot id each (systemd-nspawn), or
+ * none. The wall clock was set back; whoever writes, it goes on for both. */
+static void containers_with_a_boot_id_each_share_it(void **state)
+{
+    static const char *const ids[][2] = {
+        {VIRTUAL_BOOT_ID, OTHER_BOOT}, {VIRTUAL_BOOT_ID, ""}, {"", ""}};
+
+    (void)state;
+    for (unsigned i = 0; i < 9; i++) {
+        struct store *stores[2];
+        size_t found = 0;
+
+        begin();
+        for (unsigned s = 0; s < 2; s++) {
+            virtual_set_boot_id(0, ids[i / 3][s]);
+            stores[s] = open_store(PATH);
+        }
+        step(-HOUR);
+        (void)put(stores[1], 60, NULL);
+        for (int second = 0; second < 58; second++)
+            found += share_a_second(stores, ids[i / 3], 1 + i % 3);
+        assert_int_equal(found, 0);
+        for (int second = 58; second < 70; second++)
+            found += share_a_second(stores, ids[i / 3], 1 + i % 3);
+        assert_int_equal(found, 1);
+        store_close(stores[0]);
+        store_close(stores[1]);
+        end();
+    }
+}
+
 /* ---- any of it ---- */
 
 static int64_t draw(int64_t below)
@@ -586,6 +634,11 @@ static void a_lead_that_is_nonsense_is_made_up_for_slowly(void **state)
         assert_true(llabs(put(store, 0, NULL) - world_wall_ticks()) <
                     ticks(2 * SECOND));
         store_close(store);
+        change_file(nonsense[i]);
+        boot(OTHER_BOOT, SECOND);
+        store = open_store(PATH);
+        assert_true(llabs(date_of(store) - world_wall_ticks()) <= ticks(HOUR));
+        store_close(store);
         end();
     }
 }
@@ -624,6 +677,7 @@ int main(void)
         cmocka_unit_test(a_file_from_the_future_hides_nothing),
         cmocka_unit_test(
             without_a_boot_id_it_is_the_wall_clock_that_never_goes_back),
+        cmocka_unit_test(containers_with_a_boot_id_each_share_it),
         cmocka_unit_test(it_never_goes_back_and_all_agree),
         cmocka_unit_test(a_file_of_a_former_release_is_given_a_clock),
         cmocka_unit_test(a_clock_that_is_nonsense_begins_anew),

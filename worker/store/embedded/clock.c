@@ -36,13 +36,29 @@ static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
     return ahead_ticks < least ? least : ahead_ticks;
 }
 
+/* Of another boot, or of somebody who knows none: the wall clock, or where it
+ * was left. Two containers on one kernel may have a boot id each, and then it
+ * is left each time that one of them writes: so it goes on from there, as far
+ * as the wall clock has come since, for an hour at most. */
+static int64_t ticks_elsewhere(const struct clock *clock, int64_t wall_ticks)
+{
+    int64_t since_ticks = wall_ticks - clock->ahead_ticks - clock->ticks;
+    int64_t own_ticks = clock->ticks;
+
+    if (since_ticks > IDLE_TICKS)
+        since_ticks = IDLE_TICKS;
+    if (since_ticks > 0)
+        own_ticks += since_ticks + made_up(clock->ahead_ticks, since_ticks);
+    return wall_ticks > own_ticks ? wall_ticks : own_ticks;
+}
+
 static int64_t ticks_at(
     const struct clock *clock, int64_t boot_ms, int64_t wall_ticks)
 {
     int64_t passed_ticks = (boot_ms - clock->boot_ms) * TICKS_PER_MS;
 
     if (!counts(clock, boot_ms))
-        return wall_ticks > clock->ticks ? wall_ticks : clock->ticks;
+        return ticks_elsewhere(clock, wall_ticks);
     return clock->ticks + passed_ticks +
            made_up(clock->ahead_ticks, passed_ticks);
 }

@@ -16,7 +16,9 @@
  *   lease every few seconds, so none is alive but one that is suspended, with a
  *   visibility timeout above an hour.
  * - After a reboot, and on another machine: at the wall clock, or where the
- *   file was left if that is later. So it also is where a boot has no id.
+ *   file was left, and up to an hour of what has passed since, if that is
+ *   later. So it also is where a boot has no id, or where two containers on one
+ *   kernel have an id each: there a step ahead of the wall clock ends leases.
  */
 #ifndef TW_STORE_EMBEDDED_CLOCK_H
 #define TW_STORE_EMBEDDED_CLOCK_H

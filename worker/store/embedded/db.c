@@ -727,6 +727,8 @@ static void read_clock(struct db *db)
     if (boot_id.len > CLOCK_BOOT_ID_MAX || clock.boot_ms < 0 ||
         clock.ticks < 0 || clock.ticks > TICKS_9000)
         boot_id.len = clock.ticks = 0;
+    if (clock.ahead_ticks > TICKS_9000 || clock.ahead_ticks < -TICKS_9000)
+        clock.ahead_ticks = clock.ahead_ticks > 0 ? TICKS_9000 : -TICKS_9000;
     if (boot_id.len > 0)
         memcpy(clock.boot_id, boot_id.at, boot_id.len);
     db->clock = clock;
