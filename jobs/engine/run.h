@@ -166,9 +166,9 @@ bool run_stopping(struct run *run);
 const char *run_object(const struct run *run);
 
 /*
- * run_wait: before RUN_WAITING: until the clock of store, which shows now_ticks,
- * shows until_ticks. Whoever waits does so by the ledger's clock, and that may
- * be another one, off by hours.
+ * run_wait: before RUN_WAITING: until the clock of store, which shows
+ * now_ticks, shows until_ticks. Whoever waits does so by the ledger's clock,
+ * and that may be another one, off by hours.
  */
 void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
     int64_t until_ticks);

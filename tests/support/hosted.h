@@ -23,7 +23,7 @@ struct lanes;
 struct hosted {
     struct store *store;  /* owned */
     struct store *ledger; /* borrowed; NULL: store */
-    struct lanes *lanes; /* owned */
+    struct lanes *lanes;  /* owned */
     struct arena arena;
     struct jobs jobs;
     struct job_stores stores;

@@ -157,8 +157,8 @@ static void no_pause_moves_a_request_behind_a_long_lease(void **state)
             lease_clock_take(clock, until_ms * TICKS_PER_MS);
             respond(clock, &ledger, BOOT_MS + 10000, 10000, 10001);
             respond(clock, &others[0], BOOT_MS + 10500, 10500, 10501);
-            respond(clock, &others[0], BOOT_MS + 11000 + pause_ms, 11000,
-                11001);
+            respond(
+                clock, &others[0], BOOT_MS + 11000 + pause_ms, 11000, 11001);
             /* The last moment at which a request may start, and its true one */
             last_ms = 10000 + TIMEOUTS_MS[i] - fence.request_ms;
             if (fence_open(&fence, last_ms))

@@ -179,8 +179,8 @@ static void a_night_in_suspend_is_no_silence_of_a_night(void **state)
     assert_false(refuses(&silence, 5000 + night_ms + SILENCE_TOOK_MAX_MS));
     /* Nor is a store slow whose response has waited in the socket. */
     silence_begin(&silence, 5000 + 2 * night_ms);
-    silence_end(&silence, 5000 + 3 * night_ms, 5000 + 2 * night_ms,
-        SILENCE_RESPONSE);
+    silence_end(
+        &silence, 5000 + 3 * night_ms, 5000 + 2 * night_ms, SILENCE_RESPONSE);
     assert_in_range(silence.slowest_ms, 0, SILENCE_TOOK_MAX_MS);
 }
 

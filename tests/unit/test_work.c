@@ -1367,9 +1367,8 @@ static enum run_end waits_for_its_own_store(struct workbench *bench,
     (void)bench;
     (void)attempt_number;
     page_init(&page);
-    assert_int_equal(
-        call_get(run->lanes, &data.store, LEDGER_TABLE, slice_of("a"),
-            slice_of("b"), &page, &date_ticks, err),
+    assert_int_equal(call_get(run->lanes, &data.store, LEDGER_TABLE,
+                         slice_of("a"), slice_of("b"), &page, &date_ticks, err),
         TW_NOT_FOUND);
     page_done(&page);
     run->waits_for = RUN_WAITS_FOR_SETTLE;

@@ -96,8 +96,8 @@ static enum tw_err keep_message(struct claim *claim, struct err *err)
     return outcome;
 }
 
-static enum tw_err put_copy(struct claim *claim,
-    const struct claim_message *message, struct err *err)
+static enum tw_err put_copy(
+    struct claim *claim, const struct claim_message *message, struct err *err)
 {
     enum tw_err outcome = keep_message(claim, err);
 

@@ -75,8 +75,8 @@ static int64_t day_number(int64_t ticks)
 }
 
 /* By the ledger's clock, which has dated its end. */
-static bool is_kept(const struct prune *prune, const struct ledger_run *run,
-    int64_t date_ticks)
+static bool is_kept(
+    const struct prune *prune, const struct ledger_run *run, int64_t date_ticks)
 {
     return day_number(run->finished_ticks) >=
            day_number(date_ticks - prune->keep_ticks);
