@@ -184,6 +184,29 @@ static void a_night_in_suspend_is_no_silence_of_a_night(void **state)
     assert_in_range(silence.slowest_ms, 0, SILENCE_TOOK_MAX_MS);
 }
 
+static void a_store_that_serves_nothing_is_busy_until_it_does(void **state)
+{
+    struct silence silence = {0};
+
+    (void)state;
+    for (int i = 1; i < SILENCE_BUSY; i++)
+        silence_note_served(&silence, 5000, true);
+    assert_false(silence_is_busy(&silence, 60000));
+    silence_note_served(&silence, 14999, true);
+    assert_false(silence_is_busy(&silence, 14999));
+    assert_false(refuses(&silence, 14999));
+    silence_note_served(&silence, 15000, true);
+    assert_true(silence_is_busy(&silence, 15000));
+    assert_true(refuses(&silence, 19999));
+    assert_false(refuses(&silence, 20000)); /* one may ask */
+    silence_note_served(&silence, 20000, true);
+    assert_true(refuses(&silence, 24999));
+    silence_note_served(&silence, 25000, false);
+    assert_false(refuses(&silence, 25000));
+    silence_note_served(&silence, 90000, true);
+    assert_false(silence_is_busy(&silence, 90000));
+}
+
 /* ---- slots ---- */
 
 #define SLOTS 4
@@ -203,6 +226,7 @@ struct service {
     int64_t silent_from_ms, silent_until_ms;
     bool unsent; /* while silent, not even a connection */
     bool head;   /* while silent, the head of a response comes */
+    bool busy;   /* while silent, it responds, that it is busy */
     unsigned in_flight, most, responses;
 };
 
@@ -260,6 +284,12 @@ static enum tw_err get(struct store *store, struct attempt *attempt,
         attempt->sent_ms = began_ms;
     if (++service->in_flight > service->most)
         service->most = service->in_flight;
+    if (silent && service->busy) {
+        (void)wait_for_response(service, attempt, false);
+        service->in_flight--;
+        attempt->http_status = 503;
+        return err_fail(&attempt->err, TW_BUSY, "ServerBusy");
+    }
     silent = !wait_for_response(service, attempt, silent);
     service->in_flight--;
     service->responses += !silent;
@@ -350,7 +380,7 @@ static void slot(void *arg)
             end_run(scene, run);
         else
             hold_run(scene, run, from_ms);
-        if (task.outcome == TW_BUSY)
+        if (task.outcome == TW_BUSY && task.last.http_status == 0)
             assert_int_equal(task.last.sent_ms, 0);
         if (task.outcome == TW_UNKNOWN)
             assert_int_equal(lanes_unsure(client), !task.repeatable);
@@ -450,6 +480,18 @@ static void four_silent_stores_occupy_one_slot(void **state)
     check_beside(&scene, SLOTS, 2 * ASK_MS + SILENCE_FIRST_MS);
 }
 
+/* Nothing but 503: it is no more use to the runs on it than a silent one. */
+static void one_that_is_busy_all_the_time_occupies_no_slot_for_long(
+    void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    scene.bad[0].busy = true;
+    check_beside(&scene, 1, 2 * SILENCE_LATELY_MS);
+}
+
 /* It responded a moment ago, and may occupy all slots for ten seconds. */
 static void one_that_becomes_silent_occupies_all_slots_for_seconds(void **state)
 {
@@ -537,9 +579,12 @@ int main(void)
         cmocka_unit_test(a_store_that_was_slow_once_is_not_slow_for_ever),
         cmocka_unit_test(while_parts_of_a_response_come_a_store_is_not_silent),
         cmocka_unit_test(a_night_in_suspend_is_no_silence_of_a_night),
+        cmocka_unit_test(a_store_that_serves_nothing_is_busy_until_it_does),
         cmocka_unit_test(a_silent_store_occupies_one_slot),
         cmocka_unit_test(one_that_drops_connections_is_silent),
         cmocka_unit_test(four_silent_stores_occupy_one_slot),
+        cmocka_unit_test(
+            one_that_is_busy_all_the_time_occupies_no_slot_for_long),
         cmocka_unit_test(
             one_that_becomes_silent_occupies_all_slots_for_seconds),
         cmocka_unit_test(a_silent_store_costs_a_twentieth_at_most),

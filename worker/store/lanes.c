@@ -176,7 +176,12 @@ static int64_t free_ms(
     int64_t rate_ms = rate_limiter_free_ms(lanes->limiter, task->key, now_ms);
     int64_t wait_ms =
         task->watched ? silence_wait_ms(&task->store->silence, now_ms) : 0;
+    int64_t quiet_ms;
 
+    /* It is not even sent. */
+    if (task->watched &&
+        silence_refuses(&task->store->silence, now_ms, &quiet_ms))
+        return now_ms;
     return rate_ms > now_ms + wait_ms ? rate_ms : now_ms + wait_ms;
 }
 
@@ -243,6 +248,8 @@ static void occupy(struct lanes *lanes, struct lanes_task *task, int64_t now_ms)
     rate_limiter_send(lanes->limiter, task->key, now_ms, task->expected);
     task->refused = task->watched && silence_refuses(&task->store->silence,
                                          now_ms, &task->quiet_ms);
+    task->busy =
+        task->refused && silence_is_busy(&task->store->silence, now_ms);
     if (task->watched && !task->refused)
         silence_begin(&task->store->silence, now_ms);
     lanes->bytes += task->bytes;
@@ -281,15 +288,19 @@ static enum silence_end silence_end_of(
                                                        : SILENCE_UNTOLD;
 }
 
-/* What had no response, where there is none for others, is not tried again. */
+/* What had no response, or was not served, where there is none for others, is
+ * not tried again. */
 static void note_silence(
     struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
 {
     struct silence *silence = &task->store->silence;
     enum silence_end end = silence_end_of(&task->last, outcome);
+    bool busy = retry_is_throttled(&task->last);
 
     silence_end(silence, now_ms, task->left_ms, end);
-    task->refused = end == SILENCE_NO_RESPONSE &&
+    if (busy || is_served(&task->last, outcome))
+        silence_note_served(silence, now_ms, busy);
+    task->refused = (end == SILENCE_NO_RESPONSE || busy) &&
                     silence_refuses(silence, now_ms, &task->quiet_ms);
     task->last.breaker_open |= task->refused;
 }
@@ -358,9 +369,11 @@ static enum tw_err make_attempt(struct lanes_task *task)
     }
     if (task->refused) {
         task->last.breaker_open = true;
-        return err_fail(&task->last.err, TW_BUSY,
-            "store '%s' does not respond: a request had no response for %lld s",
-            task->store->name, (long long)(task->quiet_ms + 999) / 1000);
+        return err_fail(&task->last.err, TW_BUSY, "store '%s' %s for %lld s",
+            task->store->name,
+            task->busy ? "is busy: it has served no request"
+                       : "does not respond: a request had no response",
+            (long long)(task->quiet_ms + 999) / 1000);
     }
     if (!fence_open(fence, world_boot_ms()))
         return err_fail(&task->last.err, TW_STOPPED,

@@ -59,7 +59,8 @@ struct lanes_task {
     int64_t not_before_ms, retry_ms, left_ms; /* boot clock */
     bool watched;     /* it counts for the silence of its store */
     bool refused;     /* it was not sent, or ended, because its store is */
-    int64_t quiet_ms; /* silent, for so long */
+    int64_t quiet_ms; /* silent, for so long, or ... */
+    bool busy;        /* ... only says that it is busy */
     struct rate_key key;
     unsigned expected;
 };
