@@ -513,6 +513,24 @@ static void what_may_be_on_the_queue_stays_in_the_ledger(void **state)
     assert_true(workbench_count(bench, BENCH_QUEUE) > 0);
 }
 
+/* A later try that was certainly not made says nothing about the first one. */
+static void what_one_try_may_have_put_stays_in_the_ledger(void **state)
+{
+    static const enum bench_fault LATER[] = {BENCH_FAIL, BENCH_REFUSE};
+    struct workbench *bench = *state;
+    struct err err;
+
+    workbench_make_queue(bench, BENCH_QUEUE);
+    for (size_t i = 0; i < 2; i++) {
+        workbench_meets(bench, BENCH_PUT, 1, 1, BENCH_LOSE_ANSWER);
+        workbench_meets(bench, BENCH_PUT, 2, UINT_MAX, LATER[i]);
+        assert_int_equal(enqueue(bench, &err), TW_UNKNOWN);
+        assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+        assert_int_equal(workbench_count(bench, BENCH_QUEUE), i + 1);
+        bench->fate_count = 0;
+    }
+}
+
 /* Two messages of one id are one run; on a bound queue they are two. */
 static void a_message_that_names_its_run_is_put_again(void **state)
 {
@@ -1225,6 +1243,7 @@ int main(void)
         TEST(a_queue_that_cannot_be_made_is_said),
         TEST(what_is_refused_is_not_in_the_ledger),
         TEST(what_may_be_on_the_queue_stays_in_the_ledger),
+        TEST(what_one_try_may_have_put_stays_in_the_ledger),
         TEST(a_message_that_names_its_run_is_put_again),
         TEST(an_entity_that_cannot_be_withdrawn_is_said),
         TEST(enqueue_waits_where_it_is_throttled),

@@ -76,12 +76,16 @@ static enum tw_err put_once(struct store *store, const struct order *order,
     struct messages *ret, struct err *err)
 {
     struct retry_call call = begin_call();
+    bool may_be_there = false;
     enum tw_err outcome;
 
     do {
         outcome = store_queue_put(store, &call.attempt, order->queue,
             order->text, order->delay_s, ret);
+        may_be_there |= outcome == TW_UNKNOWN;
     } while (put_again(order, &call, outcome));
+    if (outcome != TW_OK && may_be_there)
+        outcome = TW_UNKNOWN;
     return told(outcome, &call.attempt, err);
 }
 
