@@ -184,27 +184,27 @@ static void a_night_in_suspend_is_no_silence_of_a_night(void **state)
     assert_in_range(silence.slowest_ms, 0, SILENCE_TOOK_MAX_MS);
 }
 
-static void a_store_that_serves_nothing_is_busy_until_it_does(void **state)
+static void a_store_that_serves_nothing_is_useless_until_it_does(void **state)
 {
     struct silence silence = {0};
 
     (void)state;
-    for (int i = 1; i < SILENCE_BUSY; i++)
-        silence_note_served(&silence, 5000, true);
-    assert_false(silence_is_busy(&silence, 60000));
-    silence_note_served(&silence, 14999, true);
-    assert_false(silence_is_busy(&silence, 14999));
+    for (int i = 1; i < SILENCE_USELESS; i++)
+        silence_note_served(&silence, 5000, false);
+    assert_false(silence_is_useless(&silence, 60000));
+    silence_note_served(&silence, 14999, false);
+    assert_false(silence_is_useless(&silence, 14999));
     assert_false(refuses(&silence, 14999));
-    silence_note_served(&silence, 15000, true);
-    assert_true(silence_is_busy(&silence, 15000));
+    silence_note_served(&silence, 15000, false);
+    assert_true(silence_is_useless(&silence, 15000));
     assert_true(refuses(&silence, 19999));
     assert_false(refuses(&silence, 20000)); /* one may ask */
-    silence_note_served(&silence, 20000, true);
+    silence_note_served(&silence, 20000, false);
     assert_true(refuses(&silence, 24999));
-    silence_note_served(&silence, 25000, false);
+    silence_note_served(&silence, 25000, true);
     assert_false(refuses(&silence, 25000));
-    silence_note_served(&silence, 90000, true);
-    assert_false(silence_is_busy(&silence, 90000));
+    silence_note_served(&silence, 90000, false);
+    assert_false(silence_is_useless(&silence, 90000));
 }
 
 /* ---- slots ---- */
@@ -226,7 +226,7 @@ struct service {
     int64_t silent_from_ms, silent_until_ms;
     bool unsent; /* while silent, not even a connection */
     bool head;   /* while silent, the head of a response comes */
-    bool busy;   /* while silent, it responds, that it is busy */
+    int useless; /* while silent, a response with this status comes */
     unsigned in_flight, most, responses;
 };
 
@@ -284,11 +284,11 @@ static enum tw_err get(struct store *store, struct attempt *attempt,
         attempt->sent_ms = began_ms;
     if (++service->in_flight > service->most)
         service->most = service->in_flight;
-    if (silent && service->busy) {
+    if (silent && service->useless) {
         (void)wait_for_response(service, attempt, false);
         service->in_flight--;
-        attempt->http_status = 503;
-        return err_fail(&attempt->err, TW_BUSY, "ServerBusy");
+        attempt->http_status = service->useless;
+        return err_fail(&attempt->err, TW_BUSY, "no use");
     }
     silent = !wait_for_response(service, attempt, silent);
     service->in_flight--;
@@ -329,13 +329,19 @@ static struct one_run *take(struct scene *scene)
 {
     while (scene->left > 0 && world_boot_ms() < scene->until_ms &&
            (scene->good_left > 0 || !scene->ends_with_good)) {
+        struct one_run *first = NULL;
+
         for (size_t i = 0; i < scene->count; i++) {
             struct one_run *run = &scene->runs[i];
 
             if (!run->at || run->taken || run->due_ms > world_boot_ms())
                 continue;
-            run->taken = true;
-            return run;
+            if (!first || run->due_ms < first->due_ms)
+                first = run;
+        }
+        if (first) {
+            first->taken = true;
+            return first;
         }
         virtual_sleep(GOOD_MS);
     }
@@ -350,11 +356,14 @@ static void end_run(struct scene *scene, struct one_run *run)
     scene->left--;
 }
 
-static void hold_run(struct scene *scene, struct one_run *run, int64_t from_ms)
+/* A run that is not held, because its store is not away, is tried again after
+ * the least wait each time. */
+static void hold_run(
+    struct scene *scene, struct one_run *run, int64_t from_ms, bool away)
 {
     scene->lost_ms += world_boot_ms() - from_ms;
     run->taken = false;
-    run->wait_ms = run->wait_ms == 0 ? HELD_MIN_MS : 2 * run->wait_ms;
+    run->wait_ms = run->wait_ms == 0 || !away ? HELD_MIN_MS : 2 * run->wait_ms;
     if (run->wait_ms > HELD_MAX_MS)
         run->wait_ms = HELD_MAX_MS;
     run->due_ms = world_boot_ms() + run->wait_ms;
@@ -379,7 +388,7 @@ static void slot(void *arg)
         if (lanes_call(client, &task) == TW_NOT_FOUND)
             end_run(scene, run);
         else
-            hold_run(scene, run, from_ms);
+            hold_run(scene, run, from_ms, task.last.breaker_open);
         if (task.outcome == TW_BUSY && task.last.http_status == 0)
             assert_int_equal(task.last.sent_ms, 0);
         if (task.outcome == TW_UNKNOWN)
@@ -480,16 +489,19 @@ static void four_silent_stores_occupy_one_slot(void **state)
     check_beside(&scene, SLOTS, 2 * ASK_MS + SILENCE_FIRST_MS);
 }
 
-/* Nothing but 503: it is no more use to the runs on it than a silent one. */
-static void one_that_is_busy_all_the_time_occupies_no_slot_for_long(
-    void **state)
+/* Nothing but "busy", errors, or a proxy's page: it is no more use to the runs
+ * on it than a silent one. */
+static void one_that_serves_nothing_occupies_no_slot_for_long(void **state)
 {
+    static const int STATUSES[] = {503, 429, 500, 502, 200};
     struct scene scene;
 
     (void)state;
-    begin(&scene);
-    scene.bad[0].busy = true;
-    check_beside(&scene, 1, 2 * SILENCE_LATELY_MS);
+    for (size_t i = 0; i < sizeof(STATUSES) / sizeof(STATUSES[0]); i++) {
+        begin(&scene);
+        scene.bad[0].useless = STATUSES[i];
+        check_beside(&scene, 1, 2 * SILENCE_LATELY_MS);
+    }
 }
 
 /* It responded a moment ago, and may occupy all slots for ten seconds. */
@@ -579,12 +591,11 @@ int main(void)
         cmocka_unit_test(a_store_that_was_slow_once_is_not_slow_for_ever),
         cmocka_unit_test(while_parts_of_a_response_come_a_store_is_not_silent),
         cmocka_unit_test(a_night_in_suspend_is_no_silence_of_a_night),
-        cmocka_unit_test(a_store_that_serves_nothing_is_busy_until_it_does),
+        cmocka_unit_test(a_store_that_serves_nothing_is_useless_until_it_does),
         cmocka_unit_test(a_silent_store_occupies_one_slot),
         cmocka_unit_test(one_that_drops_connections_is_silent),
         cmocka_unit_test(four_silent_stores_occupy_one_slot),
-        cmocka_unit_test(
-            one_that_is_busy_all_the_time_occupies_no_slot_for_long),
+        cmocka_unit_test(one_that_serves_nothing_occupies_no_slot_for_long),
         cmocka_unit_test(
             one_that_becomes_silent_occupies_all_slots_for_seconds),
         cmocka_unit_test(a_silent_store_costs_a_twentieth_at_most),

@@ -248,8 +248,8 @@ static void occupy(struct lanes *lanes, struct lanes_task *task, int64_t now_ms)
     rate_limiter_send(lanes->limiter, task->key, now_ms, task->expected);
     task->refused = task->watched && silence_refuses(&task->store->silence,
                                          now_ms, &task->quiet_ms);
-    task->busy =
-        task->refused && silence_is_busy(&task->store->silence, now_ms);
+    task->useless =
+        task->refused && silence_is_useless(&task->store->silence, now_ms);
     if (task->watched && !task->refused)
         silence_begin(&task->store->silence, now_ms);
     lanes->bytes += task->bytes;
@@ -288,6 +288,14 @@ static enum silence_end silence_end_of(
                                                        : SILENCE_UNTOLD;
 }
 
+/* A response that is of no use: busy, an error of the service, a proxy's page.
+ * Not that one table is being deleted. */
+static bool is_useless(const struct attempt *last, enum tw_err outcome)
+{
+    return last->http_status != 0 && !retry_is_locked(last) &&
+           (outcome == TW_BUSY || outcome == TW_UNKNOWN);
+}
+
 /* What had no response, or was not served, where there is none for others, is
  * not tried again. */
 static void note_silence(
@@ -295,12 +303,12 @@ static void note_silence(
 {
     struct silence *silence = &task->store->silence;
     enum silence_end end = silence_end_of(&task->last, outcome);
-    bool busy = retry_is_throttled(&task->last);
+    bool useless = is_useless(&task->last, outcome);
 
     silence_end(silence, now_ms, task->left_ms, end);
-    if (busy || is_served(&task->last, outcome))
-        silence_note_served(silence, now_ms, busy);
-    task->refused = (end == SILENCE_NO_RESPONSE || busy) &&
+    if (useless || is_served(&task->last, outcome))
+        silence_note_served(silence, now_ms, !useless);
+    task->refused = (end == SILENCE_NO_RESPONSE || useless) &&
                     silence_refuses(silence, now_ms, &task->quiet_ms);
     task->last.breaker_open |= task->refused;
 }
@@ -371,8 +379,8 @@ static enum tw_err make_attempt(struct lanes_task *task)
         task->last.breaker_open = true;
         return err_fail(&task->last.err, TW_BUSY, "store '%s' %s for %lld s",
             task->store->name,
-            task->busy ? "is busy: it has served no request"
-                       : "does not respond: a request had no response",
+            task->useless ? "responds, but has served no request"
+                          : "does not respond: a request had no response",
             (long long)(task->quiet_ms + 999) / 1000);
     }
     if (!fence_open(fence, world_boot_ms()))

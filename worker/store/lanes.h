@@ -60,7 +60,7 @@ struct lanes_task {
     bool watched;     /* it counts for the silence of its store */
     bool refused;     /* it was not sent, or ended, because its store is */
     int64_t quiet_ms; /* silent, for so long, or ... */
-    bool busy;        /* ... only says that it is busy */
+    bool useless;     /* ... serves nothing */
     struct rate_key key;
     unsigned expected;
 };

@@ -31,32 +31,32 @@ bool silence_is_silent(const struct silence *silence, int64_t now_ms)
            quiet_ms >= SILENCE_SLOWER * silence->slowest_ms;
 }
 
-bool silence_is_busy(const struct silence *silence, int64_t now_ms)
+bool silence_is_useless(const struct silence *silence, int64_t now_ms)
 {
-    return silence->busy >= SILENCE_BUSY &&
-           now_ms - silence->busy_ms >= SILENCE_LATELY_MS;
+    return silence->useless >= SILENCE_USELESS &&
+           now_ms - silence->useless_ms >= SILENCE_LATELY_MS;
 }
 
-void silence_note_served(struct silence *silence, int64_t now_ms, bool busy)
+void silence_note_served(struct silence *silence, int64_t now_ms, bool served)
 {
-    if (!busy)
-        silence->busy = 0;
-    else if (silence->busy++ == 0)
-        silence->busy_ms = now_ms;
-    silence->busy_until_ms = now_ms + SILENCE_PAUSE_MIN_MS;
+    if (served)
+        silence->useless = 0;
+    else if (silence->useless++ == 0)
+        silence->useless_ms = now_ms;
+    silence->useless_until_ms = now_ms + SILENCE_PAUSE_MIN_MS;
 }
 
 bool silence_refuses(
     const struct silence *silence, int64_t now_ms, int64_t *ret)
 {
     bool silent = silence_is_silent(silence, now_ms);
-    bool busy = silence_is_busy(silence, now_ms);
+    bool useless = silence_is_useless(silence, now_ms);
 
-    *ret = silent ? now_ms - silence->quiet_ms
-           : busy ? now_ms - silence->busy_ms
-                  : silence->lasted_ms;
+    *ret = silent    ? now_ms - silence->quiet_ms
+           : useless ? now_ms - silence->useless_ms
+                     : silence->lasted_ms;
     return silent || now_ms < silence->refused_until_ms ||
-           (busy && now_ms < silence->busy_until_ms);
+           (useless && now_ms < silence->useless_until_ms);
 }
 
 void silence_begin(struct silence *silence, int64_t now_ms)

@@ -19,9 +19,10 @@
  * The first response ends all of this. A connection that is refused or reset at
  * once is no silence: the circuit breaker counts those.
  *
- * A store that says ten times, and for ten seconds, that it is busy (429, 503),
- * and serves nothing meanwhile, is no more use to its runs: after each such
- * response requests are refused for five seconds, until one is served.
+ * A store that responds, but serves nothing (it is busy, it fails, its proxy
+ * has lost it), ten times and for ten seconds, is no more use to its runs:
+ * after each such response requests are refused for five seconds, until one is
+ * served.
  */
 #ifndef TW_STORE_SILENCE_H
 #define TW_STORE_SILENCE_H
@@ -37,7 +38,7 @@
 #define SILENCE_PAUSE_MIN_MS 5000
 /* Of a store that refuses half of its requests one in a thousand has so many
  * refusals behind it. */
-#define SILENCE_BUSY 10
+#define SILENCE_USELESS 10
 /* No request takes longer (fence.h); the clock may go on by hours meanwhile,
  * while the machine is suspended or the process is stopped. */
 #define SILENCE_TOOK_MAX_MS 35000
@@ -50,10 +51,10 @@ struct silence {
     int64_t responded_ms; /* the last response; 0: none */
     int64_t slowest_ms;   /* of the responses; old ones count less */
     int64_t refused_until_ms;
-    int64_t lasted_ms; /* how long the request took that ended so */
-    unsigned busy;     /* so often it was busy since it served a request ... */
-    int64_t busy_ms;   /* ... and the first time then */
-    int64_t busy_until_ms;
+    int64_t lasted_ms;  /* how long the request took that ended so */
+    unsigned useless;   /* responses since it served a request ... */
+    int64_t useless_ms; /* ... and when the first of them came */
+    int64_t useless_until_ms;
 };
 
 /* What the end of a request tells about the store. */
@@ -74,10 +75,10 @@ void silence_end(struct silence *silence, int64_t now_ms, int64_t left_ms,
     enum silence_end end);
 void silence_move(struct silence *silence, int64_t now_ms);
 
-/* silence_note_served: a response, or that it is busy. silence_is_busy: nothing
- * else has come for long. */
-void silence_note_served(struct silence *silence, int64_t now_ms, bool busy);
-bool silence_is_busy(const struct silence *silence, int64_t now_ms);
+/* silence_note_served: a response, of use or not. silence_is_useless: none of
+ * use has come for long. */
+void silence_note_served(struct silence *silence, int64_t now_ms, bool served);
+bool silence_is_useless(const struct silence *silence, int64_t now_ms);
 
 /* silence_is_silent: may all requests in flight but one be given up? */
 bool silence_is_silent(const struct silence *silence, int64_t now_ms);
