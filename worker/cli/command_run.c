@@ -41,6 +41,15 @@ static int read_id(const char *text, struct request *request)
     return args_read_id(text, &request->id);
 }
 
+/* While files are opened, which may be pipes that never end: nothing is under
+ * way. */
+static void end_at_once(void *context, int number)
+{
+    (void)context;
+    if (number != SIGHUP)
+        signals_exit_now(session_stopped());
+}
+
 static int read_request(struct session *session,
     const struct invocation *invocation, struct arena *arena,
     struct request *request)
@@ -286,6 +295,19 @@ static int reopen(struct store *store, const struct request *request)
     return say_failed(outcome, &err);
 }
 
+/* ret: the ledger's; NULL: it is not needed. */
+static int open_stores(
+    struct session *session, const struct job *job, struct store **ret)
+{
+    struct signals *signals = signals_start(end_at_once, NULL);
+    int code = session_want_job(session, job);
+
+    if (code == EXIT_DONE && ret)
+        code = session_ledger(session, true, ret);
+    signals_stop(signals);
+    return code;
+}
+
 static int run_or_try(struct session *session,
     const struct invocation *invocation, const struct request *request)
 {
@@ -293,16 +315,14 @@ static int run_or_try(struct session *session,
     int code;
 
     if (invocation->values[OPTION_DRY_RUN]) {
-        code = session_want_job(session, request->job);
+        code = open_stores(session, request->job, NULL);
         return code == EXIT_DONE
                    ? dry_run(session, request->job, &request->args)
                    : code;
     }
     code = ask(request, invocation->values[OPTION_YES] != NULL);
     if (code == EXIT_DONE)
-        code = session_want_job(session, request->job);
-    if (code == EXIT_DONE)
-        code = session_ledger(session, true, &store);
+        code = open_stores(session, request->job, &store);
     if (code == EXIT_DONE)
         code = reopen(store, request);
     return code == EXIT_DONE ? perform(session, request) : code;
@@ -313,11 +333,12 @@ static int run(const struct invocation *invocation)
     struct request request = {.job = NULL};
     struct session session;
     struct arena arena;
+    struct signals *signals = signals_start(end_at_once, NULL);
     int code;
 
-    signals_block();
     arena_init(&arena);
     code = session_open(&session, invocation, SESSION_SOME);
+    signals_stop(signals);
     if (code == EXIT_DONE)
         code = read_request(&session, invocation, &arena, &request);
     if (code == EXIT_DONE)

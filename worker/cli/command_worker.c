@@ -26,7 +26,8 @@ struct service {
     struct notify *notify;
     struct signals *signals;
     bool stopped;          /* session.mutex */
-    bool reload_is_wanted; /* session.mutex; before there is a consumer */
+    bool reload_is_wanted; /* session.mutex, but for on_early_signal(); before
+                              there is a consumer */
 };
 
 /* ---- what a worker needs: its own store and those of all jobs ---- */
@@ -119,6 +120,17 @@ static void on_signal(void *context, int number)
         consumer_stop(consumer);
 }
 
+/* While the configuration is read, which may be a pipe that never ends: nothing
+ * is under way. */
+static void on_early_signal(void *context, int number)
+{
+    struct service *service = context;
+
+    if (number != SIGHUP)
+        signals_exit_now(EXIT_DONE);
+    service->reload_is_wanted = true;
+}
+
 /* True: stopped meanwhile. */
 static bool wait_before_reopening(struct service *service, int64_t ms)
 {
@@ -141,8 +153,10 @@ static int read_configuration(
     struct service *service, const struct invocation *invocation)
 {
     struct session *session = &service->session;
+    struct signals *signals = signals_start(on_early_signal, service);
     int code = session_open(session, invocation, SESSION_WORKER);
 
+    signals_stop(signals);
     if (code != EXIT_DONE)
         return code;
     if (session->load->setup.store >= session->load->stores.count)
@@ -277,7 +291,6 @@ static int run(const struct invocation *invocation)
     bool stopped = false;
     int code;
 
-    signals_block();
     code = read_configuration(&service, invocation);
     if (code != EXIT_DONE)
         goto done;
