@@ -139,6 +139,38 @@ static void a_store_that_nobody_answers_for_is_probed(void **state)
     virtual_world_end();
 }
 
+/* The tables of a store were sent a request, its queues were not. */
+static void a_service_is_reached_once_a_request_has_left(void **state)
+{
+    static const char *const tables[] = {"Blogs", NULL};
+    static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
+    struct attempt attempt = {.fence = NULL};
+    struct faulty faulty;
+    struct store *inner;
+    int64_t count;
+
+    (void)state;
+    virtual_world_use(&(struct virtual_options){
+        .seed = 1, .boot_ms = 5000, .wall_ticks = TICKS_1970});
+    inner = table_memory(tables);
+    faulty_init(&faulty, inner);
+    faulty_seed(&faulty, 1, NULL, 0);
+    assert_int_equal(
+        store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_OK);
+    assert_true(attempt.reached);
+    faulty_seed(&faulty, 1, down, 1);
+    assert_int_equal(
+        store_queue_count(&faulty.outer.store, &attempt, "work", &count),
+        TW_BUSY);
+    assert_false(attempt.reached);
+    assert_int_equal(
+        store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_BUSY);
+    assert_true(attempt.reached);
+    faulty_done(&faulty);
+    store_close(inner);
+    virtual_world_end();
+}
+
 /* An error that the service itself answers says that it is there. */
 static void what_counts_as_a_response(void **state)
 {
@@ -185,6 +217,7 @@ int main(void)
         cmocka_unit_test(four_that_cannot_be_sent_open_it),
         cmocka_unit_test(what_counts_as_a_response),
         cmocka_unit_test(a_store_that_nobody_answers_for_is_probed),
+        cmocka_unit_test(a_service_is_reached_once_a_request_has_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

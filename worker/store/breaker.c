@@ -20,6 +20,13 @@ int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms)
     return BREAKER_PROBE_MS;
 }
 
+bool breaker_reached(struct breaker *breaker, int64_t sent_ms)
+{
+    if (sent_ms != 0)
+        atomic_store(&breaker->reached, true);
+    return atomic_load(&breaker->reached);
+}
+
 static void lock(struct breaker *breaker)
 {
     while (atomic_exchange(&breaker->locked, true))

@@ -28,6 +28,7 @@
 struct breaker {
     _Atomic unsigned failures; /* since the last response, unsent ones thrice */
     _Atomic bool refused;      /* the last response refused the credentials */
+    _Atomic bool reached;      /* a request was sent */
     _Atomic int64_t probe_ms;  /* when the next probe may leave */
     _Atomic int64_t since_ms;  /* when the first of the failures was sent */
     _Atomic bool locked;       /* guards cause, for as long as a copy takes */
@@ -41,6 +42,10 @@ int64_t breaker_wait_ms(struct breaker *breaker, int64_t now_ms);
 /* breaker_is_away: is the service taken for one that does not respond, or
  * refuses the credentials whatever it is asked? */
 bool breaker_is_away(const struct breaker *breaker);
+
+/* breaker_reached: was a request sent to the service, now (sent_ms, 0: not) or
+ * before? */
+bool breaker_reached(struct breaker *breaker, int64_t sent_ms);
 
 /* breaker_respond: a response came to a request that was sent at sent_ms; one
  * that was sent before the first of the failures ends no row of them. refused:

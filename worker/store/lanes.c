@@ -61,8 +61,8 @@ struct lanes_client {
     uint64_t ended;
     int64_t requests, throttled;
     bool unsure;            /* a write may still arrive at its store */
-    bool reached;           /* something of it was sent */
-    int64_t reach_until_ms; /* until then it must be; WORLD_NEVER: no matter */
+    int64_t reach_until_ms; /* until then what it asks must have been sent a
+                               request; WORLD_NEVER: no matter */
     bool stopped;
     struct world_cond changed; /* a task ended, or the client is stopped */
 };
@@ -406,12 +406,10 @@ static bool waits_for_fence(
            !given_up(task) && fence_may_reopen(task->client->fence, now_ms);
 }
 
-/* A person waits, the store was never reached, and there was time enough. */
+/* A person waits, the service was never reached, and there was time enough. */
 static bool is_out_of_reach(const struct lanes_task *task, int64_t next_ms)
 {
-    const struct lanes_client *client = task->client;
-
-    return !client->reached && client->reach_until_ms < next_ms;
+    return !task->last.reached && task->client->reach_until_ms < next_ms;
 }
 
 /* While the store does not respond, nothing waits for another try. */
@@ -445,7 +443,6 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
 {
     struct lanes_client *client = task->client;
 
-    client->reached |= task->last.sent_ms != 0;
     if (waits_for_fence(task, outcome, now_ms)) {
         task->retry.tries--;
         task->not_before_ms = now_ms + FENCE_LOOK_MS;

@@ -82,9 +82,9 @@ struct lanes_client *lanes_client_new(
     struct lanes *lanes, const struct fence *fence);
 void lanes_client_free(struct lanes_client *client);
 
-/* lanes_reach_until: as long as nothing of this client could even be sent, no
- * try begins after until_ms (boot clock): a person waits, and the address is
- * probably wrong. Once a store was reached, it is given the usual time. */
+/* lanes_reach_until: to a service that could not even be sent a request so far
+ * no other try begins after until_ms (boot clock): a person waits, and the
+ * address is probably wrong. One that was reached is given the usual time. */
 void lanes_reach_until(struct lanes_client *client, int64_t until_ms);
 
 /*

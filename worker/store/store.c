@@ -198,7 +198,7 @@ static enum tw_err begin(struct attempt *attempt)
     attempt->date_ticks = 0;
     attempt->retry_after_ms = -1;
     attempt->http_status = 0;
-    attempt->breaker_open = false;
+    attempt->breaker_open = attempt->reached = false;
     attempt->err.text[0] = '\0';
     if (fence_open(attempt->fence, world_boot_ms()))
         return TW_OK;
@@ -255,6 +255,7 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
     struct breaker *breaker = &store->breakers[service];
 
     note_date(store, service, attempt);
+    attempt->reached = breaker_reached(breaker, attempt->sent_ms);
     atomic_store(&store->failed, outcome == TW_BUSY || outcome == TW_UNKNOWN ||
                                      outcome == TW_REFUSED ||
                                      outcome == TW_FORBIDDEN);

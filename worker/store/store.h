@@ -43,6 +43,7 @@ struct attempt {
     int http_status;           /* of the response; 0: none                  */
     bool breaker_open; /* the store does not respond: nothing was sent, or this
                           request was one too many without a response */
+    bool reached;      /* its service has been sent a request, now or before */
     /* Asked about once a second until the whole response has come; comes: a
      * part of it has, since the last time. True: the request is given up, and
      * if it was sent its outcome is unknown. NULL: it never is. */
