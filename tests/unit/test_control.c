@@ -482,6 +482,27 @@ static void a_queue_that_cannot_be_made_is_said(void **state)
     assert_int_equal(bench->calls[BENCH_PUT], 1);
 }
 
+/* Made or not: it may be made again. */
+static void a_queue_whose_making_had_no_answer_is_made_again(void **state)
+{
+    static const enum bench_fault FAULTS[] = {
+        BENCH_LOSE_REQUEST, BENCH_LOSE_ANSWER};
+    struct workbench *bench = *state;
+    struct err err;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct control_enqueue order = what(bench, 0, football, NULL);
+        char id[129];
+
+        bench->queues[0].name = i == 0 ? "first" : "second";
+        bench->fate_count = 0;
+        workbench_meets(bench, BENCH_CREATE, 1, 1, FAULTS[i]);
+        assert_int_equal(
+            control_enqueue(bench->store, &order, id, &err), TW_OK);
+        assert_int_equal(workbench_count(bench, bench->queues[0].name), 1);
+    }
+}
+
 /* It had been told that it is refused, and a worker found its entity. */
 static void what_is_refused_is_not_in_the_ledger(void **state)
 {
@@ -1241,6 +1262,7 @@ int main(void)
         TEST(where_no_ledger_can_be_made_nothing_is_enqueued),
         TEST(a_ledger_that_is_missing_is_made),
         TEST(a_queue_that_cannot_be_made_is_said),
+        TEST(a_queue_whose_making_had_no_answer_is_made_again),
         TEST(what_is_refused_is_not_in_the_ledger),
         TEST(what_may_be_on_the_queue_stays_in_the_ledger),
         TEST(what_one_try_may_have_put_stays_in_the_ledger),

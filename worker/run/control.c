@@ -59,6 +59,8 @@ static enum tw_err create_queue(
 
     do {
         outcome = store_queue_create(store, &call.attempt, queue);
+        if (outcome == TW_UNKNOWN) /* what is there may be made again */
+            outcome = TW_BUSY;
     } while (retry_call_again(&call, outcome));
     return told(outcome, &call.attempt, err);
 }
