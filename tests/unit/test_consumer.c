@@ -921,6 +921,33 @@ static void a_queue_that_does_not_answer_delays_no_other(void **state)
     stop(&service);
 }
 
+/* Its second Get is under way: all slots but the one that asks are there for
+ * the others. */
+static void a_queue_that_does_not_answer_keeps_no_slots(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    char text[200];
+
+    bench->setup.slots = 8;
+    bench->setup.poll_max_ms = 500;
+    bench->down_queue = BENCH_BOUND;
+    bench->down_queue_ms = 15000;
+    bench->script = waits_for_gate;
+    start(&service, bench, false);
+    virtual_sleep(16500);
+    for (int i = 0; i < 6; i++) {
+        (void)snprintf(text, sizeof(text),
+            "{\"job\":\"" JOB "\",\"args\":{\"channel\":\"a\"},\"id\":\"r%d\"}",
+            i);
+        workbench_put(bench, BENCH_QUEUE, text);
+    }
+    virtual_sleep(3000);
+    assert_int_equal(running(bench), 6);
+    workbench_open_gate(bench);
+    stop(&service);
+}
+
 /* ---- what a queue may take ---- */
 
 static bool both_have_run(struct workbench *bench)
@@ -1531,6 +1558,7 @@ int main(void)
         VIRTUAL(a_queue_that_is_gone_is_made_again),
         VIRTUAL(a_queue_that_fails_delays_no_other),
         VIRTUAL(a_queue_that_does_not_answer_delays_no_other),
+        VIRTUAL(a_queue_that_does_not_answer_keeps_no_slots),
         VIRTUAL(a_queue_has_at_most_its_slots),
         VIRTUAL(an_orphan_counts_as_a_run_of_its_queue),
         VIRTUAL(one_get_serves_all_idle_slots),

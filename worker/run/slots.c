@@ -107,14 +107,15 @@ static size_t room_of(
 }
 
 /* With several queues one slot is left, to ask the others while this one does
- * not answer. */
-static size_t messages_to_ask_for(
-    const struct slots *slots, const struct setup_queue *queue)
+ * not answer; and one that has not answered keeps no slots free for what may
+ * never come. */
+static size_t messages_to_ask_for(const struct slots *slots, size_t index)
 {
-    size_t most = free_slots(slots), room = room_of(slots, queue);
+    size_t room = room_of(slots, &setup_of(slots)->queues[index]);
+    size_t most = free_slots(slots);
 
     if (most > 1 && setup_of(slots)->queue_count > 1)
-        most--;
+        most = slots->polls[index].outage.lasts ? 1 : most - 1;
     if (most > room)
         most = room;
     return most < QUEUE_MAX_GET ? most : QUEUE_MAX_GET;
@@ -155,8 +156,7 @@ static bool choose_queue(struct slot *slot, int64_t *ret_due_ms)
     for (size_t i = 0; i < queues; i++) {
         size_t index = (slots->turn + i) % queues;
         const struct poll *poll = &slots->polls[index];
-        size_t count =
-            messages_to_ask_for(slots, &setup_of(slots)->queues[index]);
+        size_t count = messages_to_ask_for(slots, index);
 
         if (poll->asked || count == 0)
             continue;
