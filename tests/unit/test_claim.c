@@ -300,15 +300,57 @@ static void a_write_that_is_refused_is_an_outage(void **state)
     assert_string_equal(f->err.text, "the key is wrong");
 }
 
+/* The ledger is well: no other run waits for this one. */
 static void a_run_that_keeps_changing_is_left_for_later(void **state)
 {
     struct fixture *f = *state;
 
     workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_CONFLICT);
-    assert_int_equal(take(f), CLAIM_OUTAGE);
-    assert_int_equal(f->outcome, TW_BUSY);
+    assert_int_equal(take(f), CLAIM_HELD);
+    assert_in_range(f->claim.until_ticks - claim_now(&f->claim),
+        4 * TICKS_PER_S, 5 * TICKS_PER_S);
     assert_string_equal(f->err.text, "run delete-channel/r1 keeps changing");
     assert_int_equal(f->bench.calls[BENCH_BATCH], 8);
+}
+
+/* The ledger has a run that the service would take no larger. */
+static void fill_run(struct fixture *f)
+{
+    struct ledger_run run;
+    char name[8];
+
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    rewrite(f, LEDGER_QUEUED, "", 0);
+    read_run(f, &run);
+    run.started_ticks = 0; /* room for one that acquiring needs */
+    run.others = arena_alloc(
+        &run.arena, ENTITY_MAX_READ_PROPERTIES * sizeof(*run.others));
+    do {
+        (void)snprintf(name, sizeof(name), "P%zu", run.other_count);
+        run.others[run.other_count++] = (struct property){.type = EDM_INT32,
+            .name = arena_copy(&run.arena, slice_of(name)),
+            .json = slice_of("1")};
+    } while (workbench_store_run(&f->bench, &run) == TW_OK);
+    ledger_run_done(&run);
+}
+
+static void a_run_that_cannot_be_stored_is_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct claim_message message = {.queue = BENCH_QUEUE,
+        .id = slice_of("m1"),
+        .pop_receipt = slice_of("receipt"),
+        .text = slice_of("bell")};
+
+    fill_run(f);
+    assert_int_equal(take(f), CLAIM_REFUSED);
+    assert_int_equal(f->outcome, TW_INVALID);
+    assert_non_null(strstr(f->err.text, "properties"));
+    f->wish.message = &message;
+    assert_int_equal(take(f), CLAIM_HELD);
+    assert_in_range(f->claim.until_ticks - claim_now(&f->claim),
+        299 * TICKS_PER_S, 300 * TICKS_PER_S);
+    assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "queued");
 }
 
 /* Between the look and the write it went: begun anew. */
@@ -1260,6 +1302,7 @@ int main(void)
         TEST(an_unknown_claim_that_cannot_be_read_is_an_outage),
         TEST(a_write_that_is_refused_is_an_outage),
         TEST(a_run_that_keeps_changing_is_left_for_later),
+        TEST(a_run_that_cannot_be_stored_is_left_alone),
         TEST(a_run_that_vanishes_meanwhile_is_begun_again),
         TEST(the_time_of_the_request_is_the_wish_s_the_message_s_or_now),
         TEST(clocks_are_the_service_s_once_it_has_answered),

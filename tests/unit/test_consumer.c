@@ -10,6 +10,7 @@
 
 #include "tests/support/virtual_world.h"
 #include "worker/base/crypto.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/consumer.h"
 #include "worker/run/control.h"
@@ -1388,6 +1389,47 @@ static void a_newer_run_of_a_removed_job_delays_no_other(void **state)
     assert_string_equal(workbench_state(bench, "gone-job", "r1"), "queued");
 }
 
+/* As many properties as the service takes, none of them the lease's. */
+static void write_full_run(struct workbench *bench, const char *job)
+{
+    struct entity entity;
+    struct arena arena;
+
+    arena_init(&arena);
+    entity_init(&entity, &arena, slice_of(job), slice_of("full"));
+    entity_set_string(&entity, &arena, "State", slice_of("queued"));
+    entity_set_string(
+        &entity, &arena, "Args", slice_of("{\"channel\":\"Football\"}"));
+    while (entity.property_count < ENTITY_MAX_PROPERTIES)
+        entity_set_int32(&entity, &arena,
+            arena_format(&arena, "P%zu", entity.property_count).at, 1);
+    workbench_write(bench, OPERATION_INSERT, &entity);
+    arena_done(&arena);
+}
+
+/* It was an outage of the ledger too, every five seconds. */
+static void a_run_that_cannot_be_stored_delays_no_other(void **state)
+{
+    static const char *const JOBS[] = {JOB, "gone-job"};
+    struct workbench *bench = *state;
+    struct service service;
+    char *text;
+
+    for (size_t i = 0; i < 2; i++) {
+        write_full_run(bench, JOBS[i]);
+        text = mem_format("{\"job\":\"%s\",\"args\":{\"channel\":"
+                          "\"Football\"},\"id\":\"full\"}",
+            JOBS[i]);
+        workbench_put(bench, BENCH_QUEUE, text);
+        mem_free(text);
+    }
+    goes_on(bench, &service);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 2);
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_string_equal(workbench_state(bench, JOBS[i], "full"), "queued");
+}
+
 static void a_message_for_what_is_no_run_is_poisoned(void **state)
 {
     struct workbench *bench = *state;
@@ -1520,6 +1562,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_run_whose_job_was_removed_is_held),
         VIRTUAL(a_newer_run_of_a_removed_job_delays_no_other),
+        VIRTUAL(a_run_that_cannot_be_stored_delays_no_other),
         VIRTUAL(a_message_for_what_is_no_run_is_poisoned),
         VIRTUAL(a_poison_queue_that_takes_nothing_delays_no_other),
         VIRTUAL(a_message_that_cannot_be_poisoned_comes_ever_later),

@@ -3,6 +3,7 @@
 #include "tests/support/workbench.h"
 
 #include <limits.h>
+#include <stdio.h>
 
 #include "jobs/engine/call.h"
 #include "tests/support/virtual_world.h"
@@ -606,6 +607,44 @@ static void a_fault_that_may_have_passed_does_not_hold_a_run(void **state)
     assert_false(result.for_cause);
     assert_string_equal(result.err.text, "503 from the tables");
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
+    assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
+}
+
+/* As large as the service takes it, before it has ended. */
+static void fill_run(struct workbench *bench)
+{
+    struct ledger_run run;
+    char name[8];
+
+    read_run(bench, &run);
+    run.state = LEDGER_QUEUED;
+    run.finished_ticks = 0;
+    run.others = arena_alloc(
+        &run.arena, ENTITY_MAX_READ_PROPERTIES * sizeof(*run.others));
+    do {
+        (void)snprintf(name, sizeof(name), "P%zu", run.other_count);
+        run.others[run.other_count++] = (struct property){.type = EDM_INT32,
+            .name = arena_copy(&run.arena, slice_of(name)),
+            .json = slice_of("1")};
+    } while (workbench_store_run(bench, &run) == TW_OK);
+    ledger_run_done(&run);
+}
+
+/* It is done again some time, and no other run waits for that. */
+static void a_run_whose_end_cannot_be_stored_is_no_outage(void **state)
+{
+    struct workbench *bench = *state;
+    struct work_result result;
+
+    bench->script = works;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    fill_run(bench);
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    result = attempt(bench);
+    assert_int_equal(bench->attempts, 2);
+    assert_int_equal(result.end, WORK_LATER);
+    assert_true(result.for_cause);
+    assert_non_null(strstr(result.err.text, "properties"));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
@@ -2066,6 +2105,7 @@ int main(void)
         VIRTUAL(a_run_on_a_silent_store_is_held),
         VIRTUAL(run_itself_gives_nothing_up),
         VIRTUAL(a_table_job_waits_for_its_turn),
+        VIRTUAL(a_run_whose_end_cannot_be_stored_is_no_outage),
         VIRTUAL(a_failed_table_job_holds_no_lock),
         VIRTUAL(the_lock_of_a_failed_run_tells_of_its_late_requests),
         VIRTUAL(the_lock_of_a_cancelled_run_tells_of_its_late_requests),

@@ -17,8 +17,6 @@
 #include "worker/run/setup.h"
 #include "worker/store/retry.h"
 
-/* How often a claim is tried against others who write the same entity. */
-#define CLAIM_ROUNDS 5
 /* Silent attempts are spaced by so many visibility timeouts. */
 #define SILENT_SPACING 10
 #define HIDE_MAX_S INT64_C(604800)
@@ -538,22 +536,32 @@ static enum tw_err apply_claim(
     return stake(taking, run, err);
 }
 
-/* Why nothing was written, where that was not judge()'s doing. */
+/* It is left alone: nobody but its own message waits for it. */
+static enum claim_outcome leave_alone(
+    struct claim *claim, int64_t wait_ticks, const struct err *why)
+{
+    claim->until_ticks = claim_now(claim) + wait_ticks;
+    log_warn("run", "%.*s/%.*s is left alone for now: %s",
+        SLICE_ARG(claim->stored.job), SLICE_ARG(claim->stored.id), why->text);
+    return CLAIM_HELD;
+}
+
+/* Why nothing was written, where that was not judge()'s doing. What is the
+ * matter with one run holds up no other. */
 static enum claim_outcome not_taken(struct claim *claim,
     const struct ledger_change *change, enum tw_err outcome,
     enum tw_err *ret_outcome, struct err *err)
 {
     *ret_outcome = outcome;
-    if (change->left_alone && claim->has_message) {
-        claim->until_ticks = claim_now(claim) + HELD_MAX_TICKS;
-        log_warn("run", "%s", err->text);
-        return CLAIM_HELD;
-    }
-    if (change->damaged || change->left_alone)
-        return CLAIM_REFUSED;
-    if (outcome == TW_INVALID)
+    if (change->of_run && outcome == TW_BUSY)
+        return leave_alone(claim, HELD_MIN_TICKS, err);
+    if (change->of_run && !change->damaged && claim->has_message)
+        return leave_alone(claim, HELD_MAX_TICKS, err);
+    if (change->of_run)
+        *ret_outcome = TW_INVALID;
+    else if (outcome == TW_INVALID)
         *ret_outcome = TW_BUSY;
-    return CLAIM_OUTAGE;
+    return change->of_run ? CLAIM_REFUSED : CLAIM_OUTAGE;
 }
 
 enum claim_outcome claim_take(struct claim *claim,
@@ -670,6 +678,7 @@ static enum claim_word write_run(
             &claim->clock, &mark, claim->stored.lease_until_ticks);
         return CLAIM_MINE;
     }
+    claim->unstorable = change.of_run && outcome != TW_BUSY;
     if (!keeping.lost && !change.damaged && !change.left_alone)
         return CLAIM_UNREAD;
     claim->may_own = false;
@@ -694,7 +703,8 @@ enum claim_word claim_set_ending(struct claim *claim, enum ledger_state state,
     do {
         claim->run.transactions++; /* this very write */
         word = write_run(claim, &last, err);
-    } while (word == CLAIM_UNREAD && try_again(claim, &last, &retry));
+    } while (word == CLAIM_UNREAD && !claim->unstorable &&
+             try_again(claim, &last, &retry));
     return word;
 }
 
@@ -784,6 +794,7 @@ static enum claim_word write_end(
     *attempt = change.last;
     if (outcome == TW_OK || keeping.stored)
         return CLAIM_MINE;
+    claim->unstorable = change.of_run && outcome != TW_BUSY;
     if (outcome == TW_UNKNOWN)
         memcpy(claim->end_operation, change.operation,
             sizeof(claim->end_operation));
@@ -803,7 +814,8 @@ enum claim_word claim_let_go(struct claim *claim, struct err *err)
             claim->may_own = false;
         if (word == CLAIM_MINE)
             ledger_copy(&claim->run, &claim->stored);
-        if (word != CLAIM_UNREAD || !try_again(claim, &attempt, &retry))
+        if (word != CLAIM_UNREAD || claim->unstorable ||
+            !try_again(claim, &attempt, &retry))
             return word;
     }
 }

@@ -91,6 +91,7 @@ struct claim {
     enum claim_asked asked; /* what a person asks of the owner */
     char end_operation[17]; /* of a write that let go, whose outcome is not
                                known; empty: none */
+    bool unstorable; /* CLAIM_UNREAD: because of this run, not of the store */
 
     /* The newest sight of the table service's clock: the request that brought
      * it was sent, and answered, then. */
@@ -111,8 +112,8 @@ enum claim_outcome {
     CLAIM_PAUSED,  /* delete the message: `resume` puts another            */
     CLAIM_MISSING, /* must_exist, and there is none                        */
     CLAIM_REFUSED, /* the id is known with other arguments, or what the
-                      ledger has under it cannot be read                   */
-    CLAIM_OUTAGE,  /* the store said so in claim->outage and err           */
+                      ledger has under it cannot be read, or not changed   */
+    CLAIM_OUTAGE,  /* the store cannot be used; err says why               */
 };
 
 /*
@@ -127,7 +128,7 @@ void claim_done(struct claim *claim);
  * its own, LeaseUntil. Two requests where nothing stands in the way. The lease
  * of an owner that is known to be dead (lock_file.h) does not.
  * *ret_outcome is the store's, for CLAIM_OUTAGE; for CLAIM_REFUSED it is
- * TW_INVALID where the ledger's entity cannot be read, TW_CONFLICT else.
+ * TW_INVALID where the ledger's entity cannot be used, TW_CONFLICT else.
  */
 enum claim_outcome claim_take(struct claim *claim,
     const struct claim_wish *wish, enum tw_err *ret_outcome, struct err *err);

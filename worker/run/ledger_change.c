@@ -287,6 +287,7 @@ static enum tw_err read_stored(struct changing *c)
         outcome = TW_OK;
     }
     change->damaged = outcome == TW_INVALID && change->last.http_status < 400;
+    change->of_run = change->damaged;
     if (outcome != TW_OK) {
         ledger_run_done(&read);
         return err_fail(c->err, outcome, "%s", change->last.err.text);
@@ -320,7 +321,7 @@ static enum tw_err refuse_newer(struct changing *c)
     const struct ledger_run *was = c->stored;
     struct slice state = ledger_state_shown(was);
 
-    c->change->left_alone = true;
+    c->change->left_alone = c->change->of_run = true;
     return err_fail(c->err, TW_INVALID,
         "run %.*s/%.*s was written by a newer version (Format %d, State "
         "'%.*s'): it is left unchanged",
@@ -338,7 +339,10 @@ static enum tw_err apply(struct changing *c)
     ledger_copy(&c->next, c->stored);
     outcome = c->change->apply(
         &c->next, now_of(c->change), c->change->context, c->err);
-    return outcome == TW_OK ? check_next(c) : outcome;
+    if (outcome == TW_OK)
+        outcome = check_next(c);
+    c->change->of_run = outcome != TW_OK;
+    return outcome;
 }
 
 static void name_operation(struct changing *c)
@@ -411,6 +415,14 @@ static enum tw_err write_next(struct changing *c)
     return outcome == TW_OK ? send(c) : outcome;
 }
 
+/* Is it the run that cannot be stored? The request was not sent for it, or one
+ * operation of it was refused; where the whole was refused a proxy may have. */
+static bool is_unstorable(enum tw_err sent, const struct attempt *last)
+{
+    return (sent == TW_INVALID || sent == TW_TOO_LARGE) &&
+           last->http_status < 400;
+}
+
 /* What apply() made is stored. */
 static void keep_next(struct changing *c)
 {
@@ -433,6 +445,7 @@ static bool goes_on(struct changing *c, enum tw_err sent, enum tw_err *ret)
         return false;
     }
     if (sent != TW_CONFLICT && sent != TW_NOT_FOUND && sent != TW_UNKNOWN) {
+        c->change->of_run = is_unstorable(sent, &c->change->last);
         (void)err_fail(c->err, sent, "%s", why.text);
         return false;
     }
@@ -452,7 +465,7 @@ enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
     enum tw_err outcome = TW_OK;
 
     change->last = (struct attempt){.retry_after_ms = -1};
-    change->left_alone = change->damaged = false;
+    change->left_alone = change->damaged = change->of_run = false;
     change->operation[0] = '\0';
     ledger_run_init(&c.next);
     buf_init(&c.operations, CHANGE_ROUNDS * OPERATION_ID_CHARS);
@@ -460,6 +473,7 @@ enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
         outcome = read_stored(&c);
     for (int round = 0; outcome == TW_OK; round++) {
         if (round == CHANGE_ROUNDS) {
+            change->of_run = true;
             outcome = err_fail(err, TW_BUSY, "run %.*s/%.*s keeps changing",
                 SLICE_ARG(run->job), SLICE_ARG(run->id));
             break;

@@ -54,6 +54,9 @@ struct ledger_change {
     struct attempt last; /* the last request */
     bool left_alone;     /* TW_INVALID: a newer version's */
     bool damaged;        /* TW_INVALID: what is stored is no run */
+    bool of_run;         /* not TW_OK because of this run (both above, what
+                            apply() says, a run that cannot be stored, or that
+                            keeps changing), and not of the store */
     char operation[LEDGER_OPERATION_MAX]; /* Operation of the last write sent;
                                              after TW_UNKNOWN it tells later */
 };

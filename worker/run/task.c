@@ -220,7 +220,7 @@ static bool hold_unknown(const struct doing *doing,
     is_held = outcome != TW_NOT_FOUND && !change.damaged;
     if (outcome == TW_OK || outcome == TW_CONFLICT) {
         hold_message(doing, message, &holding, &run, report);
-    } else if (change.left_alone) {
+    } else if (change.of_run && is_held) {
         log_warn("run", "%s", err->text);
         hide(doing, message, HELD_MAX_MS, report);
     } else if (is_held) {

@@ -22,6 +22,8 @@
 #define FAILED_WHY_MAX_BYTES 200
 /* A message that an outage sent back is hidden so long. */
 #define OUTAGE_HIDE_MS 5000
+/* So is one of a run whose end the ledger does not take. */
+#define UNSTORABLE_HIDE_MS 300000
 /* `run` looks after a held run more often: a person waits for it. */
 #define RUN_HELD_TICKS (10 * TICKS_PER_S)
 /* ... and tries again so soon what may have passed. */
@@ -207,6 +209,13 @@ static void say_outage(struct work *work, const char *what)
     work->result->end = WORK_OUTAGE;
     work->result->outcome = TW_BUSY;
     log_warn(work->object, "%s: %s", what, work->result->err.text);
+    if (!work->claim.unstorable)
+        return;
+    /* The ledger is well: no other run is to wait for this one. */
+    claim_hide_ms(&work->claim, UNSTORABLE_HIDE_MS);
+    work->result->end = WORK_LATER;
+    work->result->until_ms = world_boot_ms() + UNSTORABLE_HIDE_MS;
+    work->result->for_cause = true;
 }
 
 /*
