@@ -313,6 +313,38 @@ static void a_run_that_keeps_changing_is_left_for_later(void **state)
     assert_int_equal(f->bench.calls[BENCH_BATCH], 8);
 }
 
+static void a_ledger_that_is_busy_is_waited_for(void **state)
+{
+    static const enum bench_call CALLS[] = {BENCH_GET, BENCH_BATCH};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        f->bench.fate_count = 0;
+        workbench_meets(&f->bench, CALLS[i], 1, 3, BENCH_THROTTLE);
+        assert_int_equal(take(f), CLAIM_TAKEN);
+        rewrite(f, LEDGER_QUEUED, "", 0);
+    }
+}
+
+/* Not for ever: its slot is free, and the lease that the first try may have
+ * brought is not over, within a third of it. */
+static void a_ledger_that_stays_busy_is_an_outage(void **state)
+{
+    static const int64_t TIMEOUTS_S[] = {6, 3600};
+    struct fixture *f = *state;
+    int64_t begun_ms;
+
+    for (size_t i = 0; i < 2; i++) {
+        f->wish.visibility_timeout_s = TIMEOUTS_S[i];
+        f->bench.fate_count = 0;
+        workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_THROTTLE);
+        begun_ms = world_boot_ms();
+        assert_int_equal(take(f), CLAIM_OUTAGE);
+        assert_int_equal(f->outcome, TW_BUSY);
+        assert_true(world_boot_ms() - begun_ms <= (i == 0 ? 2000 : 10000));
+    }
+}
+
 /* The ledger has a run that the service would take no larger. */
 static void fill_run(struct fixture *f)
 {
@@ -1302,6 +1334,8 @@ int main(void)
         TEST(an_unknown_claim_that_cannot_be_read_is_an_outage),
         TEST(a_write_that_is_refused_is_an_outage),
         TEST(a_run_that_keeps_changing_is_left_for_later),
+        TEST(a_ledger_that_is_busy_is_waited_for),
+        TEST(a_ledger_that_stays_busy_is_an_outage),
         TEST(a_run_that_cannot_be_stored_is_left_alone),
         TEST(a_run_that_vanishes_meanwhile_is_begun_again),
         TEST(the_time_of_the_request_is_the_wish_s_the_message_s_or_now),

@@ -1430,6 +1430,29 @@ static void a_run_that_cannot_be_stored_delays_no_other(void **state)
         assert_string_equal(workbench_state(bench, JOBS[i], "full"), "queued");
 }
 
+/* One refusal in ten is no outage: messages are taken all the time. */
+static void a_run_whose_ledger_is_busy_delays_no_other(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    workbench_meets(bench, BENCH_BATCH, 1, 2, BENCH_THROTTLE);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r2"));
+    goes_on(bench, &service);
+    assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
+}
+
+static void an_unknown_job_whose_ledger_is_busy_delays_no_other(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+
+    workbench_meets(bench, BENCH_GET, 1, 2, BENCH_THROTTLE);
+    workbench_put(bench, BENCH_QUEUE, "{\"job\":\"gone-job\",\"id\":\"r2\"}");
+    goes_on(bench, &service);
+    assert_int_equal(service.result.poisoned, 1);
+}
+
 static void a_message_for_what_is_no_run_is_poisoned(void **state)
 {
     struct workbench *bench = *state;
@@ -1563,6 +1586,8 @@ int main(void)
         TEST(a_run_whose_job_was_removed_is_held),
         VIRTUAL(a_newer_run_of_a_removed_job_delays_no_other),
         VIRTUAL(a_run_that_cannot_be_stored_delays_no_other),
+        VIRTUAL(a_run_whose_ledger_is_busy_delays_no_other),
+        VIRTUAL(an_unknown_job_whose_ledger_is_busy_delays_no_other),
         VIRTUAL(a_message_for_what_is_no_run_is_poisoned),
         VIRTUAL(a_poison_queue_that_takes_nothing_delays_no_other),
         VIRTUAL(a_message_that_cannot_be_poisoned_comes_ever_later),

@@ -309,6 +309,45 @@ static void an_outage_takes_nothing(void **state)
     assert_int_equal(rows(bench, ""), 0);
 }
 
+/* One refusal ended the attempt: the run was put back for five seconds. */
+static void a_ledger_that_is_busy_is_waited_for(void **state)
+{
+    static const enum bench_call calls[] = {BENCH_SCAN, BENCH_GET, BENCH_BATCH};
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+    struct table_job b = job_of("b", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_SUCCEEDED, 1);
+    store_run(bench, "b", "1", LEDGER_RUNNING, 2);
+    for (size_t i = 0; i < 3; i++) {
+        bench->fate_count = 0;
+        assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+        workbench_meets(bench, calls[i], 1, 1, BENCH_THROTTLE);
+        assert_int_equal(take(bench, &b, "1", 2), LOCKS_TAKEN);
+        bench->fate_count = 0;
+        workbench_meets(bench, calls[i], 1, 1, BENCH_THROTTLE);
+        release(bench, "b", "1");
+        bench->fate_count = 0;
+        assert_int_equal(rows(bench, ""), 0);
+    }
+}
+
+/* What is left is free: nobody waits for what does not respond. */
+static void a_release_asks_a_store_that_is_away_once(void **state)
+{
+    struct workbench *bench = *state;
+    struct table_job a = job_of("a", "Blogs", NULL);
+
+    store_run(bench, "a", "1", LEDGER_RUNNING, 1);
+    assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
+    bench->calls[BENCH_SCAN] = 0;
+    workbench_meets(bench, BENCH_SCAN, 1, UINT_MAX, BENCH_FAIL);
+    release(bench, "a", "1");
+    assert_int_equal(bench->calls[BENCH_SCAN], 1);
+    bench->fate_count = 0;
+    assert_int_equal(rows(bench, "lock!"), 1);
+}
+
 /* ---- what is in the way ---- */
 
 /* Run b/1 waits for Blogs, which a/1 has, and would take Posts: both ask for
@@ -685,6 +724,8 @@ int main(void)
         TEST(who_loses_one_of_two_holds_none),
         TEST(an_unknown_batch_is_read_and_taken_once),
         TEST(an_outage_takes_nothing),
+        TEST(a_ledger_that_is_busy_is_waited_for),
+        TEST(a_release_asks_a_store_that_is_away_once),
         TEST(only_a_run_that_comes_keeps_its_place),
         TEST(runs_of_one_second_have_an_order),
         TEST(the_cause_of_who_blocks_is_said),

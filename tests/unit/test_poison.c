@@ -116,6 +116,16 @@ static void a_ledger_that_cannot_be_read_leaves_the_message(void **state)
     assert_int_equal(workbench_count(&f->bench, BENCH_QUEUE "-poison"), 0);
 }
 
+static void a_ledger_that_is_busy_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_THROTTLE);
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_THROTTLE);
+    assert_int_equal(poison(f, LEDGER_UNREADABLE), TW_OK);
+    expect_poisoned(f, LEDGER_UNREADABLE);
+}
+
 static void without_a_copy_nothing_is_said(void **state)
 {
     struct fixture *f = *state;
@@ -317,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(it_leaves_a_copy_and_the_reason),
         TEST(a_ledger_that_cannot_be_read_leaves_the_message),
+        TEST(a_ledger_that_is_busy_is_waited_for),
         TEST(without_a_copy_nothing_is_said),
         TEST(a_message_that_comes_again_is_put_where_the_queue_answers),
         TEST(a_ledger_that_is_missing_is_made),

@@ -1866,6 +1866,24 @@ static void a_table_job_waits_for_its_turn(void **state)
     assert_int_equal(bench->attempts, 3);
 }
 
+/* The lease, `!closed`, the lock: none of them ends the attempt. */
+static void a_ledger_that_is_busy_costs_a_table_job_no_attempt(void **state)
+{
+    struct workbench *bench = *state;
+    struct ledger_run run;
+
+    be_table_job(bench);
+    bench->script = works;
+    workbench_meets(bench, BENCH_GET, 2, 2, BENCH_THROTTLE);
+    workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_THROTTLE);
+    workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_THROTTLE);
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    read_run(bench, &run);
+    assert_int_equal(run.state, LEDGER_SUCCEEDED);
+    assert_int_equal(run.attempt, 1);
+    ledger_run_done(&run);
+}
+
 /* Rule L3. */
 static void a_failed_table_job_holds_no_lock(void **state)
 {
@@ -2105,6 +2123,7 @@ int main(void)
         VIRTUAL(a_run_on_a_silent_store_is_held),
         VIRTUAL(run_itself_gives_nothing_up),
         VIRTUAL(a_table_job_waits_for_its_turn),
+        VIRTUAL(a_ledger_that_is_busy_costs_a_table_job_no_attempt),
         VIRTUAL(a_run_whose_end_cannot_be_stored_is_no_outage),
         VIRTUAL(a_failed_table_job_holds_no_lock),
         VIRTUAL(the_lock_of_a_failed_run_tells_of_its_late_requests),

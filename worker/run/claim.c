@@ -564,15 +564,28 @@ static enum claim_outcome not_taken(struct claim *claim,
     return change->of_run ? CLAIM_REFUSED : CLAIM_OUTAGE;
 }
 
+/* How long a service that is busy is waited for: a good part of the lease that
+ * the first try may bring is left. */
+static struct retry_limits take_limits(const struct claim *claim)
+{
+    int64_t now_ms = world_boot_ms(), wait_ms = RETRY_BUSY_MS;
+
+    if (wait_ms > claim->visibility_timeout_ms / 3)
+        wait_ms = claim->visibility_timeout_ms / 3;
+    return (struct retry_limits){&claim->own, now_ms + wait_ms, now_ms};
+}
+
 enum claim_outcome claim_take(struct claim *claim,
     const struct claim_wish *wish, enum tw_err *ret_outcome, struct err *err)
 {
     struct taking taking = {claim, wish, CLAIM_OUTAGE, 0};
+    const struct retry_limits limits = take_limits(claim);
     struct ledger_change change = {.store = claim->store,
         .fence = &claim->own,
         .apply = apply_claim,
         .made = note_request,
-        .context = &taking};
+        .context = &taking,
+        .limits = &limits};
     enum tw_err outcome;
 
     (void)lock_file_owner(claim->lock_file, claim->owner);

@@ -128,7 +128,8 @@ void claim_done(struct claim *claim);
  * its own, LeaseUntil. Two requests where nothing stands in the way. The lease
  * of an owner that is known to be dead (lock_file.h) does not.
  * *ret_outcome is the store's, for CLAIM_OUTAGE; for CLAIM_REFUSED it is
- * TW_INVALID where the ledger's entity cannot be used, TW_CONFLICT else.
+ * TW_INVALID where the ledger's entity cannot be used, TW_CONFLICT else. A
+ * service that is busy is waited for.
  */
 enum claim_outcome claim_take(struct claim *claim,
     const struct claim_wish *wish, enum tw_err *ret_outcome, struct err *err);

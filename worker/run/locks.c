@@ -12,6 +12,7 @@
 #include "worker/base/text.h"
 #include "worker/base/world.h"
 #include "worker/run/ledger.h"
+#include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 /* How often the locks are read again when others change them meanwhile. */
@@ -190,23 +191,27 @@ static enum tw_err read_rows(
 {
     struct scan_request scan = {.table = LEDGER_TABLE,
         .partition_key = key_range_exact(slice_of(LOCKS_PARTITION))};
-    struct attempt attempt;
+    struct retry_call call;
     struct page page;
     enum tw_err outcome;
+    bool first = true; /* the page has the place of the next */
 
     page_init(&page);
     l->row_count = 0;
     do {
-        scan.from = page.next;
-        attempt = (struct attempt){.fence = fence, .retry_after_ms = -1};
-        outcome = store_scan(store, &attempt, &scan, &page);
+        call = retry_call(fence, RETRY_BUSY_MS, 0);
+        do {
+            scan.from = page.next;
+            outcome = store_scan(store, &call.attempt, &scan, &page);
+        } while (first && retry_call_again(&call, outcome));
+        first = false;
         for (size_t i = 0; outcome == TW_OK && i < page.count; i++)
             add_row(l, &page.entities[i]);
     } while (outcome == TW_OK && page.next.more);
     page_done(&page);
-    l->now_ticks = attempt.date_ticks;
+    l->now_ticks = call.attempt.date_ticks;
     if (outcome != TW_OK)
-        (void)err_fail(l->err, outcome, "locks: %s", attempt.err.text);
+        (void)err_fail(l->err, outcome, "locks: %s", call.attempt.err.text);
     return outcome;
 }
 
@@ -239,20 +244,23 @@ static void say_strange(
 static enum tw_err read_run(struct locking *l, const struct row *row,
     struct ledger_run *ret, bool *ret_open)
 {
-    struct attempt attempt = {.fence = l->request->fence, .retry_after_ms = -1};
-    enum tw_err outcome =
-        ledger_get(l->request->store, &attempt, row->job, row->id, ret);
+    struct retry_call call = retry_call(l->request->fence, RETRY_BUSY_MS, 0);
+    enum tw_err outcome;
 
+    do
+        outcome = ledger_get(
+            l->request->store, &call.attempt, row->job, row->id, ret);
+    while (retry_call_again(&call, outcome));
     *ret_open = outcome == TW_OK && !ledger_state_ended(ret->state);
     if (outcome == TW_NOT_FOUND)
         return TW_OK;
-    if (outcome == TW_INVALID && attempt.http_status < 400) {
+    if (outcome == TW_INVALID && call.attempt.http_status < 400) {
         *ret_open = true; /* damaged: nobody knows */
         ret->state = LEDGER_DAMAGED;
         return TW_OK;
     }
     if (outcome != TW_OK)
-        (void)err_fail(l->err, outcome, "locks: %s", attempt.err.text);
+        (void)err_fail(l->err, outcome, "locks: %s", call.attempt.err.text);
     return outcome;
 }
 
@@ -388,12 +396,15 @@ static enum tw_err send(struct store *store, const struct fence *fence,
 {
     const struct batch batch = {LEDGER_TABLE, operations, count};
     struct batch_result *result = mem_alloc(sizeof(*result));
-    struct attempt attempt = {.fence = fence, .retry_after_ms = -1};
-    enum tw_err outcome = store_batch(store, &attempt, &batch, result);
+    struct retry_call call = retry_call(fence, RETRY_BUSY_MS, 0);
+    enum tw_err outcome;
 
+    do
+        outcome = store_batch(store, &call.attempt, &batch, result);
+    while (retry_call_again(&call, outcome));
     mem_free(result);
     if (outcome != TW_OK)
-        (void)err_fail(err, outcome, "locks: %s", attempt.err.text);
+        (void)err_fail(err, outcome, "locks: %s", call.attempt.err.text);
     return outcome;
 }
 
@@ -510,7 +521,7 @@ enum locks_outcome locks_take(
     return outcome;
 }
 
-/* True: they are gone, or that is for the next run to see to. */
+/* False: others changed them, or may have; again. */
 static bool release_once(
     struct locking *l, struct store *store, const struct fence *fence)
 {
@@ -519,13 +530,14 @@ static bool release_once(
     size_t count;
 
     if (outcome != TW_OK)
-        return outcome == TW_NOT_FOUND;
+        return true;
     operations = mem_array(l->row_count, sizeof(*operations));
     count = add_deletes(l, operations, 0, true);
     if (count > 0)
         outcome = send(store, fence, operations, count, l->err);
     mem_free(operations);
-    return outcome == TW_OK;
+    return outcome != TW_CONFLICT && outcome != TW_NOT_FOUND &&
+           outcome != TW_UNKNOWN;
 }
 
 void locks_release(struct store *store, const struct fence *fence,
@@ -536,9 +548,11 @@ void locks_release(struct store *store, const struct fence *fence,
     bool done = false;
 
     arena_init(&l.arena);
-    for (int round = 0; round < LOCKS_ROUNDS && !done; round++)
+    for (int round = 0; round < LOCKS_ROUNDS && !done; round++) {
+        err.text[0] = '\0';
         done = release_once(&l, store, fence);
-    if (!done)
+    }
+    if (err.text[0] != '\0')
         log_debug("locks",
             "run %.*s/%.*s has ended and its locks stay for now: %s",
             SLICE_ARG(job), SLICE_ARG(id), err.text);

@@ -5,6 +5,7 @@
 #include "worker/base/log.h"
 #include "worker/base/world.h"
 #include "worker/run/ledger_change.h"
+#include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 /* The entity that says why: it has ended before it began. */
@@ -26,19 +27,22 @@ static void set_run(struct claim *claim, const char *job,
 static enum tw_err read_state(struct claim *claim, struct slice job,
     enum ledger_state *ret_state, struct err *err)
 {
-    struct attempt attempt = {.fence = &claim->own, .retry_after_ms = -1};
+    struct retry_call call = retry_call(&claim->own, RETRY_BUSY_MS, 0);
     struct ledger_run stored;
     enum tw_err outcome;
 
     ledger_run_init(&stored);
-    outcome = ledger_get(claim->store, &attempt, job, claim->run.id, &stored);
+    do
+        outcome = ledger_get(
+            claim->store, &call.attempt, job, claim->run.id, &stored);
+    while (retry_call_again(&call, outcome));
     if (outcome == TW_OK)
         *ret_state = stored.state;
     else if (outcome == TW_NOT_FOUND)
         claim->run.finished_ticks = claim->run.updated_ticks =
-            attempt.date_ticks;
+            call.attempt.date_ticks;
     else
-        (void)err_fail(err, outcome, "%s", attempt.err.text);
+        (void)err_fail(err, outcome, "%s", call.attempt.err.text);
     ledger_run_done(&stored);
     return outcome;
 }
@@ -58,10 +62,12 @@ static enum tw_err apply_reason(
 
 static enum tw_err insert(struct claim *claim, struct err *err)
 {
+    const struct retry_call call = retry_call(&claim->own, RETRY_BUSY_MS, 0);
     struct ledger_change change = {.store = claim->store,
         .fence = &claim->own,
         .apply = apply_reason,
-        .context = claim};
+        .context = claim,
+        .limits = &call.limits};
     struct ledger_run stored;
     enum tw_err outcome;
 

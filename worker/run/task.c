@@ -9,6 +9,7 @@
 #include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
 #include "worker/run/poison.h"
+#include "worker/store/retry.h"
 
 /* A held message is hidden so long at least, and so long at most, as is the
  * message of a run that a newer version has written. */
@@ -198,10 +199,12 @@ static bool hold_unknown(const struct doing *doing,
     struct task_report *report)
 {
     struct holding holding = {.args_json = request->bell_args_json};
+    const struct retry_call call = retry_call(NULL, RETRY_BUSY_MS, 0);
     struct ledger_change change = {
         .store = definition_store(doing->task->definition),
         .apply = apply_hold,
-        .context = &holding};
+        .context = &holding,
+        .limits = &call.limits};
     struct slice id = request->bell_id.len > 0 ? request->bell_id
                       : request->id.len > 0    ? request->id
                                                : message->id;

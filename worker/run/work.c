@@ -14,6 +14,7 @@
 #include "worker/run/message.h"
 #include "worker/run/renewer.h"
 #include "worker/store/lanes.h"
+#include "worker/store/retry.h"
 
 #define RETRY_MAX_MS INT64_C(3600000)
 /* So many failed entities of a run are in the log. */
@@ -815,14 +816,17 @@ static void end_without_turn(struct work *work)
  * ended, or put back. */
 static bool is_job_open(struct work *work)
 {
-    struct attempt attempt = {.fence = &work->claim.own, .retry_after_ms = -1};
+    struct retry_call call = retry_call(&work->claim.own, RETRY_BUSY_MS, 0);
     struct slice by = {0};
     bool closed = false;
-    enum tw_err outcome = ledger_is_closed(work->wish->store, &attempt,
-        work->claim.run.job, &work->arena, &closed, &by);
+    enum tw_err outcome;
 
+    do
+        outcome = ledger_is_closed(work->wish->store, &call.attempt,
+            work->claim.run.job, &work->arena, &closed, &by);
+    while (retry_call_again(&call, outcome));
     if (outcome != TW_OK) {
-        (void)err_fail(&work->err, outcome, "%s", attempt.err.text);
+        (void)err_fail(&work->err, outcome, "%s", call.attempt.err.text);
         end_outage(work);
         return false;
     }
