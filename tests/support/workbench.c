@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "tests/support/virtual_world.h"
 #include "worker/base/text.h"
@@ -635,4 +636,31 @@ struct claim_wish workbench_wish(struct workbench *bench, const char *id)
         .args_json = slice_of("{\"channel\":\"Football\"}"),
         .visibility_timeout_s = bench->setup.visibility_timeout_s,
         .max_attempts = bench->setup.max_attempts};
+}
+
+/* ---- the log ---- */
+
+static FILE *logged;
+static int logged_before;
+
+void workbench_log_begin(void)
+{
+    logged = tmpfile();
+    assert_non_null(logged);
+    logged_before = dup(STDERR_FILENO);
+    (void)dup2(fileno(logged), STDERR_FILENO);
+}
+
+unsigned workbench_log_end(const char *text)
+{
+    unsigned count = 0;
+    char line[2000];
+
+    (void)dup2(logged_before, STDERR_FILENO);
+    (void)close(logged_before);
+    rewind(logged);
+    while (fgets(line, sizeof(line), logged))
+        count += strstr(line, text) != NULL;
+    (void)fclose(logged);
+    return count;
 }

@@ -140,6 +140,11 @@ int workbench_tear_down_virtual(void **state);
 void workbench_meets(struct workbench *bench, enum bench_call call,
     unsigned first, unsigned last, enum bench_fault fault);
 
+/* workbench_log_begin: what is logged from now on is kept. workbench_log_end:
+ * until now; how many of its lines have text in them. */
+void workbench_log_begin(void);
+unsigned workbench_log_end(const char *text);
+
 /* workbench_wait: until condition(bench) holds; fails the test after 30 s. */
 #define workbench_wait(bench, condition)                                       \
     workbench_wait_for((bench), (condition), #condition, __FILE__, __LINE__)

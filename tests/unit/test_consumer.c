@@ -781,6 +781,44 @@ static void a_store_without_queues_is_refused(void **state)
 
 /* ---- in a virtual world: outages and waits cost nothing ---- */
 
+static enum run_end archive_stays_full(
+    struct workbench *bench, struct run *run, unsigned attempt, struct err *err)
+{
+    (void)bench;
+    (void)attempt;
+    run->archive_full = true;
+    (void)err_fail(err, TW_FULL, "no space left");
+    return RUN_OUTAGE;
+}
+
+/* It is looked at after 5 s, 10 s, ... 5 min, and the log and the manager are
+ * told of it all the same. */
+static void of_a_held_run_the_log_tells_once_a_minute(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct manager manager;
+    struct err err;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition)};
+
+    manager_open(&manager);
+    options.notify = notify_open(manager.name, NULL, NULL, &err);
+    bench->script = archive_stays_full;
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    workbench_log_begin();
+    start_with(&service, &options);
+    virtual_sleep(1230000);
+    stop(&service);
+    assert_in_range(workbench_log_end("1 run held or waiting; last cause: no "
+                                      "space left"),
+        19, 22);
+    hears(&manager, "STATUS=0 of 2 slots busy; runs are held or wait: no "
+                    "space left");
+    notify_close(options.notify);
+    (void)close(manager.fd);
+}
+
 #define ALWAYS 1, UINT_MAX
 
 static unsigned all_calls(struct workbench *bench)
@@ -1612,6 +1650,7 @@ int main(void)
         TEST(an_outage_at_the_start_is_sat_out),
         VIRTUAL(an_error_of_the_service_counts_as_no_failure),
         VIRTUAL(a_drain_does_not_wait_for_a_run_that_is_held),
+        VIRTUAL(of_a_held_run_the_log_tells_once_a_minute),
         TEST(refused_credentials_end_it_at_the_start),
         TEST(who_may_not_create_uses_what_is_there),
         TEST(a_reload_serves_new_queues_and_keeps_running_runs),

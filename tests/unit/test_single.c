@@ -426,6 +426,28 @@ static void stopped_in_an_outage_it_waits_no_longer(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "paused");
 }
 
+/* A person reads that, and it is looked at every ten seconds. */
+static void of_a_store_that_is_away_the_log_tells_once_a_minute(void **state)
+{
+    static struct store away = {
+        .name = "away", .breakers = {{.failures = BREAKER_FAILURES}}};
+    static struct store *stores[2];
+    static const char *names[] = {"main", "away"};
+    struct workbench *bench = *state;
+    struct started started;
+
+    stores[0] = bench->store;
+    stores[1] = &away;
+    bench->stores = (struct job_stores){2, names, stores, 0};
+    bench->script = is_always_out;
+    workbench_log_begin();
+    start(&started, bench, football);
+    virtual_sleep(250000);
+    single_stop(started.single);
+    finish(&started);
+    assert_in_range(workbench_log_end("r1: 503"), 4, 5);
+}
+
 static void stopped_while_it_waits_it_waits_no_longer(void **state)
 {
     struct workbench *bench = *state;
@@ -637,6 +659,7 @@ int main(void)
         VIRTUAL(a_ledger_of_which_nothing_is_known_is_an_outage),
         VIRTUAL(errors_of_the_service_are_sat_out),
         VIRTUAL(stopped_in_an_outage_it_waits_no_longer),
+        VIRTUAL(of_a_store_that_is_away_the_log_tells_once_a_minute),
         VIRTUAL(stopped_while_it_waits_it_waits_no_longer),
         VIRTUAL(overtaken_it_ends_and_says_so),
         VIRTUAL(a_lease_that_nobody_took_is_taken_again),

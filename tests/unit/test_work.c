@@ -687,6 +687,30 @@ static void refused_credentials_hold_a_run(void **state)
     ledger_run_done(&run);
 }
 
+static enum run_end works_for_100_s(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    virtual_sleep(100000);
+    return works(bench, run, attempt_number, err);
+}
+
+/* Not as long as the work took that followed. */
+static void how_long_a_run_was_held_is_said(void **state)
+{
+    struct workbench *bench = *state;
+
+    lose_another_store(bench);
+    bench->script = meets_outage;
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    assert_true(attempt(bench).for_cause);
+    virtual_sleep(10000);
+    bench->script = works_for_100_s;
+    workbench_log_begin();
+    assert_int_equal(attempt(bench).end, WORK_ENDED);
+    assert_int_equal(
+        workbench_log_end("continued, after it was held for 10 s"), 1);
+}
+
 static void an_outage_is_no_failure(void **state)
 {
     struct workbench *bench = *state;
@@ -2157,6 +2181,7 @@ int main(void)
         TEST(progress_starts_the_count_again),
         cmocka_unit_test(pauses_double_from_a_second),
         TEST(waiting_frees_the_run_and_hides_the_message),
+        VIRTUAL(how_long_a_run_was_held_is_said),
         TEST(an_outage_is_no_failure),
         TEST(refused_credentials_hold_a_run),
         TEST(a_fault_that_may_have_passed_does_not_hold_a_run),

@@ -16,6 +16,7 @@
 #include <assert.h>
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
@@ -49,6 +50,8 @@
 /* How many moments at which hidden messages come back are remembered. */
 #define LATER_MAX 64
 
+#define STATUS_MAX 500
+
 /* Messages are hidden for whole seconds, rounded up. */
 #define HIDE_ROUNDED_MS 1050
 
@@ -70,13 +73,15 @@ struct consumer {
     struct prune prune;
     int64_t prune_due_ms;
     int64_t left_due_ms; /* the next look at what is left, while messages are */
-    int64_t left_wait_ms; /* from one such look to the next */
-    size_t shown_busy;    /* in the last status */
+    int64_t left_wait_ms;   /* from one such look to the next */
+    char shown[STATUS_MAX]; /* the last status */
 
     struct outage outage;   /* of the ledger */
     bool no_slot;           /* an orphan waits for one */
-    size_t shown_failing;   /* queues, in the last status */
     int64_t held_repeat_ms; /* when the log may tell of held runs again */
+    int64_t held_due_ms;    /* ... and does; WORLD_NEVER: none is held */
+    uint64_t shown_held;    /* of how many it has told */
+    struct err shown_cause; /* why they are held */
 
     struct world_mutex lock; /* guards all below */
     struct world_cond changed;
@@ -87,7 +92,8 @@ struct consumer {
     int64_t orphan_later_ms; /* when the first that has no message is to */
     bool work_failed; /* a slot could not use the ledger since the last look */
     struct err work_err;
-    uint64_t held; /* runs that were held, since the log told of them */
+    uint64_t held;         /* runs that were held, since the log told of them */
+    int64_t held_until_ms; /* when the last of them is looked at again */
     struct err held_err;
     struct consumer_result result;
 };
@@ -157,6 +163,8 @@ static void take_report(void *context, const struct task_report *report)
     if (report->result.end == WORK_LATER && report->result.for_cause) {
         consumer->held++;
         consumer->held_err = report->result.err;
+        if (report->result.until_ms > consumer->held_until_ms)
+            consumer->held_until_ms = report->result.until_ms;
     }
     world_wake_all(&consumer->changed);
     world_unlock(&consumer->lock);
@@ -210,7 +218,7 @@ static void prepared(struct consumer *consumer)
     slots_pause(consumer->slots, false);
     if (lasted_s < 0)
         return;
-    consumer->shown_busy = SIZE_MAX;
+    consumer->shown[0] = '\0';
     log_info(OBJECT, "takes messages again, after %" PRId64 " s", lasted_s);
 }
 
@@ -220,30 +228,43 @@ static bool outage_pauses(const struct consumer *consumer)
            world_boot_ms() < consumer->outage.until_ms;
 }
 
+/* Runs that are held are looked at ever less often; the log tells of them once
+ * a minute all the same. Lock held. True: it does now. */
+static bool take_held(struct consumer *consumer, int64_t now_ms)
+{
+    bool lasts = now_ms < consumer->held_until_ms;
+    bool says =
+        (consumer->held > 0 || lasts) && now_ms >= consumer->held_repeat_ms;
+
+    consumer->shown_cause = consumer->held_err;
+    if (says) {
+        if (consumer->held > 0)
+            consumer->shown_held = consumer->held;
+        consumer->held = 0;
+        consumer->held_repeat_ms = now_ms + OUTAGE_REPEAT_MS;
+    }
+    consumer->held_due_ms = lasts ? consumer->held_repeat_ms : WORLD_NEVER;
+    return says;
+}
+
 /* What the slots have met since the last look. */
 static void heed_reports(struct consumer *consumer)
 {
-    int64_t now_ms = world_boot_ms();
-    uint64_t held = 0;
-    bool failed;
-    struct err err, held_err;
+    bool failed, says;
+    struct err err;
 
     world_lock(&consumer->lock);
     failed = consumer->work_failed;
     err = consumer->work_err;
     consumer->work_failed = false;
-    if (consumer->held > 0 && now_ms >= consumer->held_repeat_ms) {
-        held = consumer->held;
-        held_err = consumer->held_err;
-        consumer->held = 0;
-        consumer->held_repeat_ms = now_ms + OUTAGE_REPEAT_MS;
-    }
+    says = take_held(consumer, world_boot_ms());
     world_unlock(&consumer->lock);
     if (failed)
         outage_begins(consumer, &err);
-    if (held > 0)
+    if (says)
         log_warn(OBJECT, "%" PRIu64 " run%s held or waiting; last cause: %s",
-            held, held == 1 ? "" : "s", held_err.text);
+            consumer->shown_held, consumer->shown_held == 1 ? "" : "s",
+            consumer->shown_cause.text);
 }
 
 /* ---- preparing ---- */
@@ -633,27 +654,41 @@ static bool drained(struct consumer *consumer)
 
 /* ---- the loop ---- */
 
-static void say_status(struct consumer *consumer)
+/* What does not work comes with its present cause. */
+static void add_status(const struct consumer *consumer,
+    const struct slots_view *view, struct buf *to)
 {
     const struct setup *setup = consumer->definition->setup;
-    struct slots_view view;
 
-    slots_look(consumer->slots, &view);
-    if (consumer->outage.lasts ||
-        (view.busy == consumer->shown_busy &&
-            view.queues_failing == consumer->shown_failing))
+    buf_add_format(
+        to, "%zu of %" PRId64 " slots busy", view->busy, setup->slots);
+    if (view->queues_failing > 0)
+        buf_add_format(to, "; %zu of %zu queues cannot be served: %s",
+            view->queues_failing, setup->queue_count, view->cause.text);
+    if (consumer->held_due_ms < WORLD_NEVER)
+        buf_add_format(
+            to, "; runs are held or wait: %s", consumer->shown_cause.text);
+}
+
+static void say_status(struct consumer *consumer)
+{
+    char status[STATUS_MAX] = "";
+    struct slots_view view;
+    struct slice cut;
+    struct buf text;
+
+    if (consumer->outage.lasts)
         return;
-    consumer->shown_busy = view.busy;
-    consumer->shown_failing = view.queues_failing;
-    if (view.queues_failing > 0)
-        notify_status(consumer->options.notify,
-            "%zu of %" PRId64 " slots busy; %zu of %zu queues cannot be "
-            "served: %s",
-            view.busy, setup->slots, view.queues_failing, setup->queue_count,
-            view.cause.text);
-    else
-        notify_status(consumer->options.notify, "%zu of %" PRId64 " slots busy",
-            view.busy, setup->slots);
+    slots_look(consumer->slots, &view);
+    buf_init(&text, 8 * STATUS_MAX);
+    add_status(consumer, &view, &text);
+    cut = text_cut(buf_slice(&text), STATUS_MAX - 1);
+    memcpy(status, cut.at, cut.len);
+    buf_done(&text);
+    if (strcmp(status, consumer->shown) == 0)
+        return;
+    memcpy(consumer->shown, status, sizeof(status));
+    notify_status(consumer->options.notify, "%s", status);
 }
 
 static void say_ready(struct consumer *consumer)
@@ -670,7 +705,7 @@ static void say_ready(struct consumer *consumer)
 
 static int64_t next_due_ms(struct consumer *consumer)
 {
-    int64_t due_ms = consumer->next_later_ms;
+    int64_t due_ms = sooner(consumer->next_later_ms, consumer->held_due_ms);
 
     if (consumer->outage.lasts)
         return consumer->outage.until_ms;
@@ -747,8 +782,7 @@ struct consumer *consumer_new(const struct consumer_options *options)
 
     consumer->options = *options;
     consumer->definition = options->definition;
-    consumer->shown_busy = SIZE_MAX;
-    consumer->orphan_later_ms = WORLD_NEVER;
+    consumer->orphan_later_ms = consumer->held_due_ms = WORLD_NEVER;
     world_mutex_init(&consumer->lock);
     world_cond_init(&consumer->changed);
     orphans_init(&consumer->orphans, &consumer->fence, options->lock_file);

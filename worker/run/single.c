@@ -26,7 +26,8 @@ struct single {
     struct renewer *renewer;
     char *object; /* "run JOB/ID" */
     bool said_held;
-    struct err said; /* the cause for which it waits */
+    struct err said;        /* the cause for which it waits */
+    int64_t said_repeat_ms; /* when the log repeats it */
     struct outage outage;
 
     struct world_mutex lock; /* guards all below */
@@ -123,8 +124,10 @@ static bool pass_time(struct single *single, const struct work_result *work)
     int64_t most_ms =
         work->held ? 1000 : setup->visibility_timeout_s * 1000 / 3;
 
-    if (work->for_cause && strcmp(single->said.text, work->err.text) != 0) {
+    if (work->for_cause && (strcmp(single->said.text, work->err.text) != 0 ||
+                               world_boot_ms() >= single->said_repeat_ms)) {
         single->said = work->err;
+        single->said_repeat_ms = world_boot_ms() + OUTAGE_REPEAT_MS;
         log_warn(single->object, "%s", work->err.text);
     }
     if (work->held && !single->said_held)

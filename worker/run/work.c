@@ -46,6 +46,7 @@ struct work {
     bool progress;
     struct slice held_for;    /* the cause for which it was held before this */
     int64_t held_since_ticks; /* attempt, and since when; in arena */
+    int64_t held_ticks;       /* how long, when this attempt began */
     struct err err;           /* the kind's */
     struct work_result *result;
 };
@@ -380,6 +381,7 @@ static void stop_waiting(struct work *work)
 
     work->held_for = arena_copy(&work->arena, run->waits_for);
     work->held_since_ticks = run->waits_since_ticks;
+    work->held_ticks = claim_now(&work->claim) - run->waits_since_ticks;
     run->waits_since_ticks = 0;
     run->waits_for = (struct slice){0};
 }
@@ -877,9 +879,8 @@ static void say_held(const struct work *work)
 {
     if (slice_is(work->held_for, LEDGER_WAITS_FOR_STORE) ||
         slice_is(work->held_for, LEDGER_WAITS_FOR_ARCHIVE))
-        log_info(work->object, "continues, after it was held for %lld s",
-            (long long)((claim_now(&work->claim) - work->held_since_ticks) /
-                        TICKS_PER_S));
+        log_info(work->object, "continued, after it was held for %lld s",
+            (long long)(work->held_ticks / TICKS_PER_S));
 }
 
 static void work_claimed(struct work *work, const struct run_args *args)
