@@ -229,6 +229,47 @@ static void a_stop_of_the_process_ends_what_waits_for_a_try(void **state)
     scene_done(&scene);
 }
 
+/* A run is to be cancelled: what waits an hour for its next try is tried once
+ * more, soon, and so is what comes then; what another run asks waits on. */
+static void who_hurries_waits_for_no_try(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct lanes_client *other = lanes_client_new(lanes, NULL);
+    struct job jobs[3];
+    struct scene scene;
+
+    (void)state;
+    scene_init(&scene);
+    for (size_t i = 0; i < 3; i++) {
+        jobs[i] = job_of(&scene, (char)('a' + i));
+        jobs[i].answers[0] = TW_BUSY;
+        jobs[i].answer_count = 1;
+        jobs[i].http_status = 503;
+        jobs[i].hint_ms = HOUR_MS;
+    }
+    lanes_submit(client, &jobs[0].task);
+    lanes_submit(other, &jobs[1].task);
+    wait_for_attempts(&scene, 2);
+    lanes_hurry(client, 20);
+    lanes_wait(client, &jobs[0].task);
+    assert_int_equal(jobs[0].task.outcome, TW_STOPPED);
+    assert_int_equal(jobs[0].task.retry.tries, 2);
+    assert_int_equal(lanes_call(client, &jobs[2].task), TW_STOPPED);
+    assert_false(lanes_done(other, &jobs[1].task));
+    lanes_hurry(client, WORLD_NEVER);
+    jobs[2] = job_of(&scene, 'd');
+    jobs[2].answers[0] = TW_BUSY;
+    jobs[2].answers[1] = TW_OK;
+    jobs[2].answer_count = 2;
+    jobs[2].hint_ms = 1;
+    assert_int_equal(lanes_call(client, &jobs[2].task), TW_OK);
+    lanes_client_free(other);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
 /* However often: a throttled run goes on, slower. */
 static void throttling_counts_as_no_failed_try(void **state)
 {
@@ -906,6 +947,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(busy_is_tried_a_few_times),
         cmocka_unit_test(what_was_never_reached_is_soon_given_up),
+        cmocka_unit_test(who_hurries_waits_for_no_try),
         cmocka_unit_test(a_stop_of_the_process_ends_what_waits_for_a_try),
         cmocka_unit_test(throttling_counts_as_no_failed_try),
         cmocka_unit_test(behind_an_open_circuit_breaker_nothing_is_tried_again),

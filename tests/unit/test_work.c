@@ -648,6 +648,41 @@ static void a_run_whose_end_cannot_be_stored_is_no_outage(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
 
+/* It is cancelled while its store refuses each request. */
+static enum run_end asks_a_busy_store(struct workbench *bench, struct run *run,
+    unsigned attempt_number, struct err *err)
+{
+    struct ledger_run before;
+    struct page page;
+    enum tw_err outcome;
+    bool asked;
+
+    (void)attempt_number;
+    ledger_run_init(&before);
+    assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
+                         slice_of("r1"), &before, &asked, err),
+        TW_OK);
+    ledger_run_done(&before);
+    workbench_meets(bench, BENCH_SCAN, 1, 200, BENCH_THROTTLE);
+    page_init(&page);
+    outcome = call_scan(run->lanes, bench->store,
+        &(struct scan_request){.table = "Blogs"}, &page, err);
+    page_done(&page);
+    return outcome == TW_STOPPED ? RUN_STOPPED : RUN_SUCCEEDED;
+}
+
+/* Within ten seconds, however long the service is busy. */
+static void a_run_on_a_busy_store_is_soon_cancelled(void **state)
+{
+    struct workbench *bench = *state;
+    int64_t begun_ms = world_boot_ms();
+
+    bench->script = asks_a_busy_store;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
+    assert_in_range(world_boot_ms() - begun_ms, 0, 10000);
+}
+
 /* Beside the bench's own store another. */
 static void use_another_store(struct workbench *bench, struct store *another)
 {
@@ -2182,6 +2217,7 @@ int main(void)
         cmocka_unit_test(pauses_double_from_a_second),
         TEST(waiting_frees_the_run_and_hides_the_message),
         VIRTUAL(how_long_a_run_was_held_is_said),
+        VIRTUAL(a_run_on_a_busy_store_is_soon_cancelled),
         TEST(an_outage_is_no_failure),
         TEST(refused_credentials_hold_a_run),
         TEST(a_fault_that_may_have_passed_does_not_hold_a_run),

@@ -22,6 +22,8 @@
 /* Between two writes of the ledger: a request to cancel or to pause is acted on
  * within 10 s. */
 #define LEDGER_MAX_MS 5000
+/* ... so it waits no longer for a service that refuses its requests. */
+#define HURRY_MS 3000
 /* One thread writes the ledger for so many runs. */
 #define RUNS_PER_THREAD 4
 
@@ -39,7 +41,7 @@ struct renewal {
     struct renewer *renewer;
     struct claim *claim;
     struct run *run; /* counts are atomic */
-    const struct lanes_client *lanes;
+    struct lanes_client *lanes;
     int64_t base_transactions; /* of earlier attempts */
     int32_t base_throttled;    /* likewise */
 
@@ -314,6 +316,9 @@ static void take_asked(struct renewal *renewal)
     if (slice_is(claim->run.finish, LEDGER_FINISH_NOW))
         atomic_store(&renewal->run->finish, RUN_FINISHING_NOW);
     renewal->asked = claim->asked;
+    if (news)
+        lanes_hurry(renewal->lanes,
+            claim->asked != CLAIM_ASKED_NOTHING ? HURRY_MS : WORLD_NEVER);
     if (news && claim->asked != CLAIM_ASKED_NOTHING)
         log_info(run_object(renewal->run), "stops: it is to be %s",
             claim->asked == CLAIM_ASKED_CANCEL ? "cancelled" : "paused");
@@ -480,7 +485,7 @@ static void wake_threads(struct renewer *renewer)
 }
 
 struct renewal *renewal_start(struct renewer *renewer, struct claim *claim,
-    struct run *run, const struct lanes_client *lanes)
+    struct run *run, struct lanes_client *lanes)
 {
     struct renewal *renewal = mem_alloc(sizeof(*renewal));
 

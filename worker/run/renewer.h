@@ -44,7 +44,7 @@ void renewer_free(struct renewer *renewer);
  * and the number of lanes' requests go into the ledger with each write. Owned.
  */
 struct renewal *renewal_start(struct renewer *renewer, struct claim *claim,
-    struct run *run, const struct lanes_client *lanes);
+    struct run *run, struct lanes_client *lanes);
 
 /* renewal_save: run_host.save. */
 void renewal_save(

@@ -61,6 +61,7 @@ struct lanes_client {
     uint64_t ended;
     int64_t requests, throttled;
     bool unsure;            /* a write may still arrive at its store */
+    int64_t hurry_ms;       /* then no task waits any more; WORLD_NEVER */
     int64_t reach_until_ms; /* until then what it asks must have been sent a
                                request; WORLD_NEVER: no matter */
     bool stopped;
@@ -155,6 +156,8 @@ static void wait_until(struct lanes_task *task, int64_t retry_ms)
 {
     int64_t deadline_ms = deadline_of(task);
 
+    if (retry_ms > task->client->hurry_ms)
+        retry_ms = task->client->hurry_ms;
     task->retry_ms = retry_ms;
     task->not_before_ms = retry_ms < deadline_ms ? retry_ms : deadline_ms;
 }
@@ -182,6 +185,8 @@ static int64_t free_ms(
     if (task->watched &&
         silence_refuses(&task->store->silence, now_ms, &quiet_ms))
         return now_ms;
+    if (rate_ms > task->client->hurry_ms)
+        rate_ms = task->client->hurry_ms;
     return rate_ms > now_ms + wait_ms ? rate_ms : now_ms + wait_ms;
 }
 
@@ -455,7 +460,7 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
         finish(task, outcome);
         return;
     }
-    if (given_up(task)) {
+    if (given_up(task) || now_ms >= client->hurry_ms) {
         finish_stopped(task, "stopped before it was tried again");
         return;
     }
@@ -673,7 +678,7 @@ struct lanes_client *lanes_client_new(
 
     client->lanes = lanes;
     client->fence = fence;
-    client->reach_until_ms = WORLD_NEVER;
+    client->reach_until_ms = client->hurry_ms = WORLD_NEVER;
     world_cond_init(&client->changed);
     world_lock(&lanes->mutex);
     if (lanes->turn) {
@@ -773,7 +778,8 @@ void lanes_submit_at(
     task->watched = client->watches && task->store &&
                     task->store->traits.late_writes &&
                     !store_same(task->store, client->ledger);
-    task->not_before_ms = not_before_ms;
+    task->not_before_ms =
+        not_before_ms < client->hurry_ms ? not_before_ms : client->hurry_ms;
     task->retry_ms = INT64_MIN;
     if (client->stopped) {
         finish_stopped(task, "stopped before it was sent");
@@ -849,6 +855,20 @@ void lanes_stop(struct lanes_client *client)
 
     world_lock(&lanes->mutex);
     stop(client);
+    dispatch(lanes);
+    world_unlock(&lanes->mutex);
+}
+
+void lanes_hurry(struct lanes_client *client, int64_t wait_ms)
+{
+    struct lanes *lanes = client->lanes;
+
+    world_lock(&lanes->mutex);
+    client->hurry_ms =
+        wait_ms == WORLD_NEVER ? WORLD_NEVER : world_boot_ms() + wait_ms;
+    for (struct lanes_task *task = client->first; task; task = task->next)
+        if (task->not_before_ms > client->hurry_ms)
+            task->not_before_ms = task->retry_ms = client->hurry_ms;
     dispatch(lanes);
     world_unlock(&lanes->mutex);
 }
