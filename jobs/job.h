@@ -101,6 +101,8 @@ struct kind {
     bool has_parent;     /* fsck knows what to do with it */
     bool table_job;      /* rewrites whole tables: one open run for each table
                             that it writes (locks L1 to L4) */
+    bool ends_load;      /* what it has begun it ends before it is cancelled or
+                            paused, however long its store is busy (M8) */
     const struct kind_arg *args; /* NULL: none */
     size_t arg_count;
 

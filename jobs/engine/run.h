@@ -139,6 +139,7 @@ struct run {
     struct store *ledger;     /* borrowed */
     const char *ledger_table; /* "TablewardRuns" */
 
+    bool ends_load;      /* its kind's */
     bool accept_deletes; /* --accept-deletes, or the message's accept_deletes */
     _Atomic int finish;  /* an enum run_finish; the host sets it at any time */
     bool closes_job;     /* set by the kind before RUN_SUCCEEDED: the batch that

@@ -410,6 +410,7 @@ const struct kind move_kind = {
                "deletes the old ones",
     .destructive = true,
     .table_job = true,
+    .ends_load = true,
     .load = move_load,
     .explain = move_explain,
     .accept = move_accept,

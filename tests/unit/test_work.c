@@ -671,7 +671,8 @@ static enum run_end asks_a_busy_store(struct workbench *bench, struct run *run,
     return outcome == TW_STOPPED ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
-/* Within ten seconds, however long the service is busy. */
+/* Within ten seconds, however long the service is busy; but a move ends its
+ * load (rule M8). */
 static void a_run_on_a_busy_store_is_soon_cancelled(void **state)
 {
     struct workbench *bench = *state;
@@ -681,6 +682,18 @@ static void a_run_on_a_busy_store_is_soon_cancelled(void **state)
     assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_in_range(world_boot_ms() - begun_ms, 0, 10000);
+}
+
+static void a_move_on_a_busy_store_ends_its_load_first(void **state)
+{
+    struct workbench *bench = *state;
+    int64_t begun_ms = world_boot_ms();
+
+    bench->kind.ends_load = true;
+    bench->script = asks_a_busy_store;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
+    assert_true(world_boot_ms() - begun_ms > 10000);
 }
 
 /* Beside the bench's own store another. */
@@ -2218,6 +2231,7 @@ int main(void)
         TEST(waiting_frees_the_run_and_hides_the_message),
         VIRTUAL(how_long_a_run_was_held_is_said),
         VIRTUAL(a_run_on_a_busy_store_is_soon_cancelled),
+        VIRTUAL(a_move_on_a_busy_store_ends_its_load_first),
         TEST(an_outage_is_no_failure),
         TEST(refused_credentials_hold_a_run),
         TEST(a_fault_that_may_have_passed_does_not_hold_a_run),

@@ -316,7 +316,7 @@ static void take_asked(struct renewal *renewal)
     if (slice_is(claim->run.finish, LEDGER_FINISH_NOW))
         atomic_store(&renewal->run->finish, RUN_FINISHING_NOW);
     renewal->asked = claim->asked;
-    if (news)
+    if (news && !renewal->run->ends_load)
         lanes_hurry(renewal->lanes,
             claim->asked != CLAIM_ASKED_NOTHING ? HURRY_MS : WORLD_NEVER);
     if (news && claim->asked != CLAIM_ASKED_NOTHING)

@@ -695,6 +695,7 @@ static enum run_end run_kind(struct work *work)
         lanes_watch_silence(run->lanes, work->wish->store);
     run->ledger = work->wish->store;
     run->ledger_table = LEDGER_TABLE;
+    run->ends_load = job->kind->ends_load;
     if (job->failures)
         work->failures = failures_new(work->definition->archive_folder,
             job->failures, job->name, run->id, work->object);
