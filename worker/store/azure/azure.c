@@ -513,6 +513,7 @@ static void lend_body(struct call *call, struct page *page)
 /* ... and moves into the page, whose entities point into it. */
 static struct slice keep_body(struct call *call, struct page *page)
 {
+    buf_done(&page->body);
     page->body = call->answer.body;
     buf_init(&call->answer.body, 0);
     return buf_slice(&page->body);

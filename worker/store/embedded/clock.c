@@ -55,10 +55,11 @@ static int64_t ticks_elsewhere(const struct clock *clock, int64_t wall_ticks)
 static int64_t ticks_at(
     const struct clock *clock, int64_t boot_ms, int64_t wall_ticks)
 {
-    int64_t passed_ticks = (boot_ms - clock->boot_ms) * TICKS_PER_MS;
+    int64_t passed_ticks;
 
     if (!counts(clock, boot_ms))
         return ticks_elsewhere(clock, wall_ticks);
+    passed_ticks = (boot_ms - clock->boot_ms) * TICKS_PER_MS;
     return clock->ticks + passed_ticks +
            made_up(clock->ahead_ticks, passed_ticks);
 }
