@@ -317,7 +317,7 @@ unit-build: $(UNIT_TESTS) $(SIMULATE)
 WANTED_TESTS := $(if $(TESTS),$(addprefix $(OUT)/tests/test_,$(TESTS)),\
     $(UNIT_TESTS))
 unit: $(WANTED_TESTS)   ## unit tests alone (TESTS="a b": only those)
-	@tests/run-unit $^
+	@UNIT_LIMIT_S=$(if $(SANITIZER),1200,300) tests/run-unit $^
 
 # One function a target (tests/fuzz/fuzz.h): all of them in a unit test, each
 # of them alone with libFuzzer. What they would send goes to a double of
