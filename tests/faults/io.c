@@ -88,10 +88,11 @@ static struct io_plan plan_of(const struct kind_of_failure *kind)
         .calls = kind->calls, .count = kind->count, .full = kind->full};
 }
 
-/* A full disk holds a run that archives, and a drain waits for no held run. */
+/* A failed write holds a run that archives, and a drain waits for no held
+ * run. */
 static bool may_hold(const struct trial *trial)
 {
-    return trial->plan.full && atomic_load(&trial->report->archive_failed) > 0;
+    return atomic_load(&trial->report->archive_failed) > 0;
 }
 
 static bool may_end_so(const struct trial *trial, int end)
