@@ -168,7 +168,7 @@ const char *run_object(const struct run *run);
 
 /*
  * run_wait: before RUN_WAITING: until the clock of store, which shows
- * now_ticks, shows until_ticks. Whoever waits does so by the ledger's clock,
+ * now_ticks, shows until_ticks. A run waits by the ledger's clock,
  * and that may be another one, off by hours.
  */
 void run_wait(struct run *run, const struct store *store, int64_t now_ticks,

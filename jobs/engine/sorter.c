@@ -359,18 +359,15 @@ static void choose_all(struct group *groups, size_t count)
 /* ---- out ---- */
 
 static enum tw_err pour_group(struct sorter *sorter, const struct group *group,
-    struct flow *flow, struct err *err)
+    struct flow *flow, struct arena *scratch, struct err *err)
 {
     enum tw_err code = TW_OK;
-    struct arena scratch;
 
-    arena_init(&scratch);
     for (size_t i = group->first;
          i < group->first + group->goes && code == TW_OK; i++) {
-        code = pour_one(sorter->held[i], flow, &scratch, err);
+        code = pour_one(sorter->held[i], flow, scratch, err);
         sorter->held[i] = NULL;
     }
-    arena_done(&scratch);
     return code;
 }
 
@@ -380,14 +377,17 @@ static enum tw_err pour_groups(struct sorter *sorter,
 {
     bool cuts = count > PARTITIONS_KEPT_OPEN;
     enum tw_err code = TW_OK;
+    struct arena scratch;
 
+    arena_init(&scratch);
     for (size_t i = 0; i < count && code == TW_OK; i++) {
         if (groups[i].goes == 0)
             continue;
-        code = pour_group(sorter, &groups[i], flow, err);
+        code = pour_group(sorter, &groups[i], flow, &scratch, err);
         if (code == TW_OK && cuts)
             code = flow_cut(flow, err);
     }
+    arena_done(&scratch);
     return code;
 }
 
@@ -399,7 +399,6 @@ static void empty(struct sorter *sorter)
     mem_free(sorter->block);
     sorter->block = NULL;
     arena_done(&sorter->large);
-    mem_give_back();
 }
 
 static int compare_places(const void *left, const void *right)
@@ -456,6 +455,7 @@ static enum tw_err pour(
     else
         close_gaps(sorter);
     mem_free(groups);
+    mem_give_back();
     return code;
 }
 

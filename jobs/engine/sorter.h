@@ -19,7 +19,8 @@
 #define SORTER_MAX_OPERATIONS 8192
 #define SORTER_MAX_BYTES (4 * 1024 * 1024)
 
-/* An operation waits for no more than so many others that come after it. */
+/* Once so many others have come after it, an operation is among the next that
+ * are handed over. */
 #define SORTER_MAX_AGE (2 * SORTER_MAX_OPERATIONS)
 
 struct sorter;

@@ -22,14 +22,14 @@
  * dead one had sent may land at any time (rule A4): it is not in time any more.
  *
  * -DPAUSES: worker/store/lease_clock.c too. A hypervisor pauses a worker's
- * machine: it sleeps, and its own clock stops (one worker's; nobody sleeps
+ * machine: it sleeps, and its own clock stops (one worker's; none sleeps
  * otherwise). Nobody can know of that
  * before a response to something that was sent afterwards, or landed then, has
  * come: so long the worker is "blind", and what is required of it begins with
  * that response. Ledger and data are of one account, which shows a pause once. A
  * pause is longer than what Date cannot show (PAUSE), and what is left of it after
- * an answer has landed counts where that is; shorter ones are in worker/DESIGN.md. That the ledger's Date shows LeaseUntil is left out: whoever
- * does not look at it goes on for longer.
+ * an answer has landed counts where that is; shorter ones are in worker/DESIGN.md. That the ledger's Date shows LeaseUntil is left out: a worker that
+ * does not look at it continues for longer.
  *
  * -DONLY_THE_NETWORK: nobody sleeps, dies or stops, and nothing is written but
  * the ledger; so there is room for more FAULTS.

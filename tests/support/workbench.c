@@ -616,6 +616,20 @@ enum tw_err workbench_store_run(struct workbench *bench, struct ledger_run *run)
     return run->etag.len > 0 ? replace_run(bench, run) : insert_run(bench, run);
 }
 
+void workbench_fill_run(struct workbench *bench, struct ledger_run *run)
+{
+    char name[8];
+
+    run->others = arena_alloc(
+        &run->arena, ENTITY_MAX_READ_PROPERTIES * sizeof(*run->others));
+    do {
+        (void)snprintf(name, sizeof(name), "P%zu", run->other_count);
+        run->others[run->other_count++] = (struct property){.type = EDM_INT32,
+            .name = arena_copy(&run->arena, slice_of(name)),
+            .json = slice_of("1")};
+    } while (workbench_store_run(bench, run) == TW_OK);
+}
+
 void workbench_write(struct workbench *bench, enum operation_type type,
     const struct entity *entity)
 {

@@ -191,6 +191,10 @@ size_t workbench_listed(
 enum tw_err workbench_store_run(
     struct workbench *bench, struct ledger_run *run);
 
+/* workbench_fill_run: store run with so many properties beside it that the
+ * service takes no more. */
+void workbench_fill_run(struct workbench *bench, struct ledger_run *run);
+
 /* workbench_write: an entity of the ledger's table as somebody else writes it,
  * past the bench: no request of it is counted, or fails. */
 void workbench_write(struct workbench *bench, enum operation_type type,

@@ -100,21 +100,36 @@ static void refused_credentials_open_nothing(void **state)
     assert_false(breaker_is_away(&breaker));
 }
 
-/* Every call of a store looks, and what does not leave is not counted. */
-static void a_store_that_nobody_answers_for_is_probed(void **state)
+/* A store in memory, behind one whose faults a test chooses. */
+static struct store *begin(struct faulty *faulty)
 {
     static const char *const tables[] = {"Blogs", NULL};
-    static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
-    struct attempt attempt = {.fence = NULL};
-    struct faulty faulty;
     struct store *inner;
-    int64_t count;
 
-    (void)state;
     virtual_world_use(&(struct virtual_options){
         .seed = 1, .boot_ms = 5000, .wall_ticks = TICKS_1970});
     inner = table_memory(tables);
-    faulty_init(&faulty, inner);
+    faulty_init(faulty, inner);
+    return inner;
+}
+
+static void end(struct faulty *faulty, struct store *inner)
+{
+    faulty_done(faulty);
+    store_close(inner);
+    virtual_world_end();
+}
+
+/* Every call of a store looks, and what does not leave is not counted. */
+static void a_store_that_nobody_answers_for_is_probed(void **state)
+{
+    static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
+    struct attempt attempt = {.fence = NULL};
+    struct faulty faulty;
+    struct store *inner = begin(&faulty);
+    int64_t count;
+
+    (void)state;
     faulty_seed(&faulty, 1, down, 1);
     for (unsigned i = 0; i < 1000; i++) {
         assert_int_equal(
@@ -134,26 +149,19 @@ static void a_store_that_nobody_answers_for_is_probed(void **state)
         store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_OK);
     assert_int_equal(
         store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_OK);
-    faulty_done(&faulty);
-    store_close(inner);
-    virtual_world_end();
+    end(&faulty, inner);
 }
 
 /* The tables of a store were sent a request, its queues were not. */
 static void a_service_is_reached_once_a_request_has_left(void **state)
 {
-    static const char *const tables[] = {"Blogs", NULL};
     static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
     struct attempt attempt = {.fence = NULL};
     struct faulty faulty;
-    struct store *inner;
+    struct store *inner = begin(&faulty);
     int64_t count;
 
     (void)state;
-    virtual_world_use(&(struct virtual_options){
-        .seed = 1, .boot_ms = 5000, .wall_ticks = TICKS_1970});
-    inner = table_memory(tables);
-    faulty_init(&faulty, inner);
     faulty_seed(&faulty, 1, NULL, 0);
     assert_int_equal(
         store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_OK);
@@ -166,15 +174,12 @@ static void a_service_is_reached_once_a_request_has_left(void **state)
     assert_int_equal(
         store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_BUSY);
     assert_true(attempt.reached);
-    faulty_done(&faulty);
-    store_close(inner);
-    virtual_world_end();
+    end(&faulty, inner);
 }
 
 /* An error that the service itself answers says that it is there. */
 static void what_counts_as_a_response(void **state)
 {
-    static const char *const tables[] = {"Blogs", NULL};
     static const struct {
         enum fault fault;
         bool response;
@@ -189,21 +194,15 @@ static void what_counts_as_a_response(void **state)
         const struct faulty_share share = {CASES[i].fault, 1000, CALL_ALL};
         struct attempt attempt = {.fence = NULL};
         struct faulty faulty;
-        struct store *inner;
+        struct store *inner = begin(&faulty);
 
-        virtual_world_use(&(struct virtual_options){
-            .seed = 1, .boot_ms = 5000, .wall_ticks = TICKS_1970});
-        inner = table_memory(tables);
-        faulty_init(&faulty, inner);
         faulty_seed(&faulty, 1, &share, 1);
         for (unsigned n = 0; n < 2 * BREAKER_FAILURES; n++)
             assert_int_not_equal(
                 store_create_table(&faulty.outer.store, &attempt, "Blogs"),
                 TW_OK);
         assert_int_equal(attempt.breaker_open, !CASES[i].response);
-        faulty_done(&faulty);
-        store_close(inner);
-        virtual_world_end();
+        end(&faulty, inner);
     }
 }
 

@@ -977,6 +977,22 @@ static void between_two_looks_it_waits_although_blogs_are_kept(void **state)
     trial_done(&t);
 }
 
+/* Before the tombstone, and before the second pass; the delete has the ETag of
+ * the latter. */
+static void the_parent_is_read_once_a_pass(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    trial_init(&t, FLAT);
+    hosted_put(&t.h, "Channels", "News", "", NULL);
+    hosted_put(&t.h, "Blogs", "News", "b", NULL);
+    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&t.h, "Channels"), 0);
+    assert_int_equal(t.faulty.calls[CALL_GET], 2);
+    trial_done(&t);
+}
+
 static void tombstone_of_a_killed_attempt_that_lands_late_is_deleted(
     void **state)
 {
@@ -1172,6 +1188,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(cascade_weathers_every_storm),
         cmocka_unit_test(between_two_looks_it_waits_although_blogs_are_kept),
+        cmocka_unit_test(the_parent_is_read_once_a_pass),
         cmocka_unit_test(
             tombstone_of_a_killed_attempt_that_lands_late_is_deleted),
         cmocka_unit_test(

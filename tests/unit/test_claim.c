@@ -349,20 +349,12 @@ static void a_ledger_that_stays_busy_is_an_outage(void **state)
 static void fill_run(struct fixture *f)
 {
     struct ledger_run run;
-    char name[8];
 
     assert_int_equal(take(f), CLAIM_TAKEN);
     rewrite(f, LEDGER_QUEUED, "", 0);
     read_run(f, &run);
     run.started_ticks = 0; /* room for one that acquiring needs */
-    run.others = arena_alloc(
-        &run.arena, ENTITY_MAX_READ_PROPERTIES * sizeof(*run.others));
-    do {
-        (void)snprintf(name, sizeof(name), "P%zu", run.other_count);
-        run.others[run.other_count++] = (struct property){.type = EDM_INT32,
-            .name = arena_copy(&run.arena, slice_of(name)),
-            .json = slice_of("1")};
-    } while (workbench_store_run(&f->bench, &run) == TW_OK);
+    workbench_fill_run(&f->bench, &run);
     ledger_run_done(&run);
 }
 
@@ -438,7 +430,7 @@ static void clocks_are_the_service_s_once_it_has_answered(void **state)
         world_boot_ms() + 59000);
 }
 
-/* What stands in the ledger may be anything. */
+/* What the ledger has may be anything. */
 static void attempts_are_counted_up_to_the_end_of_numbers(void **state)
 {
     struct fixture *f = *state;
@@ -721,7 +713,7 @@ static void what_a_crashed_owner_was_asked_is_done(void **state)
     assert_int_equal(workbench_listed(&f->bench, JOB, LEDGER_INDEX_ENDED), 1);
 }
 
-/* Its requests may still arrive late: whoever goes on is to know, although the
+/* Its requests may still arrive late: the next owner is to know, although the
  * run has no owner any more. */
 static void whoever_resumes_it_knows_that_its_owner_crashed(void **state)
 {

@@ -146,7 +146,6 @@ static void it_is_the_wall_clock_that_nobody_steps(void **state)
     struct store *store;
 
     (void)state;
-    begin();
     store = open_store(PATH);
     for (int i = 0; i < 100; i++) {
         pass(i * HOUR / 50);
@@ -154,7 +153,6 @@ static void it_is_the_wall_clock_that_nobody_steps(void **state)
             world_wall_ticks());
     }
     store_close(store);
-    end();
 }
 
 /* Of one process, of another that has the file open, and of one that opens it
@@ -196,7 +194,6 @@ static void entities_are_dated_by_it(void **state)
     int64_t date, dated;
 
     (void)state;
-    begin();
     fixture_init(&f, open_store(PATH));
     step(-2 * DAY);
     (void)fixture_insert(&f, "p", "r", "");
@@ -206,7 +203,6 @@ static void entities_are_dated_by_it(void **state)
     check_near(dated, date);
     store_close(f.store);
     fixture_done(&f);
-    end();
 }
 
 /* Applications date by the wall clock what it is compared with. */
@@ -216,7 +212,6 @@ static void insertion_time_is_the_wall_clocks(void **state)
     int64_t inserted, now_ticks;
 
     (void)state;
-    begin();
     store = open_store(PATH);
     step(-2 * DAY);
     (void)put(store, 0, &inserted);
@@ -224,7 +219,6 @@ static void insertion_time_is_the_wall_clocks(void **state)
     assert_true(inserted <= now_ticks);
     assert_true(inserted > now_ticks - 2 * TICKS_PER_S);
     store_close(store);
-    end();
 }
 
 /* run/claim.h: a lease is 3 s longer than its owner knows. */
@@ -234,7 +228,6 @@ static void a_lease_of_an_hour_outlasts_its_owner(void **state)
     int64_t date;
 
     (void)state;
-    begin();
     store = open_store(PATH);
     date = put(store, 0, NULL);
     step(2 * DAY);
@@ -242,7 +235,6 @@ static void a_lease_of_an_hour_outlasts_its_owner(void **state)
     pass(HOUR);
     assert_true(date_of(store) < date + ticks(HOUR + 3 * SECOND));
     store_close(store);
-    end();
 }
 
 /* ---- how it comes back to the wall clock ---- */
@@ -252,7 +244,6 @@ static void too_late_it_runs_slower(void **state)
     struct store *store;
 
     (void)state;
-    begin();
     step(2 * DAY);
     store = open_store(PATH);
     step(-2 * DAY);
@@ -267,7 +258,6 @@ static void too_late_it_runs_slower(void **state)
     }
     check_near(date_of(store), world_wall_ticks());
     store_close(store);
-    end();
 }
 
 static void behind_it_runs_a_little_faster(void **state)
@@ -275,7 +265,6 @@ static void behind_it_runs_a_little_faster(void **state)
     struct store *store;
 
     (void)state;
-    begin();
     store = open_store(PATH);
     step(30 * SECOND);
     for (int minute = 0; minute < 34 * 60; minute++) {
@@ -289,7 +278,6 @@ static void behind_it_runs_a_little_faster(void **state)
     }
     check_near(date_of(store), world_wall_ticks());
     store_close(store);
-    end();
 }
 
 static void behind_and_idle_it_runs_faster(void **state)
@@ -297,7 +285,6 @@ static void behind_and_idle_it_runs_faster(void **state)
     struct store *store;
 
     (void)state;
-    begin();
     store = open_store(PATH);
     step(HOUR);
     (void)put(store, 0, NULL);
@@ -308,7 +295,6 @@ static void behind_and_idle_it_runs_faster(void **state)
     pass(30 * DAY);
     check_near(date_of(store), world_wall_ticks());
     store_close(store);
-    end();
 }
 
 /* ---- other boots, other machines ---- */
@@ -318,7 +304,6 @@ static void after_a_reboot_it_is_the_wall_clock(void **state)
     struct store *store;
 
     (void)state;
-    begin();
     store = open_store(PATH);
     step(DAY);
     (void)put(store, 0, NULL);
@@ -330,7 +315,6 @@ static void after_a_reboot_it_is_the_wall_clock(void **state)
     step(HOUR);
     check_near(date_of(store), world_wall_ticks() - ticks(HOUR));
     store_close(store);
-    end();
 }
 
 static void after_a_reboot_into_the_past_it_goes_on(void **state)
@@ -339,7 +323,6 @@ static void after_a_reboot_into_the_past_it_goes_on(void **state)
     int64_t date;
 
     (void)state;
-    begin();
     store = open_store(PATH);
     date = put(store, 60, NULL);
     store_close(store);
@@ -350,7 +333,6 @@ static void after_a_reboot_into_the_past_it_goes_on(void **state)
     pass(69 * SECOND);
     assert_int_equal(get(store), 1);
     store_close(store);
-    end();
 }
 
 /* The same boot again, less far: a virtual machine that was set back. */
@@ -360,14 +342,12 @@ static void a_machine_that_is_set_back_is_another_boot(void **state)
     int64_t date;
 
     (void)state;
-    begin();
     store = open_store(PATH);
     date = put(store, 60, NULL);
     virtual_step_clocks(0, HOUR, -2 * HOUR);
     check_near(date_of(store), world_wall_ticks());
     assert_true(date_of(store) >= date);
     store_close(store);
-    end();
 }
 
 static void a_copy_goes_on_elsewhere(void **state)
@@ -376,7 +356,6 @@ static void a_copy_goes_on_elsewhere(void **state)
     int64_t date;
 
     (void)state;
-    begin();
     store = open_store(PATH);
     date = put(store, 60, NULL);
     store_close(store);
@@ -392,7 +371,6 @@ static void a_copy_goes_on_elsewhere(void **state)
     check_near(date_of(store), world_wall_ticks());
     assert_true(date_of(store) > date);
     store_close(store);
-    end();
 }
 
 /* The clock was wrong by 70 years when it was written. */
@@ -453,7 +431,8 @@ static size_t share_a_second(
 }
 
 /* Two containers on one kernel may have a boot id each (systemd-nspawn), or
- * none. The wall clock was set back; whoever writes, it goes on for both. */
+ * none. The wall clock was set back; whichever writes, it continues for both.
+ */
 static void containers_with_a_boot_id_each_share_it(void **state)
 {
     static const char *const ids[][2] = {
@@ -528,7 +507,6 @@ static void it_never_goes_back_and_all_agree(void **state)
     int64_t date, next, passed_ms;
 
     (void)state;
-    begin();
     open_all(stores);
     date = date_of_all(stores);
     for (int i = 0; i < 2000; i++) {
@@ -552,7 +530,6 @@ static void it_never_goes_back_and_all_agree(void **state)
         date = next;
     }
     close_all(stores);
-    end();
 }
 
 /* ---- the file ---- */
@@ -572,7 +549,6 @@ static void a_file_of_a_former_release_is_given_a_clock(void **state)
     int64_t date;
 
     (void)state;
-    begin();
     store = open_store(PATH);
     (void)put(store, 0, NULL);
     store_close(store);
@@ -587,7 +563,6 @@ static void a_file_of_a_former_release_is_given_a_clock(void **state)
     step(-HOUR);
     check_near(date_of(store), date);
     store_close(store);
-    end();
 }
 
 static void a_clock_that_is_nonsense_begins_anew(void **state)
@@ -649,40 +624,54 @@ static void a_store_in_memory_has_it_too(void **state)
     int64_t date;
 
     (void)state;
-    begin();
     store = open_store(":memory:");
     date = put(store, 60, NULL);
     step(2 * DAY);
     check_near(date_of(store), date);
     assert_int_equal(get(store), 0);
     store_close(store);
-    end();
 }
+
+static int set_up(void **state)
+{
+    (void)state;
+    begin();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    end();
+    return 0;
+}
+
+#define STORY(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_wall_clock_that_nobody_steps),
+        STORY(it_is_the_wall_clock_that_nobody_steps),
         cmocka_unit_test(a_step_is_nothing_to_it),
-        cmocka_unit_test(entities_are_dated_by_it),
-        cmocka_unit_test(insertion_time_is_the_wall_clocks),
-        cmocka_unit_test(a_lease_of_an_hour_outlasts_its_owner),
-        cmocka_unit_test(too_late_it_runs_slower),
-        cmocka_unit_test(behind_it_runs_a_little_faster),
-        cmocka_unit_test(behind_and_idle_it_runs_faster),
-        cmocka_unit_test(after_a_reboot_it_is_the_wall_clock),
-        cmocka_unit_test(after_a_reboot_into_the_past_it_goes_on),
-        cmocka_unit_test(a_machine_that_is_set_back_is_another_boot),
-        cmocka_unit_test(a_copy_goes_on_elsewhere),
+        STORY(entities_are_dated_by_it),
+        STORY(insertion_time_is_the_wall_clocks),
+        STORY(a_lease_of_an_hour_outlasts_its_owner),
+        STORY(too_late_it_runs_slower),
+        STORY(behind_it_runs_a_little_faster),
+        STORY(behind_and_idle_it_runs_faster),
+        STORY(after_a_reboot_it_is_the_wall_clock),
+        STORY(after_a_reboot_into_the_past_it_goes_on),
+        STORY(a_machine_that_is_set_back_is_another_boot),
+        STORY(a_copy_goes_on_elsewhere),
         cmocka_unit_test(a_file_from_the_future_hides_nothing),
         cmocka_unit_test(
             without_a_boot_id_it_is_the_wall_clock_that_never_goes_back),
         cmocka_unit_test(containers_with_a_boot_id_each_share_it),
-        cmocka_unit_test(it_never_goes_back_and_all_agree),
-        cmocka_unit_test(a_file_of_a_former_release_is_given_a_clock),
+        STORY(it_never_goes_back_and_all_agree),
+        STORY(a_file_of_a_former_release_is_given_a_clock),
         cmocka_unit_test(a_clock_that_is_nonsense_begins_anew),
         cmocka_unit_test(a_lead_that_is_nonsense_is_made_up_for_slowly),
-        cmocka_unit_test(a_store_in_memory_has_it_too),
+        STORY(a_store_in_memory_has_it_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -332,7 +332,7 @@ static void a_ledger_that_is_busy_is_waited_for(void **state)
     }
 }
 
-/* What is left is free: nobody waits for what does not respond. */
+/* What is left is free: no run waits for what does not respond. */
 static void a_release_asks_a_store_that_is_away_once(void **state)
 {
     struct workbench *bench = *state;

@@ -309,7 +309,7 @@ static void a_message_that_another_has_received_is_not_copied(void **state)
     check_one_copy(*state, slow_ledger_and_pause, TW_CONFLICT);
 }
 
-/* Where nobody else has it, it is ours for another visibility timeout. */
+/* Where no other worker has it, it is ours for another visibility timeout. */
 static void a_message_that_is_poisoned_late_is_renewed(void **state)
 {
     struct fixture *f = *state;

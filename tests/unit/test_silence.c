@@ -165,8 +165,8 @@ static void while_parts_of_a_response_come_a_store_is_not_silent(void **state)
     assert_true(silence_is_silent(&silence, 16000));
 }
 
-/* The clock goes on while the machine is suspended, or the process is stopped.
- * What its requests took then says nothing about the store. */
+/* The clock continues while the machine is suspended, or the process is
+ * stopped. What its requests took then says nothing about the store. */
 static void a_night_in_suspend_is_no_silence_of_a_night(void **state)
 {
     const int64_t night_ms = INT64_C(8) * 3600 * 1000;

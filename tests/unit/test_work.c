@@ -614,19 +614,11 @@ static void a_fault_that_may_have_passed_does_not_hold_a_run(void **state)
 static void fill_run(struct workbench *bench)
 {
     struct ledger_run run;
-    char name[8];
 
     read_run(bench, &run);
     run.state = LEDGER_QUEUED;
     run.finished_ticks = 0;
-    run.others = arena_alloc(
-        &run.arena, ENTITY_MAX_READ_PROPERTIES * sizeof(*run.others));
-    do {
-        (void)snprintf(name, sizeof(name), "P%zu", run.other_count);
-        run.others[run.other_count++] = (struct property){.type = EDM_INT32,
-            .name = arena_copy(&run.arena, slice_of(name)),
-            .json = slice_of("1")};
-    } while (workbench_store_run(bench, &run) == TW_OK);
+    workbench_fill_run(bench, &run);
     ledger_run_done(&run);
 }
 

@@ -30,10 +30,19 @@ void buf_clear(struct buf *buf)
         buf->at[0] = '\0';
 }
 
-static void grow(struct buf *buf, size_t needed)
+static bool fits(const struct buf *buf, size_t more)
 {
+    return !buf->overflow && more <= buf->max - buf->len;
+}
+
+/* For more bytes, which fit, and the NUL. */
+static void grow(struct buf *buf, size_t more)
+{
+    size_t needed = buf->len + more + 1;
     size_t room = buf->room ? buf->room : FIRST_ROOM;
 
+    if (needed <= buf->room)
+        return;
     while (room < needed)
         room = room > SIZE_MAX / 2 ? SIZE_MAX : room * 2;
     if (room > buf->max + 1)
@@ -45,22 +54,20 @@ static void grow(struct buf *buf, size_t needed)
 /* Make room for more bytes and the NUL; false: they shall not fit. */
 static bool make_room(struct buf *buf, size_t more)
 {
-    if (buf->overflow || more > buf->max - buf->len) {
+    if (!fits(buf, more)) {
         buf->overflow = true;
         return false;
     }
-    if (buf->len + more + 1 > buf->room)
-        grow(buf, buf->len + more + 1);
+    grow(buf, more);
     return true;
 }
 
 void buf_reserve(struct buf *buf, size_t more)
 {
-    if (!buf->overflow && more <= buf->max - buf->len &&
-        buf->len + more + 1 > buf->room) {
-        grow(buf, buf->len + more + 1);
-        buf->at[buf->len] = '\0';
-    }
+    if (!fits(buf, more))
+        return;
+    grow(buf, more);
+    buf->at[buf->len] = '\0';
 }
 
 void buf_add(struct buf *buf, const void *at, size_t len)
@@ -118,7 +125,7 @@ void buf_add_format(struct buf *buf, const char *format, ...)
 
 bool buf_keep(struct buf *buf, size_t before, size_t more)
 {
-    if (!buf->overflow && more <= buf->max - buf->len)
+    if (fits(buf, more))
         return true;
     buf->overflow = false;
     buf->len = before;

@@ -19,8 +19,8 @@
 #define ARENAS 2
 
 /* Pages and batches of some 100 KiB come and go all the time: mapped each by
- * itself, or given back at once, their memory would be faulted in anew for each
- * request, which took a third of the CPU time of an upgrade. */
+ * itself, or given back at once, their memory would be faulted in again for
+ * each request, which took a third of the CPU time of an upgrade. */
 #define MAPPED_BYTES (1024 * 1024)
 #define TRIM_BYTES (2 * 1024 * 1024)
 

@@ -26,7 +26,7 @@
 /* A run that is held is looked at after as long as it has been, but not sooner
  * and not later than this. */
 #define HELD_MIN_TICKS (5 * TICKS_PER_S)
-#define HELD_MAX_TICKS (300 * TICKS_PER_S)
+#define HELD_MAX_TICKS (CLAIM_HELD_MAX_MS * TICKS_PER_MS)
 /* The message of a run that another has at work comes back no sooner. */
 #define LOOK_MIN_TICKS (2 * TICKS_PER_S)
 /* Definition, where a changed one is accepted: this and the old one. */
@@ -314,7 +314,7 @@ static bool cut_word(struct slice *rest, struct slice *ret_word)
     return true;
 }
 
-/* What stands in the ledger may be anything. Owner alone tells attempts apart
+/* What the ledger has may be anything. Owner alone tells attempts apart
  * where Epoch cannot rise. */
 static void count_one(int32_t *count)
 {
@@ -536,7 +536,7 @@ static enum tw_err apply_claim(
     return stake(taking, run, err);
 }
 
-/* It is left alone: nobody but its own message waits for it. */
+/* It is left alone: only its own message waits for it. */
 static enum claim_outcome leave_alone(
     struct claim *claim, int64_t wait_ticks, const struct err *why)
 {

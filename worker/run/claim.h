@@ -34,6 +34,10 @@
 #include "worker/store/lease_clock.h"
 #include "worker/store/store.h"
 
+/* The message of a run that is held, or left alone, comes again after so long
+ * at most. */
+#define CLAIM_HELD_MAX_MS INT64_C(300000)
+
 struct job;
 
 /* The message that rang. All borrowed until claim_take() returns. */

@@ -177,11 +177,11 @@ bool ledger_is_held(const struct ledger_run *run);
 /* ledger_lease_is_live: does an owner work on it, by the service's clock? */
 bool ledger_lease_is_live(const struct ledger_run *run, int64_t now_ticks);
 
-/* ledger_drop_owner: its owner has not let go of it. That stays known
+/* ledger_drop_owner: its owner has not released it. That stays known
  * (ledger_takes_over()) until an attempt ends in order or makes progress. */
 void ledger_drop_owner(struct ledger_run *run);
 
-/* ledger_takes_over: has nobody let go of it in order? */
+/* ledger_takes_over: did its last owner not release it? */
 bool ledger_takes_over(const struct ledger_run *run);
 
 /* ledger_is_newer: has a newer version written this entity of the ledger, a run

@@ -11,10 +11,8 @@
 #include "worker/run/poison.h"
 #include "worker/store/retry.h"
 
-/* A held message is hidden so long at least, and so long at most, as is the
- * message of a run that a newer version has written. */
+/* A held message is hidden so long at least. */
 #define HELD_MIN_MS 5000
-#define HELD_MAX_MS 300000
 
 struct doing {
     const struct task *task;
@@ -74,7 +72,8 @@ static void delete_message(
 /* How long a message is hidden that cannot be poisoned: longer each time. */
 static int64_t hide_ms(const struct claim_message *message)
 {
-    int64_t most = HELD_MAX_MS / HELD_MIN_MS, count = message->dequeue_count;
+    int64_t most = CLAIM_HELD_MAX_MS / HELD_MIN_MS;
+    int64_t count = message->dequeue_count;
 
     return HELD_MIN_MS * (count < 1 ? 1 : count < most ? count : most);
 }
@@ -225,7 +224,7 @@ static bool hold_unknown(const struct doing *doing,
         hold_message(doing, message, &holding, &run, report);
     } else if (change.of_run && is_held) {
         log_warn("run", "%s", err->text);
-        hide(doing, message, HELD_MAX_MS, report);
+        hide(doing, message, CLAIM_HELD_MAX_MS, report);
     } else if (is_held) {
         report->result.end = WORK_OUTAGE;
     }

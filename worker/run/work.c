@@ -23,8 +23,6 @@
 #define FAILED_WHY_MAX_BYTES 200
 /* A message that an outage sent back is hidden so long. */
 #define OUTAGE_HIDE_MS 5000
-/* So is one of a run whose end the ledger does not take. */
-#define UNSTORABLE_HIDE_MS 300000
 /* `run` looks after a held run more often: a person waits for it. */
 #define RUN_HELD_TICKS (10 * TICKS_PER_S)
 /* ... and tries again so soon what may have passed. */
@@ -214,9 +212,9 @@ static void say_outage(struct work *work, const char *what)
     if (!work->claim.unstorable)
         return;
     /* The ledger is well: no other run is to wait for this one. */
-    claim_hide_ms(&work->claim, UNSTORABLE_HIDE_MS);
+    claim_hide_ms(&work->claim, CLAIM_HELD_MAX_MS);
     work->result->end = WORK_LATER;
-    work->result->until_ms = world_boot_ms() + UNSTORABLE_HIDE_MS;
+    work->result->until_ms = world_boot_ms() + CLAIM_HELD_MAX_MS;
     work->result->for_cause = true;
 }
 
@@ -713,8 +711,7 @@ static enum run_end run_kind(struct work *work)
     return end;
 }
 
-/* What the renewer and the ledger's clock know stands above what the kind says.
- */
+/* What the renewer and the ledger's clock know overrides what the kind says. */
 static enum run_end end_of(const struct work *work, enum run_end end)
 {
     if (lease_clock_is_over(&work->claim.clock))

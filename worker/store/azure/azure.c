@@ -513,7 +513,6 @@ static void lend_body(struct call *call, struct page *page)
 /* ... and moves into the page, whose entities point into it. */
 static struct slice keep_body(struct call *call, struct page *page)
 {
-    buf_done(&page->body);
     page->body = call->answer.body;
     buf_init(&call->answer.body, 0);
     return buf_slice(&page->body);
@@ -617,6 +616,7 @@ static enum tw_err azure_get(struct store *store, struct attempt *attempt,
     call.max_answer_bytes = ENTITY_ANSWER_MAX;
     call.needs_resource = true;
     odata_add_entity_path(&call.path, table, partition_key, row_key);
+    lend_body(&call, ret);
     code = call_send(&call);
     if (code == TW_OK)
         code = read_asked(&call, partition_key, row_key, ret);

@@ -38,7 +38,7 @@ static int64_t made_up(int64_t ahead_ticks, int64_t passed_ticks)
 
 /* Of another boot, or of somebody who knows none: the wall clock, or where it
  * was left. Two containers on one kernel may have a boot id each, and then it
- * is left each time that one of them writes: so it goes on from there, as far
+ * is left each time that one of them writes: so it continues from there, as far
  * as the wall clock has come since, for an hour at most. */
 static int64_t ticks_elsewhere(const struct clock *clock, int64_t wall_ticks)
 {

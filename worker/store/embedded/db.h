@@ -70,7 +70,7 @@ TW_MUST_USE enum tw_err db_part_undo(struct db *db, struct err *err);
 int64_t db_stamp(struct db *db);
 
 /*
- * The file's clock (clock.h). db_look: read where it stands; db_begin does so
+ * The file's clock (clock.h). db_look: only read; db_begin does so
  * too, and db_commit notes it with the last stamp. db_now_ticks: what it shows
  * now, as of the last look.
  */
