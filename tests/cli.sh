@@ -135,8 +135,10 @@ init_writes_what_works() {
     says 'is there already'
     run 0 check
     prints 'is right'
-    run 0 check --online
+    run 1 check --online
     prints 'not there yet'
+    says 'table Channels is not there, and a job needs it'
+    says 'table Blogs is not there, and a job needs it'
     [ ! -e tableward.db ] || fail "check makes the file of the store"
     run 0 status --json
     prints '^\[\]$'
@@ -167,15 +169,18 @@ jobs:
       - {table: Blogs, partition_key: "{channel}"}
       - {table: Likes, partition_key: "{channel}", optional: true}
   backup: {kind: copy, from: {table: Blogs}, to: {table: Copies}}
+  again: {kind: copy, from: {table: Copies}, to: {table: Others}}
 YAML
     echo '{"PartitionKey":"p","RowKey":"r"}' >one.jsonl
     run 0 import Blogs one.jsonl --config needs.yaml
     run 1 check --online --config needs.yaml
     says 'table Channels is not there, and a job needs it'
-    [ "$(grep -c . err)" = 1 ] || fail "more than one table is missed"
+    says 'table Copies is not there, and a job needs it'
+    [ "$(grep -c . err)" = 2 ] || fail "more than two tables are missed"
     prints 'table Likes: is not there yet'
-    prints 'table Copies: is not there yet'
+    prints 'table Others: is not there yet'
     run 0 import Channels one.jsonl --config needs.yaml
+    run 0 run backup --yes --config needs.yaml
     run 0 check --online --config needs.yaml
     [ ! -s err ] || fail "something is missed still"
     [ ! -e kept ] || fail "check makes the archive's folder"

@@ -741,6 +741,20 @@ static void hears(struct manager *manager, const char *wanted)
     } while (strncmp(text, wanted, strlen(wanted)) != 0);
 }
 
+/* The same, in a virtual world. */
+static void will_hear(struct manager *manager, const char *wanted)
+{
+    char text[600] = "";
+    ssize_t len;
+
+    while (strncmp(text, wanted, strlen(wanted)) != 0) {
+        len = recv(manager->fd, text, sizeof(text) - 1, MSG_DONTWAIT);
+        text[len > 0 ? len : 0] = '\0';
+        if (len < 0)
+            virtual_sleep(500);
+    }
+}
+
 static void the_manager_is_told(void **state)
 {
     struct workbench *bench = *state;
@@ -815,6 +829,34 @@ static void of_a_held_run_the_log_tells_once_a_minute(void **state)
         19, 22);
     hears(&manager, "STATUS=0 of 2 slots busy; runs are held or wait: no "
                     "space left");
+    notify_close(options.notify);
+    (void)close(manager.fd);
+}
+
+/* How long it lasted is told until the next one is over. */
+static void of_an_outage_the_manager_hears_how_long_it_lasted(void **state)
+{
+    struct workbench *bench = *state;
+    struct service service;
+    struct manager manager;
+    struct err err;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition)};
+
+    manager_open(&manager);
+    options.notify = notify_open(manager.name, NULL, NULL, &err);
+    start_with(&service, &options);
+    will_hear(&manager, "READY=1");
+    bench->down_queue = BENCH_BOUND;
+    will_hear(
+        &manager, "STATUS=0 of 2 slots busy; 1 of 2 queues cannot be served");
+    bench->down_queue = NULL;
+    will_hear(&manager, "STATUS=0 of 2 slots busy; the last outage ended at ");
+    workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
+    workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
+    will_hear(&manager, "STATUS=takes no messages for now: ");
+    will_hear(&manager, "STATUS=0 of 2 slots busy; the last outage ended at ");
+    stop(&service);
     notify_close(options.notify);
     (void)close(manager.fd);
 }
@@ -1662,6 +1704,7 @@ int main(void)
         VIRTUAL(a_store_that_is_away_at_the_start_is_waited_for),
         VIRTUAL(queues_that_cannot_be_made_yet_are_made_later),
         VIRTUAL(a_queue_that_is_being_deleted_delays_no_other),
+        VIRTUAL(of_an_outage_the_manager_hears_how_long_it_lasted),
         VIRTUAL(a_queue_that_is_gone_is_made_again),
         VIRTUAL(a_queue_that_fails_delays_no_other),
         VIRTUAL(a_queue_that_does_not_answer_delays_no_other),

@@ -48,8 +48,7 @@ struct probe {
 struct named {
     size_t store;
     const char *table;
-    bool is_made; /* by a job, or a worker, where it is missing */
-    bool is_used; /* by a job that needs it */
+    bool is_needed; /* by a job: it reads it, or does not make it */
 };
 
 static void note_clock(struct online *online, const struct attempt *attempt)
@@ -139,10 +138,9 @@ static void fails(struct online *online, int exit_code)
 }
 
 static void report(
-    struct online *online, const char *what, const char *name, const char *says)
+    const char *store, const char *what, const char *name, const char *says)
 {
-    printf("store %s: %s%s%s: %s\n", online->store->name, what,
-        *name ? " " : "", name, says);
+    printf("store %s: %s%s%s: %s\n", store, what, *name ? " " : "", name, says);
 }
 
 static void report_failed(struct online *online, enum tw_err code,
@@ -175,16 +173,16 @@ static void try_change(struct online *online, struct probe *probe,
         report_failed(online, code, right, probe, &err);
 }
 
-/* What a job reads or empties must be there; a table that another job makes
- * will be. */
 static void report_missing(struct online *online, const struct named *named)
 {
-    if (named->is_used && !named->is_made) {
-        say("store %s: table %s is not there, and a job needs it",
-            online->store->name, named->table);
+    const char *store = online->session->load->stores.names[named->store];
+
+    if (named->is_needed) {
+        say("store %s: table %s is not there, and a job needs it", store,
+            named->table);
         fails(online, EXIT_FAILED);
     } else {
-        report(online, "table", named->table, "is not there yet");
+        report(store, "table", named->table, "is not there yet");
     }
 }
 
@@ -204,7 +202,7 @@ static void check_table(struct online *online, const struct named *named)
         report_failed(online, code, "read", &probe, &err);
         return;
     }
-    report(online, "table", table, "is there");
+    report(online->store->name, "table", table, "is there");
     try_change(online, &probe, OPERATION_MERGE, "update");
     try_change(online, &probe, OPERATION_DELETE, "delete from");
 }
@@ -218,7 +216,8 @@ static void check_queue(struct online *online, const char *queue)
 
     text_random_uuid(probe.key);
     if (code == TW_NOT_FOUND) {
-        report(online, "queue", queue, "is not there yet: a worker makes it");
+        report(online->store->name, "queue", queue,
+            "is not there yet: a worker makes it");
         return;
     }
     if (code != TW_OK) {
@@ -227,7 +226,7 @@ static void check_queue(struct online *online, const char *queue)
     }
     snprintf(says, sizeof(says), "has %" PRId64 " message%s", probe.count,
         probe.count == 1 ? "" : "s");
-    report(online, "queue", queue, says);
+    report(online->store->name, "queue", queue, says);
     code = ask(online, delete_message, &probe, &err);
     if (code == TW_FORBIDDEN)
         report_failed(online, code, "process messages of", &probe, &err);
@@ -244,15 +243,14 @@ static void add_table(
     void *ctx, size_t store, const char *table, enum job_access access)
 {
     struct tables *tables = ctx;
-    bool makes = access == JOB_MAKES;
+    bool needs = access != JOB_MAKES;
 
     for (size_t i = 0; i < tables->count; i++) {
         struct named *named = &tables->list[i];
 
         if (named->store != store || strcmp(named->table, table) != 0)
             continue;
-        named->is_made |= makes;
-        named->is_used |= !makes;
+        named->is_needed |= needs;
         return;
     }
     if (tables->count == tables->room) {
@@ -260,7 +258,7 @@ static void add_table(
         tables->list =
             mem_resize(tables->list, tables->room * sizeof(*tables->list));
     }
-    tables->list[tables->count++] = (struct named){store, table, makes, !makes};
+    tables->list[tables->count++] = (struct named){store, table, needs};
 }
 
 static void add_tables_of_jobs(const struct load *load, struct tables *to)
@@ -294,8 +292,19 @@ static void check_clock(struct online *online)
     fails(online, EXIT_UNREACHABLE);
 }
 
+/* An embedded store without a file has no tables. */
+static void report_no_file(struct online *online, size_t store,
+    const struct tables *tables, const struct err *err)
+{
+    printf("%s\n", err->text);
+    for (size_t i = 0; i < tables->count; i++)
+        if (tables->list[i].store == store)
+            report_missing(online, &tables->list[i]);
+}
+
 /* False: nothing more of this store can be looked at. */
-static bool reach(struct online *online, size_t store)
+static bool reach(
+    struct online *online, size_t store, const struct tables *tables)
 {
     struct load *load = online->session->load;
     struct probe probe = {.online = online, .name = ""};
@@ -303,7 +312,7 @@ static bool reach(struct online *online, size_t store)
     enum tw_err code = load_store(load, store, false, &err);
 
     if (code == TW_NOT_FOUND) {
-        printf("%s\n", err.text);
+        report_no_file(online, store, tables, &err);
         return false;
     }
     if (code != TW_OK) {
@@ -314,7 +323,8 @@ static bool reach(struct online *online, size_t store)
     online->has_clock = false;
     code = ask(online, list_tables, &probe, &err);
     if (code == TW_OK)
-        report(online, load->open[store]->traits.kind, "", "is reached");
+        report(online->store->name, load->open[store]->traits.kind, "",
+            "is reached");
     else
         report_failed(online, code, "list", &probe, &err);
     check_clock(online);
@@ -326,7 +336,7 @@ static void check_store(
 {
     const struct setup *setup = &online->session->load->setup;
 
-    if (!reach(online, store))
+    if (!reach(online, store, tables))
         return;
     for (size_t i = 0; i < tables->count; i++)
         if (tables->list[i].store == store)

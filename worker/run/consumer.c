@@ -76,12 +76,13 @@ struct consumer {
     int64_t left_wait_ms;   /* from one such look to the next */
     char shown[STATUS_MAX]; /* the last status */
 
-    struct outage outage;   /* of the ledger */
-    bool no_slot;           /* an orphan waits for one */
-    int64_t held_repeat_ms; /* when the log may tell of held runs again */
-    int64_t held_due_ms;    /* ... and does; WORLD_NEVER: none is held */
-    uint64_t shown_held;    /* of how many it has told */
-    struct err shown_cause; /* why they are held */
+    struct outage outage;    /* of the ledger */
+    struct outage_past past; /* the same */
+    bool no_slot;            /* an orphan waits for one */
+    int64_t held_repeat_ms;  /* when the log may tell of held runs again */
+    int64_t held_due_ms;     /* ... and does; WORLD_NEVER: none is held */
+    uint64_t shown_held;     /* of how many it has told */
+    struct err shown_cause;  /* why they are held */
 
     struct world_mutex lock; /* guards all below */
     struct world_cond changed;
@@ -216,6 +217,7 @@ static void prepared(struct consumer *consumer)
 
     consumer->prepared = true;
     slots_pause(consumer->slots, false);
+    outage_note_end(&consumer->past, lasted_s);
     if (lasted_s < 0)
         return;
     consumer->shown[0] = '\0';
@@ -654,6 +656,16 @@ static bool drained(struct consumer *consumer)
 
 /* ---- the loop ---- */
 
+/* The last outage is told of until the next one is over. */
+static void add_past(const struct outage_past *past, struct buf *to)
+{
+    char ended[TEXT_TIME_MAX];
+
+    if (past->ended_ticks > 0)
+        buf_add_format(to, "; the last outage ended at %s, after %" PRId64 " s",
+            text_from_ticks(past->ended_ticks, ended), past->lasted_s);
+}
+
 /* What does not work comes with its present cause. */
 static void add_status(const struct consumer *consumer,
     const struct slots_view *view, struct buf *to)
@@ -668,6 +680,7 @@ static void add_status(const struct consumer *consumer,
     if (consumer->held_due_ms < WORLD_NEVER)
         buf_add_format(
             to, "; runs are held or wait: %s", consumer->shown_cause.text);
+    add_past(outage_later(&consumer->past, &view->past), to);
 }
 
 static void say_status(struct consumer *consumer)

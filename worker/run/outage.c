@@ -2,6 +2,8 @@
 /* How long something has not answered. */
 #include "worker/run/outage.h"
 
+#include "worker/base/world.h"
+
 #define WAIT_MIN_MS 1000
 #define WAIT_MAX_MS 10000
 
@@ -33,4 +35,16 @@ int64_t outage_ends(struct outage *outage, int64_t now_ms)
         return -1;
     outage->lasts = false;
     return (now_ms - outage->since_ms) / 1000;
+}
+
+void outage_note_end(struct outage_past *past, int64_t lasted_s)
+{
+    if (lasted_s >= 0)
+        *past = (struct outage_past){lasted_s, world_wall_ticks()};
+}
+
+const struct outage_past *outage_later(
+    const struct outage_past *one, const struct outage_past *other)
+{
+    return one->ended_ticks >= other->ended_ticks ? one : other;
 }

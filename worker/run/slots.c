@@ -56,6 +56,7 @@ struct slots {
     struct definition *definition; /* a reference is held */
     unsigned reading;              /* how many there were before */
     struct poll *polls;            /* one for each of its queues */
+    struct outage_past past;       /* of the queues */
     size_t turn;                   /* which queue comes first */
     struct slot *watcher;
     size_t reserved; /* idle slots kept for slots_give() */
@@ -265,6 +266,7 @@ static void note_answer(struct slot *slot, const struct receive_seen *seen,
         return;
     }
     lasted_s = outage_ends(&poll->outage, world_boot_ms());
+    outage_note_end(&slots->past, lasted_s);
     if (lasted_s >= 0)
         log_info(OBJECT, "queue %s: takes messages again, after %" PRId64 " s",
             slot->task.queue->name, lasted_s);
@@ -558,6 +560,7 @@ void slots_look(struct slots *slots, struct slots_view *ret)
 {
     *ret = (struct slots_view){.all_empty = true};
     world_lock(&slots->lock);
+    ret->past = slots->past;
     for (size_t i = 0; i < slots->count; i++) {
         ret->busy += slots->list[i].state == SLOT_WORKS;
         if (slots->list[i].state != SLOT_IDLE)

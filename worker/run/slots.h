@@ -19,6 +19,7 @@
 
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
+#include "worker/run/outage.h"
 #include "worker/run/setup.h"
 #include "worker/run/task.h"
 #include "worker/run/work.h"
@@ -90,11 +91,12 @@ bool slots_has_room(struct slots *slots, const struct setup_queue *queue);
 /* ---- looking ---- */
 
 struct slots_view {
-    size_t busy;           /* slots at work */
-    size_t queues_failing; /* queues that cannot be served now, */
-    struct err cause;      /* and why the last of them cannot */
-    bool all_empty;        /* every queue's last answer was empty, none is being
-                              asked, and none is at work */
+    size_t busy;             /* slots at work */
+    size_t queues_failing;   /* queues that cannot be served now, */
+    struct err cause;        /* and why the last of them cannot */
+    struct outage_past past; /* of the queues */
+    bool all_empty; /* every queue's last answer was empty, none is being
+                       asked, and none is at work */
 };
 void slots_look(struct slots *slots, struct slots_view *ret);
 
