@@ -2,7 +2,8 @@
 /*
  * The way of an operation:
  *
- *   open (a pack that gathers) -> ready (full or cut) -> under way (in lanes)
+ *   open (a pack that gathers) -> ready (full or cut) -> under way (in lanes;
+ *     where it was refused or is unknown, what it met is read)
  *     -> settled, or what is left of its pack is ready again
  *
  * Everything happens on the thread of the run: packs that have ended are
@@ -316,20 +317,13 @@ static void give_up_stubborn(struct pack *pack)
                 "it was changed by others each time it was to be written");
 }
 
-/* Refused by what is stored, or unknown: it is read again. A flow that is
- * being settled sends nothing more, so only what may be done is read. */
-static void on_met(struct flow *flow, struct pack *pack)
+/* What it met has been read, or is waited for. */
+static void on_resolved(struct flow *flow, struct pack *pack)
 {
-    bool again = may_try_unknown(pack);
     struct err why;
-    enum tw_err code;
+    enum tw_err code = resolve_end(pack->resolving, &why);
 
-    if (flow->broken != TW_OK ||
-        (flow->settling && pack->task.outcome != TW_UNKNOWN)) {
-        pack_free(pack);
-        return;
-    }
-    code = resolve_pack(flow->run, pack, &why);
+    pack->resolving = NULL;
     if (code != TW_OK) {
         break_flow(flow, code, why.text);
         pack_free(pack);
@@ -337,9 +331,39 @@ static void on_met(struct flow *flow, struct pack *pack)
     }
     if (pack->rounds >= ROUNDS_MAX)
         give_up_stubborn(pack);
-    if (!again)
+    if (pack->spent)
         break_on_answer(flow, pack);
     settle_pack(flow, pack);
+}
+
+/* A flow that is being settled sends nothing more, so only what may be done is
+ * read. */
+static bool may_resolve(const struct flow *flow, const struct pack *pack)
+{
+    return flow->broken == TW_OK &&
+           (!flow->settling || pack->task.outcome == TW_UNKNOWN);
+}
+
+/* What it met is being read; the pack is taken. */
+static void continue_resolving(struct flow *flow, struct pack *pack)
+{
+    if (!may_resolve(flow, pack)) {
+        resolve_free(pack->resolving);
+        pack_free(pack);
+    } else if (flow->settling || resolve_is_ready(pack->resolving)) {
+        on_resolved(flow, pack);
+    } else {
+        push(&flow->under_way, pack);
+    }
+}
+
+/* Refused by what is stored, or unknown: it is read again. */
+static void on_met(struct flow *flow, struct pack *pack)
+{
+    pack->spent = !may_try_unknown(pack);
+    if (may_resolve(flow, pack))
+        pack->resolving = resolve_begin(flow->run, pack);
+    continue_resolving(flow, pack);
 }
 
 static void on_answer(struct flow *flow, struct pack *pack)
@@ -371,6 +395,22 @@ static void on_answer(struct flow *flow, struct pack *pack)
     }
 }
 
+static bool has_ended(const struct flow *flow, const struct pack *pack)
+{
+    return pack->resolving ? resolve_is_ready(pack->resolving)
+                           : lanes_done(flow->run->lanes, &pack->task);
+}
+
+/* The pack is taken. */
+static void on_end(struct flow *flow, struct pack *pack)
+{
+    take_out(&flow->under_way, pack);
+    if (pack->resolving)
+        continue_resolving(flow, pack);
+    else
+        on_answer(flow, pack);
+}
+
 /* Look at the packs that have ended. */
 static void reap(struct flow *flow)
 {
@@ -379,10 +419,8 @@ static void reap(struct flow *flow)
     while (pack) {
         struct pack *next = pack->next;
 
-        if (lanes_done(flow->run->lanes, &pack->task)) {
-            take_out(&flow->under_way, pack);
-            on_answer(flow, pack);
-        }
+        if (has_ended(flow, pack))
+            on_end(flow, pack);
         pack = next;
     }
 }
@@ -572,8 +610,7 @@ void flow_settle(struct flow *flow)
         struct pack *pack = flow->under_way.first;
 
         lanes_cancel(flow->run->lanes, &pack->task);
-        take_out(&flow->under_way, pack);
-        on_answer(flow, pack);
+        on_end(flow, pack);
     }
     if (flow->ticket > flow->low_water)
         break_flow(flow, TW_STOPPED, "the flow was settled");

@@ -8,6 +8,9 @@
  * batch: what is sent again after a crash is there from the first to the last.
  * Deletes need no more than keys and ETags of that range: what is gone is done,
  * what still has its ETag goes again, and only what has changed is read whole.
+ *
+ * The first of these requests does not hold up the run: it is made when the
+ * pack begins to be resolved, and the rest, which is rare, when it has come.
  */
 #include "jobs/engine/resolve.h"
 
@@ -17,6 +20,7 @@
 #include "jobs/engine/pack.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
+#include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/lanes.h"
 
@@ -31,9 +35,24 @@
 
 enum seen { UNSEEN, SEEN, CHANGED /* to be read whole */ };
 
+#define NONE SIZE_MAX
+
+struct get {
+    struct lanes_task task; /* first, so that it leads back to the get */
+    const struct pack *pack;
+    struct slice row_key;
+    struct page page;
+};
+
 struct resolving {
     struct run *run;
     struct pack *pack;
+    size_t named;      /* the entry that was refused, or pack->count */
+    bool alone;        /* it alone is looked at */
+    struct scan *scan; /* of the range; NULL: entries are read one by one */
+    bool bare;         /* it reads keys alone */
+    struct get get;
+    size_t asked;         /* the entry that get is for, or NONE */
     struct arena scratch; /* of one decision */
     enum seen seen[BATCH_MAX_OPERATIONS];
 };
@@ -113,13 +132,6 @@ static enum tw_err meet_no_table(struct resolving *r, struct err *err)
 
 /* ---- one entity ---- */
 
-struct get {
-    struct lanes_task task; /* first, so that it leads back to the get */
-    const struct pack *pack;
-    struct slice row_key;
-    struct page page;
-};
-
 static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
 {
     struct get *get = (struct get *)task;
@@ -128,31 +140,43 @@ static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
         get->pack->partition_key, get->row_key, &get->page);
 }
 
-static enum tw_err read_one(
-    struct resolving *r, struct pack_entry *entry, struct err *err)
+static void ask_one(struct resolving *r, size_t index)
 {
-    struct get get = {
+    const struct pack *pack = r->pack;
+
+    r->asked = index;
+    r->get = (struct get){
         .task = {.attempt = attempt_get,
             .repeatable = true,
-            .store = r->pack->store,
+            .store = pack->store,
             .partition =
-                rate_limiter_partition(r->pack->table, r->pack->partition_key),
+                rate_limiter_partition(pack->table, pack->partition_key),
             .bytes = GET_BYTES},
-        .pack = r->pack,
-        .row_key = entry->item.operation.entity.row_key,
+        .pack = pack,
+        .row_key = pack->entries[index].item.operation.entity.row_key,
     };
+    page_init(&r->get.page);
+    lanes_submit(r->run->lanes, &r->get.task);
+}
+
+static enum tw_err read_one(struct resolving *r, size_t index, struct err *err)
+{
+    struct pack_entry *entry = &r->pack->entries[index];
     enum tw_err code;
 
-    page_init(&get.page);
-    code = lanes_call(r->run->lanes, &get.task);
+    if (r->asked != index)
+        ask_one(r, index);
+    r->asked = NONE;
+    lanes_wait(r->run->lanes, &r->get.task);
+    code = r->get.task.outcome;
     if (code == TW_OK)
-        meet(r, entry, &get.page.entities[0]);
+        meet(r, entry, &r->get.page.entities[0]);
     else if (code == TW_NOT_FOUND)
         meet(r, entry, NULL);
     else
-        (void)err_fail(
-            err, code, "table %s: %s", r->pack->table, get.task.last.err.text);
-    page_done(&get.page);
+        (void)err_fail(err, code, "table %s: %s", r->pack->table,
+            r->get.task.last.err.text);
+    page_done(&r->get.page);
     return code == TW_NOT_FOUND ? TW_OK : code;
 }
 
@@ -164,7 +188,7 @@ static enum tw_err read_each(
 
     for (size_t i = 0; i < r->pack->count && code == TW_OK; i++)
         if (r->seen[i] == marked)
-            code = read_one(r, &r->pack->entries[i], err);
+            code = read_one(r, i, err);
     return code;
 }
 
@@ -210,7 +234,7 @@ static bool only_deletes(const struct pack *pack)
 
 /* One page of the range; with bare entities what has changed is only noted.
  * Returns how many entries it held. */
-static size_t meet_page(struct resolving *r, const struct page *page, bool bare)
+static size_t meet_page(struct resolving *r, const struct page *page)
 {
     size_t met = 0;
 
@@ -225,7 +249,7 @@ static size_t meet_page(struct resolving *r, const struct page *page, bool bare)
         if (r->seen[index] != UNSEEN)
             continue;
         met++;
-        if (bare && !is_unchanged(&entry->item.operation, now)) {
+        if (r->bare && !is_unchanged(&entry->item.operation, now)) {
             r->seen[index] = CHANGED;
             continue;
         }
@@ -239,15 +263,15 @@ static size_t meet_page(struct resolving *r, const struct page *page, bool bare)
  * Read the pages from the least to the greatest RowKey until every entry was
  * met. *ret_whole: the range was read to its end, what was not met is gone.
  */
-static enum tw_err read_pages(struct resolving *r, struct scan *scan, bool bare,
-    bool *ret_whole, struct err *err)
+static enum tw_err read_pages(
+    struct resolving *r, bool *ret_whole, struct err *err)
 {
     const struct page *page = NULL;
     size_t left = r->pack->count;
 
     *ret_whole = false;
-    while (left > 0 && scan_pages(scan) < RANGE_PAGES_MAX) {
-        enum tw_err code = scan_next(scan, &page, err);
+    while (left > 0 && scan_pages(r->scan) < RANGE_PAGES_MAX) {
+        enum tw_err code = scan_next(r->scan, &page, err);
 
         if (code != TW_OK)
             return code;
@@ -255,13 +279,13 @@ static enum tw_err read_pages(struct resolving *r, struct scan *scan, bool bare,
             *ret_whole = true;
             break;
         }
-        left -= meet_page(r, page, bare);
+        left -= meet_page(r, page);
     }
     return TW_OK;
 }
 
-static struct scan *open_range(struct resolving *r, struct slice least,
-    struct slice most, bool bare, struct arena *arena)
+static struct scan *open_range(
+    struct resolving *r, struct slice least, struct slice most)
 {
     static const struct slice keys_only[1];
     struct scan_spec spec = {
@@ -273,22 +297,20 @@ static struct scan *open_range(struct resolving *r, struct slice least,
         .row_key = {.has_from = true,
             .has_below = true,
             .from = least,
-            .below = arena_format(arena, "%.*s!", SLICE_ARG(most))},
-        .select = bare ? keys_only : NULL,
+            .below = arena_format(&r->pack->arena, "%.*s!", SLICE_ARG(most))},
+        .select = r->bare ? keys_only : NULL,
     };
 
     return scan_open(r->run->lanes, &spec);
 }
 
 static enum tw_err meet_the_rest(
-    struct resolving *r, bool whole, size_t named, struct err *err)
+    struct resolving *r, bool whole, struct err *err)
 {
     struct pack *pack = r->pack;
 
-    if (!whole && named < pack->count)
-        return r->seen[named] == UNSEEN
-                   ? read_one(r, &pack->entries[named], err)
-                   : TW_OK;
+    if (!whole && r->named < pack->count)
+        return r->seen[r->named] == UNSEEN ? read_one(r, r->named, err) : TW_OK;
     if (!whole)
         return read_each(r, UNSEEN, err);
     for (size_t i = 0; i < pack->count; i++)
@@ -297,45 +319,32 @@ static enum tw_err meet_the_rest(
     return TW_OK;
 }
 
-/* named: the entry that was refused, or pack->count. */
-static enum tw_err read_range(
-    struct resolving *r, size_t named, struct err *err)
+static void ask_range(struct resolving *r)
 {
-    bool bare = only_deletes(r->pack), whole;
     struct slice least, most;
-    struct scan *scan;
-    enum tw_err code;
 
+    r->bare = only_deletes(r->pack);
     if (r->pack->count == 1 || !bounds(r->pack, &least, &most))
-        return read_each(r, UNSEEN, err);
-    scan = open_range(r, least, most, bare, &r->pack->arena);
-    code = read_pages(r, scan, bare, &whole, err);
-    scan_close(scan);
+        ask_one(r, 0);
+    else
+        r->scan = open_range(r, least, most);
+}
+
+static enum tw_err read_range(struct resolving *r, struct err *err)
+{
+    bool whole;
+    enum tw_err code = read_pages(r, &whole, err);
+
     if (code == TW_NOT_FOUND)
         return meet_no_table(r, err);
     if (code == TW_OK)
         code = read_each(r, CHANGED, err);
     if (code == TW_OK)
-        code = meet_the_rest(r, whole, named, err);
+        code = meet_the_rest(r, whole, err);
     return code;
 }
 
 /* ---- the pack ---- */
-
-/* Of several, the index may have been told wrong: done is what was looked for
- * and not found. */
-static enum tw_err resolve_named(
-    struct resolving *r, size_t named, enum tw_err outcome, struct err *err)
-{
-    struct pack_entry *entry = &r->pack->entries[named];
-
-    if (outcome == TW_NOT_FOUND && r->pack->count == 1 &&
-        entry->item.operation.type == OPERATION_DELETE) {
-        entry->fate = PACK_GONE;
-        return TW_OK;
-    }
-    return read_one(r, entry, err);
-}
 
 /* The index of the operation that was refused, or pack->count. */
 static size_t named_of(const struct pack *pack)
@@ -355,23 +364,84 @@ static bool is_sent_again(const struct pack *pack, size_t named)
            pack->entries[0].item.operation.type == OPERATION_INSERT;
 }
 
-enum tw_err resolve_pack(struct run *run, struct pack *pack, struct err *err)
+/* The named one was not found; of several, the index may have been told wrong.
+ * It was to be deleted: done is what was looked for and not found. */
+static bool is_gone(const struct resolving *r)
 {
-    struct resolving r = {.run = run, .pack = pack};
-    enum tw_err outcome = pack->task.outcome, code;
-    size_t named = named_of(pack);
+    const struct pack *pack = r->pack;
 
-    /* Nothing but its table can be missing for an insert. */
-    if (named < pack->count && outcome == TW_NOT_FOUND &&
-        pack->entries[named].item.operation.type == OPERATION_INSERT)
+    return pack->task.outcome == TW_NOT_FOUND && pack->count == 1 &&
+           pack->entries[r->named].item.operation.type == OPERATION_DELETE;
+}
+
+/* Nothing but its table can be missing for an insert. */
+static bool misses_table(const struct resolving *r)
+{
+    const struct pack *pack = r->pack;
+
+    return r->named < pack->count && pack->task.outcome == TW_NOT_FOUND &&
+           pack->entries[r->named].item.operation.type == OPERATION_INSERT;
+}
+
+struct resolving *resolve_begin(struct run *run, struct pack *pack)
+{
+    struct resolving *r = mem_alloc(sizeof(*r));
+
+    r->run = run;
+    r->pack = pack;
+    r->named = named_of(pack);
+    r->asked = NONE;
+    arena_init(&r->scratch);
+    if (misses_table(r))
+        return r;
+    r->alone = r->named < pack->count && !is_sent_again(pack, r->named) &&
+               pack->singles++ < SINGLES_MAX;
+    if (!r->alone)
+        ask_range(r);
+    else if (!is_gone(r))
+        ask_one(r, r->named);
+    return r;
+}
+
+bool resolve_is_ready(const struct resolving *r)
+{
+    if (r->scan)
+        return scan_has_come(r->scan);
+    return r->asked == NONE || lanes_done(r->run->lanes, &r->get.task);
+}
+
+static enum tw_err resolve(struct resolving *r, struct err *err)
+{
+    if (misses_table(r))
         return err_fail(
-            err, TW_NOT_FOUND, "table %s does not exist", pack->table);
-    arena_init(&r.scratch);
-    if (named < pack->count && !is_sent_again(pack, named) &&
-        pack->singles++ < SINGLES_MAX)
-        code = resolve_named(&r, named, outcome, err);
-    else
-        code = read_range(&r, named, err);
-    arena_done(&r.scratch);
+            err, TW_NOT_FOUND, "table %s does not exist", r->pack->table);
+    if (r->scan)
+        return read_range(r, err);
+    if (!r->alone)
+        return read_each(r, UNSEEN, err);
+    if (!is_gone(r))
+        return read_one(r, r->named, err);
+    r->pack->entries[r->named].fate = PACK_GONE;
+    return TW_OK;
+}
+
+void resolve_free(struct resolving *r)
+{
+    if (!r)
+        return;
+    if (r->asked != NONE) {
+        lanes_cancel(r->run->lanes, &r->get.task);
+        page_done(&r->get.page);
+    }
+    scan_close(r->scan);
+    arena_done(&r->scratch);
+    mem_free(r);
+}
+
+enum tw_err resolve_end(struct resolving *r, struct err *err)
+{
+    enum tw_err code = resolve(r, err);
+
+    resolve_free(r);
     return code;
 }

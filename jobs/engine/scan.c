@@ -437,6 +437,11 @@ enum tw_err scan_next(
     return TW_OK;
 }
 
+bool scan_has_come(const struct scan *scan)
+{
+    return !scan->asked || lanes_done(scan->lanes, &scan->task);
+}
+
 size_t scan_pages(const struct scan *scan)
 {
     return scan->received;

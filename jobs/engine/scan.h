@@ -54,6 +54,9 @@ struct scan *scan_open(
 TW_MUST_USE enum tw_err scan_next(
     struct scan *scan, const struct page **ret, struct err *err);
 
+/* scan_has_come: is what was last asked for there, or its failure? */
+bool scan_has_come(const struct scan *scan);
+
 /* scan_pages: pages received so far, empty ones too. */
 size_t scan_pages(const struct scan *scan);
 

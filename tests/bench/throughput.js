@@ -160,7 +160,7 @@ async function main() {
     for (const limit of limits.length ? limits : [300, 2000, 20000])
       for (const visibility_s of [4, 60])
         await at_limit(folder, limit, visibility_s);
-    await at_random(folder, 60000);
+    await at_random(folder, 300000);
   } finally {
     fs.rmSync(folder, {recursive: true, force: true});
   }

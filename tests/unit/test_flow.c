@@ -22,6 +22,7 @@
 struct scene {
     struct store *inner;
     struct faulty faulty;
+    struct store *outer; /* that operations go to */
     struct lanes *lanes;
     struct run run;
     struct flow *flow;
@@ -66,6 +67,7 @@ static void scene_init_at(struct scene *scene, unsigned in_flight, int64_t rate)
     scene->inner = table_memory(tables);
     faulty_init(&scene->faulty, scene->inner);
     scene->faulty.ctx = scene;
+    scene->outer = &scene->faulty.outer.store;
     scene->lanes = lanes_new(4, rate);
     scene->run.job = "test";
     scene->run.host = &host;
@@ -165,7 +167,7 @@ static enum tw_err add(struct scene *scene, const char *table,
     struct err *err)
 {
     struct flow_item item = {
-        .store = &scene->faulty.outer.store,
+        .store = scene->outer,
         .table = table,
         .operation = {.type = type, .entity = *entity},
         .decide = decide,
@@ -536,6 +538,94 @@ static void what_changes_without_end_is_given_up(void **state)
     assert_int_equal(table_count(scene.inner, "Blogs"), 1);
     assert_all_settled(&scene);
     scene_done(&scene);
+}
+
+/* ---- reading what stands in the way, beside all else ---- */
+
+struct beside {
+    struct scene scene;     /* first: for before() */
+    struct interposed slow; /* its point reads wait */
+    unsigned batches;       /* ... until so many have come; 0: for 5 ms */
+    unsigned begun, read_again, most_out;
+};
+
+static enum tw_err read_slowly(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    struct beside *beside =
+        (struct beside *)(void *)((char *)self - offsetof(struct beside, slow));
+    struct faulty *faulty = &beside->scene.faulty;
+
+    if (request->call == CALL_GET && beside->batches == 0)
+        (void)usleep(5000);
+    while (request->call == CALL_GET &&
+           faulty_calls(faulty, CALL_BATCH) < beside->batches)
+        (void)usleep(1000);
+    return request_send(self->inner, attempt, request);
+}
+
+/* One entity of each partition is changed before it is deleted. */
+static void meddle_with_each(void *ctx, const struct batch *batch)
+{
+    struct beside *beside = ctx;
+    char key[16];
+
+    if (batch->count < 100) {
+        beside->read_again++;
+        return;
+    }
+    (void)snprintf(key, sizeof key, "%.*s",
+        SLICE_ARG(batch->operations[0].entity.partition_key));
+    (void)table_write(beside->scene.inner, "Blogs", key, "000050", "spared");
+    beside->begun++;
+    if (beside->begun - beside->read_again > beside->most_out)
+        beside->most_out = beside->begun - beside->read_again;
+}
+
+static void delete_slowly(struct beside *beside)
+{
+    struct scene *scene = &beside->scene;
+    struct err err;
+
+    interposed_init(
+        &beside->slow, "slow", &scene->faulty.outer.store, read_slowly);
+    scene->outer = &beside->slow.store;
+    assert_int_equal(
+        add_table(scene, "Blogs", OPERATION_DELETE, 1, insist, &err), TW_OK);
+    assert_int_equal(flow_drain(scene->flow, &err), TW_OK);
+    assert_all_settled(scene);
+}
+
+static void what_was_met_is_read_while_others_are_sent(void **state)
+{
+    struct beside beside = {.batches = 11};
+
+    (void)state;
+    scene_init(&beside.scene, 4);
+    table_fill(beside.scene.inner, "Blogs", "A", 0, 100);
+    table_fill(beside.scene.inner, "Blogs", "B", 0, 1000);
+    meddle_with(&beside.scene, "000050", "spared");
+    delete_slowly(&beside);
+    assert_int_equal(beside.scene.faulty.calls[CALL_GET], 1);
+    assert_int_equal(table_count(beside.scene.inner, "Blogs"), 1);
+    scene_done(&beside.scene);
+}
+
+static void what_is_read_again_is_under_way_still(void **state)
+{
+    struct beside beside = {.batches = 0};
+    char key[2] = "A";
+
+    (void)state;
+    scene_init(&beside.scene, 2);
+    for (; key[0] < 'M'; key[0]++)
+        table_fill(beside.scene.inner, "Blogs", key, 0, 100);
+    beside.scene.faulty.before = meddle_with_each;
+    delete_slowly(&beside);
+    assert_int_equal(beside.read_again, 12);
+    assert_true(beside.most_out <= 2);
+    assert_int_equal(table_count(beside.scene.inner, "Blogs"), 12);
+    scene_done(&beside.scene);
 }
 
 static void a_missing_table_holds_nothing_to_delete(void **state)
@@ -1769,6 +1859,8 @@ int main(void)
         cmocka_unit_test(what_is_gone_counts_as_deleted),
         cmocka_unit_test(what_the_kind_refuses_is_reported),
         cmocka_unit_test(what_changes_without_end_is_given_up),
+        cmocka_unit_test(what_was_met_is_read_while_others_are_sent),
+        cmocka_unit_test(what_is_read_again_is_under_way_still),
         cmocka_unit_test(a_missing_table_holds_nothing_to_delete),
         cmocka_unit_test(a_lost_answer_costs_one_read),
         cmocka_unit_test(a_lost_answer_to_writes_costs_one_read),

@@ -22,8 +22,8 @@
 #define RETRY_CAP_MS 6400
 /* A service that responds may refuse by chance, and a scan, which has one
  * request in flight, waits for the next try: the first ones come soon. */
-#define RETRY_RESPONDED_BASE_MS 50
-#define RETRY_RESPONDED_FACTOR 4
+#define RETRY_RESPONDED_BASE_MS 8
+#define RETRY_RESPONDED_FACTOR 6
 
 /*
  * retry_backoff_ms: how long to wait before try number tries+1 (tries >= 1):
