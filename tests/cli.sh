@@ -189,6 +189,22 @@ YAML
     says 'job delete-channel: archive: .*kept is no folder'
 }
 
+# Commands inside and outside of it use one file in turns.
+a_time_namespace_moves_no_clock() {
+    if ! unshare -T --boottime 1000000 true 2>/dev/null; then
+        echo "skipped: a_time_namespace_moves_no_clock: none can be made here"
+        return
+    fi
+    for turn in 1 2 3 4 5 6; do
+        echo "{\"PartitionKey\":\"p\",\"RowKey\":\"$turn\"}" >turn.jsonl
+        ahead=$((turn % 2 * 1000000))
+        unshare -T --boottime $ahead "$program" import Turns turn.jsonl \
+            --config needs.yaml >out 2>err || fail "turn $turn ends with $?"
+    done
+    run 1 check --online --config needs.yaml
+    ! grep -q 'its clock is' out || fail "the clock has moved"
+}
+
 every_mistake_is_said_at_once() {
     cat >wrong.yaml <<'YAML'
 stores:
@@ -1401,6 +1417,7 @@ help_is_everywhere
 no_configuration_is_78
 init_writes_what_works
 check_online_wants_what_the_jobs_need
+a_time_namespace_moves_no_clock
 every_mistake_is_said_at_once
 an_unset_variable_counts_where_it_is_needed
 a_variable_that_holds_nothing_selects_nothing

@@ -102,11 +102,44 @@ static const char *real_boot_id(void)
     return boot_id;
 }
 
+/*
+ * A time namespace adds a constant to CLOCK_BOOTTIME, but has the boot id of
+ * all others, which have none or another one: it is taken off again. The file
+ * is for the namespace of children, which is the process's own unless it has
+ * just called unshare(2).
+ *
+ * Source: time_namespaces(7).
+ */
+#define OFFSETS_FILE "/proc/self/timens_offsets"
+#define OFFSETS_BOOT "\nboottime" /* seconds, nanoseconds */
+
+static int64_t boot_offset_ms; /* written once: see real_boot_ms() */
+
+static void read_boot_offset(void)
+{
+    char text[256] = "";
+    int file = open(OFFSETS_FILE, O_RDONLY | O_CLOEXEC);
+    char *at;
+
+    if (file < 0)
+        return; /* a kernel without time namespaces */
+    if (read(file, text, sizeof(text) - 1) > 0 &&
+        (at = strstr(text, OFFSETS_BOOT)) != NULL) {
+        at += strlen(OFFSETS_BOOT);
+        boot_offset_ms = strtoll(at, &at, 10) * 1000;
+        boot_offset_ms += strtoll(at, NULL, 10) / NS_PER_MS;
+    }
+    (void)close(file);
+}
+
 static int64_t real_boot_ms(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct timespec now = now_of(CLOCK_BOOTTIME);
 
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / NS_PER_MS;
+    must(pthread_once(&once, read_boot_offset));
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / NS_PER_MS -
+           boot_offset_ms;
 }
 
 static int64_t real_wall_ticks(void)
