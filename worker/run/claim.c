@@ -14,6 +14,7 @@
 #include "worker/base/world.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
+#include "worker/run/queue.h"
 #include "worker/run/setup.h"
 #include "worker/store/retry.h"
 
@@ -886,6 +887,7 @@ void claim_delete_message(struct claim *claim)
 static enum tw_err put_or_create(struct claim *claim, struct attempt *attempt,
     const char *poison_queue, struct slice text, struct messages *ret)
 {
+    struct retry_call once = retry_call(&claim->own, 0, 0);
     enum tw_err outcome;
 
     *attempt = own_attempt(claim);
@@ -893,8 +895,8 @@ static enum tw_err put_or_create(struct claim *claim, struct attempt *attempt,
         store_queue_put(claim->store, attempt, poison_queue, text, 0, ret);
     if (outcome != TW_NOT_FOUND)
         return outcome;
-    *attempt = own_attempt(claim);
-    outcome = store_queue_create(claim->store, attempt, poison_queue);
+    outcome = queue_ensure(claim->store, poison_queue, &once);
+    *attempt = once.attempt;
     if (outcome != TW_OK)
         return outcome;
     *attempt = own_attempt(claim);

@@ -13,6 +13,7 @@
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
 #include "worker/run/message.h"
+#include "worker/run/queue.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
@@ -55,13 +56,8 @@ static enum tw_err create_queue(
     struct store *store, const char *queue, struct err *err)
 {
     struct retry_call call = begin_call();
-    enum tw_err outcome;
+    enum tw_err outcome = queue_ensure(store, queue, &call);
 
-    do {
-        outcome = store_queue_create(store, &call.attempt, queue);
-        if (outcome == TW_UNKNOWN) /* what is there may be made again */
-            outcome = TW_BUSY;
-    } while (retry_call_again(&call, outcome));
     return told(outcome, &call.attempt, err);
 }
 

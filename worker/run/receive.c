@@ -4,6 +4,7 @@
 
 #include "worker/base/log.h"
 #include "worker/base/world.h"
+#include "worker/run/queue.h"
 #include "worker/store/fence.h"
 #include "worker/store/retry.h"
 
@@ -23,14 +24,8 @@ static enum tw_err create(const struct definition *definition,
     struct fence fence;
     struct retry_call call = begin_call(definition, &fence);
     struct attempt look = call.attempt;
-    enum tw_err outcome;
+    enum tw_err outcome = queue_ensure(store, queue, &call);
 
-    do {
-        outcome = store_queue_create(store, &call.attempt, queue);
-        if (outcome == TW_UNKNOWN) /* what is there may be made again */
-            outcome = TW_BUSY;
-    } while (
-        !retry_is_locked(&call.attempt) && retry_call_again(&call, outcome));
     if (outcome == TW_FORBIDDEN &&
         store_queue_peek(store, &look, queue, 1, scratch) == TW_OK)
         outcome = TW_OK;
