@@ -285,9 +285,19 @@ static void an_unknown_claim_that_cannot_be_read_is_an_outage(void **state)
     struct fixture *f = *state;
 
     workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
-    workbench_meets(&f->bench, BENCH_GET, 2, 2, BENCH_FAIL);
+    workbench_meets(&f->bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
     assert_int_equal(take(f), CLAIM_OUTAGE);
     assert_int_equal(f->outcome, TW_UNKNOWN);
+}
+
+static void one_lost_response_is_no_outage(void **state)
+{
+    struct fixture *f = *state;
+
+    workbench_meets(&f->bench, BENCH_GET, 1, 1, BENCH_FAIL);
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(f->claim.run.attempt, 1);
 }
 
 static void a_write_that_is_refused_is_an_outage(void **state)
@@ -449,6 +459,22 @@ static void attempts_are_counted_up_to_the_end_of_numbers(void **state)
         assert_int_equal(f->claim.run.epoch, INT32_MAX);
         assert_int_equal(f->claim.run.silent, INT32_MAX);
     }
+}
+
+static void attempts_that_crash_without_progress_are_counted(void **state)
+{
+    struct fixture *f = *state;
+
+    f->wish.max_attempts = 3;
+    for (int crashed = 0; crashed < 3; crashed++) {
+        assert_int_equal(take(f), CLAIM_TAKEN);
+        assert_int_equal(f->claim.run.silent, crashed + 1);
+        virtual_sleep(64000);
+    }
+    assert_int_equal(take(f), CLAIM_HELD);
+    virtual_sleep(10 * 60000);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(f->claim.run.silent, 4);
 }
 
 /* Who dates what the run is compared with, sees the wall clock. */
@@ -704,12 +730,19 @@ static void a_paused_run_is_left_to_who_resumes_it(void **state)
 static void what_a_crashed_owner_was_asked_is_done(void **state)
 {
     struct fixture *f = *state;
+    struct ledger_run run;
 
     assert_int_equal(take(f), CLAIM_TAKEN);
     ask(f, LEDGER_CONTROL_CANCEL, "");
     virtual_sleep(4 * 60000);
     assert_int_equal(take(f), CLAIM_ENDED);
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
+    read_run(f, &run);
+    assert_in_range(run.finished_ticks, run.started_ticks + 239 * TICKS_PER_S,
+        run.started_ticks + 242 * TICKS_PER_S);
+    assert_true(run.updated_ticks == run.finished_ticks);
+    assert_true(run.lease_until_ticks == run.finished_ticks);
+    ledger_run_done(&run);
     assert_int_equal(workbench_listed(&f->bench, JOB, LEDGER_INDEX_ENDED), 1);
 }
 
@@ -1324,6 +1357,7 @@ int main(void)
         TEST(a_run_cancelled_before_its_claim_was_known_stays_cancelled),
         TEST(a_checkpoint_that_is_not_used_is_told_of),
         TEST(an_unknown_claim_that_cannot_be_read_is_an_outage),
+        TEST(one_lost_response_is_no_outage),
         TEST(a_write_that_is_refused_is_an_outage),
         TEST(a_run_that_keeps_changing_is_left_for_later),
         TEST(a_ledger_that_is_busy_is_waited_for),
@@ -1333,6 +1367,7 @@ int main(void)
         TEST(the_time_of_the_request_is_the_wish_s_the_message_s_or_now),
         TEST(clocks_are_the_service_s_once_it_has_answered),
         TEST(attempts_are_counted_up_to_the_end_of_numbers),
+        TEST(attempts_that_crash_without_progress_are_counted),
         TEST(a_request_is_dated_by_the_wall_clock_of_a_local_store),
         TEST(a_step_of_the_wall_clock_moves_no_lease),
         TEST(a_run_never_ends_before_it_has_begun),

@@ -141,6 +141,28 @@ static void a_scan_shows_runs_and_no_index_rows(void **state)
     ledger_run_done(&a);
 }
 
+/* Whatever an owner calls itself: other programs may write the ledger. */
+static void a_run_whose_owner_is_dropped_is_known_as_taken_over(void **state)
+{
+    struct ledger_run run = {.owner = slice_of("o"), .lease_until_ticks = 10};
+
+    (void)state;
+    assert_true(ledger_lease_is_live(&run, 9));
+    assert_false(ledger_lease_is_live(&run, 10));
+    ledger_drop_owner(&run);
+    assert_int_equal(run.owner.len, 0);
+    assert_int_equal(run.silent, 1);
+    assert_true(ledger_takes_over(&run));
+    run.owner = slice_of("o");
+    run.silent = 5;
+    ledger_drop_owner(&run);
+    assert_int_equal(run.silent, 5);
+    run.silent = 0;
+    ledger_drop_owner(&run);
+    assert_int_equal(run.silent, 0);
+    assert_false(ledger_takes_over(&run));
+}
+
 static void an_ended_run_is_retried_or_dropped_at_most(void **state)
 {
     struct ledger_run run;
@@ -617,6 +639,7 @@ int main(void)
         TEST(what_is_stored_is_what_is_read),
         TEST(every_property_has_the_documented_type),
         TEST(a_scan_shows_runs_and_no_index_rows),
+        cmocka_unit_test(a_run_whose_owner_is_dropped_is_known_as_taken_over),
         cmocka_unit_test(an_ended_run_is_retried_or_dropped_at_most),
         cmocka_unit_test(since_when_it_waits_is_kept_for_one_cause),
         cmocka_unit_test(a_note_has_each_sentence_once_and_an_end),

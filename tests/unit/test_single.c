@@ -356,6 +356,17 @@ static void a_service_that_is_busy_at_the_start_is_waited_for(void **state)
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
 }
 
+static void a_first_request_that_is_lost_ends_no_command(void **state)
+{
+    struct workbench *bench = *state;
+    struct started started;
+
+    workbench_meets(bench, BENCH_CREATE, 1, 1, BENCH_LOSE_REQUEST);
+    run_once(&started, bench, football);
+    assert_int_equal(started.outcome, TW_OK);
+    assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
+}
+
 static void who_may_not_create_the_ledger_uses_what_is_there(void **state)
 {
     struct workbench *bench = *state;
@@ -655,6 +666,7 @@ int main(void)
         TEST(a_run_cancelled_while_it_waits_ends_at_once),
         TEST(what_would_never_work_is_said_before_the_first_claim),
         VIRTUAL(a_service_that_is_busy_at_the_start_is_waited_for),
+        VIRTUAL(a_first_request_that_is_lost_ends_no_command),
         VIRTUAL(who_may_not_create_the_ledger_uses_what_is_there),
         VIRTUAL(a_ledger_of_which_nothing_is_known_is_an_outage),
         VIRTUAL(errors_of_the_service_are_sat_out),

@@ -15,10 +15,8 @@
 #include "worker/cli/signals.h"
 #include "worker/run/local_run.h"
 #include "worker/store/lanes.h"
+#include "worker/store/retry.h"
 #include "worker/store/store.h"
-
-/* How long a command tries to reach a store before it says that it cannot. */
-#define REACH_MS 2000
 
 #define ENVIRONMENT "AZURE_STORAGE_CONNECTION_STRING"
 
@@ -224,7 +222,7 @@ static struct lanes_client *new_client(struct session *session)
 {
     struct lanes_client *client = lanes_client_new(session->lanes, NULL);
 
-    lanes_reach_until(client, world_boot_ms() + REACH_MS);
+    lanes_reach_until(client, world_boot_ms() + RETRY_UNANSWERED_MS);
     return client;
 }
 

@@ -565,15 +565,17 @@ static enum claim_outcome not_taken(struct claim *claim,
     return change->of_run ? CLAIM_REFUSED : CLAIM_OUTAGE;
 }
 
-/* How long a service that is busy is waited for: a good part of the lease that
- * the first try may bring is left. */
+/* How long a service that is busy is waited for, and one that does not respond:
+ * a good part of the lease that the first try may bring is left. One response
+ * that was lost is no outage of the ledger, which would hold up all slots. */
 static struct retry_limits take_limits(const struct claim *claim)
 {
     int64_t now_ms = world_boot_ms(), wait_ms = RETRY_BUSY_MS;
 
     if (wait_ms > claim->visibility_timeout_ms / 3)
         wait_ms = claim->visibility_timeout_ms / 3;
-    return (struct retry_limits){&claim->own, now_ms + wait_ms, now_ms};
+    return (struct retry_limits){
+        &claim->own, now_ms + wait_ms, now_ms + wait_ms / 5};
 }
 
 enum claim_outcome claim_take(struct claim *claim,

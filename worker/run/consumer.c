@@ -274,7 +274,7 @@ static void heed_reports(struct consumer *consumer)
 static enum tw_err ensure_ledger(struct consumer *consumer, struct err *err)
 {
     return ledger_ensure(
-        definition_store(consumer->definition), &consumer->fence, err);
+        definition_store(consumer->definition), &consumer->fence, 0, err);
 }
 
 /* The ledger is there, or an outage keeps us from seeing to it. */

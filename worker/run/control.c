@@ -19,7 +19,6 @@
 
 /* A person or a front end waits for these calls. */
 #define CALL_MAX_MS 30000
-#define UNANSWERED_MAX_MS 2000
 
 /* ---- requests ---- */
 
@@ -28,12 +27,12 @@ static struct retry_limits limits_from_now(void)
     int64_t now_ms = world_boot_ms();
 
     return (struct retry_limits){
-        NULL, now_ms + CALL_MAX_MS, now_ms + UNANSWERED_MAX_MS};
+        NULL, now_ms + CALL_MAX_MS, now_ms + RETRY_UNANSWERED_MS};
 }
 
 static struct retry_call begin_call(void)
 {
-    return retry_call(NULL, CALL_MAX_MS, UNANSWERED_MAX_MS);
+    return retry_call(NULL, CALL_MAX_MS, RETRY_UNANSWERED_MS);
 }
 
 static enum tw_err told(

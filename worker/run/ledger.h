@@ -211,10 +211,11 @@ TW_MUST_USE enum tw_err ledger_create(
 
 /*
  * ledger_ensure: the same, or see that it can be read where rights allow that
- * and not this. Waits a while for a service that is busy. Never TW_UNKNOWN.
+ * and not this. Waits a while for a service that is busy, and unanswered_ms
+ * for one that does not respond. Never TW_UNKNOWN.
  */
-TW_MUST_USE enum tw_err ledger_ensure(
-    struct store *store, const struct fence *fence, struct err *err);
+TW_MUST_USE enum tw_err ledger_ensure(struct store *store,
+    const struct fence *fence, int64_t unanswered_ms, struct err *err);
 
 /*
  * ledger_get: read one run. ret (init'ed) changes only on TW_OK. TW_NOT_FOUND:

@@ -18,6 +18,7 @@
 #include "worker/run/renewer.h"
 #include "worker/run/work.h"
 #include "worker/store/lanes.h"
+#include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 struct single {
@@ -242,7 +243,7 @@ static enum tw_err find_ledger(struct store *store, struct err *err)
     struct fence fence;
 
     fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
-    return ledger_ensure(store, &fence, err);
+    return ledger_ensure(store, &fence, RETRY_UNANSWERED_MS, err);
 }
 
 static enum tw_err attempts(struct single *single,

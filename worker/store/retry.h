@@ -89,6 +89,10 @@ struct retry_call {
  * take it for one that does not serve them. */
 #define RETRY_BUSY_MS 10000
 
+/* How long a command tries where nothing responds: a person waits, and the
+ * address is probably wrong. */
+#define RETRY_UNANSWERED_MS 2000
+
 /* retry_call: for busy_ms at most, or where no response comes for
  * unanswered_ms (0: no other try). fence is borrowed; NULL: none. */
 struct retry_call retry_call(
