@@ -977,6 +977,49 @@ static void between_two_looks_it_waits_although_blogs_are_kept(void **state)
     trial_done(&t);
 }
 
+static unsigned scans_of_a_run(bool has_parent)
+{
+    struct trial t;
+    unsigned scans;
+
+    trial_init(&t, FLAT);
+    if (has_parent)
+        hosted_put(&t.h, "Channels", "News", "", NULL);
+    hosted_put(&t.h, "Blogs", "News", "b", NULL);
+    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
+    scans = t.faulty.calls[CALL_SCAN];
+    trial_done(&t);
+    return scans;
+}
+
+/* Its table is looked for once. */
+static void an_absent_parent_costs_one_request_more(void **state)
+{
+    (void)state;
+    assert_int_equal(scans_of_a_run(false), scans_of_a_run(true) + 1);
+}
+
+/* A look that meets something is followed by another at once, and does not wait
+ * for the next one's time. */
+static void a_look_that_meets_something_is_followed_by_another(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    trial_init(&t, "flat:\n"
+                   "    kind: cascade-delete\n"
+                   "    args: [channel]\n" ORPHANS "    settle: [1s, 20s]\n"
+                   "    children:\n"
+                   "      - {table: Blogs, partition_key: \"{channel}\"}\n");
+    hosted_put(&t.h, "Channels", "News", "", NULL);
+    assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_WAITING);
+    hosted_put(&t.h, "Blogs", "News", "late", NULL);
+    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(hosted_count(&t.h, "Blogs"), 0);
+    assert_int_equal(t.h.passes, 4);
+    trial_done(&t);
+}
+
 /* Before the tombstone, and before the second pass; the delete has the ETag of
  * the latter. */
 static void the_parent_is_read_once_a_pass(void **state)
@@ -1189,6 +1232,8 @@ int main(void)
         cmocka_unit_test(cascade_weathers_every_storm),
         cmocka_unit_test(between_two_looks_it_waits_although_blogs_are_kept),
         cmocka_unit_test(the_parent_is_read_once_a_pass),
+        cmocka_unit_test(an_absent_parent_costs_one_request_more),
+        cmocka_unit_test(a_look_that_meets_something_is_followed_by_another),
         cmocka_unit_test(
             tombstone_of_a_killed_attempt_that_lands_late_is_deleted),
         cmocka_unit_test(

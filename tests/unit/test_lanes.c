@@ -314,6 +314,70 @@ static void behind_an_open_circuit_breaker_nothing_is_tried_again(void **state)
     scene_done(&scene);
 }
 
+/* Nothing was sent: that no response came says nothing. */
+static void what_the_circuit_breaker_refuses_makes_no_store_silent(void **state)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct store store = {.name = "away", .traits = {.late_writes = true}};
+    struct store ledger = {.name = "ledger"};
+    struct scene scene;
+    struct job job;
+
+    (void)state;
+    scene_init(&scene);
+    lanes_watch_silence(client, &ledger);
+    job = job_of(&scene, 'a');
+    job.answers[0] = TW_BUSY;
+    job.answer_count = 1;
+    job.breaker_open = true;
+    job.unsent = true;
+    job.task.store = &store;
+    assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
+    assert_true(store.silence.refused_until_ms == 0);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
+/* How many entities the next page may ask for, once a request was answered so
+ * six times. */
+static unsigned page_after(int http_status)
+{
+    struct lanes *lanes = lanes_new(4, 0);
+    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct store store = {.name = "busy", .traits = {.late_writes = true}};
+    struct scene scene;
+    struct job job;
+
+    scene_init(&scene);
+    job = job_of(&scene, 'a');
+    for (int i = 0; i < 6; i++)
+        job.answers[i] = TW_BUSY;
+    job.answers[6] = TW_OK;
+    job.answer_count = 7;
+    job.http_status = http_status;
+    job.task.store = &store;
+    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    job = job_of(&scene, 's');
+    job.task.store = &store;
+    job.task.scans = true;
+    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    lanes_client_free(client);
+    lanes_free(lanes);
+    scene_done(&scene);
+    return job.task.most;
+}
+
+static void refusals_limit_the_rate_of_an_account(void **state)
+{
+    (void)state;
+    assert_in_range(page_after(409), 1, 1000);
+    assert_true(page_after(503) > 1000);
+    assert_true(page_after(429) > 1000);
+    assert_true(page_after(500) > 1000);
+}
+
 /* What is tried again in an hour does not keep its owner waiting. */
 static void an_open_circuit_breaker_ends_the_waits_of_others(void **state)
 {
@@ -951,6 +1015,9 @@ int main(void)
         cmocka_unit_test(a_stop_of_the_process_ends_what_waits_for_a_try),
         cmocka_unit_test(throttling_counts_as_no_failed_try),
         cmocka_unit_test(behind_an_open_circuit_breaker_nothing_is_tried_again),
+        cmocka_unit_test(
+            what_the_circuit_breaker_refuses_makes_no_store_silent),
+        cmocka_unit_test(refusals_limit_the_rate_of_an_account),
         cmocka_unit_test(an_open_circuit_breaker_ends_the_waits_of_others),
         cmocka_unit_test(a_silent_store_ends_the_waits_of_runs),
         cmocka_unit_test(busy_may_pass),

@@ -569,6 +569,49 @@ static void the_first_ten_that_failed_are_kept(void **state)
     done(&held);
 }
 
+/* It begins again at nothing, and keeps ten of what comes then. */
+static void after_those_that_failed_are_dropped_ten_are_kept_again(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    char line[32];
+
+    hold(&held, bench, false);
+    renewal_failed(held.renewal, "before");
+    renewal_forget_failed(held.renewal);
+    for (int i = 0; i < 12; i++) {
+        (void)snprintf(line, sizeof(line), "%d", i);
+        renewal_failed(held.renewal, line);
+    }
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_true(slice_is(
+        held.claim.run.failed_entities, "0\n1\n2\n3\n4\n5\n6\n7\n8\n9"));
+    done(&held);
+}
+
+static enum tw_err busy_once(struct lanes_task *task, struct attempt *attempt)
+{
+    attempt->sent_ms = world_boot_ms();
+    attempt->retry_after_ms = 0;
+    if (task->retry.tries > 1)
+        return TW_OK;
+    attempt->http_status = 503;
+    return err_fail(&attempt->err, TW_BUSY, "503, as the test wants");
+}
+
+static void throttled_requests_are_counted_in_the_ledger(void **state)
+{
+    struct workbench *bench = *state;
+    struct lanes_task task = {.attempt = busy_once, .repeatable = true};
+    struct held held;
+
+    hold(&held, bench, false);
+    assert_int_equal(lanes_call(held.run.lanes, &task), TW_OK);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(held.claim.run.throttled, 1);
+    done(&held);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, workbench_tear_down)
 #define VIRTUAL(f)                                                             \
     cmocka_unit_test_setup_teardown(                                           \
@@ -596,6 +639,8 @@ int main(void)
         VIRTUAL(a_slow_connection_never_finds_the_fence_closed),
         VIRTUAL(very_slow_answers_are_asked_for_all_the_time),
         VIRTUAL(the_first_ten_that_failed_are_kept),
+        VIRTUAL(after_those_that_failed_are_dropped_ten_are_kept_again),
+        VIRTUAL(throttled_requests_are_counted_in_the_ledger),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2150,7 +2150,7 @@ static enum run_end tells_all(struct workbench *bench, struct run *run,
     atomic_store(&run->caught_up_ticks, TICKS_1970 + 5);
     atomic_store(&run->parent_found, 0);
     atomic_store(&run->share, attempt_number == 1 ? 250 : 0);
-    return RUN_STOPPED;
+    return attempt_number <= 2 ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
 static void what_the_kind_tells_is_in_the_ledger(void **state)
@@ -2171,6 +2171,10 @@ static void what_the_kind_tells_is_in_the_ledger(void **state)
     assert_int_equal(attempt_id(bench, "r1", false).end, WORK_STOPPED);
     read_run(bench, &run);
     assert_true(run.share >= 0 && run.share < 0.001);
+    ledger_run_done(&run);
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    read_run(bench, &run);
+    assert_true(run.share > 0.999 && run.share < 1.001);
     ledger_run_done(&run);
 }
 
