@@ -103,7 +103,7 @@ function mistakes(expression) {
 const NUMBERS = "int|bool|size_t|ssize_t|u?int\\d+_t|unsigned|long|double";
 const TYPES = `struct|enum|union|const|char|static|void|CURL|xmlDoc|${NUMBERS}`;
 // Their absence leaks, or locks for ever, or changes what is told to a person.
-const KEPT = /^(log_\w+|assert|\w*_lock|\w*_unlock|err_fail|err_put|err_prefix|\w+_done|\w+_free|\w+_init|\w+_new|mem_\w+|buf_\w+|world_\w+|notify\w*)\(/;
+const KEPT = /^(log_\w+|assert|\w*_lock|\w*_unlock|err_fail|err_put|err_prefix|\w+_done|\w+_free|\w+_init|\w+_new|mem_\w+|buf_\w+|world_\w+|notify\w*|va_end)\(/;
 
 const SHAPES = [
     {

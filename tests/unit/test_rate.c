@@ -430,6 +430,7 @@ static void the_first_limit_is_what_a_full_bucket_explains(void **state)
         ask(&rate, 10050, 100, true);
     assert_true(rate.limited);
     assert_true(rate.per_s > 1900 && rate.per_s < 2000);
+    assert_true(rate.first == rate.per_s && rate.measured == rate.per_s);
     assert_true(rate_free_ms(&rate, 10050) > 10060);
 }
 

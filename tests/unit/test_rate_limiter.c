@@ -96,6 +96,7 @@ static void refusals_of_one_partition_are_its_own(void **state)
 {
     struct rate_limiter *limiter = rate_limiter_new();
     struct store store = store_of("https://a.example");
+    struct store other = store_of("https://b.example");
     struct rate_key hot = key_of(limiter, &store, "hot");
     struct rate_key cold = key_of(limiter, &store, "cold");
 
@@ -107,6 +108,7 @@ static void refusals_of_one_partition_are_its_own(void **state)
     assert_true(waits(limiter, hot));
     assert_false(waits(limiter, cold));
     assert_false(waits(limiter, key_of(limiter, &store, NULL)));
+    assert_false(waits(limiter, key_of(limiter, &other, "hot")));
     rate_limiter_free(limiter);
 }
 

@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "jobs/engine/call.h"
 #include "tests/support/virtual_world.h"
@@ -2153,6 +2154,30 @@ static enum run_end tells_all(struct workbench *bench, struct run *run,
     return attempt_number <= 2 ? RUN_STOPPED : RUN_SUCCEEDED;
 }
 
+static void what_fails_is_in_the_job_s_failures_too(void **state)
+{
+    static const char WANTED[] =
+        "{\"table\":\"Blogs\",\"PartitionKey\":\"p\",\"RowKey\":\"r\","
+        "\"reason\":\"cannot be converted\"}\n";
+    struct workbench *bench = *state;
+    char folder[] = "/tmp/tableward-work.XXXXXX", path[80], line[200] = "";
+    FILE *file;
+
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof(path), "%s/" JOB "-r1.jsonl", folder);
+    bench->job.failures = folder;
+    bench->script = fails;
+    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    bench->job.failures = NULL;
+    file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof(line), file));
+    assert_string_equal(line, WANTED);
+    (void)fclose(file);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove(folder), 0);
+}
+
 static void what_the_kind_tells_is_in_the_ledger(void **state)
 {
     struct workbench *bench = *state;
@@ -2199,6 +2224,7 @@ int main(void)
         VIRTUAL(a_retried_table_job_waits_for_its_turn),
         VIRTUAL(a_closed_job_takes_no_more_runs),
         VIRTUAL(who_works_acts_on_what_people_ask),
+        VIRTUAL(what_fails_is_in_the_job_s_failures_too),
         VIRTUAL(what_the_kind_tells_is_in_the_ledger),
         VIRTUAL(the_first_response_after_a_pause_ends_the_attempt),
         VIRTUAL(a_store_of_another_account_shows_a_pause_too),
