@@ -1308,6 +1308,31 @@ signals_stop_and_reload_the_worker() {
     wait "$pid" || fail "SIGTERM ends the worker with $?"
 }
 
+# Nothing is polled for an hour: the file is watched, also after a reload.
+what_another_process_enqueues_is_taken_at_once() {
+    cat >watched.yaml <<'YAML'
+stores: {main: {embedded: watched.db}}
+default_store: main
+worker: {queues: [{name: work}], poll: {min: 1h, max: 1h}}
+jobs:
+  purge: {kind: delete, table: Blogs, all: true}
+YAML
+    echo '{"PartitionKey":"p","RowKey":"r"}' >one.jsonl
+    run 0 import Blogs one.jsonl --config watched.yaml
+    : >err
+    "$program" worker --config watched.yaml 2>err &
+    pid=$!
+    wait_for ready err
+    "$program" enqueue purge --id first --config watched.yaml >out 2>&1
+    wait_for 'purge/first: succeeded' err
+    kill -HUP "$pid"
+    wait_for 'configuration again' err
+    "$program" enqueue purge --id second --config watched.yaml >out 2>&1
+    wait_for 'purge/second: succeeded' err
+    kill -TERM "$pid"
+    wait "$pid" || fail "SIGTERM ends the worker with $?"
+}
+
 # stopped_early ARGUMENT ...: how it ends when SIGTERM comes while the
 # configuration is still being read, from a pipe that never brings it.
 stopped_early() {
@@ -1466,6 +1491,7 @@ one_id_may_be_two_jobs_run
 a_poisoned_message_is_found_beside_a_run
 a_store_that_is_not_there_is_69
 signals_stop_and_reload_the_worker
+what_another_process_enqueues_is_taken_at_once
 a_signal_that_comes_early_is_not_lost
 status_watches_a_store_that_comes_later
 a_stopped_run_is_75_and_goes_on

@@ -33,6 +33,7 @@
 #include "worker/store/lanes.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
+#include "worker/store/watch.h"
 
 #define ORPHANS_EVERY_MS INT64_C(600000)
 /* Some were left, because their queue had its number of runs. */
@@ -61,7 +62,8 @@ struct consumer {
     struct lanes *lanes;
     struct renewer *renewer;
     struct slots *slots;
-    struct fence fence; /* for timeouts only: no lease bounds the consumer */
+    struct watch *watch; /* of the queues' store; NULL: it is asked */
+    struct fence fence;  /* for timeouts only: no lease bounds the consumer */
     struct work_place place;
 
     int64_t next_later_ms; /* a run that waits is to go on then */
@@ -320,6 +322,18 @@ static void set_ceilings(struct consumer *consumer)
             jobs->list[i].max_entities_per_second);
 }
 
+static void ask_now(void *context)
+{
+    slots_ask_now(((struct consumer *)context)->slots);
+}
+
+static void watch_store(struct consumer *consumer)
+{
+    watch_end(consumer->watch);
+    consumer->watch =
+        store_watch(definition_store(consumer->definition), ask_now, consumer);
+}
+
 static void take_definition(
     struct consumer *consumer, struct definition *definition)
 {
@@ -331,6 +345,7 @@ static void take_definition(
     set_ceilings(consumer);
     slots_pause(consumer->slots, true); /* until the ledger is there */
     slots_use(consumer->slots, definition);
+    watch_store(consumer);
     begin_anew(consumer);
     log_info(OBJECT, "has read its configuration again");
 }
@@ -851,7 +866,9 @@ static void serve_with_slots(struct consumer *consumer)
     if (consumer->prepared)
         take_from_the_dead(consumer);
     slots_start(consumer->slots);
+    watch_store(consumer);
     serve(consumer);
+    watch_end(consumer->watch);
     notify_stopping(consumer->options.notify);
 }
 

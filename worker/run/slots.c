@@ -499,6 +499,16 @@ void slots_expect(struct slots *slots)
     world_unlock(&slots->lock);
 }
 
+void slots_ask_now(struct slots *slots)
+{
+    world_lock(&slots->lock);
+    for (size_t i = 0; i < setup_of(slots)->queue_count; i++)
+        if (!slots->polls[i].outage.lasts)
+            slots->polls[i].due_ms = 0;
+    wake_watcher(slots);
+    world_unlock(&slots->lock);
+}
+
 void slots_queue_fails(struct slots *slots, size_t index, const struct err *why)
 {
     world_lock(&slots->lock);

@@ -69,6 +69,10 @@ void slots_use(struct slots *slots, struct definition *definition);
  * answers, and begin the waits anew. */
 void slots_expect(struct slots *slots);
 
+/* slots_ask_now: a message may have come: no queue waits for its next turn. An
+ * empty answer makes that wait longer all the same. Any thread. */
+void slots_ask_now(struct slots *slots);
+
 /* slots_queue_fails: a request of somebody else about the index-th queue has
  * failed: it is asked again later. */
 void slots_queue_fails(

@@ -749,6 +749,13 @@ enum tw_err store_queue_count(struct store *store, struct attempt *attempt,
         store->ops->queue_count(store, attempt, queue, ret));
 }
 
+struct watch *store_watch(
+    struct store *store, void (*changed)(void *context), void *context)
+{
+    return store->ops->watch ? store->ops->watch(store, changed, context)
+                             : NULL;
+}
+
 void store_close(struct store *store)
 {
     if (store != NULL)

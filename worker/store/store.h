@@ -184,6 +184,8 @@ void messages_done(struct messages *messages);
 
 /* ---- the table of functions ---- */
 
+struct watch;
+
 /* Each has an endpoint of its own, and responds or not. */
 enum store_service { SERVICE_TABLES, SERVICE_QUEUES, STORE_SERVICES };
 
@@ -233,6 +235,9 @@ struct store_ops {
         const char *queue, unsigned count, struct messages *ret);
     enum tw_err (*queue_count)(
         struct store *, struct attempt *, const char *queue, int64_t *ret);
+    /* NULL: it cannot tell */
+    struct watch *(*watch)(
+        struct store *, void (*changed)(void *context), void *context);
     void (*close)(struct store *);
 };
 
@@ -324,6 +329,14 @@ TW_MUST_USE enum tw_err store_queue_peek(struct store *store,
 /* store_queue_count: messages, hidden ones too; never too low. */
 TW_MUST_USE enum tw_err store_queue_count(struct store *store,
     struct attempt *attempt, const char *queue, int64_t *ret);
+
+/*
+ * store_watch: have changed(context) called soon after another process has
+ * written to the store (watch.h). It is also called for what this one writes.
+ * Ended by watch_end(), before store_close(); NULL: this store cannot tell.
+ */
+struct watch *store_watch(
+    struct store *store, void (*changed)(void *context), void *context);
 
 /* store_close: NULL: nothing. No call may be under way. */
 void store_close(struct store *store);

@@ -29,6 +29,12 @@ static void close_store(struct store *store)
     mem_free(store);
 }
 
+static struct watch *watch_store(
+    struct store *store, void (*changed)(void *context), void *context)
+{
+    return pool_watch(embedded_pool(store), changed, context);
+}
+
 static const struct store_ops OPS = {
     .create_table = tables_create,
     .list_tables = tables_list,
@@ -42,6 +48,7 @@ static const struct store_ops OPS = {
     .queue_delete = queues_delete,
     .queue_peek = queues_peek,
     .queue_count = queues_count,
+    .watch = watch_store,
     .close = close_store,
 };
 

@@ -14,12 +14,15 @@
  */
 #include "worker/store/embedded/pool.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "worker/base/mem.h"
 #include "worker/base/world.h"
 #include "worker/store/fence.h"
 #include "worker/store/store.h"
+#include "worker/store/watch.h"
 
 /* Slots and the renewer read; more would cost memory (256 KiB each). */
 #define READERS_MAX 4
@@ -67,6 +70,17 @@ enum tw_err pool_open(const char *path, struct pool **ret, struct err *err)
     world_cond_init(&pool->leader_gone);
     *ret = pool;
     return TW_OK;
+}
+
+/* SQLite keeps its log beside the file that a symbolic link leads to. */
+struct watch *pool_watch(
+    struct pool *pool, void (*changed)(void *context), void *context)
+{
+    char path[PATH_MAX];
+
+    if (pool->in_memory || realpath(pool->path, path) == NULL)
+        return NULL;
+    return watch_begin(path, changed, context);
 }
 
 void pool_close(struct pool *pool)

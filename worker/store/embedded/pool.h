@@ -11,6 +11,7 @@
 
 struct attempt;
 struct pool;
+struct watch;
 
 /* pool_open: path is borrowed. Fails as db_open. Owned. */
 TW_MUST_USE enum tw_err pool_open(
@@ -19,6 +20,10 @@ void pool_close(struct pool *pool); /* NULL: nothing */
 
 /* pool_identity: the file's, as of db_identity(). Lives as long as pool. */
 const char *pool_identity(const struct pool *pool);
+
+/* pool_watch: of the file; as store_watch(). NULL also in memory. */
+struct watch *pool_watch(
+    struct pool *pool, void (*changed)(void *context), void *context);
 
 /*
  * pool_read: run body on a connection that sees all that was committed.

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* A file that others write to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "worker/store/watch.h"
+
+#define PATH_BYTES 128
+
+struct scene {
+    char folder[40], path[PATH_BYTES];
+    struct watch *watch;
+    atomic_uint told;
+};
+
+static void note(void *context)
+{
+    struct scene *scene = context;
+
+    atomic_fetch_add(&scene->told, 1);
+}
+
+static void write_to(const struct scene *scene, const char *name)
+{
+    char path[PATH_BYTES];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", scene->folder, name);
+    file = fopen(path, "a");
+    assert_non_null(file);
+    assert_true(fputs("x", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void wait_until_told(struct scene *scene, unsigned times)
+{
+    while (atomic_load(&scene->told) < times)
+        (void)usleep(1000);
+}
+
+static void begin(struct scene *scene)
+{
+    memset(scene, 0, sizeof(*scene));
+    (void)snprintf(scene->folder, sizeof(scene->folder), "%s",
+        "/tmp/tableward-watch.XXXXXX");
+    assert_non_null(mkdtemp(scene->folder));
+    (void)snprintf(
+        scene->path, sizeof(scene->path), "%s/store.db", scene->folder);
+    scene->watch = watch_begin(scene->path, note, scene);
+    assert_non_null(scene->watch);
+}
+
+static void end(struct scene *scene)
+{
+    static const char *const names[] = {
+        "store.db", "store.db-wal", "store.db-journal", "other", "store"};
+    char path[PATH_BYTES];
+
+    watch_end(scene->watch);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", scene->folder, names[i]);
+        (void)remove(path);
+    }
+    assert_int_equal(remove(scene->folder), 0);
+}
+
+/* Again: what was written may be seen only a moment later. */
+static void it_tells_of_what_is_written_to_the_file_and_its_log(void **state)
+{
+    static const char *const names[] = {"store.db", "store.db-wal"};
+    struct scene scene;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        begin(&scene);
+        write_to(&scene, names[i]);
+        wait_until_told(&scene, 5);
+        end(&scene);
+    }
+}
+
+/* The last one is the file's own: what was written before it has been seen. */
+static void it_tells_of_no_other_file(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    write_to(&scene, "other");
+    write_to(&scene, "store");
+    write_to(&scene, "store.db-journal");
+    (void)usleep(50000);
+    assert_int_equal(atomic_load(&scene.told), 0);
+    write_to(&scene, "store.db");
+    wait_until_told(&scene, 1);
+    end(&scene);
+}
+
+static void once_it_has_ended_it_tells_of_nothing(void **state)
+{
+    struct scene scene;
+    unsigned told;
+
+    (void)state;
+    begin(&scene);
+    write_to(&scene, "store.db");
+    wait_until_told(&scene, 1);
+    watch_end(scene.watch);
+    scene.watch = NULL;
+    told = atomic_load(&scene.told);
+    write_to(&scene, "store.db");
+    (void)usleep(50000);
+    assert_int_equal(atomic_load(&scene.told), told);
+    end(&scene);
+}
+
+static void a_folder_that_is_not_there_cannot_be_watched(void **state)
+{
+    (void)state;
+    assert_null(watch_begin("/nowhere/at/all/store.db", note, NULL));
+    watch_end(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_tells_of_what_is_written_to_the_file_and_its_log),
+        cmocka_unit_test(it_tells_of_no_other_file),
+        cmocka_unit_test(once_it_has_ended_it_tells_of_nothing),
+        cmocka_unit_test(a_folder_that_is_not_there_cannot_be_watched),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The folder is watched, not the file: a write-ahead log comes and goes. SQLite
+ * writes a transaction to it, waits for the disk, and then makes it visible by
+ * a write to shared memory that inotify does not see. So the reader is told
+ * again.
+ */
+#include "worker/store/watch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "worker/base/mem.h"
+#include "worker/base/world.h"
+
+#define LOG_SUFFIX "-wal"
+
+/* How long after it was told the reader is told again; first of all, how long
+ * it is left alone. */
+static const int AGAIN_MS[] = {10, 20, 40, 80, 160};
+
+#define AGAIN_COUNT (sizeof(AGAIN_MS) / sizeof(AGAIN_MS[0]))
+
+struct watch {
+    int events, stop; /* inotify, eventfd */
+    char *name;       /* of the file, in its folder */
+    void (*changed)(void *context);
+    void *context;
+    struct world_thread thread;
+};
+
+static bool is_wanted(
+    const struct watch *watch, const struct inotify_event *event)
+{
+    size_t len = strlen(watch->name);
+
+    if (event->mask & IN_Q_OVERFLOW)
+        return true;
+    return event->len > 0 && strncmp(event->name, watch->name, len) == 0 &&
+           (event->name[len] == '\0' ||
+               strcmp(event->name + len, LOG_SUFFIX) == 0);
+}
+
+/* Reads all events that have come. Was one of them the file's? */
+static bool take_events(const struct watch *watch)
+{
+    _Alignas(struct inotify_event) char
+        buffer[16 * (sizeof(struct inotify_event) + NAME_MAX + 1)];
+    bool wanted = false;
+    ssize_t len;
+
+    while ((len = read(watch->events, buffer, sizeof(buffer))) > 0)
+        for (ssize_t at = 0; at < len;) {
+            const struct inotify_event *event =
+                (const struct inotify_event *)(const void *)(buffer + at);
+
+            wanted |= is_wanted(watch, event);
+            at += (ssize_t)(sizeof(*event) + event->len);
+        }
+    return wanted;
+}
+
+/* Until something happens, wait_ms are over (-1: never), or the end. False: it
+ * is the end. */
+static bool wait_for(const struct watch *watch, bool events, int wait_ms)
+{
+    struct pollfd files[] = {
+        {.fd = watch->stop, .events = POLLIN},
+        {.fd = watch->events, .events = POLLIN},
+    };
+
+    while (poll(files, events ? 2 : 1, wait_ms) < 0)
+        if (errno != EINTR)
+            return false;
+    return files[0].revents == 0;
+}
+
+static void look(void *context)
+{
+    struct watch *watch = context;
+    size_t told = AGAIN_COUNT;
+
+    while (wait_for(watch, true, told < AGAIN_COUNT ? AGAIN_MS[told] : -1)) {
+        if (take_events(watch))
+            told = 0;
+        else if (told == AGAIN_COUNT)
+            continue; /* another file's */
+        watch->changed(watch->context);
+        told++;
+        if (!wait_for(watch, false, AGAIN_MS[0]))
+            return;
+    }
+}
+
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL)
+        return mem_text(".", 1);
+    return mem_text(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static bool add_folder(const struct watch *watch, const char *path)
+{
+    char *folder = folder_of(path);
+    bool added =
+        inotify_add_watch(watch->events, folder, IN_MODIFY | IN_ONLYDIR) >= 0;
+
+    mem_free(folder);
+    return added;
+}
+
+static void free_watch(struct watch *watch)
+{
+    if (watch->events >= 0)
+        (void)close(watch->events);
+    if (watch->stop >= 0)
+        (void)close(watch->stop);
+    mem_free(watch->name);
+    mem_free(watch);
+}
+
+struct watch *watch_begin(
+    const char *path, void (*changed)(void *context), void *context)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    struct watch *watch = mem_alloc(sizeof(*watch));
+
+    watch->events = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    watch->stop = eventfd(0, EFD_CLOEXEC);
+    watch->name = mem_text(name, strlen(name));
+    watch->changed = changed;
+    watch->context = context;
+    if (watch->events < 0 || watch->stop < 0 || !add_folder(watch, path)) {
+        free_watch(watch);
+        return NULL;
+    }
+    world_start(&watch->thread, "watch", look, watch);
+    return watch;
+}
+
+void watch_end(struct watch *watch)
+{
+    const uint64_t one = 1;
+
+    if (watch == NULL)
+        return;
+    while (write(watch->stop, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue;
+    world_join(&watch->thread);
+    free_watch(watch);
+}
