@@ -43,6 +43,10 @@
 #define ROUNDS_BEFORE_SPLIT 4
 #define ROUNDS_MAX 50
 
+/* Packs that are read again beside all else. Each may take megabytes of what
+ * all requests may hold; the run waits for a third. */
+#define RESOLVING_MAX 2
+
 struct packs {
     struct pack *first, *last;
     size_t count, bytes;
@@ -54,6 +58,7 @@ struct flow {
     struct packs open;      /* most recently used first */
     struct packs ready;     /* to be sent, in order */
     struct packs under_way; /* with the lanes */
+    unsigned resolving;     /* of these: what they met is being read */
     uint64_t seen;          /* for lanes_wait_any() */
 
     uint64_t ticket, low_water;
@@ -344,15 +349,24 @@ static bool may_resolve(const struct flow *flow, const struct pack *pack)
            (!flow->settling || pack->task.outcome == TW_UNKNOWN);
 }
 
+/* Is it waited for? What others change all the time is written as soon as it
+ * has been read. */
+static bool must_resolve(const struct flow *flow, const struct pack *pack)
+{
+    return flow->settling || flow->resolving == RESOLVING_MAX ||
+           pack->rounds >= ROUNDS_BEFORE_SPLIT;
+}
+
 /* What it met is being read; the pack is taken. */
 static void continue_resolving(struct flow *flow, struct pack *pack)
 {
     if (!may_resolve(flow, pack)) {
         resolve_free(pack->resolving);
         pack_free(pack);
-    } else if (flow->settling || resolve_is_ready(pack->resolving)) {
+    } else if (must_resolve(flow, pack) || resolve_is_ready(pack->resolving)) {
         on_resolved(flow, pack);
     } else {
+        flow->resolving++;
         push(&flow->under_way, pack);
     }
 }
@@ -405,10 +419,12 @@ static bool has_ended(const struct flow *flow, const struct pack *pack)
 static void on_end(struct flow *flow, struct pack *pack)
 {
     take_out(&flow->under_way, pack);
-    if (pack->resolving)
+    if (pack->resolving) {
+        flow->resolving--;
         continue_resolving(flow, pack);
-    else
+    } else {
         on_answer(flow, pack);
+    }
 }
 
 /* Look at the packs that have ended. */

@@ -329,7 +329,6 @@ static void ask_now(void *context)
 
 static void watch_store(struct consumer *consumer)
 {
-    watch_end(consumer->watch);
     consumer->watch =
         store_watch(definition_store(consumer->definition), ask_now, consumer);
 }
@@ -340,6 +339,7 @@ static void take_definition(
     if (!same_places(definition->setup, consumer->definition->setup))
         log_warn(
             OBJECT, "slots and requests stay as they were until a restart");
+    watch_end(consumer->watch);
     definition_drop(consumer->definition);
     consumer->definition = definition;
     set_ceilings(consumer);

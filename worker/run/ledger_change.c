@@ -280,6 +280,8 @@ static enum tw_err read_stored(struct changing *c)
         outcome = ledger_get(
             change->store, &change->last, c->stored->job, c->stored->id, &read);
         count_attempt(change);
+        if (outcome == TW_UNKNOWN) /* nothing is changed by it */
+            outcome = TW_BUSY;
     } while (again(change, outcome, &retry));
     if (outcome == TW_NOT_FOUND && change->last.date_ticks != 0) {
         read.job = ledger_text(&read, c->stored->job);

@@ -23,7 +23,7 @@
 /* A service that responds may refuse by chance, and a scan, which has one
  * request in flight, waits for the next try: the first ones come soon. */
 #define RETRY_RESPONDED_BASE_MS 8
-#define RETRY_RESPONDED_FACTOR 6
+#define RETRY_RESPONDED_FACTOR 8
 
 /*
  * retry_backoff_ms: how long to wait before try number tries+1 (tries >= 1):

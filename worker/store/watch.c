@@ -22,11 +22,13 @@
 
 #define LOG_SUFFIX "-wal"
 
-/* How long after it was told the reader is told again; first of all, how long
- * it is left alone. */
+/* How long after it was told the reader is told again. */
 static const int AGAIN_MS[] = {10, 20, 40, 80, 160};
 
 #define AGAIN_COUNT (sizeof(AGAIN_MS) / sizeof(AGAIN_MS[0]))
+
+/* A busy file wakes nobody more often. */
+#define REST_MS 10
 
 struct watch {
     int events, stop; /* inotify, eventfd */
@@ -48,35 +50,43 @@ static bool is_wanted(
                strcmp(event->name + len, LOG_SUFFIX) == 0);
 }
 
-/* Reads all events that have come. Was one of them the file's? */
+/* Was one of the events that have come the file's? */
 static bool take_events(const struct watch *watch)
 {
     _Alignas(struct inotify_event) char
         buffer[16 * (sizeof(struct inotify_event) + NAME_MAX + 1)];
+    ssize_t len = read(watch->events, buffer, sizeof(buffer));
     bool wanted = false;
-    ssize_t len;
 
-    while ((len = read(watch->events, buffer, sizeof(buffer))) > 0)
-        for (ssize_t at = 0; at < len;) {
-            const struct inotify_event *event =
-                (const struct inotify_event *)(const void *)(buffer + at);
+    for (ssize_t at = 0; at < len;) {
+        const struct inotify_event *event =
+            (const struct inotify_event *)(const void *)(buffer + at);
 
-            wanted |= is_wanted(watch, event);
-            at += (ssize_t)(sizeof(*event) + event->len);
-        }
+        wanted |= is_wanted(watch, event);
+        at += (ssize_t)(sizeof(*event) + event->len);
+    }
     return wanted;
 }
 
-/* Until something happens, wait_ms are over (-1: never), or the end. False: it
- * is the end. */
-static bool wait_for(const struct watch *watch, bool events, int wait_ms)
+static int left_ms(int64_t due_ms)
+{
+    int64_t now_ms = world_boot_ms();
+
+    if (due_ms == WORLD_NEVER)
+        return -1;
+    return due_ms > now_ms ? (int)(due_ms - now_ms) : 0;
+}
+
+/* Until something happens (or not even then), or due_ms. False: it is the end.
+ */
+static bool wait_for(const struct watch *watch, bool events, int64_t due_ms)
 {
     struct pollfd files[] = {
         {.fd = watch->stop, .events = POLLIN},
         {.fd = watch->events, .events = POLLIN},
     };
 
-    while (poll(files, events ? 2 : 1, wait_ms) < 0)
+    while (poll(files, events ? 2 : 1, left_ms(due_ms)) < 0)
         if (errno != EINTR)
             return false;
     return files[0].revents == 0;
@@ -85,16 +95,20 @@ static bool wait_for(const struct watch *watch, bool events, int wait_ms)
 static void look(void *context)
 {
     struct watch *watch = context;
-    size_t told = AGAIN_COUNT;
+    int64_t due_ms = WORLD_NEVER; /* the reader is told again */
+    size_t again = 0;
 
-    while (wait_for(watch, true, told < AGAIN_COUNT ? AGAIN_MS[told] : -1)) {
-        if (take_events(watch))
-            told = 0;
-        else if (told == AGAIN_COUNT)
-            continue; /* another file's */
-        watch->changed(watch->context);
-        told++;
-        if (!wait_for(watch, false, AGAIN_MS[0]))
+    while (wait_for(watch, true, due_ms)) {
+        bool written = take_events(watch);
+
+        if (written || world_boot_ms() >= due_ms) {
+            watch->changed(watch->context);
+            again = written ? 0 : again;
+            due_ms = again < AGAIN_COUNT ? world_boot_ms() + AGAIN_MS[again]
+                                         : WORLD_NEVER;
+            again++;
+        }
+        if (!wait_for(watch, false, world_boot_ms() + REST_MS))
             return;
     }
 }
