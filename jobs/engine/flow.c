@@ -295,23 +295,22 @@ static void on_last_word(struct flow *flow, struct pack *pack)
 
 /* A write whose outcome is unknown is not tried again by the lanes; it waits
  * here as long as it would there. */
-static bool may_try_unknown(struct pack *pack)
+static void count_unknown(struct pack *pack)
 {
     uint64_t random;
 
     if (pack->task.outcome != TW_UNKNOWN) {
         pack->unknowns = 0;
         pack->not_before_ms = 0;
-        return true;
+        return;
     }
     if (++pack->unknowns >= RETRY_TRIES)
-        return false;
+        return;
     world_random(&random, sizeof random);
     pack->not_before_ms =
         world_boot_ms() + retry_backoff_ms(pack->unknowns,
                               pack->task.last.http_status != 0, random,
                               pack->task.last.retry_after_ms);
-    return true;
 }
 
 static void give_up_stubborn(struct pack *pack)
@@ -336,7 +335,7 @@ static void on_resolved(struct flow *flow, struct pack *pack)
     }
     if (pack->rounds >= ROUNDS_MAX)
         give_up_stubborn(pack);
-    if (pack->spent)
+    if (pack->unknowns >= RETRY_TRIES)
         break_on_answer(flow, pack);
     settle_pack(flow, pack);
 }
@@ -374,7 +373,7 @@ static void continue_resolving(struct flow *flow, struct pack *pack)
 /* Refused by what is stored, or unknown: it is read again. */
 static void on_met(struct flow *flow, struct pack *pack)
 {
-    pack->spent = !may_try_unknown(pack);
+    count_unknown(pack);
     if (may_resolve(flow, pack))
         pack->resolving = resolve_begin(flow->run, pack);
     continue_resolving(flow, pack);

@@ -56,7 +56,6 @@ struct pack {
     unsigned rounds;   /* answers in a row after which none was settled */
     unsigned unknowns; /* unknown outcomes in a row */
     int64_t not_before_ms;
-    bool spent;                  /* there were enough unknown outcomes */
     struct resolving *resolving; /* what it met is being read, or NULL */
 };
 

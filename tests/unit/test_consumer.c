@@ -805,6 +805,19 @@ static enum run_end archive_stays_full(
     return RUN_OUTAGE;
 }
 
+static struct notify *start_under_manager(
+    struct service *service, struct manager *manager, struct workbench *bench)
+{
+    struct err err;
+    struct consumer_options options = {
+        .definition = definition_hold(&bench->definition)};
+
+    manager_open(manager);
+    options.notify = notify_open(manager->name, NULL, NULL, &err);
+    start_with(service, &options);
+    return options.notify;
+}
+
 /* It is looked at after 5 s, 10 s, ... 5 min, and the log and the manager are
  * told of it all the same. */
 static void of_a_held_run_the_log_tells_once_a_minute(void **state)
@@ -812,16 +825,12 @@ static void of_a_held_run_the_log_tells_once_a_minute(void **state)
     struct workbench *bench = *state;
     struct service service;
     struct manager manager;
-    struct err err;
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition)};
+    struct notify *notify;
 
-    manager_open(&manager);
-    options.notify = notify_open(manager.name, NULL, NULL, &err);
     bench->script = archive_stays_full;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     workbench_log_begin();
-    start_with(&service, &options);
+    notify = start_under_manager(&service, &manager, bench);
     virtual_sleep(1230000);
     stop(&service);
     assert_in_range(workbench_log_end("1 run held or waiting; last cause: no "
@@ -829,23 +838,18 @@ static void of_a_held_run_the_log_tells_once_a_minute(void **state)
         19, 22);
     hears(&manager, "STATUS=0 of 2 slots busy; runs are held or wait: no "
                     "space left");
-    notify_close(options.notify);
+    notify_close(notify);
     (void)close(manager.fd);
 }
 
-/* How long it lasted is told until the next one is over. */
+/* How long it lasted is shown until the next one is over. */
 static void of_an_outage_the_manager_hears_how_long_it_lasted(void **state)
 {
     struct workbench *bench = *state;
     struct service service;
     struct manager manager;
-    struct err err;
-    struct consumer_options options = {
-        .definition = definition_hold(&bench->definition)};
+    struct notify *notify = start_under_manager(&service, &manager, bench);
 
-    manager_open(&manager);
-    options.notify = notify_open(manager.name, NULL, NULL, &err);
-    start_with(&service, &options);
     will_hear(&manager, "READY=1");
     bench->down_queue = BENCH_BOUND;
     will_hear(
@@ -857,7 +861,7 @@ static void of_an_outage_the_manager_hears_how_long_it_lasted(void **state)
     will_hear(&manager, "STATUS=takes no messages for now: ");
     will_hear(&manager, "STATUS=0 of 2 slots busy; the last outage ended at ");
     stop(&service);
-    notify_close(options.notify);
+    notify_close(notify);
     (void)close(manager.fd);
 }
 

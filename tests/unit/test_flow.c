@@ -540,7 +540,7 @@ static void what_changes_without_end_is_given_up(void **state)
     scene_done(&scene);
 }
 
-/* ---- reading what stands in the way, beside all else ---- */
+/* ---- reading again, beside all else ---- */
 
 struct beside {
     struct scene scene;     /* first: for before() */

@@ -31,7 +31,8 @@
 
 struct online {
     struct session *session;
-    struct store *store;
+    struct store *store; /* NULL: it has no file yet */
+    const char *name;    /* of the store that is looked at */
     int exit_code;
     int64_t off_ticks; /* service's clock less ours, at the last answer */
     bool has_clock;
@@ -138,9 +139,10 @@ static void fails(struct online *online, int exit_code)
 }
 
 static void report(
-    const char *store, const char *what, const char *name, const char *says)
+    struct online *online, const char *what, const char *name, const char *says)
 {
-    printf("store %s: %s%s%s: %s\n", store, what, *name ? " " : "", name, says);
+    printf("store %s: %s%s%s: %s\n", online->name, what, *name ? " " : "", name,
+        says);
 }
 
 static void report_failed(struct online *online, enum tw_err code,
@@ -175,14 +177,12 @@ static void try_change(struct online *online, struct probe *probe,
 
 static void report_missing(struct online *online, const struct named *named)
 {
-    const char *store = online->session->load->stores.names[named->store];
-
     if (named->is_needed) {
-        say("store %s: table %s is not there, and a job needs it", store,
+        say("store %s: table %s is not there, and a job needs it", online->name,
             named->table);
         fails(online, EXIT_FAILED);
     } else {
-        report(store, "table", named->table, "is not there yet");
+        report(online, "table", named->table, "is not there yet");
     }
 }
 
@@ -202,7 +202,7 @@ static void check_table(struct online *online, const struct named *named)
         report_failed(online, code, "read", &probe, &err);
         return;
     }
-    report(online->store->name, "table", table, "is there");
+    report(online, "table", table, "is there");
     try_change(online, &probe, OPERATION_MERGE, "update");
     try_change(online, &probe, OPERATION_DELETE, "delete from");
 }
@@ -216,8 +216,7 @@ static void check_queue(struct online *online, const char *queue)
 
     text_random_uuid(probe.key);
     if (code == TW_NOT_FOUND) {
-        report(online->store->name, "queue", queue,
-            "is not there yet: a worker makes it");
+        report(online, "queue", queue, "is not there yet: a worker makes it");
         return;
     }
     if (code != TW_OK) {
@@ -226,7 +225,7 @@ static void check_queue(struct online *online, const char *queue)
     }
     snprintf(says, sizeof(says), "has %" PRId64 " message%s", probe.count,
         probe.count == 1 ? "" : "s");
-    report(online->store->name, "queue", queue, says);
+    report(online, "queue", queue, says);
     code = ask(online, delete_message, &probe, &err);
     if (code == TW_FORBIDDEN)
         report_failed(online, code, "process messages of", &probe, &err);
@@ -311,6 +310,9 @@ static bool reach(
     struct err err;
     enum tw_err code = load_store(load, store, false, &err);
 
+    online->name = load->stores.names[store];
+    online->store = NULL;
+
     if (code == TW_NOT_FOUND) {
         report_no_file(online, store, tables, &err);
         return false;
@@ -323,8 +325,7 @@ static bool reach(
     online->has_clock = false;
     code = ask(online, list_tables, &probe, &err);
     if (code == TW_OK)
-        report(online->store->name, load->open[store]->traits.kind, "",
-            "is reached");
+        report(online, load->open[store]->traits.kind, "", "is reached");
     else
         report_failed(online, code, "list", &probe, &err);
     check_clock(online);

@@ -897,7 +897,7 @@ static enum tw_err put_or_create(struct claim *claim, struct attempt *attempt,
         store_queue_put(claim->store, attempt, poison_queue, text, 0, ret);
     if (outcome != TW_NOT_FOUND)
         return outcome;
-    outcome = queue_ensure(claim->store, poison_queue, &once);
+    outcome = queue_ensure(claim->store, poison_queue, &once, false);
     *attempt = once.attempt;
     if (outcome != TW_OK)
         return outcome;

@@ -671,7 +671,7 @@ static bool drained(struct consumer *consumer)
 
 /* ---- the loop ---- */
 
-/* The last outage is told of until the next one is over. */
+/* The last outage is shown until the next one is over. */
 static void add_past(const struct outage_past *past, struct buf *to)
 {
     char ended[TEXT_TIME_MAX];

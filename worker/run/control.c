@@ -55,11 +55,8 @@ static enum tw_err create_queue(
     struct store *store, const char *queue, struct err *err)
 {
     struct retry_call call = begin_call();
-    enum tw_err outcome;
+    enum tw_err outcome = queue_ensure(store, queue, &call, true);
 
-    do
-        outcome = queue_ensure(store, queue, &call);
-    while (retry_call_again(&call, outcome)); /* one that is being deleted */
     return told(outcome, &call.attempt, err);
 }
 

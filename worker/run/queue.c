@@ -2,8 +2,8 @@
 /* Queues that are made where they are missing. */
 #include "worker/run/queue.h"
 
-enum tw_err queue_ensure(
-    struct store *store, const char *queue, struct retry_call *call)
+enum tw_err queue_ensure(struct store *store, const char *queue,
+    struct retry_call *call, bool waits_for_deletion)
 {
     enum tw_err outcome;
 
@@ -11,7 +11,7 @@ enum tw_err queue_ensure(
         outcome = store_queue_create(store, &call->attempt, queue);
         if (outcome == TW_UNKNOWN) /* what is there may be made again */
             outcome = TW_BUSY;
-    } while (
-        !retry_is_locked(&call->attempt) && retry_call_again(call, outcome));
+    } while ((waits_for_deletion || !retry_is_locked(&call->attempt)) &&
+             retry_call_again(call, outcome));
     return outcome;
 }

@@ -3,6 +3,8 @@
 #ifndef TW_RUN_QUEUE_H
 #define TW_RUN_QUEUE_H
 
+#include <stdbool.h>
+
 #include "worker/base/err.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
@@ -10,12 +12,12 @@
 /*
  * queue_ensure: TW_OK: the queue is there. call (begun by the caller) says how
  * long a service that is busy is waited for; call->attempt is the last request.
- * A queue that is being deleted (409) is not waited for: its name stays locked
- * for half a minute or more.
+ * waits_for_deletion: one that is being deleted (409) is waited for too; its
+ * name stays locked for half a minute or more.
  *
  * Source: Create Queue: an equal one that exists is answered 204.
  */
-TW_MUST_USE enum tw_err queue_ensure(
-    struct store *store, const char *queue, struct retry_call *call);
+TW_MUST_USE enum tw_err queue_ensure(struct store *store, const char *queue,
+    struct retry_call *call, bool waits_for_deletion);
 
 #endif

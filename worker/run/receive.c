@@ -24,7 +24,7 @@ static enum tw_err create(const struct definition *definition,
     struct fence fence;
     struct retry_call call = begin_call(definition, &fence);
     struct attempt look = call.attempt;
-    enum tw_err outcome = queue_ensure(store, queue, &call);
+    enum tw_err outcome = queue_ensure(store, queue, &call, false);
 
     if (outcome == TW_FORBIDDEN &&
         store_queue_peek(store, &look, queue, 1, scratch) == TW_OK)

@@ -489,24 +489,32 @@ void slots_use(struct slots *slots, struct definition *definition)
     definition_drop(former);
 }
 
-void slots_expect(struct slots *slots)
+/* All queues that respond are polled now; short_waits: the waits begin again
+ * with the shortest. */
+static void poll_now(struct slots *slots, bool short_waits)
 {
     world_lock(&slots->lock);
-    for (size_t i = 0; i < setup_of(slots)->queue_count; i++)
-        if (!slots->polls[i].outage.lasts)
-            slots->polls[i].due_ms = slots->polls[i].wait_ms = 0;
+    for (size_t i = 0; i < setup_of(slots)->queue_count; i++) {
+        struct poll *poll = &slots->polls[i];
+
+        if (poll->outage.lasts)
+            continue;
+        poll->due_ms = 0;
+        if (short_waits)
+            poll->wait_ms = 0;
+    }
     wake_watcher(slots);
     world_unlock(&slots->lock);
 }
 
+void slots_expect(struct slots *slots)
+{
+    poll_now(slots, true);
+}
+
 void slots_ask_now(struct slots *slots)
 {
-    world_lock(&slots->lock);
-    for (size_t i = 0; i < setup_of(slots)->queue_count; i++)
-        if (!slots->polls[i].outage.lasts)
-            slots->polls[i].due_ms = 0;
-    wake_watcher(slots);
-    world_unlock(&slots->lock);
+    poll_now(slots, false);
 }
 
 void slots_queue_fails(struct slots *slots, size_t index, const struct err *why)

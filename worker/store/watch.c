@@ -2,7 +2,7 @@
 /*
  * The folder is watched, not the file: a write-ahead log comes and goes. SQLite
  * writes a transaction to it, waits for the disk, and then makes it visible by
- * a write to shared memory that inotify does not see. So the reader is told
+ * a write to shared memory that inotify does not see. So changed() is called
  * again.
  */
 #include "worker/store/watch.h"
@@ -22,12 +22,12 @@
 
 #define LOG_SUFFIX "-wal"
 
-/* How long after it was told the reader is told again. */
+/* How long after one call of changed() the next one comes. */
 static const int AGAIN_MS[] = {10, 20, 40, 80, 160};
 
 #define AGAIN_COUNT (sizeof(AGAIN_MS) / sizeof(AGAIN_MS[0]))
 
-/* A busy file wakes nobody more often. */
+/* However often the file is written, changed() is not called sooner. */
 #define REST_MS 10
 
 struct watch {
@@ -95,7 +95,7 @@ static bool wait_for(const struct watch *watch, bool events, int64_t due_ms)
 static void look(void *context)
 {
     struct watch *watch = context;
-    int64_t due_ms = WORLD_NEVER; /* the reader is told again */
+    int64_t due_ms = WORLD_NEVER; /* of the next call without an event */
     size_t again = 0;
 
     while (wait_for(watch, true, due_ms)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that other processes write to: its reader is told, and need not look
- * all the time. inotify does not see what another host writes on a network
- * file system, so whoever relies on it looks now and then all the same.
+ * Notifies the reader of a file that other processes write to. inotify does not
+ * see what another host writes on a network file system, so the reader polls
+ * too, less often.
  *
  * Source: inotify(7).
  */
