@@ -7,8 +7,10 @@
  * dispatch(), which takes tasks that may start, client by client, and hands
  * each to an idle lane, or to a new one while there are fewer than wanted.
  * The lane that rested last is used first: its connection is warm, and no more
- * threads exist than were ever needed at once. Where tasks wait for a moment,
- * one idle lane, the timer, sleeps until the first of them is due.
+ * threads exist than were ever needed at once. A task whose caller waits for
+ * it (lanes_call()) is handed back to the caller, who makes the attempt: two
+ * changes of thread less. Where tasks wait for a moment, one idle lane, the
+ * timer, sleeps until the first of them is due.
  *
  * One lock, lanes->mutex, guards every field below and the lanes' own fields
  * of each task; it is never held during an attempt.
@@ -73,7 +75,9 @@ struct lanes {
     struct world_mutex mutex;
     struct lane *lanes;
     unsigned count, started;
-    struct lane *idle;  /* the one that rested last first */
+    unsigned busy;            /* tasks under way, callers' own too */
+    struct lanes_task *calls; /* under way on their callers' threads */
+    struct lane *idle;        /* the one that rested last first */
     struct lane *timer; /* the idle lane that sleeps until due_ms, or NULL */
     int64_t timer_ms;   /* until when it sleeps */
     int64_t due_ms;     /* when the next waiting task may start */
@@ -258,6 +262,7 @@ static void occupy(struct lanes *lanes, struct lanes_task *task, int64_t now_ms)
     if (task->watched && !task->refused)
         silence_begin(&task->store->silence, now_ms);
     lanes->bytes += task->bytes;
+    lanes->busy++;
     task->client->running++;
 }
 
@@ -318,6 +323,16 @@ static void note_silence(
     task->last.breaker_open |= task->refused;
 }
 
+static void leave_calls(struct lanes *lanes, struct lanes_task *task)
+{
+    struct lanes_task **at = &lanes->calls;
+
+    while (*at && *at != task)
+        at = &(*at)->next;
+    if (*at)
+        *at = task->next;
+}
+
 static void vacate(struct lanes *lanes, struct lanes_task *task,
     enum tw_err outcome, int64_t now_ms)
 {
@@ -333,8 +348,21 @@ static void vacate(struct lanes *lanes, struct lanes_task *task,
             .silent = is_unanswered(&task->last, outcome)});
     if (task->watched && !task->refused)
         note_silence(task, outcome, now_ms);
+    leave_calls(lanes, task);
     lanes->bytes -= task->bytes;
+    lanes->busy--;
     task->client->running--;
+}
+
+/* Whichever left first: `first`, or task, if its store is silent. */
+static const struct lanes_task *earlier_in_silence(
+    const struct lanes_task *first, const struct lanes_task *task,
+    int64_t now_ms)
+{
+    if (!task || !task->watched || task->refused ||
+        !silence_is_silent(&task->store->silence, now_ms))
+        return first;
+    return !first || task->left_ms < first->left_ms ? task : first;
 }
 
 /* Of all requests to stores that are silent the one that left first. */
@@ -343,14 +371,10 @@ static const struct lanes_task *first_in_silence(
 {
     const struct lanes_task *first = NULL;
 
-    for (unsigned i = 0; i < lanes->started; i++) {
-        const struct lanes_task *task = lanes->lanes[i].task;
-
-        if (task && task->watched && !task->refused &&
-            silence_is_silent(&task->store->silence, now_ms) &&
-            (!first || task->left_ms < first->left_ms))
-            first = task;
-    }
+    for (unsigned i = 0; i < lanes->started; i++)
+        first = earlier_in_silence(first, lanes->lanes[i].task, now_ms);
+    for (const struct lanes_task *call = lanes->calls; call; call = call->next)
+        first = earlier_in_silence(first, call, now_ms);
     return first;
 }
 
@@ -474,10 +498,8 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
 static void dispatch(struct lanes *lanes);
 
 /* With the lock held; it is given up for the attempt. */
-static void work(struct lane *lane)
+static void try_task(struct lanes *lanes, struct lanes_task *task)
 {
-    struct lanes *lanes = lane->lanes;
-    struct lanes_task *task = lane->task;
     int64_t ended_ms;
     enum tw_err outcome;
 
@@ -495,6 +517,13 @@ static void work(struct lane *lane)
         task->client->unsure = true;
     vacate(lanes, task, outcome, ended_ms);
     settle(task, outcome, ended_ms);
+}
+
+static void work(struct lane *lane)
+{
+    struct lanes *lanes = lane->lanes;
+
+    try_task(lanes, lane->task);
     lane->task = NULL;
     lane->next_idle = lanes->idle;
     lanes->idle = lane;
@@ -540,11 +569,18 @@ static struct lane *start_lane(struct lanes *lanes)
     return lane;
 }
 
-/* give: task to an idle lane or a new one; there is one. */
+/* give: task to its caller, to an idle lane or to a new one; there is one. */
 static void give(struct lanes *lanes, struct lanes_task *task)
 {
     struct lane *lane = lanes->idle;
 
+    if (task->by_caller) {
+        task->given = true;
+        task->next = lanes->calls;
+        lanes->calls = task;
+        world_wake_all(&task->client->changed);
+        return;
+    }
     if (lane) {
         lanes->idle = lane->next_idle;
         if (lanes->timer == lane)
@@ -587,7 +623,7 @@ static void set_timer(struct lanes *lanes)
 /* With the lock held: start what may start. */
 static void dispatch(struct lanes *lanes)
 {
-    while (lanes->idle || lanes->started < lanes->count) {
+    while (lanes->busy < lanes->count) {
         int64_t now_ms = world_boot_ms();
         struct lanes_task *task = take(lanes, now_ms);
 
@@ -761,12 +797,14 @@ void lanes_client_free(struct lanes_client *client)
     mem_free(client);
 }
 
-void lanes_submit_at(
-    struct lanes_client *client, struct lanes_task *task, int64_t not_before_ms)
+/* With the lock held. */
+static void submit(struct lanes_client *client, struct lanes_task *task,
+    int64_t not_before_ms, bool by_caller)
 {
     struct lanes *lanes = client->lanes;
 
-    world_lock(&lanes->mutex);
+    task->by_caller = by_caller;
+    task->given = false;
     task->last = (struct attempt){.retry_after_ms = -1};
     task->retry = (struct retry){0};
     task->done = task->cancelled = false;
@@ -787,7 +825,14 @@ void lanes_submit_at(
         append(client, task);
         dispatch(lanes);
     }
-    world_unlock(&lanes->mutex);
+}
+
+void lanes_submit_at(
+    struct lanes_client *client, struct lanes_task *task, int64_t not_before_ms)
+{
+    world_lock(&client->lanes->mutex);
+    submit(client, task, not_before_ms, false);
+    world_unlock(&client->lanes->mutex);
 }
 
 void lanes_submit(struct lanes_client *client, struct lanes_task *task)
@@ -842,10 +887,26 @@ uint64_t lanes_wait_any(struct lanes_client *client, uint64_t seen)
     return ended;
 }
 
+static void work_as_caller(struct lanes *lanes, struct lanes_task *task)
+{
+    task->given = false;
+    try_task(lanes, task);
+    dispatch(lanes);
+}
+
 enum tw_err lanes_call(struct lanes_client *client, struct lanes_task *task)
 {
-    lanes_submit(client, task);
-    lanes_wait(client, task);
+    struct lanes *lanes = client->lanes;
+
+    world_lock(&lanes->mutex);
+    submit(client, task, INT64_MIN, true);
+    while (!task->done) {
+        if (task->given)
+            work_as_caller(lanes, task);
+        else
+            (void)world_wait(&client->changed, &lanes->mutex, WORLD_NEVER);
+    }
+    world_unlock(&lanes->mutex);
     return task->outcome;
 }
 

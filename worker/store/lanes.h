@@ -2,9 +2,10 @@
 /*
  * Lanes: places for storage requests in flight, shared by all slots, and the
  * one retry layer. A task is one request; a lane thread makes one attempt at a
- * time; an attempt that should be made again goes back to the queue with a
- * not-before time and frees its lane. Lanes are given out round robin over
- * clients, so that a large run does not starve a small one.
+ * time (a caller that waits makes its own); an attempt that should be made
+ * again goes back to the queue with a not-before time and frees its lane. Lanes
+ * are given out round robin over clients, so that a large run does not starve a
+ * small one.
  *
  * Retried here: TW_BUSY, and TW_UNKNOWN of tasks that are repeatable (reads).
  * Never retried: TW_UNKNOWN of a write; its owner reads, then decides. The
@@ -54,6 +55,8 @@ struct lanes_task {
     /* The lanes' own. */
     bool done;
     bool cancelled;
+    bool by_caller; /* its caller makes the attempts ... */
+    bool given;     /* ... now */
     struct lanes_task *next;
     struct lanes_client *client;
     int64_t not_before_ms, retry_ms, left_ms; /* boot clock */
@@ -66,9 +69,9 @@ struct lanes_task {
 };
 
 /*
- * lanes_new: count lane threads (1..256). max_entities_per_second: 0 for no
- * ceiling; see lanes_spend(). Owned; lanes_free() waits for what is under
- * way; all clients must be gone.
+ * lanes_new: count tasks under way at once (1..256), and no more threads.
+ * max_entities_per_second: 0 for no ceiling; see lanes_spend(). Owned;
+ * lanes_free() waits for what is under way; all clients must be gone.
  */
 struct lanes *lanes_new(unsigned count, int64_t max_entities_per_second);
 void lanes_free(struct lanes *lanes);
@@ -120,7 +123,8 @@ void lanes_wait(struct lanes_client *client, struct lanes_task *task);
  * (0 at first), returns how many have ended so far. */
 uint64_t lanes_wait_any(struct lanes_client *client, uint64_t seen);
 
-/* lanes_call: submit and wait. Returns task->outcome. */
+/* lanes_call: submit and wait; the attempts are made on the calling thread.
+ * Returns task->outcome. */
 TW_MUST_USE enum tw_err lanes_call(
     struct lanes_client *client, struct lanes_task *task);
 
