@@ -4,7 +4,12 @@
  * thread takes the renewal that is due first, marks it busy, unlocks, sends,
  * and locks again. While a renewal is busy with its ledger, that thread alone
  * touches the claim's ledger part; while it is busy with its message, the
- * message thread alone touches the claim's message part.
+ * message thread alone touches the claim's message part. An attempt that waits
+ * for its phase makes the write itself.
+ *
+ * Of the threads of a part that have nothing to do one watches: it waits for
+ * the renewal that is due first, all others wait without end. A run that ends
+ * before its first renewal is due wakes nobody.
  */
 #include "worker/run/renewer.h"
 
@@ -76,6 +81,8 @@ struct renewer_thread {
     struct renewer *renewer;
     enum part part;
     struct world_thread thread;
+    struct world_cond wake;
+    bool idle; /* renewer->lock */
 };
 
 struct renewer {
@@ -83,7 +90,10 @@ struct renewer {
     size_t thread_count;
 
     struct world_mutex lock; /* guards all below, and each renewal */
-    struct world_cond changed[PARTS];
+    struct {
+        struct renewer_thread *thread; /* NULL: none has nothing to do */
+        int64_t until_ms;              /* how long it waits */
+    } watchers[PARTS];
     struct renewal *first;
     bool started; /* the threads are there */
     bool ending;
@@ -402,9 +412,43 @@ static void renew(struct renewal *renewal, enum part part)
     world_wake_all(&renewal->changed);
 }
 
+/* Lock held. Until something is due at at_ms, or else for a watcher. */
+static void wait_idle(struct renewer_thread *self, int64_t at_ms)
+{
+    struct renewer *renewer = self->renewer;
+    bool watches = renewer->watchers[self->part].thread == NULL;
+
+    if (watches) {
+        renewer->watchers[self->part].thread = self;
+        renewer->watchers[self->part].until_ms = at_ms;
+    }
+    self->idle = true;
+    (void)world_wait(
+        &self->wake, &renewer->lock, watches ? at_ms : WORLD_NEVER);
+    self->idle = false;
+    if (watches)
+        renewer->watchers[self->part].thread = NULL;
+}
+
+/* Lock held. The watcher is about to send something: another one watches. */
+static void leave_watch(const struct renewer_thread *self)
+{
+    struct renewer *renewer = self->renewer;
+
+    for (size_t i = 0; i < renewer->thread_count; i++) {
+        struct renewer_thread *thread = &renewer->threads[i];
+
+        if (thread->idle && thread->part == self->part &&
+            renewer->watchers[self->part].thread == NULL) {
+            world_wake_all(&thread->wake);
+            return;
+        }
+    }
+}
+
 static void serve(void *arg)
 {
-    const struct renewer_thread *self = arg;
+    struct renewer_thread *self = arg;
     struct renewer *renewer = self->renewer;
     struct renewal *renewal;
     int64_t at_ms;
@@ -412,11 +456,12 @@ static void serve(void *arg)
     world_lock(&renewer->lock);
     while (!renewer->ending) {
         renewal = next_renewal(renewer, self->part, &at_ms);
-        if (renewal && at_ms <= world_boot_ms())
+        if (renewal && at_ms <= world_boot_ms()) {
+            leave_watch(self);
             renew(renewal, self->part);
-        else
-            (void)world_wait(
-                &renewer->changed[self->part], &renewer->lock, at_ms);
+        } else {
+            wait_idle(self, at_ms);
+        }
     }
     world_unlock(&renewer->lock);
 }
@@ -442,8 +487,8 @@ struct renewer *renewer_new(size_t runs)
     renewer->threads =
         mem_array(renewer->thread_count, sizeof(*renewer->threads));
     world_mutex_init(&renewer->lock);
-    for (size_t i = 0; i < PARTS; i++)
-        world_cond_init(&renewer->changed[i]);
+    for (size_t i = 0; i < renewer->thread_count; i++)
+        world_cond_init(&renewer->threads[i].wake);
     return renewer;
 }
 
@@ -454,13 +499,13 @@ void renewer_free(struct renewer *renewer)
     assert(renewer->first == NULL);
     world_lock(&renewer->lock);
     renewer->ending = true;
-    for (size_t i = 0; i < PARTS; i++)
-        world_wake_all(&renewer->changed[i]);
+    for (size_t i = 0; i < renewer->thread_count; i++)
+        world_wake_all(&renewer->threads[i].wake);
     world_unlock(&renewer->lock);
     for (size_t i = 0; renewer->started && i < renewer->thread_count; i++)
         world_join(&renewer->threads[i].thread);
-    for (size_t i = 0; i < PARTS; i++)
-        world_cond_done(&renewer->changed[i]);
+    for (size_t i = 0; i < renewer->thread_count; i++)
+        world_cond_done(&renewer->threads[i].wake);
     world_mutex_done(&renewer->lock);
     mem_free(renewer->threads);
     mem_free(renewer);
@@ -477,11 +522,18 @@ static size_t count_lines(struct slice text)
     return lines;
 }
 
-/* Lock held. */
-static void wake_threads(struct renewer *renewer)
+/* Lock held. Who watches looks again, if this renewal is due before what it
+ * waits for. */
+static void wake_watchers(const struct renewal *renewal)
 {
-    for (size_t i = 0; i < PARTS; i++)
-        world_wake_all(&renewer->changed[i]);
+    struct renewer *renewer = renewal->renewer;
+
+    for (enum part part = 0; part < PARTS; part++) {
+        struct renewer_thread *watcher = renewer->watchers[part].thread;
+
+        if (watcher && due_ms(renewal, part) < renewer->watchers[part].until_ms)
+            world_wake_all(&watcher->wake);
+    }
 }
 
 struct renewal *renewal_start(struct renewer *renewer, struct claim *claim,
@@ -507,7 +559,7 @@ struct renewal *renewal_start(struct renewer *renewer, struct claim *claim,
     renewal->next = renewer->first;
     renewer->first = renewal;
     start_threads(renewer);
-    wake_threads(renewer);
+    wake_watchers(renewal);
     world_unlock(&renewer->lock);
     return renewal;
 }
@@ -537,10 +589,14 @@ enum tw_err renewal_phase(struct renewal *renewal, const char *phase,
     renewal->phase = mem_text(phase, strlen(phase));
     renewal->phase_taken = renewal->phase_stored = false;
     renewal->refusal.text[0] = '\0';
-    world_wake_all(&renewal->renewer->changed[PART_LEDGER]);
-    while (!renewal->phase_stored && renewal->word == CLAIM_MINE)
-        (void)world_wait(
-            &renewal->changed, &renewal->renewer->lock, WORLD_NEVER);
+    while (!renewal->phase_stored && renewal->word == CLAIM_MINE) {
+        int64_t at_ms = due_ms(renewal, PART_LEDGER);
+
+        if (at_ms <= world_boot_ms())
+            renew(renewal, PART_LEDGER);
+        else
+            (void)world_wait(&renewal->changed, &renewal->renewer->lock, at_ms);
+    }
     if (!renewal->phase_stored)
         outcome = err_fail(err, TW_STOPPED,
             "the phase '%s' could not be put into the ledger%s%s", phase,
