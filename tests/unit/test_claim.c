@@ -189,6 +189,125 @@ static void a_claim_that_was_lost_is_made_again(void **state)
     ledger_run_done(&run);
 }
 
+/* ---- a message that comes for the first time ---- */
+
+/* A claim of another run has brought the ledger's Date. */
+static void ring_for_r2(struct fixture *f, int64_t dequeue_count)
+{
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    f->wish.id = slice_of("r2");
+    f->message = (struct claim_message){.queue = BENCH_QUEUE,
+        .id = slice_of("m"),
+        .pop_receipt = slice_of("p"),
+        .text = slice_of("bell"),
+        .inserted_ticks = world_wall_ticks(),
+        .dequeue_count = dequeue_count};
+    f->wish.message = &f->message;
+    memset(f->bench.calls, 0, sizeof(f->bench.calls));
+}
+
+static void a_first_message_takes_its_run_with_one_request(void **state)
+{
+    struct fixture *f = *state;
+    int64_t taken_ms;
+
+    ring_for_r2(f, 1);
+    virtual_sleep(30000);
+    taken_ms = world_boot_ms();
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(f->bench.calls[BENCH_GET], 0);
+    assert_int_equal(f->bench.calls[BENCH_BATCH], 1);
+    assert_true(
+        f->claim.stored.lease_until_ticks >=
+        world_wall_ticks() + f->wish.visibility_timeout_s * TICKS_PER_S);
+    assert_true(f->claim.deadline_ms <=
+                world_boot_ms() + f->wish.visibility_timeout_s * 1000);
+    assert_true(fence_open(&f->claim.fence, taken_ms));
+    assert_true(llabs(f->claim.run.started_ticks - world_wall_ticks()) <
+                2 * TICKS_PER_S);
+}
+
+static void a_message_that_came_before_reads_first(void **state)
+{
+    struct fixture *f = *state;
+
+    ring_for_r2(f, 2);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(f->bench.calls[BENCH_GET], 1);
+}
+
+static void a_date_of_a_minute_ago_begins_no_run(void **state)
+{
+    struct fixture *f = *state;
+
+    ring_for_r2(f, 1);
+    virtual_sleep(60001);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(f->bench.calls[BENCH_GET], 1);
+}
+
+/* Two messages with the id of one run. */
+static void a_first_message_of_a_run_at_work_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct ledger_run run;
+
+    ring_for_r2(f, 1);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(take(f), CLAIM_HELD);
+    assert_false(f->claim.may_own);
+    ledger_run_init(&run);
+    assert_true(workbench_run(&f->bench, JOB, "r2", &run));
+    assert_int_equal(run.epoch, 1);
+    assert_int_equal(run.attempt, 1);
+    ledger_run_done(&run);
+}
+
+static void a_first_message_whose_answer_is_lost_is_recognised(void **state)
+{
+    struct fixture *f = *state;
+
+    ring_for_r2(f, 1);
+    workbench_meets(&f->bench, BENCH_BATCH, 1, 1, BENCH_LOSE_ANSWER);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(f->claim.run.epoch, 1);
+    assert_int_equal(f->bench.calls[BENCH_BATCH], 1);
+}
+
+static void pause_machine(struct fixture *f, int64_t ms)
+{
+    world_lock(&f->bench.lock);
+    f->bench.paused_ms += ms;
+    world_unlock(&f->bench.lock);
+}
+
+/* The Date that is known is from before a pause: what is written may be a lease
+ * that is over soon, so nothing starts before the next write is stored. */
+static void a_run_begun_after_a_pause_starts_nothing_at_once(void **state)
+{
+    struct fixture *f = *state;
+
+    ring_for_r2(f, 1);
+    pause_machine(f, 30000);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(f->bench.calls[BENCH_GET], 0);
+    assert_false(fence_open(&f->claim.fence, world_boot_ms()));
+    assert_int_equal(claim_write(&f->claim, &f->err), CLAIM_MINE);
+    assert_true(fence_open(&f->claim.fence, world_boot_ms()));
+}
+
+/* ... or over already: then it is another worker's. */
+static void a_run_begun_after_a_long_pause_is_not_worked(void **state)
+{
+    struct fixture *f = *state;
+
+    ring_for_r2(f, 1);
+    pause_machine(f, f->wish.visibility_timeout_s * 1000 + 10000);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_true(lease_clock_is_over(&f->claim.clock));
+    assert_false(fence_open(&f->claim.fence, world_boot_ms()));
+}
+
 static void stall_before_the_second_batch(
     struct workbench *bench, enum bench_call call, unsigned n)
 {
@@ -1353,6 +1472,13 @@ int main(void)
         TEST(a_run_that_makes_no_sense_is_refused),
         TEST(a_table_that_cannot_be_made_is_an_outage),
         TEST(a_claim_that_was_lost_is_made_again),
+        TEST(a_first_message_takes_its_run_with_one_request),
+        TEST(a_message_that_came_before_reads_first),
+        TEST(a_date_of_a_minute_ago_begins_no_run),
+        TEST(a_first_message_of_a_run_at_work_changes_nothing),
+        TEST(a_first_message_whose_answer_is_lost_is_recognised),
+        TEST(a_run_begun_after_a_pause_starts_nothing_at_once),
+        TEST(a_run_begun_after_a_long_pause_is_not_worked),
         TEST(a_claim_is_not_tried_after_the_lease_of_its_first_try),
         TEST(a_claim_that_another_one_beat_is_not_ours),
         TEST(a_run_cancelled_before_its_claim_was_known_stays_cancelled),

@@ -28,6 +28,8 @@
  * and not later than this. */
 #define HELD_MIN_TICKS (5 * TICKS_PER_S)
 #define HELD_MAX_TICKS (CLAIM_HELD_MAX_MS * TICKS_PER_MS)
+/* A Date of the ledger counts no longer for a run that is begun. */
+#define DATE_KEPT_MS 60000
 /* The message of a run that another has at work comes back no sooner. */
 #define LOOK_MIN_TICKS (2 * TICKS_PER_S)
 /* Definition, where a changed one is accepted: this and the old one. */
@@ -578,6 +580,34 @@ static struct retry_limits take_limits(const struct claim *claim)
         &claim->own, now_ms + wait_ms, now_ms + wait_ms / 5};
 }
 
+/* Of another request of this process: the Date of its response stands for the
+ * one that a read would bring. Whether the machine was paused in between, the
+ * response to the insert shows (lease_clock.h). */
+static bool knows_date(struct claim *claim)
+{
+    struct lease_response last;
+
+    if (!store_last_date(claim->store, &last) ||
+        world_boot_ms() - last.sent_ms > DATE_KEPT_MS)
+        return false;
+    lease_clock_note(&claim->clock, claim->store, &last);
+    claim->date_ticks = last.date_ticks;
+    claim->date_sent_ms = last.sent_ms;
+    claim->date_answered_ms = last.answered_ms;
+    return true;
+}
+
+/* A message that comes for the first time: its run is most probably not in the
+ * ledger. */
+static enum ledger_known what_is_known(
+    struct claim *claim, const struct claim_wish *wish)
+{
+    bool is_first = wish->message && wish->message->dequeue_count <= 1;
+
+    return is_first && !wish->must_exist && knows_date(claim) ? LEDGER_ABSENT
+                                                              : LEDGER_READ;
+}
+
 enum claim_outcome claim_take(struct claim *claim,
     const struct claim_wish *wish, enum tw_err *ret_outcome, struct err *err)
 {
@@ -594,7 +624,8 @@ enum claim_outcome claim_take(struct claim *claim,
     (void)lock_file_owner(claim->lock_file, claim->owner);
     claim->stored.job = ledger_text(&claim->stored, slice_of(wish->job->name));
     claim->stored.id = ledger_text(&claim->stored, wish->id);
-    outcome = ledger_change(&change, LEDGER_READ, &claim->stored, err);
+    outcome =
+        ledger_change(&change, what_is_known(claim, wish), &claim->stored, err);
     ledger_copy(&claim->run, &claim->stored);
     *ret_outcome = TW_CONFLICT;
     if (outcome == TW_OK ||

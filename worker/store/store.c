@@ -236,16 +236,41 @@ static bool is_response(const struct attempt *attempt, enum tw_err outcome)
            attempt->http_status != 0;
 }
 
+static void lock_date(struct store *store)
+{
+    while (atomic_exchange(&store->date_locked, true))
+        continue;
+}
+
+static void unlock_date(struct store *store)
+{
+    atomic_store(&store->date_locked, false);
+}
+
+bool store_last_date(struct store *store, struct lease_response *ret)
+{
+    lock_date(store);
+    *ret = store->dated;
+    unlock_date(store);
+    return ret->date_ticks != 0;
+}
+
 /* The clocks of queue services are not looked at. */
-static void note_date(const struct store *store, enum store_service service,
+static void note_date(struct store *store, enum store_service service,
     const struct attempt *attempt)
 {
-    if (service == SERVICE_TABLES && attempt->date_ticks != 0 &&
-        attempt->fence && attempt->fence->clock)
-        lease_clock_note(attempt->fence->clock, store,
-            &(struct lease_response){.date_ticks = attempt->date_ticks,
-                .sent_ms = attempt->sent_ms,
-                .answered_ms = world_boot_ms() + 1}); /* it was rounded down */
+    struct lease_response response = {.date_ticks = attempt->date_ticks,
+        .sent_ms = attempt->sent_ms,
+        .answered_ms = world_boot_ms() + 1}; /* it was rounded down */
+
+    if (service != SERVICE_TABLES || attempt->date_ticks == 0)
+        return;
+    if (attempt->fence && attempt->fence->clock)
+        lease_clock_note(attempt->fence->clock, store, &response);
+    lock_date(store);
+    if (response.sent_ms >= store->dated.sent_ms)
+        store->dated = response;
+    unlock_date(store);
 }
 
 /* What every request that was made ends with. */

@@ -21,6 +21,7 @@
 #include "worker/store/breaker.h"
 #include "worker/store/entity.h"
 #include "worker/store/fence.h"
+#include "worker/store/lease_clock.h"
 #include "worker/store/silence.h"
 
 #define BATCH_MAX_OPERATIONS 100
@@ -203,7 +204,13 @@ struct store {
                                answer, or was refused */
     struct silence silence; /* of its tables; guarded by the lock of the request
                                pool that serves the runs on it */
+    _Atomic bool date_locked;    /* guards dated, for as long as a copy takes */
+    struct lease_response dated; /* see store_last_date() */
 };
+
+/* store_last_date: the newest response of the table service that had a Date,
+ * whichever thread's; false: there was none. */
+bool store_last_date(struct store *store, struct lease_response *ret);
 
 /* store_same: do both names lead to the same tables? */
 bool store_same(const struct store *a, const struct store *b);
