@@ -99,10 +99,14 @@ struct cascade_run {
                                         the parent; "": not known */
     struct walk_path *from;          /* where this pass goes on */
 
-    int64_t read_ms; /* boot clock when began_ticks was read */
-    bool last_look;  /* this pass may take entities with children */
-    bool checked;    /* all tables exist */
-    bool counted;    /* refuse_above has been asked */
+    int64_t read_ms;     /* boot clock when began_ticks was read */
+    bool last_look;      /* this pass may take entities with children */
+    bool checked;        /* all tables exist */
+    bool counted;        /* refuse_above has been asked */
+    struct scan *ahead;  /* the first page of this pass, asked for before the
+                            parent was read; NULL: not */
+    int64_t ahead_ticks; /* the service's clock was there by then; 0: this run
+                            had laid no tombstone */
     struct flow *flow;
     struct archive *archive;
     struct milestones milestones; /* leaves not all deleted yet */
@@ -509,6 +513,16 @@ static enum tw_err check_table(
         table, c->stores->names[store], advice);
 }
 
+/* That of the first rule is being read already. */
+static enum tw_err check_child_table(
+    struct cascade_run *c, const struct rule *rule)
+{
+    if (c->ahead && rule == c->cascade->rules && scan_wait(c->ahead) == TW_OK)
+        return TW_OK;
+    return check_table(
+        c, rule->store, rule->table, ", or write optional: true into its rule");
+}
+
 static enum tw_err check_tables(
     struct cascade_run *c, const struct rule *rules, size_t count)
 {
@@ -519,8 +533,7 @@ static enum tw_err check_tables(
 
         if (!rules[i].optional && !is_checked(c->cascade->rules,
                                       c->cascade->rule_count, &rules[i], &met))
-            outcome = check_table(c, rules[i].store, rules[i].table,
-                ", or write optional: true into its rule");
+            outcome = check_child_table(c, &rules[i]);
         if (outcome == TW_OK)
             outcome = check_tables(c, rules[i].children, rules[i].child_count);
     }
@@ -821,21 +834,30 @@ static int64_t due_ticks(const struct cascade_run *c, size_t index)
     return due;
 }
 
-/* How many looks were due when this pass began: it stands for them all. */
-static size_t looks_due(const struct cascade_run *c)
+static size_t looks_due_at(const struct cascade_run *c, int64_t ticks)
 {
     size_t due = 0;
 
-    while (
-        due < c->cascade->settle_count && due_ticks(c, due) <= c->began_ticks)
+    while (due < c->cascade->settle_count && due_ticks(c, due) <= ticks)
         due++;
     return due;
 }
 
+static bool is_last_look_at(const struct cascade_run *c, int64_t ticks)
+{
+    return looks_due_at(c, ticks) == c->cascade->settle_count &&
+           ticks >= c->not_before_ticks;
+}
+
+/* How many looks were due when this pass began: it stands for them all. */
+static size_t looks_due(const struct cascade_run *c)
+{
+    return looks_due_at(c, c->began_ticks);
+}
+
 static bool is_last_look(const struct cascade_run *c)
 {
-    return looks_due(c) == c->cascade->settle_count &&
-           c->began_ticks >= c->not_before_ticks;
+    return is_last_look_at(c, c->began_ticks);
 }
 
 /* When the next look may begin. */
@@ -1053,6 +1075,13 @@ static bool in_no_circle(struct cascade_run *c, bool stuck)
     return ends(c, RUN_FAILED);
 }
 
+/* The page that was read ahead may be older than the tombstone: children that
+ * came in between are not in it, and another look follows. */
+static bool is_too_early(const struct cascade_run *c)
+{
+    return c->ahead_ticks == 0 || !c->parent_is_ours;
+}
+
 static bool pass_ended(struct cascade_run *c, enum tw_err outcome)
 {
     return outcome == TW_OK || fails_by(c, outcome);
@@ -1079,6 +1108,9 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
     enum tw_err outcome;
 
     plan.from = c->from;
+    plan.too_early = c->ahead && is_too_early(c);
+    plan.first = c->ahead;
+    c->ahead = NULL;
     c->left[0] = '\0';
     c->run->rounds++;
     c->flow = flow_new(c->run, BATCHES_IN_FLIGHT);
@@ -1087,11 +1119,47 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
         outcome = flow_drain(c->flow, c->err);
     failed = result.failed + flow_failed(c->flow);
     deleted = flow_done(c->flow);
-    stuck = c->last_look && whole && result.found && flow_ticket(c->flow) == 0;
+    stuck = c->last_look && whole && result.found && !plan.too_early &&
+            flow_ticket(c->flow) == 0;
     end_pass(c);
     *ret_found = c->last_look ? result.found : deleted > 0;
     return pass_ended(c, outcome) && failed_entities(c, failed) &&
            in_no_circle(c, stuck);
+}
+
+/*
+ * The first page of a pass is read while the parent is, not after it. A pass
+ * that is to be the last look is one only if that was the time for it already.
+ * Whole entities, for an archive, weigh too much to be read for nothing.
+ */
+static void look_ahead(struct cascade_run *c)
+{
+    struct walk_plan plan = walk_plan(c, false);
+
+    if (c->from->depth > 0 || c->archive)
+        return;
+    c->ahead_ticks = 0;
+    if (c->laid_ticks > 0) {
+        if (c->read_ms == 0 || !is_last_look_at(c, service_ticks(c)))
+            return;
+        c->ahead_ticks = service_ticks(c);
+    }
+    c->ahead = walk_look_ahead(&plan);
+}
+
+static void drop_ahead(struct cascade_run *c)
+{
+    scan_close(c->ahead);
+    c->ahead = NULL;
+}
+
+/* The pass began no later than so: what it reads may be as old. */
+static void set_began(struct cascade_run *c, int64_t ticks)
+{
+    if (ticks == 0 || ticks >= c->began_ticks)
+        return;
+    c->read_ms -= (c->began_ticks - ticks) / TICKS_PER_MS;
+    c->began_ticks = ticks;
 }
 
 /*
@@ -1102,12 +1170,14 @@ static bool pass(struct cascade_run *c, bool *ret_found)
 {
     int64_t began_ticks = c->from->depth > 0 ? c->began_ticks : 0;
 
-    if (!hold_parent(c))
+    look_ahead(c);
+    if (!hold_parent(c)) {
+        drop_ahead(c);
         return false;
-    if (began_ticks > 0) {
-        c->read_ms -= (c->began_ticks - began_ticks) / TICKS_PER_MS;
-        c->began_ticks = began_ticks;
     }
+    set_began(c, began_ticks);
+    if (c->ahead)
+        set_began(c, c->ahead_ticks);
     c->last_look = is_last_look(c);
     if (c->from->depth == 0) {
         c->run->host->forget_failed(c->run, 0); /* it meets them again */

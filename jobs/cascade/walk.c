@@ -945,6 +945,22 @@ enum tw_err walk_check(const struct walk_plan *plan, struct err *err)
     return outcome;
 }
 
+struct scan *walk_look_ahead(const struct walk_plan *plan)
+{
+    struct err err;
+    struct walk walk = {.plan = plan, .err = &err};
+    struct scan *scan = NULL;
+    struct visit root;
+
+    if (plan->cascade->need_count > 0 || plan->cascade->rule_count == 0)
+        return NULL;
+    if (visit_open(&walk, &root, plan->cascade->rules,
+            plan->cascade->rule_count, 0, NULL, NULL, NULL) == TW_OK)
+        scan = open_scan(&walk, &root, root.matches[0], NULL);
+    visit_close(&root);
+    return scan;
+}
+
 enum tw_err walk_run(const struct walk_plan *plan,
     const struct walk_visitor *visitor, struct walk_result *ret,
     struct err *err)
@@ -956,9 +972,11 @@ enum tw_err walk_run(const struct walk_plan *plan,
 
     walk.path = mem_alloc(sizeof(*walk.path));
     walk.path->depth = 1;
-    walk.path->levels[0].found = resumed && resumed->found;
+    walk.path->levels[0].found = (resumed && resumed->found) || plan->too_early;
     outcome = visit_open(&walk, &root, plan->cascade->rules,
         plan->cascade->rule_count, 0, resumed, NULL, NULL);
+    if (plan->first)
+        root.scans[0] = plan->first;
     if (outcome == TW_OK)
         outcome = visit_walk(&walk, &root);
     visit_close(&root);

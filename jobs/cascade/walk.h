@@ -21,6 +21,7 @@ struct json;
 struct job_stores;
 struct match;
 struct run;
+struct scan;
 
 struct walk_key {
     bool is_set;
@@ -103,6 +104,10 @@ struct walk_plan {
                                     its keys alone. Borrowed */
     bool whole; /* entities with all their properties, for an archive */
     const struct walk_path *from; /* go on from here; NULL: all */
+    struct scan *first; /* of the first rule, by walk_look_ahead(); NULL: none.
+                           The walk closes it */
+    bool too_early;     /* its first page may be of before the tombstone, so
+                           this walk has `found` something in any case */
 };
 
 struct walk_result {
@@ -115,6 +120,13 @@ struct walk_result {
  * for walk_run(). */
 TW_MUST_USE enum tw_err walk_check(
     const struct walk_plan *plan, struct err *err);
+
+/*
+ * walk_look_ahead: ask for the first page of the first rule now, for a walk of
+ * the same plan that follows. Owned; scan_close(). NULL: there is none, because
+ * a rule reads properties of the parent or cannot be bound.
+ */
+struct scan *walk_look_ahead(const struct walk_plan *plan);
 
 /*
  * walk_run: walk it all.

@@ -437,6 +437,14 @@ enum tw_err scan_next(
     return TW_OK;
 }
 
+enum tw_err scan_wait(struct scan *scan)
+{
+    if (!scan->asked)
+        return TW_OK;
+    lanes_wait(scan->lanes, &scan->task);
+    return scan->task.outcome == TW_NOT_FOUND ? TW_NOT_FOUND : TW_OK;
+}
+
 bool scan_has_come(const struct scan *scan)
 {
     return !scan->asked || lanes_done(scan->lanes, &scan->task);

@@ -54,6 +54,10 @@ struct scan *scan_open(
 TW_MUST_USE enum tw_err scan_next(
     struct scan *scan, const struct page **ret, struct err *err);
 
+/* scan_wait: until that is so. TW_NOT_FOUND: no such table; of everything else
+ * scan_next() tells, and gives what has come. */
+TW_MUST_USE enum tw_err scan_wait(struct scan *scan);
+
 /* scan_has_come: is what was last asked for there, or its failure? */
 bool scan_has_come(const struct scan *scan);
 

@@ -287,7 +287,7 @@ proctype Run(byte self)
 {
     byte holder, result, child, from, n, place;
     bool took_over, laid, found, below, inside, met, last, due, deleted, newer,
-        open;
+        open, ahead, ahead_found, early;
 
 begin:
     atomic {
@@ -302,12 +302,31 @@ begin:
         due = stored_due[self];
         holder = 0; result = 0; child = 0; below = 0; met = 0; deleted = 0;
         newer = 0; inside = 0;
-        open = 0;
+        open = 0; ahead = 0; ahead_found = 0; early = 0;
         printf("run %d: attempt, took_over %d laid %d from %d\n", self,
             took_over, laid, from);
         if
         :: phase_parent[self] -> goto delete_parent
         :: else
+        fi
+    }
+
+pass: /* its first page may be read before the parent is */
+    atomic {
+        if
+#ifdef NO_READING_AHEAD_WHEN_DUE
+        :: from == 0 ->
+#else
+        :: from == 0 && (!laid || (settle_left[self] == 0 &&
+                                      not_before_left[self] == 0)) ->
+#endif
+            ahead = 1;
+            early = !laid;
+            ahead_found = child_here[LEAF] && !child_moved;
+            CHILD_ETAG_OF(LEAF) = ahead_found;
+            printf("run %d reads ahead: found %d early %d\n", self,
+                ahead_found, early)
+        :: skip
         fi
     }
 
@@ -398,7 +417,7 @@ hold_parent:
                 late_kind[self])
         fi;
         if
-        :: result == DONE -> lay(); goto held
+        :: result == DONE -> lay(); early = 1; goto held
         :: else -> goto hold_parent
         fi
     }
@@ -426,7 +445,11 @@ held: /* in the same step: a pass begins with the answer's Date */
         due = 1;
 #endif
         if
+#ifdef NO_LOOK_AFTER_TOO_EARLY
         :: from == 0 -> found = 0; save(0)
+#else
+        :: from == 0 -> found = ahead && early; save(0)
+#endif
 #ifdef NO_FOUND_KEPT
         :: else -> found = 0
 #else
@@ -467,7 +490,11 @@ held: /* in the same step: a pass begins with the answer's Date */
         atomic {
             child = (place == 0 -> LEAF : (place == 2 -> UNDER : BESIDE));
             if
-            :: child_here[child] && !(child == LEAF && child_moved) ->
+            :: child == LEAF && ahead && ahead_found ->
+                found = 1;
+                below = 1
+            :: !(child == LEAF && ahead) && child_here[child] &&
+                    !(child == LEAF && child_moved) ->
                 printf("run %d finds %d\n", self, child);
                 CHILD_ETAG = 1;
                 found = 1;
@@ -475,7 +502,10 @@ held: /* in the same step: a pass begins with the answer's Date */
             :: else ->
                 place++;
                 child = CHILDREN
-            fi
+            fi;
+            ahead = 0;
+            ahead_found = 0;
+            early = 0
         }
         do
         :: child == CHILDREN -> break
@@ -568,14 +598,14 @@ held: /* in the same step: a pass begins with the answer's Date */
         deleted = 0;
         printf("run %d: pass ended, found %d last %d\n", self, found, last);
         if
-        :: found && due -> found = 0; goto hold_parent
+        :: found && due -> found = 0; goto pass
         :: !found && last -> goto enter_last_phase
         :: else
         fi;
         found = 0;
         if
         :: (due -> not_before_left[self] : settle_left[self]) == 0 ->
-            goto hold_parent
+            goto pass
         :: else
         fi;
         DIES;
@@ -676,7 +706,21 @@ proctype Writer()
 #endif
            fi;
            printf("a writer has looked, to insert %d\n", which);
-           window_left = SETTLE
+           window_left = SETTLE;
+#if SETTLE == 0 /* a writer that is never late */
+           if
+           :: !child_here[which] ->
+               printf("a writer inserts %d\n", which);
+               child_here[which] = 1;
+               child_generation[which] = under;
+               child_changed(which);
+               if
+               :: which == LEAF -> child_moved = 0
+               :: else
+               fi
+           :: else
+           fi
+#endif
        }
        if
        :: atomic {
@@ -839,7 +883,14 @@ init {
         :: here = 1
         :: skip
         fi;
+#if SETTLE == 0
+        if
+        :: child_here[LEAF] = 1
+        :: skip
+        fi;
+#else
         child_here[LEAF] = 1;
+#endif
 #ifdef BRANCHES
         child_here[BRANCH] = 1;
 #endif
