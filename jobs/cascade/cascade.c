@@ -1309,7 +1309,7 @@ static bool open_archive(struct cascade_run *c)
 static bool set_up(struct cascade_run *c)
 {
     c->owner = mem_format("%s/%s", c->run->job, c->run->id);
-    c->from = mem_alloc(sizeof(*c->from));
+    c->from = walk_path_new();
     c->held_end = &c->held;
     arena_init(&c->arena);
     page_init(&c->parent);

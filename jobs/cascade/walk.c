@@ -120,6 +120,20 @@ static void key_write(
     keys_write(to, key_partition(key), key_row(key));
 }
 
+struct walk_path *walk_path_new(void)
+{
+    struct walk_path *path = mem_resize(NULL, sizeof(*path));
+
+    path->depth = 0;
+    for (size_t i = 0; i < CASCADE_MAX_DEPTH; i++) {
+        struct walk_level *level = &path->levels[i];
+
+        level->rule = 0;
+        level->done.is_set = level->inside.is_set = level->found = false;
+    }
+    return path;
+}
+
 void walk_path_write(const struct walk_path *path, struct buf *to)
 {
     buf_add_char(to, '[');
@@ -970,7 +984,7 @@ enum tw_err walk_run(const struct walk_plan *plan,
     struct visit root;
     enum tw_err outcome;
 
-    walk.path = mem_alloc(sizeof(*walk.path));
+    walk.path = walk_path_new();
     walk.path->depth = 1;
     walk.path->levels[0].found = (resumed && resumed->found) || plan->too_early;
     outcome = visit_open(&walk, &root, plan->cascade->rules,

@@ -44,6 +44,10 @@ struct walk_path {
     size_t depth; /* levels in use; 0: the beginning */
 };
 
+/* walk_path_new: the beginning; with mem_free(). Most of it is not written
+ * before it is needed: it is large. */
+struct walk_path *walk_path_new(void);
+
 /* walk_path_write: add it as JSON. walk_path_read: from that; false where it
  * is something else: *path is then the beginning. */
 void walk_path_write(const struct walk_path *path, struct buf *to);

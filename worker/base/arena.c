@@ -49,12 +49,11 @@ void arena_clear(struct arena *arena)
         return;
     free_blocks(kept->older);
     kept->older = NULL;
-    memset(kept->data, 0, kept->used);
     kept->used = 0;
     arena->bytes = kept->size;
 }
 
-/* Put a block with room for bytes in front. Its data is zeroed. */
+/* Put a block with room for bytes in front. */
 static void add_block(struct arena *arena, size_t bytes)
 {
     size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
@@ -62,14 +61,17 @@ static void add_block(struct arena *arena, size_t bytes)
 
     if (size > SIZE_MAX - sizeof(*block))
         mem_exhausted();
-    block = mem_alloc(sizeof(*block) + size);
+    block = mem_resize(NULL, sizeof(*block) + size);
     block->size = size;
+    block->used = 0;
     block->older = arena->blocks;
     arena->blocks = block;
     arena->bytes += size;
 }
 
-void *arena_alloc(struct arena *arena, size_t bytes)
+/* Of at least bytes, not zeroed: a block holds many, and most are written
+ * whole. */
+static void *take(struct arena *arena, size_t bytes)
 {
     size_t align = _Alignof(max_align_t), rounded;
     struct arena_block *block;
@@ -87,15 +89,21 @@ void *arena_alloc(struct arena *arena, size_t bytes)
     return at;
 }
 
+void *arena_alloc(struct arena *arena, size_t bytes)
+{
+    return memset(take(arena, bytes), 0, bytes);
+}
+
 struct slice arena_copy(struct arena *arena, struct slice slice)
 {
     char *copy;
 
     if (slice.len == SIZE_MAX)
         mem_exhausted();
-    copy = arena_alloc(arena, slice.len + 1);
+    copy = take(arena, slice.len + 1);
     if (slice.len > 0)
         memcpy(copy, slice.at, slice.len);
+    copy[slice.len] = '\0';
     return (struct slice){copy, slice.len};
 }
 
@@ -110,7 +118,7 @@ struct slice arena_format(struct arena *arena, const char *format, ...)
     va_end(args);
     if (len < 0)
         mem_exhausted();
-    text = arena_alloc(arena, (size_t)len + 1);
+    text = take(arena, (size_t)len + 1);
     va_start(args, format);
     vsnprintf(text, (size_t)len + 1, format, args);
     va_end(args);

@@ -145,6 +145,12 @@ struct slice http_answer_field(
     return (struct slice){NULL, 0};
 }
 
+/* libcurl's buffers are large and new for each transfer: not zeroed. */
+static void *get_memory(size_t bytes)
+{
+    return mem_resize(NULL, bytes);
+}
+
 static char *copy_text(const char *text)
 {
     return mem_text(text, strlen(text));
@@ -163,7 +169,7 @@ struct http *http_new(void)
 {
     struct http *http = mem_alloc(sizeof(*http));
 
-    curl_global_init_mem(CURL_GLOBAL_DEFAULT, mem_alloc, mem_free, mem_resize,
+    curl_global_init_mem(CURL_GLOBAL_DEFAULT, get_memory, mem_free, mem_resize,
         copy_text, mem_array);
     world_mutex_init(&http->mutex);
     http->lends_roots = has_our_openssl();
@@ -367,15 +373,20 @@ static struct curl_slist *make_headers(const struct http_request *request)
 {
     struct curl_slist *list = NULL;
     bool has_type = false;
+    struct buf line;
 
+    buf_init(&line, HTTP_MAX_FIELD_BYTES);
     for (size_t i = 0; i < request->header_count; i++) {
         const struct http_header *header = &request->headers[i];
-        char *line = mem_format("%s: %s", header->name, header->value);
 
         has_type |= strcasecmp(header->name, "Content-Type") == 0;
-        list = curl_slist_append(list, line);
-        mem_free(line);
+        buf_clear(&line);
+        buf_add_text(&line, header->name);
+        buf_add_text(&line, ": ");
+        buf_add_text(&line, header->value);
+        list = curl_slist_append(list, buf_text(&line));
     }
+    buf_done(&line);
     list = curl_slist_append(list, "Expect:");
     /* libcurl would put a form's type where there is none. */
     return has_type ? list : curl_slist_append(list, "Content-Type:");
