@@ -89,6 +89,24 @@ struct string {
     bool escaped, has_nul;
 };
 
+/* Behind a backslash. */
+static bool is_short_escape(char c)
+{
+    switch (c) {
+    case '"':
+    case '\\':
+    case '/':
+    case 'b':
+    case 'f':
+    case 'n':
+    case 'r':
+    case 't':
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Read the escape whose backslash is next. */
 static enum tw_err scan_escape(struct scan *scan, struct string *string)
 {
@@ -105,7 +123,7 @@ static enum tw_err scan_escape(struct scan *scan, struct string *string)
         scan->at += 6;
         return TW_OK;
     }
-    if (!memchr("\"\\/bfnrt", scan->at[1], 8))
+    if (!is_short_escape(scan->at[1]))
         return refuse(scan, "an unknown escape");
     scan->at += 2;
     return TW_OK;
@@ -130,6 +148,29 @@ static uint64_t find_stops(uint64_t eight)
            HIGH_BITS;
 }
 
+/* The same of each backslash alone. */
+static uint64_t find_backslash(uint64_t eight)
+{
+    uint64_t backslash = eight ^ EACH('\\');
+
+    return (backslash - EACH(1)) & ~backslash & HIGH_BITS;
+}
+
+/* The first byte is the lowest. */
+static uint64_t load_eight(const char *at)
+{
+    uint64_t eight;
+
+    memcpy(&eight, at, sizeof(eight));
+    return le64toh(eight);
+}
+
+/* How many of eight bytes are before the first one with a high bit in stops. */
+static size_t before_stop(uint64_t stops)
+{
+    return stops ? (size_t)__builtin_ctzll(stops) / 8 : sizeof(stops);
+}
+
 /* Pass all bytes of a string up to the next one that needs a look; *ret_ascii:
  * all of them are ASCII for certain. */
 static void skip_plain(struct scan *scan, bool *ret_ascii)
@@ -138,13 +179,11 @@ static void skip_plain(struct scan *scan, bool *ret_ascii)
     uint64_t seen = 0, stops = 0;
 
     while (stops == 0 && scan->end - at >= (ptrdiff_t)sizeof(uint64_t)) {
-        uint64_t eight;
+        uint64_t eight = load_eight(at);
 
-        memcpy(&eight, at, sizeof(eight));
-        eight = le64toh(eight); /* the first byte is the lowest */
         seen |= eight;
         stops = find_stops(eight);
-        at += stops ? __builtin_ctzll(stops) / 8 : (int)sizeof(eight);
+        at += before_stop(stops);
     }
     while (stops == 0 && at < scan->end && *at != '"' && *at != '\\' &&
            (unsigned char)*at >= 0x20)
@@ -311,6 +350,25 @@ static char decode_short(char c)
     }
 }
 
+/* Copy up to the next backslash, or end; what is written behind that counts for
+ * nothing. Returns where it is; *ret_to is not ahead of `at`. */
+static const char *copy_plain(const char *at, const char *end, char **ret_to)
+{
+    char *to = *ret_to;
+    uint64_t stops = 0;
+
+    while (stops == 0 && end - at >= (ptrdiff_t)sizeof(uint64_t)) {
+        memcpy(to, at, sizeof(uint64_t));
+        stops = find_backslash(load_eight(at));
+        to += before_stop(stops);
+        at += before_stop(stops);
+    }
+    while (stops == 0 && at < end && *at != '\\')
+        *to++ = *at++;
+    *ret_to = to;
+    return at;
+}
+
 /* The text of a string that scan_string() found to be good: in arena, for it
  * has escapes. No escape is shorter than what it stands for. */
 static struct slice decode(struct slice raw, struct arena *arena)
@@ -318,14 +376,9 @@ static struct slice decode(struct slice raw, struct arena *arena)
     const char *at = raw.at + 1, *end = raw.at + raw.len - 1;
     char *text = arena_alloc(arena, raw.len), *to = text;
 
-    while (at < end) {
-        const char *escape = memchr(at, '\\', (size_t)(end - at));
-        size_t run = (size_t)((escape ? escape : end) - at);
-
-        memcpy(to, at, run);
-        to += run;
-        at += run;
-        if (!escape)
+    for (;;) {
+        at = copy_plain(at, end, &to);
+        if (at == end)
             break;
         if (at[1] == 'u') {
             at = decode_unit(at, end, &to);
@@ -907,6 +960,24 @@ static bool is_plain(char c)
     return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
+/* How many of them text begins with. */
+static size_t plain_prefix(struct slice text)
+{
+    size_t len = 0;
+    uint64_t stops = 0;
+
+    while (stops == 0 && text.len - len >= sizeof(uint64_t)) {
+        uint64_t eight = load_eight(text.at + len);
+        uint64_t rubout = eight ^ EACH(0x7f);
+
+        stops = find_stops(eight) | (((rubout - EACH(1)) | eight) & HIGH_BITS);
+        len += before_stop(stops);
+    }
+    while (stops == 0 && len < text.len && is_plain(text.at[len]))
+        len++;
+    return len;
+}
+
 /* The escape of a character that has a short one, or NULL. */
 static const char *short_escape(char c)
 {
@@ -936,8 +1007,8 @@ void json_add_string(struct buf *to, struct slice text)
         const char *escape;
         uint32_t c;
 
-        len = 1;
-        if (is_plain(text.at[i]))
+        len = plain_prefix(rest);
+        if (len > 0)
             continue;
         escape = short_escape(text.at[i]);
         c = text_decode(rest, &len);

@@ -515,12 +515,25 @@ bool text_is_utf8(struct slice text)
 
 size_t text_utf16_units(struct slice text)
 {
-    size_t units = 0;
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    size_t units = 0, i = 0;
 
-    for (size_t i = 0; i < text.len; i++) {
+    /* One for each character, one more for each of four bytes. */
+    for (; text.len - i >= sizeof(uint64_t); i += sizeof(uint64_t)) {
+        uint64_t eight, inner, wide;
+
+        memcpy(&eight, text.at + i, sizeof(eight));
+        units += sizeof(eight);
+        if ((eight & ones << 7) == 0)
+            continue;
+        inner = (eight >> 7) & (~eight >> 6) & ones;
+        wide = (eight >> 7) & (eight >> 6) & (eight >> 5) & (eight >> 4) & ones;
+        units += (size_t)__builtin_popcountll(wide);
+        units -= (size_t)__builtin_popcountll(inner);
+    }
+    for (; i < text.len; i++) {
         unsigned char c = (unsigned char)text.at[i];
 
-        /* One for each character, one more for each of four bytes. */
         units += (size_t)((c & 0xc0) != 0x80) + (size_t)(c >= 0xf0);
     }
     return units;

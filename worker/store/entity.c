@@ -804,6 +804,30 @@ size_t entity_size(const struct entity *entity)
            entity->property_count * sizeof(struct property);
 }
 
+/* The UTF-16 units of a text, of its JSON: an escape is one. */
+static size_t string_units(struct slice json)
+{
+    struct slice rest = unquoted(json);
+    size_t units = 0;
+
+    while (rest.len > 0) {
+        const char *escape = memchr(rest.at, '\\', rest.len);
+        size_t plain = escape ? (size_t)(escape - rest.at) : rest.len;
+        size_t taken = plain;
+
+        units += text_utf16_units((struct slice){rest.at, plain});
+        if (escape) {
+            units++;
+            taken += rest.len - plain >= 2 && escape[1] == 'u' ? 6 : 2;
+        }
+        if (taken > rest.len)
+            taken = rest.len;
+        rest.at += taken;
+        rest.len -= taken;
+    }
+    return units;
+}
+
 /* What the service counts for a value.
  * Source: Understanding the Table service data model; a String is its length
  * and two bytes a unit, a Binary its length and its bytes. */
@@ -814,9 +838,9 @@ static size_t value_bytes(const struct property *property, struct arena *arena)
 
     if (types[property->type].bytes > 0)
         return types[property->type].bytes;
-    text = string_of(property, arena);
     if (property->type == EDM_STRING)
-        return text_utf16_units(text) * 2;
+        return string_units(property->json) * 2;
+    text = string_of(property, arena);
     while (padding < text.len && text.at[text.len - 1 - padding] == '=')
         padding++;
     return text.len / 4 * 3 - padding;
