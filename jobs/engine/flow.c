@@ -462,8 +462,9 @@ static bool spend(struct flow *flow, const struct pack *pack)
     return true;
 }
 
-/* Send what is ready, as far as it may go now. */
-static void send_ready(struct flow *flow)
+/* Send what is ready, as far as it may go now. waits: nothing else is done
+ * meanwhile, so that a single batch needs no other thread. */
+static void send_some(struct flow *flow, bool waits)
 {
     while (flow->broken == TW_OK && flow->ready.first &&
            may_send(flow, flow->ready.first) &&
@@ -471,9 +472,17 @@ static void send_ready(struct flow *flow)
         struct pack *pack = flow->ready.first;
 
         take_out(&flow->ready, pack);
-        pack_submit(pack, flow->run->lanes);
         push(&flow->under_way, pack);
+        if (waits && !flow->ready.first && flow->under_way.count == 1)
+            pack_call(pack, flow->run->lanes);
+        else
+            pack_submit(pack, flow->run->lanes);
     }
+}
+
+static void send_ready(struct flow *flow)
+{
+    send_some(flow, false);
 }
 
 static void wait_one(struct flow *flow)
@@ -527,7 +536,7 @@ static void make_room_for_ticket(struct flow *flow)
     if (flow->ticket - flow->low_water < TICKETS_MAX)
         return;
     cut_all(flow);
-    send_ready(flow);
+    send_some(flow, true);
     while (
         flow->broken == TW_OK && flow->ticket - flow->low_water >= TICKETS_MAX)
         wait_one(flow);
@@ -609,7 +618,7 @@ enum tw_err flow_cut(struct flow *flow, struct err *err)
 enum tw_err flow_drain(struct flow *flow, struct err *err)
 {
     cut_all(flow);
-    send_ready(flow);
+    send_some(flow, true);
     while (
         flow->broken == TW_OK && (flow->ready.first || flow->under_way.first))
         wait_one(flow);

@@ -201,7 +201,7 @@ static enum tw_err attempt_batch(
     return store_batch(pack->store, attempt, &pack->batch, pack->result);
 }
 
-void pack_submit(struct pack *pack, struct lanes_client *lanes)
+static void make_task(struct pack *pack)
 {
     struct operation *operations =
         arena_alloc(&pack->arena, pack->count * sizeof *operations);
@@ -221,5 +221,16 @@ void pack_submit(struct pack *pack, struct lanes_client *lanes)
         .entities = (unsigned)pack->count,
         .bytes = pack->bytes,
     };
+}
+
+void pack_submit(struct pack *pack, struct lanes_client *lanes)
+{
+    make_task(pack);
     lanes_submit_at(lanes, &pack->task, pack->not_before_ms);
+}
+
+void pack_call(struct pack *pack, struct lanes_client *lanes)
+{
+    make_task(pack);
+    (void)!lanes_call_at(lanes, &pack->task, pack->not_before_ms);
 }

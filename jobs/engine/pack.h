@@ -98,4 +98,7 @@ struct pack *pack_split(struct pack *pack);
 /* pack_submit: hand it to the lanes; it is borrowed until it is done. */
 void pack_submit(struct pack *pack, struct lanes_client *lanes);
 
+/* pack_call: the same, and it is done when this returns. */
+void pack_call(struct pack *pack, struct lanes_client *lanes);
+
 #endif

@@ -896,10 +896,16 @@ static void work_as_caller(struct lanes *lanes, struct lanes_task *task)
 
 enum tw_err lanes_call(struct lanes_client *client, struct lanes_task *task)
 {
+    return lanes_call_at(client, task, INT64_MIN);
+}
+
+enum tw_err lanes_call_at(
+    struct lanes_client *client, struct lanes_task *task, int64_t not_before_ms)
+{
     struct lanes *lanes = client->lanes;
 
     world_lock(&lanes->mutex);
-    submit(client, task, INT64_MIN, true);
+    submit(client, task, not_before_ms, true);
     while (!task->done) {
         if (task->given)
             work_as_caller(lanes, task);

@@ -127,6 +127,8 @@ uint64_t lanes_wait_any(struct lanes_client *client, uint64_t seen);
  * Returns task->outcome. */
 TW_MUST_USE enum tw_err lanes_call(
     struct lanes_client *client, struct lanes_task *task);
+TW_MUST_USE enum tw_err lanes_call_at(struct lanes_client *client,
+    struct lanes_task *task, int64_t not_before_ms);
 
 /*
  * lanes_stop: no further retries and no task that has not started: they end
