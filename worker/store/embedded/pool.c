@@ -5,8 +5,8 @@
  * Writing: who comes queues up a request; if nobody leads, it becomes the
  * leader. The leader begins a transaction (waiting for other processes), takes
  * all requests that have queued up by then, runs each as a part that can be
- * undone alone, commits once, tells the others, and leads no more. Whoever
- * came meanwhile finds nobody leading.
+ * undone alone, commits once, tells the others, and leads no more. The first
+ * of those that came meanwhile leads next. Each is woken for itself alone.
  *
  * Reading: a few connections, opened when first needed, lent to one reader
  * each. A store in memory has one connection alone; its readers take the place
@@ -34,6 +34,7 @@ struct request {
     enum tw_err code;   /* once done */
     int64_t date_ticks; /* if its body has run */
     enum { QUEUED, TAKEN, DONE } state;
+    struct world_cond wake; /* it is done, or may lead; while it waits */
     struct request *next;
 };
 
@@ -47,7 +48,7 @@ struct pool {
     struct db *idle[READERS_MAX];
     unsigned idle_count, reader_count;
 
-    struct world_cond leader_gone; /* also: requests are done */
+    struct world_cond leader_gone; /* for readers of a store in memory */
     bool led;
     struct request *queued, **queued_end;
 };
@@ -161,11 +162,20 @@ static enum tw_err borrow_writer(
     return code;
 }
 
+/* Lock held. Whoever comes first is the next. */
+static void lead_no_more(struct pool *pool)
+{
+    pool->led = false;
+    if (pool->queued)
+        world_wake_all(&pool->queued->wake);
+    if (pool->in_memory)
+        world_wake_all(&pool->leader_gone);
+}
+
 static void return_writer(struct pool *pool)
 {
     world_lock(&pool->lock);
-    pool->led = false;
-    world_wake_all(&pool->leader_gone);
+    lead_no_more(pool);
     world_unlock(&pool->lock);
 }
 
@@ -321,16 +331,13 @@ static void give_up(
     request->state = DONE;
 }
 
-/* Lock held. A request may be gone as soon as it is done. */
-static void tell(struct pool *pool, struct request *requests)
+/* Lock held. A request may be gone once that is let go. */
+static void tell(struct request *requests)
 {
-    struct request *next;
-
-    for (struct request *each = requests; each; each = next) {
-        next = each->next;
+    for (struct request *each = requests; each; each = each->next) {
         each->state = DONE;
+        world_wake_all(&each->wake);
     }
-    world_wake_all(&pool->leader_gone);
 }
 
 /* Lock held, and let go meanwhile. own is queued, and done afterwards. */
@@ -352,12 +359,11 @@ static void lead(struct pool *pool, struct request *own, int64_t until_ms)
     if (requests)
         run_group(pool->writer, requests);
     world_lock(&pool->lock);
-    tell(pool, requests);
+    tell(requests);
     world_unlock(&pool->lock);
     db_tidy(pool->writer);
     world_lock(&pool->lock);
-    pool->led = false;
-    world_wake_all(&pool->leader_gone);
+    lead_no_more(pool);
 }
 
 enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
@@ -366,16 +372,22 @@ enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
     int64_t until_ms = world_boot_ms() + fence_timeout_ms(attempt->fence);
     struct request own = {.attempt = attempt, .body = body, .arg = arg};
 
+    world_cond_init(&own.wake);
     world_lock(&pool->lock);
     enqueue(pool, &own);
     while (own.state != DONE) {
+        bool in_time = true;
+
         if (!pool->led)
             lead(pool, &own, until_ms);
-        else if (!world_wait(&pool->leader_gone, &pool->lock,
-                     own.state == QUEUED ? until_ms : WORLD_NEVER) &&
-                 own.state == QUEUED)
+        else
+            in_time = world_wait(&own.wake, &pool->lock,
+                own.state == QUEUED ? until_ms : WORLD_NEVER);
+        /* Where nobody leads any more it may be this one's turn. */
+        if (!in_time && own.state == QUEUED && pool->led)
             give_up(pool, &own, too_long(pool, attempt));
     }
     world_unlock(&pool->lock);
+    world_cond_done(&own.wake);
     return end(&own);
 }
