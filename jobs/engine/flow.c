@@ -43,9 +43,10 @@
 #define ROUNDS_BEFORE_SPLIT 4
 #define ROUNDS_MAX 50
 
-/* Packs that are read again beside all else. Each may take megabytes of what
- * all requests may hold; the run waits for a third. */
-#define RESOLVING_MAX 2
+/* Packs that are read again beside all else, and what these reads may take of
+ * what all requests may hold; for one more the run waits. */
+#define RESOLVING_MAX 8
+#define RESOLVING_MAX_BYTES (4 * 1024 * 1024)
 
 struct packs {
     struct pack *first, *last;
@@ -58,7 +59,8 @@ struct flow {
     struct packs open;      /* most recently used first */
     struct packs ready;     /* to be sent, in order */
     struct packs under_way; /* with the lanes */
-    unsigned resolving;     /* of these: what they met is being read */
+    unsigned resolving;     /* of these: what they met is being read, */
+    size_t resolving_bytes; /* which may take so much */
     uint64_t seen;          /* for lanes_wait_any() */
 
     uint64_t ticket, low_water;
@@ -348,11 +350,18 @@ static bool may_resolve(const struct flow *flow, const struct pack *pack)
            (!flow->settling || pack->task.outcome == TW_UNKNOWN);
 }
 
+static bool is_one_too_many(const struct flow *flow, const struct pack *pack)
+{
+    return flow->resolving == RESOLVING_MAX ||
+           flow->resolving_bytes + resolve_bytes(pack->resolving) >
+               RESOLVING_MAX_BYTES;
+}
+
 /* Is it waited for? What others change all the time is written as soon as it
  * has been read. */
 static bool must_resolve(const struct flow *flow, const struct pack *pack)
 {
-    return flow->settling || flow->resolving == RESOLVING_MAX ||
+    return flow->settling || is_one_too_many(flow, pack) ||
            pack->rounds >= ROUNDS_BEFORE_SPLIT;
 }
 
@@ -366,6 +375,8 @@ static void continue_resolving(struct flow *flow, struct pack *pack)
         on_resolved(flow, pack);
     } else {
         flow->resolving++;
+        pack->resolving_bytes = resolve_bytes(pack->resolving);
+        flow->resolving_bytes += pack->resolving_bytes;
         push(&flow->under_way, pack);
     }
 }
@@ -420,6 +431,7 @@ static void on_end(struct flow *flow, struct pack *pack)
     take_out(&flow->under_way, pack);
     if (pack->resolving) {
         flow->resolving--;
+        flow->resolving_bytes -= pack->resolving_bytes;
         continue_resolving(flow, pack);
     } else {
         on_answer(flow, pack);

@@ -56,7 +56,8 @@ struct pack {
     unsigned rounds;   /* answers in a row after which none was settled */
     unsigned unknowns; /* unknown outcomes in a row */
     int64_t not_before_ms;
-    struct resolving *resolving; /* what it met is being read, or NULL */
+    struct resolving *resolving; /* what it met is being read, or NULL; */
+    size_t resolving_bytes;      /* the flow counts so much for that */
 };
 
 /* pack_new: an empty one for what item is for. Owned. */

@@ -299,6 +299,7 @@ static struct scan *open_range(
             .from = least,
             .below = arena_format(&r->pack->arena, "%.*s!", SLICE_ARG(most))},
         .select = r->bare ? keys_only : NULL,
+        .entity_bytes = r->pack->bytes / r->pack->count,
     };
 
     return scan_open(r->run->lanes, &spec);
@@ -401,6 +402,11 @@ struct resolving *resolve_begin(struct run *run, struct pack *pack)
     else if (!is_gone(r))
         ask_one(r, r->named);
     return r;
+}
+
+size_t resolve_bytes(const struct resolving *r)
+{
+    return r->scan ? scan_bytes(r->scan) : r->asked == NONE ? 0 : GET_BYTES;
 }
 
 bool resolve_is_ready(const struct resolving *r)

@@ -7,6 +7,7 @@
 #define TW_JOBS_ENGINE_RESOLVE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "worker/base/err.h"
 
@@ -20,6 +21,10 @@ struct run;
  * resolve_free() takes it.
  */
 struct resolving *resolve_begin(struct run *run, struct pack *pack);
+
+/* resolve_bytes: what the first of its requests may take, of what all requests
+ * of all runs may. */
+size_t resolve_bytes(const struct resolving *resolving);
 
 /* resolve_is_ready: has it come, so that resolve_end() rarely waits? */
 bool resolve_is_ready(const struct resolving *resolving);

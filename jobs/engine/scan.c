@@ -402,6 +402,7 @@ struct scan *scan_open(struct lanes_client *lanes, const struct scan_spec *spec)
     page_init(&scan->pages[1]);
     scan->current = &scan->pages[0];
     scan->next = &scan->pages[1];
+    scan->mean_bytes = spec->entity_bytes;
     scan->top = spec->first_top ? spec->first_top
                 : spec->select  ? PAGE_MAX_ENTITIES
                                 : FIRST_TOP;
@@ -443,6 +444,11 @@ enum tw_err scan_wait(struct scan *scan)
         return TW_OK;
     lanes_wait(scan->lanes, &scan->task);
     return scan->task.outcome == TW_NOT_FOUND ? TW_NOT_FOUND : TW_OK;
+}
+
+size_t scan_bytes(const struct scan *scan)
+{
+    return scan->asked ? scan->task.bytes : 0;
 }
 
 bool scan_has_come(const struct scan *scan)

@@ -30,8 +30,9 @@ struct scan_spec {
     const struct slice *select; /* NULL: whole entities, by smaller pages;
                                    the keys and the ETag come always */
     size_t select_count;
-    unsigned first_top; /* of the first page, 1..1000; 0: what suits select */
-    bool resumed;       /* only entities after this key: */
+    unsigned first_top;  /* of the first page, 1..1000; 0: what suits select */
+    size_t entity_bytes; /* what one will take in memory, about; 0: not known */
+    bool resumed;        /* only entities after this key: */
     struct slice after_partition_key, after_row_key;
     struct run *run; /* borrowed; asked between empty pages whether to stop: a
                         filter may match nothing in a thousand of them. NULL:
@@ -57,6 +58,9 @@ TW_MUST_USE enum tw_err scan_next(
 /* scan_wait: until that is so. TW_NOT_FOUND: no such table; of everything else
  * scan_next() tells, and gives what has come. */
 TW_MUST_USE enum tw_err scan_wait(struct scan *scan);
+
+/* scan_bytes: what the page under way may take, of what all requests may. */
+size_t scan_bytes(const struct scan *scan);
 
 /* scan_has_come: is what was last asked for there, or its failure? */
 bool scan_has_come(const struct scan *scan);

@@ -642,7 +642,8 @@ static void what_is_read_again_is_under_way_still(void **state)
     assert_true(beside.most_out <= 2);
 }
 
-/* Reads that take long would take what all requests together may hold. */
+/* Changed ones are read whole, and may be large: more at a time would take what
+ * all requests together may hold. */
 static void two_are_read_again_beside_all_else_and_one_is_waited_for(
     void **state)
 {
