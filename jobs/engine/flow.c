@@ -43,8 +43,8 @@
 #define ROUNDS_BEFORE_SPLIT 4
 #define ROUNDS_MAX 50
 
-/* Packs that are read again beside all else, and what these reads may take of
- * what all requests may hold; for one more the run waits. */
+/* Packs that are read again at a time, and what these reads may take of what
+ * all requests may hold, give or take one; others wait for their turn. */
 #define RESOLVING_MAX 8
 #define RESOLVING_MAX_BYTES (4 * 1024 * 1024)
 
@@ -350,19 +350,17 @@ static bool may_resolve(const struct flow *flow, const struct pack *pack)
            (!flow->settling || pack->task.outcome == TW_UNKNOWN);
 }
 
-static bool is_one_too_many(const struct flow *flow, const struct pack *pack)
+static bool reads_enough(const struct flow *flow)
 {
-    return flow->resolving == RESOLVING_MAX ||
-           flow->resolving_bytes + resolve_bytes(pack->resolving) >
-               RESOLVING_MAX_BYTES;
+    return flow->resolving >= RESOLVING_MAX ||
+           flow->resolving_bytes >= RESOLVING_MAX_BYTES;
 }
 
 /* Is it waited for? What others change all the time is written as soon as it
  * has been read. */
 static bool must_resolve(const struct flow *flow, const struct pack *pack)
 {
-    return flow->settling || is_one_too_many(flow, pack) ||
-           pack->rounds >= ROUNDS_BEFORE_SPLIT;
+    return flow->settling || pack->rounds >= ROUNDS_BEFORE_SPLIT;
 }
 
 /* What it met is being read; the pack is taken. */
@@ -381,13 +379,25 @@ static void continue_resolving(struct flow *flow, struct pack *pack)
     }
 }
 
+/* It is its turn, or will be; the pack is taken. */
+static void begin_resolving(struct flow *flow, struct pack *pack)
+{
+    pack->waits_to_resolve = may_resolve(flow, pack) &&
+                             !must_resolve(flow, pack) && reads_enough(flow);
+    if (pack->waits_to_resolve) {
+        push(&flow->under_way, pack);
+        return;
+    }
+    if (may_resolve(flow, pack))
+        pack->resolving = resolve_begin(flow->run, pack);
+    continue_resolving(flow, pack);
+}
+
 /* Refused by what is stored, or unknown: it is read again. */
 static void on_met(struct flow *flow, struct pack *pack)
 {
     count_unknown(pack);
-    if (may_resolve(flow, pack))
-        pack->resolving = resolve_begin(flow->run, pack);
-    continue_resolving(flow, pack);
+    begin_resolving(flow, pack);
 }
 
 static void on_answer(struct flow *flow, struct pack *pack)
@@ -421,6 +431,8 @@ static void on_answer(struct flow *flow, struct pack *pack)
 
 static bool has_ended(const struct flow *flow, const struct pack *pack)
 {
+    if (pack->waits_to_resolve)
+        return !reads_enough(flow);
     return pack->resolving ? resolve_is_ready(pack->resolving)
                            : lanes_done(flow->run->lanes, &pack->task);
 }
@@ -429,7 +441,9 @@ static bool has_ended(const struct flow *flow, const struct pack *pack)
 static void on_end(struct flow *flow, struct pack *pack)
 {
     take_out(&flow->under_way, pack);
-    if (pack->resolving) {
+    if (pack->waits_to_resolve) {
+        begin_resolving(flow, pack);
+    } else if (pack->resolving) {
         flow->resolving--;
         flow->resolving_bytes -= pack->resolving_bytes;
         continue_resolving(flow, pack);
@@ -438,18 +452,28 @@ static void on_end(struct flow *flow, struct pack *pack)
     }
 }
 
-/* Look at the packs that have ended. */
-static void reap(struct flow *flow)
+static bool reap_once(struct flow *flow)
 {
     struct pack *pack = flow->under_way.first;
+    bool any = false;
 
     while (pack) {
         struct pack *next = pack->next;
 
-        if (has_ended(flow, pack))
+        if (has_ended(flow, pack)) {
             on_end(flow, pack);
+            any = true;
+        }
         pack = next;
     }
+    return any;
+}
+
+/* Look at the packs that have ended, and those whose turn that makes it. */
+static void reap(struct flow *flow)
+{
+    while (reap_once(flow))
+        continue;
 }
 
 /* ---- sending ---- */

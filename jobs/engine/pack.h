@@ -58,6 +58,7 @@ struct pack {
     int64_t not_before_ms;
     struct resolving *resolving; /* what it met is being read, or NULL; */
     size_t resolving_bytes;      /* the flow counts so much for that */
+    bool waits_to_resolve;       /* for its turn */
 };
 
 /* pack_new: an empty one for what item is for. Owned. */
