@@ -513,7 +513,7 @@ static enum tw_err check_table(
         table, c->stores->names[store], advice);
 }
 
-/* That of the first rule is being read already. */
+/* That of the first rule is being read already, unless that has failed. */
 static enum tw_err check_child_table(
     struct cascade_run *c, const struct rule *rule)
 {
@@ -1128,22 +1128,28 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
 }
 
 /*
- * The first page of a pass is read while the parent is, not after it. A pass
+ * The first page of a pass is read while the parent is, not after it. Before
+ * the tombstone only leaves are: each goes with the ETag that was read, but
+ * what is under an entity that has left the parent since goes with it. A pass
  * that is to be the last look is one only if that was the time for it already.
  * Whole entities, for an archive, weigh too much to be read for nothing.
  */
+static bool may_look_ahead(const struct cascade_run *c)
+{
+    if (c->from->depth > 0 || c->archive || c->usable.rule_count == 0)
+        return false;
+    if (c->laid_ticks == 0)
+        return c->usable.rules[0].child_count == 0;
+    return c->read_ms != 0 && is_last_look_at(c, service_ticks(c));
+}
+
 static void look_ahead(struct cascade_run *c)
 {
     struct walk_plan plan = walk_plan(c, false);
 
-    if (c->from->depth > 0 || c->archive)
+    if (!may_look_ahead(c))
         return;
-    c->ahead_ticks = 0;
-    if (c->laid_ticks > 0) {
-        if (c->read_ms == 0 || !is_last_look_at(c, service_ticks(c)))
-            return;
-        c->ahead_ticks = service_ticks(c);
-    }
+    c->ahead_ticks = c->laid_ticks > 0 ? service_ticks(c) : 0;
     c->ahead = walk_look_ahead(&plan);
 }
 

@@ -443,7 +443,7 @@ enum tw_err scan_wait(struct scan *scan)
     if (!scan->asked)
         return TW_OK;
     lanes_wait(scan->lanes, &scan->task);
-    return scan->task.outcome == TW_NOT_FOUND ? TW_NOT_FOUND : TW_OK;
+    return scan->task.outcome;
 }
 
 size_t scan_bytes(const struct scan *scan)

@@ -55,8 +55,8 @@ struct scan *scan_open(
 TW_MUST_USE enum tw_err scan_next(
     struct scan *scan, const struct page **ret, struct err *err);
 
-/* scan_wait: until that is so. TW_NOT_FOUND: no such table; of everything else
- * scan_next() tells, and gives what has come. */
+/* scan_wait: until that is so. How the request ended; scan_next() deals with
+ * it, and gives what has come. */
 TW_MUST_USE enum tw_err scan_wait(struct scan *scan);
 
 /* scan_bytes: what the page under way may take, of what all requests may. */

@@ -2,7 +2,8 @@
 // node throughput.js [LIMIT...]: how near a worker comes to what a service
 // allows, and how it takes answers of 503. One run deletes a table on an azsim
 // with a limit of entities a second; then 503 at random. Prints a line each;
-// exit 1 where one is not as it should be.
+// exit 1 where one is not as it should be. Each limited run leaves a graph of
+// its throughput and refusals over time in build/bench/.
 //
 //   TABLEWARD=... E2E_MODULES=... node tests/bench/throughput.js 300 2000
 'use strict';
@@ -15,6 +16,7 @@ const {Azsim, beside} = require('../e2e/lib/azsim');
 const {connection_string} = require('../e2e/lib/azurite');
 const {Program, tail} = require('../e2e/lib/program');
 const {sleep} = require('../e2e/lib/wait');
+const {plot} = require('./plot');
 
 const PARTITION = 100; // entities
 const SECONDS = {300: 300, 2000: 90, 20000: 30}; // at the limit
@@ -98,6 +100,31 @@ class Bench {
   }
 }
 
+// draw: what azsim's log of a limited run shows, second by second.
+async function draw(bench, what, limit, visibility_s) {
+  const log = (await bench.azsim.log()).filter(({target}) => target === 'Blogs');
+  const began_us = log.findIndex(({deletes}) => deletes > 0);
+  const entries = log.slice(Math.max(began_us, 0));
+  const seconds = Math.ceil((entries[entries.length - 1].arrived_us -
+      entries[0].arrived_us) / 1e6) + 1;
+  const deleted = new Array(seconds).fill(0), refused = new Array(seconds).fill(0);
+
+  for (const {arrived_us, status, deletes, changed} of entries) {
+    const second = Math.floor((arrived_us - entries[0].arrived_us) / 1e6);
+
+    if (changed) deleted[second] += deletes;
+    if (status === 503) refused[second]++;
+  }
+  const folder = path.join(__dirname, '..', '..', 'build', 'bench');
+  const file = path.join(folder, `limit-${limit}-${visibility_s}s.svg`);
+
+  fs.mkdirSync(folder, {recursive: true});
+  fs.writeFileSync(file, plot({title: `${what}: each entity is read and deleted`,
+    limit: limit / 2, series: [
+      {name: 'entities deleted a second', values: deleted},
+      {name: 'requests refused a second', values: refused}]}));
+}
+
 const wrong = [];
 
 // judge: what must hold of any of these runs, and `more`.
@@ -127,6 +154,7 @@ async function at_limit(folder, limit, visibility_s) {
       `(${(100 * rate / limit).toFixed(0)} %), ` +
       `${(100 * refused).toFixed(1)} % of ${ended.run.Transactions} requests ` +
       `refused, attempt ${ended.run.Attempt}`);
+  await draw(bench, what, limit, visibility_s);
   judge(what, ended, count, [
     [rate >= LEAST_SHARE * limit, `${rate.toFixed(0)} entities/s`],
     [refused <= MOST_REFUSED, `${(100 * refused).toFixed(1)} % refused`],

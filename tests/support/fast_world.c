@@ -86,6 +86,13 @@ static void fast_cond_done(struct world_cond *cond)
     must(pthread_cond_destroy(&cond->real));
 }
 
+static _Atomic unsigned late_waits;
+
+unsigned fast_world_late_waits(void)
+{
+    return late_waits;
+}
+
 static bool fast_wait(
     struct world_cond *cond, struct world_mutex *mutex, int64_t until_ms)
 {
@@ -96,6 +103,8 @@ static bool fast_wait(
         must(pthread_cond_wait(&cond->real, &mutex->real));
         return true;
     }
+    if (until_ms <= fast_boot_ms())
+        late_waits++;
     until_us = (until_ms - ahead_ms) * 1000 / FAST_WORLD_SPEED + 1;
     until.tv_sec = (time_t)(until_us / US_PER_S);
     until.tv_nsec = (long)(until_us % US_PER_S) * 1000;

@@ -13,6 +13,10 @@
 /* fast_world_use: from now on, before any thread or lock exists. */
 void fast_world_use(void);
 
+/* fast_world_late_waits: how many waits have begun when their time was over: a
+ * thread that does nothing else never rests. */
+unsigned fast_world_late_waits(void);
+
 /* fast_world_ahead: its clocks stand so far ahead of another's. Before any
  * thread exists. */
 void fast_world_ahead(int64_t ms);

@@ -1061,6 +1061,73 @@ static void a_child_that_comes_behind_the_first_page_goes_too(void **state)
     trial_done(&t);
 }
 
+/* The only batch before the comments go is the tombstone. */
+static enum fault takes_the_blog_elsewhere(
+    void *ctx, enum store_call call, unsigned n)
+{
+    struct trial *t = ctx;
+
+    if (call == CALL_BATCH && n == 0) {
+        hosted_remove(&t->h, "Blogs", "all", "b1");
+        hosted_put(&t->h, "Blogs", "all", "b1", "\"Channel\":\"Sports\"");
+    }
+    return FAULT_NONE;
+}
+
+/* What is under it goes with it: a page from before the tombstone would take
+ * the comments of a blog that is elsewhere. */
+static void a_blog_that_leaves_before_the_tombstone_keeps_its_comments(
+    void **state)
+{
+    struct trial t;
+
+    (void)state;
+    trial_init(&t, "nested:\n"
+                   "    kind: cascade-delete\n"
+                   "    args: [channel]\n" ORPHANS "    settle: 0s\n"
+                   "    children:\n"
+                   "      - table: Blogs\n"
+                   "        filter: \"Channel eq '{channel}'\"\n"
+                   "        children:\n"
+                   "          - {table: Comments, partition_key: "
+                   "\"{RowKey}\"}\n");
+    t.faulty.choose = takes_the_blog_elsewhere;
+    t.faulty.ctx = &t;
+    hosted_put(&t.h, "Channels", "News", "", NULL);
+    hosted_put(&t.h, "Blogs", "all", "b1", "\"Channel\":\"News\"");
+    hosted_put(&t.h, "Blogs", "all", "b2", "\"Channel\":\"News\"");
+    hosted_put(&t.h, "Comments", "b1", "c", NULL);
+    hosted_put(&t.h, "Comments", "b2", "c", NULL);
+    assert_int_equal(hosted_run(&t.h, "nested", "News"), RUN_SUCCEEDED);
+    assert_string_equal(hosted_dump(&t.h, "Blogs"), "all/b1 ");
+    assert_string_equal(hosted_dump(&t.h, "Comments"), "b1/c ");
+    trial_done(&t);
+}
+
+/* Whatever is the matter with the table of the first rule, the parent is not
+ * marked. */
+static enum fault refuses_to_list(void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    (void)n;
+    return call == CALL_SCAN ? FAULT_REFUSED : FAULT_NONE;
+}
+
+static void a_table_that_may_not_be_read_leaves_the_parent_as_it_is(
+    void **state)
+{
+    struct trial t;
+
+    (void)state;
+    trial_init(&t, FLAT);
+    t.faulty.choose = refuses_to_list;
+    t.faulty.ctx = &t;
+    hosted_put(&t.h, "Channels", "News", "", NULL);
+    assert_int_not_equal(hosted_attempt(&t.h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(t.faulty.calls[CALL_BATCH], 0);
+    trial_done(&t);
+}
+
 /* The second reading of the parent is the first look's. */
 static enum fault puts_a_blog_while_the_parent_is_read(
     void *ctx, enum store_call call, unsigned n)
@@ -1311,6 +1378,10 @@ int main(void)
         cmocka_unit_test(a_look_that_meets_something_is_followed_by_another),
         cmocka_unit_test(a_child_that_comes_behind_the_first_page_goes_too),
         cmocka_unit_test(a_look_reads_nothing_before_its_time),
+        cmocka_unit_test(
+            a_blog_that_leaves_before_the_tombstone_keeps_its_comments),
+        cmocka_unit_test(
+            a_table_that_may_not_be_read_leaves_the_parent_as_it_is),
         cmocka_unit_test(
             tombstone_of_a_killed_attempt_that_lands_late_is_deleted),
         cmocka_unit_test(

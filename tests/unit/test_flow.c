@@ -644,8 +644,7 @@ static void what_is_read_again_is_under_way_still(void **state)
 
 /* Changed ones are read whole, and may be large: more at a time would take what
  * all requests together may hold. */
-static void two_are_read_again_beside_all_else_and_one_is_waited_for(
-    void **state)
+static void what_is_read_again_takes_part_of_the_memory_alone(void **state)
 {
     struct beside beside = {.batches = 0};
 
@@ -1887,8 +1886,7 @@ int main(void)
         cmocka_unit_test(what_changes_without_end_is_given_up),
         cmocka_unit_test(what_was_met_is_read_while_others_are_sent),
         cmocka_unit_test(what_is_read_again_is_under_way_still),
-        cmocka_unit_test(
-            two_are_read_again_beside_all_else_and_one_is_waited_for),
+        cmocka_unit_test(what_is_read_again_takes_part_of_the_memory_alone),
         cmocka_unit_test(a_missing_table_holds_nothing_to_delete),
         cmocka_unit_test(a_lost_answer_costs_one_read),
         cmocka_unit_test(a_lost_answer_to_writes_costs_one_read),

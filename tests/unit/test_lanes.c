@@ -574,6 +574,56 @@ static void a_waiting_retry_frees_its_lane(void **state)
     scene_done(&scene);
 }
 
+/* Takes longer than the wait for the other one's next try. */
+static enum tw_err attempt_slowly(
+    struct lanes_task *task, struct attempt *attempt)
+{
+    int64_t until_ms = world_boot_ms() + 20000;
+    struct job *job = (struct job *)task;
+
+    attempt->sent_ms = world_boot_ms();
+    world_lock(&job->scene->mutex);
+    while (world_boot_ms() < until_ms)
+        (void)world_wait(&job->scene->changed, &job->scene->mutex, until_ms);
+    world_unlock(&job->scene->mutex);
+    return TW_OK;
+}
+
+/* What its caller does takes the only place, so there is a thread with nothing
+ * to do when the other's next try is due: it must rest. */
+static void a_try_that_is_due_waits_for_a_place(void **state)
+{
+    struct lanes *lanes = lanes_new(1, 0);
+    struct lanes_client *first = lanes_client_new(lanes, NULL);
+    struct lanes_client *second = lanes_client_new(lanes, NULL);
+    struct scene scene;
+    struct job busy, quick, slow;
+    unsigned late;
+
+    (void)state;
+    scene_init(&scene);
+    busy = job_of(&scene, 'a');
+    busy.answers[0] = TW_BUSY;
+    busy.answers[1] = TW_OK;
+    busy.answer_count = 2;
+    busy.hint_ms = 5000;
+    slow = job_of(&scene, 'b');
+    slow.task.attempt = attempt_slowly;
+    quick = job_of(&scene, 'c');
+    lanes_submit(first, &busy.task);
+    wait_for_attempts(&scene, 1);
+    assert_int_equal(lanes_call(second, &quick.task), TW_OK); /* first's turn */
+    late = fast_world_late_waits();
+    assert_int_equal(lanes_call(second, &slow.task), TW_OK);
+    assert_true(fast_world_late_waits() - late < 100);
+    lanes_wait(first, &busy.task);
+    assert_int_equal(busy.task.outcome, TW_OK);
+    lanes_client_free(first);
+    lanes_client_free(second);
+    lanes_free(lanes);
+    scene_done(&scene);
+}
+
 static void clients_take_turns(void **state)
 {
     struct lanes *lanes = lanes_new(1, 0);
@@ -1031,6 +1081,7 @@ int main(void)
         cmocka_unit_test(refusals_are_final),
         cmocka_unit_test(waits_as_long_as_the_server_asks),
         cmocka_unit_test(a_waiting_retry_frees_its_lane),
+        cmocka_unit_test(a_try_that_is_due_waits_for_a_place),
         cmocka_unit_test(clients_take_turns),
         cmocka_unit_test(one_after_another_needs_one_thread),
         cmocka_unit_test(bytes_under_way_are_bounded),

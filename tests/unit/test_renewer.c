@@ -139,6 +139,24 @@ static void a_lease_outlives_its_visibility_timeout(void **state)
     done(&held);
 }
 
+/* Enough for two threads: each watches while the other renews. */
+static void several_threads_keep_one_lease(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    int64_t began_ms = world_boot_ms();
+
+    renewer_free(bench->renewer);
+    bench->renewer = renewer_new(16);
+    hold(&held, bench, false);
+    while (world_boot_ms() - began_ms < 300000) {
+        virtual_sleep(5000);
+        assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+    }
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
 static bool checkpoint_stored(struct workbench *bench)
 {
     struct ledger_run run;
@@ -621,6 +639,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_lease_outlives_its_visibility_timeout),
+        VIRTUAL(several_threads_keep_one_lease),
         TEST(the_newest_checkpoint_comes_with_a_renewal),
         TEST(a_phase_is_stored_before_the_call_returns),
         TEST(a_phase_whose_answer_was_lost_is_stored_all_the_same),

@@ -225,8 +225,11 @@ static bool real_wait(
         must(pthread_cond_wait(&cond->real, &mutex->real));
         return true;
     }
-    if (until_ms <= now_ms)
+    if (until_ms <= now_ms) {
+        must(pthread_mutex_unlock(&mutex->real));
+        must(pthread_mutex_lock(&mutex->real));
         return false;
+    }
     until =
         monotonic_in(until_ms > now_ms + LONGEST_WAIT_MS ? LONGEST_WAIT_MS
                                                          : until_ms - now_ms);

@@ -83,7 +83,8 @@ void world_cond_done(struct world_cond *cond);
 /*
  * world_wait: with mutex held, wait for a wake or until world_boot_ms() is
  * until_ms (WORLD_NEVER: no limit). False: the time has come. May wake without
- * cause; callers look at their condition in a loop.
+ * cause; callers look at their condition in a loop. mutex is let go of even
+ * where the time has come before.
  */
 bool world_wait(
     struct world_cond *cond, struct world_mutex *mutex, int64_t until_ms);

@@ -400,6 +400,20 @@ static struct renewal *next_renewal(
     return next;
 }
 
+/* Lock held. Who watches looks again, if this renewal is due before what it
+ * waits for. */
+static void wake_watchers(const struct renewal *renewal)
+{
+    struct renewer *renewer = renewal->renewer;
+
+    for (enum part part = 0; part < PARTS; part++) {
+        struct renewer_thread *watcher = renewer->watchers[part].thread;
+
+        if (watcher && due_ms(renewal, part) < renewer->watchers[part].until_ms)
+            world_wake_all(&watcher->wake);
+    }
+}
+
 /* Lock held. */
 static void renew(struct renewal *renewal, enum part part)
 {
@@ -410,6 +424,8 @@ static void renew(struct renewal *renewal, enum part part)
         renew_message(renewal);
     renewal->parts[part].busy = false;
     world_wake_all(&renewal->changed);
+    /* Who has begun to watch meanwhile did not see when it is due. */
+    wake_watchers(renewal);
 }
 
 /* Lock held. Until something is due at at_ms, or else for a watcher. */
@@ -520,20 +536,6 @@ static size_t count_lines(struct slice text)
     for (size_t i = 0; i < text.len; i++)
         lines += text.at[i] == '\n';
     return lines;
-}
-
-/* Lock held. Who watches looks again, if this renewal is due before what it
- * waits for. */
-static void wake_watchers(const struct renewal *renewal)
-{
-    struct renewer *renewer = renewal->renewer;
-
-    for (enum part part = 0; part < PARTS; part++) {
-        struct renewer_thread *watcher = renewer->watchers[part].thread;
-
-        if (watcher && due_ms(renewal, part) < renewer->watchers[part].until_ms)
-            world_wake_all(&watcher->wake);
-    }
 }
 
 struct renewal *renewal_start(struct renewer *renewer, struct claim *claim,

@@ -632,6 +632,9 @@ static void dispatch(struct lanes *lanes)
         occupy(lanes, task, now_ms);
         give(lanes, task);
     }
+    /* Whatever comes due waits for one that is under way. */
+    if (lanes->busy >= lanes->count)
+        lanes->due_ms = WORLD_NEVER;
     set_timer(lanes);
 }
 
