@@ -35,7 +35,7 @@ const FILES = {
         "unit command_status, simulate",
     "worker/run/ledger_change.c":
         "unit ledger_change, unit ledger, unit claim, unit control, simulate",
-    "worker/store/retry.c": "unit lanes, unit control, unit claim",
+    "worker/store/retry.c": "unit retry, unit lanes, unit control, unit claim",
     "worker/store/breaker.c": "unit breaker, unit consumer",
     "worker/store/fence.c": "unit fence, unit lanes, unit work, simulate",
     "worker/store/lease_clock.c":

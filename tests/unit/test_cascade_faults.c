@@ -1128,6 +1128,35 @@ static void a_table_that_may_not_be_read_leaves_the_parent_as_it_is(
     trial_done(&t);
 }
 
+/* The first batch is lost: it is read again, and marked then. */
+static enum fault loses_the_tombstone(
+    void *ctx, enum store_call call, unsigned n)
+{
+    (void)ctx;
+    return call == CALL_BATCH && n == 0 ? FAULT_LOSE_REQUEST : FAULT_NONE;
+}
+
+/* The page that is read ahead, the count, and the look. */
+static void what_is_to_go_is_counted_once(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    trial_init(&t, "flat:\n"
+                   "    kind: cascade-delete\n"
+                   "    args: [channel]\n" ORPHANS "    settle: 0s\n"
+                   "    refuse_above: 5\n"
+                   "    children:\n"
+                   "      - {table: Blogs, partition_key: \"{channel}\"}\n");
+    t.faulty.choose = loses_the_tombstone;
+    t.faulty.ctx = &t;
+    hosted_put(&t.h, "Channels", "News", "", NULL);
+    hosted_put(&t.h, "Blogs", "News", "b", NULL);
+    assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
+    assert_int_equal(t.faulty.calls[CALL_SCAN], 3);
+    trial_done(&t);
+}
+
 /* The second reading of the parent is the first look's. */
 static enum fault puts_a_blog_while_the_parent_is_read(
     void *ctx, enum store_call call, unsigned n)
@@ -1377,6 +1406,7 @@ int main(void)
         cmocka_unit_test(an_absent_parent_costs_one_request_more),
         cmocka_unit_test(a_look_that_meets_something_is_followed_by_another),
         cmocka_unit_test(a_child_that_comes_behind_the_first_page_goes_too),
+        cmocka_unit_test(what_is_to_go_is_counted_once),
         cmocka_unit_test(a_look_reads_nothing_before_its_time),
         cmocka_unit_test(
             a_blog_that_leaves_before_the_tombstone_keeps_its_comments),

@@ -458,6 +458,38 @@ static void a_request_waits_for_what_the_ones_before_it_took(void **state)
     assert_int_equal(rate_page(&rate), 500);
 }
 
+static void a_quarter_of_a_second_is_saved_up(void **state)
+{
+    struct rate rate = limited_rate();
+
+    (void)state;
+    rate_send(&rate, 1500, 300);
+    assert_true(rate_free_ms(&rate, 1500) == 1551);
+}
+
+static void a_refusal_is_paid_for_once(void **state)
+{
+    struct rate rate = limited_rate();
+
+    (void)state;
+    rate.per_s = 1100;
+    rate.tokens = 200; /* nothing is owed */
+    ask(&rate, 1000, 100, true);
+    assert_true(rate_free_ms(&rate, 1000) == 1051);
+}
+
+static void a_rate_that_is_refused_half_the_time_is_learned_again(void **state)
+{
+    struct rate rate = limited_rate();
+
+    (void)state;
+    rate.recent = 0x5555;
+    rate.recent_count = 16;
+    ask(&rate, 1000, 10, true);
+    assert_true(rate.per_s == 500);
+    assert_true(rate.growth == 0.05);
+}
+
 static void what_was_not_sent_takes_nothing(void **state)
 {
     struct rate rate = limited_rate();
@@ -567,6 +599,10 @@ static void a_refusal_before_its_time_is_chance(void **state)
     rate.calm = 14;
     ask(&rate, 1000, 100, true);
     assert_true(rate.growth == 0.03);
+    rate = limited_rate();
+    rate.growth = 0.03; /* it never rises faster than at first */
+    ask(&rate, 1000, 100, true);
+    assert_true(rate.growth == 0.05);
 }
 
 static void another_partition_begins_with_what_one_has_taught(void **state)
@@ -599,6 +635,9 @@ int main(void)
         cmocka_unit_test(the_first_limit_is_what_a_full_bucket_explains),
         cmocka_unit_test(a_service_that_never_served_is_taken_for_an_account),
         cmocka_unit_test(a_request_waits_for_what_the_ones_before_it_took),
+        cmocka_unit_test(a_quarter_of_a_second_is_saved_up),
+        cmocka_unit_test(a_refusal_is_paid_for_once),
+        cmocka_unit_test(a_rate_that_is_refused_half_the_time_is_learned_again),
         cmocka_unit_test(what_was_not_sent_takes_nothing),
         cmocka_unit_test(
             a_refusal_sets_the_rate_to_what_was_served_since_the_last),

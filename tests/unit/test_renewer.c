@@ -607,6 +607,58 @@ static void after_those_that_failed_are_dropped_ten_are_kept_again(void **state)
     done(&held);
 }
 
+/* Those of an earlier attempt are in the ledger. */
+static void what_failed_in_an_earlier_attempt_is_dropped_too(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+
+    hold(&held, bench, false);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    held.claim.run.failed_entities =
+        ledger_text(&held.claim.run, slice_of("one\ntwo"));
+    keep_again(&held);
+    renewal_forget_failed(held.renewal);
+    renewal_failed(held.renewal, "three");
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_true(slice_is(held.claim.run.failed_entities, "three"));
+    done(&held);
+}
+
+static void a_phase_that_is_refused_is_soon_tried_again(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    int64_t began_ms = world_boot_ms();
+    struct err err;
+
+    hold(&held, bench, false);
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
+    assert_int_equal(
+        renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
+    assert_true(world_boot_ms() - began_ms < 3000);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
+/* Its interval was shorter for a while. */
+static void one_slow_answer_is_forgotten(void **state)
+{
+    struct workbench *bench = *state;
+    struct held held;
+    unsigned before;
+
+    hold(&held, bench, false);
+    bench->delay_ms = 14000;
+    virtual_sleep(10000);
+    bench->delay_ms = 0;
+    before = writes(bench);
+    virtual_sleep(100000);
+    assert_in_range(writes(bench) - before, 17, 22);
+    assert_int_equal(let_go(&held), CLAIM_MINE);
+    done(&held);
+}
+
 static enum tw_err busy_once(struct lanes_task *task, struct attempt *attempt)
 {
     attempt->sent_ms = world_boot_ms();
@@ -640,6 +692,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_lease_outlives_its_visibility_timeout),
         VIRTUAL(several_threads_keep_one_lease),
+        VIRTUAL(what_failed_in_an_earlier_attempt_is_dropped_too),
+        VIRTUAL(a_phase_that_is_refused_is_soon_tried_again),
+        VIRTUAL(one_slow_answer_is_forgotten),
         TEST(the_newest_checkpoint_comes_with_a_renewal),
         TEST(a_phase_is_stored_before_the_call_returns),
         TEST(a_phase_whose_answer_was_lost_is_stored_all_the_same),
