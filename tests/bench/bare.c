@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "worker/base/buf.h"
@@ -73,7 +74,8 @@ static size_t take_header(char *at, size_t size, size_t count, void *arg)
     struct slice line = {at, size * count};
 
     for (size_t i = 0; i < 2; i++) {
-        if (!slice_begins(line, slice_of(names[i])))
+        if (line.len < strlen(names[i]) ||
+            strncasecmp(line.at, names[i], strlen(names[i])) != 0)
             continue;
         buf_add(&bare->next[i], at + strlen(names[i]),
             line.len - strlen(names[i]) - 2);

@@ -141,13 +141,15 @@ class Bench {
     return JSON.parse(ended.stdout);
   }
 
-  bare(table, partition) {
+  // bare: the same by bare.c; `count`: what it must have deleted.
+  bare(table, partition, count) {
     const ended = spawnSync(BARE,
         [`http://127.0.0.1:${this.service.table_port}/${this.account}`,
           this.account, this.service.key, table, partition],
         {encoding: 'utf8'});
     if (ended.status !== 0) throw new Error(`bare: ${ended.stderr}`);
     const [entities, , cpu_s] = ended.stdout.split(' ').map(Number);
+    if (entities !== count) throw new Error(`bare: ${entities} of ${count}`);
     return {entities, cpu_s};
   }
 
@@ -181,7 +183,7 @@ const cascade = (count, service) => async (bench, by) => {
   bench.begin(bench[service]);
   await bench.seed(
       'Blogs', `blogs-${count}`, () => blogs('Football', count));
-  if (by === 'libcurl') return of(count, bench.bare('Blogs', 'Football'));
+  if (by === 'libcurl') return of(count, bench.bare('Blogs', 'Football', count));
   if (by === 'sdk') return of(count, bench.sdk('delete', 'Blogs', 'Football'));
   await bench.seed('Channels', 'channels', () => [channel_of('Football')]);
   await bench.ok('enqueue', 'delete-channel', 'channel=Football');
