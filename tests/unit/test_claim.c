@@ -197,7 +197,7 @@ static void ring_for_r2(struct fixture *f, int64_t dequeue_count)
     assert_int_equal(take(f), CLAIM_TAKEN);
     f->wish.id = slice_of("r2");
     f->message = (struct claim_message){.queue = BENCH_QUEUE,
-        .id = slice_of("m"),
+        .id = slice_of("r2"),
         .pop_receipt = slice_of("p"),
         .text = slice_of("bell"),
         .inserted_ticks = world_wall_ticks(),
@@ -232,6 +232,17 @@ static void a_message_that_came_before_reads_first(void **state)
     struct fixture *f = *state;
 
     ring_for_r2(f, 2);
+    assert_int_equal(take(f), CLAIM_TAKEN);
+    assert_int_equal(f->bench.calls[BENCH_GET], 1);
+}
+
+/* It may be one of `enqueue`, which has written the run before. */
+static void a_message_that_names_its_run_reads_first(void **state)
+{
+    struct fixture *f = *state;
+
+    ring_for_r2(f, 1);
+    f->message.id = slice_of("m");
     assert_int_equal(take(f), CLAIM_TAKEN);
     assert_int_equal(f->bench.calls[BENCH_GET], 1);
 }
@@ -1474,6 +1485,7 @@ int main(void)
         TEST(a_claim_that_was_lost_is_made_again),
         TEST(a_first_message_takes_its_run_with_one_request),
         TEST(a_message_that_came_before_reads_first),
+        TEST(a_message_that_names_its_run_reads_first),
         TEST(a_date_of_a_minute_ago_begins_no_run),
         TEST(a_first_message_of_a_run_at_work_changes_nothing),
         TEST(a_first_message_whose_answer_is_lost_is_recognised),

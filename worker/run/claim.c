@@ -597,12 +597,14 @@ static bool knows_date(struct claim *claim)
     return true;
 }
 
-/* A message that comes for the first time: its run is most probably not in the
- * ledger. */
+/* A run that has the message's own id cannot be in the ledger before the
+ * message comes for the first time. One that the message names may be:
+ * `enqueue` and `retry` write it there before they put the message. */
 static enum ledger_known what_is_known(
     struct claim *claim, const struct claim_wish *wish)
 {
-    bool is_first = wish->message && wish->message->dequeue_count <= 1;
+    bool is_first = wish->message && wish->message->dequeue_count <= 1 &&
+                    slice_equal(wish->message->id, wish->id);
 
     return is_first && !wish->must_exist && knows_date(claim) ? LEDGER_ABSENT
                                                               : LEDGER_READ;

@@ -130,8 +130,8 @@ void claim_done(struct claim *claim);
 /*
  * claim_take: conditional write of the ledger entity: Epoch + 1, an Owner of
  * its own, LeaseUntil. Two requests where nothing stands in the way; one where
- * the message comes for the first time and the ledger's Date is known. The
- * lease of an owner that is known to be dead (lock_file.h) does not.
+ * the message names no run, comes for the first time, and the ledger's Date is
+ * known. The lease of an owner that is known to be dead (lock_file.h) does not.
  * *ret_outcome is the store's, for CLAIM_OUTAGE; for CLAIM_REFUSED it is
  * TW_INVALID where the ledger's entity cannot be used, TW_CONFLICT else. A
  * service that is busy is waited for.
