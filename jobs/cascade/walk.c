@@ -948,12 +948,21 @@ static enum tw_err visit_walk(struct walk *walk, struct visit *visit)
     return outcome;
 }
 
+/* As visit_open(), for the parent. */
+static enum tw_err open_root(
+    struct walk *walk, struct visit *root, const struct walk_level *resumed)
+{
+    const struct cascade *cascade = walk->plan->cascade;
+
+    return visit_open(walk, root, cascade->rules, cascade->rule_count, 0,
+        resumed, NULL, NULL);
+}
+
 enum tw_err walk_check(const struct walk_plan *plan, struct err *err)
 {
     struct walk walk = {.plan = plan, .err = err};
     struct visit root;
-    enum tw_err outcome = visit_open(&walk, &root, plan->cascade->rules,
-        plan->cascade->rule_count, 0, NULL, NULL, NULL);
+    enum tw_err outcome = open_root(&walk, &root, NULL);
 
     visit_close(&root);
     return outcome;
@@ -968,8 +977,7 @@ struct scan *walk_look_ahead(const struct walk_plan *plan)
 
     if (plan->cascade->need_count > 0 || plan->cascade->rule_count == 0)
         return NULL;
-    if (visit_open(&walk, &root, plan->cascade->rules,
-            plan->cascade->rule_count, 0, NULL, NULL, NULL) == TW_OK)
+    if (open_root(&walk, &root, NULL) == TW_OK)
         scan = open_scan(&walk, &root, root.matches[0], NULL);
     visit_close(&root);
     return scan;
@@ -987,8 +995,7 @@ enum tw_err walk_run(const struct walk_plan *plan,
     walk.path = walk_path_new();
     walk.path->depth = 1;
     walk.path->levels[0].found = (resumed && resumed->found) || plan->too_early;
-    outcome = visit_open(&walk, &root, plan->cascade->rules,
-        plan->cascade->rule_count, 0, resumed, NULL, NULL);
+    outcome = open_root(&walk, &root, resumed);
     if (plan->first)
         root.scans[0] = plan->first;
     if (outcome == TW_OK)

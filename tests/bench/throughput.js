@@ -103,8 +103,7 @@ class Bench {
 // draw: what azsim's log of a limited run shows, second by second.
 async function draw(bench, what, limit, visibility_s) {
   const log = (await bench.azsim.log()).filter(({target}) => target === 'Blogs');
-  const began_us = log.findIndex(({deletes}) => deletes > 0);
-  const entries = log.slice(Math.max(began_us, 0));
+  const entries = log.slice(log.findIndex(({deletes}) => deletes > 0));
   const seconds = Math.ceil((entries[entries.length - 1].arrived_us -
       entries[0].arrived_us) / 1e6) + 1;
   const deleted = new Array(seconds).fill(0), refused = new Array(seconds).fill(0);

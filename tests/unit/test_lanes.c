@@ -136,6 +136,18 @@ static struct job job_of(struct scene *scene, char name)
     };
 }
 
+/* The first attempt is answered busy, and asked to wait 5 s. */
+static struct job job_that_is_tried_twice(struct scene *scene, char name)
+{
+    struct job job = job_of(scene, name);
+
+    job.answers[0] = TW_BUSY;
+    job.answers[1] = TW_OK;
+    job.answer_count = 2;
+    job.hint_ms = 5000;
+    return job;
+}
+
 static void busy_is_tried_a_few_times(void **state)
 {
     struct lanes *lanes = lanes_new(4, 0);
@@ -559,11 +571,7 @@ static void a_waiting_retry_frees_its_lane(void **state)
 
     (void)state;
     scene_init(&scene);
-    busy = job_of(&scene, 'a');
-    busy.answers[0] = TW_BUSY;
-    busy.answers[1] = TW_OK;
-    busy.answer_count = 2;
-    busy.hint_ms = 5000;
+    busy = job_that_is_tried_twice(&scene, 'a');
     busy.holds_on = true;
     other = job_of(&scene, 'b');
     lanes_submit(client, &busy.task);
@@ -605,11 +613,7 @@ static void a_try_that_is_due_waits_for_a_place(void **state)
 
     (void)state;
     scene_init(&scene);
-    busy = job_of(&scene, 'a');
-    busy.answers[0] = TW_BUSY;
-    busy.answers[1] = TW_OK;
-    busy.answer_count = 2;
-    busy.hint_ms = 5000;
+    busy = job_that_is_tried_twice(&scene, 'a');
     slow = job_of(&scene, 'b');
     slow.task.attempt = attempt_slowly;
     quick = job_of(&scene, 'c');

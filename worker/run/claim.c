@@ -583,7 +583,7 @@ static struct retry_limits take_limits(const struct claim *claim)
 /* Of another request of this process: the Date of its response stands for the
  * one that a read would bring. Whether the machine was paused in between, the
  * response to the insert shows (lease_clock.h). */
-static bool knows_date(struct claim *claim)
+static bool use_last_date(struct claim *claim)
 {
     struct lease_response last;
 
@@ -606,8 +606,8 @@ static enum ledger_known what_is_known(
     bool is_first = wish->message && wish->message->dequeue_count <= 1 &&
                     slice_equal(wish->message->id, wish->id);
 
-    return is_first && !wish->must_exist && knows_date(claim) ? LEDGER_ABSENT
-                                                              : LEDGER_READ;
+    return is_first && !wish->must_exist && use_last_date(claim) ? LEDGER_ABSENT
+                                                                 : LEDGER_READ;
 }
 
 enum claim_outcome claim_take(struct claim *claim,
