@@ -33,9 +33,14 @@ struct request {
     void *arg;
     enum tw_err code;   /* once done */
     int64_t date_ticks; /* if its body has run */
-    enum { QUEUED, TAKEN, DONE } state;
-    struct world_cond wake; /* it is done, or may lead; while it waits */
+    bool taken;         /* by a leader; under the pool's lock, as next is */
     struct request *next;
+
+    /* A lock of its own: those of a group that wake at once do not wait for
+     * each other. Taken after the pool's, where both are. */
+    struct world_mutex lock;
+    struct world_cond wake;
+    bool done, may_lead;
 };
 
 struct pool {
@@ -165,11 +170,17 @@ static enum tw_err borrow_writer(
 /* Lock held. Whoever comes first is the next. */
 static void lead_no_more(struct pool *pool)
 {
+    struct request *first = pool->queued;
+
     pool->led = false;
-    if (pool->queued)
-        world_wake_all(&pool->queued->wake);
     if (pool->in_memory)
         world_wake_all(&pool->leader_gone);
+    if (!first)
+        return;
+    world_lock(&first->lock);
+    first->may_lead = true;
+    world_wake_all(&first->wake);
+    world_unlock(&first->lock);
 }
 
 static void return_writer(struct pool *pool)
@@ -310,7 +321,7 @@ static struct request *take_queued(struct pool *pool)
     struct request *requests = pool->queued;
 
     for (struct request *each = requests; each; each = each->next)
-        each->state = TAKEN;
+        each->taken = true;
     pool->queued = NULL;
     pool->queued_end = &pool->queued;
     return requests;
@@ -328,15 +339,20 @@ static void give_up(
     if (!*at)
         pool->queued_end = at;
     request->code = code;
-    request->state = DONE;
+    request->done = true;
 }
 
-/* Lock held. A request may be gone once that is let go. */
+/* A request may be gone once its lock is let go. */
 static void tell(struct request *requests)
 {
-    for (struct request *each = requests; each; each = each->next) {
-        each->state = DONE;
+    struct request *next;
+
+    for (struct request *each = requests; each; each = next) {
+        next = each->next;
+        world_lock(&each->lock);
+        each->done = true;
         world_wake_all(&each->wake);
+        world_unlock(&each->lock);
     }
 }
 
@@ -358,12 +374,55 @@ static void lead(struct pool *pool, struct request *own, int64_t until_ms)
     world_unlock(&pool->lock);
     if (requests)
         run_group(pool->writer, requests);
-    world_lock(&pool->lock);
     tell(requests);
-    world_unlock(&pool->lock);
     db_tidy(pool->writer);
     world_lock(&pool->lock);
     lead_no_more(pool);
+}
+
+/* Until it is done (true), or may lead, or until_ms has come. */
+static bool wait_for_turn(
+    struct request *own, int64_t until_ms, bool *ret_in_time)
+{
+    bool in_time = true;
+    bool done;
+
+    world_lock(&own->lock);
+    while (!own->done && !own->may_lead && in_time)
+        in_time = world_wait(&own->wake, &own->lock, until_ms);
+    own->may_lead = false;
+    done = own->done;
+    world_unlock(&own->lock);
+    *ret_in_time = in_time;
+    return done;
+}
+
+static void write_in_turn(
+    struct pool *pool, struct request *own, int64_t until_ms)
+{
+    bool in_time = true;
+    bool done = false;
+
+    world_lock(&pool->lock);
+    enqueue(pool, own);
+    world_unlock(&pool->lock);
+    while (!done) {
+        bool taken;
+
+        world_lock(&pool->lock);
+        taken = own->taken;
+        if (!taken && !pool->led) {
+            lead(pool, own, until_ms);
+            done = true;
+        } else if (!taken && !in_time) {
+            give_up(pool, own, too_long(pool, own->attempt));
+            done = true;
+        }
+        world_unlock(&pool->lock);
+        if (!done)
+            done = wait_for_turn(
+                own, taken ? WORLD_NEVER : until_ms, &in_time);
+    }
 }
 
 enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
@@ -372,22 +431,10 @@ enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
     int64_t until_ms = world_boot_ms() + fence_timeout_ms(attempt->fence);
     struct request own = {.attempt = attempt, .body = body, .arg = arg};
 
+    world_mutex_init(&own.lock);
     world_cond_init(&own.wake);
-    world_lock(&pool->lock);
-    enqueue(pool, &own);
-    while (own.state != DONE) {
-        bool in_time = true;
-
-        if (!pool->led)
-            lead(pool, &own, until_ms);
-        else
-            in_time = world_wait(&own.wake, &pool->lock,
-                own.state == QUEUED ? until_ms : WORLD_NEVER);
-        /* Where nobody leads any more it may be this one's turn. */
-        if (!in_time && own.state == QUEUED && pool->led)
-            give_up(pool, &own, too_long(pool, attempt));
-    }
-    world_unlock(&pool->lock);
+    write_in_turn(pool, &own, until_ms);
     world_cond_done(&own.wake);
+    world_mutex_done(&own.lock);
     return end(&own);
 }
