@@ -39,31 +39,45 @@ bool source_table_equal(
 
 /* ---- writing ---- */
 
-static void add_member(struct buf *to, const char *name)
-{
-    buf_add_format(to, ",\"%s\":", name);
-}
-
-static void add_json(const struct source *source, struct buf *to)
+static void add_head(const struct source *source, struct buf *to)
 {
     buf_add_text(to, "{\"job\":");
     json_add_string(to, source->job);
     buf_add_format(to, ",\"to\":%lld", (long long)source->entry);
-    add_member(to, "by");
+    buf_add_text(to, ",\"by\":");
     json_add_string(to, source->by);
-    add_member(to, "from");
+    buf_add_text(to, ",\"from\":");
     keys_write(to, source->from.account, source->from.table);
-    add_member(to, "at");
+    buf_add_text(to, ",\"at\":");
     keys_write(to, source->at.account, source->at.table);
-    add_member(to, "own");
+}
+
+static void add_rest(const struct source *source, struct buf *to)
+{
+    buf_add_text(to, ",\"own\":");
     keys_write(to, source->own_partition_key, source->own_row_key);
-    add_member(to, "key");
+    buf_add_text(to, ",\"key\":");
     keys_write(to, source->partition_key, source->row_key);
-    add_member(to, "etag");
+    buf_add_text(to, ",\"etag\":");
     json_add_string(to, source->etag);
-    add_member(to, "digest");
+    buf_add_text(to, ",\"digest\":");
     json_add_string(to, source->digest);
     buf_add_char(to, '}');
+}
+
+struct slice source_head(const struct source *source, struct arena *arena)
+{
+    struct buf text, json;
+    struct slice head;
+
+    buf_init(&text, SIZE_MAX / 2);
+    buf_init(&json, SIZE_MAX / 2);
+    add_head(source, &text);
+    json_add_escaped(&json, buf_slice(&text));
+    head = arena_copy(arena, buf_slice(&json));
+    buf_done(&text);
+    buf_done(&json);
+    return head;
 }
 
 static struct source completed(const struct entity *copy,
@@ -88,8 +102,12 @@ void source_stamp(
 
     buf_init(&text, SIZE_MAX / 2);
     buf_init(&json, SIZE_MAX / 2);
-    add_json(&whole, &text);
-    json_add_string(&json, buf_slice(&text));
+    add_rest(&whole, &text);
+    buf_add_char(&json, '"');
+    buf_add_slice(
+        &json, whole.head.len > 0 ? whole.head : source_head(source, arena));
+    json_add_escaped(&json, buf_slice(&text));
+    buf_add_char(&json, '"');
     entity_set(copy, arena,
         &(struct property){
             slice_of(SOURCE_PROPERTY), EDM_STRING, buf_slice(&json)});
@@ -152,7 +170,7 @@ bool source_read(
 {
     const struct property *property =
         entity_find(entity, slice_of(SOURCE_PROPERTY));
-    struct source read;
+    struct source read = {.entry = 0};
     struct slice text;
     struct json *json;
     bool good;

@@ -45,6 +45,8 @@ struct source {
     struct slice own_partition_key, own_row_key; /* of the copy */
     struct slice partition_key, row_key, etag;   /* of the source */
     struct slice digest;                         /* set by source_stamp() */
+    struct slice head; /* source_head() of all before own_partition_key, made
+                          once for many; empty: made by source_stamp() */
 };
 
 /* source_table_of: table in store. Borrowed from both. */
@@ -53,6 +55,10 @@ struct source_table source_table_of(
 
 bool source_table_equal(
     const struct source_table *a, const struct source_table *b);
+
+/* source_head: how the property begins that all copies of this job, to this
+ * entry and location have, escaped as a JSON string is. Made in arena. */
+struct slice source_head(const struct source *source, struct arena *arena);
 
 /*
  * source_stamp: copy gets the property, with the digest of copy as it is now

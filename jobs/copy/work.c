@@ -75,6 +75,14 @@ static void init_entries(struct copy_work *work)
         entry->target = target;
         entry->table = table_of(work, &target->place);
         digest_templates(target, entry->by);
+        entry->stamp = (struct source){
+            .job = slice_of(work->job->name),
+            .entry = (int64_t)i,
+            .by = slice_of(entry->by),
+            .from = work->from,
+            .at = work->tables[entry->table].at,
+        };
+        entry->stamp.head = source_head(&entry->stamp, &work->arena);
     }
 }
 
@@ -129,16 +137,7 @@ enum tw_err copy_make(const struct copy_work *work, size_t number,
 {
     const struct copy_entry *entry = &work->entries[number];
     const struct copy_table *table = &work->tables[entry->table];
-    const struct source stamp = {
-        .job = slice_of(work->job->name),
-        .entry = (int64_t)number,
-        .by = slice_of(entry->by),
-        .from = work->from,
-        .at = table->at,
-        .partition_key = source->partition_key,
-        .row_key = source->row_key,
-        .etag = source->etag,
-    };
+    struct source stamp = entry->stamp;
     enum tw_err outcome = copying_make(entry->target, &work->run->args, source,
         slice_of(SOURCE_PROPERTY), arena, ret, err);
 
@@ -147,6 +146,9 @@ enum tw_err copy_make(const struct copy_work *work, size_t number,
     if (table->is_index && has_same_keys(ret, source))
         return err_fail(err, TW_INVALID,
             "its copy would have its own keys in its own table");
+    stamp.partition_key = source->partition_key;
+    stamp.row_key = source->row_key;
+    stamp.etag = source->etag;
     source_stamp(ret, &stamp, arena);
     outcome = entity_check(ret, err);
     if (outcome != TW_OK)

@@ -71,6 +71,7 @@ struct copy_entry {
     const struct copying_target *target;
     size_t table; /* index into struct copy_work.tables */
     char by[COPY_BY_CHARACTERS + 1];
+    struct source stamp; /* what all its copies have in common */
 };
 
 /* How far the round is: kept in the checkpoint. */

@@ -132,6 +132,22 @@ static int compare_names(const void *left, const void *right)
     return slice_compare(a->name, b->name);
 }
 
+/* What qsort() does for few: most entities have few properties. */
+#define FEW 24
+
+static void sort_few(const struct property **list, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        const struct property *moved = list[i];
+        size_t at = i;
+
+        for (; at > 0 && slice_compare(list[at - 1]->name, moved->name) > 0;
+             at--)
+            list[at] = list[at - 1];
+        list[at] = moved;
+    }
+}
+
 /* The properties but one, by name. */
 static const struct property **sort_properties(const struct entity *entity,
     struct slice but, struct arena *arena, size_t *ret_count)
@@ -143,7 +159,10 @@ static const struct property **sort_properties(const struct entity *entity,
     for (size_t i = 0; i < entity->property_count; i++)
         if (but.len == 0 || !slice_equal(entity->properties[i].name, but))
             sorted[count++] = &entity->properties[i];
-    qsort(sorted, count, sizeof *sorted, compare_names);
+    if (count <= FEW)
+        sort_few(sorted, count);
+    else
+        qsort(sorted, count, sizeof *sorted, compare_names);
     *ret_count = count;
     return sorted;
 }

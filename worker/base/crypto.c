@@ -8,6 +8,7 @@
 #include <openssl/params.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,11 +26,23 @@ static void must(bool done)
         mem_exhausted();
 }
 
+/* Fetched once: EVP_sha256() is looked up by its name for each digest. It lives
+ * as long as the process. */
+static EVP_MD *sha256;
+static pthread_once_t sha256_once = PTHREAD_ONCE_INIT;
+
+static void fetch_sha256(void)
+{
+    sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+    must(sha256 != NULL);
+}
+
 void crypto_sha256(struct slice data, unsigned char to[CRYPTO_SHA256_BYTES])
 {
     unsigned len = 0;
 
-    must(EVP_Digest(data.at, data.len, to, &len, EVP_sha256(), NULL) == 1 &&
+    (void)pthread_once(&sha256_once, fetch_sha256);
+    must(EVP_Digest(data.at, data.len, to, &len, sha256, NULL) == 1 &&
          len == CRYPTO_SHA256_BYTES);
 }
 

@@ -997,31 +997,40 @@ static const char *short_escape(char c)
     }
 }
 
-void json_add_string(struct buf *to, struct slice text)
+void json_add_escaped(struct buf *to, struct slice text)
 {
     size_t from = 0, len;
 
-    buf_add_char(to, '"');
+    buf_reserve(to, text.len);
     for (size_t i = 0; i < text.len; i += len) {
-        struct slice rest = {text.at + i, text.len - i};
+        const struct slice rest = {text.at + i, text.len - i};
         const char *escape;
-        uint32_t c;
+        uint32_t c = 0;
 
         len = plain_prefix(rest);
         if (len > 0)
             continue;
         escape = short_escape(text.at[i]);
-        c = text_decode(rest, &len);
+        if (escape)
+            len = 1;
+        else
+            c = text_decode(rest, &len);
         if (!escape && !text_is_hidden(c))
             continue;
         buf_add(to, text.at + from, i - from);
         from = i + len;
         if (escape)
-            buf_add_text(to, escape);
+            buf_add(to, escape, 2);
         else
             buf_add_format(to, "\\u%04x", (unsigned)c);
     }
     if (from < text.len)
         buf_add(to, text.at + from, text.len - from);
+}
+
+void json_add_string(struct buf *to, struct slice text)
+{
+    buf_add_char(to, '"');
+    json_add_escaped(to, text);
     buf_add_char(to, '"');
 }

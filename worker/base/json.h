@@ -131,4 +131,7 @@ const struct json *json_value(const struct json *object, size_t index);
  * it; everything else as it is. At most six bytes for one. */
 void json_add_string(struct buf *to, struct slice text);
 
+/* json_add_escaped: the same without the quotes. */
+void json_add_escaped(struct buf *to, struct slice text);
+
 #endif

@@ -420,8 +420,7 @@ static void write_in_turn(
         }
         world_unlock(&pool->lock);
         if (!done)
-            done = wait_for_turn(
-                own, taken ? WORLD_NEVER : until_ms, &in_time);
+            done = wait_for_turn(own, taken ? WORLD_NEVER : until_ms, &in_time);
     }
 }
 
