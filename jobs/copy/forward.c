@@ -11,20 +11,22 @@
 #include "jobs/copy/work.h"
 #include "jobs/engine/difference.h"
 #include "jobs/engine/flow.h"
+#include "jobs/engine/parts.h"
 #include "jobs/engine/run.h"
-#include "jobs/engine/scan.h"
 #include "worker/base/text.h"
 #include "worker/store/store.h"
 
 /* ---- the scan ---- */
 
-/* Only those with a Timestamp of at least since_ticks; 0: all. */
-static struct scan *open_scan(struct copy_work *work, int64_t since_ticks)
+/* Only those with a Timestamp of at least since_ticks; 0: all. A checkpoint is
+ * one place: what keeps one is read in one part. */
+static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
 {
+    bool at_once = work->at.mode == COPY_COMPARE && since_ticks == 0;
     struct scan_spec spec = {.store = work->from_store,
         .table = work->rules->from.table,
         .run = work->run};
-    struct scan *scan;
+    struct parts *parts;
     struct arena arena;
     struct buf filter;
     char room[TEXT_TIME_MAX];
@@ -43,10 +45,11 @@ static struct scan *open_scan(struct copy_work *work, int64_t since_ticks)
         spec.after_row_key = work->at.row_key;
         work->at.resumes = false;
     }
-    scan = scan_open(work->run->lanes, &spec);
+    parts =
+        parts_open(work->run->lanes, &spec, at_once ? &work->sources : NULL);
     buf_done(&filter);
     arena_done(&arena);
-    return scan;
+    return parts;
 }
 
 /* ---- one source ---- */
@@ -114,6 +117,8 @@ static enum tw_err forward_copy(
     if (work->difference && work->at.step == COPY_FORWARD)
         difference_expect(work->difference, copy.partition_key, copy.row_key,
             copy_digest(&copy, false));
+    parts_sample_add(
+        &work->tables[work->entries[entry].table].copies, copy.partition_key);
     if (!is_sent(work, source, &copy))
         return TW_OK;
     return send_copy(work, entry, source, &copy);
@@ -126,6 +131,7 @@ static enum tw_err forward_source(
 
     if (!copy_is_selected(work, source))
         return TW_OK;
+    parts_sample_add(&work->sources, source->partition_key);
     work->selected += work->at.step == COPY_FORWARD;
     for (size_t i = 0; i < work->rules->target_count && outcome == TW_OK; i++)
         outcome = forward_copy(work, i, source);
@@ -147,7 +153,7 @@ static enum tw_err forward_page(struct copy_work *work, const struct page *page)
     return outcome;
 }
 
-static enum tw_err forward_pages(struct copy_work *work, struct scan *scan)
+static enum tw_err forward_pages(struct copy_work *work, struct parts *parts)
 {
     const struct page *page = NULL;
     enum tw_err outcome;
@@ -155,7 +161,7 @@ static enum tw_err forward_pages(struct copy_work *work, struct scan *scan)
     do {
         outcome = run_stopping(work->run)
                       ? err_fail(work->err, TW_STOPPED, "stopped")
-                      : scan_next(scan, &page, work->err);
+                      : parts_next(parts, &page, work->err);
         if (outcome == TW_OK && page)
             outcome = forward_page(work, page);
     } while (outcome == TW_OK && page);
@@ -166,13 +172,13 @@ enum tw_err copy_forward(struct copy_work *work)
 {
     int64_t since_ticks =
         work->at.mode == COPY_SEND_NEWER ? work->rounds.since_ticks : 0;
-    struct scan *scan = open_scan(work, since_ticks);
+    struct parts *parts = open_parts(work, since_ticks);
     enum tw_err outcome;
 
     copy_begin_step(work);
-    outcome = forward_pages(work, scan);
+    outcome = forward_pages(work, parts);
     outcome = copy_end_step(work, outcome);
-    scan_close(scan);
+    parts_close(parts);
     return outcome;
 }
 
@@ -180,18 +186,18 @@ enum tw_err copy_forward(struct copy_work *work)
 
 enum tw_err copy_behind(struct copy_work *work, int64_t *ret)
 {
-    struct scan *scan =
-        open_scan(work, rounds_margin(work->rounds.began_ticks));
+    struct parts *parts =
+        open_parts(work, rounds_margin(work->rounds.began_ticks));
     const struct page *page = NULL;
     enum tw_err outcome;
 
     *ret = 0;
     do {
-        outcome = scan_next(scan, &page, work->err);
+        outcome = parts_next(parts, &page, work->err);
         for (size_t i = 0; outcome == TW_OK && page && i < page->count; i++)
             *ret += repaired_is_behind(&work->repaired, &page->entities[i]) &&
                     copy_is_selected(work, &page->entities[i]);
     } while (outcome == TW_OK && page);
-    scan_close(scan);
+    parts_close(parts);
     return outcome;
 }

@@ -3,24 +3,25 @@
 #include "jobs/copy/look.h"
 
 #include "jobs/copy/work.h"
+#include "jobs/engine/parts.h"
 #include "jobs/engine/run.h"
-#include "jobs/engine/scan.h"
 #include "worker/store/store.h"
 
-/* One scan: page by page to its end. */
+/* Page by page to the end. */
 static enum tw_err look_at(struct copy_work *work, const struct scan_spec *spec,
+    const struct parts_sample *sample,
     enum tw_err (*page)(struct copy_work *work, size_t table,
         const struct copy_look *look, const struct page *page),
     size_t table, const struct copy_look *look, int64_t *ret_pages)
 {
-    struct scan *scan = scan_open(work->run->lanes, spec);
+    struct parts *parts = parts_open(work->run->lanes, spec, sample);
     const struct page *next = NULL;
     enum tw_err outcome;
 
     do {
         outcome = run_stopping(work->run)
                       ? err_fail(work->err, TW_STOPPED, "stopped")
-                      : scan_next(scan, &next, work->err);
+                      : parts_next(parts, &next, work->err);
         if (outcome != TW_OK || !next)
             break;
         atomic_fetch_add(&work->run->counts.read, (int64_t)next->count);
@@ -28,8 +29,8 @@ static enum tw_err look_at(struct copy_work *work, const struct scan_spec *spec,
         arena_clear(&work->scratch);
     } while (outcome == TW_OK);
     if (ret_pages)
-        *ret_pages += (int64_t)scan_pages(scan);
-    scan_close(scan);
+        *ret_pages += (int64_t)parts_pages(parts);
+    parts_close(parts);
     return outcome;
 }
 
@@ -70,7 +71,8 @@ enum tw_err copy_look_at_sources(
         .run = work->run};
 
     selection_spec_sure(&work->selection, &work->arena, &spec);
-    return look_at(work, &spec, source_page, 0, look, ret_pages);
+    return look_at(
+        work, &spec, &work->sources, source_page, 0, look, ret_pages);
 }
 
 static enum tw_err own_page(struct copy_work *work, size_t table,
@@ -101,7 +103,8 @@ enum tw_err copy_look_at_own(
             .filter = buf_slice(&filter),
             .run = work->run};
 
-        outcome = look_at(work, &spec, own_page, i, look, ret_pages);
+        outcome = look_at(
+            work, &spec, &work->tables[i].copies, own_page, i, look, ret_pages);
         if (outcome == TW_NOT_FOUND && !work->tables[i].is_index)
             outcome = TW_OK;
     }

@@ -112,6 +112,9 @@ enum tw_err copy_work_init(struct copy_work *work, const struct job *job,
 void copy_work_done(struct copy_work *work)
 {
     mem_free(work->saved);
+    parts_sample_clear(&work->sources);
+    for (size_t i = 0; i < work->table_count; i++)
+        parts_sample_clear(&work->tables[i].copies);
     difference_free(work->difference);
     arena_done(&work->scratch);
     arena_done(&work->arena);

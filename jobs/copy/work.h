@@ -30,6 +30,7 @@
 #include "jobs/copy/source.h"
 #include "jobs/engine/late.h"
 #include "jobs/engine/milestones.h"
+#include "jobs/engine/parts.h"
 #include "jobs/engine/rounds.h"
 #include "jobs/engine/selector.h"
 #include "jobs/job.h"
@@ -61,7 +62,8 @@ struct copy_table {
     struct store *store;
     const char *table;
     struct source_table at;
-    bool is_index;     /* it is the table of the sources */
+    struct parts_sample copies; /* partitions that were written, or read */
+    bool is_index;              /* it is the table of the sources */
     bool may_be_index; /* it has its name, in a store that may be the same
                           under another name (rule C5) */
 };
@@ -113,6 +115,8 @@ struct copy_work {
     struct late late;
     struct difference *difference; /* NULL: nothing is compared */
     struct repaired repaired;
+    struct parts_sample
+        sources;      /* partitions that rounds of this attempt met */
     int64_t selected; /* sources, in this round */
     int64_t edited;   /* copies that were edited and stay, in this round */
     char first_edited[256];

@@ -2,10 +2,11 @@
 /*
  * Pages of a table, one after another.
  *
- * Two pages exist at a time: the one that is worked on, and the next one, which
- * is asked for as soon as the former has come. The continuation of a request
- * lives in the page before it, so a page is given up only when the next has
- * come whole.
+ * While one page is worked on, the next one is under way. If it is waited for,
+ * the page after it is asked for as soon as the head of the answer says where
+ * that begins: nobody waits for a body to come and be read. An answer may fail
+ * after its head, and begin otherwise when it is made again: what was asked for
+ * beside it counts only where the page that came goes on there.
  *
  * How many entities to ask for follows from what they were found to weigh:
  * whole entities may be a few hundred bytes or a megabyte each, and a service
@@ -16,6 +17,7 @@
 #include "jobs/engine/scan.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 
 #include "jobs/engine/run.h"
 #include "worker/base/mem.h"
@@ -43,8 +45,18 @@ struct place {
     struct slice partition_key, row_key; /* owned */
 };
 
+/* A page that was asked for. */
+struct asking {
+    struct lanes_task task; /* first, so that it leads back to this */
+    struct scan *scan;
+    struct scan_request request;
+    struct place from; /* the texts of request.from */
+    struct page *page;
+    bool under_way;
+    bool beside; /* the page before it, which may not even come */
+};
+
 struct scan {
-    struct lanes_task task; /* first, so that it leads back to the scan */
     struct lanes_client *lanes;
     struct scan_spec spec; /* its texts live in arena */
     struct arena arena;
@@ -57,18 +69,22 @@ struct scan {
     size_t step_count, step;
     struct place start;
 
-    struct page pages[2];
-    struct page *current, *next; /* worked on; being filled */
-    struct place last;           /* the last key received */
-    bool reopened;               /* at the place where the scan now stands */
+    struct page pages[3];
+    struct page *current; /* worked on */
+    struct asking askings[2];
+    struct asking *first, *second; /* the page after that, and one more */
+    struct place last;             /* the last key received */
+    bool reopened;                 /* at the place where the scan now stands */
     size_t received;
 
     unsigned top;
+    bool settled;      /* it rises no further */
     bool careful;      /* an answer has been too large */
     size_t mean_bytes; /* of an entity in memory; 0: not known */
 
-    bool asked; /* task is under way, for request */
-    struct scan_request request;
+    /* The owner waits for first, and changes nothing above meanwhile: whose
+     * attempt takes this may ask for second. */
+    atomic_bool may_follow;
     enum tw_err failed;
 };
 
@@ -168,27 +184,30 @@ static bool goes_back(const struct scan *scan, const struct page *page)
     return same_or_before(first->row_key, last->row_key);
 }
 
+static void follow(void *context, const struct continuation *next);
+
 /* A page that came again, token and all, would be read for ever. */
 static enum tw_err attempt_page(
     struct lanes_task *task, struct attempt *attempt)
 {
-    struct scan *scan = (struct scan *)task;
+    struct asking *asking = (struct asking *)task;
+    struct scan_request request = asking->request;
+    struct page *page = asking->page;
     enum tw_err code;
 
-    scan->request.top = scan->top;
-    if (task->most > 0 && task->most < scan->top)
-        scan->request.top = task->most;
-    code = store_scan(scan->spec.store, attempt, &scan->request, scan->next);
+    if (task->most > 0 && task->most < request.top)
+        request.top = task->most;
+    code = store_scan(asking->scan->spec.store, attempt, &request, page);
     if (code == TW_OK)
-        task->came = scan->next->count > 0 ? (unsigned)scan->next->count : 1;
-    if (code != TW_OK || !goes_back(scan, scan->next))
+        task->came = page->count > 0 ? (unsigned)page->count : 1;
+    if (code != TW_OK || asking->beside || !goes_back(asking->scan, page))
         return code;
-    scan->next->count = 0;
-    scan->next->next = (struct continuation){.more = false};
+    page->count = 0;
+    page->next = (struct continuation){.more = false};
     return err_fail(&attempt->err, TW_BUSY,
         "scan %s: the page that came does not go on where the last one ended "
         "(check any proxy)",
-        scan->request.table);
+        request.table);
 }
 
 /* What a page may hold while it comes, for the lanes' budget. */
@@ -204,53 +223,84 @@ static size_t expected_bytes(const struct scan *scan)
 }
 
 /* 0: pages of many partitions. */
-static uint64_t partition_of(const struct scan *scan)
+static uint64_t partition_of(
+    const struct scan *scan, const struct scan_request *request)
 {
-    const struct key_range *key = &scan->request.partition_key;
+    const struct key_range *key = &request->partition_key;
 
     return key->exact ? rate_limiter_partition(scan->spec.table, key->from) : 0;
 }
 
-static void ask(struct scan *scan)
+static void begin_at(struct asking *asking, const struct continuation *from)
 {
-    scan->task = (struct lanes_task){
-        .attempt = attempt_page,
-        .repeatable = true,
-        .store = scan->spec.store,
-        .partition = partition_of(scan),
-        .entities = scan->top,
-        .scans = true,
-        .bytes = expected_bytes(scan),
-    };
-    scan->asked = true;
-    lanes_submit(scan->lanes, &scan->task);
+    set_place(&asking->from, from->partition_key, from->row_key);
+    asking->request.from = *from;
+    asking->request.from.partition_key = asking->from.partition_key;
+    asking->request.from.row_key = asking->from.row_key;
 }
 
-/* Ask for the page that begins at from; nothing where no range is left. */
-static void ask_from(struct scan *scan, struct continuation from)
+/* Its page begins at request.from. */
+static void ask(struct asking *asking)
 {
+    struct scan *scan = asking->scan;
     const struct range_pair *step = &scan->steps[scan->step];
 
-    if (scan->step == scan->step_count)
-        return;
-    scan->request = (struct scan_request){
+    asking->request = (struct scan_request){
         .table = scan->spec.table,
         .partition_key = step->partition_key,
         .row_key = step->row_key,
         .filter = scan->spec.filter,
         .select = scan->spec.select,
         .select_count = scan->spec.select_count,
+        .top = scan->top,
         .max_bytes = ANSWER_MAX_BYTES,
-        .from = from,
+        .from = asking->request.from,
+        .follows = follow,
+        .context = asking,
     };
-    ask(scan);
+    asking->task = (struct lanes_task){
+        .attempt = attempt_page,
+        .repeatable = true,
+        .store = scan->spec.store,
+        .partition = partition_of(scan, &asking->request),
+        .entities = scan->top,
+        .scans = true,
+        .bytes = expected_bytes(scan),
+    };
+    asking->under_way = true;
+    lanes_submit(scan->lanes, &asking->task);
 }
 
-static void ask_next(struct scan *scan)
+/* Ask for the page that begins at from; nothing where no range is left. */
+static void ask_from(struct scan *scan, struct continuation from)
 {
-    if (!scan->current->next.more)
-        scan->step++;
-    ask_from(scan, scan->current->next);
+    struct asking *asking = scan->first;
+
+    if (scan->step == scan->step_count)
+        return;
+    begin_at(asking, &from);
+    asking->beside = false;
+    ask(asking);
+}
+/* On the thread of first's attempt. */
+static void follow(void *context, const struct continuation *next)
+{
+    struct asking *asking = context;
+    struct scan *scan = asking->scan;
+
+    if (!next->more || !atomic_exchange(&scan->may_follow, false))
+        return;
+    asking = scan->second;
+    begin_at(asking, next);
+    asking->beside = true;
+    ask(asking);
+}
+
+static void drop(struct asking *asking)
+{
+    if (asking->under_way)
+        lanes_cancel(asking->scan->lanes, &asking->task);
+    asking->under_way = false;
 }
 
 static void rise(struct scan *scan)
@@ -259,10 +309,11 @@ static void rise(struct scan *scan)
         (size_t)scan->top * (scan->careful ? TOP_RISE_CAREFUL : TOP_RISE);
     size_t top = PAGE_WANTED_BYTES / scan->mean_bytes;
 
-    if (top > most)
-        top = most;
     if (top > PAGE_MAX_ENTITIES)
         top = PAGE_MAX_ENTITIES;
+    scan->settled = top <= most;
+    if (top > most)
+        top = most;
     scan->top = top > 0 ? (unsigned)top : 1;
 }
 
@@ -278,11 +329,11 @@ static void weigh(struct scan *scan, const struct page *page)
 /* The page that was asked for has come: it is the current one from now on. */
 static void take_page(struct scan *scan)
 {
-    struct page *page = scan->next;
+    struct page *page = scan->first->page;
 
-    scan->next = scan->current;
+    scan->first->page = scan->current;
     scan->current = page;
-    page_clear(scan->next);
+    page_clear(scan->first->page);
     scan->received++;
     scan->reopened = false;
     if (page->count == 0)
@@ -293,12 +344,41 @@ static void take_page(struct scan *scan)
     rise(scan);
 }
 
+static bool goes_on_at(const struct page *page, const struct continuation *from)
+{
+    return page->next.more &&
+           slice_equal(page->next.partition_key, from->partition_key) &&
+           slice_equal(page->next.row_key, from->row_key);
+}
+
+/* The page behind the current one: it is under way, or asked for now. */
+static void go_on(struct scan *scan)
+{
+    struct asking *asking = scan->second;
+
+    scan->second = scan->first;
+    scan->first = asking;
+    if (asking->under_way && goes_on_at(scan->current, &asking->request.from))
+        return;
+    drop(asking);
+    if (!scan->current->next.more)
+        scan->step++;
+    ask_from(scan, scan->current->next);
+}
+
+static void ask_again(struct scan *scan)
+{
+    scan->first->beside = false;
+    ask(scan->first);
+}
+
 static void ask_smaller(struct scan *scan)
 {
     scan->careful = true;
+    scan->settled = false;
     scan->top = scan->top > TOP_FALL ? scan->top / TOP_FALL : 1;
     scan->mean_bytes = 0;
-    ask(scan);
+    ask_again(scan);
 }
 
 /* The service takes the token no longer: go on after the last key instead. */
@@ -313,7 +393,7 @@ static void reopen(struct scan *scan)
 
 static bool can_reopen(const struct scan *scan)
 {
-    return scan->request.from.more && !scan->reopened &&
+    return scan->first->request.from.more && !scan->reopened &&
            scan->spec.store->traits.ordered;
 }
 
@@ -328,26 +408,36 @@ static enum tw_err fail(struct scan *scan, enum tw_err outcome, struct err *err)
         return err_fail(err, outcome, "table %s does not exist in store %s",
             scan->spec.table, scan->spec.store->name);
     return err_fail(err, outcome, "table %s: %s", scan->spec.table,
-        scan->task.last.err.text);
+        scan->first->task.last.err.text);
 }
 
 /* Wait for the page that was asked for, or for its successors. */
 static enum tw_err receive(struct scan *scan, struct err *err)
 {
-    while (scan->asked) {
-        lanes_wait(scan->lanes, &scan->task);
-        scan->asked = false;
-        if (scan->task.outcome == TW_OK) {
+    while (scan->first->under_way) {
+        struct asking *asking = scan->first;
+        enum tw_err outcome;
+
+        atomic_store(&scan->may_follow, scan->settled);
+        lanes_wait(scan->lanes, &asking->task);
+        atomic_store(&scan->may_follow, false);
+        asking->under_way = false;
+        outcome = asking->task.outcome;
+        if (outcome == TW_OK &&
+            !(asking->beside && goes_back(scan, asking->page))) {
             take_page(scan);
-            ask_next(scan);
+            go_on(scan);
             break;
         }
-        if (scan->task.outcome == TW_TOO_LARGE && scan->top > 1)
+        drop(scan->second);
+        if (outcome == TW_OK)
+            ask_again(scan);
+        else if (outcome == TW_TOO_LARGE && asking->request.top > 1)
             ask_smaller(scan);
-        else if (scan->task.outcome == TW_INVALID && can_reopen(scan))
+        else if (outcome == TW_INVALID && can_reopen(scan))
             reopen(scan);
         else
-            return fail(scan, scan->task.outcome, err);
+            return fail(scan, outcome, err);
     }
     return TW_OK;
 }
@@ -398,14 +488,20 @@ struct scan *scan_open(struct lanes_client *lanes, const struct scan_spec *spec)
     scan->lanes = lanes;
     arena_init(&scan->arena);
     copy_spec(scan, spec);
-    page_init(&scan->pages[0]);
-    page_init(&scan->pages[1]);
+    for (size_t i = 0; i < 3; i++)
+        page_init(&scan->pages[i]);
     scan->current = &scan->pages[0];
-    scan->next = &scan->pages[1];
+    for (size_t i = 0; i < 2; i++) {
+        scan->askings[i].scan = scan;
+        scan->askings[i].page = &scan->pages[i + 1];
+    }
+    scan->first = &scan->askings[0];
+    scan->second = &scan->askings[1];
     scan->mean_bytes = spec->entity_bytes;
     scan->top = spec->first_top ? spec->first_top
                 : spec->select  ? PAGE_MAX_ENTITIES
                                 : FIRST_TOP;
+    scan->settled = scan->top == PAGE_MAX_ENTITIES;
     after = (struct place){
         .known = spec->resumed,
         .partition_key = scan->spec.after_partition_key,
@@ -420,7 +516,7 @@ enum tw_err scan_next(
     struct scan *scan, const struct page **ret, struct err *err)
 {
     assert(scan->failed == TW_OK);
-    while (scan->asked) {
+    while (scan->first->under_way) {
         enum tw_err code = receive(scan, err);
 
         if (code != TW_OK)
@@ -429,7 +525,8 @@ enum tw_err scan_next(
             *ret = scan->current;
             return TW_OK;
         }
-        if (scan->asked && scan->spec.run && run_stopping(scan->spec.run)) {
+        if (scan->first->under_way && scan->spec.run &&
+            run_stopping(scan->spec.run)) {
             scan->failed = TW_STOPPED;
             return err_fail(err, TW_STOPPED, "stopped");
         }
@@ -440,20 +537,27 @@ enum tw_err scan_next(
 
 enum tw_err scan_wait(struct scan *scan)
 {
-    if (!scan->asked)
+    if (!scan->first->under_way)
         return TW_OK;
-    lanes_wait(scan->lanes, &scan->task);
-    return scan->task.outcome;
+    lanes_wait(scan->lanes, &scan->first->task);
+    return scan->first->task.outcome;
+}
+
+void scan_drop_page(struct scan *scan)
+{
+    page_done(scan->current);
+    page_init(scan->current);
 }
 
 size_t scan_bytes(const struct scan *scan)
 {
-    return scan->asked ? scan->task.bytes : 0;
+    return scan->first->under_way ? scan->first->task.bytes : 0;
 }
 
 bool scan_has_come(const struct scan *scan)
 {
-    return !scan->asked || lanes_done(scan->lanes, &scan->task);
+    return !scan->first->under_way ||
+           lanes_done(scan->lanes, &scan->first->task);
 }
 
 size_t scan_pages(const struct scan *scan)
@@ -465,10 +569,12 @@ void scan_close(struct scan *scan)
 {
     if (!scan)
         return;
-    if (scan->asked)
-        lanes_cancel(scan->lanes, &scan->task);
-    page_done(&scan->pages[0]);
-    page_done(&scan->pages[1]);
+    drop(scan->first);
+    drop(scan->second);
+    for (size_t i = 0; i < 3; i++)
+        page_done(&scan->pages[i]);
+    forget_place(&scan->first->from);
+    forget_place(&scan->second->from);
     forget_place(&scan->start);
     forget_place(&scan->last);
     arena_done(&scan->arena);

@@ -55,6 +55,9 @@ struct scan *scan_open(
 TW_MUST_USE enum tw_err scan_next(
     struct scan *scan, const struct page **ret, struct err *err);
 
+/* scan_drop_page: give back the memory of the page that came last. */
+void scan_drop_page(struct scan *scan);
+
 /* scan_wait: until that is so. How the request ended; scan_next() deals with
  * it, and gives what has come. */
 TW_MUST_USE enum tw_err scan_wait(struct scan *scan);

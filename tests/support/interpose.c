@@ -11,7 +11,13 @@
 static enum tw_err send_scan(
     struct store *store, struct attempt *attempt, const struct store_request *r)
 {
-    return store_scan(store, attempt, r->scan, r->page);
+    const struct scan_request *scan = r->scan;
+    enum tw_err code = store_scan(store, attempt, scan, r->page);
+
+    /* An embedded store says nothing before the page; Azure does. */
+    if (code == TW_OK && scan->follows && r->page->next.more)
+        scan->follows(scan->context, &r->page->next);
+    return code;
 }
 
 static enum tw_err send_get(

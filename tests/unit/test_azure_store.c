@@ -468,6 +468,83 @@ static void nonsense_leaves_writes_unknown(void **state)
     check_all(html, TW_BUSY, TW_UNKNOWN, ": 200, but not the answer of");
 }
 
+/* Where the next page begins, as it was said before this one has come. */
+struct followed {
+    unsigned times;
+    char partition_key[16], row_key[16];
+};
+
+static void note_next(void *context, const struct continuation *next)
+{
+    struct followed *followed = context;
+
+    followed->times++;
+    assert_true(next->more);
+    snprintf(followed->partition_key, sizeof(followed->partition_key), "%.*s",
+        SLICE_ARG(next->partition_key));
+    snprintf(followed->row_key, sizeof(followed->row_key), "%.*s",
+        SLICE_ARG(next->row_key));
+}
+
+static enum tw_err followed_scan(const char *answer, struct followed *ret)
+{
+    const struct script_step script = {SCRIPT_LAST, answer, 0};
+    struct scan_request request = {.table = "Blogs",
+        .max_bytes = 1000,
+        .follows = note_next,
+        .context = ret};
+    struct bench bench;
+    enum tw_err code;
+
+    *ret = (struct followed){0};
+    bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
+    code = store_scan(bench.store, &bench.attempt, &request, &bench.page);
+    bench_end(&bench);
+    bench_done(&bench);
+    return code;
+}
+
+#define NEXT                                                                   \
+    "x-ms-continuation-NextPartitionKey: p2\r\n"                               \
+    "x-ms-continuation-NextRowKey: r2\r\n"
+
+static void where_the_next_page_begins_is_known_before_this_one_came(
+    void **state)
+{
+    struct followed followed;
+
+    (void)state;
+    assert_int_equal(
+        followed_scan(
+            HEAD("200 OK") NEXT "Content-Length: 90\r\n\r\n{\"val", &followed),
+        TW_UNKNOWN);
+    assert_int_equal(followed.times, 1);
+    assert_string_equal(followed.partition_key, "p2");
+    assert_string_equal(followed.row_key, "r2");
+}
+
+static void a_head_that_is_none_of_a_page_has_no_next_one(void **state)
+{
+    static const char *const heads[] = {
+        HEAD("200 OK") "Content-Length: 90\r\n\r\n{\"val",
+        HEAD("500 Error") NEXT "Content-Length: 90\r\n\r\n{\"val",
+        HEAD("200 OK") NEXT "Content-Length: 90\r\nContent-Length: 9\r\n\r\n",
+        HEAD("200 OK") NEXT "x-ms-client-request-id: another\r\n"
+                            "Content-Length: 90\r\n\r\n{\"val",
+        "HTTP/1.1 100 Continue\r\n" NEXT
+        "\r\n" HEAD("200 OK") "Content-Length: 90\r\n\r\n{\"val",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        struct followed followed;
+
+        assert_int_not_equal(followed_scan(heads[i], &followed), TW_OK);
+        if (followed.times != 0)
+            fail_msg("head %zu has a next page", i);
+    }
+}
+
 /* A gateway that lets no x-ms-* field through takes continuations off. */
 static void success_without_a_version_is_none(void **state)
 {
@@ -1002,6 +1079,9 @@ int main(void)
         cmocka_unit_test(an_address_that_is_too_long_is_no_identity),
         cmocka_unit_test(cosmos_answers_without_a_version),
         cmocka_unit_test(an_account_is_the_same_whatever_proves_our_rights),
+        cmocka_unit_test(
+            where_the_next_page_begins_is_known_before_this_one_came),
+        cmocka_unit_test(a_head_that_is_none_of_a_page_has_no_next_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <limits.h>
+#include <stdatomic.h>
 
 #include "jobs/engine/scan.h"
 #include "tests/support/fast_world.h"
@@ -471,6 +472,134 @@ static void a_page_under_way_is_given_up_at_close(void **state)
     scene_done(&scene);
 }
 
+/* A service that sends the head of the first page, and the rest when it has
+ * seen what comes meanwhile. */
+struct slow_body {
+    struct interposed outer; /* first */
+    struct world_mutex mutex;
+    struct world_cond came;
+    unsigned scans;
+    bool breaks; /* the first page's first answer does */
+    bool seen;   /* a second request before the first was answered */
+};
+
+static enum tw_err slow_body_meet(struct interposed *self,
+    struct attempt *attempt, const struct store_request *request)
+{
+    struct slow_body *slow = (struct slow_body *)self;
+    enum tw_err code = request_send(self->inner, attempt, request);
+    int64_t until_ms = world_boot_ms() + 500000;
+
+    if (request->call != CALL_SCAN)
+        return code;
+    world_lock(&slow->mutex);
+    slow->scans++;
+    world_wake_all(&slow->came);
+    if (slow->scans == 1) {
+        while (
+            slow->scans < 2 && world_wait(&slow->came, &slow->mutex, until_ms))
+            continue;
+        slow->seen = slow->scans >= 2;
+        if (slow->breaks)
+            code = err_fail(&attempt->err, TW_UNKNOWN, "it broke off");
+    }
+    world_unlock(&slow->mutex);
+    return code;
+}
+
+static void read_slowly(struct slow_body *slow)
+{
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    scene_init(&scene);
+    interposed_init(
+        &slow->outer, "slow", &scene.faulty.outer.store, slow_body_meet);
+    world_mutex_init(&slow->mutex);
+    world_cond_init(&slow->came);
+    table_fill(scene.inner, "Blogs", "A", 0, 2600);
+    spec = whole(&scene);
+    spec.store = &slow->outer.store;
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 2600);
+    world_cond_done(&slow->came);
+    world_mutex_done(&slow->mutex);
+    scene_done(&scene);
+}
+
+static void the_next_page_is_asked_for_with_the_head_of_this_one(void **state)
+{
+    struct slow_body slow = {.breaks = false};
+
+    (void)state;
+    read_slowly(&slow);
+    assert_true(slow.seen);
+    assert_int_equal(slow.scans, 3);
+}
+
+static void a_page_that_breaks_off_is_read_again_and_none_is_lost(void **state)
+{
+    struct slow_body slow = {.breaks = true};
+
+    (void)state;
+    read_slowly(&slow);
+    assert_true(slow.seen);
+    assert_int_equal(slow.scans, 4);
+}
+
+/* The first answer says that the next page begins elsewhere than the second
+ * one does. */
+struct shrinking {
+    struct interposed outer; /* first */
+    atomic_uint scans;
+};
+
+static enum tw_err shrinking_meet(struct interposed *self,
+    struct attempt *attempt, const struct store_request *request)
+{
+    struct shrinking *shrinking = (struct shrinking *)self;
+    struct store_request smaller = *request;
+    struct scan_request scan;
+    enum tw_err code;
+
+    if (request->call != CALL_SCAN)
+        return request_send(self->inner, attempt, request);
+    scan = *request->scan;
+    if (atomic_fetch_add(&shrinking->scans, 1) == 0) {
+        code = request_send(self->inner, attempt, request);
+        return code == TW_OK
+                   ? err_fail(&attempt->err, TW_UNKNOWN, "it broke off")
+                   : code;
+    }
+    scan.top = 700;
+    smaller.scan = &scan;
+    return request_send(self->inner, attempt, &smaller);
+}
+
+static void a_page_that_ends_elsewhere_the_second_time_loses_nothing(
+    void **state)
+{
+    struct shrinking shrinking = {.scans = 0};
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    interposed_init(&shrinking.outer, "shrinking", &scene.faulty.outer.store,
+        shrinking_meet);
+    table_fill(scene.inner, "Blogs", "A", 0, 2600);
+    spec = whole(&scene);
+    spec.store = &shrinking.outer.store;
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 2600);
+    assert_string_equal(got.last, "A/002599");
+    scene_done(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -490,6 +619,10 @@ int main(void)
         cmocka_unit_test(large_entities_come_a_few_at_a_time),
         cmocka_unit_test(an_entity_too_large_alone_names_its_table),
         cmocka_unit_test(a_page_under_way_is_given_up_at_close),
+        cmocka_unit_test(the_next_page_is_asked_for_with_the_head_of_this_one),
+        cmocka_unit_test(a_page_that_breaks_off_is_read_again_and_none_is_lost),
+        cmocka_unit_test(
+            a_page_that_ends_elsewhere_the_second_time_loses_nothing),
     };
 
     fast_world_use();

@@ -363,21 +363,25 @@ static struct continuation keep(struct continuation from, struct arena *arena)
  * A continuation that has been there before would be followed for as long as
  * somebody pays for it. One is remembered, each time that there were twice as
  * many pages (Brent's algorithm): a circle of n is seen after 3n pages at most,
- * whatever came before it. Outcome of the call as it stands.
+ * whatever came before it.
  */
-static enum tw_err check_goes_on(const char *what,
-    const struct continuation *from, struct page *page, struct err *err)
+static bool was_there(
+    const struct continuation *from, struct continuation *next)
 {
-    struct continuation *next = &page->next;
     uint64_t hash =
         hash_slice(hash_slice(HASH_BEGIN, next->partition_key), slice_of("\n"));
 
-    if (!next->more)
-        return TW_OK;
     hash = hash_mix(hash_slice(hash, next->row_key));
     next->pages = from->pages + 1;
     next->mark = (next->pages & from->pages) == 0 ? hash : from->mark;
-    if (from->pages == 0 || hash != from->mark)
+    return from->pages > 0 && hash == from->mark;
+}
+
+/* Outcome of the call as it stands. */
+static enum tw_err check_goes_on(const char *what,
+    const struct continuation *from, struct page *page, struct err *err)
+{
+    if (!page->next.more || !was_there(from, &page->next))
         return TW_OK;
     page->count = 0;
     page->next = (struct continuation){.more = false};
@@ -421,6 +425,16 @@ static enum tw_err check_select(
     return result;
 }
 
+/* To the caller's follows(), unless that would go round in a circle. */
+static void follow(void *context, const struct continuation *next)
+{
+    const struct scan_request *request = context;
+    struct continuation whole = *next;
+
+    if (!was_there(&request->from, &whole))
+        request->follows(request->context, &whole);
+}
+
 enum tw_err store_scan(struct store *store, struct attempt *attempt,
     const struct scan_request *request, struct page *ret)
 {
@@ -441,6 +455,10 @@ enum tw_err store_scan(struct store *store, struct attempt *attempt,
         whole.top = PAGE_MAX_ENTITIES;
     if (whole.max_bytes == 0)
         whole.max_bytes = SCAN_MAX_BYTES;
+    if (request->follows) {
+        whole.follows = follow;
+        whole.context = (void *)(uintptr_t)request;
+    }
     arena_init(&arena);
     whole.from = keep(request->from, &arena);
     page_clear(ret);

@@ -119,6 +119,11 @@ struct scan_request {
                          with its keys, without ETag and properties, and past
                          the filter; false: it fails the scan */
     struct continuation from; /* .more false: from the beginning */
+    /* Called at most once, on the calling thread, when it is known where the
+     * next page begins and this one has not come yet; next is borrowed for the
+     * time of the call. This one may still fail. NULL: not wanted. */
+    void (*follows)(void *context, const struct continuation *next);
+    void *context;
 };
 
 /* page_init before first use; page_done frees; a page can be filled again, and

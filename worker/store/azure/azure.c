@@ -68,6 +68,7 @@ struct call {
     const char *type;      /* Content-Type, "": no body                  */
     const char *prefer;    /* the Prefer header, NULL: none              */
     size_t max_answer_bytes;
+    const struct scan_request *scan; /* whose page it asks for, or NULL  */
     struct buf path;  /* below the endpoint's path, percent-encoded       */
     struct buf query; /* the operation's own parameters, percent-encoded  */
     struct buf body;
@@ -271,6 +272,34 @@ static void keep_answer(struct call *call)
     hide_secrets(call, call->error.message);
 }
 
+#define NEXT_PARTITION "x-ms-continuation-NextPartitionKey"
+#define NEXT_ROW "x-ms-continuation-NextRowKey"
+
+static struct continuation continuation_of(
+    const struct http_answer *answer, const char *first, const char *second)
+{
+    struct slice partition_key = http_answer_field(answer, first);
+    struct slice row_key = http_answer_field(answer, second);
+
+    return (struct continuation){
+        .partition_key = partition_key,
+        .row_key = row_key,
+        .more = partition_key.len > 0 || row_key.len > 0,
+    };
+}
+
+/* Where the next page begins, before this one has come. */
+static void take_head(void *context, const struct http_answer *head)
+{
+    const struct call *call = context;
+    const struct scan_request *scan = call->scan;
+    const struct continuation next =
+        continuation_of(head, NEXT_PARTITION, NEXT_ROW);
+
+    if (head->status == 200 && next.more && scan->follows != NULL)
+        scan->follows(scan->context, &next);
+}
+
 static enum tw_err transfer(
     struct call *call, struct buf *url, struct headers *headers)
 {
@@ -300,6 +329,8 @@ static enum tw_err transfer(
             .max_answer_bytes = call->max_answer_bytes,
             .gives_up = attempt->gives_up,
             .context = attempt->context,
+            .head = call->scan != NULL ? take_head : NULL,
+            .head_context = call,
         },
         attempt->fence, &call->answer, &attempt->err);
     keep_answer(call);
@@ -518,17 +549,15 @@ static struct slice keep_body(struct call *call, struct page *page)
     return buf_slice(&page->body);
 }
 
+/* As it is said in the head, in the memory of the page. */
 static struct continuation read_continuation(
     struct call *call, struct page *page, const char *first, const char *second)
 {
-    struct slice partition_key = http_answer_field(&call->answer, first);
-    struct slice row_key = http_answer_field(&call->answer, second);
+    struct continuation next = continuation_of(&call->answer, first, second);
 
-    return (struct continuation){
-        .partition_key = arena_copy(&page->arena, partition_key),
-        .row_key = arena_copy(&page->arena, row_key),
-        .more = partition_key.len > 0 || row_key.len > 0,
-    };
+    next.partition_key = arena_copy(&page->arena, next.partition_key);
+    next.row_key = arena_copy(&page->arena, next.row_key);
+    return next;
 }
 
 /* code is what the reader of a page said. */
@@ -575,14 +604,13 @@ static enum tw_err azure_scan(struct store *store, struct attempt *attempt,
     call_init(&call, store, attempt, "scan", request->table);
     call.max_answer_bytes = request->max_bytes;
     call.needs_resource = true; /* Cosmos DB's word for a missing table */
+    call.scan = request;
     buf_add_format(&call.path, "/%s()", request->table);
     odata_add_scan_query(&call.query, request);
     lend_body(&call, ret);
     code = call_send(&call);
     if (code == TW_OK) {
-        ret->next =
-            read_continuation(&call, ret, "x-ms-continuation-NextPartitionKey",
-                "x-ms-continuation-NextRowKey");
+        ret->next = read_continuation(&call, ret, NEXT_PARTITION, NEXT_ROW);
         code = judge_page(&call, ret,
             odata_page(keep_body(&call, ret), true, ret, &attempt->err));
     }

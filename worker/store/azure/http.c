@@ -40,6 +40,7 @@ struct http {
 
 /* One http_send() under way. */
 struct transfer {
+    CURL *handle;
     const struct http_request *request;
     const struct fence *fence;
     struct http_answer *answer;
@@ -297,6 +298,21 @@ static const char *judge_line(
     return NULL;
 }
 
+static void take_status(struct transfer *transfer)
+{
+    long status = 0;
+
+    curl_easy_getinfo(transfer->handle, CURLINFO_RESPONSE_CODE, &status);
+    transfer->answer->status = (int)status;
+}
+
+/* The head of the answer itself, and one that will be taken. */
+static bool is_head(const struct transfer *transfer)
+{
+    return transfer->head_ended && !transfer->interim && !transfer->foreign &&
+           transfer->spoilt == NULL;
+}
+
 static void take_line(struct transfer *transfer, struct slice line)
 {
     transfer->spoilt = judge_line(transfer, line);
@@ -311,6 +327,11 @@ static void take_line(struct transfer *transfer, struct slice line)
     }
     http_answer_line(transfer->answer, line);
     transfer->foreign = transfer->head_ended && is_foreign(transfer);
+    if (is_head(transfer) && transfer->request->head != NULL) {
+        take_status(transfer);
+        transfer->request->head(
+            transfer->request->head_context, transfer->answer);
+    }
 }
 
 /* One line at a time; an empty line ends the head. What comes behind the head
@@ -577,18 +598,18 @@ static enum tw_err outcome(CURL *handle, const struct transfer *transfer,
 enum tw_err http_send(struct http *http, const struct http_request *request,
     const struct fence *fence, struct http_answer *ret, struct err *err)
 {
+    CURL *handle = take_handle(http);
     struct transfer transfer = {
+        .handle = handle,
         .request = request,
         .fence = fence,
         .answer = ret,
         .begun_ms = world_boot_ms(),
     };
     struct curl_slist *headers = make_headers(request);
-    CURL *handle = take_handle(http);
     bool pipe;
     enum tw_err code;
     CURLcode result;
-    long status = 0;
 
     transfer.asked_ms = transfer.begun_ms;
     answer_begin(ret, request->max_answer_bytes);
@@ -600,8 +621,7 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     result = curl_easy_perform(handle);
     if (pipe)
         world_let_pipe();
-    curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
-    ret->status = (int)status;
+    take_status(&transfer);
     code = outcome(handle, &transfer, request->peer, result, err);
     give_handle(http, handle);
     curl_slist_free_all(headers);

@@ -16,6 +16,7 @@
 #include "worker/base/slice.h"
 
 struct fence;
+struct http_answer;
 
 struct http_header {
     const char *name, *value; /* no line ends in either */
@@ -37,6 +38,10 @@ struct http_request {
      * never is. */
     bool (*gives_up)(void *context, bool comes);
     void *context;
+    /* Called when the head of the answer is whole and its body has not come.
+     * NULL: nobody waits for that. */
+    void (*head)(void *context, const struct http_answer *head);
+    void *head_context;
 };
 
 #define HTTP_MAX_FIELDS 64

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* A table that is read in several parts at once. */
+#include "jobs/engine/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/base/mem.h"
+#include "worker/store/store.h"
+
+/* Fewer entities than this to a part would not be worth a request. */
+#define FIRST_EVERY 64
+
+struct parts {
+    struct scan *scans[PARTS_MAX];
+    size_t count, next;
+    struct scan *last; /* whose page was handed out, or NULL */
+    size_t pages;      /* of those that are closed */
+};
+
+/* ---- where to part ---- */
+
+static void forget_key(struct slice *key)
+{
+    mem_free((void *)(uintptr_t)key->at);
+    *key = (struct slice){0};
+}
+
+void parts_sample_clear(struct parts_sample *sample)
+{
+    for (size_t i = 0; i < sample->count; i++)
+        forget_key(&sample->keys[i]);
+    *sample = (struct parts_sample){.count = 0};
+}
+
+/* Twice as many entities to each: every other key goes. */
+static void thin_out(struct parts_sample *sample)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < sample->count; i++) {
+        if (i % 2 == 0)
+            forget_key(&sample->keys[i]);
+        else
+            sample->keys[count++] = sample->keys[i];
+    }
+    sample->count = count;
+    sample->every *= 2;
+}
+
+void parts_sample_add(struct parts_sample *sample, struct slice partition_key)
+{
+    if (sample->every == 0)
+        sample->every = sample->left = FIRST_EVERY;
+    if (--sample->left > 0)
+        return;
+    if (sample->count == PARTS_SAMPLE_KEYS)
+        thin_out(sample);
+    sample->left = sample->every;
+    sample->keys[sample->count++] = (struct slice){
+        mem_text(partition_key.at ? partition_key.at : "", partition_key.len),
+        partition_key.len};
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+    return slice_compare(
+        *(const struct slice *)left, *(const struct slice *)right);
+}
+
+/* Stores differ in their order of keys beyond U+D7FF; no two of them differ in
+ * what is before a key that has only others. */
+static bool is_ordered_alike(struct slice key)
+{
+    for (size_t i = 0; i < key.len; i++)
+        if ((unsigned char)key.at[i] >= 0xee)
+            return false;
+    return true;
+}
+
+/* May a part of range end before key, and the next one begin with it? */
+static bool can_part(const struct key_range *range, struct slice key)
+{
+    return is_ordered_alike(key) && !range->exact &&
+           key_range_has(range, key) &&
+           !(range->has_from && slice_equal(range->from, key));
+}
+
+/* Up to PARTS_MAX - 1 keys that part range. */
+static size_t choose_bounds(const struct parts_sample *sample,
+    const struct key_range *range, struct slice *bounds)
+{
+    struct slice sorted[PARTS_SAMPLE_KEYS];
+    size_t count = 0;
+
+    memcpy(sorted, sample->keys, sample->count * sizeof(*sorted));
+    qsort(sorted, sample->count, sizeof(*sorted), compare_keys);
+    for (size_t i = 1; i < PARTS_MAX && sample->count >= PARTS_MAX; i++) {
+        struct slice key = sorted[i * sample->count / PARTS_MAX];
+
+        if (can_part(range, key) &&
+            (count == 0 || slice_compare(bounds[count - 1], key) < 0))
+            bounds[count++] = key;
+    }
+    return count;
+}
+
+/* ---- reading ---- */
+
+struct parts *parts_open(struct lanes_client *lanes,
+    const struct scan_spec *spec, const struct parts_sample *sample)
+{
+    struct parts *parts = mem_alloc(sizeof(*parts));
+    struct slice bounds[PARTS_MAX - 1];
+    bool at_once = sample && !spec->resumed;
+    size_t count =
+        at_once ? choose_bounds(sample, &spec->partition_key, bounds) : 0;
+    struct scan_spec part = *spec;
+
+    for (size_t i = 0; i <= count; i++) {
+        struct key_range *range = &part.partition_key;
+
+        *range = spec->partition_key;
+        if (i > 0) {
+            range->has_from = true;
+            range->from_exclusive = false;
+            range->from = bounds[i - 1];
+        }
+        if (i < count) {
+            range->has_below = true;
+            range->below = bounds[i];
+        }
+        parts->scans[parts->count++] = scan_open(lanes, &part);
+    }
+    return parts;
+}
+
+/* The parts in turns: all others have their next page under way meanwhile. */
+enum tw_err parts_next(
+    struct parts *parts, const struct page **ret, struct err *err)
+{
+    if (parts->last && parts->count > 1)
+        scan_drop_page(parts->last);
+    parts->last = NULL;
+    *ret = NULL;
+    while (parts->count > 0) {
+        size_t turn = parts->next % parts->count;
+        struct scan *scan = parts->scans[turn];
+        enum tw_err outcome = scan_next(scan, ret, err);
+
+        parts->next = turn + 1;
+        parts->last = *ret ? scan : NULL;
+        if (outcome != TW_OK || *ret)
+            return outcome;
+        parts->pages += scan_pages(scan);
+        scan_close(scan);
+        parts->count--;
+        memmove(&parts->scans[turn], &parts->scans[turn + 1],
+            (parts->count - turn) * sizeof(*parts->scans));
+        parts->next = turn;
+    }
+    return TW_OK;
+}
+
+size_t parts_pages(const struct parts *parts)
+{
+    size_t pages = parts->pages;
+
+    for (size_t i = 0; i < parts->count; i++)
+        pages += scan_pages(parts->scans[i]);
+    return pages;
+}
+
+void parts_close(struct parts *parts)
+{
+    if (!parts)
+        return;
+    for (size_t i = 0; i < parts->count; i++)
+        scan_close(parts->scans[i]);
+    mem_free(parts);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* A table in parts: every entity once, wherever it is parted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "jobs/engine/parts.h"
+#include "tests/support/fast_world.h"
+#include "tests/support/interpose.h"
+#include "tests/support/table.h"
+#include "worker/store/lanes.h"
+
+/* In both orders that stores have; the last two are the other way round by
+ * code points than in UTF-16. */
+static const char *const keys[] = {"", "!", "A", "B", "a", "b", "c", "\xc3\xa9",
+    "\xe6\xbc\xa2", "\xed\x9f\xbf", "\xef\xbd\xa1", "\xf0\x9f\x98\x80"};
+
+#define KEYS (sizeof(keys) / sizeof(keys[0]))
+#define EACH 70
+
+/* A store that notes the ranges it is asked for. */
+struct scene {
+    struct interposed outer; /* first */
+    struct store *inner;
+    struct lanes *lanes;
+    struct lanes_client *client;
+    struct parts_sample sample;
+    atomic_uint first_pages; /* scans that begin */
+};
+
+static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+    const struct store_request *request)
+{
+    struct scene *scene = (struct scene *)self;
+
+    if (request->call == CALL_SCAN && !request->scan->from.more)
+        atomic_fetch_add(&scene->first_pages, 1);
+    return request_send(self->inner, attempt, request);
+}
+
+static void scene_init(struct scene *scene)
+{
+    static const char *const tables[] = {"Blogs", NULL};
+
+    *scene = (struct scene){.inner = table_memory(tables)};
+    interposed_init(&scene->outer, "noting", scene->inner, meet);
+    for (size_t i = 0; i < KEYS; i++)
+        table_fill(scene->inner, "Blogs", keys[i], 0, EACH);
+    scene->lanes = lanes_new(4, 0);
+    scene->client = lanes_client_new(scene->lanes, NULL);
+}
+
+static void scene_done(struct scene *scene)
+{
+    parts_sample_clear(&scene->sample);
+    lanes_client_free(scene->client);
+    lanes_free(scene->lanes);
+    store_close(scene->inner);
+}
+
+static void meet_again(struct scene *scene, const char *key, size_t times)
+{
+    for (size_t i = 0; i < times; i++)
+        parts_sample_add(&scene->sample, slice_of(key));
+}
+
+/* How often each partition's entities came, all together. */
+static void read_all(
+    struct scene *scene, const struct scan_spec *also, unsigned came[KEYS])
+{
+    struct scan_spec spec = *also;
+    struct parts *parts;
+    const struct page *page;
+    struct err err;
+
+    spec.store = &scene->outer.store;
+    spec.table = "Blogs";
+    spec.first_top = 100;
+    memset(came, 0, KEYS * sizeof(*came));
+    scene->first_pages = 0;
+    parts = parts_open(scene->client, &spec, &scene->sample);
+    for (;;) {
+        assert_int_equal(parts_next(parts, &page, &err), TW_OK);
+        if (!page)
+            break;
+        for (size_t i = 0; i < page->count; i++)
+            for (size_t k = 0; k < KEYS; k++)
+                came[k] += slice_is(page->entities[i].partition_key, keys[k]);
+    }
+    assert_true(parts_pages(parts) > 0);
+    parts_close(parts);
+}
+
+static void assert_all_once(const unsigned came[KEYS])
+{
+    for (size_t k = 0; k < KEYS; k++)
+        if (came[k] != EACH)
+            fail_msg("'%s' came %u times", keys[k], came[k]);
+}
+
+static void a_table_that_nobody_has_read_is_one_part(void **state)
+{
+    const struct scan_spec all = {.table = NULL};
+    struct scene scene;
+    unsigned came[KEYS];
+
+    (void)state;
+    scene_init(&scene);
+    read_all(&scene, &all, came);
+    assert_all_once(came);
+    assert_int_equal(scene.first_pages, 1);
+    scene_done(&scene);
+}
+
+static void a_table_that_was_read_comes_in_parts(void **state)
+{
+    const struct scan_spec all = {.table = NULL};
+    struct scene scene;
+    unsigned came[KEYS];
+
+    (void)state;
+    scene_init(&scene);
+    for (size_t k = 0; k < KEYS; k++)
+        meet_again(&scene, keys[k], 640);
+    read_all(&scene, &all, came);
+    assert_all_once(came);
+    assert_int_equal(scene.first_pages, PARTS_MAX);
+    scene_done(&scene);
+}
+
+/* Whatever was met, in whatever order: gone since, or in one partition only. */
+static void every_entity_comes_once_wherever_it_is_parted(void **state)
+{
+    const struct scan_spec all = {.table = NULL};
+
+    (void)state;
+    for (uint32_t seed = 1; seed <= 200; seed++) {
+        struct scene scene;
+        unsigned came[KEYS];
+        uint32_t random = seed * 2654435761u;
+        size_t most = 1 + random % KEYS;
+
+        scene_init(&scene);
+        for (unsigned i = 0; i < 10; i++) {
+            char key[16];
+
+            random = random * 1664525u + 1013904223u;
+            (void)snprintf(key, sizeof(key), "%s%s",
+                keys[(random >> 16) % most], random % 5 == 0 ? "x" : "");
+            meet_again(&scene, key, (random >> 8) % 3000);
+        }
+        read_all(&scene, &all, came);
+        assert_all_once(came);
+        scene_done(&scene);
+    }
+}
+
+static void a_range_is_parted_within_its_bounds(void **state)
+{
+    const struct scan_spec some = {.partition_key = {.has_from = true,
+                                       .from_exclusive = true,
+                                       .from = {"A", 1},
+                                       .has_below = true,
+                                       .below = {"c", 1}}};
+    const struct scan_spec one = {
+        .partition_key = key_range_exact(slice_of("b"))};
+    struct scene scene;
+    unsigned came[KEYS];
+
+    (void)state;
+    scene_init(&scene);
+    for (size_t k = 0; k < KEYS; k++)
+        meet_again(&scene, keys[k], 640);
+    read_all(&scene, &some, came);
+    for (size_t k = 0; k < KEYS; k++)
+        if (came[k] != (k >= 3 && k <= 5 ? EACH : 0))
+            fail_msg("%s: %u", keys[k], came[k]);
+    read_all(&scene, &one, came);
+    for (size_t k = 0; k < KEYS; k++)
+        if (came[k] != (k == 5 ? EACH : 0))
+            fail_msg("%s: %u", keys[k], came[k]);
+    assert_int_equal(scene.first_pages, 1);
+    scene_done(&scene);
+}
+
+static void what_goes_on_after_a_key_is_one_part(void **state)
+{
+    const struct scan_spec rest = {.resumed = true,
+        .after_partition_key = {"b", 1},
+        .after_row_key = {"000009", 6}};
+    struct scene scene;
+    unsigned came[KEYS];
+
+    (void)state;
+    scene_init(&scene);
+    for (size_t k = 0; k < KEYS; k++)
+        meet_again(&scene, keys[k], 640);
+    read_all(&scene, &rest, came);
+    for (size_t k = 0; k < KEYS; k++)
+        assert_int_equal(came[k], k < 5 ? 0 : k == 5 ? EACH - 10 : EACH);
+    assert_int_equal(scene.first_pages, 2); /* of that partition, and beyond */
+    scene_done(&scene);
+}
+
+static void a_failure_is_said_and_the_rest_can_be_closed(void **state)
+{
+    struct scene scene;
+    struct scan_spec spec = {.table = "Nowhere"};
+    const struct page *page;
+    struct parts *parts;
+    struct err err;
+
+    (void)state;
+    scene_init(&scene);
+    for (size_t k = 0; k < KEYS; k++)
+        meet_again(&scene, keys[k], 640);
+    spec.store = &scene.outer.store;
+    parts = parts_open(scene.client, &spec, &scene.sample);
+    assert_int_equal(parts_next(parts, &page, &err), TW_NOT_FOUND);
+    assert_null(page);
+    parts_close(parts);
+    parts_close(NULL);
+    scene_done(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_table_that_nobody_has_read_is_one_part),
+        cmocka_unit_test(a_table_that_was_read_comes_in_parts),
+        cmocka_unit_test(every_entity_comes_once_wherever_it_is_parted),
+        cmocka_unit_test(a_range_is_parted_within_its_bounds),
+        cmocka_unit_test(what_goes_on_after_a_key_is_one_part),
+        cmocka_unit_test(a_failure_is_said_and_the_rest_can_be_closed),
+    };
+
+    fast_world_use();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
