@@ -9,8 +9,9 @@
  *
  * TARGET gets worker/, jobs/ and config/ with every bug in them, and LIST a
  * line for each bug: name, who is to catch it, file, what the mistake is. An
- * original text that is not there exactly once, or that two bugs claim, ends
- * it with a sentence: then the source has moved on and the bank must follow.
+ * original text that is not there exactly once, or that two
+ * bugs claim, ends it with a sentence: then the source has moved on and the
+ * bank must follow.
  */
 "use strict";
 
@@ -121,22 +122,47 @@ function collect(file, files) {
     else files.set(file, { text: fs.readFileSync(file), edits: [] });
 }
 
+// A text without its white space, and where each character of it stands: when a
+// name gets longer, lines are broken elsewhere.
+function bare(text) {
+    const places = [];
+    let characters = "";
+
+    for (let at = 0; at < text.length; at++)
+        if (!/\s/.test(text[at])) {
+            characters += text[at];
+            places.push(at);
+        }
+    return { characters, places };
+}
+
 function place(files, bug, number, change) {
     const where = `bug ${bug.name}, line ${change.line}`;
     const file = files.get(change.file);
 
     if (!file) fail(`${where}: there is no ${change.file}`);
     const text = file.text.toString();
-    const at = text.indexOf(change.from);
+    let at = text.indexOf(change.from);
+    let end = at + change.from.length;
 
-    if (at < 0) fail(`${where}: ${change.file} no longer reads so`);
-    if (text.indexOf(change.from, at + 1) >= 0)
+    if (at < 0) {
+        const { characters, places } = bare(text);
+        const from = bare(change.from).characters;
+        const found = characters.indexOf(from);
+
+        if (found < 0) fail(`${where}: ${change.file} no longer reads so`);
+        if (characters.indexOf(from, found + 1) >= 0)
+            fail(`${where}: ${change.file} reads so more than once`);
+        at = places[found];
+        end = places[found + from.length - 1] + 1;
+    } else if (text.indexOf(change.from, at + 1) >= 0) {
         fail(`${where}: ${change.file} reads so more than once`);
+    }
     if (!/\bBUG\b/.test(change.to)) fail(`${where}: no BUG in the mistake`);
     file.edits.push({
         bug,
         at,
-        end: at + change.from.length,
+        end,
         to: change.to.replace(/\bBUG\b/g, `(bug_on == ${number})`),
     });
 }

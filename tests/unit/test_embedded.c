@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
@@ -24,6 +25,7 @@
 #include "worker/base/world.h"
 #include "worker/store/embedded/db.h"
 #include "worker/store/embedded/embedded.h"
+#include "worker/store/fence.h"
 
 #define PATH "test.db"
 
@@ -565,6 +567,45 @@ static void writers_share_commits(void **state)
     sync_ms = 0;
     assert_true(syncs > 0);
     assert_true(syncs < WRITERS * WRITES / 2);
+    end(&f);
+}
+
+static void write_first(void *arg)
+{
+    struct writer *writer = arg;
+
+    (void)snprintf(writer->f.queue, sizeof(writer->f.queue), "first");
+    writer->good = insert(&writer->f, "first", "1") == TW_OK;
+}
+
+/* Nobody else comes who would make it beside his own. */
+static void a_write_that_comes_during_a_commit_is_made_after_it(void **state)
+{
+    static struct writer first;
+    struct fixture f;
+    unsigned long before;
+    int64_t began_ms;
+
+    (void)state;
+    begin(&f);
+    sync_ms = 300;
+    before = syncs;
+    memset(&first, 0, sizeof(first));
+    first.f.store = f.store;
+    memcpy(first.f.table, f.table, sizeof(f.table));
+    page_init(&first.f.page);
+    arena_init(&first.f.arena);
+    world_start(&first.thread, "writer", write_first, &first);
+    while (syncs == before)
+        sched_yield();
+    began_ms = world_boot_ms();
+    assert_int_equal(insert(&f, "second", "1"), TW_OK);
+    assert_true(world_boot_ms() - began_ms < FENCE_REQUEST_MAX_MS);
+    world_join(&first.thread);
+    assert_true(first.good);
+    page_done(&first.f.page);
+    arena_done(&first.f.arena);
+    sync_ms = 0;
     end(&f);
 }
 
@@ -1122,6 +1163,7 @@ int main(void)
         cmocka_unit_test(scan_for_keys_leaves_long_entities_alone),
         cmocka_unit_test(long_entities_leave_nothing_behind),
         cmocka_unit_test(writers_share_commits),
+        cmocka_unit_test(a_write_that_comes_during_a_commit_is_made_after_it),
         cmocka_unit_test(memory_store_serves_threads),
         cmocka_unit_test(killed_process_loses_nothing_it_acknowledged),
         cmocka_unit_test(processes_share_the_file),
