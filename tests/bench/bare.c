@@ -5,8 +5,12 @@
  * before, and what comes is read afterwards; only the transfers are measured.
  *
  *   bare ENDPOINT ACCOUNT KEY TABLE PARTITIONKEY
+ *   bare ENDPOINT ACCOUNT KEY TABLE PARTITIONKEY COUNT
  *
- * prints "ENTITIES REQUESTS CPU_SECONDS". The table endpoint is a URL such as
+ * The latter makes COUNT requests for an entity with an empty RowKey instead:
+ * what a request costs, however little it asks for.
+ *
+ * Prints "ENTITIES REQUESTS CPU_SECONDS". The table endpoint is a URL such as
  * http://127.0.0.1:10002/account.
  */
 #include <curl/curl.h>
@@ -228,15 +232,46 @@ static size_t delete_page(struct bare *bare, const struct page *page)
     return page->count;
 }
 
-int main(int argc, char **argv)
+static void read_one(struct bare *bare)
 {
-    struct bare bare = {.cpu_s = 0};
-    struct buf key;
+    struct buf url, path, name;
+
+    buf_init(&url, 64 * 1024);
+    buf_init(&path, 4096);
+    buf_init(&name, 4096);
+    buf_add_format(&name, "%s(PartitionKey='%.*s',RowKey='')", bare->table,
+        SLICE_ARG(bare->partition_key));
+    buf_add_format(&url, "%s/%s", bare->endpoint, buf_text(&name));
+    buf_add_format(&path, "%s/%s", path_of(bare->endpoint), buf_text(&name));
+    request(bare, buf_text(&url), buf_text(&path), "", NULL, 200);
+    buf_done(&name);
+    buf_done(&path);
+    buf_done(&url);
+}
+
+static size_t delete_all(struct bare *bare)
+{
     struct page page;
     size_t deleted = 0;
     bool more;
 
-    must(argc == 6, "usage: bare ENDPOINT ACCOUNT KEY TABLE PARTITIONKEY");
+    page_init(&page);
+    do {
+        more = read_page(bare, &page);
+        deleted += delete_page(bare, &page);
+    } while (more);
+    page_done(&page);
+    return deleted;
+}
+
+int main(int argc, char **argv)
+{
+    struct bare bare = {.cpu_s = 0};
+    struct buf key;
+    size_t entities;
+
+    must(argc == 6 || argc == 7,
+        "usage: bare ENDPOINT ACCOUNT KEY TABLE PARTITIONKEY [COUNT]");
     bare.endpoint = argv[1];
     bare.account = argv[2];
     bare.table = argv[4];
@@ -247,7 +282,6 @@ int main(int argc, char **argv)
     buf_init(&bare.answer, BODY_MAX);
     buf_init(&bare.next[0], 4096);
     buf_init(&bare.next[1], 4096);
-    page_init(&page);
     bare.curl = curl_easy_init();
     must(bare.curl != NULL, "libcurl");
     curl_easy_setopt(bare.curl, CURLOPT_WRITEFUNCTION, take_body);
@@ -255,14 +289,14 @@ int main(int argc, char **argv)
     curl_easy_setopt(bare.curl, CURLOPT_HEADERFUNCTION, take_header);
     curl_easy_setopt(bare.curl, CURLOPT_HEADERDATA, &bare);
     curl_easy_setopt(bare.curl, CURLOPT_TCP_NODELAY, 1L);
-    do {
-        more = read_page(&bare, &page);
-        deleted += delete_page(&bare, &page);
-    } while (more);
-    printf("%zu %u %.6f\n", deleted, bare.requests, bare.cpu_s);
+    entities = argc == 7 ? strtoul(argv[6], NULL, 10) : 0;
+    for (size_t i = 0; i < entities; i++)
+        read_one(&bare);
+    if (argc == 6)
+        entities = delete_all(&bare);
+    printf("%zu %u %.6f\n", entities, bare.requests, bare.cpu_s);
     curl_easy_cleanup(bare.curl);
     crypto_hmac_key_free(bare.key);
-    page_done(&page);
     buf_done(&bare.answer);
     buf_done(&bare.next[0]);
     buf_done(&bare.next[1]);

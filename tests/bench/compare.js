@@ -25,6 +25,8 @@ const ENTITIES = QUICK ? 10000 : 50000;
 // Azurite sorts a whole table for each page of it.
 const AZURITE_ENTITIES = QUICK ? 5000 : 12000;
 const JOBS = QUICK ? 100 : 300, JOB_ENTITIES = 10, LATENCY_MS = 20;
+const REQUESTS = 11; // of a small job, and a share of those for messages
+const SLOTS = 64; // where small jobs share commits
 const OLD_MS = 10000;
 const LIMIT_MIB = 32;
 
@@ -141,11 +143,13 @@ class Bench {
     return JSON.parse(ended.stdout);
   }
 
-  // bare: the same by bare.c; `count`: what it must have deleted.
-  bare(table, partition, count) {
+  // bare: the same by bare.c; `count`: what it must have deleted, or with
+  // `reads` the requests that it makes.
+  bare(table, partition, count, reads = false) {
     const ended = spawnSync(BARE,
         [`http://127.0.0.1:${this.service.table_port}/${this.account}`,
-          this.account, this.service.key, table, partition],
+          this.account, this.service.key, table, partition,
+          ...(reads ? [String(count)] : [])],
         {encoding: 'utf8'});
     if (ended.status !== 0) throw new Error(`bare: ${ended.stderr}`);
     const [entities, , cpu_s] = ended.stdout.split(' ').map(Number);
@@ -248,6 +252,8 @@ async function seed_small(bench) {
 const small_jobs = (service) => async (bench, by) => {
   bench.begin(bench[service]);
   await seed_small(bench);
+  if (by === 'libcurl')
+    return of(JOBS, bench.bare('Channels', CHANNELS[0], JOBS * REQUESTS, true));
   await bench.send(CHANNELS);
   await bench.azsim.control({latency_ms: bench.latency_ms || 0});
   return of(JOBS, by === 'sdk' ? bench.sdk('jobs', 'tableward', JOBS) :
@@ -263,13 +269,17 @@ async function embedded_jobs(bench) {
     if (name.startsWith('bench.db'))
       fs.rmSync(path.join(bench.folder, name), {recursive: true});
   bench.options = ['--config', bench.program.configure({...CONFIGURATION,
-    stores: {main: {embedded: 'bench.db'}}}, 'embedded.yaml'),
+    stores: {main: {embedded: 'bench.db'}},
+    worker: {...CONFIGURATION.worker, slots: SLOTS}}, 'embedded.yaml'),
   '--log-level', 'error'];
   try {
     await seed_small(bench);
+    await bench.ok('worker', '--drain');
+    const start = await bench.measured('worker', '--drain');
     for (const channel of CHANNELS)
       await bench.ok('enqueue', 'delete-channel', `channel=${channel}`);
-    return of(JOBS, await bench.measured('worker', '--drain'));
+    const {seconds, cpu_s, mib} = await bench.measured('worker', '--drain');
+    return of(JOBS, {seconds: seconds - start.seconds, cpu_s, mib});
   } finally {
     bench.options = options;
   }
@@ -291,6 +301,7 @@ const CASES = [
   {name: 'export', run: exporting, than: 'sdk', least: 3, wanted: 5},
   {name: 'small job', run: small_jobs('azsim'), than: 'sdk', least: 1.5,
     wanted: 4},
+  {name: 'small job', run: small_jobs('azsim'), than: 'libcurl', least: 0.3},
   {name: 'small job, Azurite', run: small_jobs('azurite'), than: 'sdk',
     least: 1.5, wanted: 4, a_second: 133},
   {name: 'small job, embedded', run: embedded_jobs, a_second: 2000},
