@@ -8,7 +8,6 @@
 #include <openssl/params.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +28,7 @@ static void must(bool done)
 /* Fetched once: EVP_sha256() is looked up by its name for each digest. It lives
  * as long as the process. */
 static EVP_MD *sha256;
-static pthread_once_t sha256_once = PTHREAD_ONCE_INIT;
+static CRYPTO_ONCE sha256_once = CRYPTO_ONCE_STATIC_INIT;
 
 static void fetch_sha256(void)
 {
@@ -41,7 +40,7 @@ void crypto_sha256(struct slice data, unsigned char to[CRYPTO_SHA256_BYTES])
 {
     unsigned len = 0;
 
-    (void)pthread_once(&sha256_once, fetch_sha256);
+    must(CRYPTO_THREAD_run_once(&sha256_once, fetch_sha256) == 1);
     must(EVP_Digest(data.at, data.len, to, &len, sha256, NULL) == 1 &&
          len == CRYPTO_SHA256_BYTES);
 }
