@@ -202,7 +202,7 @@ $(OUT)/tests/%: $(OBJ)/tests/unit/%.o $(SUPPORT_OBJECTS) $(LIBRARY)
 AZSIM_PROXY_OBJECTS := $(OBJ)/tests/azsim/proxy.o $(OBJ)/tests/azsim/frame.o
 AZSIM_OBJECTS := $(filter-out $(AZSIM_PROXY_OBJECTS),$(patsubst \
     %.c,$(OBJ)/%.o,$(sort $(wildcard tests/azsim/*.c))))
-BENT_WORLD := $(OBJ)/tests/support/bent_world.o
+BENT_WORLD := $(OBJ)/tests/support/bent_platform.o
 
 $(OUT)/azsim: $(AZSIM_OBJECTS) $(BENT_WORLD) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
@@ -290,7 +290,7 @@ bench-pages:   ## how fast pages of entities are read, without a network
 	    $(OUT)/pages $$shape || exit; done
 
 SWEEP_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/sweep/*.c))) \
-    $(addprefix $(OBJ)/tests/support/,upgrade_model.o virtual_world.o)
+    $(addprefix $(OBJ)/tests/support/,upgrade_model.o virtual_platform.o)
 $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
@@ -300,7 +300,7 @@ $(OUT)/crash-sweep: $(SWEEP_OBJECTS) $(LIBRARY)
 SEEDS ?= 500
 $(SIMULATE): $(SIMULATE_SOURCES:%.c=$(OBJ)/%.o) $(LIBRARY) $(addprefix \
     $(OBJ)/tests/support/,cascade_key.o faulty.o interpose.o releases.o upgrade_model.o \
-    virtual_world.o)
+    virtual_platform.o)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRARY) $(LIBS)
 

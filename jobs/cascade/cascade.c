@@ -39,8 +39,8 @@
 #include "worker/base/crypto.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/canonical.h"
 #include "worker/store/store.h"
 
@@ -197,7 +197,7 @@ static void note(struct cascade_run *c, const char *format, ...)
 /* The service's clock by now, never ahead of it. */
 static int64_t service_ticks(const struct cascade_run *c)
 {
-    return c->began_ticks + (world_boot_ms() - c->read_ms) * TICKS_PER_MS;
+    return c->began_ticks + (platform_boot_ms() - c->read_ms) * TICKS_PER_MS;
 }
 
 enum holder {
@@ -667,7 +667,7 @@ static bool lay_tombstone(
         if (c->laid_ticks == 0)
             c->laid_ticks = ticks;
         c->began_ticks = ticks;
-        c->read_ms = world_boot_ms();
+        c->read_ms = platform_boot_ms();
         *ret_again = false;
         return true;
     case TW_UNKNOWN:
@@ -770,7 +770,7 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
     if (outcome != TW_OK)
         return ends_by(c, outcome);
     c->began_ticks = now_ticks;
-    c->read_ms = world_boot_ms();
+    c->read_ms = platform_boot_ms();
     holder = holder_of(c, &owner);
     if (c->run->took_over && (holder != HOLDER_US || is_bare(c)))
         expect_late_insert(c);

@@ -23,8 +23,8 @@
 #include "jobs/engine/run.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/store.h"
 
 /* Interrupted comparisons, after which a round is made without one. */
@@ -187,7 +187,7 @@ static enum tw_err compare_once(struct copy_work *work)
 /* Once more where a repair has an unknown outcome. */
 static enum tw_err compare(struct copy_work *work)
 {
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
     enum tw_err outcome;
 
     do {
@@ -199,7 +199,7 @@ static enum tw_err compare(struct copy_work *work)
             break;
         begin_steps(work, COPY_COMPARE);
     } while (true);
-    work->at.compared_ms = world_boot_ms() - began_ms;
+    work->at.compared_ms = platform_boot_ms() - began_ms;
     return outcome;
 }
 

@@ -19,7 +19,7 @@
 #include "jobs/engine/resolve.h"
 #include "jobs/engine/run.h"
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/lanes.h"
 #include "worker/store/retry.h"
 
@@ -308,11 +308,11 @@ static void count_unknown(struct pack *pack)
     }
     if (++pack->unknowns >= RETRY_TRIES)
         return;
-    world_random(&random, sizeof random);
+    platform_random(&random, sizeof random);
     pack->not_before_ms =
-        world_boot_ms() + retry_backoff_ms(pack->unknowns,
-                              pack->task.last.http_status != 0, random,
-                              pack->task.last.retry_after_ms);
+        platform_boot_ms() + retry_backoff_ms(pack->unknowns,
+                                 pack->task.last.http_status != 0, random,
+                                 pack->task.last.retry_after_ms);
 }
 
 static void give_up_stubborn(struct pack *pack)

@@ -4,7 +4,7 @@
 
 #include "jobs/engine/run.h"
 #include "worker/base/log.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/store.h"
 
 /* How often the wait asks whether to stop. */
@@ -15,28 +15,28 @@ void late_note(struct late *late, const struct store *store)
     if (!store->traits.late_writes)
         return;
     late->any = true;
-    late->since_ms = world_boot_ms();
+    late->since_ms = platform_boot_ms();
 }
 
 static void wait_until(int64_t until_ms)
 {
-    struct world_mutex mutex;
-    struct world_cond cond;
+    struct platform_mutex mutex;
+    struct platform_cond cond;
 
-    world_mutex_init(&mutex);
-    world_cond_init(&cond);
-    world_lock(&mutex);
-    while (world_wait(&cond, &mutex, until_ms))
+    platform_mutex_init(&mutex);
+    platform_cond_init(&cond);
+    platform_lock(&mutex);
+    while (platform_wait(&cond, &mutex, until_ms))
         continue;
-    world_unlock(&mutex);
-    world_cond_done(&cond);
-    world_mutex_done(&mutex);
+    platform_unlock(&mutex);
+    platform_cond_done(&cond);
+    platform_mutex_done(&mutex);
 }
 
 enum tw_err late_wait(struct late *late, struct run *run, struct err *err)
 {
     int64_t until_ms = late->since_ms + LATE_REQUEST_MS;
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     if (!late->any)
         return TW_OK;
@@ -49,7 +49,7 @@ enum tw_err late_wait(struct late *late, struct run *run, struct err *err)
                                      !fence_may_reopen(run->fence, now_ms)))
             return err_fail(err, TW_STOPPED, "stopped");
         wait_until(now_ms + STEP_MS < until_ms ? now_ms + STEP_MS : until_ms);
-        now_ms = world_boot_ms();
+        now_ms = platform_boot_ms();
     }
     late->any = false;
     return TW_OK;

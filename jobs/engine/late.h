@@ -22,7 +22,7 @@ struct store;
 /* All zero: none is on its way. */
 struct late {
     bool any;
-    int64_t since_ms; /* world_boot_ms() when the last one was given up */
+    int64_t since_ms; /* platform_boot_ms() when the last one was given up */
 };
 
 /* late_note: the outcome of a request to store is unknown, now; or, at the

@@ -7,8 +7,8 @@
 #include "jobs/engine/call.h"
 #include "jobs/engine/run.h"
 #include "worker/base/json.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/store.h"
 
 /* A round that took less is the last one before the end. */
@@ -76,7 +76,7 @@ enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
     int64_t now_ticks;
     enum tw_err outcome;
 
-    rounds->attempt_ms = world_boot_ms();
+    rounds->attempt_ms = platform_boot_ms();
     rounds->store = store;
     if (rounds->under_way)
         return TW_OK;
@@ -103,7 +103,7 @@ enum tw_err rounds_begin(struct rounds *rounds, struct run *run,
 
 static int64_t spent_ms(const struct rounds *rounds)
 {
-    return rounds->spent_ms + world_boot_ms() - rounds->attempt_ms;
+    return rounds->spent_ms + platform_boot_ms() - rounds->attempt_ms;
 }
 
 bool rounds_counts_behind(const struct rounds *rounds)

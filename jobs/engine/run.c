@@ -2,8 +2,8 @@
 /* What every kind asks of its run. */
 #include "jobs/engine/run.h"
 
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/fence.h"
 #include "worker/store/store.h"
 
@@ -25,7 +25,7 @@ void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
     bool is_ledger = run->ledger == NULL || store_same(store, run->ledger);
 
     run->resumes_ticks = until_ticks;
-    run->resumes_ms = is_ledger ? 0 : world_boot_ms() + wait_ms;
+    run->resumes_ms = is_ledger ? 0 : platform_boot_ms() + wait_ms;
 }
 
 enum run_end run_end_of(const struct run *run, enum tw_err outcome)
@@ -41,8 +41,8 @@ enum run_end run_end_of(const struct run *run, enum tw_err outcome)
     case TW_FORBIDDEN:
         return RUN_FAILED;
     case TW_STOPPED:
-        return fence_open(run->fence, world_boot_ms()) ? RUN_STOPPED
-                                                       : RUN_OVERTAKEN;
+        return fence_open(run->fence, platform_boot_ms()) ? RUN_STOPPED
+                                                          : RUN_OVERTAKEN;
     case TW_INVALID:
     case TW_TOO_LARGE:
     case TW_NOT_FOUND:

@@ -145,9 +145,9 @@ struct run {
     bool closes_job;     /* set by the kind before RUN_SUCCEEDED: the batch that
                             ends the run also closes its job (A5) */
 
-    int64_t resumes_ticks;        /* set by run_wait() before RUN_WAITING ... */
-    int64_t resumes_ms;           /* ... and when that is on world_boot_ms(); 0:
-                                     it counts by the ledger's clock */
+    int64_t resumes_ticks; /* set by run_wait() before RUN_WAITING ... */
+    int64_t resumes_ms;    /* ... and when that is on platform_boot_ms(); 0:
+                              it counts by the ledger's clock */
     enum run_waits_for waits_for; /* set by the kind before RUN_WAITING */
     bool archive_full; /* set before RUN_OUTAGE: a person must make room */
 

@@ -11,8 +11,8 @@
 #include "jobs/engine/run.h"
 #include "worker/base/arena.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/store.h"
 
 #define TRIES_MAX 10
@@ -206,7 +206,7 @@ static enum tw_err insert_digest(const struct applied *applied,
     entity_set_string(
         &operation.entity, &arena, "Digest", slice_of(version->digest));
     entity_set_datetime(
-        &operation.entity, &arena, "AppliedAt", world_wall_ticks());
+        &operation.entity, &arena, "AppliedAt", platform_wall_ticks());
     outcome = write_row(applied, &operation, err);
     arena_done(&arena);
     return outcome;

@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/store.h"
 
@@ -26,8 +26,8 @@ struct account {
     struct account *next;
     char *name;
     struct store *store;
-    bool shared;             /* the store is a file of others too */
-    struct world_mutex lock; /* guards all below */
+    bool shared;                /* the store is a file of others too */
+    struct platform_mutex lock; /* guards all below */
     struct place *places;
     struct note *notes;
     unsigned made; /* stored names given so far */
@@ -35,7 +35,7 @@ struct account {
 
 struct catalog {
     const char *file; /* NULL: each account's store is in memory */
-    struct world_mutex lock;
+    struct platform_mutex lock;
     struct account *accounts;
 };
 
@@ -57,7 +57,7 @@ struct catalog *catalog_new(const char *file)
     struct catalog *catalog = mem_alloc(sizeof(*catalog));
 
     catalog->file = file;
-    world_mutex_init(&catalog->lock);
+    platform_mutex_init(&catalog->lock);
     return catalog;
 }
 
@@ -74,7 +74,7 @@ static void free_account(struct account *account)
     while (account->notes != NULL)
         catalog_forget(account, account->notes->id);
     store_close(account->store);
-    world_mutex_done(&account->lock);
+    platform_mutex_done(&account->lock);
     mem_free(account->name);
     mem_free(account);
 }
@@ -87,7 +87,7 @@ void catalog_free(struct catalog *catalog)
         catalog->accounts = account->next;
         free_account(account);
     }
-    world_mutex_done(&catalog->lock);
+    platform_mutex_done(&catalog->lock);
     mem_free(catalog);
 }
 
@@ -103,7 +103,7 @@ static struct account *make_account(const char *file, struct slice name)
         (void)fprintf(stderr, "azsim: %s\n", err.text);
         exit(1);
     }
-    world_mutex_init(&account->lock);
+    platform_mutex_init(&account->lock);
     return account;
 }
 
@@ -121,7 +121,7 @@ struct account *catalog_account(struct catalog *catalog, struct slice name)
 
     if (!is_account_name(name))
         return NULL;
-    world_lock(&catalog->lock);
+    platform_lock(&catalog->lock);
     account = catalog->accounts;
     while (account != NULL && !slice_is(name, account->name))
         account = account->next;
@@ -130,7 +130,7 @@ struct account *catalog_account(struct catalog *catalog, struct slice name)
         account->next = catalog->accounts;
         catalog->accounts = account;
     }
-    world_unlock(&catalog->lock);
+    platform_unlock(&catalog->lock);
     return account;
 }
 
@@ -141,12 +141,12 @@ struct store *catalog_store(struct account *account)
 
 void catalog_lock(struct account *account)
 {
-    world_lock(&account->lock);
+    platform_lock(&account->lock);
 }
 
 void catalog_unlock(struct account *account)
 {
-    world_unlock(&account->lock);
+    platform_unlock(&account->lock);
 }
 
 /* ---- places ---- */
@@ -197,7 +197,7 @@ enum failure catalog_create(struct account *account, enum service service,
 
     if (place != NULL && !place->deleted)
         return queue ? FAIL_QUEUE_EXISTS : FAIL_TABLE_EXISTS;
-    if (place != NULL && world_wall_ticks() < place->locked_until_ticks)
+    if (place != NULL && platform_wall_ticks() < place->locked_until_ticks)
         return queue ? FAIL_QUEUE_DELETED : FAIL_TABLE_DELETED;
     if (place == NULL) {
         place = mem_alloc(sizeof(*place));

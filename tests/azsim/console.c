@@ -10,7 +10,7 @@
 #include "tests/azsim/exchange.h"
 #include "tests/azsim/journal.h"
 #include "tests/azsim/knobs.h"
-#include "tests/support/bent_world.h"
+#include "tests/support/bent_platform.h"
 #include "worker/base/json.h"
 
 static const struct {

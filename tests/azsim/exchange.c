@@ -8,8 +8,8 @@
 #include <strings.h>
 
 #include "worker/base/json.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 /* ---- taking apart ---- */
 
@@ -175,7 +175,7 @@ static struct slice long_message(
 
     return arena_format(arena, "%s\nRequestId:%.*s\nTime:%s",
         failure_text(failure)->message, SLICE_ARG(exchange_id(exchange)),
-        text_from_ticks(world_wall_ticks(), time));
+        text_from_ticks(platform_wall_ticks(), time));
 }
 
 void exchange_add_error(const struct exchange *exchange, enum failure failure,

@@ -8,13 +8,13 @@
 #include "tests/azsim/exchange.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
 #define LINE_MAX_BYTES 8192
 #define PATH_MAX_BYTES 300
 
 struct journal {
-    struct world_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all below */
     char **lines;
     size_t count, room;
     int64_t first; /* number of lines[0] */
@@ -24,25 +24,25 @@ struct journal *journal_new(void)
 {
     struct journal *journal = mem_alloc(sizeof(*journal));
 
-    world_mutex_init(&journal->lock);
+    platform_mutex_init(&journal->lock);
     return journal;
 }
 
 void journal_clear(struct journal *journal)
 {
-    world_lock(&journal->lock);
+    platform_lock(&journal->lock);
     for (size_t i = 0; i < journal->count; i++)
         mem_free(journal->lines[i]);
     journal->first += (int64_t)journal->count;
     journal->count = 0;
-    world_unlock(&journal->lock);
+    platform_unlock(&journal->lock);
 }
 
 void journal_free(struct journal *journal)
 {
     journal_clear(journal);
     mem_free(journal->lines);
-    world_mutex_done(&journal->lock);
+    platform_mutex_done(&journal->lock);
     mem_free(journal);
 }
 
@@ -100,23 +100,23 @@ void journal_add(struct journal *journal, const struct exchange *exchange)
 
     buf_init(&line, LINE_MAX_BYTES);
     add_line(exchange, &line);
-    world_lock(&journal->lock);
+    platform_lock(&journal->lock);
     if (journal->count == journal->room) {
         journal->room = journal->room > 0 ? journal->room * 2 : 1024;
         journal->lines =
             mem_resize(journal->lines, journal->room * sizeof(*journal->lines));
     }
     journal->lines[journal->count++] = buf_take(&line);
-    world_unlock(&journal->lock);
+    platform_unlock(&journal->lock);
 }
 
 void journal_write(struct journal *journal, int64_t since, struct buf *to)
 {
-    world_lock(&journal->lock);
+    platform_lock(&journal->lock);
     if (since < journal->first)
         since = journal->first;
     for (int64_t n = since; n < journal->first + (int64_t)journal->count; n++)
         buf_add_format(to, "{\"n\":%" PRId64 ",%s}\n", n,
             journal->lines[n - journal->first]);
-    world_unlock(&journal->lock);
+    platform_unlock(&journal->lock);
 }

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
 /* The service refuses a date that is further off. */
 #define SKEW_S 900
@@ -13,8 +13,8 @@
 #define HINT_SHARE 500
 
 struct gates {
-    struct world_mutex lock; /* guards all below */
-    struct world_cond opened;
+    struct platform_mutex lock; /* guards all below */
+    struct platform_cond opened;
     struct knobs knobs;
     uint64_t state; /* of the generator */
     enum gate gates[KNOBS_MAX_WORKERS];
@@ -25,8 +25,8 @@ struct gates *gates_new(void)
 {
     struct gates *gates = mem_alloc(sizeof(*gates));
 
-    world_mutex_init(&gates->lock);
-    world_cond_init(&gates->opened);
+    platform_mutex_init(&gates->lock);
+    platform_cond_init(&gates->opened);
     gates->knobs = (struct knobs){
         .slow_worker = -1, .skew_s = SKEW_S, .hint_share = HINT_SHARE};
     return gates;
@@ -34,8 +34,8 @@ struct gates *gates_new(void)
 
 void gates_free(struct gates *gates)
 {
-    world_cond_done(&gates->opened);
-    world_mutex_done(&gates->lock);
+    platform_cond_done(&gates->opened);
+    platform_mutex_done(&gates->lock);
     mem_free(gates);
 }
 
@@ -43,19 +43,19 @@ struct knobs gates_knobs(struct gates *gates)
 {
     struct knobs knobs;
 
-    world_lock(&gates->lock);
+    platform_lock(&gates->lock);
     knobs = gates->knobs;
-    world_unlock(&gates->lock);
+    platform_unlock(&gates->lock);
     return knobs;
 }
 
 void gates_turn(struct gates *gates, const struct knobs *knobs)
 {
-    world_lock(&gates->lock);
+    platform_lock(&gates->lock);
     if (knobs->seed != gates->knobs.seed)
         gates->state = (uint64_t)knobs->seed;
     gates->knobs = *knobs;
-    world_unlock(&gates->lock);
+    platform_unlock(&gates->lock);
 }
 
 /* ---- drawing ---- */
@@ -74,9 +74,9 @@ int64_t gates_below(struct gates *gates, int64_t limit)
 {
     uint64_t drawn;
 
-    world_lock(&gates->lock);
+    platform_lock(&gates->lock);
     drawn = draw(gates);
-    world_unlock(&gates->lock);
+    platform_unlock(&gates->lock);
     return (int64_t)(drawn % (uint64_t)limit);
 }
 
@@ -97,19 +97,19 @@ static void nap_ms(int64_t ms)
 
 void gates_set(struct gates *gates, unsigned worker, enum gate gate)
 {
-    world_lock(&gates->lock);
+    platform_lock(&gates->lock);
     gates->gates[worker] = gate;
-    world_wake_all(&gates->opened);
-    world_unlock(&gates->lock);
+    platform_wake_all(&gates->opened);
+    platform_unlock(&gates->lock);
 }
 
 unsigned gates_waiting(struct gates *gates, unsigned worker)
 {
     unsigned waiting;
 
-    world_lock(&gates->lock);
+    platform_lock(&gates->lock);
     waiting = gates->waiting[worker];
-    world_unlock(&gates->lock);
+    platform_unlock(&gates->lock);
     return waiting;
 }
 
@@ -122,14 +122,14 @@ bool gates_pass(struct gates *gates, unsigned worker)
     bool stuck = false;
 
     nap_ms(knobs.latency_ms + more);
-    world_lock(&gates->lock);
+    platform_lock(&gates->lock);
     gates->waiting[worker]++;
     while (gates->gates[worker] != GATE_OPEN) {
         stuck |= gates->gates[worker] == GATE_STUCK;
-        (void)world_wait(&gates->opened, &gates->lock, WORLD_NEVER);
+        (void)platform_wait(&gates->opened, &gates->lock, PLATFORM_NEVER);
     }
     gates->waiting[worker]--;
-    world_unlock(&gates->lock);
+    platform_unlock(&gates->lock);
     return stuck;
 }
 

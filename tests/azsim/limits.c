@@ -4,7 +4,7 @@
 
 #include "worker/base/hash.h"
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
 #define CHAINS 1024
 
@@ -16,7 +16,7 @@ struct bucket {
 };
 
 struct limits {
-    struct world_mutex lock;
+    struct platform_mutex lock;
     struct bucket *chains[CHAINS];
 };
 
@@ -24,7 +24,7 @@ struct limits *limits_new(void)
 {
     struct limits *limits = mem_alloc(sizeof(*limits));
 
-    world_mutex_init(&limits->lock);
+    platform_mutex_init(&limits->lock);
     return limits;
 }
 
@@ -38,7 +38,7 @@ void limits_free(struct limits *limits)
             mem_free((void *)(uintptr_t)bucket->name.at);
             mem_free(bucket);
         }
-    world_mutex_done(&limits->lock);
+    platform_mutex_done(&limits->lock);
     mem_free(limits);
 }
 
@@ -60,7 +60,7 @@ static struct bucket *bucket_of(
         bucket = mem_alloc(sizeof(*bucket));
         bucket->name = (struct slice){mem_text(name.at, name.len), name.len};
         bucket->milli = per_s * 1000;
-        bucket->filled_ms = world_boot_ms();
+        bucket->filled_ms = platform_boot_ms();
         bucket->next = *chain;
         *chain = bucket;
     }
@@ -71,12 +71,12 @@ bool limits_take(
     struct limits *limits, struct slice name, int64_t entities, int64_t per_s)
 {
     struct bucket *bucket;
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
     bool served;
 
     if (per_s == 0)
         return true;
-    world_lock(&limits->lock);
+    platform_lock(&limits->lock);
     bucket = bucket_of(limits, name, per_s);
     bucket->milli += (now_ms - bucket->filled_ms) * per_s;
     if (bucket->milli > per_s * 1000)
@@ -85,6 +85,6 @@ bool limits_take(
     served = bucket->milli > 0;
     if (served)
         bucket->milli -= entities * 1000;
-    world_unlock(&limits->lock);
+    platform_unlock(&limits->lock);
     return served;
 }

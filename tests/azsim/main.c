@@ -8,8 +8,8 @@
  * Every account has the key (that of the emulators' well-known account unless
  * told otherwise). For each worker there is a pair of ports, which is how the
  * log tells them apart; all pairs serve the same accounts. --clock: a file as
- * tests/support/bent_world.h has it. --file: an embedded store that others have
- * open too, instead of stores in memory: a front end to it that speaks the
+ * tests/support/bent_platform.h has it. --file: an embedded store that others
+ * have open too, instead of stores in memory: a front end to it that speaks the
  * service's protocol. Prints one line a worker,
  *
  *   worker 0: table 40001, queue 40002
@@ -29,7 +29,7 @@
 #include "tests/azsim/limits.h"
 #include "tests/azsim/queue_service.h"
 #include "tests/azsim/server.h"
-#include "tests/support/bent_world.h"
+#include "tests/support/bent_platform.h"
 #include "worker/base/buf.h"
 #include "worker/base/crypto.h"
 #include "worker/base/text.h"
@@ -108,7 +108,7 @@ static void wait_for_end(void)
 int main(int count, char **words)
 {
     struct options options = read_options(count, words);
-    struct bend *bend = bent_world_use(options.clock);
+    struct bend *bend = bent_platform_use(options.clock);
     struct azsim azsim = {
         .catalog = catalog_new(options.file),
         .gates = gates_new(),

@@ -18,8 +18,8 @@
 #include "tests/azsim/exchange.h"
 #include "tests/azsim/knobs.h"
 #include "worker/base/crypto.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/store.h"
 
 #define BOM "\xef\xbb\xbf"
@@ -222,7 +222,7 @@ static enum failure delete_queue(struct visit *visit)
     visit->exchange->status = 204;
     visit->exchange->changed = true;
     return catalog_delete(visit->account, SERVICE_QUEUE, visit->queue,
-        world_wall_ticks() + knobs.being_deleted_ms * TICKS_PER_MS);
+        platform_wall_ticks() + knobs.being_deleted_ms * TICKS_PER_MS);
 }
 
 static void add_metadata_fields(struct exchange *exchange, struct slice text)
@@ -331,7 +331,7 @@ static bool is_expired(struct visit *visit, const struct message *message)
 {
     const struct note *note = catalog_note(visit->account, message->id, false);
 
-    return note != NULL && note->expires_ticks <= world_wall_ticks();
+    return note != NULL && note->expires_ticks <= platform_wall_ticks();
 }
 
 /* An expired message is gone once somebody looks. */
@@ -403,7 +403,7 @@ static enum failure put_message(struct visit *visit)
     } else {
         if (ttl_s > 0)
             catalog_note(visit->account, messages.list[0].id, true)
-                ->expires_ticks = world_wall_ticks() + ttl_s * TICKS_PER_S;
+                ->expires_ticks = platform_wall_ticks() + ttl_s * TICKS_PER_S;
         visit->exchange->changed = true;
         write_messages(visit, &messages, SHAPE_PUT);
     }
@@ -473,7 +473,7 @@ static enum failure renew_message(struct visit *visit, int64_t hide_s,
     exchange_field(exchange, "x-ms-popreceipt", "%.*s",
         SLICE_ARG(write_receipt(&exchange->arena, slice_of(receipt))));
     exchange_field(exchange, "x-ms-time-next-visible", "%s",
-        text_http_date(world_wall_ticks() + hide_s * TICKS_PER_S, date));
+        text_http_date(platform_wall_ticks() + hide_s * TICKS_PER_S, date));
     return FAIL_NONE;
 }
 

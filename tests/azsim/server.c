@@ -20,10 +20,10 @@
 #include "tests/azsim/queue_service.h"
 #include "tests/azsim/signature.h"
 #include "tests/azsim/table_service.h"
-#include "tests/support/bent_world.h"
+#include "tests/support/bent_platform.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 /* Of one connection; an address may have a filter of some 100 KiB. */
 #define CONNECTION_BYTES (256 * 1024)
@@ -54,7 +54,7 @@ static bool is_over(const struct exchange *exchange, int64_t arrived_ms)
     if (!exchange_integer(
             exchange, "timeout", TIMEOUT_MAX_S, 1, TIMEOUT_MAX_S, &timeout_s))
         timeout_s = TIMEOUT_MAX_S;
-    return world_boot_ms() - arrived_ms > timeout_s * 1000;
+    return platform_boot_ms() - arrived_ms > timeout_s * 1000;
 }
 
 static enum failure check(struct azsim *azsim, struct exchange *exchange)
@@ -100,7 +100,7 @@ static void carry_out(struct azsim *azsim, struct account *account,
         table_service_answer(azsim, account, exchange);
     if (exchange->status >= 400)
         exchange->changed = false;
-    exchange->effected_us = bent_world_us();
+    exchange->effected_us = bent_platform_us();
     journal_add(azsim->journal, exchange);
     catalog_unlock(account);
 }
@@ -113,7 +113,7 @@ static void add_common_fields(struct exchange *exchange)
     char date[TEXT_TIME_MAX];
 
     exchange_field(
-        exchange, "Date", "%s", text_http_date(world_wall_ticks(), date));
+        exchange, "Date", "%s", text_http_date(platform_wall_ticks(), date));
     if (version.at != NULL && exchange->failure != FAIL_AUTHENTICATION)
         exchange_field(exchange, "x-ms-version", "%.*s", SLICE_ARG(version));
     if (client_id.at != NULL && client_id.len <= 1024)
@@ -124,7 +124,7 @@ static void add_common_fields(struct exchange *exchange)
 static void handle(struct server *server, struct exchange *exchange)
 {
     struct azsim *azsim = server->azsim;
-    int64_t arrived_ms = world_boot_ms();
+    int64_t arrived_ms = platform_boot_ms();
     struct account *account;
     enum failure failure;
 
@@ -152,7 +152,7 @@ static void *begin(void *arg, const char *uri, struct MHD_Connection *ours)
 
     (void)ours;
     exchange_init(exchange, door->service, slice_of(uri));
-    exchange->arrived_us = bent_world_us();
+    exchange->arrived_us = bent_platform_us();
     exchange->worker = door->worker;
     return exchange;
 }

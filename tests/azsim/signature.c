@@ -8,8 +8,8 @@
 
 #include "tests/azsim/exchange.h"
 #include "worker/base/crypto.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #define STRING_MAX_BYTES (2 * 1024 * 1024)
 
@@ -174,7 +174,7 @@ static bool date_is_near(const struct exchange *exchange, int64_t skew_s)
 
     if (!text_parse_http_date(date_of(exchange), &ticks))
         return false;
-    off = ticks - world_wall_ticks();
+    off = ticks - platform_wall_ticks();
     return skew_s == 0 ||
            (off < skew_s * TICKS_PER_S && off > -skew_s * TICKS_PER_S);
 }

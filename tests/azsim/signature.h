@@ -16,7 +16,7 @@ struct exchange;
 
 /* signature_good: SharedKey or SharedKeyLite over the request as it was sent,
  * by the account in its path, dated within skew_s (0: at any
- * time) of world_wall_ticks(). */
+ * time) of platform_wall_ticks(). */
 bool signature_good(const struct exchange *exchange,
     const struct crypto_hmac_key *key, int64_t skew_s);
 

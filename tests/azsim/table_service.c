@@ -19,8 +19,8 @@
 #include "tests/azsim/target.h"
 #include "worker/base/crypto.h"
 #include "worker/base/json.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/filter.h"
 #include "worker/store/store.h"
 
@@ -579,7 +579,7 @@ static enum failure delete_table(struct visit *visit)
     if (visit->target.table.at == NULL)
         return FAIL_METHOD;
     failure = catalog_delete(visit->account, SERVICE_TABLE, visit->target.table,
-        world_wall_ticks() + knobs.being_deleted_ms * TICKS_PER_MS);
+        platform_wall_ticks() + knobs.being_deleted_ms * TICKS_PER_MS);
     visit->exchange->changed = failure == FAIL_NONE;
     visit->exchange->status = 204;
     return failure;

@@ -24,8 +24,8 @@
 #include "worker/base/crypto.h"
 #include "worker/base/err.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/azure/batch.h"
 #include "worker/store/azure/odata.h"
 #include "worker/store/azure/sign.h"
@@ -94,7 +94,7 @@ static struct curl_slist *headers_of(
     char date[TEXT_TIME_MAX];
     struct buf line;
 
-    text_http_date(world_wall_ticks(), date);
+    text_http_date(platform_wall_ticks(), date);
     buf_init(&line, 4096);
     buf_add_text(&line, "Authorization: ");
     sign_authorization(SIGN_TABLE_LITE,

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "worker/cli/command.h"
 
 #define STREAMS 2
@@ -85,8 +85,8 @@ int trial_command(const char *line)
 
 void trial_later(int64_t ahead_ms)
 {
-    fast_world_use();
-    fast_world_ahead(ahead_ms);
+    fast_platform_use();
+    fast_platform_ahead(ahead_ms);
 }
 
 const char *trial_end_name(int end)

@@ -15,7 +15,7 @@
 #include "tests/hostile/server.h"
 #include "worker/base/arena.h"
 #include "worker/base/buf.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/store.h"
 
@@ -234,7 +234,7 @@ static void start(
     words[count++] = strdup(program);
     while ((word = strsep(&rest, " ")) != NULL && count < WORDS_MAX - 1)
         words[count++] = put_in(word, "~", " ");
-    child->begun_ms = world_boot_ms();
+    child->begun_ms = platform_boot_ms();
     child->pid = fork();
     if (child->pid == 0) {
         out = open("output", O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -250,7 +250,7 @@ static void start(
 /* False: it still runs at until_ms. */
 static bool wait_until(struct child *child, int64_t until_ms)
 {
-    while (!child->over && world_boot_ms() < until_ms) {
+    while (!child->over && platform_boot_ms() < until_ms) {
         child->over =
             wait4(child->pid, &child->status, WNOHANG, &child->used) > 0;
         if (!child->over)
@@ -264,8 +264,8 @@ static bool wait_for_other(struct child *child, int64_t until_ms)
     struct store *store = open_main();
     bool done = false;
 
-    while (!done && world_boot_ms() < until_ms &&
-           !wait_until(child, world_boot_ms() + 50))
+    while (!done && platform_boot_ms() < until_ms &&
+           !wait_until(child, platform_boot_ms() + 50))
         done = other_is_done(store);
     store_close(store);
     return done;
@@ -338,12 +338,12 @@ bool case_run(const struct row *row, const char *program,
     if (row->stop_after_ms > 0)
         (void)wait_until(&child, child.begun_ms + row->stop_after_ms);
     if (!child.over && (row->is_worker || row->stop_after_ms > 0)) {
-        child.begun_ms = world_boot_ms();
+        child.begun_ms = platform_boot_ms();
         kill(child.pid, SIGTERM);
     }
     if (!wait_until(&child, child.begun_ms + limits->ms)) {
         kill(child.pid, SIGKILL);
-        (void)wait_until(&child, WORLD_NEVER);
+        (void)wait_until(&child, PLATFORM_NEVER);
         return fail(why, size, "still runs after %u s", limits->ms / 1000);
     }
     if (!done)

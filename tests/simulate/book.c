@@ -522,7 +522,7 @@ static bool cannot_know(const struct holder *holder)
 {
     return holder->unaware &&
            (holder->told_ms == 0 ||
-               world_boot_ms() < holder->told_ms + TO_SEE_MS);
+               platform_boot_ms() < holder->told_ms + TO_SEE_MS);
 }
 
 void book_answered(struct book *book, const void *process,
@@ -536,7 +536,7 @@ void book_answered(struct book *book, const void *process,
     holder = holder_of(book, process, fence, &own);
     if (holder && holder->told_ms == 0 &&
         date_ticks > holder->lease_until_ticks)
-        holder->told_ms = world_boot_ms();
+        holder->told_ms = platform_boot_ms();
 }
 
 void book_sent(struct book *book, const void *process,

@@ -18,8 +18,8 @@
 #include "tests/simulate/sim.h"
 #include "tests/support/cascade_key.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #define THINGS_MAX 512
 #define CHANNELS_MAX 3

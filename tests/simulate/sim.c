@@ -16,8 +16,8 @@
 #include "tests/simulate/book.h"
 #include "tests/simulate/worker.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/control.h"
 #include "worker/run/message.h"
 #include "worker/store/embedded/embedded.h"
@@ -142,7 +142,7 @@ int64_t sim_now_ticks(void)
     int64_t ticks;
 
     virtual_mask();
-    ticks = world_wall_ticks();
+    ticks = platform_wall_ticks();
     virtual_unmask();
     return ticks;
 }
@@ -696,7 +696,7 @@ void sim_play(const struct sim_options *options, struct sim_result *ret)
     sim->kind = options->kind;
     sim->script = options->script;
     sim->result = ret;
-    virtual_world_use(&world);
+    virtual_platform_use(&world);
     virtual_trace(options->trace);
     arena_init(&sim->arena);
     build(sim);
@@ -704,6 +704,6 @@ void sim_play(const struct sim_options *options, struct sim_result *ret)
     judge_the_end(sim, virtual_run());
     take_counts(sim);
     tear_down(sim);
-    virtual_world_end();
+    virtual_platform_end();
     mem_free(sim);
 }

@@ -22,7 +22,7 @@
 #include "tests/simulate/trouble.h"
 #include "tests/support/faulty.h"
 #include "tests/support/interpose.h"
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/arena.h"
 #include "worker/run/ledger.h"
 #include "worker/store/store.h"

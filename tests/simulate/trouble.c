@@ -9,8 +9,8 @@
 #include "tests/simulate/sim.h"
 #include "tests/simulate/wire.h"
 #include "tests/simulate/worker.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #define BIT(trouble) (1U << (trouble))
 #define DATA_GONE                                                              \
@@ -199,8 +199,8 @@ bool trouble_silences(struct troubles *troubles, const struct wire *wire,
 static enum tw_err says(struct attempt *attempt,
     const struct store_request *request, const char *what)
 {
-    attempt->sent_ms = world_boot_ms();
-    attempt->date_ticks = world_wall_ticks();
+    attempt->sent_ms = platform_boot_ms();
+    attempt->date_ticks = platform_wall_ticks();
     attempt->http_status = 409;
     if (request->call == CALL_BATCH)
         request->result->failed = request->batch->count;

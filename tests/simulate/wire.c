@@ -11,8 +11,8 @@
 
 #include "tests/simulate/book.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/fence.h"
 
 /* The service ends a request that takes longer. */
@@ -37,7 +37,7 @@ static void take_time(struct wire *wire)
 static enum tw_err unreachable(struct wire *wire, struct attempt *attempt,
     const struct store_request *request)
 {
-    attempt->sent_ms = world_boot_ms();
+    attempt->sent_ms = platform_boot_ms();
     wire->requests++;
     if (wire->unreached)
         wire->unreached(
@@ -49,7 +49,7 @@ static enum tw_err unreachable(struct wire *wire, struct attempt *attempt,
 static enum tw_err leave(struct wire *wire, struct attempt *attempt,
     const struct store_request *request)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     if (!fence_open(attempt->fence, now_ms))
         return err_fail(&attempt->err, TW_STOPPED, "the fence is shut");

@@ -74,7 +74,7 @@ static enum tw_err say(
     struct attempt *attempt, enum tw_err code, const char *what)
 {
     if (attempt->sent_ms == 0)
-        attempt->sent_ms = world_boot_ms();
+        attempt->sent_ms = platform_boot_ms();
     return err_fail(&attempt->err, code, "%s", what);
 }
 
@@ -86,7 +86,7 @@ static enum tw_err tell(const struct faulty *faulty, enum fault fault,
     enum tw_err code = call_in(CALL_READS, call) ? effect->read : effect->write;
 
     attempt->http_status = effect->status;
-    attempt->date_ticks = effect->status > 0 ? world_wall_ticks() : 0;
+    attempt->date_ticks = effect->status > 0 ? platform_wall_ticks() : 0;
     attempt->retry_after_ms = effect->hinted ? faulty->hint_ms : -1;
     if (effect->sent)
         return say(attempt, code, effect->sentence);
@@ -136,8 +136,8 @@ static enum fault choose(
 {
     enum fault fault;
 
-    faulty_land(faulty, world_boot_ms());
-    world_lock(&faulty->mutex);
+    faulty_land(faulty, platform_boot_ms());
+    platform_lock(&faulty->mutex);
     *ret_n = faulty->requests++;
     if (faulty->choose)
         fault = faulty->choose(faulty->ctx, call, faulty->calls[call]);
@@ -147,7 +147,7 @@ static enum fault choose(
         fault = FAULT_NONE;
     faulty->calls[call]++;
     faulty->met[fault]++;
-    world_unlock(&faulty->mutex);
+    platform_unlock(&faulty->mutex);
     return fault;
 }
 
@@ -191,14 +191,14 @@ static void put_off(
     uint64_t spread = (uint64_t)faulty->late_spread_ms + 1;
 
     late->copy = request_copy(request);
-    late->due_ms = world_boot_ms() + faulty->late_ms +
+    late->due_ms = platform_boot_ms() + faulty->late_ms +
                    (int64_t)draw(faulty, n, WHICH_MOMENT, spread);
     late->due_request = n + 1 + faulty->late_requests;
-    world_lock(&faulty->mutex);
+    platform_lock(&faulty->mutex);
     for (end = &faulty->late; *end; end = &(*end)->next)
         continue;
     *end = late;
-    world_unlock(&faulty->mutex);
+    platform_unlock(&faulty->mutex);
 }
 
 /* The first that is due is taken out of the list; NULL: none. */
@@ -206,7 +206,7 @@ static struct faulty_late *take_due(struct faulty *faulty, int64_t now_ms)
 {
     struct faulty_late **at, *late = NULL;
 
-    world_lock(&faulty->mutex);
+    platform_lock(&faulty->mutex);
     for (at = &faulty->late; *at && !late;) {
         bool due =
             (*at)->due_ms <= now_ms && (*at)->due_request <= faulty->requests;
@@ -218,7 +218,7 @@ static struct faulty_late *take_due(struct faulty *faulty, int64_t now_ms)
             at = &(*at)->next;
         }
     }
-    world_unlock(&faulty->mutex);
+    platform_unlock(&faulty->mutex);
     return late;
 }
 
@@ -229,10 +229,10 @@ void faulty_land(struct faulty *faulty, int64_t now_ms)
     while ((late = take_due(faulty, now_ms)) != NULL) {
         bool taken = send_unseen(faulty, late->copy) == TW_OK;
 
-        world_lock(&faulty->mutex);
+        platform_lock(&faulty->mutex);
         faulty->landed++;
         faulty->changed_late += taken;
-        world_unlock(&faulty->mutex);
+        platform_unlock(&faulty->mutex);
         late_free(late);
     }
 }
@@ -241,12 +241,12 @@ void faulty_land(struct faulty *faulty, int64_t now_ms)
 
 static void wait_ms(struct faulty *faulty, int64_t ms)
 {
-    int64_t until_ms = world_boot_ms() + ms;
+    int64_t until_ms = platform_boot_ms() + ms;
 
-    world_lock(&faulty->mutex);
-    while (world_boot_ms() < until_ms)
-        (void)world_wait(&faulty->never, &faulty->mutex, until_ms);
-    world_unlock(&faulty->mutex);
+    platform_lock(&faulty->mutex);
+    while (platform_boot_ms() < until_ms)
+        (void)platform_wait(&faulty->never, &faulty->mutex, until_ms);
+    platform_unlock(&faulty->mutex);
 }
 
 /* The fence is asked where a store asks it, for a request that gets no
@@ -254,7 +254,7 @@ static void wait_ms(struct faulty *faulty, int64_t ms)
 static bool stays_away(
     const struct effect *effect, struct attempt *attempt, enum tw_err *ret)
 {
-    if (effect->applied > 0 || fence_open(attempt->fence, world_boot_ms()))
+    if (effect->applied > 0 || fence_open(attempt->fence, platform_boot_ms()))
         return false;
     *ret = err_fail(&attempt->err, TW_STOPPED, "the fence is shut");
     return true;
@@ -272,7 +272,7 @@ static enum tw_err meet(struct faulty *faulty, enum fault fault, unsigned n,
         put_off(faulty, request, n);
     if (effect->applied == 0)
         return tell(faulty, fault, request->call, attempt);
-    if (fault == FAULT_TWICE && fence_open(attempt->fence, world_boot_ms()))
+    if (fault == FAULT_TWICE && fence_open(attempt->fence, platform_boot_ms()))
         send_again(faulty, request);
     code = request_send(faulty->outer.inner, attempt, request);
     if (code == TW_STOPPED)
@@ -294,7 +294,7 @@ static enum tw_err look_at_scan(struct faulty *faulty, struct attempt *attempt,
     unsigned scans = faulty_calls(faulty, CALL_SCAN);
     enum tw_err code = TW_OK;
 
-    world_lock(&faulty->mutex);
+    platform_lock(&faulty->mutex);
     if (scans < 64)
         faulty->tops[scans] = request->top;
     if (faulty->expire_token > 0 && request->from.more &&
@@ -305,7 +305,7 @@ static enum tw_err look_at_scan(struct faulty *faulty, struct attempt *attempt,
                (faulty->top_max > 0 && request->top > faulty->top_max)) {
         code = TW_TOO_LARGE;
     }
-    world_unlock(&faulty->mutex);
+    platform_unlock(&faulty->mutex);
     return code == TW_OK ? TW_OK : say(attempt, code, "as the test wants");
 }
 
@@ -342,8 +342,8 @@ static enum tw_err empty_page(struct attempt *attempt,
         .partition_key = add_again(&ret->arena, from.partition_key),
         .row_key = arena_copy(&ret->arena, from.row_key),
         .more = true};
-    attempt->sent_ms = world_boot_ms();
-    attempt->date_ticks = world_wall_ticks();
+    attempt->sent_ms = platform_boot_ms();
+    attempt->date_ticks = platform_wall_ticks();
     return TW_OK;
 }
 
@@ -373,7 +373,7 @@ static enum tw_err meet_scan(struct faulty *faulty, struct attempt *attempt,
     if (code != TW_OK)
         return code;
     if (fault == FAULT_EMPTY_PAGE &&
-        fence_open(attempt->fence, world_boot_ms()))
+        fence_open(attempt->fence, platform_boot_ms()))
         return empty_page(attempt, request->scan, request->page);
     sent.scan = &limited;
     return meet(faulty, fault, n, attempt, &sent);
@@ -383,20 +383,20 @@ static enum tw_err meet_scan(struct faulty *faulty, struct attempt *attempt,
 
 static void batch_begins(struct faulty *faulty, const struct batch *batch)
 {
-    world_lock(&faulty->mutex);
+    platform_lock(&faulty->mutex);
     faulty->operations += (unsigned)batch->count;
     if (batch->count > faulty->largest_batch)
         faulty->largest_batch = batch->count;
     if (++faulty->running > faulty->most_running)
         faulty->most_running = faulty->running;
-    world_unlock(&faulty->mutex);
+    platform_unlock(&faulty->mutex);
 }
 
 static void batch_ends(struct faulty *faulty)
 {
-    world_lock(&faulty->mutex);
+    platform_lock(&faulty->mutex);
     faulty->running--;
-    world_unlock(&faulty->mutex);
+    platform_unlock(&faulty->mutex);
 }
 
 /* The index of a key that is refused, or batch->count. */
@@ -420,7 +420,7 @@ static enum tw_err refuse(struct faulty *faulty, struct attempt *attempt,
 {
     if (!faulty->refusal_unnamed)
         ret->failed = refused;
-    attempt->date_ticks = world_wall_ticks();
+    attempt->date_ticks = platform_wall_ticks();
     return say(attempt, faulty->refusal ? faulty->refusal : TW_CONFLICT,
         "refused as the test wants");
 }
@@ -438,7 +438,8 @@ static enum tw_err apply_batch(struct faulty *faulty, enum fault fault,
         (void)pthread_mutex_unlock(&faulty->turn);
     }
     request->result->failed = batch->count;
-    if (refused < batch->count && fence_open(attempt->fence, world_boot_ms()))
+    if (refused < batch->count &&
+        fence_open(attempt->fence, platform_boot_ms()))
         return refuse(faulty, attempt, refused, request->result);
     code = meet(faulty, fault, n, attempt, request);
     if (fault == FAULT_NO_INDEX || code == TW_UNKNOWN)
@@ -487,9 +488,9 @@ unsigned faulty_calls(struct faulty *faulty, enum store_call call)
 {
     unsigned calls;
 
-    world_lock(&faulty->mutex);
+    platform_lock(&faulty->mutex);
     calls = faulty->calls[call];
-    world_unlock(&faulty->mutex);
+    platform_unlock(&faulty->mutex);
     return calls;
 }
 
@@ -503,8 +504,8 @@ void faulty_init(struct faulty *faulty, struct store *inner)
     (void)pthread_mutex_init(&faulty->turn, &again);
     (void)pthread_mutexattr_destroy(&again);
     interposed_init(&faulty->outer, "faulty", inner, meet_any);
-    world_mutex_init(&faulty->mutex);
-    world_cond_init(&faulty->never);
+    platform_mutex_init(&faulty->mutex);
+    platform_cond_init(&faulty->never);
 }
 
 void faulty_done(struct faulty *faulty)
@@ -515,8 +516,8 @@ void faulty_done(struct faulty *faulty)
         faulty->late = late->next;
         late_free(late);
     }
-    world_cond_done(&faulty->never);
-    world_mutex_done(&faulty->mutex);
+    platform_cond_done(&faulty->never);
+    platform_mutex_done(&faulty->mutex);
     (void)pthread_mutex_destroy(&faulty->turn);
 }
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "tests/support/interpose.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/store.h"
 
 enum fault {
@@ -79,11 +79,11 @@ struct faulty {
     unsigned expire_token; /* continued scans from the n-th on, once; 0: none */
     unsigned page_max;     /* pages hold so many entities; 0: no limit */
 
-    pthread_mutex_t turn;     /* whose turn it is to be in before() */
-    struct world_mutex mutex; /* guards all below */
-    struct world_cond never;  /* for delays */
-    struct faulty_late *late; /* in the order they were sent */
-    unsigned requests;        /* that came, all sorts */
+    pthread_mutex_t turn;        /* whose turn it is to be in before() */
+    struct platform_mutex mutex; /* guards all below */
+    struct platform_cond never;  /* for delays */
+    struct faulty_late *late;    /* in the order they were sent */
+    unsigned requests;           /* that came, all sorts */
     unsigned calls[CALLS], operations;
     unsigned met[FAULTS];  /* faults */
     unsigned landed;       /* of what was late */

@@ -18,8 +18,8 @@
 
 #include "config/yaml.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/fence.h"
 #include "worker/store/lanes.h"
@@ -59,7 +59,7 @@ static enum tw_err host_phase(struct run *run, const char *phase,
         stored = false;
         outcome = h->phasing(h, &stored);
     }
-    if (!fence_open(h->fence, world_boot_ms()))
+    if (!fence_open(h->fence, platform_boot_ms()))
         return err_fail(err, TW_STOPPED, "the fence is shut");
     if (stored) {
         host_save(run, checkpoint, true);
@@ -175,7 +175,7 @@ void hosted_forget(struct hosted *h, const char *id)
     h->checkpoint = h->phase = NULL;
     h->id = id;
     h->stop_after = -1;
-    h->requested_ticks = world_wall_ticks();
+    h->requested_ticks = platform_wall_ticks();
 }
 
 void hosted_done(struct hosted *h)
@@ -477,7 +477,7 @@ enum run_end hosted_attempt(
     char *phase = h->phase ? mem_format("%s", h->phase) : NULL;
 
     h->epoch++;
-    fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
+    fence_init(&fence, PLATFORM_NEVER, FENCE_REQUEST_MAX_MS);
     h->fence = &fence;
     run = run_of(h, found, &value, &fence);
     run.checkpoint = slice_of(checkpoint);
@@ -495,7 +495,7 @@ enum run_end hosted_attempt(
 
 static void sleep_until(int64_t ticks)
 {
-    while (world_wall_ticks() < ticks) {
+    while (platform_wall_ticks() < ticks) {
         struct timespec pause = {0, 5000000};
 
         nanosleep(&pause, NULL);

@@ -12,7 +12,7 @@
 
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
 #define REQUEST_MAX_BYTES (8 * 1024 * 1024)
 #define REQUESTS_MAX 1024
@@ -21,7 +21,7 @@ struct http_script {
     const struct script_step *steps;
     size_t step_count;
     int listener, port;
-    struct world_thread thread;
+    struct platform_thread thread;
     /* What it saw: the thread's alone until it is joined. */
     size_t connections, request_count;
     char *requests[REQUESTS_MAX];
@@ -142,7 +142,7 @@ struct http_script *http_script_start(
     must(listen(script->listener, 64) == 0);
     must(getsockname(script->listener, (struct sockaddr *)&address, &len) == 0);
     script->port = ntohs(address.sin_port);
-    world_start(&script->thread, "script", serve, script);
+    platform_start(&script->thread, "script", serve, script);
     return script;
 }
 
@@ -154,7 +154,7 @@ int http_script_port(const struct http_script *script)
 void http_script_end(struct http_script *script)
 {
     shutdown(script->listener, SHUT_RDWR);
-    world_join(&script->thread);
+    platform_join(&script->thread);
     close(script->listener);
 }
 

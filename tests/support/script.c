@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/fence.h"
 
 static const char *table_of(const struct store_request *request)
@@ -37,7 +37,7 @@ static enum tw_err answer(
     const struct script_event *event, struct attempt *attempt)
 {
     if (event->answer == TW_UNKNOWN)
-        attempt->sent_ms = world_boot_ms();
+        attempt->sent_ms = platform_boot_ms();
     return err_fail(&attempt->err, event->answer, "as the test wants");
 }
 

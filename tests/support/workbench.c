@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/renewer.h"
@@ -29,12 +29,12 @@ static struct store *inner_of(struct store *store)
 
 static void sleep_ms(struct workbench *bench, int64_t wait_ms)
 {
-    int64_t until_ms = world_boot_ms() + wait_ms;
+    int64_t until_ms = platform_boot_ms() + wait_ms;
 
-    world_lock(&bench->lock);
-    while (world_boot_ms() < until_ms)
-        (void)world_wait(&bench->changed, &bench->lock, until_ms);
-    world_unlock(&bench->lock);
+    platform_lock(&bench->lock);
+    while (platform_boot_ms() < until_ms)
+        (void)platform_wait(&bench->changed, &bench->lock, until_ms);
+    platform_unlock(&bench->lock);
 }
 
 static enum bench_fault fate_of(
@@ -56,12 +56,12 @@ static enum bench_fault meet(struct store *store, enum bench_call call)
     int64_t delay_ms;
     unsigned n;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     n = ++bench->calls[call];
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     if (bench->between)
         bench->between(bench, call, n);
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     if (bench->down)
         fault = BENCH_FAIL;
     else if (bench->fault)
@@ -69,7 +69,7 @@ static enum bench_fault meet(struct store *store, enum bench_call call)
     else
         fault = fate_of(bench, call, n);
     delay_ms = bench->delay_ms;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     if (delay_ms > 0)
         sleep_ms(bench, delay_ms);
     return fault;
@@ -111,10 +111,10 @@ static enum tw_err spoil(
 /* What the service's clock shows, which no pause of this machine holds up. */
 static void add_pauses(struct workbench *bench, struct attempt *attempt)
 {
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     if (attempt->date_ticks > 0)
         attempt->date_ticks += bench->paused_ms * TICKS_PER_MS;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
 }
 
 #define PASSED_ON(store, attempt, call, request)                               \
@@ -140,9 +140,9 @@ static enum tw_err bench_scan(struct store *store, struct attempt *attempt,
 {
     struct workbench *bench = bench_of(store);
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->scan_max_ms = fence_timeout_ms(attempt->fence);
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     PASSED_ON(store, attempt, BENCH_SCAN,
         store_scan(inner_of(store), attempt, request, ret));
 }
@@ -161,9 +161,9 @@ static enum tw_err bench_batch(struct store *store, struct attempt *attempt,
 {
     struct workbench *bench = bench_of(store);
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->ledger_writes += strcmp(batch->table, LEDGER_TABLE) == 0;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     ret->failed = batch->count;
     PASSED_ON(store, attempt, BENCH_BATCH,
         store_batch(inner_of(store), attempt, batch, ret));
@@ -190,9 +190,9 @@ static enum tw_err bench_queue_get(struct store *store, struct attempt *attempt,
     struct workbench *bench = bench_of(store);
     const char *down = bench->down_queue;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->hidden_s = visibility_timeout_s;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     if (down && strcmp(queue, down) == 0) {
         sleep_ms(bench, bench->down_queue_ms);
         return spoil(attempt, BENCH_FAIL, TW_OK);
@@ -267,18 +267,18 @@ static enum run_end run_script(const struct job *job,
     unsigned attempt;
 
     (void)stores;
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     attempt = ++bench->attempts;
     bench->running++;
     if (bench->running > bench->together)
         bench->together = bench->running;
-    world_wake_all(&bench->changed);
-    world_unlock(&bench->lock);
+    platform_wake_all(&bench->changed);
+    platform_unlock(&bench->lock);
     end =
         bench->script ? bench->script(bench, run, attempt, err) : RUN_SUCCEEDED;
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->running--;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     return end;
 }
 
@@ -289,9 +289,9 @@ static bool says_stop(void *context)
     struct workbench *bench = context;
     bool stop;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     stop = bench->stop;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     return stop;
 }
 
@@ -354,8 +354,8 @@ void workbench_init(struct workbench *bench)
 {
 
     memset(bench, 0, sizeof(*bench));
-    world_mutex_init(&bench->lock);
-    world_cond_init(&bench->changed);
+    platform_mutex_init(&bench->lock);
+    platform_cond_init(&bench->changed);
     workbench_open_store(bench, "main", &bench->wrapped);
     bench->store = &bench->wrapped.store;
     init_job(bench);
@@ -373,8 +373,8 @@ void workbench_done(struct workbench *bench)
     renewer_free(bench->renewer);
     lanes_free(bench->lanes);
     store_close(bench->wrapped.inner);
-    world_cond_done(&bench->changed);
-    world_mutex_done(&bench->lock);
+    platform_cond_done(&bench->changed);
+    platform_mutex_done(&bench->lock);
 }
 
 int workbench_set_up(void **state)
@@ -401,7 +401,7 @@ int workbench_tear_down(void **state)
 
 int workbench_set_up_virtual(void **state)
 {
-    virtual_world_use(&(struct virtual_options){.seed = 1,
+    virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     return workbench_set_up(state);
@@ -410,7 +410,7 @@ int workbench_set_up_virtual(void **state)
 int workbench_tear_down_virtual(void **state)
 {
     (void)workbench_tear_down(state);
-    virtual_world_end();
+    virtual_platform_end();
     return 0;
 }
 
@@ -428,10 +428,10 @@ void workbench_wait_for(struct workbench *bench,
     bool (*condition)(struct workbench *bench), const char *what,
     const char *file, int line)
 {
-    int64_t until_ms = world_boot_ms() + WAIT_MAX_MS;
+    int64_t until_ms = platform_boot_ms() + WAIT_MAX_MS;
 
     while (!condition(bench)) {
-        if (world_boot_ms() > until_ms) {
+        if (platform_boot_ms() > until_ms) {
             print_error("never came true: %s\n", what);
             _fail(file, line);
         }
@@ -441,10 +441,10 @@ void workbench_wait_for(struct workbench *bench,
 
 void workbench_open_gate(struct workbench *bench)
 {
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->gate++;
-    world_wake_all(&bench->changed);
-    world_unlock(&bench->lock);
+    platform_wake_all(&bench->changed);
+    platform_unlock(&bench->lock);
 }
 
 bool workbench_pass_gate(struct workbench *bench, struct run *run, unsigned n)
@@ -452,12 +452,12 @@ bool workbench_pass_gate(struct workbench *bench, struct run *run, unsigned n)
     bool open = false;
 
     while (!open && !run_stopping(run)) {
-        world_lock(&bench->lock);
+        platform_lock(&bench->lock);
         if (bench->gate < n)
-            (void)world_wait(
-                &bench->changed, &bench->lock, world_boot_ms() + 2);
+            (void)platform_wait(
+                &bench->changed, &bench->lock, platform_boot_ms() + 2);
         open = bench->gate >= n;
-        world_unlock(&bench->lock);
+        platform_unlock(&bench->lock);
     }
     return open;
 }

@@ -18,7 +18,7 @@
 
 #include "jobs/job.h"
 #include "jobs/jobs.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/run/ledger.h"
 #include "worker/run/setup.h"
 #include "worker/run/work.h"
@@ -90,8 +90,8 @@ struct workbench {
     struct renewer *renewer;
     struct work_place place; /* stopping: says `stop` */
 
-    struct world_mutex lock; /* guards all below */
-    struct world_cond changed;
+    struct platform_mutex lock; /* guards all below */
+    struct platform_cond changed;
     bool stop;
     unsigned calls[BENCH_CALLS];
     unsigned ledger_writes; /* batches to the ledger's table */

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/support/virtual_world.h"
-#include "worker/base/world.h"
+#include "tests/support/virtual_platform.h"
+#include "worker/base/platform.h"
 
 static const char *const POINTS[KILL_POINTS] = {
     [KILL_BEFORE_SEND] = "before-send",
@@ -45,8 +45,8 @@ static struct store *inner_of(struct store *store)
 void killer_note_end(struct killer *killer)
 {
     virtual_mask();
-    killer->words->boot_ms = world_boot_ms();
-    killer->words->wall_ticks = world_wall_ticks();
+    killer->words->boot_ms = platform_boot_ms();
+    killer->words->wall_ticks = platform_wall_ticks();
     virtual_unmask();
 }
 

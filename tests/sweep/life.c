@@ -10,12 +10,12 @@
 #include "config/problems.h"
 #include "config/yaml.h"
 #include "jobs/jobs.h"
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "tests/sweep/judge.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/consumer.h"
 #include "worker/run/setup.h"
 #include "worker/store/embedded/embedded.h"
@@ -74,8 +74,9 @@ void life_prepare(
 {
     struct store *store;
 
-    virtual_world_use(&(struct virtual_options){.boot_ms = LIFE_FIRST_MS - 5000,
-        .wall_ticks = LIFE_FIRST_TICKS - 5 * TICKS_PER_S});
+    virtual_platform_use(
+        &(struct virtual_options){.boot_ms = LIFE_FIRST_MS - 5000,
+            .wall_ticks = LIFE_FIRST_TICKS - 5 * TICKS_PER_S});
     arena_init(&stage->arena);
     scenario->fill(stage);
     store = open_file(folder);
@@ -86,7 +87,7 @@ void life_prepare(
         put_message(store, stage->messages[i]);
     judge_remember(stage, store);
     store_close(store);
-    virtual_world_end();
+    virtual_platform_end();
 }
 
 /* ---- the worker ---- */
@@ -220,7 +221,7 @@ int life_live(const struct life *life)
     struct store *store;
 
     log_set(life->aloud ? LOG_DEBUG : LOG_ERROR, LOG_TEXT);
-    virtual_world_use(&(struct virtual_options){.seed = life->seed,
+    virtual_platform_use(&(struct virtual_options){.seed = life->seed,
         .boot_ms = life->boot_ms,
         .wall_ticks = life->wall_ticks,
         .limit_ms = LIMIT_MS,

@@ -7,8 +7,8 @@
 #include "tests/support/upgrade_model.h"
 #include "tests/sweep/judge.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 /* Of `settle`, from the tombstone on. */
 #define LAST_LOOK_S 150
@@ -225,7 +225,7 @@ static bool channel_settles(const struct scene *scene)
     is = get_channel(scene, &page) == TW_OK &&
          entity_find(&page.entities[0], slice_of("Deleted")) &&
          text_ticks(page.entities[0].timestamp, &ticks) &&
-         world_wall_ticks() - ticks < LAST_LOOK_S * TICKS_PER_S;
+         platform_wall_ticks() - ticks < LAST_LOOK_S * TICKS_PER_S;
     page_done(&page);
     return is;
 }

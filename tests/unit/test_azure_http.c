@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "tests/support/http_script.h"
+#include "worker/base/platform.h"
 #include "worker/base/stop.h"
-#include "worker/base/world.h"
 #include "worker/store/azure/http.h"
 #include "worker/store/fence.h"
 
@@ -414,7 +414,7 @@ static void failed_tls_is_not_sent(void **state)
      * the client has given up. */
     struct fence fence;
 
-    fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MIN_MS);
+    fence_init(&fence, PLATFORM_NEVER, FENCE_REQUEST_MIN_MS);
     snprintf(bench.url, sizeof(bench.url), "https://127.0.0.1:%d/",
         http_script_port(bench.script));
     assert_int_equal(send_fenced(&bench, "POST", "b", &fence), TW_BUSY);
@@ -430,7 +430,7 @@ static void shut_fence_stops_the_last_moment(void **state)
     struct fence fence;
 
     (void)state;
-    fence_init(&fence, WORLD_NEVER, 5000);
+    fence_init(&fence, PLATFORM_NEVER, 5000);
     fence_shut(&fence);
     bench_open(&bench, NULL, 0);
     assert_int_equal(send_fenced(&bench, "POST", "b", &fence), TW_STOPPED);
@@ -443,14 +443,14 @@ static void silence_is_unknown_after_the_fence_s_time(void **state)
 {
     struct bench bench;
     struct fence fence;
-    int64_t begun_ms = world_boot_ms();
+    int64_t begun_ms = platform_boot_ms();
 
     (void)state;
-    fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MIN_MS);
+    fence_init(&fence, PLATFORM_NEVER, FENCE_REQUEST_MIN_MS);
     bench_open(&bench, STEPS({SCRIPT_SILENT, NULL, 0}), 1);
     assert_int_equal(send_fenced(&bench, "POST", "b", &fence), TW_UNKNOWN);
     assert_non_null(strstr(bench.err.text, "no answer came in time"));
-    assert_in_range(world_boot_ms() - begun_ms, FENCE_REQUEST_MIN_MS - 100,
+    assert_in_range(platform_boot_ms() - begun_ms, FENCE_REQUEST_MIN_MS - 100,
         LONG_MS); /* libcurl's millisecond begins before ours */
     bench_end(&bench, 1);
     bench_done(&bench);
@@ -520,17 +520,17 @@ int getaddrinfo(const char *name, const char *service,
 
 static void a_name_server_that_is_silent_holds_up_nothing(void **state)
 {
-    int64_t begun_ms = world_boot_ms();
+    int64_t begun_ms = platform_boot_ms();
     struct bench bench;
     struct fence fence;
 
     (void)state;
-    fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MIN_MS);
+    fence_init(&fence, PLATFORM_NEVER, FENCE_REQUEST_MIN_MS);
     bench_open(&bench, NULL, 0);
     snprintf(bench.url, sizeof(bench.url), "http://silent.example/");
     assert_int_equal(send_fenced(&bench, "GET", NULL, &fence), TW_BUSY);
     bench_end(&bench, 0);
-    assert_true(world_boot_ms() - begun_ms < LONG_MS);
+    assert_true(platform_boot_ms() - begun_ms < LONG_MS);
     bench_done(&bench);
 }
 
@@ -593,27 +593,27 @@ static void a_stop_gives_up_what_is_under_way(void **state)
     for (size_t i = 0; i < 2; i++) {
         const struct script_step steps[] = {{SCRIPT_ANSWER, begun[i], 0},
             {SCRIPT_SILENT, NULL, 0}, {SCRIPT_SILENT, NULL, 0}};
-        int64_t begun_ms = world_boot_ms();
-        struct world_thread thread;
+        int64_t begun_ms = platform_boot_ms();
+        struct platform_thread thread;
         struct bench bench;
         enum tw_err code;
         bool last_words;
 
         bench_open(&bench, steps + (i == 0), 2);
-        world_start(&thread, "signal", ask_soon, NULL);
+        platform_start(&thread, "signal", ask_soon, NULL);
         assert_int_equal(send_once(&bench, "POST", "b"), TW_UNKNOWN);
         assert_non_null(strstr(bench.err.text, "the process is to end"));
-        world_join(&thread);
+        platform_join(&thread);
         code = send_once(&bench, "POST", "b");
         last_words = bench.answer.sent_ms != 0;
         assert_int_equal(code, last_words ? TW_UNKNOWN : TW_BUSY);
         assert_true(
-            last_words || world_boot_ms() - begun_ms >= STOP_LAST_MS - 100);
-        while (world_boot_ms() < stop_until_ms(WORLD_NEVER))
+            last_words || platform_boot_ms() - begun_ms >= STOP_LAST_MS - 100);
+        while (platform_boot_ms() < stop_until_ms(PLATFORM_NEVER))
             usleep(1000);
         assert_int_equal(send_once(&bench, "POST", "b"), TW_BUSY);
         assert_int_equal(bench.answer.sent_ms, 0);
-        assert_true(world_boot_ms() - begun_ms < LONG_MS);
+        assert_true(platform_boot_ms() - begun_ms < LONG_MS);
         stop_forget();
         bench_end(&bench, last_words ? 2 : 1);
         bench_done(&bench);
@@ -623,14 +623,14 @@ static void a_stop_gives_up_what_is_under_way(void **state)
 /* No request outlasts a signal by more than a service manager waits. */
 static void a_stop_sets_when_requests_end(void **state)
 {
-    int64_t begun_ms = world_boot_ms(), asked_ms;
+    int64_t begun_ms = platform_boot_ms(), asked_ms;
 
     (void)state;
-    assert_true(stop_until_ms(begun_ms) == WORLD_NEVER);
-    assert_true(stop_end_ms() == WORLD_NEVER);
+    assert_true(stop_until_ms(begun_ms) == PLATFORM_NEVER);
+    assert_true(stop_end_ms() == PLATFORM_NEVER);
     stop_ask();
     asked_ms = stop_end_ms() - STOP_END_MS;
-    assert_in_range(asked_ms, begun_ms, world_boot_ms());
+    assert_in_range(asked_ms, begun_ms, platform_boot_ms());
     assert_int_equal(stop_until_ms(asked_ms - 1), asked_ms + 1500);
     assert_int_equal(stop_until_ms(asked_ms), asked_ms + 3500);
     assert_int_equal(stop_end_ms(), asked_ms + 4500);
@@ -680,7 +680,7 @@ static void several_threads_may_send(void **state)
     static const char last[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n"
                                "Content-Length: 0\r\n\r\n";
     struct script_step steps[THREADS * PER_THREAD];
-    struct world_thread threads[THREADS];
+    struct platform_thread threads[THREADS];
     struct bench bench;
 
     (void)state;
@@ -688,9 +688,9 @@ static void several_threads_may_send(void **state)
         steps[i] = (struct script_step){SCRIPT_LAST, last, 0};
     bench_open(&bench, steps, THREADS * PER_THREAD);
     for (size_t i = 0; i < THREADS; i++)
-        world_start(&threads[i], "sender", send_many, &bench);
+        platform_start(&threads[i], "sender", send_many, &bench);
     for (size_t i = 0; i < THREADS; i++)
-        world_join(&threads[i]);
+        platform_join(&threads[i]);
     bench_end(&bench, THREADS * PER_THREAD);
     bench_done(&bench);
 }

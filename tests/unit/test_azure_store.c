@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #include "tests/support/http_script.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/azure/azure.h"
 #include "worker/store/store.h"
 
@@ -312,7 +312,7 @@ static void short_time_is_passed_on_to_the_service(void **state)
     struct fence fence;
 
     (void)state;
-    fence_init(&fence, WORLD_NEVER, 5000);
+    fence_init(&fence, PLATFORM_NEVER, 5000);
     bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
     bench.attempt.fence = &fence;
     assert_int_equal(do_get(&bench), TW_BUSY);

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "worker/base/crypto.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/azure/http.h"
 
 /* A server of one connection, with a certificate that it has made itself. */
@@ -28,7 +28,7 @@ struct server {
     X509 *certificate;
     SSL_CTX *context;
     int fd, port;
-    struct world_thread thread;
+    struct platform_thread thread;
 };
 
 static void make_certificate(struct server *server)
@@ -89,12 +89,12 @@ static void server_start(struct server *server)
     server->context = SSL_CTX_new(TLS_server_method());
     SSL_CTX_use_certificate(server->context, server->certificate);
     SSL_CTX_use_PrivateKey(server->context, server->key);
-    world_start(&server->thread, "server", serve, server);
+    platform_start(&server->thread, "server", serve, server);
 }
 
 static void server_end(struct server *server)
 {
-    world_join(&server->thread);
+    platform_join(&server->thread);
     close(server->fd);
     SSL_CTX_free(server->context);
     X509_free(server->certificate);
@@ -108,7 +108,7 @@ static enum tw_err ask(const struct server *server)
     struct err err;
     char url[64];
     enum tw_err outcome;
-    bool pipe = world_block_pipe();
+    bool pipe = platform_block_pipe();
 
     snprintf(url, sizeof(url), "https://127.0.0.1:%d/", server->port);
     http_answer_init(&answer);
@@ -122,7 +122,7 @@ static enum tw_err ask(const struct server *server)
     http_answer_done(&answer);
     http_free(http);
     if (pipe)
-        world_let_pipe();
+        platform_let_pipe();
     return outcome;
 }
 

@@ -10,7 +10,7 @@
 
 #include "tests/support/faulty.h"
 #include "tests/support/table.h"
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 #include "worker/store/breaker.h"
 
@@ -106,7 +106,7 @@ static struct store *begin(struct faulty *faulty)
     static const char *const tables[] = {"Blogs", NULL};
     struct store *inner;
 
-    virtual_world_use(&(struct virtual_options){
+    virtual_platform_use(&(struct virtual_options){
         .seed = 1, .boot_ms = 5000, .wall_ticks = TICKS_1970});
     inner = table_memory(tables);
     faulty_init(faulty, inner);
@@ -117,7 +117,7 @@ static void end(struct faulty *faulty, struct store *inner)
 {
     faulty_done(faulty);
     store_close(inner);
-    virtual_world_end();
+    virtual_platform_end();
 }
 
 /* Every call of a store looks, and what does not leave is not counted. */

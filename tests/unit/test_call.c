@@ -3,7 +3,7 @@
 #include "tests/support/workbench.h"
 
 #include "jobs/engine/call.h"
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "worker/store/lanes.h"
 
 /* Then the circuit breaker opens. */
@@ -60,6 +60,6 @@ int main(void)
         TEST(an_outage_costs_a_write_no_more_than_its_tries),
     };
 
-    fast_world_use();
+    fast_platform_use();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,8 @@
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #define PARENT                                                                 \
     "    parent: {table: Channels, partition_key: \"{channel}\", row_key: "    \

@@ -27,12 +27,12 @@
 #include <unistd.h>
 
 #include "tests/support/cascade_key.h"
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/fence.h"
 #include "worker/store/lanes.h"
 
@@ -344,8 +344,8 @@ static bool is_held(struct storm *s, bool *ret_there)
  * without a tombstone may be as slow as settle allows. */
 static bool may_add(const struct storm *s)
 {
-    return !s->newer &&
-           (!s->held || world_boot_ms() - s->free_ms < s->settle_ms * 6 / 10);
+    return !s->newer && (!s->held || platform_boot_ms() - s->free_ms <
+                                         s->settle_ms * 6 / 10);
 }
 
 /* One of the kinds that are under kind, or -1. */
@@ -372,7 +372,7 @@ static void adds_child(struct storm *s, uint64_t *dice)
         return;
     child = add_child(s, kind, above, GOES);
     if (child >= 0 && s->held &&
-        world_boot_ms() - s->free_ms > s->settle_ms * 9 / 10)
+        platform_boot_ms() - s->free_ms > s->settle_ms * 9 / 10)
         s->things[child].fate = EITHER;
 }
 
@@ -443,7 +443,7 @@ static void makes_parent(struct storm *s, uint64_t *dice)
 
 static void look_for_tombstone(struct storm *s)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
     bool there;
 
     if (s->held)
@@ -556,11 +556,11 @@ static void judge_batch(void *context, const struct batch *batch)
 {
     struct storm *s = context;
 
-    world_lock(&s->faulty.mutex);
+    platform_lock(&s->faulty.mutex);
     for (size_t i = 0; i < batch->count; i++)
         if (batch->operations[i].type == OPERATION_DELETE)
             judge_delete(s, batch->table, &batch->operations[i].entity);
-    world_unlock(&s->faulty.mutex);
+    platform_unlock(&s->faulty.mutex);
 }
 
 /* ---- the ledger ---- */
@@ -579,13 +579,13 @@ static enum tw_err store_phase(struct hosted *h, bool *ret_stored)
     struct storm *s = h->owner;
     enum tw_err outcome = TW_OK;
 
-    world_lock(&s->faulty.mutex);
+    platform_lock(&s->faulty.mutex);
     *ret_stored = true;
     if (!s->clear && roll(&s->dice, 4) == 0) {
         outcome = TW_BUSY;
         *ret_stored = roll(&s->dice, 2) == 0;
     }
-    world_unlock(&s->faulty.mutex);
+    platform_unlock(&s->faulty.mutex);
     return outcome;
 }
 
@@ -668,7 +668,7 @@ static void storm_init(struct storm *s, uint64_t seed)
     s->faulty.page_max = roll(&s->dice, 2) == 0 ? 1 + roll(&s->dice, 7) : 0;
     s->faulty.ctx = s;
     fill(s);
-    s->free_ms = world_boot_ms();
+    s->free_ms = platform_boot_ms();
     s->faulty.choose = weather;
     s->faulty.before = judge_batch;
     s->stores[0] = &s->faulty.outer.store;
@@ -693,12 +693,12 @@ static enum run_end attempt(struct storm *s)
     unsigned way = s->clear ? 0 : roll(&s->dice, 3);
     enum run_end end;
 
-    world_lock(&s->faulty.mutex);
+    platform_lock(&s->faulty.mutex);
     s->kill_at = way == 1
                      ? s->asked + 1 + roll(&s->dice, roll(&s->dice, 2) ? 4 : 30)
                      : 0;
     s->killed = false;
-    world_unlock(&s->faulty.mutex);
+    platform_unlock(&s->faulty.mutex);
     s->h.stop_after =
         way == 2 ? (int64_t)roll(&s->dice, roll(&s->dice, 2) ? 2 : 20) : -1;
     end = hosted_attempt(&s->h, "storm", "News");
@@ -713,12 +713,12 @@ static enum run_end attempt(struct storm *s)
 static void pass_time(struct storm *s, int64_t until_ms)
 {
     do {
-        world_lock(&s->faulty.mutex);
+        platform_lock(&s->faulty.mutex);
         front_end_acts(s, &s->dice, s->front_end_share > 0 ? 700 : 0);
-        world_unlock(&s->faulty.mutex);
-        faulty_land(&s->faulty, world_boot_ms());
+        platform_unlock(&s->faulty.mutex);
+        faulty_land(&s->faulty, platform_boot_ms());
         usleep(500);
-    } while (world_boot_ms() < until_ms);
+    } while (platform_boot_ms() < until_ms);
 }
 
 static void wait_between(struct storm *s, enum run_end end)
@@ -726,10 +726,11 @@ static void wait_between(struct storm *s, enum run_end end)
     int64_t wait_ms = 0;
 
     if (end == RUN_WAITING)
-        wait_ms = (s->h.resumes_ticks - world_wall_ticks()) / TICKS_PER_MS + 1;
+        wait_ms =
+            (s->h.resumes_ticks - platform_wall_ticks()) / TICKS_PER_MS + 1;
     else if (roll(&s->dice, 3) == 0)
         wait_ms = roll(&s->dice, (unsigned)s->settle_ms * 3 / 2 + 1);
-    pass_time(s, world_boot_ms() + wait_ms);
+    pass_time(s, platform_boot_ms() + wait_ms);
 }
 
 /* The slowest writers come when the run believes that it is over. */
@@ -1425,7 +1426,7 @@ int main(void)
             blog_that_changed_between_attempts_is_looked_under_again),
     };
 
-    fast_world_use();
+    fast_platform_use();
     log_set(LOG_ERROR, LOG_TEXT);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

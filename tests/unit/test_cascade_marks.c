@@ -15,11 +15,11 @@
 
 #include <string.h>
 
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #define JOB(name, settle)                                                      \
     name ":\n"                                                                 \
@@ -86,7 +86,7 @@ static void a_newer_parent_is_left_once_nothing_can_land_late(void **state)
     h.store->traits.late_writes = true;
     put_created(&h, h.requested_ticks + TICKS_PER_S);
     h.took_over = true;
-    began_ticks = world_wall_ticks();
+    began_ticks = platform_wall_ticks();
     assert_int_equal(hosted_attempt(&h, "job", "News"), RUN_WAITING);
     assert_true(h.resumes_ticks >= began_ticks + LATE_TICKS);
     assert_true(hosted_has(&h, "Channels", "News", ""));
@@ -102,11 +102,11 @@ static void an_absent_parent_is_held_until_nothing_can_land_late(void **state)
     set_up(&h);
     h.store->traits.late_writes = true;
     h.took_over = true;
-    began_ticks = world_wall_ticks();
+    began_ticks = platform_wall_ticks();
     assert_int_equal(hosted_attempt(&h, "job", "News"), RUN_WAITING);
     h.took_over = false;
     assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
-    assert_true(world_wall_ticks() >= began_ticks + LATE_TICKS);
+    assert_true(platform_wall_ticks() >= began_ticks + LATE_TICKS);
     hosted_done(&h);
 }
 
@@ -118,7 +118,7 @@ static void an_absent_parent_is_held_until_nothing_can_land_late(void **state)
  * nothing up to the blog `done`. */
 static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
 {
-    int64_t laid = world_wall_ticks() - 10 * TICKS_PER_S;
+    int64_t laid = platform_wall_ticks() - 10 * TICKS_PER_S;
 
     hosted_put(h, "Channels", "News", "",
         "\"Deleted\":true,\"TablewardRun\":\"job/r1\"");
@@ -147,18 +147,18 @@ static void a_look_began_when_its_first_attempt_did(void **state)
 
 static void sleep_ms(int64_t wait_ms)
 {
-    struct world_mutex mutex;
-    struct world_cond cond;
-    int64_t until_ms = world_boot_ms() + wait_ms;
+    struct platform_mutex mutex;
+    struct platform_cond cond;
+    int64_t until_ms = platform_boot_ms() + wait_ms;
 
-    world_mutex_init(&mutex);
-    world_cond_init(&cond);
-    world_lock(&mutex);
-    while (world_wait(&cond, &mutex, until_ms))
+    platform_mutex_init(&mutex);
+    platform_cond_init(&cond);
+    platform_lock(&mutex);
+    while (platform_wait(&cond, &mutex, until_ms))
         continue;
-    world_unlock(&mutex);
-    world_cond_done(&cond);
-    world_mutex_done(&mutex);
+    platform_unlock(&mutex);
+    platform_cond_done(&cond);
+    platform_mutex_done(&mutex);
 }
 
 /* However often it is rung meanwhile, and however old the request is. */
@@ -171,7 +171,7 @@ static void the_settle_counts_from_the_tombstone(void **state)
     set_up(&h);
     h.requested_ticks -= 10 * HOUR_TICKS;
     hosted_put(&h, "Channels", "News", "", NULL);
-    began_ticks = world_wall_ticks();
+    began_ticks = platform_wall_ticks();
     assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
     due_ticks = h.resumes_ticks;
     assert_true(due_ticks >= began_ticks + HOUR_TICKS);
@@ -194,7 +194,7 @@ static void the_settle_does_not_count_by_the_ledger_s_clock(void **state)
     assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
     assert_int_equal(h.resumes_ms, 0);
     h.ledger = &other;
-    began_ms = world_boot_ms();
+    began_ms = platform_boot_ms();
     assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
     assert_in_range(h.resumes_ms - began_ms, HOUR_TICKS / TICKS_PER_MS - 60000,
         HOUR_TICKS / TICKS_PER_MS + 60000);
@@ -203,7 +203,7 @@ static void the_settle_does_not_count_by_the_ledger_s_clock(void **state)
 
 static void the_first_look_of_two_is_not_the_last(void **state)
 {
-    int64_t laid = world_wall_ticks() - HOUR_TICKS - HOUR_TICKS / 2;
+    int64_t laid = platform_wall_ticks() - HOUR_TICKS - HOUR_TICKS / 2;
     struct hosted h;
 
     (void)state;
@@ -281,7 +281,7 @@ int main(void)
         cmocka_unit_test(a_mark_says_what_is_confirmed_not_what_was_sent),
     };
 
-    fast_world_use();
+    fast_platform_use();
     log_set(LOG_ERROR, LOG_TEXT);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

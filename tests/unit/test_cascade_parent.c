@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "tests/support/interpose.h"
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 
@@ -79,7 +79,7 @@ static struct scene *begin(const char *configuration)
 {
     struct scene *s = test_malloc(sizeof(*s));
 
-    virtual_world_use(&(struct virtual_options){.seed = 1,
+    virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     memset(s, 0, sizeof(*s));
@@ -95,7 +95,7 @@ static struct scene *begin(const char *configuration)
 static void end(struct scene *s)
 {
     hosted_done(&s->h);
-    virtual_world_end();
+    virtual_platform_end();
     test_free(s);
 }
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 #include "worker/run/claim.h"
 #include "worker/store/retry.h"
@@ -31,7 +31,7 @@ static int set_up(void **state)
 {
     struct fixture *f = test_malloc(sizeof(*f));
 
-    virtual_world_use(&(struct virtual_options){.seed = 1,
+    virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     memset(f, 0, sizeof(*f));
@@ -50,7 +50,7 @@ static int tear_down(void **state)
     claim_done(&f->claim);
     messages_done(&f->taken);
     workbench_done(&f->bench);
-    virtual_world_end();
+    virtual_platform_end();
     test_free(f);
     return 0;
 }
@@ -200,7 +200,7 @@ static void ring_for_r2(struct fixture *f, int64_t dequeue_count)
         .id = slice_of("r2"),
         .pop_receipt = slice_of("p"),
         .text = slice_of("bell"),
-        .inserted_ticks = world_wall_ticks(),
+        .inserted_ticks = platform_wall_ticks(),
         .dequeue_count = dequeue_count};
     f->wish.message = &f->message;
     memset(f->bench.calls, 0, sizeof(f->bench.calls));
@@ -213,17 +213,17 @@ static void a_first_message_takes_its_run_with_one_request(void **state)
 
     ring_for_r2(f, 1);
     virtual_sleep(30000);
-    taken_ms = world_boot_ms();
+    taken_ms = platform_boot_ms();
     assert_int_equal(take(f), CLAIM_TAKEN);
     assert_int_equal(f->bench.calls[BENCH_GET], 0);
     assert_int_equal(f->bench.calls[BENCH_BATCH], 1);
     assert_true(
         f->claim.stored.lease_until_ticks >=
-        world_wall_ticks() + f->wish.visibility_timeout_s * TICKS_PER_S);
+        platform_wall_ticks() + f->wish.visibility_timeout_s * TICKS_PER_S);
     assert_true(f->claim.deadline_ms <=
-                world_boot_ms() + f->wish.visibility_timeout_s * 1000);
+                platform_boot_ms() + f->wish.visibility_timeout_s * 1000);
     assert_true(fence_open(&f->claim.fence, taken_ms));
-    assert_true(llabs(f->claim.run.started_ticks - world_wall_ticks()) <
+    assert_true(llabs(f->claim.run.started_ticks - platform_wall_ticks()) <
                 2 * TICKS_PER_S);
 }
 
@@ -287,9 +287,9 @@ static void a_first_message_whose_answer_is_lost_is_recognised(void **state)
 
 static void pause_machine(struct fixture *f, int64_t ms)
 {
-    world_lock(&f->bench.lock);
+    platform_lock(&f->bench.lock);
     f->bench.paused_ms += ms;
-    world_unlock(&f->bench.lock);
+    platform_unlock(&f->bench.lock);
 }
 
 /* The Date that is known is from before a pause: what is written may be a lease
@@ -302,9 +302,9 @@ static void a_run_begun_after_a_pause_starts_nothing_at_once(void **state)
     pause_machine(f, 30000);
     assert_int_equal(take(f), CLAIM_TAKEN);
     assert_int_equal(f->bench.calls[BENCH_GET], 0);
-    assert_false(fence_open(&f->claim.fence, world_boot_ms()));
+    assert_false(fence_open(&f->claim.fence, platform_boot_ms()));
     assert_int_equal(claim_write(&f->claim, &f->err), CLAIM_MINE);
-    assert_true(fence_open(&f->claim.fence, world_boot_ms()));
+    assert_true(fence_open(&f->claim.fence, platform_boot_ms()));
 }
 
 /* ... or over already: then it is another worker's. */
@@ -316,7 +316,7 @@ static void a_run_begun_after_a_long_pause_is_not_worked(void **state)
     pause_machine(f, f->wish.visibility_timeout_s * 1000 + 10000);
     assert_int_equal(take(f), CLAIM_TAKEN);
     assert_true(lease_clock_is_over(&f->claim.clock));
-    assert_false(fence_open(&f->claim.fence, world_boot_ms()));
+    assert_false(fence_open(&f->claim.fence, platform_boot_ms()));
 }
 
 static void stall_before_the_second_batch(
@@ -479,10 +479,10 @@ static void a_ledger_that_stays_busy_is_an_outage(void **state)
         f->wish.visibility_timeout_s = TIMEOUTS_S[i];
         f->bench.fate_count = 0;
         workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_THROTTLE);
-        begun_ms = world_boot_ms();
+        begun_ms = platform_boot_ms();
         assert_int_equal(take(f), CLAIM_OUTAGE);
         assert_int_equal(f->outcome, TW_BUSY);
-        assert_true(world_boot_ms() - begun_ms <= (i == 0 ? 2000 : 10000));
+        assert_true(platform_boot_ms() - begun_ms <= (i == 0 ? 2000 : 10000));
     }
 }
 
@@ -560,15 +560,15 @@ static void clocks_are_the_service_s_once_it_has_answered(void **state)
 {
     struct fixture *f = *state;
 
-    assert_true(world_wall_ticks() - claim_now(&f->claim) < TICKS_PER_MS);
+    assert_true(platform_wall_ticks() - claim_now(&f->claim) < TICKS_PER_MS);
     assert_int_equal(take(f), CLAIM_TAKEN);
     virtual_sleep(10000);
-    assert_true(claim_now(&f->claim) <= world_wall_ticks());
-    assert_true(claim_now(&f->claim) > world_wall_ticks() - 2 * TICKS_PER_S);
-    assert_true(claim_boot_ms(&f->claim, 0) <= world_boot_ms() + 1);
+    assert_true(claim_now(&f->claim) <= platform_wall_ticks());
+    assert_true(claim_now(&f->claim) > platform_wall_ticks() - 2 * TICKS_PER_S);
+    assert_true(claim_boot_ms(&f->claim, 0) <= platform_boot_ms() + 1);
     assert_true(
         claim_boot_ms(&f->claim, claim_now(&f->claim) + 60 * TICKS_PER_S) >=
-        world_boot_ms() + 59000);
+        platform_boot_ms() + 59000);
 }
 
 /* What the ledger has may be anything. */
@@ -617,7 +617,7 @@ static void a_request_is_dated_by_the_wall_clock_of_a_local_store(void **state)
     virtual_step_clocks(0, -2 * 86400000, 0);
     assert_int_equal(take(f), CLAIM_TAKEN);
     request = f->claim.run.requested_ticks;
-    assert_true(llabs(request - world_wall_ticks()) < TICKS_PER_S);
+    assert_true(llabs(request - platform_wall_ticks()) < TICKS_PER_S);
     assert_true(f->claim.run.started_ticks > request + 86400 * TICKS_PER_S);
 }
 
@@ -668,7 +668,7 @@ static void a_message_lost_to_another_is_no_longer_waited_for(void **state)
         workbench_meets(&f->bench, BENCH_RENEW, 1, 1, LOST[i]);
         assert_int_equal(claim_renew_message(&f->claim, &f->err), TW_CONFLICT);
         assert_false(f->claim.has_message);
-        assert_true(fence_open(&f->claim.fence, world_boot_ms()));
+        assert_true(fence_open(&f->claim.fence, platform_boot_ms()));
     }
 }
 

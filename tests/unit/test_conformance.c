@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/azure/azure.h"
 #include "worker/store/embedded/embedded.h"
 
@@ -258,7 +258,7 @@ static void entity_has_etag_and_timestamp(struct fixture *f)
     const char *etag = fixture_insert(f, "p", "r", "\"A\":1");
     const struct entity *entity = fixture_get(f, "p", "r");
     struct scan_request request = {.table = f->table};
-    int64_t ticks, now_ticks = world_wall_ticks();
+    int64_t ticks, now_ticks = platform_wall_ticks();
 
     assert_true(etag[0] != '\0');
     check_text(entity->etag, slice_of(etag));
@@ -271,12 +271,12 @@ static void entity_has_etag_and_timestamp(struct fixture *f)
 
 static void attempt_tells_when_it_was(struct fixture *f)
 {
-    int64_t before_ms = world_boot_ms();
-    int64_t now_ticks = world_wall_ticks();
+    int64_t before_ms = platform_boot_ms();
+    int64_t now_ticks = platform_wall_ticks();
 
     fixture_insert(f, "p", "r", "");
     assert_true(f->attempt.sent_ms >= before_ms);
-    assert_true(f->attempt.sent_ms <= world_boot_ms());
+    assert_true(f->attempt.sent_ms <= platform_boot_ms());
     assert_true(f->attempt.date_ticks >= now_ticks - 2 * TICKS_PER_S);
     assert_true(f->attempt.date_ticks <= now_ticks + 60 * TICKS_PER_S);
     assert_int_equal(f->attempt.retry_after_ms, -1);
@@ -288,7 +288,7 @@ static void shut_fence_lets_nothing_through(struct fixture *f)
         fixture_operation(f, OPERATION_INSERT, "p", "r", NULL, "");
     struct fence fence;
 
-    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_init(&fence, PLATFORM_NEVER, 1000);
     f->attempt.fence = &fence;
     check(f, TW_OK, fixture_send(f, &insert, 1));
     fence_shut(&fence);
@@ -524,9 +524,9 @@ static struct slice random_key(struct fixture *f)
         "\xef\xbd\x81", "\xf0\x9f\x98\x80"};
     struct slice key = {"", 0};
 
-    for (uint64_t len = 1 + world_random_below(3); len > 0; len--)
+    for (uint64_t len = 1 + platform_random_below(3); len > 0; len--)
         key = arena_format(&f->arena, "%.*s%s", SLICE_ARG(key),
-            letters[world_random_below(5)]);
+            letters[platform_random_below(5)]);
     return key;
 }
 
@@ -547,7 +547,8 @@ static void scans_return_keys_in_utf16_order(struct fixture *f)
     while (count < 60) {
         struct operation insert;
 
-        keys[count][0] = world_random_below(2) ? random_key(f) : slice_of("p");
+        keys[count][0] =
+            platform_random_below(2) ? random_key(f) : slice_of("p");
         keys[count][1] = random_key(f);
         insert = fixture_operation(f, OPERATION_INSERT, keys[count][0].at,
             keys[count][1].at, NULL, "\"A\":1");
@@ -1106,20 +1107,20 @@ static enum tw_err renew(struct fixture *f, struct held *held, int64_t hide_s)
 /* Until a message is visible, or the test has waited far too long. */
 static void wait_until_visible(struct fixture *f)
 {
-    int64_t give_up_ms = world_boot_ms() + 30000;
-    struct world_mutex lock;
-    struct world_cond never;
+    int64_t give_up_ms = platform_boot_ms() + 30000;
+    struct platform_mutex lock;
+    struct platform_cond never;
 
-    world_mutex_init(&lock);
-    world_cond_init(&never);
+    platform_mutex_init(&lock);
+    platform_cond_init(&never);
     while (peek(f) == 0) {
-        assert_true(world_boot_ms() < give_up_ms);
-        world_lock(&lock);
-        (void)world_wait(&never, &lock, world_boot_ms() + 50);
-        world_unlock(&lock);
+        assert_true(platform_boot_ms() < give_up_ms);
+        platform_lock(&lock);
+        (void)platform_wait(&never, &lock, platform_boot_ms() + 50);
+        platform_unlock(&lock);
     }
-    world_cond_done(&never);
-    world_mutex_done(&lock);
+    platform_cond_done(&never);
+    platform_mutex_done(&lock);
 }
 
 static void queue_created_twice_is_there_once(struct fixture *f)
@@ -1172,7 +1173,7 @@ static void got_message_is_hidden_until_deleted(struct fixture *f)
 {
     struct held held;
     struct message *message = &f->messages.list[0];
-    int64_t now_ticks = world_wall_ticks();
+    int64_t now_ticks = platform_wall_ticks();
 
     put(f, "work", 0);
     assert_int_equal(get(f, 1, 300), 1);
@@ -1249,7 +1250,7 @@ static void texts_no_queue_carries_are_invalid(struct fixture *f)
 static void put_gives_id_and_receipt(struct fixture *f)
 {
     struct held held;
-    int64_t now_ticks = world_wall_ticks();
+    int64_t now_ticks = platform_wall_ticks();
 
     put(f, "x", 0);
     assert_true(

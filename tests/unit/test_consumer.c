@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
@@ -32,7 +32,7 @@ struct service {
     struct consumer_result result;
     enum tw_err outcome;
     struct err err;
-    struct world_thread thread;
+    struct platform_thread thread;
 };
 
 static void run_service(void *arg)
@@ -47,7 +47,7 @@ static void start_with(
     struct service *service, const struct consumer_options *options)
 {
     *service = (struct service){.consumer = consumer_new(options)};
-    world_start(&service->thread, "service", run_service, service);
+    platform_start(&service->thread, "service", run_service, service);
 }
 
 static void start(struct service *service, struct workbench *bench, bool drain)
@@ -60,7 +60,7 @@ static void start(struct service *service, struct workbench *bench, bool drain)
 
 static void finish(struct service *service)
 {
-    world_join(&service->thread);
+    platform_join(&service->thread);
     consumer_free(service->consumer);
 }
 
@@ -256,7 +256,7 @@ static enum run_end waits_once(
     (void)err;
     if (attempt > 1)
         return RUN_SUCCEEDED;
-    run->resumes_ticks = world_wall_ticks() + TICKS_PER_S / 2;
+    run->resumes_ticks = platform_wall_ticks() + TICKS_PER_S / 2;
     return RUN_WAITING;
 }
 
@@ -307,9 +307,9 @@ static unsigned running(struct workbench *bench)
 {
     unsigned n;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     n = bench->running;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     return n;
 }
 
@@ -412,7 +412,7 @@ static void open_runs_that_nobody_works_on_are_taken_up(void **state)
 {
     struct workbench *bench = *state;
     struct service service;
-    int64_t now = world_wall_ticks();
+    int64_t now = platform_wall_ticks();
 
     leave_orphan(bench, "old", now - 121 * TICKS_PER_S);
     leave_orphan(bench, "recent", now - 60 * TICKS_PER_S);
@@ -433,7 +433,7 @@ static void a_drain_looks_for_orphans_before_it_ends(void **state)
 
     bench->setup.queue_count = 1;
     bench->setup.slots = 1;
-    leave_orphan(bench, "old", world_wall_ticks() - 121 * TICKS_PER_S);
+    leave_orphan(bench, "old", platform_wall_ticks() - 121 * TICKS_PER_S);
     drain(&service, bench);
     assert_int_equal(service.result.succeeded, 1);
 }
@@ -444,17 +444,17 @@ static bool was_asked(struct workbench *bench)
 {
     bool created;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     created = bench->calls[BENCH_CREATE] > 0;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     return created;
 }
 
 static void set_down(struct workbench *bench, bool down)
 {
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->down = down;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
 }
 
 static void an_outage_at_the_start_is_sat_out(void **state)
@@ -647,9 +647,9 @@ static bool new_timeouts_are_used(struct workbench *bench)
 {
     bool are;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     are = bench->hidden_s == 2 && bench->scan_max_ms == fence_request_ms(2000);
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     return are;
 }
 
@@ -673,9 +673,9 @@ static void a_reload_takes_the_new_timeouts(void **state)
 
 static struct definition *refuses(void *context)
 {
-    world_lock(&((struct workbench *)context)->lock);
+    platform_lock(&((struct workbench *)context)->lock);
     ((struct workbench *)context)->gate++;
-    world_unlock(&((struct workbench *)context)->lock);
+    platform_unlock(&((struct workbench *)context)->lock);
     return NULL;
 }
 
@@ -683,9 +683,9 @@ static bool gate_open(struct workbench *bench)
 {
     bool open;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     open = bench->gate > 0;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     return open;
 }
 
@@ -872,10 +872,10 @@ static unsigned all_calls(struct workbench *bench)
 {
     unsigned all = 0;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     for (int i = 0; i < BENCH_CALLS; i++)
         all += bench->calls[i];
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     return all;
 }
 
@@ -932,7 +932,7 @@ static void a_queue_that_is_being_deleted_delays_no_other(void **state)
 {
     struct workbench *bench = *state;
     struct service service;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
 
     bench->setup.slots = 1;
     bench->queues[1].job = NULL;
@@ -941,7 +941,7 @@ static void a_queue_that_is_being_deleted_delays_no_other(void **state)
     workbench_meets(bench, BENCH_CREATE, 5, 9, BENCH_LOCK);
     start(&service, bench, false);
     workbench_wait(bench, first_succeeded);
-    assert_in_range(world_boot_ms() - began_ms, 0, 500);
+    assert_in_range(platform_boot_ms() - began_ms, 0, 500);
     stop(&service);
 }
 
@@ -973,9 +973,9 @@ static void a_queue_that_fails_delays_no_other(void **state)
     start(&service, bench, false);
     virtual_sleep(30000);
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
-    put_ms = world_boot_ms();
+    put_ms = platform_boot_ms();
     workbench_wait(bench, first_succeeded);
-    assert_in_range(world_boot_ms() - put_ms, 0, 1000);
+    assert_in_range(platform_boot_ms() - put_ms, 0, 1000);
     stop(&service);
 }
 
@@ -991,7 +991,7 @@ static void a_queue_that_does_not_answer_delays_no_other(void **state)
     start(&service, bench, false);
     virtual_sleep(3000);
     for (int i = 0; i < 8; i++) {
-        int64_t put_ms = world_boot_ms();
+        int64_t put_ms = platform_boot_ms();
         char id[8], text[200];
 
         (void)snprintf(id, sizeof(id), "r%d", i);
@@ -1001,7 +1001,7 @@ static void a_queue_that_does_not_answer_delays_no_other(void **state)
         workbench_put(bench, BENCH_QUEUE, text);
         while (strcmp(workbench_state(bench, JOB, id), "succeeded") != 0)
             virtual_sleep(20);
-        assert_in_range(world_boot_ms() - put_ms, 0, 1000);
+        assert_in_range(platform_boot_ms() - put_ms, 0, 1000);
         virtual_sleep(4000);
     }
     stop(&service);
@@ -1085,8 +1085,8 @@ static void an_orphan_counts_as_a_run_of_its_queue(void **state)
     bench->script = waits_for_gate;
     bench->queues[0].slots = 1;
     bench->queues[1].job = NULL;
-    leave_orphan(bench, "r1", world_wall_ticks() - 200 * TICKS_PER_S);
-    leave_orphan(bench, "r2", world_wall_ticks() - 200 * TICKS_PER_S);
+    leave_orphan(bench, "r1", platform_wall_ticks() - 200 * TICKS_PER_S);
+    leave_orphan(bench, "r2", platform_wall_ticks() - 200 * TICKS_PER_S);
     start(&service, bench, false);
     workbench_wait(bench, one_running);
     virtual_sleep(30000);
@@ -1262,14 +1262,14 @@ static void a_drain_does_not_wait_for_long_polls(void **state)
 {
     struct workbench *bench = *state;
     struct service service;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
 
     bench->setup.poll_min_ms = 30000;
     bench->setup.poll_max_ms = 600000;
     workbench_put(bench, BENCH_QUEUE, MESSAGE("r1"));
     drain(&service, bench);
     assert_int_equal(service.result.succeeded, 1);
-    assert_true(world_boot_ms() - began_ms < 30000);
+    assert_true(platform_boot_ms() - began_ms < 30000);
 }
 
 static void a_drain_that_cannot_count_goes_on(void **state)
@@ -1289,7 +1289,7 @@ static enum run_end waits_twice(
 {
     (void)bench;
     (void)err;
-    run->resumes_ticks = world_wall_ticks() + 5 * TICKS_PER_S;
+    run->resumes_ticks = platform_wall_ticks() + 5 * TICKS_PER_S;
     return attempt < 3 ? RUN_WAITING : RUN_SUCCEEDED;
 }
 
@@ -1302,7 +1302,7 @@ static void an_orphan_that_waits_goes_on_soon_after(void **state)
     int64_t since_ms = virtual_ms();
 
     bench->script = waits_twice;
-    leave_orphan(bench, "r1", world_wall_ticks() - 1000 * TICKS_PER_S);
+    leave_orphan(bench, "r1", platform_wall_ticks() - 1000 * TICKS_PER_S);
     start(&service, bench, false);
     while (workbench_listed(bench, JOB, LEDGER_INDEX_OPEN) > 0 &&
            virtual_ms() < since_ms + 3600000)
@@ -1317,7 +1317,7 @@ static void orphans_that_cannot_be_looked_for_are_found_later(void **state)
     struct workbench *bench = *state;
     struct service service;
 
-    leave_orphan(bench, "r1", world_wall_ticks() - 1000 * TICKS_PER_S);
+    leave_orphan(bench, "r1", platform_wall_ticks() - 1000 * TICKS_PER_S);
     workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
     start(&service, bench, false);
     workbench_wait(bench, first_succeeded);
@@ -1333,7 +1333,7 @@ static enum run_end waits_ten_minutes(
     if (run->checkpoint.len > 0)
         return RUN_SUCCEEDED;
     run->host->save(run, slice_of("{\"waited\":1}"), true);
-    run->resumes_ticks = world_wall_ticks() + 600 * TICKS_PER_S;
+    run->resumes_ticks = platform_wall_ticks() + 600 * TICKS_PER_S;
     return RUN_WAITING;
 }
 

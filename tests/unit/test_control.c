@@ -605,12 +605,12 @@ static void enqueue_waits_where_it_is_throttled(void **state)
 static void where_nothing_responds_it_is_said_within_three_seconds(void **state)
 {
     struct workbench *bench = *state;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
     struct err err;
 
     workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_FAIL);
     assert_int_equal(cancel(bench, &err), TW_BUSY);
-    assert_in_range(world_boot_ms() - began_ms, 1, 3000);
+    assert_in_range(platform_boot_ms() - began_ms, 1, 3000);
 }
 
 static void an_entity_that_cannot_be_withdrawn_is_said(void **state)
@@ -677,13 +677,13 @@ static void without_an_entity_nothing_is_on_the_queue(void **state)
 static void without_the_service_s_clock_nothing_is_enqueued(void **state)
 {
     struct workbench *bench = *state;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
     struct err err;
 
     workbench_meets(bench, BENCH_GET, ALWAYS, BENCH_FAIL);
     assert_int_equal(enqueue(bench, &err), TW_BUSY);
     assert_string_equal(err.text, "the store is down");
-    assert_in_range(world_boot_ms() - began_ms, 0, 3000);
+    assert_in_range(platform_boot_ms() - began_ms, 0, 3000);
     assert_int_equal(bench->calls[BENCH_BATCH], 0);
 }
 
@@ -1027,9 +1027,9 @@ static void leave_run(struct workbench *bench, enum ledger_state run_state,
     if (run_state == LEDGER_RUNNING)
         run.owner = slice_of("somebody");
     run.lease_until_ticks =
-        world_wall_ticks() + (live ? 60 : -60) * TICKS_PER_S;
+        platform_wall_ticks() + (live ? 60 : -60) * TICKS_PER_S;
     run.resumes_ticks = run_state == LEDGER_WAITING
-                            ? world_wall_ticks() + 3600 * TICKS_PER_S
+                            ? platform_wall_ticks() + 3600 * TICKS_PER_S
                             : 0;
     assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
@@ -1191,7 +1191,7 @@ static void finish_wakes_a_run_between_its_rounds(void **state)
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, "r1", &run));
     assert_true(slice_is(run.finish, LEDGER_FINISH));
-    assert_true(run.resumes_ticks <= world_wall_ticks() + TICKS_PER_S);
+    assert_true(run.resumes_ticks <= platform_wall_ticks() + TICKS_PER_S);
     assert_int_equal(messages(bench), 1);
     assert_int_equal(finish(bench, true, &err), TW_OK);
     ledger_run_done(&run);

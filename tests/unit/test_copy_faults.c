@@ -30,12 +30,12 @@
 #include <string.h>
 
 #include "jobs/copy/source.h"
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/fence.h"
 
 #define EVERYDAY_SEEDS 40
@@ -465,10 +465,10 @@ static enum run_end attempt(struct storm *s)
     unsigned way = s->clear ? 0 : roll(&s->dice, 3);
     enum run_end end;
 
-    world_lock(&s->faulty.mutex);
+    platform_lock(&s->faulty.mutex);
     s->kill_at = way == 1 ? s->asked + 1 + roll(&s->dice, 40) : 0;
     s->killed = false;
-    world_unlock(&s->faulty.mutex);
+    platform_unlock(&s->faulty.mutex);
     s->h.stop_after = way == 2 ? (int64_t)roll(&s->dice, 20) : -1;
     end = hosted_attempt(&s->h, "storm", "");
     s->h.took_over = s->killed;
@@ -706,7 +706,7 @@ int main(void)
         cmocka_unit_test(a_copy_loses_nothing_in_any_weather),
     };
 
-    fast_world_use();
+    fast_platform_use();
     log_set(LOG_ERROR, LOG_TEXT);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,13 +17,13 @@
 #include "jobs/copy/work.h"
 #include "jobs/engine/late.h"
 #include "jobs/engine/rounds.h"
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/fence.h"
 
 static const char JOBS[] = "by-size:\n"
@@ -126,7 +126,7 @@ static void new_run(const char *id)
 
 static void a_run_has_at_least_two_rounds(void **state)
 {
-    int64_t began = world_wall_ticks();
+    int64_t began = platform_wall_ticks();
 
     (void)state;
     shoe("a", 1);
@@ -134,7 +134,7 @@ static void a_run_has_at_least_two_rounds(void **state)
     assert_int_equal(h.passes, 2);
     assert_int_equal(h.behind, 0);
     assert_true(h.caught_up_ticks >= began - 5 * TICKS_PER_S);
-    assert_true(h.caught_up_ticks <= world_wall_ticks() - 5 * TICKS_PER_S);
+    assert_true(h.caught_up_ticks <= platform_wall_ticks() - 5 * TICKS_PER_S);
 }
 
 static bool changed;
@@ -281,7 +281,7 @@ static void nothing_is_waited_for_if_every_outcome_is_known(void **state)
     shoe("a", 1);
     /* 0.3 s here: so long may this machine stand still, but not each time. */
     for (int i = 0; i < 10 && took_ms >= LATE_REQUEST_MS; i++) {
-        int64_t began_ms = world_boot_ms();
+        int64_t began_ms = platform_boot_ms();
         char id[8];
 
         (void)snprintf(id, sizeof(id), "t%d", i);
@@ -290,7 +290,7 @@ static void nothing_is_waited_for_if_every_outcome_is_known(void **state)
             hosted_remove(&h, "BySize", "1", "a");
         succeeds("by-size");
         assert_int_equal(h.written, 1);
-        took_ms = world_boot_ms() - began_ms;
+        took_ms = platform_boot_ms() - began_ms;
     }
     assert_true(took_ms < LATE_REQUEST_MS);
 }
@@ -405,7 +405,7 @@ static enum tw_err meet_alias(struct interposed *self, struct attempt *attempt,
 
     if (alias->hides_probe && request->call == CALL_GET &&
         strcmp(request->name, "TablewardProbe") == 0) {
-        attempt->date_ticks = world_wall_ticks();
+        attempt->date_ticks = platform_wall_ticks();
         return err_fail(&attempt->err, TW_NOT_FOUND, "no such entity");
     }
     return request_send(self->inner, attempt, request);
@@ -519,7 +519,7 @@ static enum tw_err meet_vanishing(struct interposed *self,
         vanishing->passed -= scans;
         return request_send(self->inner, attempt, request);
     }
-    attempt->date_ticks = world_wall_ticks();
+    attempt->date_ticks = platform_wall_ticks();
     if (!scans || vanishing->empties == 0)
         return err_fail(&attempt->err, TW_NOT_FOUND, "no such table");
     vanishing->empties--;
@@ -627,7 +627,7 @@ int main(void)
         TEST(keys_that_scatter_fill_batches),
     };
 
-    fast_world_use();
+    fast_platform_use();
     log_set(LOG_ERROR, LOG_TEXT);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

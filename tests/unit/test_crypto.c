@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "worker/base/crypto.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
 #define WHOLE(text) ((struct slice){text, sizeof(text) - 1})
 
@@ -107,13 +107,13 @@ static void sign_many(void *arg)
 static void one_key_serves_several_threads(void **state)
 {
     struct crypto_hmac_key *key = crypto_hmac_key_new(vectors[1].key);
-    struct world_thread threads[4];
+    struct platform_thread threads[4];
 
     (void)state;
     for (int i = 0; i < 4; i++)
-        world_start(&threads[i], "signer", sign_many, key);
+        platform_start(&threads[i], "signer", sign_many, key);
     for (int i = 0; i < 4; i++)
-        world_join(&threads[i]);
+        platform_join(&threads[i]);
     crypto_hmac_key_free(key);
 }
 
@@ -156,7 +156,7 @@ static void base64_of_any_length_comes_back(void **state)
     struct buf text, back;
 
     (void)state;
-    world_random(data, sizeof(data));
+    platform_random(data, sizeof(data));
     buf_init(&text, 100000);
     buf_init(&back, 100000);
     /* Around the sizes of its pieces, and all small ones. */

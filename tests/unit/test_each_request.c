@@ -23,11 +23,11 @@
 #include <string.h>
 
 #include "tests/support/interpose.h"
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/fence.h"
 
 #define ATTEMPTS_MAX 30
@@ -69,7 +69,7 @@ static bool met;
 
 static enum tw_err unknown(struct attempt *attempt)
 {
-    attempt->sent_ms = world_boot_ms();
+    attempt->sent_ms = platform_boot_ms();
     return err_fail(&attempt->err, TW_UNKNOWN, "as the test wants");
 }
 
@@ -125,7 +125,7 @@ static void put(const char *table, const char *partition_key,
 
 static void begin(const struct scene *scene, enum act what, unsigned which)
 {
-    virtual_world_use(&(struct virtual_options){.seed = 1,
+    virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     hosted_init(&h, scene->jobs);
@@ -150,7 +150,7 @@ static void begin(const struct scene *scene, enum act what, unsigned which)
 static void finish(void)
 {
     hosted_done(&h);
-    virtual_world_end();
+    virtual_platform_end();
 }
 
 static void dump_entity(
@@ -243,7 +243,7 @@ static unsigned play(const struct scene *scene)
             met && !checked && (act == DIE_BEFORE || act == DIE_AFTER);
         checked |= met;
         if (end == RUN_WAITING)
-            while (world_wall_ticks() < h.resumes_ticks)
+            while (platform_wall_ticks() < h.resumes_ticks)
                 virtual_sleep(500);
         else
             virtual_sleep(40000);

@@ -21,8 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/embedded/db.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/fence.h"
@@ -482,7 +482,7 @@ static void long_entities_leave_nothing_behind(void **state)
 #define WRITES 20
 
 struct writer {
-    struct world_thread thread;
+    struct platform_thread thread;
     struct fixture f;
     int number;
     char etags[WRITES][96];
@@ -545,10 +545,10 @@ static void run_writers(struct fixture *f)
         memcpy(writers[i].f.table, f->table, sizeof(f->table));
         page_init(&writers[i].f.page);
         arena_init(&writers[i].f.arena);
-        world_start(&writers[i].thread, "writer", write_all, &writers[i]);
+        platform_start(&writers[i].thread, "writer", write_all, &writers[i]);
     }
     for (int i = 0; i < WRITERS; i++) {
-        world_join(&writers[i].thread);
+        platform_join(&writers[i].thread);
         page_done(&writers[i].f.page);
         arena_done(&writers[i].f.arena);
     }
@@ -595,13 +595,13 @@ static void a_write_that_comes_during_a_commit_is_made_after_it(void **state)
     memcpy(first.f.table, f.table, sizeof(f.table));
     page_init(&first.f.page);
     arena_init(&first.f.arena);
-    world_start(&first.thread, "writer", write_first, &first);
+    platform_start(&first.thread, "writer", write_first, &first);
     while (syncs == before)
         sched_yield();
-    began_ms = world_boot_ms();
+    began_ms = platform_boot_ms();
     assert_int_equal(insert(&f, "second", "1"), TW_OK);
-    assert_true(world_boot_ms() - began_ms < FENCE_REQUEST_MAX_MS);
-    world_join(&first.thread);
+    assert_true(platform_boot_ms() - began_ms < FENCE_REQUEST_MAX_MS);
+    platform_join(&first.thread);
     assert_true(first.good);
     page_done(&first.f.page);
     arena_done(&first.f.arena);
@@ -807,11 +807,11 @@ static void other_process_is_waited_for_as_the_fence_allows(void **state)
     store_close(f.store);
     child = start_holder(&release);
     f.store = open_store(PATH);
-    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_init(&fence, PLATFORM_NEVER, 1000);
     f.attempt.fence = &fence;
-    start_ms = world_boot_ms();
+    start_ms = platform_boot_ms();
     check(&f, TW_BUSY, insert(&f, "p", "s"));
-    assert_true(world_boot_ms() - start_ms >= 1000);
+    assert_true(platform_boot_ms() - start_ms >= 1000);
     assert_non_null(strstr(f.attempt.err.text, PATH));
     check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
     (void)close(release);
@@ -909,18 +909,18 @@ static struct slice random_key(struct fixture *f)
         "a", "b", "_", "\xef\xbd\x81", "\xf0\x9f\x98\x80"};
     struct slice key = {"", 0};
 
-    for (uint64_t len = world_random_below(4); len > 0; len--)
+    for (uint64_t len = platform_random_below(4); len > 0; len--)
         key = arena_format(&f->arena, "%.*s%s", SLICE_ARG(key),
-            letters[world_random_below(5)]);
+            letters[platform_random_below(5)]);
     return key;
 }
 
 static struct key_range random_range(struct fixture *f)
 {
     return (struct key_range){
-        .has_from = world_random_below(2),
-        .has_below = world_random_below(2),
-        .from_exclusive = world_random_below(2),
+        .has_from = platform_random_below(2),
+        .has_below = platform_random_below(2),
+        .from_exclusive = platform_random_below(2),
         .exact = false,
         .from = random_key(f),
         .below = random_key(f),
@@ -929,8 +929,8 @@ static struct key_range random_range(struct fixture *f)
 
 static struct key_range random_bounds(struct fixture *f)
 {
-    return world_random_below(4) == 0 ? key_range_exact(random_key(f))
-                                      : random_range(f);
+    return platform_random_below(4) == 0 ? key_range_exact(random_key(f))
+                                         : random_range(f);
 }
 
 /* What a plain look at every entity finds. */
@@ -974,7 +974,7 @@ static void ranges_agree_with_a_plain_look(void **state)
     for (int i = 0; i < 500; i++) {
         struct scan_request request = {.partition_key = random_bounds(&f),
             .row_key = random_bounds(&f),
-            .top = (unsigned)world_random_below(50)};
+            .top = (unsigned)platform_random_below(50)};
 
         check_text(slice_of(fixture_keys(&f, request)),
             slice_of(expected_keys(&f, all, &request)));

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/embedded/embedded.h"
 
 #define PATH "test.db"
@@ -45,7 +45,7 @@ static void step(int64_t ms)
 /* The machine was off for so long; negative: its wall clock has lost time. */
 static void boot(const char *boot_id, int64_t off_ms)
 {
-    virtual_step_clocks(0, off_ms, 10 * SECOND - world_boot_ms());
+    virtual_step_clocks(0, off_ms, 10 * SECOND - platform_boot_ms());
     virtual_set_boot_id(0, boot_id);
 }
 
@@ -59,14 +59,14 @@ static void remove_store(void)
 static void begin(void)
 {
     remove_store();
-    virtual_world_use(&(struct virtual_options){.seed = 1,
+    virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5 * DAY,
         .wall_ticks = TICKS_1970 + INT64_C(1800000000) * TICKS_PER_S});
 }
 
 static void end(void)
 {
-    virtual_world_end();
+    virtual_platform_end();
     remove_store();
 }
 
@@ -150,7 +150,7 @@ static void it_is_the_wall_clock_that_nobody_steps(void **state)
     for (int i = 0; i < 100; i++) {
         pass(i * HOUR / 50);
         check_near(i % 3 == 0 ? put(store, 0, NULL) : date_of(store),
-            world_wall_ticks());
+            platform_wall_ticks());
     }
     store_close(store);
 }
@@ -215,7 +215,7 @@ static void insertion_time_is_the_wall_clocks(void **state)
     store = open_store(PATH);
     step(-2 * DAY);
     (void)put(store, 0, &inserted);
-    now_ticks = world_wall_ticks();
+    now_ticks = platform_wall_ticks();
     assert_true(inserted <= now_ticks);
     assert_true(inserted > now_ticks - 2 * TICKS_PER_S);
     store_close(store);
@@ -251,12 +251,12 @@ static void too_late_it_runs_slower(void **state)
         (void)put(store, 0, NULL);
         pass(HOUR);
     }
-    check_near(date_of(store), world_wall_ticks() + ticks(3 * HOUR));
+    check_near(date_of(store), platform_wall_ticks() + ticks(3 * HOUR));
     for (int hour = 0; hour < 30; hour++) {
         (void)put(store, 0, NULL);
         pass(HOUR);
     }
-    check_near(date_of(store), world_wall_ticks());
+    check_near(date_of(store), platform_wall_ticks());
     store_close(store);
 }
 
@@ -270,13 +270,13 @@ static void behind_it_runs_a_little_faster(void **state)
     for (int minute = 0; minute < 34 * 60; minute++) {
         (void)put(store, 0, NULL);
         pass(HOUR / 60);
-        assert_true(date_of(store) < world_wall_ticks());
+        assert_true(date_of(store) < platform_wall_ticks());
     }
     for (int minute = 0; minute < 60; minute++) {
         (void)put(store, 0, NULL);
         pass(HOUR / 60);
     }
-    check_near(date_of(store), world_wall_ticks());
+    check_near(date_of(store), platform_wall_ticks());
     store_close(store);
 }
 
@@ -289,11 +289,11 @@ static void behind_and_idle_it_runs_faster(void **state)
     step(HOUR);
     (void)put(store, 0, NULL);
     pass(2 * HOUR);
-    assert_true(date_of(store) < world_wall_ticks() - ticks(HOUR / 2));
+    assert_true(date_of(store) < platform_wall_ticks() - ticks(HOUR / 2));
     pass(7 * HOUR);
-    check_near(put(store, 0, NULL), world_wall_ticks());
+    check_near(put(store, 0, NULL), platform_wall_ticks());
     pass(30 * DAY);
-    check_near(date_of(store), world_wall_ticks());
+    check_near(date_of(store), platform_wall_ticks());
     store_close(store);
 }
 
@@ -310,10 +310,10 @@ static void after_a_reboot_it_is_the_wall_clock(void **state)
     store_close(store);
     boot(OTHER_BOOT, 10 * HOUR);
     store = open_store(PATH);
-    check_near(date_of(store), world_wall_ticks());
+    check_near(date_of(store), platform_wall_ticks());
     /* It stays what it was when it was first seen, without any write. */
     step(HOUR);
-    check_near(date_of(store), world_wall_ticks() - ticks(HOUR));
+    check_near(date_of(store), platform_wall_ticks() - ticks(HOUR));
     store_close(store);
 }
 
@@ -345,7 +345,7 @@ static void a_machine_that_is_set_back_is_another_boot(void **state)
     store = open_store(PATH);
     date = put(store, 60, NULL);
     virtual_step_clocks(0, HOUR, -2 * HOUR);
-    check_near(date_of(store), world_wall_ticks());
+    check_near(date_of(store), platform_wall_ticks());
     assert_true(date_of(store) >= date);
     store_close(store);
 }
@@ -368,7 +368,7 @@ static void a_copy_goes_on_elsewhere(void **state)
     store_close(store);
     boot(VIRTUAL_BOOT_ID, 2 * HOUR);
     store = open_store(PATH);
-    check_near(date_of(store), world_wall_ticks());
+    check_near(date_of(store), platform_wall_ticks());
     assert_true(date_of(store) > date);
     store_close(store);
 }
@@ -406,7 +406,7 @@ static void without_a_boot_id_it_is_the_wall_clock_that_never_goes_back(
     store = open_store(PATH);
     step(HOUR);
     date = put(store, 0, NULL);
-    check_near(date, world_wall_ticks());
+    check_near(date, platform_wall_ticks());
     step(-HOUR);
     check_near(date_of(store), date);
     store_close(store);
@@ -558,7 +558,7 @@ static void a_file_of_a_former_release_is_given_a_clock(void **state)
                 "ALTER TABLE stamps DROP COLUMN boot_id");
     store = open_store(PATH);
     date = date_of(store);
-    check_near(date, world_wall_ticks());
+    check_near(date, platform_wall_ticks());
     assert_int_equal(get(store), 1);
     step(-HOUR);
     check_near(date_of(store), date);
@@ -584,7 +584,7 @@ static void a_clock_that_is_nonsense_begins_anew(void **state)
         change_file(nonsense[i]);
         pass(HOUR);
         store = open_store(PATH);
-        check_near(put(store, 0, NULL), world_wall_ticks());
+        check_near(put(store, 0, NULL), platform_wall_ticks());
         store_close(store);
         end();
     }
@@ -606,13 +606,14 @@ static void a_lead_that_is_nonsense_is_made_up_for_slowly(void **state)
         change_file(nonsense[i]);
         pass(8 * SECOND);
         store = open_store(PATH);
-        assert_true(llabs(put(store, 0, NULL) - world_wall_ticks()) <
+        assert_true(llabs(put(store, 0, NULL) - platform_wall_ticks()) <
                     ticks(2 * SECOND));
         store_close(store);
         change_file(nonsense[i]);
         boot(OTHER_BOOT, SECOND);
         store = open_store(PATH);
-        assert_true(llabs(date_of(store) - world_wall_ticks()) <= ticks(HOUR));
+        assert_true(
+            llabs(date_of(store) - platform_wall_ticks()) <= ticks(HOUR));
         store_close(store);
         end();
     }

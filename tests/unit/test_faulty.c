@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "tests/support/table.h"
 
 #define TABLE "Blogs"
@@ -213,9 +213,9 @@ static void a_delayed_answer_takes_its_time(void **state)
     (void)state;
     scene_init(&s);
     s.faulty.delay_ms = 500;
-    begun_ms = world_boot_ms();
+    begun_ms = platform_boot_ms();
     assert_int_equal(put(&s, FAULT_DELAY), TW_OK);
-    assert_true(world_boot_ms() - begun_ms >= 500);
+    assert_true(platform_boot_ms() - begun_ms >= 500);
     scene_done(&s);
 }
 
@@ -243,9 +243,9 @@ static void a_late_batch_waits_for_its_moment(void **state)
     s.faulty.late_ms = 1000000;
     assert_int_equal(insert(&s, FAULT_LATE, "a"), TW_UNKNOWN);
     assert_int_equal(get(&s, FAULT_NONE, "a"), TW_NOT_FOUND);
-    faulty_land(&s.faulty, world_boot_ms() + 900000);
+    faulty_land(&s.faulty, platform_boot_ms() + 900000);
     assert_false(has(&s, "a"));
-    faulty_land(&s.faulty, world_boot_ms() + 1000001);
+    faulty_land(&s.faulty, platform_boot_ms() + 1000001);
     assert_true(has(&s, "a"));
     scene_done(&s);
 }
@@ -385,7 +385,7 @@ static void nothing_is_sent_behind_the_fence(void **state)
     struct scene s;
 
     (void)state;
-    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_init(&fence, PLATFORM_NEVER, 1000);
     fence_shut(&fence);
     for (enum fault fault = 0; fault < FAULTS; fault++) {
         scene_init(&s);
@@ -477,6 +477,6 @@ int main(void)
         cmocka_unit_test(faults_come_as_often_as_their_shares_say),
     };
 
-    fast_world_use();
+    fast_platform_use();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/fence.h"
 #include "worker/store/lease_clock.h"
 #include "worker/store/store.h"
@@ -43,10 +43,10 @@ static void stays_shut_for_good(void **state)
     struct fence fence;
 
     (void)state;
-    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_init(&fence, PLATFORM_NEVER, 1000);
     assert_true(fence_open(&fence, INT64_MAX - 1));
     fence_shut(&fence);
-    fence_move(&fence, WORLD_NEVER);
+    fence_move(&fence, PLATFORM_NEVER);
     assert_false(fence_open(&fence, 0));
 }
 
@@ -109,9 +109,9 @@ static void gives_a_request_a_quarter_of_the_lease(void **state)
     assert_int_equal(fence_request_ms(60000), 15000);
     assert_int_equal(fence_request_ms(2000), FENCE_REQUEST_MIN_MS);
     assert_int_equal(fence_request_ms(INT64_C(604800000)), 35000);
-    fence_init(&fence, WORLD_NEVER, 1);
+    fence_init(&fence, PLATFORM_NEVER, 1);
     assert_int_equal(fence_timeout_ms(&fence), FENCE_REQUEST_MIN_MS);
-    fence_init(&fence, WORLD_NEVER, 99000);
+    fence_init(&fence, PLATFORM_NEVER, 99000);
     assert_int_equal(fence_timeout_ms(&fence), FENCE_REQUEST_MAX_MS);
 }
 

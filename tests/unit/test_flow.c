@@ -12,7 +12,7 @@
 
 #include "jobs/engine/flow.h"
 #include "jobs/engine/run.h"
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
@@ -1255,14 +1255,15 @@ static enum tw_err swallow(struct interposed *self, struct attempt *attempt,
     const struct store_request *request)
 {
     struct gate *gate = (struct gate *)self;
-    int64_t until_ms = world_boot_ms() + 600000;
+    int64_t until_ms = platform_boot_ms() + 600000;
 
     (void)attempt;
     if (!slice_is(request->partition_key, "slow")) {
         atomic_fetch_add(&gate->open, (unsigned)request->batch->count);
         return TW_OK;
     }
-    while (atomic_load(&gate->open) < FAR_AHEAD && world_boot_ms() < until_ms)
+    while (
+        atomic_load(&gate->open) < FAR_AHEAD && platform_boot_ms() < until_ms)
         usleep(1000);
     return TW_OK;
 }
@@ -1927,6 +1928,6 @@ int main(void)
         cmocka_unit_test(what_is_told_may_go_into_another_flow),
     };
 
-    fast_world_use();
+    fast_platform_use();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
+#include "worker/base/platform.h"
 #include "worker/base/stop.h"
-#include "worker/base/world.h"
 #include "worker/store/lanes.h"
 #include "worker/store/retry.h"
 
@@ -23,8 +23,8 @@
 
 /* What the tasks of one test share. */
 struct scene {
-    struct world_mutex mutex;
-    struct world_cond changed;
+    struct platform_mutex mutex;
+    struct platform_cond changed;
     bool gate_open; /* tasks that hold on wait for it */
     unsigned running, most_running, attempts;
     char order[64]; /* the names of the tasks, as they began */
@@ -49,38 +49,38 @@ struct job {
 static void scene_init(struct scene *scene)
 {
     *scene = (struct scene){0};
-    world_mutex_init(&scene->mutex);
-    world_cond_init(&scene->changed);
+    platform_mutex_init(&scene->mutex);
+    platform_cond_init(&scene->changed);
 }
 
 static void scene_done(struct scene *scene)
 {
-    world_cond_done(&scene->changed);
-    world_mutex_done(&scene->mutex);
+    platform_cond_done(&scene->changed);
+    platform_mutex_done(&scene->mutex);
 }
 
 static void open_gate(struct scene *scene)
 {
-    world_lock(&scene->mutex);
+    platform_lock(&scene->mutex);
     scene->gate_open = true;
-    world_wake_all(&scene->changed);
-    world_unlock(&scene->mutex);
+    platform_wake_all(&scene->changed);
+    platform_unlock(&scene->mutex);
 }
 
 static void wait_for_running(struct scene *scene, unsigned count)
 {
-    world_lock(&scene->mutex);
+    platform_lock(&scene->mutex);
     while (scene->running < count)
-        world_wait(&scene->changed, &scene->mutex, WORLD_NEVER);
-    world_unlock(&scene->mutex);
+        platform_wait(&scene->changed, &scene->mutex, PLATFORM_NEVER);
+    platform_unlock(&scene->mutex);
 }
 
 static void wait_for_attempts(struct scene *scene, unsigned count)
 {
-    world_lock(&scene->mutex);
+    platform_lock(&scene->mutex);
     while (scene->attempts < count)
-        world_wait(&scene->changed, &scene->mutex, WORLD_NEVER);
-    world_unlock(&scene->mutex);
+        platform_wait(&scene->changed, &scene->mutex, PLATFORM_NEVER);
+    platform_unlock(&scene->mutex);
 }
 
 static enum tw_err answer(const struct job *job, struct attempt *attempt)
@@ -104,8 +104,8 @@ static enum tw_err attempt_job(struct lanes_task *task, struct attempt *attempt)
     struct job *job = (struct job *)task;
     struct scene *scene = job->scene;
 
-    attempt->sent_ms = world_boot_ms();
-    world_lock(&scene->mutex);
+    attempt->sent_ms = platform_boot_ms();
+    platform_lock(&scene->mutex);
     if (scene->attempts < sizeof scene->order - 1)
         scene->order[scene->attempts] = job->name;
     if (scene->attempts < 64)
@@ -115,11 +115,11 @@ static enum tw_err attempt_job(struct lanes_task *task, struct attempt *attempt)
         scene->most_running = scene->running;
     if (task->retry.tries <= 8)
         job->started_ms[task->retry.tries - 1] = attempt->sent_ms;
-    world_wake_all(&scene->changed);
+    platform_wake_all(&scene->changed);
     while (job->holds_on && !scene->gate_open)
-        world_wait(&scene->changed, &scene->mutex, WORLD_NEVER);
+        platform_wait(&scene->changed, &scene->mutex, PLATFORM_NEVER);
     scene->running--;
-    world_unlock(&scene->mutex);
+    platform_unlock(&scene->mutex);
     if (job->unsent)
         attempt->sent_ms = 0;
     attempt->reached = job->reached;
@@ -176,7 +176,7 @@ static unsigned tries_of_unsent(struct scene *scene, bool reached)
     struct lanes_client *client = lanes_client_new(lanes, NULL);
     struct job first = job_of(scene, 'a'), job = job_of(scene, 'b');
 
-    lanes_reach_until(client, world_boot_ms() + 2000);
+    lanes_reach_until(client, platform_boot_ms() + 2000);
     first.reached = true; /* another service */
     assert_int_equal(lanes_call(client, &first.task), TW_OK);
     job.reached = reached;
@@ -269,7 +269,7 @@ static void who_hurries_waits_for_no_try(void **state)
     assert_int_equal(jobs[0].task.retry.tries, 2);
     assert_int_equal(lanes_call(client, &jobs[2].task), TW_STOPPED);
     assert_false(lanes_done(other, &jobs[1].task));
-    lanes_hurry(client, WORLD_NEVER);
+    lanes_hurry(client, PLATFORM_NEVER);
     jobs[2] = job_of(&scene, 'd');
     jobs[2].answers[0] = TW_BUSY;
     jobs[2].answers[1] = TW_OK;
@@ -346,7 +346,7 @@ static void what_the_circuit_breaker_refuses_makes_no_store_silent(void **state)
     job.breaker_open = true;
     job.unsent = true;
     job.task.store = &store;
-    now_ms = world_boot_ms();
+    now_ms = platform_boot_ms();
     store.silence = (struct silence){.in_flight = 1,
         .quiet_ms = now_ms - 5000,
         .responded_ms = now_ms - 20000,
@@ -456,7 +456,7 @@ static void a_silent_store_ends_the_waits_of_runs(void **state)
         usleep(1000);
     meets = job_of(&scene, 'm');
     meets.task.store = &store;
-    store.silence.refused_until_ms = WORLD_NEVER;
+    store.silence.refused_until_ms = PLATFORM_NEVER;
     assert_int_equal(lanes_call(run, &meets.task), TW_BUSY);
     assert_true(lanes_is_silent(lanes, &store));
     lanes_wait(run, &jobs[1].task);
@@ -589,14 +589,14 @@ static void a_waiting_retry_frees_its_lane(void **state)
 static enum tw_err attempt_slowly(
     struct lanes_task *task, struct attempt *attempt)
 {
-    int64_t until_ms = world_boot_ms() + 20000;
+    int64_t until_ms = platform_boot_ms() + 20000;
     struct job *job = (struct job *)task;
 
-    attempt->sent_ms = world_boot_ms();
-    world_lock(&job->scene->mutex);
-    while (world_boot_ms() < until_ms)
-        (void)world_wait(&job->scene->changed, &job->scene->mutex, until_ms);
-    world_unlock(&job->scene->mutex);
+    attempt->sent_ms = platform_boot_ms();
+    platform_lock(&job->scene->mutex);
+    while (platform_boot_ms() < until_ms)
+        (void)platform_wait(&job->scene->changed, &job->scene->mutex, until_ms);
+    platform_unlock(&job->scene->mutex);
     return TW_OK;
 }
 
@@ -620,9 +620,9 @@ static void a_try_that_is_due_waits_for_a_place(void **state)
     lanes_submit(first, &busy.task);
     wait_for_attempts(&scene, 1);
     assert_int_equal(lanes_call(second, &quick.task), TW_OK); /* first's turn */
-    late = fast_world_late_waits();
+    late = fast_platform_late_waits();
     assert_int_equal(lanes_call(second, &slow.task), TW_OK);
-    assert_true(fast_world_late_waits() - late < 100);
+    assert_true(fast_platform_late_waits() - late < 100);
     lanes_wait(first, &busy.task);
     assert_int_equal(busy.task.outcome, TW_OK);
     lanes_client_free(first);
@@ -818,7 +818,7 @@ static void nothing_starts_behind_a_shut_fence(void **state)
     struct job job;
 
     (void)state;
-    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_init(&fence, PLATFORM_NEVER, 1000);
     client = lanes_client_new(lanes, &fence);
     scene_init(&scene);
     job = job_of(&scene, 'a');
@@ -841,7 +841,7 @@ static void a_retry_behind_the_deadline_ends_with_it(void **state)
     struct job job;
 
     (void)state;
-    fence_init(&fence, world_boot_ms() + 3000, 1000);
+    fence_init(&fence, platform_boot_ms() + 3000, 1000);
     client = lanes_client_new(lanes, &fence);
     scene_init(&scene);
     job = job_of(&scene, 'a');
@@ -850,7 +850,7 @@ static void a_retry_behind_the_deadline_ends_with_it(void **state)
     job.hint_ms = HOUR_MS;
     assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
     assert_int_equal(scene.attempts, 1);
-    assert_true(world_boot_ms() >= atomic_load(&fence.deadline_ms));
+    assert_true(platform_boot_ms() >= atomic_load(&fence.deadline_ms));
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -865,7 +865,7 @@ static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
     struct fence fence;
     struct scene scene;
     struct job job;
-    int64_t begun_ms = world_boot_ms();
+    int64_t begun_ms = platform_boot_ms();
 
     (void)state;
     fence_init(&fence, begun_ms + 40000, 1000);
@@ -878,11 +878,11 @@ static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
     job.hint_ms = 60000;
     lanes_submit(client, &job.task);
     wait_for_attempts(&scene, 1);
-    fence_move(&fence, WORLD_NEVER);
+    fence_move(&fence, PLATFORM_NEVER);
     lanes_wait(client, &job.task);
     assert_int_equal(job.task.outcome, TW_OK);
     assert_int_equal(scene.attempts, 2);
-    assert_true(world_boot_ms() - begun_ms >= 60000);
+    assert_true(platform_boot_ms() - begun_ms >= 60000);
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -891,41 +891,41 @@ static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
 static void renew_late(void *arg)
 {
     struct fence *fence = arg;
-    int64_t at_ms = world_boot_ms() + 300;
-    struct world_mutex mutex;
-    struct world_cond cond;
+    int64_t at_ms = platform_boot_ms() + 300;
+    struct platform_mutex mutex;
+    struct platform_cond cond;
 
-    world_mutex_init(&mutex);
-    world_cond_init(&cond);
-    world_lock(&mutex);
-    while (world_wait(&cond, &mutex, at_ms))
+    platform_mutex_init(&mutex);
+    platform_cond_init(&cond);
+    platform_lock(&mutex);
+    while (platform_wait(&cond, &mutex, at_ms))
         continue;
-    world_unlock(&mutex);
-    world_cond_done(&cond);
-    world_mutex_done(&mutex);
+    platform_unlock(&mutex);
+    platform_cond_done(&cond);
+    platform_mutex_done(&mutex);
     fence_move(fence, at_ms + HOUR_MS);
 }
 
 static enum tw_err call_before_a_renewal(void)
 {
     struct lanes *lanes = lanes_new(2, 0);
-    struct world_thread keeper;
+    struct platform_thread keeper;
     struct lanes_client *client;
     struct fence fence;
     struct scene scene;
     enum tw_err code;
     struct job job;
 
-    fence_init(&fence, world_boot_ms() + HOUR_MS, FENCE_REQUEST_MAX_MS);
-    fence_move(&fence, world_boot_ms() + FENCE_REQUEST_MAX_MS - 1);
+    fence_init(&fence, platform_boot_ms() + HOUR_MS, FENCE_REQUEST_MAX_MS);
+    fence_move(&fence, platform_boot_ms() + FENCE_REQUEST_MAX_MS - 1);
     client = lanes_client_new(lanes, &fence);
     scene_init(&scene);
     job = job_of(&scene, 'a');
-    world_start(&keeper, "keeper", renew_late, &fence);
+    platform_start(&keeper, "keeper", renew_late, &fence);
     code = lanes_call(client, &job.task);
     if (code == TW_OK)
         assert_int_equal(job.task.retry.tries, 1);
-    world_join(&keeper);
+    platform_join(&keeper);
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -954,7 +954,7 @@ static void nothing_starts_once_the_deadline_is_over(void **state)
     struct job job;
 
     (void)state;
-    fence_init(&fence, world_boot_ms() + 200, FENCE_REQUEST_MIN_MS);
+    fence_init(&fence, platform_boot_ms() + 200, FENCE_REQUEST_MIN_MS);
     client = lanes_client_new(lanes, &fence);
     scene_init(&scene);
     job = job_of(&scene, 'a');
@@ -976,7 +976,7 @@ static void a_task_may_be_put_off(void **state)
     (void)state;
     scene_init(&scene);
     job = job_of(&scene, 'a');
-    at_ms = world_boot_ms() + 5000;
+    at_ms = platform_boot_ms() + 5000;
     lanes_submit_at(client, &job.task, at_ms);
     lanes_wait(client, &job.task);
     assert_true(job.started_ms[0] >= at_ms);
@@ -1023,12 +1023,12 @@ static void the_ceiling_holds_entities_back(void **state)
 {
     struct lanes *lanes = lanes_new(4, 100);
     struct lanes_client *client = lanes_client_new(lanes, NULL);
-    int64_t from_ms = world_boot_ms();
+    int64_t from_ms = platform_boot_ms();
 
     (void)state;
     for (int i = 0; i < 5; i++)
         spend(client, 100);
-    assert_true(world_boot_ms() - from_ms >= 4000);
+    assert_true(platform_boot_ms() - from_ms >= 4000);
     lanes_stop(client);
     spend(client, 1000000);
     spend(client, 1000000);
@@ -1043,7 +1043,7 @@ static void a_jobs_runs_share_its_ceiling(void **state)
     struct lanes_client *one = lanes_client_new(lanes, NULL);
     struct lanes_client *two = lanes_client_new(lanes, NULL);
     struct lanes_client *other = lanes_client_new(lanes, NULL);
-    int64_t from_ms = world_boot_ms();
+    int64_t from_ms = platform_boot_ms();
 
     (void)state;
     lanes_client_of(one, "purge", 100);
@@ -1053,7 +1053,7 @@ static void a_jobs_runs_share_its_ceiling(void **state)
         spend(one, 100);
         spend(two, 100);
     }
-    assert_true(world_boot_ms() - from_ms >= 5000);
+    assert_true(platform_boot_ms() - from_ms >= 5000);
     spend(other, 1000000);
     assert_true(lanes_spend(other, 1000000));
     assert_false(lanes_spend(one, 1));
@@ -1108,6 +1108,6 @@ int main(void)
         cmocka_unit_test(a_jobs_runs_share_its_ceiling),
     };
 
-    fast_world_use();
+    fast_platform_use();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

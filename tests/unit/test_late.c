@@ -9,8 +9,8 @@
 
 #include "jobs/engine/late.h"
 #include "jobs/engine/run.h"
-#include "tests/support/fast_world.h"
-#include "worker/base/world.h"
+#include "tests/support/fast_platform.h"
+#include "worker/base/platform.h"
 #include "worker/store/fence.h"
 #include "worker/store/store.h"
 
@@ -31,7 +31,7 @@ static struct fence fence;
 
 static struct run a_run(void)
 {
-    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_init(&fence, PLATFORM_NEVER, 1000);
     asked = 0;
     stops = false;
     return (struct run){.job = "j", .host = &HOST, .fence = &fence};
@@ -53,14 +53,14 @@ static void thirty_seconds_pass_after_the_last_one(void **state)
 {
     struct run run = a_run();
     struct late late = {.any = false};
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
     struct err err;
 
     (void)state;
     late_note(&late, &REMOTE);
     late_note(&late, &LOCAL);
     assert_int_equal(late_wait(&late, &run, &err), TW_OK);
-    assert_true(world_boot_ms() - began_ms >= LATE_REQUEST_MS);
+    assert_true(platform_boot_ms() - began_ms >= LATE_REQUEST_MS);
     assert_int_equal(late_wait(&late, &run, &err), TW_OK);
     assert_false(late.any);
 }
@@ -101,6 +101,6 @@ int main(void)
         cmocka_unit_test(a_lost_lease_ends_the_wait),
     };
 
-    fast_world_use();
+    fast_platform_use();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* The lease: from when it counts, and whose is what a claim reads. */
 #include "tests/support/workbench.h"
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 
 #define DELAY_MS 300
@@ -44,12 +44,12 @@ static void deadlines_count_from_the_sending(void **state)
     struct err err;
 
     take_with_message(bench, &claim);
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->delay_ms = DELAY_MS;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     assert_int_equal(claim_write(&claim, &err), TW_OK);
     assert_true(claim.deadline_ms <=
-                world_boot_ms() - DELAY_MS + claim.visibility_timeout_ms);
+                platform_boot_ms() - DELAY_MS + claim.visibility_timeout_ms);
     claim_done(&claim);
 }
 

@@ -5,8 +5,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/ledger_change.h"
 #include "worker/store/fence.h"
 
@@ -235,7 +235,7 @@ static void behind_a_shut_fence_nothing_is_written(void **state)
     struct err err;
 
     begin(bench, &run);
-    fence_init(&fence, WORLD_NEVER, 0);
+    fence_init(&fence, PLATFORM_NEVER, 0);
     assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_OK);
     fence_shut(&fence);
     assert_int_equal(

@@ -25,9 +25,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/lock_file.h"
 
 #define FOLDER "locks"
@@ -394,7 +394,7 @@ static void an_owner_of_another_boot_is_not_dead(void **state)
     char owner[LOCK_FILE_OWNER_MAX], after[LOCK_FILE_OWNER_MAX];
 
     (void)state;
-    virtual_world_use(&(struct virtual_options){.seed = 1, .boot_ms = 5000});
+    virtual_platform_use(&(struct virtual_options){.seed = 1, .boot_ms = 5000});
     there = lock_file_open(FOLDER, KEEP_MS);
     (void)lock_file_note(there, slice_of("job"), slice_of("r"));
     (void)lock_file_owner(there, owner);
@@ -408,7 +408,7 @@ static void an_owner_of_another_boot_is_not_dead(void **state)
     assert_non_null(strstr(lock_file_owner(here, after), "00000000000a/"));
     lock_file_close(here);
     clear_folder();
-    virtual_world_end();
+    virtual_platform_end();
 }
 
 static void without_a_boot_id_there_is_no_lock_file(void **state)
@@ -416,11 +416,11 @@ static void without_a_boot_id_there_is_no_lock_file(void **state)
     char owner[LOCK_FILE_OWNER_MAX];
 
     (void)state;
-    virtual_world_use(&(struct virtual_options){.seed = 1, .boot_ms = 5000});
+    virtual_platform_use(&(struct virtual_options){.seed = 1, .boot_ms = 5000});
     virtual_set_boot_id(0, "");
     assert_null(lock_file_open(FOLDER, KEEP_MS));
     assert_int_equal(strlen(lock_file_owner(NULL, owner)), 32);
-    virtual_world_end();
+    virtual_platform_end();
 }
 
 /* ---- where there can be none ---- */
@@ -530,7 +530,7 @@ static void a_run_that_was_not_let_go_of_keeps_the_file(void **state)
     struct found found;
     size_t place = lock_file_note(other, slice_of("job"), slice_of("r"));
 
-    lock_file_forget(other, place, world_boot_ms() + 10000);
+    lock_file_forget(other, place, platform_boot_ms() + 10000);
     (void)lock_file_owner(other, owner);
     lock_file_close(other);
     assert_true(is_dead(*state, owner));
@@ -544,7 +544,7 @@ static void a_lease_that_is_over_does_not_keep_the_file(void **state)
     size_t place = lock_file_note(other, slice_of("job"), slice_of("r"));
 
     (void)state;
-    lock_file_forget(other, place, world_boot_ms());
+    lock_file_forget(other, place, platform_boot_ms());
     lock_file_close(other);
     assert_int_equal(count_files(NULL), 1);
 }
@@ -640,10 +640,10 @@ static void places_are_used_again(void **state)
     lock_file_forget(*state, first, 0);
     assert_int_equal(lock_file_note(*state, job, slice_of("b")), first);
     assert_int_not_equal(lock_file_note(*state, job, slice_of("b")), first);
-    lock_file_forget(*state, first, world_boot_ms() + 100000);
+    lock_file_forget(*state, first, platform_boot_ms() + 100000);
     assert_int_not_equal(lock_file_note(*state, job, slice_of("c")), first);
     assert_int_equal(lock_file_note(*state, job, slice_of("b")), first);
-    lock_file_forget(*state, first, world_boot_ms() - 1);
+    lock_file_forget(*state, first, platform_boot_ms() - 1);
     assert_int_equal(lock_file_note(*state, job, slice_of("d")), first);
     for (size_t i = 0; i < 3; i++)
         lock_file_forget(*state, i, 0);

@@ -54,10 +54,10 @@ static void store_run(struct workbench *bench, const char *job, const char *id,
     }
     run.state = run_state;
     run.requested_ticks = TICKS_1970 + second * TICKS_PER_S;
-    run.updated_ticks = world_wall_ticks();
+    run.updated_ticks = platform_wall_ticks();
     run.waits_for =
         slice_of(run_state == LEDGER_WAITING ? LEDGER_WAITS_FOR_TURN : "");
-    run.resumes_ticks = run_state == LEDGER_WAITING ? world_wall_ticks() : 0;
+    run.resumes_ticks = run_state == LEDGER_WAITING ? platform_wall_ticks() : 0;
     assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
 }
@@ -367,7 +367,7 @@ static void begin_queue(
 static void change_waiting(struct workbench *bench, enum ledger_state run_state,
     const char *waits_for, int64_t late_s)
 {
-    int64_t then = world_wall_ticks() - late_s * TICKS_PER_S;
+    int64_t then = platform_wall_ticks() - late_s * TICKS_PER_S;
     struct ledger_run run;
 
     ledger_run_init(&run);

@@ -15,8 +15,8 @@
 
 #include "worker/base/json.h"
 #include "worker/base/log.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 static char logged[1 << 20];
 static int saved_stderr = -1;
@@ -53,17 +53,17 @@ static int64_t fixed_ticks(void)
            INT64_C(147067899999);
 }
 
-static const struct world_ops fixed = {.wall_ticks = fixed_ticks};
+static const struct platform_ops fixed = {.wall_ticks = fixed_ticks};
 
 static void a_line_names_time_level_and_object(void **state)
 {
     (void)state;
-    world_use(&fixed);
+    platform_use(&fixed);
     begin(LOG_INFO, LOG_TEXT);
     log_info("run delete-channel/7f3a", "claimed, epoch %d", 3);
     log_error("worker", "no disk");
     end();
-    world_use(NULL);
+    platform_use(NULL);
     assert_string_equal(logged,
         "2024-02-03T04:05:06.789Z info run delete-channel/7f3a: "
         "claimed, epoch 3\n"
@@ -73,11 +73,11 @@ static void a_line_names_time_level_and_object(void **state)
 static void a_json_line_has_the_same_four(void **state)
 {
     (void)state;
-    world_use(&fixed);
+    platform_use(&fixed);
     begin(LOG_INFO, LOG_JSON);
     log_warn("queue a", "say \"hi\"");
     end();
-    world_use(NULL);
+    platform_use(NULL);
     assert_string_equal(logged,
         "{\"time\":\"2024-02-03T04:05:06.789Z\",\"level\":\"warn\","
         "\"object\":\"queue a\",\"message\":\"say \\\"hi\\\"\"}\n");
@@ -195,15 +195,15 @@ static void say_many(void *arg)
 static void lines_of_threads_do_not_mix(void **state)
 {
     static char names[4][8] = {"one", "two", "three", "four"};
-    struct world_thread threads[4];
+    struct platform_thread threads[4];
     int lines = 0;
 
     (void)state;
     begin(LOG_INFO, LOG_TEXT);
     for (int i = 0; i < 4; i++)
-        world_start(&threads[i], names[i], say_many, names[i]);
+        platform_start(&threads[i], names[i], say_many, names[i]);
     for (int i = 0; i < 4; i++)
-        world_join(&threads[i]);
+        platform_join(&threads[i]);
     end();
     for (char *line = strtok(logged, "\n"); line; line = strtok(NULL, "\n")) {
         char name[8], rest[40];

@@ -16,12 +16,12 @@
 #include "tests/support/hosted.h"
 #include "tests/support/interpose.h"
 #include "tests/support/loading.h"
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/buf.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/fence.h"
 #include "worker/store/lanes.h"
@@ -103,7 +103,7 @@ static char met_key[64]; /* RowKey of the first operation that was met */
 
 static enum tw_err unknown(struct attempt *attempt)
 {
-    attempt->sent_ms = world_boot_ms();
+    attempt->sent_ms = platform_boot_ms();
     return err_fail(&attempt->err, TW_UNKNOWN, "as the test wants");
 }
 
@@ -196,7 +196,7 @@ static void keep_report(struct hosted *host, const struct run_failure *failure)
 static int set_up(void **state)
 {
     (void)state;
-    virtual_world_use(&(struct virtual_options){.seed = 1,
+    virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     log_set(LOG_ERROR, LOG_TEXT);
@@ -217,7 +217,7 @@ static int tear_down(void **state)
 {
     (void)state;
     hosted_done(&h);
-    virtual_world_end();
+    virtual_platform_end();
     return 0;
 }
 
@@ -1241,14 +1241,14 @@ static void what_may_arrive_late_is_waited_for_before_leaving(void **state)
     hosted_table(&h, "OldBlogs");
     h.store->traits.late_writes = true;
     put("Blogs", "a", "1", "\"N\":1");
-    began_ms = world_boot_ms();
+    began_ms = platform_boot_ms();
     run("all", RUN_SUCCEEDED);
-    assert_true(world_boot_ms() - began_ms < 1000);
+    assert_true(platform_boot_ms() - began_ms < 1000);
     put("Blogs", "a", "2", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, LOSE_ANSWER, NULL);
-    began_ms = world_boot_ms();
+    began_ms = platform_boot_ms();
     run("all", RUN_SUCCEEDED);
-    assert_true(world_boot_ms() - began_ms >= 30000);
+    assert_true(platform_boot_ms() - began_ms >= 30000);
     check("OldBlogs", "a/1 a/2 ");
 }
 
@@ -1256,7 +1256,7 @@ static int64_t met_ms;
 
 static void note_time(void)
 {
-    met_ms = world_boot_ms();
+    met_ms = platform_boot_ms();
 }
 
 /* Else an insert of the attempt before arrives once its pair was settled. */
@@ -1270,7 +1270,7 @@ static void a_take_over_waits_for_what_may_arrive_late(void **state)
     put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, CRASH_AFTER, NULL);
     crash("all");
-    began_ms = world_boot_ms();
+    began_ms = platform_boot_ms();
     when("TablewardRuns", OPERATION_REPLACE, 1, NOTHING, note_time);
     take_over("all", RUN_SUCCEEDED);
     assert_true(met_ms - began_ms >= 30000);

@@ -29,11 +29,11 @@
 #include <string.h>
 
 #include "tests/support/faulty.h"
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/fence.h"
 
 #define EVERYDAY_SEEDS 150
@@ -621,7 +621,7 @@ static void weather_one(uint64_t seed, bool trace)
     struct storm *s = mem_alloc(sizeof(*s));
     char complaint[2048];
 
-    virtual_world_use(&(struct virtual_options){.seed = seed,
+    virtual_platform_use(&(struct virtual_options){.seed = seed,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     s->trace = trace;
@@ -632,7 +632,7 @@ static void weather_one(uint64_t seed, bool trace)
     snprintf(complaint, sizeof(complaint), "%s", s->complaint);
     storm_done(s);
     mem_free(s);
-    virtual_world_end();
+    virtual_platform_end();
     if (complaint[0])
         fail_msg(
             "TABLEWARD_SEED=%llu: %s", (unsigned long long)seed, complaint);

@@ -15,12 +15,12 @@
 #include "tests/support/hosted.h"
 #include "tests/support/loading.h"
 #include "tests/support/script.h"
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/crypto.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 static const char JOBS[] =
     "all: {kind: move, from: {table: Blogs}, to: {table: OldBlogs}}\n"
@@ -48,7 +48,7 @@ static void keep_report(struct hosted *host, const struct run_failure *failure)
 static int set_up(void **state)
 {
     (void)state;
-    virtual_world_use(&(struct virtual_options){.seed = 1,
+    virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     log_set(LOG_ERROR, LOG_TEXT);
@@ -66,7 +66,7 @@ static int tear_down(void **state)
 {
     (void)state;
     hosted_done(&h);
-    virtual_world_end();
+    virtual_platform_end();
     return 0;
 }
 

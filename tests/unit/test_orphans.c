@@ -50,7 +50,7 @@ static void leave_run(struct fixture *f, const char *id, int64_t ago_s)
     run.id = slice_of(id);
     run.state = LEDGER_RUNNING;
     run.args = slice_of("{\"channel\":\"Football\"}");
-    run.lease_until_ticks = world_wall_ticks() - ago_s * TICKS_PER_S;
+    run.lease_until_ticks = platform_wall_ticks() - ago_s * TICKS_PER_S;
     assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
     ledger_run_done(&run);
 }

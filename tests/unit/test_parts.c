@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "jobs/engine/parts.h"
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
 #include "worker/store/lanes.h"
@@ -289,6 +289,6 @@ int main(void)
         cmocka_unit_test(a_failure_is_said_and_the_rest_can_be_closed),
     };
 
-    fast_world_use();
+    fast_platform_use();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 #include <limits.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 #include "worker/run/poison.h"
 
@@ -42,7 +42,7 @@ static int set_up(void **state)
 {
     struct fixture *f = test_malloc(sizeof(*f));
 
-    virtual_world_use(&(struct virtual_options){.seed = 1,
+    virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     memset(f, 0, sizeof(*f));
@@ -61,7 +61,7 @@ static int tear_down(void **state)
 
     messages_done(&f->taken);
     workbench_done(&f->bench);
-    virtual_world_end();
+    virtual_platform_end();
     test_free(f);
     return 0;
 }

@@ -13,7 +13,7 @@
 #include "jobs/engine/run.h"
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/fence.h"
 #include "worker/store/lanes.h"
@@ -50,7 +50,7 @@ static int set_up(void **state)
     scene.other = scene.files[2] = open_file(&scene, "other", "b.db");
     for (size_t i = 0; i < 3; i++)
         faulty_init(&scene.faulty[i], scene.files[i]);
-    fence_init(&scene.fence, WORLD_NEVER, 1000);
+    fence_init(&scene.fence, PLATFORM_NEVER, 1000);
     scene.run = (struct run){.job = "j",
         .lanes = lanes_client_new(scene.hosted.lanes, &scene.fence),
         .fence = &scene.fence};

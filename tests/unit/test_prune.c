@@ -2,7 +2,7 @@
 /* What leaves the ledger, and what stays. */
 #include "tests/support/workbench.h"
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 #include "worker/run/prune.h"
 
@@ -16,7 +16,7 @@ static int set_up(void **state)
     int64_t now_ticks;
 
     assert_true(text_ticks(slice_of(NOW), &now_ticks));
-    virtual_world_use(&(struct virtual_options){
+    virtual_platform_use(&(struct virtual_options){
         .seed = 1, .boot_ms = 5000, .wall_ticks = now_ticks});
     return workbench_set_up(state);
 }
@@ -41,7 +41,7 @@ static enum walk_step pass(struct workbench *bench, struct prune *prune)
     enum walk_step step;
     struct err err;
 
-    prune_begin(prune, bench->store, NULL, world_wall_ticks(), KEEP);
+    prune_begin(prune, bench->store, NULL, platform_wall_ticks(), KEEP);
     do
         step = prune_step(prune, &err);
     while (step == WALK_MORE);

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/renewer.h"
@@ -100,9 +100,9 @@ static unsigned calls(struct workbench *bench, enum bench_call call)
 {
     unsigned n;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     n = bench->calls[call];
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     return n;
 }
 
@@ -110,9 +110,9 @@ static unsigned writes(struct workbench *bench)
 {
     unsigned n;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     n = bench->ledger_writes;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     return n;
 }
 
@@ -125,12 +125,12 @@ static void a_lease_outlives_its_visibility_timeout(void **state)
 {
     struct workbench *bench = *state;
     struct held held;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
 
     hold(&held, bench, true);
     workbench_wait(bench, four_renewals);
-    assert_true(world_boot_ms() - began_ms > 2000);
-    assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_true(platform_boot_ms() - began_ms > 2000);
+    assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
     /* One write of the ledger for each renewal, and the claim. */
     assert_true(writes(bench) <= calls(bench, BENCH_RENEW) + 2);
     assert_int_equal(let_go(&held), CLAIM_MINE);
@@ -144,14 +144,14 @@ static void several_threads_keep_one_lease(void **state)
 {
     struct workbench *bench = *state;
     struct held held;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
 
     renewer_free(bench->renewer);
     bench->renewer = renewer_new(16);
     hold(&held, bench, false);
-    while (world_boot_ms() - began_ms < 300000) {
+    while (platform_boot_ms() - began_ms < 300000) {
         virtual_sleep(5000);
-        assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+        assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
     }
     assert_int_equal(let_go(&held), CLAIM_MINE);
     done(&held);
@@ -256,7 +256,7 @@ static void another_epoch_shuts_the_fence(void **state)
     hold(&held, bench, true);
     meddle(bench, 1);
     workbench_wait(bench, overtaken);
-    assert_false(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_false(fence_open(&held.claim.fence, platform_boot_ms()));
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
         TW_STOPPED);
@@ -299,7 +299,7 @@ static void a_cancelled_run_is_told_within_a_renewal(void **state)
     assert_true(asked);
     workbench_wait(bench, cancelled);
     /* What is in flight may still complete: the lease is kept. */
-    assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
     assert_int_equal(let_go(&held), CLAIM_MINE);
     assert_int_equal(ledger_move(&held.claim.run, LEDGER_QUEUED, &err), TW_OK);
     assert_int_equal(claim_let_go(&held.claim, &err), CLAIM_MINE);
@@ -329,7 +329,7 @@ static void a_lost_message_does_not_end_the_lease(void **state)
             slice_of(held.claim.message_id), receipt, 100),
         TW_OK);
     workbench_wait(bench, message_gone);
-    assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
     assert_int_equal(let_go(&held), CLAIM_MINE);
     assert_false(held.claim.has_message);
     claim_delete_message(&held.claim);
@@ -344,13 +344,13 @@ static void cut_off_the_fence_closes_and_stays_closed(void **state)
     int64_t deadline_ms;
 
     hold(&held, bench, true);
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->down = true;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     deadline_ms = atomic_load(&held.claim.fence.deadline_ms);
     workbench_wait(bench, overtaken);
-    assert_true(world_boot_ms() >= deadline_ms);
-    assert_false(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_true(platform_boot_ms() >= deadline_ms);
+    assert_false(fence_open(&held.claim.fence, platform_boot_ms()));
     assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
     done(&held);
 }
@@ -405,12 +405,12 @@ static void a_silent_queue_service_costs_no_lease(void **state)
     for (int s = 0; s < 120; s++) {
         virtual_sleep(1000);
         assert_int_equal(renewal_word(held.renewal), CLAIM_MINE);
-        assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+        assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
     }
     assert_true(calls(bench, BENCH_RENEW) > 3);
     /* The lease is renewed while the last request is waited for. */
     assert_int_equal(let_go(&held), CLAIM_MINE);
-    assert_true(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
     done(&held);
 }
 
@@ -469,7 +469,7 @@ static void a_phase_that_cannot_be_stored_says_why(void **state)
     assert_non_null(strstr(
         err.text, "the phase 'parent' could not be put into the ledger: "));
     assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
-    assert_false(fence_open(&held.claim.fence, world_boot_ms()));
+    assert_false(fence_open(&held.claim.fence, platform_boot_ms()));
     done(&held);
 }
 
@@ -507,7 +507,7 @@ static void an_echo_that_cannot_be_read_at_once_is_read_later(void **state)
     virtual_sleep(30000);
     assert_true(writes(bench) >= before + 3);
     assert_int_equal(renewal_word(held.renewal), CLAIM_MINE);
-    assert_true(held.claim.deadline_ms > world_boot_ms() + 30000);
+    assert_true(held.claim.deadline_ms > platform_boot_ms() + 30000);
     assert_int_equal(let_go(&held), CLAIM_MINE);
     done(&held);
 }
@@ -526,10 +526,10 @@ static void a_slow_connection_never_finds_the_fence_closed(void **state)
     hold(&held, bench, true);
     for (unsigned n = 10; n <= 40; n += 10)
         workbench_meets(bench, BENCH_BATCH, n, n, BENCH_FAIL);
-    until_ms = world_boot_ms() + 60000;
-    while (open && world_boot_ms() < until_ms) {
+    until_ms = platform_boot_ms() + 60000;
+    while (open && platform_boot_ms() < until_ms) {
         virtual_sleep(5);
-        open = fence_open(&held.claim.fence, world_boot_ms());
+        open = fence_open(&held.claim.fence, platform_boot_ms());
     }
     /* Let go in any case: what fails must be able to say so. */
     assert_int_equal(let_go(&held), CLAIM_MINE);
@@ -546,9 +546,9 @@ static void very_slow_answers_are_asked_for_all_the_time(void **state)
     int64_t lived_s = 0;
 
     hold(&held, bench, false);
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->delay_ms = 20000;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     for (; lived_s < 600; lived_s++) {
         virtual_sleep(1000);
         assert_int_equal(renewal_word(held.renewal), CLAIM_MINE);
@@ -629,14 +629,14 @@ static void a_phase_that_is_refused_is_soon_tried_again(void **state)
 {
     struct workbench *bench = *state;
     struct held held;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
     struct err err;
 
     hold(&held, bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
-    assert_true(world_boot_ms() - began_ms < 3000);
+    assert_true(platform_boot_ms() - began_ms < 3000);
     assert_int_equal(let_go(&held), CLAIM_MINE);
     done(&held);
 }
@@ -661,7 +661,7 @@ static void one_slow_answer_is_forgotten(void **state)
 
 static enum tw_err busy_once(struct lanes_task *task, struct attempt *attempt)
 {
-    attempt->sent_ms = world_boot_ms();
+    attempt->sent_ms = platform_boot_ms();
     attempt->retry_after_ms = 0;
     if (task->retry.tries > 1)
         return TW_OK;

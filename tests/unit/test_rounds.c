@@ -9,11 +9,11 @@
 
 #include "jobs/engine/rounds.h"
 #include "jobs/engine/run.h"
-#include "tests/support/bent_world.h"
+#include "tests/support/bent_platform.h"
 #include "tests/support/hosted.h"
 #include "worker/base/json.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/fence.h"
 #include "worker/store/lanes.h"
 
@@ -36,7 +36,7 @@ static int set_up(void **state)
     scene = (struct scene){.rounds = {.number = 0}};
     hosted_init(&scene.hosted, NO_JOBS);
     hosted_table(&scene.hosted, "Blogs");
-    fence_init(&scene.fence, WORLD_NEVER, 1000);
+    fence_init(&scene.fence, PLATFORM_NEVER, 1000);
     scene.run = (struct run){.job = "j",
         .lanes = lanes_client_new(scene.hosted.lanes, &scene.fence),
         .fence = &scene.fence};
@@ -134,7 +134,7 @@ static void newer_means_since_the_round_before_began_less_five_s(void **state)
 
     begin(scene);
     began_ticks = scene->rounds.began_ticks;
-    assert_true(began_ticks <= world_wall_ticks());
+    assert_true(began_ticks <= platform_wall_ticks());
     pass_ms(100 * MINUTE_MS);
     (void)rounds_end(&scene->rounds, &scene->run, 0);
     assert_int_equal(atomic_load(&scene->run.caught_up_ticks),
@@ -179,7 +179,7 @@ static void the_minute_is_the_same_beside_another_ledger(void **state)
 {
     struct store other = {.name = "other"};
     struct scene *scene = *state;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
 
     scene->run.ledger = &other;
     follow(scene); /* two rounds of a second each */
@@ -352,6 +352,6 @@ int main(void)
         TEST(what_is_not_ours_is_not_read),
     };
 
-    bend = bent_world_use(NULL);
+    bend = bent_platform_use(NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

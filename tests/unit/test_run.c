@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "jobs/engine/run.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/fence.h"
 
 static void outages_never_count_and_mistakes_do(void **state)
@@ -41,11 +41,11 @@ static void stopped_behind_a_shut_fence_is_overtaken(void **state)
     struct run run = {.job = "test", .fence = &fence};
 
     (void)state;
-    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_init(&fence, PLATFORM_NEVER, 1000);
     assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_STOPPED);
-    fence_move(&fence, world_boot_ms() - 1);
+    fence_move(&fence, platform_boot_ms() - 1);
     assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_OVERTAKEN);
-    fence_move(&fence, WORLD_NEVER);
+    fence_move(&fence, PLATFORM_NEVER);
     fence_shut(&fence);
     assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_OVERTAKEN);
     assert_int_equal(run_end_of(&run, TW_BUSY), RUN_OUTAGE);

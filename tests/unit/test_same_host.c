@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/run/claim.h"
@@ -47,7 +47,7 @@ static int set_up(void **state)
     struct fixture *f = test_malloc(sizeof(*f));
     char folder[] = "same-host.XXXXXX";
 
-    virtual_world_use(&(struct virtual_options){.seed = 1,
+    virtual_platform_use(&(struct virtual_options){.seed = 1,
         .boot_ms = 5000,
         .wall_ticks = TICKS_1970 + INT64_C(1000000) * TICKS_PER_S});
     memset(f, 0, sizeof(*f));
@@ -73,7 +73,7 @@ static int tear_down(void **state)
     lock_file_close(f->lock_file);
     mem_free((char *)(uintptr_t)f->bench.definition.lock_folder);
     workbench_done(&f->bench);
-    virtual_world_end();
+    virtual_platform_end();
     test_free(f);
     return 0;
 }
@@ -127,13 +127,13 @@ static enum claim_outcome take(struct fixture *f, struct lock_file *lock_file)
 static void the_lease_of_a_dead_owner_is_no_obstacle(void **state)
 {
     struct fixture *f = *state;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
 
     other_claims(f, "r1");
     assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
     other_dies(f);
     assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
-    assert_true(world_boot_ms() - began_ms < 2000);
+    assert_true(platform_boot_ms() - began_ms < 2000);
     assert_int_equal(f->claim.run.epoch, 2);
     /* What it had sent may still arrive: rule A4. */
     assert_true(f->claim.took_over);
@@ -377,7 +377,7 @@ struct service {
     struct consumer_result result;
     enum tw_err outcome;
     struct err err;
-    struct world_thread thread;
+    struct platform_thread thread;
 };
 
 static void run_service(void *arg)
@@ -396,7 +396,7 @@ static void start_with(
         .lock_file = lock_file};
 
     *service = (struct service){.consumer = consumer_new(&options)};
-    world_start(&service->thread, "service", run_service, service);
+    platform_start(&service->thread, "service", run_service, service);
 }
 
 static void start(struct service *service, struct fixture *f)
@@ -407,7 +407,7 @@ static void start(struct service *service, struct fixture *f)
 static void stop(struct service *service)
 {
     consumer_stop(service->consumer);
-    world_join(&service->thread);
+    platform_join(&service->thread);
     consumer_free(service->consumer);
     assert_int_equal(service->outcome, TW_OK);
 }
@@ -428,10 +428,10 @@ static void an_idle_worker_takes_the_run_of_one_that_dies(void **state)
     start(&service, f);
     virtual_sleep(10000);
     assert_int_equal(f->bench.attempts, 0);
-    died_ms = world_boot_ms();
+    died_ms = platform_boot_ms();
     other_dies(f);
     workbench_wait(&f->bench, r1_succeeded);
-    assert_in_range((uintmax_t)(world_boot_ms() - died_ms), 0, 2000);
+    assert_in_range((uintmax_t)(platform_boot_ms() - died_ms), 0, 2000);
     stop(&service);
     assert_int_equal(service.result.succeeded, 1);
     /* Its message is still hidden, and comes back to a run that has ended. */
@@ -603,13 +603,13 @@ static void a_run_that_was_killed_continues_at_once_by_its_id(void **state)
 {
     struct fixture *f = *state;
     struct single_result result;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
 
     other_claims(f, "r1");
     other_dies(f);
     run_single(f, f->lock_file, &result);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
-    assert_true(world_boot_ms() - began_ms < 1000);
+    assert_true(platform_boot_ms() - began_ms < 1000);
     assert_int_equal(f->bench.attempts, 1);
 }
 

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 #include "jobs/engine/scan.h"
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
@@ -476,8 +476,8 @@ static void a_page_under_way_is_given_up_at_close(void **state)
  * seen what comes meanwhile. */
 struct slow_body {
     struct interposed outer; /* first */
-    struct world_mutex mutex;
-    struct world_cond came;
+    struct platform_mutex mutex;
+    struct platform_cond came;
     unsigned scans;
     bool breaks; /* the first page's first answer does */
     bool seen;   /* a second request before the first was answered */
@@ -488,22 +488,22 @@ static enum tw_err slow_body_meet(struct interposed *self,
 {
     struct slow_body *slow = (struct slow_body *)self;
     enum tw_err code = request_send(self->inner, attempt, request);
-    int64_t until_ms = world_boot_ms() + 500000;
+    int64_t until_ms = platform_boot_ms() + 500000;
 
     if (request->call != CALL_SCAN)
         return code;
-    world_lock(&slow->mutex);
+    platform_lock(&slow->mutex);
     slow->scans++;
-    world_wake_all(&slow->came);
+    platform_wake_all(&slow->came);
     if (slow->scans == 1) {
-        while (
-            slow->scans < 2 && world_wait(&slow->came, &slow->mutex, until_ms))
+        while (slow->scans < 2 &&
+               platform_wait(&slow->came, &slow->mutex, until_ms))
             continue;
         slow->seen = slow->scans >= 2;
         if (slow->breaks)
             code = err_fail(&attempt->err, TW_UNKNOWN, "it broke off");
     }
-    world_unlock(&slow->mutex);
+    platform_unlock(&slow->mutex);
     return code;
 }
 
@@ -516,16 +516,16 @@ static void read_slowly(struct slow_body *slow)
     scene_init(&scene);
     interposed_init(
         &slow->outer, "slow", &scene.faulty.outer.store, slow_body_meet);
-    world_mutex_init(&slow->mutex);
-    world_cond_init(&slow->came);
+    platform_mutex_init(&slow->mutex);
+    platform_cond_init(&slow->came);
     table_fill(scene.inner, "Blogs", "A", 0, 2600);
     spec = whole(&scene);
     spec.store = &slow->outer.store;
     got = gather(&scene, &spec);
     assert_int_equal(got.code, TW_OK);
     assert_int_equal(got.entities, 2600);
-    world_cond_done(&slow->came);
-    world_mutex_done(&slow->mutex);
+    platform_cond_done(&slow->came);
+    platform_mutex_done(&slow->mutex);
     scene_done(&scene);
 }
 
@@ -625,6 +625,6 @@ int main(void)
             a_page_that_ends_elsewhere_the_second_time_loses_nothing),
     };
 
-    fast_world_use();
+    fast_platform_use();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

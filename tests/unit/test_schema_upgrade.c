@@ -16,8 +16,8 @@
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/lanes.h"
 
 #define TOP                                                                    \
@@ -104,7 +104,7 @@ static void every_entity_comes_to_the_newest_version(void **state)
     assert_int_equal(h.passes, 2);
     assert_int_equal(h.behind, 0);
     assert_in_range(
-        world_wall_ticks() - h.caught_up_ticks, 0, 10 * TICKS_PER_S);
+        platform_wall_ticks() - h.caught_up_ticks, 0, 10 * TICKS_PER_S);
     assert_non_null(strstr(h.note, "1 entity is at a version that the"));
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     assert_int_equal(h.written, 0);

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/lanes.h"
 #include "worker/store/silence.h"
 
@@ -253,7 +253,7 @@ struct scene {
 static bool wait_for_response(
     const struct service *service, struct attempt *attempt, bool silent)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
     int64_t until_ms = now_ms + fence_timeout_ms(attempt->fence);
 
     if (!silent && now_ms + service->takes_ms < until_ms)
@@ -262,7 +262,7 @@ static bool wait_for_response(
         silent = true;
     while (now_ms < until_ms) {
         virtual_sleep(until_ms - now_ms < ASK_MS ? until_ms - now_ms : ASK_MS);
-        now_ms = world_boot_ms();
+        now_ms = platform_boot_ms();
         if (now_ms < until_ms && attempt->gives_up &&
             attempt->gives_up(attempt->context, false))
             return false;
@@ -275,7 +275,7 @@ static enum tw_err get(struct store *store, struct attempt *attempt,
     struct page *ret)
 {
     struct service *service = (struct service *)store;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
     bool silent = began_ms >= service->silent_from_ms &&
                   began_ms < service->silent_until_ms;
 
@@ -309,8 +309,8 @@ static void service_init(struct service *service, const char *name)
     *service = (struct service){
         .store = {.ops = &OPS, .traits = {.late_writes = true}, .name = name},
         .takes_ms = GOOD_MS,
-        .silent_from_ms = WORLD_NEVER,
-        .silent_until_ms = WORLD_NEVER};
+        .silent_from_ms = PLATFORM_NEVER,
+        .silent_until_ms = PLATFORM_NEVER};
 }
 
 static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
@@ -327,14 +327,14 @@ static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
 
 static struct one_run *take(struct scene *scene)
 {
-    while (scene->left > 0 && world_boot_ms() < scene->until_ms &&
+    while (scene->left > 0 && platform_boot_ms() < scene->until_ms &&
            (scene->good_left > 0 || !scene->ends_with_good)) {
         struct one_run *first = NULL;
 
         for (size_t i = 0; i < scene->count; i++) {
             struct one_run *run = &scene->runs[i];
 
-            if (!run->at || run->taken || run->due_ms > world_boot_ms())
+            if (!run->at || run->taken || run->due_ms > platform_boot_ms())
                 continue;
             if (!first || run->due_ms < first->due_ms)
                 first = run;
@@ -351,7 +351,7 @@ static struct one_run *take(struct scene *scene)
 static void end_run(struct scene *scene, struct one_run *run)
 {
     if (run->at == &scene->good && --scene->good_left == 0)
-        scene->good_ms = world_boot_ms() - scene->began_ms;
+        scene->good_ms = platform_boot_ms() - scene->began_ms;
     run->at = NULL;
     scene->left--;
 }
@@ -361,12 +361,12 @@ static void end_run(struct scene *scene, struct one_run *run)
 static void hold_run(
     struct scene *scene, struct one_run *run, int64_t from_ms, bool away)
 {
-    scene->lost_ms += world_boot_ms() - from_ms;
+    scene->lost_ms += platform_boot_ms() - from_ms;
     run->taken = false;
     run->wait_ms = run->wait_ms == 0 || !away ? HELD_MIN_MS : 2 * run->wait_ms;
     if (run->wait_ms > HELD_MAX_MS)
         run->wait_ms = HELD_MAX_MS;
-    run->due_ms = world_boot_ms() + run->wait_ms;
+    run->due_ms = platform_boot_ms() + run->wait_ms;
 }
 
 static void slot(void *arg)
@@ -382,7 +382,7 @@ static void slot(void *arg)
             .store = &run->at->store,
             .entities = 1};
 
-        int64_t from_ms = world_boot_ms();
+        int64_t from_ms = platform_boot_ms();
 
         lanes_watch_silence(client, &scene->ledger);
         if (lanes_call(client, &task) == TW_NOT_FOUND)
@@ -400,12 +400,12 @@ static void slot(void *arg)
 static void worker(void *arg)
 {
     struct scene *scene = arg;
-    struct world_thread threads[SLOTS];
+    struct platform_thread threads[SLOTS];
 
     for (size_t i = 0; i < SLOTS; i++)
-        world_start(&threads[i], "slot", slot, scene);
+        platform_start(&threads[i], "slot", slot, scene);
     for (size_t i = 0; i < SLOTS; i++)
-        world_join(&threads[i]);
+        platform_join(&threads[i]);
     lanes_free(scene->lanes);
 }
 
@@ -413,13 +413,13 @@ static void begin(struct scene *scene)
 {
     static const char *const names[SLOTS] = {"one", "two", "three", "four"};
 
-    virtual_world_use(&(struct virtual_options){
+    virtual_platform_use(&(struct virtual_options){
         .seed = 1, .boot_ms = 5000, .wall_ticks = TICKS_1970});
-    *scene = (struct scene){.began_ms = world_boot_ms(),
+    *scene = (struct scene){.began_ms = platform_boot_ms(),
         .ends_with_good = true,
-        .until_ms = WORLD_NEVER};
+        .until_ms = PLATFORM_NEVER};
     scene->lanes = lanes_new(16, 0);
-    fence_init(&scene->fence, WORLD_NEVER, TIMEOUT_MS);
+    fence_init(&scene->fence, PLATFORM_NEVER, TIMEOUT_MS);
     service_init(&scene->good, "good");
     for (size_t i = 0; i < SLOTS; i++) {
         service_init(&scene->bad[i], names[i]);
@@ -445,7 +445,7 @@ static int64_t play(struct scene *scene, size_t services)
         add(scene, &scene->good);
     virtual_start(process, "worker", worker, scene);
     assert_int_equal(virtual_run(), VIRTUAL_DONE);
-    virtual_world_end();
+    virtual_platform_end();
     return scene->good_ms;
 }
 
@@ -558,7 +558,7 @@ static void a_slow_store_is_served_by_all_slots(void **state)
     (void)state;
     begin(&scene);
     scene.ends_with_good = false;
-    scene.bad[0].silent_from_ms = WORLD_NEVER;
+    scene.bad[0].silent_from_ms = PLATFORM_NEVER;
     scene.bad[0].takes_ms = 10000;
     (void)play(&scene, 1);
     assert_int_equal(scene.bad[0].responses, BAD);

@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/single.h"
@@ -24,7 +24,7 @@ struct started {
     struct single_result result;
     enum tw_err outcome;
     struct err err;
-    struct world_thread thread;
+    struct platform_thread thread;
 };
 
 static void run_single(void *arg)
@@ -44,12 +44,12 @@ static void start(struct started *started, struct workbench *bench,
         .id = slice_of("r1")};
 
     *started = (struct started){.single = single_new(&options)};
-    world_start(&started->thread, "single", run_single, started);
+    platform_start(&started->thread, "single", run_single, started);
 }
 
 static void finish(struct started *started)
 {
-    world_join(&started->thread);
+    platform_join(&started->thread);
     single_free(started->single);
 }
 
@@ -109,7 +109,7 @@ static enum run_end settles_twice(
     looks = attempt;
     if (attempt > 2)
         return RUN_SUCCEEDED;
-    run->resumes_ticks = world_wall_ticks() + TICKS_PER_S / 5;
+    run->resumes_ticks = platform_wall_ticks() + TICKS_PER_S / 5;
     return RUN_WAITING;
 }
 
@@ -196,9 +196,9 @@ static bool one_running(struct workbench *bench)
 {
     bool running;
 
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     running = bench->running == 1;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     return running;
 }
 
@@ -212,7 +212,7 @@ static void stopped_it_can_be_taken_up_again(void **state)
     start(&started, bench, football);
     workbench_wait(bench, one_running);
     single_stop(started.single);
-    world_join(&started.thread);
+    platform_join(&started.thread);
     assert_true(started.result.stopped);
     single_look(started.single, &progress);
     assert_true(progress.deleted == 3);
@@ -282,7 +282,7 @@ static enum run_end settles_for_an_hour(
     (void)bench;
     (void)attempt;
     (void)err;
-    run->resumes_ticks = world_wall_ticks() + 3600 * TICKS_PER_S;
+    run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     return RUN_WAITING;
 }
 
@@ -398,13 +398,13 @@ static void errors_of_the_service_are_sat_out(void **state)
 {
     struct workbench *bench = *state;
     struct started started;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
 
     bench->script = meets_many_outages;
     run_once(&started, bench, football);
     assert_int_equal(started.result.state, LEDGER_SUCCEEDED);
     /* A second each: it may have passed. */
-    assert_in_range((uintmax_t)(world_boot_ms() - began_ms), 12000, 14000);
+    assert_in_range((uintmax_t)(platform_boot_ms() - began_ms), 12000, 14000);
 }
 
 static enum run_end is_always_out(
@@ -464,7 +464,7 @@ static void stopped_while_it_waits_it_waits_no_longer(void **state)
     start(&started, bench, football);
     virtual_sleep(65000);
     single_look(started.single, &progress);
-    assert_true(progress.until_ms > world_boot_ms() + 3000 * 1000);
+    assert_true(progress.until_ms > platform_boot_ms() + 3000 * 1000);
     single_stop(started.single);
     finish(&started);
     assert_true(started.result.stopped);

@@ -12,7 +12,7 @@
 #include "jobs/engine/flow.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/sorter.h"
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
 #include "tests/support/table.h"
 #include "worker/base/arena.h"
@@ -495,6 +495,6 @@ int main(void)
         cmocka_unit_test(what_was_not_poured_is_dropped),
     };
 
-    fast_world_use();
+    fast_platform_use();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

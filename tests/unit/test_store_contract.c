@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/store.h"
 
 /* A store that counts what reaches it and keeps what it was given. */
@@ -307,14 +307,14 @@ static void nothing_starts_behind_a_shut_fence(void **state)
     struct fence fence;
 
     (void)state;
-    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_init(&fence, PLATFORM_NEVER, 1000);
     fence_shut(&fence);
     attempt.fence = &fence;
     refuse_batch(&batch, TW_STOPPED, 1);
-    fence_init(&fence, world_boot_ms() + 500, 1000);
+    fence_init(&fence, platform_boot_ms() + 500, 1000);
     refuse_batch(&batch, TW_STOPPED, 1);
     assert_int_equal(store_create_table(&store, &attempt, "Blogs"), TW_STOPPED);
-    fence_move(&fence, world_boot_ms() + 3600000);
+    fence_move(&fence, platform_boot_ms() + 3600000);
     assert_int_equal(store_create_table(&store, &attempt, "Blogs"), TW_OK);
     assert_int_equal(seen.calls, 1);
 }
@@ -330,7 +330,7 @@ static void no_call_starts_behind_a_shut_fence(void **state)
     (void)state;
     page_init(&page);
     messages_init(&messages);
-    fence_init(&fence, WORLD_NEVER, 1000);
+    fence_init(&fence, PLATFORM_NEVER, 1000);
     fence_shut(&fence);
     attempt.fence = &fence;
     for (int open = 0; open < 2; open++) {

@@ -19,8 +19,8 @@
 #include "tests/support/table.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/azure/azure.h"
 #include "worker/store/lanes.h"
 #include "worker/transfer/csv.h"
@@ -182,7 +182,7 @@ static void assert_no_file(const char *path)
 
 static const char *one_of(const char *const *list, size_t count)
 {
-    return list[world_random_below(count)];
+    return list[platform_random_below(count)];
 }
 #define ONE_OF(list) one_of((list), sizeof(list) / sizeof((list)[0]))
 
@@ -206,7 +206,7 @@ static struct slice random_text(
 {
     struct slice text = arena_copy(arena, slice_of(""));
 
-    for (uint64_t i = world_random_below(max + 1); i > 0; i--)
+    for (uint64_t i = platform_random_below(max + 1); i > 0; i--)
         text = arena_format(
             arena, "%.*s%s", SLICE_ARG(text), one_of(pieces, count));
     return text;
@@ -227,7 +227,7 @@ static const char *random_double(void)
 
 static struct property random_property(struct arena *arena, struct slice name)
 {
-    enum edm_type type = (enum edm_type)world_random_below(EDM_STRING + 1);
+    enum edm_type type = (enum edm_type)platform_random_below(EDM_STRING + 1);
     struct property property = {.name = name, .type = type};
     struct entity made = {0};
 
@@ -236,7 +236,7 @@ static struct property random_property(struct arena *arena, struct slice name)
         property.json = arena_format(arena, "\"%s\"", ONE_OF(BINARIES));
         break;
     case EDM_BOOLEAN:
-        property.json = slice_of(world_random_below(2) ? "true" : "false");
+        property.json = slice_of(platform_random_below(2) ? "true" : "false");
         break;
     case EDM_DATETIME:
         property.json = arena_format(arena, "\"%s\"", ONE_OF(TIMES));
@@ -247,11 +247,11 @@ static struct property random_property(struct arena *arena, struct slice name)
     case EDM_GUID:
         property.json =
             arena_format(arena, "\"%08x-0000-0000-0000-000000000001\"",
-                (unsigned)world_random_below(1U << 31));
+                (unsigned)platform_random_below(1U << 31));
         break;
     case EDM_INT32:
         property.json = arena_format(arena, "%" PRId64,
-            (int64_t)world_random_below(UINT32_MAX) + INT32_MIN);
+            (int64_t)platform_random_below(UINT32_MAX) + INT32_MIN);
         break;
     case EDM_INT64:
         property.json = arena_format(arena, "\"%s\"", ONE_OF(INT64S));
@@ -272,7 +272,7 @@ static struct entity random_entity(struct arena *arena, size_t number)
     entity_init(&entity, arena, RANDOM_TEXT(arena, LETTERS, 1),
         arena_format(arena, "%.*s%zu", SLICE_ARG(row_key), number));
     for (char name[] = "A"; name[0] <= 'L'; name[0]++)
-        if (world_random_below(3) > 0) {
+        if (platform_random_below(3) > 0) {
             struct property property =
                 random_property(arena, arena_copy(arena, slice_of(name)));
 

@@ -23,12 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
 #include "tests/support/releases.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/fence.h"
 
 #define EVERYDAY_SEEDS 60
@@ -424,7 +424,7 @@ int main(void)
         cmocka_unit_test(no_write_is_lost_in_any_storm),
     };
 
-    fast_world_use();
+    fast_platform_use();
     log_set(LOG_ERROR, LOG_TEXT);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/log.h"
 #include "worker/base/text.h"
 #include "worker/run/consumer.h"
@@ -21,14 +21,14 @@
 
 static void begin(uint64_t seed)
 {
-    virtual_world_use(&(struct virtual_options){
+    virtual_platform_use(&(struct virtual_options){
         .seed = seed, .boot_ms = START_MS, .wall_ticks = START_TICKS});
 }
 
 static int end(void **state)
 {
     (void)state;
-    virtual_world_end();
+    virtual_platform_end();
     return 0;
 }
 
@@ -38,8 +38,8 @@ static int end(void **state)
 #define ROUNDS 25
 
 struct busy {
-    struct world_mutex lock;
-    struct world_cond changed;
+    struct platform_mutex lock;
+    struct platform_cond changed;
     unsigned full, given, taken, timeouts, inside, together;
 };
 
@@ -55,16 +55,16 @@ static void stay_a_while(struct busy *busy)
 
 static void move(struct busy *busy, unsigned want_full, unsigned *count)
 {
-    world_lock(&busy->lock);
+    platform_lock(&busy->lock);
     while (busy->full != want_full)
-        if (!world_wait(&busy->changed, &busy->lock, world_boot_ms() + 3))
+        if (!platform_wait(&busy->changed, &busy->lock, platform_boot_ms() + 3))
             busy->timeouts++;
     stay_a_while(busy);
     busy->full = !want_full;
     (*count)++;
     virtual_note("moved %u", *count);
-    world_wake_all(&busy->changed);
-    world_unlock(&busy->lock);
+    platform_wake_all(&busy->changed);
+    platform_unlock(&busy->lock);
 }
 
 static void give(void *arg)
@@ -73,20 +73,20 @@ static void give(void *arg)
 
     for (int i = 0; i < ROUNDS; i++) {
         move(busy, 0, &busy->given);
-        if (world_random_below(4) == 0)
-            virtual_sleep((int64_t)world_random_below(10));
+        if (platform_random_below(4) == 0)
+            virtual_sleep((int64_t)platform_random_below(10));
     }
 }
 
 static void take_all(void *arg)
 {
     struct busy *busy = arg;
-    struct world_thread helper;
+    struct platform_thread helper;
 
-    world_start(&helper, "giver", give, busy);
+    platform_start(&helper, "giver", give, busy);
     for (int i = 0; i < ROUNDS; i++)
         move(busy, 1, &busy->taken);
-    world_join(&helper);
+    platform_join(&helper);
 }
 
 static uint64_t run_busy(uint64_t seed, struct busy *busy)
@@ -96,15 +96,15 @@ static uint64_t run_busy(uint64_t seed, struct busy *busy)
 
     begin(seed);
     *busy = (struct busy){0};
-    world_mutex_init(&busy->lock);
-    world_cond_init(&busy->changed);
+    platform_mutex_init(&busy->lock);
+    platform_cond_init(&busy->changed);
     for (int i = 0; i < PAIRS; i++)
         virtual_start(virtual_process("pair"), "taker", take_all, busy);
     how = virtual_run();
-    world_cond_done(&busy->changed);
-    world_mutex_done(&busy->lock);
+    platform_cond_done(&busy->changed);
+    platform_mutex_done(&busy->lock);
     hash = virtual_hash();
-    virtual_world_end();
+    virtual_platform_end();
     assert_int_equal(how, VIRTUAL_DONE);
     return hash;
 }
@@ -144,8 +144,8 @@ static void a_seed_replays_exactly(void **state)
 /* ---- time ---- */
 
 struct moments {
-    struct world_mutex lock;
-    struct world_cond cond;
+    struct platform_mutex lock;
+    struct platform_cond cond;
     int64_t began_ms, ended_ms, process_ms, wall_ms;
     bool woken;
     int process;
@@ -155,16 +155,16 @@ static void wait_an_hour(void *arg)
 {
     struct moments *moments = arg;
 
-    world_mutex_init(&moments->lock);
-    world_cond_init(&moments->cond);
-    world_lock(&moments->lock);
+    platform_mutex_init(&moments->lock);
+    platform_cond_init(&moments->cond);
+    platform_lock(&moments->lock);
     moments->began_ms = virtual_ms();
     moments->woken = true;
-    while (world_boot_ms() < moments->process_ms + HOUR_MS)
-        moments->woken = world_wait(
+    while (platform_boot_ms() < moments->process_ms + HOUR_MS)
+        moments->woken = platform_wait(
             &moments->cond, &moments->lock, moments->process_ms + HOUR_MS);
     moments->ended_ms = virtual_ms();
-    world_unlock(&moments->lock);
+    platform_unlock(&moments->lock);
 }
 
 static void the_clock_jumps_to_who_is_due_first(void **state)
@@ -187,11 +187,11 @@ static void look_at_clocks(void *arg)
     int64_t wall_ticks;
 
     virtual_step_clocks(moments->process, -2 * HOUR_MS, HOUR_MS);
-    moments->process_ms = world_boot_ms();
-    wall_ticks = world_wall_ticks();
+    moments->process_ms = platform_boot_ms();
+    wall_ticks = platform_wall_ticks();
     moments->wall_ms = (wall_ticks - START_TICKS) / TICKS_PER_MS;
     virtual_mask();
-    moments->began_ms = world_boot_ms();
+    moments->began_ms = platform_boot_ms();
     virtual_unmask();
     wait_an_hour(arg);
 }
@@ -211,15 +211,15 @@ static void a_process_has_clocks_of_its_own(void **state)
     assert_in_range(moments.began_ms, START_MS, START_MS + 20);
     assert_in_range(
         moments.ended_ms, START_MS + HOUR_MS, START_MS + HOUR_MS + 20);
-    assert_true(world_boot_ms() < START_MS + HOUR_MS + 30);
+    assert_true(platform_boot_ms() < START_MS + HOUR_MS + 30);
 }
 
 static void spin(void *arg)
 {
-    int64_t until_ms = world_boot_ms() + 100;
+    int64_t until_ms = platform_boot_ms() + 100;
 
     (void)arg;
-    while (world_boot_ms() < until_ms)
+    while (platform_boot_ms() < until_ms)
         virtual_yield();
 }
 
@@ -242,11 +242,11 @@ static void who_looks_at_the_clock_sees_it_move(void **state)
 static void too_many_steps_and_too_much_time_end_the_run(void **state)
 {
     (void)state;
-    virtual_world_use(&(struct virtual_options){.limit_steps = 1000});
+    virtual_platform_use(&(struct virtual_options){.limit_steps = 1000});
     virtual_start(virtual_process("p"), "thread", spin_for_ever, NULL);
     assert_int_equal(virtual_run(), VIRTUAL_TOO_LONG);
     assert_int_equal(virtual_steps(), 1000);
-    virtual_world_use(&(struct virtual_options){.limit_ms = 50});
+    virtual_platform_use(&(struct virtual_options){.limit_ms = 50});
     virtual_start(virtual_process("p"), "thread", spin_for_ever, NULL);
     assert_int_equal(virtual_run(), VIRTUAL_TOO_LONG);
     assert_in_range(virtual_ms(), 50, 60);
@@ -255,30 +255,30 @@ static void too_many_steps_and_too_much_time_end_the_run(void **state)
 /* ---- deadlocks, stalls, crashes ---- */
 
 struct fork {
-    struct world_mutex *first, *second;
+    struct platform_mutex *first, *second;
 };
 
 static void take_both(void *arg)
 {
     struct fork *fork = arg;
 
-    world_lock(fork->first);
+    platform_lock(fork->first);
     virtual_sleep(5);
-    world_lock(fork->second);
-    world_unlock(fork->second);
-    world_unlock(fork->first);
+    platform_lock(fork->second);
+    platform_unlock(fork->second);
+    platform_unlock(fork->first);
 }
 
 static void a_deadlock_is_said(void **state)
 {
-    struct world_mutex one, other;
+    struct platform_mutex one, other;
     struct fork left = {&one, &other}, right = {&other, &one};
     int process;
 
     (void)state;
     begin(10);
-    world_mutex_init(&one);
-    world_mutex_init(&other);
+    platform_mutex_init(&one);
+    platform_mutex_init(&other);
     process = virtual_process("p");
     virtual_start(process, "left", take_both, &left);
     virtual_start(process, "right", take_both, &right);
@@ -436,8 +436,8 @@ static void be_alone(void *arg)
     for (int i = 0; i < 100; i++) {
         virtual_mask();
         stay_a_while(busy);
-        world_lock(&busy->lock);
-        world_unlock(&busy->lock);
+        platform_lock(&busy->lock);
+        platform_unlock(&busy->lock);
         stay_a_while(busy);
         virtual_unmask();
         virtual_yield();
@@ -450,7 +450,7 @@ static void who_is_masked_is_alone(void **state)
 
     (void)state;
     begin(14);
-    world_mutex_init(&busy.lock);
+    platform_mutex_init(&busy.lock);
     for (int i = 0; i < 3; i++)
         virtual_start(virtual_process("p"), "thread", be_alone, &busy);
     assert_int_equal(virtual_run(), VIRTUAL_DONE);
@@ -462,16 +462,16 @@ static void who_is_masked_is_alone(void **state)
 
 static void the_outside_waits_for_its_own_threads(void **state)
 {
-    struct world_thread thread;
+    struct platform_thread thread;
     struct beat own = {0};
     struct moments moments = {.process_ms = START_MS};
 
     (void)state;
     begin(15);
-    world_start(&thread, "thread", beat, &own);
+    platform_start(&thread, "thread", beat, &own);
     wait_an_hour(&moments);
     assert_int_equal(own.beats, 100);
-    world_join(&thread);
+    platform_join(&thread);
     assert_int_equal(virtual_self(), 0);
     assert_int_equal(virtual_run(), VIRTUAL_DONE);
 }
@@ -508,7 +508,7 @@ static void a_thousand_worlds_leave_nothing_behind(void **state)
         if (seed % 10 == 0)
             assert_int_equal(virtual_run(), VIRTUAL_DONE);
     }
-    virtual_world_end();
+    virtual_platform_end();
     /* 2 MiB for 20,000 threads; a page each would be 80. A sanitizer keeps
      * what is freed for a while. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&         \
@@ -586,7 +586,7 @@ static uint64_t run_drain(uint64_t seed)
     assert_int_equal(workbench_count(&drained->bench, BENCH_QUEUE), 0);
     workbench_done(&drained->bench);
     hash = virtual_hash();
-    virtual_world_end();
+    virtual_platform_end();
     test_free(drained);
     return hash;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "jobs/engine/call.h"
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/ledger_change.h"
@@ -100,7 +100,7 @@ static enum run_end waits(struct workbench *bench, struct run *run,
     (void)attempt_number;
     (void)err;
     run->host->save(run, slice_of("{\"look\":1}"), true);
-    run->resumes_ticks = world_wall_ticks() + 3600 * TICKS_PER_S;
+    run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     return RUN_WAITING;
 }
 
@@ -120,9 +120,9 @@ static enum run_end is_stopped(struct workbench *bench, struct run *run,
     (void)attempt_number;
     (void)err;
     assert_false(run_stopping(run));
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->stop = true;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     assert_true(run_stopping(run));
     run->host->save(run, slice_of("{\"at\":9}"), false);
     return RUN_STOPPED;
@@ -580,7 +580,7 @@ static void waiting_frees_the_run_and_hides_the_message(void **state)
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
     assert_int_equal(result.end, WORK_LATER);
-    assert_true(result.until_ms > world_boot_ms() + 3500 * 1000);
+    assert_true(result.until_ms > platform_boot_ms() + 3500 * 1000);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_WAITING);
     assert_int_equal(run.owner.len, 0);
@@ -669,24 +669,24 @@ static enum run_end asks_a_busy_store(struct workbench *bench, struct run *run,
 static void a_run_on_a_busy_store_is_soon_cancelled(void **state)
 {
     struct workbench *bench = *state;
-    int64_t begun_ms = world_boot_ms();
+    int64_t begun_ms = platform_boot_ms();
 
     bench->script = asks_a_busy_store;
     assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
-    assert_in_range(world_boot_ms() - begun_ms, 0, 10000);
+    assert_in_range(platform_boot_ms() - begun_ms, 0, 10000);
 }
 
 static void a_move_on_a_busy_store_ends_its_load_first(void **state)
 {
     struct workbench *bench = *state;
-    int64_t begun_ms = world_boot_ms();
+    int64_t begun_ms = platform_boot_ms();
 
     bench->kind.ends_load = true;
     bench->script = asks_a_busy_store;
     assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
-    assert_true(world_boot_ms() - begun_ms > 10000);
+    assert_true(platform_boot_ms() - begun_ms > 10000);
 }
 
 /* Beside the bench's own store another. */
@@ -788,7 +788,7 @@ static enum tw_err never_responds(struct store *store, struct attempt *attempt,
 {
     (void)store, (void)table, (void)partition_key, (void)row_key, (void)ret;
     silent_asked += attempt->gives_up != NULL;
-    attempt->sent_ms = world_boot_ms();
+    attempt->sent_ms = platform_boot_ms();
     virtual_sleep(SILENT_MS);
     return err_fail(&attempt->err, TW_UNKNOWN, "no answer came in time");
 }
@@ -844,10 +844,10 @@ static void a_run_on_a_silent_store_is_held(void **state)
     since_ticks = run.waits_since_ticks;
     ledger_run_done(&run);
     virtual_sleep(6000);
-    began_ms = world_boot_ms();
+    began_ms = platform_boot_ms();
     assert_true(attempt_id(bench, "r1", false).for_cause);
     assert_int_equal(silent_asked, 1);
-    assert_in_range(world_boot_ms() - began_ms, 0, 1000);
+    assert_in_range(platform_boot_ms() - began_ms, 0, 1000);
     read_run(bench, &run);
     assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_STORE));
     assert_true(slice_is(run.error, "store 'silent' does not respond: a "
@@ -891,7 +891,7 @@ static void a_held_run_is_looked_at_ever_more_rarely(void **state)
     lose_another_store(bench);
     bench->script = meets_outage;
     for (size_t i = 0; i < sizeof(WAITS_S) / sizeof(WAITS_S[0]); i++) {
-        int64_t before_ms = world_boot_ms();
+        int64_t before_ms = platform_boot_ms();
         struct work_result result = attempt_id(bench, "r1", false);
         int64_t wait_ms = result.until_ms - before_ms;
 
@@ -926,7 +926,7 @@ static void stopped_in_order_everything_is_back_at_once(void **state)
     assert_int_equal(run.state, LEDGER_QUEUED);
     assert_int_equal(run.owner.len, 0);
     assert_true(slice_is(run.checkpoint, "{\"at\":9}"));
-    assert_true(run.lease_until_ticks <= world_wall_ticks() + TICKS_PER_MS);
+    assert_true(run.lease_until_ticks <= platform_wall_ticks() + TICKS_PER_MS);
     ledger_run_done(&run);
     messages_init(&again);
     (void)workbench_take(bench, BENCH_QUEUE, &again);
@@ -1033,7 +1033,7 @@ static void another_owner_s_lease_is_respected(void **state)
     struct ledger_run run;
     struct work_result result;
 
-    leave_run(bench, "somebody", world_wall_ticks() + 60 * TICKS_PER_S, 1,
+    leave_run(bench, "somebody", platform_wall_ticks() + 60 * TICKS_PER_S, 1,
         bench->job.hash);
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
@@ -1058,7 +1058,8 @@ static void a_second_message_comes_back_as_soon_as_the_run_has_lasted(
     struct workbench *bench = *state;
 
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
-        int64_t now_ticks = world_wall_ticks(), before_ms = world_boot_ms();
+        int64_t now_ticks = platform_wall_ticks(),
+                before_ms = platform_boot_ms();
         struct ledger_run run;
         struct work_result result;
         char id[8];
@@ -1101,7 +1102,7 @@ static void a_lease_that_is_over_is_taken_over(void **state)
 {
     struct workbench *bench = *state;
 
-    leave_run(bench, "somebody", world_wall_ticks() - TICKS_PER_S, 1,
+    leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 1,
         bench->job.hash);
     bench->script = took_over;
     assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
@@ -1113,12 +1114,12 @@ static void silent_attempts_are_spaced(void **state)
     struct workbench *bench = *state;
     struct work_result result;
 
-    leave_run(bench, "somebody", world_wall_ticks() - TICKS_PER_S, 2,
+    leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 2,
         bench->job.hash);
     result = attempt_id(bench, "r1", false);
     assert_int_equal(result.end, WORK_LATER);
     assert_int_equal(bench->attempts, 0);
-    assert_true(result.until_ms > world_boot_ms() + 9 * 60000);
+    assert_true(result.until_ms > platform_boot_ms() + 9 * 60000);
 }
 
 static enum run_end starts_over(struct workbench *bench, struct run *run,
@@ -1192,8 +1193,8 @@ static void two_claims_at_once_end_in_one_attempt(void **state)
     claim_init(&second, &wish);
     assert_int_equal(claim_take(&first, &wish, &outcome, &err), CLAIM_TAKEN);
     assert_int_equal(claim_take(&second, &wish, &outcome, &err), CLAIM_HELD);
-    assert_true(second.until_ticks > world_wall_ticks());
-    assert_true(fence_open(&first.fence, world_boot_ms()));
+    assert_true(second.until_ticks > platform_wall_ticks());
+    assert_true(fence_open(&first.fence, platform_boot_ms()));
     claim_done(&first);
     claim_done(&second);
 }
@@ -1224,7 +1225,7 @@ static enum run_end is_beaten(struct workbench *bench, struct run *run,
 {
     (void)attempt_number;
     (void)err_fail(err, TW_INVALID, "what the kind says");
-    run->resumes_ticks = world_wall_ticks() + 3600 * TICKS_PER_S;
+    run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     rewrite(bench, LEDGER_RUNNING, "somebody", 1);
     return wanted_end;
 }
@@ -1261,7 +1262,7 @@ static enum run_end is_cancelled(struct workbench *bench, struct run *run,
 {
     (void)attempt_number;
     (void)err;
-    run->resumes_ticks = world_wall_ticks() + 3600 * TICKS_PER_S;
+    run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     rewrite(bench, LEDGER_CANCELLED, "", 0);
     return wanted_end;
 }
@@ -1286,7 +1287,7 @@ static enum run_end meets_darkness(struct workbench *bench, struct run *run,
 {
     (void)attempt_number;
     (void)err_fail(err, TW_BUSY, "the tables are away");
-    run->resumes_ticks = world_wall_ticks() + 3600 * TICKS_PER_S;
+    run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     workbench_meets(bench, BENCH_BATCH, ALWAYS, BENCH_FAIL);
     return wanted_end;
 }
@@ -1346,9 +1347,9 @@ static void a_run_without_time_is_let_go_while_the_lease_stands(void **state)
 static enum run_end sleeps_past_its_lease(struct workbench *bench,
     struct run *run, unsigned attempt_number, struct err *err)
 {
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->delay_ms = 70000; /* the renewal is answered too late */
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
     virtual_sleep(65000);
     return has_no_time(bench, run, attempt_number, err);
 }
@@ -1377,9 +1378,9 @@ static struct bench_store data; /* another account's */
 /* A front end and another worker have had the time of the pause. */
 static void machine_is_paused(struct workbench *bench)
 {
-    world_lock(&bench->lock);
+    platform_lock(&bench->lock);
     bench->paused_ms += pause_ms;
-    world_unlock(&bench->lock);
+    platform_unlock(&bench->lock);
 }
 
 static enum tw_err read_from(struct run *run, struct store *store)
@@ -1393,19 +1394,19 @@ static enum run_end is_paused_beyond_its_lease(struct workbench *bench,
     struct run *run, unsigned attempt_number, struct err *err)
 {
     unsigned calls = bench->calls[BENCH_BATCH];
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
 
     (void)attempt_number;
     (void)err;
     machine_is_paused(bench);
-    assert_true(fence_open(run->fence, world_boot_ms()));
+    assert_true(fence_open(run->fence, platform_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_OK);
-    assert_false(fence_open(run->fence, world_boot_ms()));
+    assert_false(fence_open(run->fence, platform_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_STOPPED);
     while (!run_stopping(run))
         virtual_sleep(1000);
     /* At the next renewal, not at the deadline. */
-    assert_true(world_boot_ms() < began_ms + 10000);
+    assert_true(platform_boot_ms() < began_ms + 10000);
     assert_int_equal(bench->calls[BENCH_BATCH], calls);
     return RUN_SUCCEEDED;
 }
@@ -1492,7 +1493,7 @@ static void check_wait(struct workbench *bench, const char *id, int64_t step_ms)
     bench->script = waits_for_its_own_store;
     result = attempt_id(bench, id, false);
     assert_int_equal(result.end, WORK_LATER);
-    assert_in_range(result.until_ms - world_boot_ms(), 4000, 7000);
+    assert_in_range(result.until_ms - platform_boot_ms(), 4000, 7000);
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, id, &run));
     assert_in_range(run.resumes_ticks - run.updated_ticks, 4 * TICKS_PER_S,
@@ -1538,7 +1539,7 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
     struct run *run, unsigned attempt_number, struct err *err)
 {
     enum tw_err found = shows == &data.store ? TW_NOT_FOUND : TW_OK;
-    int64_t began_ms = world_boot_ms();
+    int64_t began_ms = platform_boot_ms();
     struct ledger_run stored;
 
     (void)attempt_number;
@@ -1546,17 +1547,17 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
     assert_int_equal(read_from(run, shows), found);
     machine_is_paused(bench);
     assert_int_equal(read_from(run, shows), found);
-    assert_false(fence_open(run->fence, world_boot_ms()));
-    assert_true(fence_may_reopen(run->fence, world_boot_ms()));
+    assert_false(fence_open(run->fence, platform_boot_ms()));
+    assert_true(fence_may_reopen(run->fence, platform_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_OK);
-    assert_true(fence_open(run->fence, world_boot_ms()));
+    assert_true(fence_open(run->fence, platform_boot_ms()));
     /* By the next renewal that was due, and one more at once. */
-    assert_true(world_boot_ms() < began_ms + 7000);
+    assert_true(platform_boot_ms() < began_ms + 7000);
     /* As long as if there had been no pause. */
     read_run(bench, &stored);
     assert_true(
         stored.lease_until_ticks >=
-        world_wall_ticks() + pause_ms * TICKS_PER_MS + 60 * TICKS_PER_S);
+        platform_wall_ticks() + pause_ms * TICKS_PER_MS + 60 * TICKS_PER_S);
     ledger_run_done(&stored);
     return RUN_SUCCEEDED;
 }
@@ -2098,7 +2099,7 @@ static const char *to_ask;
 static enum run_end stops_when_asked(struct workbench *bench, struct run *run,
     unsigned attempt_number, struct err *err)
 {
-    int64_t asked_ms = world_boot_ms();
+    int64_t asked_ms = platform_boot_ms();
     struct ledger_run stored;
 
     (void)attempt_number;
@@ -2109,7 +2110,7 @@ static enum run_end stops_when_asked(struct workbench *bench, struct run *run,
     ledger_run_done(&stored);
     while (!run_stopping(run))
         virtual_sleep(100);
-    assert_true(world_boot_ms() - asked_ms <= 6000);
+    assert_true(platform_boot_ms() - asked_ms <= 6000);
     return RUN_STOPPED;
 }
 

@@ -10,16 +10,16 @@
 
 #include <cmocka.h>
 
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 static void boot_time_never_goes_back(void **state)
 {
-    int64_t before = world_boot_ms();
+    int64_t before = platform_boot_ms();
 
     (void)state;
     for (int i = 0; i < 1000; i++) {
-        int64_t now = world_boot_ms();
+        int64_t now = platform_boot_ms();
 
         assert_true(now >= before);
         before = now;
@@ -28,17 +28,17 @@ static void boot_time_never_goes_back(void **state)
 
 static void the_boot_id_stays_as_it_is(void **state)
 {
-    const char *id = world_boot_id();
+    const char *id = platform_boot_id();
 
     (void)state;
     assert_int_equal(strlen(id), 36);
     assert_int_equal(strspn(id, "0123456789abcdef-"), 36);
-    assert_ptr_equal(world_boot_id(), id);
+    assert_ptr_equal(platform_boot_id(), id);
 }
 
 static void wall_ticks_are_the_systems_time(void **state)
 {
-    int64_t before = (int64_t)time(NULL), now = world_wall_ticks();
+    int64_t before = (int64_t)time(NULL), now = platform_wall_ticks();
     int64_t after = (int64_t)time(NULL);
 
     (void)state;
@@ -53,7 +53,7 @@ static void random_bytes_fill_what_was_asked_for(void **state)
     size_t zeroes = 0;
 
     (void)state;
-    world_random(bytes, sizeof(bytes) - 1);
+    platform_random(bytes, sizeof(bytes) - 1);
     assert_int_equal(bytes[sizeof(bytes) - 1], 0);
     for (size_t i = 0; i < sizeof(bytes); i++)
         zeroes += bytes[i] == 0;
@@ -66,23 +66,23 @@ static void random_numbers_stay_below_their_limit(void **state)
 
     (void)state;
     for (int i = 0; i < 7000; i++) {
-        uint64_t drawn = world_random_below(7);
+        uint64_t drawn = platform_random_below(7);
 
         assert_true(drawn < 7);
         seen[drawn]++;
     }
     for (int i = 0; i < 7; i++)
         assert_true(seen[i] > 500); /* expected: 1000, off by 17 sigma */
-    assert_true(world_random_below(1) == 0);
+    assert_true(platform_random_below(1) == 0);
     for (int i = 0; i < 100; i++)
         assert_true(
-            world_random_below(UINT64_MAX / 2 + 2) <= UINT64_MAX / 2 + 1);
+            platform_random_below(UINT64_MAX / 2 + 2) <= UINT64_MAX / 2 + 1);
 }
 
 /* Shared between a test and its thread. */
 struct meeting {
-    struct world_mutex mutex;
-    struct world_cond cond;
+    struct platform_mutex mutex;
+    struct platform_cond cond;
     int count;     /* guarded by mutex */
     char name[32]; /* guarded by mutex, as is what follows */
     sigset_t blocked;
@@ -91,46 +91,47 @@ struct meeting {
 static void meeting_init(struct meeting *meeting)
 {
     *meeting = (struct meeting){0};
-    world_mutex_init(&meeting->mutex);
-    world_cond_init(&meeting->cond);
+    platform_mutex_init(&meeting->mutex);
+    platform_cond_init(&meeting->cond);
 }
 
 static void meeting_done(struct meeting *meeting)
 {
-    world_cond_done(&meeting->cond);
-    world_mutex_done(&meeting->mutex);
+    platform_cond_done(&meeting->cond);
+    platform_mutex_done(&meeting->mutex);
 }
 
 static void answer(void *arg)
 {
     struct meeting *meeting = arg;
 
-    world_lock(&meeting->mutex);
+    platform_lock(&meeting->mutex);
     while (meeting->count == 0)
-        world_wait(&meeting->cond, &meeting->mutex, WORLD_NEVER);
+        platform_wait(&meeting->cond, &meeting->mutex, PLATFORM_NEVER);
     pthread_getname_np(pthread_self(), meeting->name, sizeof(meeting->name));
     pthread_sigmask(SIG_SETMASK, NULL, &meeting->blocked);
     meeting->count++;
-    world_wake_all(&meeting->cond);
-    world_unlock(&meeting->mutex);
+    platform_wake_all(&meeting->cond);
+    platform_unlock(&meeting->mutex);
 }
 
 static void threads_wake_each_other(void **state)
 {
     struct meeting meeting;
-    struct world_thread thread;
+    struct platform_thread thread;
     sigset_t own;
 
     (void)state;
     meeting_init(&meeting);
-    world_start(&thread, "a-name-that-is-too-long", answer, &meeting);
-    world_lock(&meeting.mutex);
+    platform_start(&thread, "a-name-that-is-too-long", answer, &meeting);
+    platform_lock(&meeting.mutex);
     meeting.count = 1;
-    world_wake_all(&meeting.cond);
+    platform_wake_all(&meeting.cond);
     while (meeting.count < 2)
-        world_wait(&meeting.cond, &meeting.mutex, world_boot_ms() + 60000);
-    world_unlock(&meeting.mutex);
-    world_join(&thread);
+        platform_wait(
+            &meeting.cond, &meeting.mutex, platform_boot_ms() + 60000);
+    platform_unlock(&meeting.mutex);
+    platform_join(&thread);
     assert_string_equal(meeting.name, "a-name-that-is-");
     assert_true(sigismember(&meeting.blocked, SIGTERM));
     assert_true(sigismember(&meeting.blocked, SIGHUP));
@@ -146,15 +147,16 @@ static void a_wait_ends_at_its_time_and_not_before(void **state)
 
     (void)state;
     meeting_init(&meeting);
-    world_lock(&meeting.mutex);
-    assert_false(world_wait(&meeting.cond, &meeting.mutex, world_boot_ms()));
-    assert_false(world_wait(&meeting.cond, &meeting.mutex, 0));
-    assert_false(world_wait(&meeting.cond, &meeting.mutex, INT64_MIN));
-    until = world_boot_ms() + 30;
-    while (world_wait(&meeting.cond, &meeting.mutex, until))
-        assert_true(world_boot_ms() <= until + 60000);
-    assert_true(world_boot_ms() >= until);
-    world_unlock(&meeting.mutex);
+    platform_lock(&meeting.mutex);
+    assert_false(
+        platform_wait(&meeting.cond, &meeting.mutex, platform_boot_ms()));
+    assert_false(platform_wait(&meeting.cond, &meeting.mutex, 0));
+    assert_false(platform_wait(&meeting.cond, &meeting.mutex, INT64_MIN));
+    until = platform_boot_ms() + 30;
+    while (platform_wait(&meeting.cond, &meeting.mutex, until))
+        assert_true(platform_boot_ms() <= until + 60000);
+    assert_true(platform_boot_ms() >= until);
+    platform_unlock(&meeting.mutex);
     meeting_done(&meeting);
 }
 
@@ -163,23 +165,23 @@ static void add_many(void *arg)
     struct meeting *meeting = arg;
 
     for (int i = 0; i < 1000; i++) {
-        world_lock(&meeting->mutex);
+        platform_lock(&meeting->mutex);
         meeting->count++;
-        world_unlock(&meeting->mutex);
+        platform_unlock(&meeting->mutex);
     }
 }
 
 static void a_lock_admits_one_at_a_time(void **state)
 {
     struct meeting meeting;
-    struct world_thread threads[4];
+    struct platform_thread threads[4];
 
     (void)state;
     meeting_init(&meeting);
     for (int i = 0; i < 4; i++)
-        world_start(&threads[i], "adder", add_many, &meeting);
+        platform_start(&threads[i], "adder", add_many, &meeting);
     for (int i = 0; i < 4; i++)
-        world_join(&threads[i]);
+        platform_join(&threads[i]);
     assert_int_equal(meeting.count, 4000);
     meeting_done(&meeting);
 }
@@ -201,7 +203,7 @@ static void only_sevens(void *to, size_t len)
 
 static void another_world_takes_the_place_of_the_real_one(void **state)
 {
-    static const struct world_ops ops = {
+    static const struct platform_ops ops = {
         .boot_id = seventh,
         .boot_ms = always_seven,
         .wall_ticks = always_seven,
@@ -210,26 +212,26 @@ static void another_world_takes_the_place_of_the_real_one(void **state)
     char id[33];
 
     (void)state;
-    world_use(&ops);
+    platform_use(&ops);
     text_random_id(id);
-    assert_string_equal(world_boot_id(), "7");
-    assert_true(world_boot_ms() == 7);
-    assert_true(world_wall_ticks() == 7);
-    world_use(NULL);
+    assert_string_equal(platform_boot_id(), "7");
+    assert_true(platform_boot_ms() == 7);
+    assert_true(platform_wall_ticks() == 7);
+    platform_use(NULL);
     assert_string_equal(id, "07070707070747078707070707070707");
-    assert_true(world_wall_ticks() > TICKS_1970);
+    assert_true(platform_wall_ticks() > TICKS_1970);
 }
 
 /* Were it not blocked and then forgotten, the test would die of it. */
 static void a_blocked_pipe_signal_is_forgotten(void **state)
 {
     (void)state;
-    assert_true(world_block_pipe());
-    assert_false(world_block_pipe());
+    assert_true(platform_block_pipe());
+    assert_false(platform_block_pipe());
     raise(SIGPIPE);
-    world_let_pipe();
-    assert_true(world_block_pipe());
-    world_let_pipe();
+    platform_let_pipe();
+    assert_true(platform_block_pipe());
+    platform_let_pipe();
 }
 
 int main(void)

@@ -16,7 +16,7 @@ const {claims_of, judge, LEDGER} = require('./judge');
 
 const now_us = () => Number(process.hrtime.bigint() / 1000n);
 
-// A file of struct bend (tests/support/bent_world.h).
+// A file of struct bend (tests/support/bent_platform.h).
 class Bend {
   constructor(file, {speed, start_us, epoch_ms}) {
     this.file = file;

@@ -10,9 +10,9 @@
  *
  * ZOMBIES_SENDS: a file that gets a line for each request,
  *   x-ms-client-request-id, CLOCK_MONOTONIC in us, 1 where a lease bounds it.
- * ZOMBIES_CLOCK: a file that bends the world (bent_world.h); else the real one.
- * ZOMBIES_BREAK=fence: a broken product, whose fence is always open, to see
- * that the test can fail.
+ * ZOMBIES_CLOCK: a file that bends the world (bent_platform.h); else the real
+ * one. ZOMBIES_BREAK=fence: a broken product, whose fence is always open, to
+ * see that the test can fail.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,9 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/support/bent_world.h"
+#include "tests/support/bent_platform.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/azure/http.h"
 #include "worker/store/fence.h"
 
@@ -55,7 +55,7 @@ __attribute__((constructor)) static void observe(void)
     const char *fault = getenv("ZOMBIES_BREAK");
 
     if (clock != NULL)
-        (void)bent_world_use(clock);
+        (void)bent_platform_use(clock);
     bent = clock != NULL;
     broken = fault != NULL && strcmp(fault, "fence") == 0;
     if (file != NULL)
@@ -74,7 +74,7 @@ enum tw_err __wrap_http_send(struct http *http,
     const struct http_request *request, const struct fence *fence,
     struct http_answer *ret, struct err *err)
 {
-    struct timespec linger = {0, (long)world_random_below(LINGER_MAX_NS)};
+    struct timespec linger = {0, (long)platform_random_below(LINGER_MAX_NS)};
 
     (void)nanosleep(&linger, NULL);
     return __real_http_send(http, request, fence, ret, err);
@@ -82,12 +82,12 @@ enum tw_err __wrap_http_send(struct http *http,
 
 static bool is_bound(const struct fence *fence)
 {
-    return fence != NULL && atomic_load(&fence->deadline_ms) != WORLD_NEVER;
+    return fence != NULL && atomic_load(&fence->deadline_ms) != PLATFORM_NEVER;
 }
 
 bool __wrap_fence_open(const struct fence *fence, int64_t now_ms)
 {
-    int64_t read_us = bent ? bent_world_read_us() : bent_world_us();
+    int64_t read_us = bent ? bent_platform_read_us() : bent_platform_us();
     bool is_open = broken || __real_fence_open(fence, now_ms);
     char line[96];
     int len;

@@ -12,8 +12,8 @@
 #include "worker/base/buf.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 /* A longer message is cut, so that no input fills the log. */
 #define MESSAGE_MAX_BYTES ((size_t)16 * 1024)
@@ -78,7 +78,7 @@ bool log_shows(enum log_level level)
 /* 2026-11-21T12:00:00.000Z */
 static void add_time(struct buf *line)
 {
-    struct text_date now = text_date_of(world_wall_ticks());
+    struct text_date now = text_date_of(platform_wall_ticks());
 
     buf_add_format(line, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", now.year,
         now.month, now.day, now.hour, now.minute, now.second,

@@ -5,9 +5,9 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
-static _Atomic int64_t asked_ms = WORLD_NEVER;
+static _Atomic int64_t asked_ms = PLATFORM_NEVER;
 
 /* Guards the list, and is held while hooks are called, which is once. */
 static _Atomic bool locked;
@@ -26,10 +26,10 @@ static void unlock(void)
 
 void stop_ask(void)
 {
-    int64_t never = WORLD_NEVER;
+    int64_t never = PLATFORM_NEVER;
 
     lock();
-    if (atomic_compare_exchange_strong(&asked_ms, &never, world_boot_ms()))
+    if (atomic_compare_exchange_strong(&asked_ms, &never, platform_boot_ms()))
         for (struct stop_hook *hook = hooks; hook != NULL; hook = hook->next)
             hook->told(hook->context);
     unlock();
@@ -59,15 +59,15 @@ void stop_hook_remove(struct stop_hook *hook)
 
 bool stop_is_asked(void)
 {
-    return atomic_load(&asked_ms) != WORLD_NEVER;
+    return atomic_load(&asked_ms) != PLATFORM_NEVER;
 }
 
 int64_t stop_until_ms(int64_t begun_ms)
 {
     int64_t asked = atomic_load(&asked_ms);
 
-    if (asked == WORLD_NEVER)
-        return WORLD_NEVER;
+    if (asked == PLATFORM_NEVER)
+        return PLATFORM_NEVER;
     return asked + (begun_ms < asked ? STOP_CUT_MS : STOP_LAST_MS);
 }
 
@@ -75,13 +75,13 @@ int64_t stop_end_ms(void)
 {
     int64_t asked = atomic_load(&asked_ms);
 
-    return asked == WORLD_NEVER ? WORLD_NEVER : asked + STOP_END_MS;
+    return asked == PLATFORM_NEVER ? PLATFORM_NEVER : asked + STOP_END_MS;
 }
 
 void stop_forget(void)
 {
     lock();
     hooks = NULL;
-    atomic_store(&asked_ms, WORLD_NEVER);
+    atomic_store(&asked_ms, PLATFORM_NEVER);
     unlock();
 }

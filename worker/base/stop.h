@@ -37,10 +37,10 @@ void stop_hook_remove(struct stop_hook *hook);
 bool stop_is_asked(void);
 
 /* stop_until_ms: until when (boot clock) a request may go on that began at
- * begun_ms; WORLD_NEVER: as long as it likes. */
+ * begun_ms; PLATFORM_NEVER: as long as it likes. */
 int64_t stop_until_ms(int64_t begun_ms);
 
-/* stop_end_ms: when the process ends; WORLD_NEVER: nobody asked. */
+/* stop_end_ms: when the process ends; PLATFORM_NEVER: nobody asked. */
 int64_t stop_end_ms(void);
 
 /* stop_forget: for tests that ask more than once, or end a thread anywhere: the

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
 #define REPLACEMENT 0xfffdU
 #define S_PER_DAY 86400
@@ -837,7 +837,7 @@ bool text_is_run_id(struct slice text)
 /* 16 random bytes that say of themselves that they are random. */
 static void random_uuid(unsigned char to[16])
 {
-    world_random(to, 16);
+    platform_random(to, 16);
     to[6] = (unsigned char)((to[6] & 0x0f) | 0x40);
     to[8] = (unsigned char)((to[8] & 0x3f) | 0x80);
 }

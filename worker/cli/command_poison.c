@@ -8,8 +8,8 @@
 
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/one_run.h"
 #include "worker/cli/runs.h"
@@ -336,7 +336,7 @@ static int read_query(struct poison *poison)
             "--since wants a duration, such as 10m or 2d, not '%s'", since);
     if (since)
         poison->query.failed_ticks =
-            world_wall_ticks() - since_ms * TICKS_PER_MS;
+            platform_wall_ticks() - since_ms * TICKS_PER_MS;
     return queue ? session_queue(&poison->session, queue, &served) : EXIT_DONE;
 }
 

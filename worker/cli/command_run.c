@@ -137,7 +137,7 @@ static void look(void *context, struct progress_state *ret)
     single_look(context, &now);
     ret->done = now.deleted + now.written;
     ret->share = now.share;
-    left_ms = now.until_ms - world_boot_ms();
+    left_ms = now.until_ms - platform_boot_ms();
     if (now.held_by_another)
         snprintf(ret->note, sizeof(ret->note), "another process has the run");
     else if (!now.working && now.until_ms > 0 && left_ms > 0)

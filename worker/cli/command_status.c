@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "worker/base/buf.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/queues.h"
 #include "worker/cli/runs.h"
@@ -83,7 +83,7 @@ static enum tw_err read_runs(
         return runs_find_prefix(
             query->session, query->store, query->runs.job, query->id, ret, err);
     query->runs.since_ticks =
-        world_wall_ticks() - query->since_ms * TICKS_PER_MS;
+        platform_wall_ticks() - query->since_ms * TICKS_PER_MS;
     return runs_list(query->session, query->store, &query->runs, ret, err);
 }
 
@@ -123,7 +123,7 @@ static int show_queues(struct query *query)
     if (outcome == TW_OK && is_given(query, OPTION_JSON))
         queues_print_json(&queues);
     else if (outcome == TW_OK)
-        queues_print(&queues, world_wall_ticks(), -1);
+        queues_print(&queues, platform_wall_ticks(), -1);
     queues_done(&queues);
     return outcome == TW_OK ? EXIT_DONE : say_failed(outcome, &err);
 }
@@ -135,7 +135,7 @@ static int show_runs(struct query *query)
     enum tw_err outcome = read_runs(query, &runs, &err);
 
     if (outcome == TW_OK)
-        print_runs(query, &runs, world_wall_ticks());
+        print_runs(query, &runs, platform_wall_ticks());
     runs_done(&runs);
     return outcome == TW_OK ? EXIT_DONE : say_failed(outcome, &err);
 }
@@ -153,7 +153,7 @@ static size_t count_late(
 /* For monitoring: nothing is printed while all is well. */
 static int show_failing(struct query *query)
 {
-    int64_t now_ticks = world_wall_ticks();
+    int64_t now_ticks = platform_wall_ticks();
     int64_t older_ticks = query->older_ms * TICKS_PER_MS;
     struct queues queues = {.list = NULL};
     struct runs runs = {.list = NULL};

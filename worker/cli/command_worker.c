@@ -104,14 +104,14 @@ static void on_signal(void *context, int number)
     struct service *service = context;
     struct consumer *consumer;
 
-    world_lock(&service->session.mutex);
+    platform_lock(&service->session.mutex);
     if (number == SIGHUP)
         service->reload_is_wanted = true;
     else
         service->stopped = true;
     consumer = service->consumer;
-    world_wake_all(&service->session.cond);
-    world_unlock(&service->session.mutex);
+    platform_wake_all(&service->session.cond);
+    platform_unlock(&service->session.mutex);
     if (!consumer)
         return;
     if (number == SIGHUP)
@@ -135,15 +135,15 @@ static void on_early_signal(void *context, int number)
 static bool wait_before_reopening(struct service *service, int64_t ms)
 {
     struct session *session = &service->session;
-    int64_t until_ms = world_boot_ms() + ms;
+    int64_t until_ms = platform_boot_ms() + ms;
     bool stopped;
 
-    world_lock(&session->mutex);
+    platform_lock(&session->mutex);
     while (!service->stopped &&
-           world_wait(&session->cond, &session->mutex, until_ms))
+           platform_wait(&session->cond, &session->mutex, until_ms))
         ;
     stopped = service->stopped;
-    world_unlock(&session->mutex);
+    platform_unlock(&session->mutex);
     return stopped;
 }
 
@@ -207,11 +207,11 @@ static void show_consumer(struct service *service, struct consumer *consumer)
 {
     bool stopped, again;
 
-    world_lock(&service->session.mutex);
+    platform_lock(&service->session.mutex);
     service->consumer = consumer;
     stopped = service->stopped;
     again = service->reload_is_wanted;
-    world_unlock(&service->session.mutex);
+    platform_unlock(&service->session.mutex);
     if (stopped)
         consumer_stop(consumer);
     if (again)

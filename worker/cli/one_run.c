@@ -5,8 +5,8 @@
 #include <inttypes.h>
 
 #include "worker/base/json.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/cli/say.h"
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
@@ -94,7 +94,7 @@ int one_run_wait(struct one_run *one,
     bool (*done)(const struct ledger_run *run), struct ledger_run *ret)
 {
     struct reading reading = {one, ret};
-    int64_t until_ms = world_boot_ms() + WAIT_MS;
+    int64_t until_ms = platform_boot_ms() + WAIT_MS;
     enum tw_err outcome;
     struct err err;
 
@@ -107,7 +107,7 @@ int one_run_wait(struct one_run *one,
             return say_failed(outcome, &err);
         if (done(ret))
             return EXIT_DONE;
-        if (world_boot_ms() >= until_ms)
+        if (platform_boot_ms() >= until_ms)
             return end_waiting(one, ret);
         if (session_wait(&one->session, POLL_MS))
             return session_stopped();

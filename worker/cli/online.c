@@ -56,7 +56,7 @@ static void note_clock(struct online *online, const struct attempt *attempt)
 {
     if (attempt->date_ticks <= 0)
         return;
-    online->off_ticks = attempt->date_ticks - world_wall_ticks();
+    online->off_ticks = attempt->date_ticks - platform_wall_ticks();
     online->has_clock = true;
 }
 

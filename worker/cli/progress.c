@@ -12,7 +12,7 @@
 #include "worker/base/buf.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/cli/say.h"
 
 #define DRAW_MS 500
@@ -32,9 +32,9 @@ struct progress {
     int64_t last_ms, last_done; /* at the last look */
     double rate;                /* entities a second; < 0: not known yet */
 
-    struct world_thread thread;
-    struct world_mutex mutex;
-    struct world_cond cond;
+    struct platform_thread thread;
+    struct platform_mutex mutex;
+    struct platform_cond cond;
     bool ended; /* mutex */
 };
 
@@ -64,7 +64,7 @@ static void add_elapsed(struct buf *to, int64_t elapsed_s)
 static void compose(struct progress *progress, struct buf *line)
 {
     struct progress_state state = {.share = -1};
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     progress->look(progress->context, &state);
     update_rate(progress, state.done, now_ms);
@@ -99,16 +99,16 @@ static void draw(void *arg)
     struct buf line;
 
     buf_init(&line, LINE_MAX_BYTES);
-    world_lock(&progress->mutex);
+    platform_lock(&progress->mutex);
     while (!progress->ended) {
-        if (world_wait(&progress->cond, &progress->mutex, next_ms))
+        if (platform_wait(&progress->cond, &progress->mutex, next_ms))
             continue;
-        world_unlock(&progress->mutex);
+        platform_unlock(&progress->mutex);
         show(progress, &line);
         next_ms += step_ms;
-        world_lock(&progress->mutex);
+        platform_lock(&progress->mutex);
     }
-    world_unlock(&progress->mutex);
+    platform_unlock(&progress->mutex);
     buf_done(&line);
 }
 
@@ -122,11 +122,11 @@ struct progress *progress_start(const char *object, const char *verb,
     progress->look = look;
     progress->context = context;
     progress->terminal = isatty(STDERR_FILENO) == 1;
-    progress->start_ms = progress->last_ms = world_boot_ms();
+    progress->start_ms = progress->last_ms = platform_boot_ms();
     progress->rate = -1;
-    world_mutex_init(&progress->mutex);
-    world_cond_init(&progress->cond);
-    world_start(&progress->thread, "progress", draw, progress);
+    platform_mutex_init(&progress->mutex);
+    platform_cond_init(&progress->cond);
+    platform_start(&progress->thread, "progress", draw, progress);
     return progress;
 }
 
@@ -134,14 +134,14 @@ void progress_end(struct progress *progress)
 {
     if (!progress)
         return;
-    world_lock(&progress->mutex);
+    platform_lock(&progress->mutex);
     progress->ended = true;
-    world_wake_all(&progress->cond);
-    world_unlock(&progress->mutex);
-    world_join(&progress->thread);
+    platform_wake_all(&progress->cond);
+    platform_unlock(&progress->mutex);
+    platform_join(&progress->thread);
     if (progress->terminal)
         fputs("\r\033[K", stderr);
-    world_cond_done(&progress->cond);
-    world_mutex_done(&progress->mutex);
+    platform_cond_done(&progress->cond);
+    platform_mutex_done(&progress->mutex);
     mem_free(progress);
 }

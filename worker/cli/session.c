@@ -59,8 +59,8 @@ int session_open(struct session *session, const struct invocation *invocation,
 
     *session = (struct session){.load = NULL};
     problems_init(&session->problems);
-    world_mutex_init(&session->mutex);
-    world_cond_init(&session->cond);
+    platform_mutex_init(&session->mutex);
+    platform_cond_init(&session->cond);
     if (path)
         return read_file(session, path, need);
     if (!environment || !variable || !*variable)
@@ -78,8 +78,8 @@ void session_close(struct session *session)
         lanes_free(session->lanes);
     load_free(session->load);
     problems_done(&session->problems);
-    world_cond_done(&session->cond);
-    world_mutex_done(&session->mutex);
+    platform_cond_done(&session->cond);
+    platform_mutex_done(&session->mutex);
 }
 
 int session_job(
@@ -211,18 +211,18 @@ static void on_signal(void *context, int number)
 
     if (number == SIGHUP)
         return;
-    world_lock(&session->mutex);
+    platform_lock(&session->mutex);
     atomic_store(&session->stopped, true);
-    world_wake_all(&session->cond);
+    platform_wake_all(&session->cond);
     lanes_stop(session->client);
-    world_unlock(&session->mutex);
+    platform_unlock(&session->mutex);
 }
 
 static struct lanes_client *new_client(struct session *session)
 {
     struct lanes_client *client = lanes_client_new(session->lanes, NULL);
 
-    lanes_reach_until(client, world_boot_ms() + RETRY_UNANSWERED_MS);
+    lanes_reach_until(client, platform_boot_ms() + RETRY_UNANSWERED_MS);
     return client;
 }
 
@@ -240,9 +240,9 @@ void session_again(struct session *session)
 {
     struct lanes_client *old = session->client;
 
-    world_lock(&session->mutex);
+    platform_lock(&session->mutex);
     session->client = new_client(session);
-    world_unlock(&session->mutex);
+    platform_unlock(&session->mutex);
     lanes_client_free(old);
 }
 
@@ -322,14 +322,14 @@ int session_stopped(void)
 
 bool session_wait(struct session *session, int64_t ms)
 {
-    int64_t until_ms = world_boot_ms() + ms;
+    int64_t until_ms = platform_boot_ms() + ms;
     bool stopped;
 
-    world_lock(&session->mutex);
+    platform_lock(&session->mutex);
     while (!atomic_load(&session->stopped) &&
-           world_wait(&session->cond, &session->mutex, until_ms))
+           platform_wait(&session->cond, &session->mutex, until_ms))
         ;
     stopped = atomic_load(&session->stopped);
-    world_unlock(&session->mutex);
+    platform_unlock(&session->mutex);
     return stopped;
 }

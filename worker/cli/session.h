@@ -15,7 +15,7 @@
 #include "config/problems.h"
 #include "jobs/job.h"
 #include "worker/base/err.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/cli/command.h"
 #include "worker/cli/load.h"
 
@@ -33,8 +33,8 @@ struct session {
     struct lanes_client *client; /* its only one; changed under mutex */
     struct signals *signals;
     _Atomic bool stopped; /* SIGINT or SIGTERM has come */
-    struct world_mutex mutex;
-    struct world_cond cond; /* for session_wait(): stopped has changed */
+    struct platform_mutex mutex;
+    struct platform_cond cond; /* for session_wait(): stopped has changed */
 };
 
 /* How much of a configuration a command needs. */

@@ -13,8 +13,8 @@
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/stop.h"
-#include "worker/base/world.h"
 #include "worker/cli/command.h"
 
 #define PATIENCE 3
@@ -24,7 +24,7 @@ struct signals {
     void *context;
     sigset_t set;
     _Atomic bool stop;
-    struct world_thread thread;
+    struct platform_thread thread;
 };
 
 _Noreturn void signals_exit_now(int code)
@@ -40,9 +40,9 @@ static int next_signal(const sigset_t *set)
     struct timespec left;
     int number;
 
-    if (end_ms == WORLD_NEVER)
+    if (end_ms == PLATFORM_NEVER)
         return sigwait(set, &number) == 0 ? number : SIGUSR1;
-    left_ms = end_ms - world_boot_ms();
+    left_ms = end_ms - platform_boot_ms();
     if (left_ms <= 0)
         return 0;
     left = (struct timespec){left_ms / 1000, left_ms % 1000 * 1000000};
@@ -109,7 +109,7 @@ struct signals *signals_start(
     signals->context = context;
     signals->set = those_meant();
     signals_block();
-    world_start(&signals->thread, "signals", wait_for_signals, signals);
+    platform_start(&signals->thread, "signals", wait_for_signals, signals);
     return signals;
 }
 
@@ -119,6 +119,6 @@ void signals_stop(struct signals *signals)
         return;
     atomic_store(&signals->stop, true);
     kill(getpid(), SIGUSR1);
-    world_join(&signals->thread);
+    platform_join(&signals->thread);
     mem_free(signals);
 }

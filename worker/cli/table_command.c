@@ -120,39 +120,39 @@ static void watch(void *arg)
     struct session *session = &command->session;
     int64_t until_ms;
 
-    world_lock(&session->mutex);
+    platform_lock(&session->mutex);
     while (!command->ended && !atomic_load(&session->stopped))
-        (void)world_wait(&session->cond, &session->mutex, WORLD_NEVER);
-    until_ms = world_boot_ms() + STOP_MS;
+        (void)platform_wait(&session->cond, &session->mutex, PLATFORM_NEVER);
+    until_ms = platform_boot_ms() + STOP_MS;
     while (!command->ended &&
-           world_wait(&session->cond, &session->mutex, until_ms))
+           platform_wait(&session->cond, &session->mutex, until_ms))
         ;
     if (!command->ended) {
         if (command->abort)
             command->abort(command->abort_context);
         signals_exit_now(session_stopped());
     }
-    world_unlock(&session->mutex);
+    platform_unlock(&session->mutex);
 }
 
 static void end_watch(struct table_command *command)
 {
     if (!command->watched)
         return;
-    world_lock(&command->session.mutex);
+    platform_lock(&command->session.mutex);
     command->ended = true;
-    world_wake_all(&command->session.cond);
-    world_unlock(&command->session.mutex);
-    world_join(&command->watcher);
+    platform_wake_all(&command->session.cond);
+    platform_unlock(&command->session.mutex);
+    platform_join(&command->watcher);
 }
 
 void table_command_on_abort(
     struct table_command *command, void (*abort)(void *context), void *context)
 {
-    world_lock(&command->session.mutex);
+    platform_lock(&command->session.mutex);
     command->abort = abort;
     command->abort_context = context;
-    world_unlock(&command->session.mutex);
+    platform_unlock(&command->session.mutex);
 }
 
 /* ---- opening and closing ---- */
@@ -188,7 +188,7 @@ int table_command_open(struct table_command *command,
         return code;
     session_lanes(&command->session);
     command->watched = true;
-    world_start(&command->watcher, "stop", watch, command);
+    platform_start(&command->watcher, "stop", watch, command);
     return EXIT_DONE;
 }
 

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "worker/base/arena.h"
+#include "worker/base/platform.h"
 #include "worker/base/slice.h"
-#include "worker/base/world.h"
 #include "worker/cli/command.h"
 #include "worker/cli/session.h"
 #include "worker/transfer/records.h"
@@ -33,7 +33,7 @@ struct table_command {
     void (*abort)(void *context);
     void *abort_context;
     bool watched, ended; /* ended: under session.mutex */
-    struct world_thread watcher;
+    struct platform_thread watcher;
 };
 
 /*

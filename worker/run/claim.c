@@ -10,8 +10,8 @@
 #include "worker/base/crypto.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
 #include "worker/run/queue.h"
@@ -46,7 +46,7 @@ static void note_clock(struct claim *claim, const struct attempt *attempt)
         return;
     claim->date_ticks = attempt->date_ticks;
     claim->date_sent_ms = attempt->sent_ms;
-    claim->date_answered_ms = world_boot_ms() + 1; /* it was rounded down */
+    claim->date_answered_ms = platform_boot_ms() + 1; /* it was rounded down */
 }
 
 /* Of an answer of the queue service only that it was asked. */
@@ -59,9 +59,9 @@ static void count_request(struct claim *claim, const struct attempt *attempt)
 int64_t claim_now(const struct claim *claim)
 {
     if (claim->date_ticks == 0)
-        return world_wall_ticks();
+        return platform_wall_ticks();
     return claim->date_ticks +
-           (world_boot_ms() - claim->date_answered_ms) * TICKS_PER_MS;
+           (platform_boot_ms() - claim->date_answered_ms) * TICKS_PER_MS;
 }
 
 int64_t claim_boot_ms(const struct claim *claim, int64_t ticks)
@@ -69,7 +69,7 @@ int64_t claim_boot_ms(const struct claim *claim, int64_t ticks)
     int64_t left_ms =
         (ticks - claim_now(claim) + TICKS_PER_MS - 1) / TICKS_PER_MS;
 
-    return world_boot_ms() + (left_ms > 0 ? left_ms : 0);
+    return platform_boot_ms() + (left_ms > 0 ? left_ms : 0);
 }
 
 /* What no clock of the service is beyond at boot time at_ms, plus the
@@ -105,7 +105,7 @@ static bool try_again(
     struct claim *claim, const struct attempt *attempt, struct retry *retry)
 {
     return retry_wait(retry, attempt,
-        &(struct retry_limits){&claim->own, WORLD_NEVER, WORLD_NEVER});
+        &(struct retry_limits){&claim->own, PLATFORM_NEVER, PLATFORM_NEVER});
 }
 
 /* ---- a claim ---- */
@@ -135,12 +135,12 @@ void claim_init(struct claim *claim, const struct claim_wish *wish)
         .visibility_timeout_ms = wish->visibility_timeout_s * 1000,
         .lock_file = wish->lock_file,
         .noted = LOCK_FILE_NOWHERE,
-        .deadline_ms = WORLD_NEVER};
+        .deadline_ms = PLATFORM_NEVER};
     ledger_run_init(&claim->run);
     ledger_run_init(&claim->stored);
-    fence_init(&claim->fence, WORLD_NEVER,
+    fence_init(&claim->fence, PLATFORM_NEVER,
         fence_request_ms(claim->visibility_timeout_ms));
-    fence_init(&claim->own, WORLD_NEVER, claim->fence.request_ms / 2);
+    fence_init(&claim->own, PLATFORM_NEVER, claim->fence.request_ms / 2);
     lease_clock_init(&claim->clock, claim->store, claim->visibility_timeout_ms);
     fence_watch(&claim->fence, &claim->clock, false);
     fence_watch(&claim->own, &claim->clock, true);
@@ -215,8 +215,8 @@ static void set_request(struct ledger_run *run, const struct claim_wish *wish)
             run->requested_ticks > wish->message->inserted_ticks))
         run->requested_ticks = wish->message->inserted_ticks;
     if (run->requested_ticks == 0)
-        run->requested_ticks =
-            wish->store->traits.local ? world_wall_ticks() : run->started_ticks;
+        run->requested_ticks = wish->store->traits.local ? platform_wall_ticks()
+                                                         : run->started_ticks;
 }
 
 /* ---- the definition that a run is bound to ---- */
@@ -395,7 +395,7 @@ static enum tw_err stake(
     /* Any of its tries may be stored, the first one too: all must end before
      * the lease that the first one brings. */
     if (taking->sent_ms == 0) {
-        taking->sent_ms = world_boot_ms();
+        taking->sent_ms = platform_boot_ms();
         set_deadline(claim, taking->sent_ms);
         begin_owning(claim);
     }
@@ -405,7 +405,7 @@ static enum tw_err stake(
     count_one(&run->attempt);
     count_one(&run->silent);
     run->resumes_ticks = 0;
-    run->lease_until_ticks = lease_until(claim, world_boot_ms());
+    run->lease_until_ticks = lease_until(claim, platform_boot_ms());
     run->updated_ticks = claim_now(claim);
     if (run->started_ticks == 0)
         run->started_ticks = run->updated_ticks;
@@ -572,7 +572,7 @@ static enum claim_outcome not_taken(struct claim *claim,
  * that was lost is no outage of the ledger, which would hold up all slots. */
 static struct retry_limits take_limits(const struct claim *claim)
 {
-    int64_t now_ms = world_boot_ms(), wait_ms = RETRY_BUSY_MS;
+    int64_t now_ms = platform_boot_ms(), wait_ms = RETRY_BUSY_MS;
 
     if (wait_ms > claim->visibility_timeout_ms / 3)
         wait_ms = claim->visibility_timeout_ms / 3;
@@ -588,7 +588,7 @@ static bool use_last_date(struct claim *claim)
     struct lease_response last;
 
     if (!store_last_date(claim->store, &last) ||
-        world_boot_ms() - last.sent_ms > DATE_KEPT_MS)
+        platform_boot_ms() - last.sent_ms > DATE_KEPT_MS)
         return false;
     lease_clock_note(&claim->clock, claim->store, &last);
     claim->date_ticks = last.date_ticks;
@@ -698,8 +698,8 @@ static enum tw_err apply_renewal(
         return err_fail(err, TW_CONFLICT, "another owner has the run");
     note_asked(claim, run);
     if (keeping->sent_ms == 0)
-        keeping->sent_ms = world_boot_ms();
-    claim->run.lease_until_ticks = lease_until(claim, world_boot_ms());
+        keeping->sent_ms = platform_boot_ms();
+    claim->run.lease_until_ticks = lease_until(claim, platform_boot_ms());
     claim->run.updated_ticks = claim_now(claim);
     ledger_take_over(run, &claim->run);
     return TW_OK;
@@ -1004,7 +1004,7 @@ static enum tw_err look_for_copy(struct claim *claim, struct attempt *attempt,
  * hiding its message from a service that does not answer that either. */
 static struct retry_limits copy_limits(const struct claim *claim)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     return (struct retry_limits){&claim->own,
         now_ms + claim->visibility_timeout_ms / 2,

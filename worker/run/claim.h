@@ -86,7 +86,7 @@ struct claim {
     struct ledger_run stored; /* L, as all below: as last stored, with ETags */
     struct ledger_run run;    /* what is to be stored next */
     char owner[LOCK_FILE_OWNER_MAX]; /* the Owner it was taken with */
-    int64_t deadline_ms;             /* of the lease, on world_boot_ms() */
+    int64_t deadline_ms;             /* of the lease, on platform_boot_ms() */
     bool took_over;   /* from an attempt that did not let go in order */
     bool starts_over; /* its checkpoint was made under another definition, so
                          that what it knew is lost */

@@ -20,8 +20,8 @@
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/drain.h"
 #include "worker/run/ledger.h"
 #include "worker/run/notify.h"
@@ -82,12 +82,12 @@ struct consumer {
     struct outage_past past; /* the same */
     bool no_slot;            /* an orphan waits for one */
     int64_t held_repeat_ms;  /* when the log may tell of held runs again */
-    int64_t held_due_ms;     /* ... and does; WORLD_NEVER: none is held */
+    int64_t held_due_ms;     /* ... and does; PLATFORM_NEVER: none is held */
     uint64_t shown_held;     /* of how many it has told */
     struct err shown_cause;  /* why they are held */
 
-    struct world_mutex lock; /* guards all below */
-    struct world_cond changed;
+    struct platform_mutex lock; /* guards all below */
+    struct platform_cond changed;
     bool stopping, reloading;
     uint64_t reports;            /* of slots, so far, and changes */
     int64_t later_ms[LATER_MAX]; /* when runs that wait are to go on */
@@ -110,9 +110,9 @@ static bool is_stopping(void *context)
     struct consumer *consumer = context;
     bool stopping;
 
-    world_lock(&consumer->lock);
+    platform_lock(&consumer->lock);
     stopping = consumer->stopping;
-    world_unlock(&consumer->lock);
+    platform_unlock(&consumer->lock);
     return stopping;
 }
 
@@ -149,7 +149,7 @@ static void take_report(void *context, const struct task_report *report)
 {
     struct consumer *consumer = context;
 
-    world_lock(&consumer->lock);
+    platform_lock(&consumer->lock);
     consumer->reports++;
     count_end(&consumer->result, report);
     if (report->result.end == WORK_LATER) {
@@ -169,34 +169,34 @@ static void take_report(void *context, const struct task_report *report)
         if (report->result.until_ms > consumer->held_until_ms)
             consumer->held_until_ms = report->result.until_ms;
     }
-    world_wake_all(&consumer->changed);
-    world_unlock(&consumer->lock);
+    platform_wake_all(&consumer->changed);
+    platform_unlock(&consumer->lock);
 }
 
 static void look_again(void *context)
 {
     struct consumer *consumer = context;
 
-    world_lock(&consumer->lock);
+    platform_lock(&consumer->lock);
     consumer->reports++;
-    world_wake_all(&consumer->changed);
-    world_unlock(&consumer->lock);
+    platform_wake_all(&consumer->changed);
+    platform_unlock(&consumer->lock);
 }
 
 void consumer_stop(struct consumer *consumer)
 {
-    world_lock(&consumer->lock);
+    platform_lock(&consumer->lock);
     consumer->stopping = true;
-    world_wake_all(&consumer->changed);
-    world_unlock(&consumer->lock);
+    platform_wake_all(&consumer->changed);
+    platform_unlock(&consumer->lock);
 }
 
 void consumer_reload(struct consumer *consumer)
 {
-    world_lock(&consumer->lock);
+    platform_lock(&consumer->lock);
     consumer->reloading = true;
-    world_wake_all(&consumer->changed);
-    world_unlock(&consumer->lock);
+    platform_wake_all(&consumer->changed);
+    platform_unlock(&consumer->lock);
 }
 
 /* ---- outages ---- */
@@ -205,7 +205,7 @@ static void outage_begins(struct consumer *consumer, const struct err *why)
 {
     slots_pause(consumer->slots, true);
     consumer->prepared = false;
-    if (!outage_failed(&consumer->outage, world_boot_ms(), why))
+    if (!outage_failed(&consumer->outage, platform_boot_ms(), why))
         return;
     log_error(OBJECT, "takes no messages for now: %s", why->text);
     notify_status(
@@ -215,7 +215,7 @@ static void outage_begins(struct consumer *consumer, const struct err *why)
 /* The ledger is there: messages are taken. */
 static void prepared(struct consumer *consumer)
 {
-    int64_t lasted_s = outage_ends(&consumer->outage, world_boot_ms());
+    int64_t lasted_s = outage_ends(&consumer->outage, platform_boot_ms());
 
     consumer->prepared = true;
     slots_pause(consumer->slots, false);
@@ -229,7 +229,7 @@ static void prepared(struct consumer *consumer)
 static bool outage_pauses(const struct consumer *consumer)
 {
     return consumer->outage.lasts &&
-           world_boot_ms() < consumer->outage.until_ms;
+           platform_boot_ms() < consumer->outage.until_ms;
 }
 
 /* Runs that are held are looked at ever less often; the log tells of them once
@@ -247,7 +247,7 @@ static bool take_held(struct consumer *consumer, int64_t now_ms)
         consumer->held = 0;
         consumer->held_repeat_ms = now_ms + OUTAGE_REPEAT_MS;
     }
-    consumer->held_due_ms = lasts ? consumer->held_repeat_ms : WORLD_NEVER;
+    consumer->held_due_ms = lasts ? consumer->held_repeat_ms : PLATFORM_NEVER;
     return says;
 }
 
@@ -257,12 +257,12 @@ static void heed_reports(struct consumer *consumer)
     bool failed, says;
     struct err err;
 
-    world_lock(&consumer->lock);
+    platform_lock(&consumer->lock);
     failed = consumer->work_failed;
     err = consumer->work_err;
     consumer->work_failed = false;
-    says = take_held(consumer, world_boot_ms());
-    world_unlock(&consumer->lock);
+    says = take_held(consumer, platform_boot_ms());
+    platform_unlock(&consumer->lock);
     if (failed)
         outage_begins(consumer, &err);
     if (says)
@@ -296,13 +296,13 @@ static void see_to_ledger(struct consumer *consumer)
  * that are closed. */
 static void begin_anew(struct consumer *consumer)
 {
-    fence_init(&consumer->fence, WORLD_NEVER,
+    fence_init(&consumer->fence, PLATFORM_NEVER,
         fence_request_ms(
             consumer->definition->setup->visibility_timeout_s * 1000));
     consumer->prepared = false;
     orphans_use(&consumer->orphans, consumer->definition);
     consumer->prune.walk.under_way = false;
-    consumer->orphans_due_ms = world_boot_ms();
+    consumer->orphans_due_ms = platform_boot_ms();
 }
 
 static bool same_places(const struct setup *a, const struct setup *b)
@@ -372,9 +372,9 @@ static void reload(struct consumer *consumer)
     struct definition *definition;
     struct err err;
 
-    world_lock(&consumer->lock);
+    platform_lock(&consumer->lock);
     consumer->reloading = false;
-    world_unlock(&consumer->lock);
+    platform_unlock(&consumer->lock);
     if (options->reload == NULL)
         return;
     notify_reloading(options->notify);
@@ -398,10 +398,10 @@ static void reload(struct consumer *consumer)
  * forgotten, *ret_come says that there were some. */
 static int64_t next_later_ms(struct consumer *consumer, bool *ret_come)
 {
-    int64_t now_ms = world_boot_ms(), next_ms = WORLD_NEVER;
+    int64_t now_ms = platform_boot_ms(), next_ms = PLATFORM_NEVER;
     size_t kept = 0;
 
-    world_lock(&consumer->lock);
+    platform_lock(&consumer->lock);
     for (size_t i = 0; i < consumer->later_count; i++) {
         int64_t later_ms = consumer->later_ms[i];
 
@@ -412,7 +412,7 @@ static int64_t next_later_ms(struct consumer *consumer, bool *ret_come)
     }
     *ret_come = kept < consumer->later_count;
     consumer->later_count = kept;
-    world_unlock(&consumer->lock);
+    platform_unlock(&consumer->lock);
     return next_ms;
 }
 
@@ -449,7 +449,7 @@ static void take_orphan(struct consumer *consumer)
         slots_release(consumer->slots);
     } else if (!slots_has_room(consumer->slots, task.queue)) {
         slots_release(consumer->slots);
-        consumer->orphans_due_ms = world_boot_ms() + ORPHANS_AGAIN_MS;
+        consumer->orphans_due_ms = platform_boot_ms() + ORPHANS_AGAIN_MS;
     } else {
         log_info(OBJECT, "takes up run %.*s/%.*s, which nobody works on",
             SLICE_ARG(run->job), SLICE_ARG(run->id));
@@ -467,7 +467,7 @@ static void step_orphans(struct consumer *consumer)
         take_orphan(consumer);
         return;
     case WALK_FAILED:
-        consumer->orphans_due_ms = world_boot_ms();
+        consumer->orphans_due_ms = platform_boot_ms();
         outage_begins(consumer, &err);
         break;
     case WALK_MORE:
@@ -484,11 +484,11 @@ static void expect_orphan(struct consumer *consumer)
     int64_t timeout_s = consumer->definition->setup->visibility_timeout_s;
     int64_t later_ms;
 
-    world_lock(&consumer->lock);
+    platform_lock(&consumer->lock);
     later_ms = consumer->orphan_later_ms;
-    consumer->orphan_later_ms = WORLD_NEVER;
-    world_unlock(&consumer->lock);
-    if (later_ms < WORLD_NEVER)
+    consumer->orphan_later_ms = PLATFORM_NEVER;
+    platform_unlock(&consumer->lock);
+    if (later_ms < PLATFORM_NEVER)
         consumer->orphans_due_ms = sooner(consumer->orphans_due_ms,
             later_ms + orphans_patience_ms(timeout_s) + HIDE_ROUNDED_MS);
 }
@@ -496,7 +496,7 @@ static void expect_orphan(struct consumer *consumer)
 /* Has a process of this host died? Nothing is sent for that. */
 static void look_at_others(struct consumer *consumer)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     if (consumer->options.lock_file == NULL || now_ms < consumer->look_due_ms)
         return;
@@ -509,7 +509,7 @@ static bool looks_for_orphans(const struct consumer *consumer)
 {
     return consumer->orphans.noted_count > 0 ||
            consumer->orphans.walk.under_way ||
-           world_boot_ms() >= consumer->orphans_due_ms;
+           platform_boot_ms() >= consumer->orphans_due_ms;
 }
 
 /* A step, where a pass is under way or due, or somebody has died. */
@@ -527,7 +527,7 @@ static void look_for_orphans(struct consumer *consumer)
         return;
     if (orphans->noted_count == 0 && !orphans->walk.under_way) {
         orphans_begin(orphans);
-        consumer->orphans_due_ms = world_boot_ms() + ORPHANS_EVERY_MS;
+        consumer->orphans_due_ms = platform_boot_ms() + ORPHANS_EVERY_MS;
     }
     step_orphans(consumer);
 }
@@ -548,7 +548,7 @@ static void prune_runs(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
     struct prune *prune = &consumer->prune;
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
     struct err err;
 
     if (setup->keep_runs_ms == 0 || consumer->outage.lasts ||
@@ -558,7 +558,7 @@ static void prune_runs(struct consumer *consumer)
         if (now_ms < consumer->prune_due_ms)
             return;
         prune_begin(prune, definition_store(consumer->definition),
-            &consumer->fence, world_wall_ticks(),
+            &consumer->fence, platform_wall_ticks(),
             setup->keep_runs_ms * TICKS_PER_MS);
         consumer->prune_due_ms = now_ms + PRUNE_EVERY_MS;
     }
@@ -607,7 +607,7 @@ static bool nothing_else_left(struct consumer *consumer, bool empty)
 /* Messages are left, all of them hidden: are they of such runs alone? */
 static bool only_such_left(struct consumer *consumer)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     if (now_ms < consumer->left_due_ms)
         return false;
@@ -692,7 +692,7 @@ static void add_status(const struct consumer *consumer,
     if (view->queues_failing > 0)
         buf_add_format(to, "; %zu of %zu queues cannot be served: %s",
             view->queues_failing, setup->queue_count, view->cause.text);
-    if (consumer->held_due_ms < WORLD_NEVER)
+    if (consumer->held_due_ms < PLATFORM_NEVER)
         buf_add_format(
             to, "; runs are held or wait: %s", consumer->shown_cause.text);
     add_past(outage_later(&consumer->past, &view->past), to);
@@ -756,23 +756,23 @@ static void wait_for_work(struct consumer *consumer, uint64_t seen)
     int64_t due_ms = next_due_ms(consumer);
     int64_t watchdog_ms = notify_watchdog_ms(consumer->options.notify);
 
-    if (watchdog_ms > 0 && world_boot_ms() + watchdog_ms / 2 < due_ms)
-        due_ms = world_boot_ms() + watchdog_ms / 2;
-    world_lock(&consumer->lock);
+    if (watchdog_ms > 0 && platform_boot_ms() + watchdog_ms / 2 < due_ms)
+        due_ms = platform_boot_ms() + watchdog_ms / 2;
+    platform_lock(&consumer->lock);
     while (!consumer->stopping && !consumer->reloading &&
-           consumer->reports == seen && world_boot_ms() < due_ms)
-        (void)world_wait(&consumer->changed, &consumer->lock, due_ms);
-    world_unlock(&consumer->lock);
+           consumer->reports == seen && platform_boot_ms() < due_ms)
+        (void)platform_wait(&consumer->changed, &consumer->lock, due_ms);
+    platform_unlock(&consumer->lock);
 }
 
 static uint64_t reports_so_far(struct consumer *consumer, bool *ret_reload)
 {
     uint64_t reports;
 
-    world_lock(&consumer->lock);
+    platform_lock(&consumer->lock);
     reports = consumer->reports;
     *ret_reload = consumer->reloading;
-    world_unlock(&consumer->lock);
+    platform_unlock(&consumer->lock);
     return reports;
 }
 
@@ -810,9 +810,9 @@ struct consumer *consumer_new(const struct consumer_options *options)
 
     consumer->options = *options;
     consumer->definition = options->definition;
-    consumer->orphan_later_ms = consumer->held_due_ms = WORLD_NEVER;
-    world_mutex_init(&consumer->lock);
-    world_cond_init(&consumer->changed);
+    consumer->orphan_later_ms = consumer->held_due_ms = PLATFORM_NEVER;
+    platform_mutex_init(&consumer->lock);
+    platform_cond_init(&consumer->changed);
     orphans_init(&consumer->orphans, &consumer->fence, options->lock_file);
     prune_init(&consumer->prune);
     begin_anew(consumer);
@@ -827,8 +827,8 @@ void consumer_free(struct consumer *consumer)
         return;
     orphans_done(&consumer->orphans);
     prune_done(&consumer->prune);
-    world_cond_done(&consumer->changed);
-    world_mutex_done(&consumer->lock);
+    platform_cond_done(&consumer->changed);
+    platform_mutex_done(&consumer->lock);
     definition_drop(consumer->definition);
     mem_free(consumer);
 }

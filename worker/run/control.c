@@ -7,8 +7,8 @@
 
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/claim.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
@@ -24,7 +24,7 @@
 
 static struct retry_limits limits_from_now(void)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     return (struct retry_limits){
         NULL, now_ms + CALL_MAX_MS, now_ms + RETRY_UNANSWERED_MS};
@@ -118,8 +118,8 @@ static enum tw_err service_now(
             outcome = TW_BUSY;
     } while (retry_call_again(&call, outcome));
     ledger_run_done(&none);
-    *ret_ticks =
-        call.attempt.date_ticks ? call.attempt.date_ticks : world_wall_ticks();
+    *ret_ticks = call.attempt.date_ticks ? call.attempt.date_ticks
+                                         : platform_wall_ticks();
     if (outcome == TW_NOT_FOUND || call.attempt.date_ticks != 0)
         outcome = TW_OK;
     return told(outcome, &call.attempt, err);

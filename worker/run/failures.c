@@ -13,8 +13,8 @@
 #include "worker/base/json.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
@@ -24,9 +24,9 @@
 struct failures {
     char *folder, *path, *object;
 
-    struct world_mutex lock; /* guards all below */
-    int at;                  /* -1: not open */
-    bool given_up;           /* said in the log */
+    struct platform_mutex lock; /* guards all below */
+    int at;                     /* -1: not open */
+    bool given_up;              /* said in the log */
 };
 
 struct failures *failures_new(const char *base, const char *folder,
@@ -41,7 +41,7 @@ struct failures *failures_new(const char *base, const char *folder,
     failures->path = mem_format("%s/%s-%s.jsonl", failures->folder, job, id);
     failures->object = mem_text(object, strlen(object));
     failures->at = -1;
-    world_mutex_init(&failures->lock);
+    platform_mutex_init(&failures->lock);
     return failures;
 }
 
@@ -51,7 +51,7 @@ void failures_free(struct failures *failures)
         return;
     if (failures->at >= 0)
         (void)close(failures->at);
-    world_mutex_done(&failures->lock);
+    platform_mutex_done(&failures->lock);
     mem_free(failures->folder);
     mem_free(failures->path);
     mem_free(failures->object);
@@ -138,8 +138,8 @@ void failures_add(struct failures *failures, const struct run_failure *failure)
 
     buf_init(&line, (size_t)LINE_MAX_BYTES * 8);
     compose(failure, &line);
-    world_lock(&failures->lock);
+    platform_lock(&failures->lock);
     write_line(failures, &line);
-    world_unlock(&failures->lock);
+    platform_unlock(&failures->lock);
     buf_done(&line);
 }

@@ -3,8 +3,8 @@
 #include "worker/run/ledger_change.h"
 
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 /* How often a write is tried against others who write the same entity, and how
  * often a batch whose index row was not as it was thought. */
@@ -302,7 +302,7 @@ static enum tw_err read_stored(struct changing *c)
 static int64_t now_of(const struct ledger_change *change)
 {
     return change->last.date_ticks ? change->last.date_ticks
-                                   : world_wall_ticks();
+                                   : platform_wall_ticks();
 }
 
 /* Refuse what is not ours to write, and a state that may not follow. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
 static bool stopping(struct run *run)
 {
@@ -75,11 +75,11 @@ void local_run_init(
 {
     memset(local, 0, sizeof(*local));
     local->options = *options;
-    fence_init(&local->fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
+    fence_init(&local->fence, PLATFORM_NEVER, FENCE_REQUEST_MAX_MS);
     local->run.job = options->name;
     local->run.id = "local";
     local->run.object = options->object;
-    local->run.requested_ticks = world_wall_ticks();
+    local->run.requested_ticks = platform_wall_ticks();
     local->run.epoch = 1;
     local->run.archive_folder = options->archive_folder;
     local->run.lanes = options->client;

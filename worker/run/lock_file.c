@@ -21,8 +21,8 @@
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #define OBJECT "lock file"
 
@@ -68,7 +68,7 @@ struct lock_file {
     char identity[IDENTITY_MAX];
     int64_t keep_ms;
 
-    struct world_mutex lock; /* guards all below */
+    struct platform_mutex lock; /* guards all below */
     struct dead dead[DEAD_MAX];
     size_t dead_count;
     struct note *notes;
@@ -121,7 +121,7 @@ static bool identify(int file, const char *name, char *to)
 
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode))
         return false;
-    (void)snprintf(to, IDENTITY_MAX, "%s/%ju/%ju/%s", world_boot_id(),
+    (void)snprintf(to, IDENTITY_MAX, "%s/%ju/%ju/%s", platform_boot_id(),
         (uintmax_t)about.st_dev, (uintmax_t)about.st_ino, name);
     return true;
 }
@@ -197,7 +197,7 @@ struct lock_file *lock_file_open(const char *folder, int64_t keep_ms)
 
     if (folder == NULL)
         return NULL;
-    if (strlen(world_boot_id()) != BOOT_ID_LEN) {
+    if (strlen(platform_boot_id()) != BOOT_ID_LEN) {
         log_debug(OBJECT, "none: the boot id of this machine is not known");
         return NULL;
     }
@@ -216,7 +216,7 @@ struct lock_file *lock_file_open(const char *folder, int64_t keep_ms)
     lock_file->keep_ms = keep_ms;
     memcpy(lock_file->name, name, sizeof(name));
     memcpy(lock_file->identity, identity, sizeof(identity));
-    world_mutex_init(&lock_file->lock);
+    platform_mutex_init(&lock_file->lock);
     return lock_file;
 }
 
@@ -259,12 +259,12 @@ static void remember(
     dead = &lock_file->dead[lock_file->dead_count++];
     memcpy(dead->name, name, sizeof(dead->name));
     memcpy(dead->identity, identity, sizeof(dead->identity));
-    dead->since_ms = world_boot_ms();
+    dead->since_ms = platform_boot_ms();
 }
 
 static void bury_old(struct lock_file *lock_file)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     while (lock_file->dead_count > 0 &&
            now_ms - lock_file->dead[0].since_ms >= lock_file->keep_ms)
@@ -330,11 +330,11 @@ bool lock_file_is_dead(struct lock_file *lock_file, struct slice owner)
 
     if (lock_file == NULL || name.len == 0)
         return false;
-    world_lock(&lock_file->lock);
+    platform_lock(&lock_file->lock);
     known = find_dead(lock_file, name);
     is_dead = known ? slice_is(identity, known->identity)
                     : try_owner(lock_file, identity, name);
-    world_unlock(&lock_file->lock);
+    platform_unlock(&lock_file->lock);
     return is_dead;
 }
 
@@ -383,7 +383,7 @@ static void store_note(const struct lock_file *lock_file, size_t place)
 /* Lock held. That of the same run, else one that is free, else a new one. */
 static size_t find_place(struct lock_file *lock_file, const char *text)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
     size_t free = lock_file->note_count;
 
     for (size_t i = 0; i < lock_file->note_count; i++) {
@@ -421,9 +421,9 @@ size_t lock_file_note(
 
     if (lock_file == NULL || !write_note(job, id, text))
         return LOCK_FILE_NOWHERE;
-    world_lock(&lock_file->lock);
+    platform_lock(&lock_file->lock);
     place = add_note(lock_file, text);
-    world_unlock(&lock_file->lock);
+    platform_unlock(&lock_file->lock);
     return place;
 }
 
@@ -434,7 +434,7 @@ void lock_file_forget(
 
     if (lock_file == NULL || place == LOCK_FILE_NOWHERE)
         return;
-    world_lock(&lock_file->lock);
+    platform_lock(&lock_file->lock);
     assert(place < lock_file->note_count);
     note = &lock_file->notes[place];
     note->until_ms = until_ms;
@@ -442,7 +442,7 @@ void lock_file_forget(
         write_no_note(note->text);
         store_note(lock_file, place);
     }
-    world_unlock(&lock_file->lock);
+    platform_unlock(&lock_file->lock);
 }
 
 /* ---- looking at the others ---- */
@@ -573,10 +573,10 @@ void lock_file_look(struct lock_file *lock_file,
     folder = open_folder(lock_file->folder);
     if (folder < 0)
         return;
-    world_lock(&lock_file->lock);
+    platform_lock(&lock_file->lock);
     look_at_all(lock_file, &looking, folder);
     bury_old(lock_file);
-    world_unlock(&lock_file->lock);
+    platform_unlock(&lock_file->lock);
     (void)close(folder);
 }
 
@@ -584,7 +584,7 @@ void lock_file_look(struct lock_file *lock_file,
 
 static bool notes_runs(const struct lock_file *lock_file)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     for (size_t i = 0; i < lock_file->note_count; i++)
         if (lock_file->notes[i].until_ms > now_ms)
@@ -601,7 +601,7 @@ void lock_file_close(struct lock_file *lock_file)
         (void)rmdir(lock_file->folder); /* where it is empty */
     }
     (void)close(lock_file->file);
-    world_mutex_done(&lock_file->lock);
+    platform_mutex_done(&lock_file->lock);
     mem_free(lock_file->notes);
     mem_free(lock_file->folder);
     mem_free(lock_file);

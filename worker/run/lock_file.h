@@ -80,7 +80,7 @@ size_t lock_file_note(
     struct lock_file *lock_file, struct slice job, struct slice id);
 
 /* lock_file_forget: it does not own it any longer from until_ms on
- * (world_boot_ms(); 0: from now on). */
+ * (platform_boot_ms(); 0: from now on). */
 void lock_file_forget(
     struct lock_file *lock_file, size_t place, int64_t until_ms);
 

@@ -2,7 +2,7 @@
 /* How long something has not answered. */
 #include "worker/run/outage.h"
 
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
 #define WAIT_MIN_MS 1000
 #define WAIT_MAX_MS 10000
@@ -40,7 +40,7 @@ int64_t outage_ends(struct outage *outage, int64_t now_ms)
 void outage_note_end(struct outage_past *past, int64_t lasted_s)
 {
     if (lasted_s >= 0)
-        *past = (struct outage_past){lasted_s, world_wall_ticks()};
+        *past = (struct outage_past){lasted_s, platform_wall_ticks()};
 }
 
 const struct outage_past *outage_later(

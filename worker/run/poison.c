@@ -3,7 +3,7 @@
 #include "worker/run/poison.h"
 
 #include "worker/base/log.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/run/ledger_change.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
@@ -89,7 +89,7 @@ static enum tw_err insert(struct claim *claim, struct err *err)
  */
 static enum tw_err keep_message(struct claim *claim, struct err *err)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
     int64_t timeout_ms = claim->visibility_timeout_ms;
     enum tw_err outcome = TW_OK;
 
@@ -113,7 +113,7 @@ static enum tw_err put_copy(
                 .text = message->text,
                 .may_be_there = message->dequeue_count > 1},
             err);
-    fence_move(&claim->own, WORLD_NEVER);
+    fence_move(&claim->own, PLATFORM_NEVER);
     return outcome;
 }
 

@@ -3,7 +3,7 @@
 #include "worker/run/receive.h"
 
 #include "worker/base/log.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/run/queue.h"
 #include "worker/store/fence.h"
 #include "worker/store/retry.h"
@@ -12,7 +12,7 @@
 static struct retry_call begin_call(
     const struct definition *definition, struct fence *fence)
 {
-    fence_init(fence, WORLD_NEVER,
+    fence_init(fence, PLATFORM_NEVER,
         fence_request_ms(definition->setup->visibility_timeout_s * 1000));
     return retry_call(fence, RETRY_BUSY_MS, 0);
 }

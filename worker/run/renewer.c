@@ -17,8 +17,8 @@
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/lanes.h"
 
 #define FAILED_ENTITIES_KEPT 10
@@ -53,11 +53,11 @@ struct renewal {
     /* Guarded by renewer->lock, as all below. */
     struct renewal *next;
     struct schedule parts[PARTS];
-    struct world_cond changed; /* for the attempt's thread */
-    bool message_stops;        /* its message is not renewed any more */
-    bool stops;                /* nor is its ledger written */
-    bool ledger_now;           /* something waits for the next write */
-    int64_t answer_ms;         /* how long a write takes, the longest of late */
+    struct platform_cond changed; /* for the attempt's thread */
+    bool message_stops;           /* its message is not renewed any more */
+    bool stops;                   /* nor is its ledger written */
+    bool ledger_now;              /* something waits for the next write */
+    int64_t answer_ms; /* how long a write takes, the longest of late */
 
     enum claim_word word;
     bool progress;       /* the attempt has made progress */
@@ -80,8 +80,8 @@ struct renewal {
 struct renewer_thread {
     struct renewer *renewer;
     enum part part;
-    struct world_thread thread;
-    struct world_cond wake;
+    struct platform_thread thread;
+    struct platform_cond wake;
     bool idle; /* renewer->lock */
 };
 
@@ -89,7 +89,7 @@ struct renewer {
     struct renewer_thread *threads;
     size_t thread_count;
 
-    struct world_mutex lock; /* guards all below, and each renewal */
+    struct platform_mutex lock; /* guards all below, and each renewal */
     struct {
         struct renewer_thread *thread; /* NULL: none has nothing to do */
         int64_t until_ms;              /* how long it waits */
@@ -126,8 +126,8 @@ static int64_t retry_ms(const struct renewal *renewal)
 
     if (most > 1000)
         most = 1000;
-    return world_boot_ms() + RENEW_MIN_MS +
-           (int64_t)world_random_below((uint64_t)most);
+    return platform_boot_ms() + RENEW_MIN_MS +
+           (int64_t)platform_random_below((uint64_t)most);
 }
 
 static void note_answer(struct renewal *renewal, int64_t took_ms)
@@ -147,7 +147,7 @@ static int64_t message_due_ms(const struct renewal *renewal)
     const struct schedule *message = &renewal->parts[PART_MESSAGE];
 
     if (renewal->message_stops || !renewal->claim->has_message)
-        return WORLD_NEVER;
+        return PLATFORM_NEVER;
     return later_of(
         message->sent_ms + renewal->claim->visibility_timeout_ms / 3,
         message->retry_ms);
@@ -158,18 +158,18 @@ static int64_t ledger_due_ms(const struct renewal *renewal)
     const struct schedule *ledger = &renewal->parts[PART_LEDGER];
 
     if (renewal->stops)
-        return WORLD_NEVER;
+        return PLATFORM_NEVER;
     if (renewal->ledger_now || (renewal->phase && !renewal->phase_taken) ||
         lease_clock_in_doubt(&renewal->claim->clock))
         return ledger->retry_ms;
     return later_of(ledger->sent_ms + interval_ms(renewal), ledger->retry_ms);
 }
 
-/* WORLD_NEVER also while a thread is at it, and once the lease is lost. */
+/* PLATFORM_NEVER also while a thread is at it, and once the lease is lost. */
 static int64_t due_ms(const struct renewal *renewal, enum part part)
 {
     if (renewal->parts[part].busy || renewal->word != CLAIM_MINE)
-        return WORLD_NEVER;
+        return PLATFORM_NEVER;
     return part == PART_LEDGER ? ledger_due_ms(renewal)
                                : message_due_ms(renewal);
 }
@@ -275,7 +275,7 @@ static void take_handed(struct renewal *renewal)
 static void set_word(struct renewal *renewal, enum claim_word word)
 {
     renewal->word = word;
-    world_wake_all(&renewal->changed);
+    platform_wake_all(&renewal->changed);
     if (word == CLAIM_OVERTAKEN)
         fence_shut(&renewal->claim->fence);
 }
@@ -284,19 +284,19 @@ static void set_word(struct renewal *renewal, enum claim_word word)
 static void renew_message(struct renewal *renewal)
 {
     struct schedule *message = &renewal->parts[PART_MESSAGE];
-    struct world_mutex *lock = &renewal->renewer->lock;
-    int64_t at_ms = world_boot_ms();
+    struct platform_mutex *lock = &renewal->renewer->lock;
+    int64_t at_ms = platform_boot_ms();
     enum tw_err outcome;
     struct err err;
 
-    world_unlock(lock);
+    platform_unlock(lock);
     outcome = claim_renew_message(renewal->claim, &err);
     if (outcome != TW_OK)
         log_debug(run_object(renewal->run), "%s: %s",
             outcome == TW_CONFLICT ? "another worker has received its message"
                                    : "its message could not be renewed",
             err.text);
-    world_lock(lock);
+    platform_lock(lock);
     if (outcome == TW_OK)
         message->sent_ms = at_ms;
     else
@@ -312,7 +312,7 @@ static void answer_phase(
     renewal->phase_stored = stored;
     if (!stored)
         renewal->refusal = *err;
-    world_wake_all(&renewal->changed);
+    platform_wake_all(&renewal->changed);
 }
 
 /* Lock held. What people have asked of this run since the last write. */
@@ -328,7 +328,7 @@ static void take_asked(struct renewal *renewal)
     renewal->asked = claim->asked;
     if (news && !renewal->run->ends_load)
         lanes_hurry(renewal->lanes,
-            claim->asked != CLAIM_ASKED_NOTHING ? HURRY_MS : WORLD_NEVER);
+            claim->asked != CLAIM_ASKED_NOTHING ? HURRY_MS : PLATFORM_NEVER);
     if (news && claim->asked != CLAIM_ASKED_NOTHING)
         log_info(run_object(renewal->run), "stops: it is to be %s",
             claim->asked == CLAIM_ASKED_CANCEL ? "cancelled" : "paused");
@@ -340,7 +340,7 @@ static void take_answer(struct renewal *renewal, enum claim_word word,
 {
     struct schedule *ledger = &renewal->parts[PART_LEDGER];
 
-    note_answer(renewal, world_boot_ms() - sent_ms);
+    note_answer(renewal, platform_boot_ms() - sent_ms);
     answer_phase(renewal, word == CLAIM_MINE, err);
     if (word == CLAIM_MINE) {
         ledger->sent_ms = sent_ms;
@@ -363,8 +363,8 @@ static void take_answer(struct renewal *renewal, enum claim_word word,
 /* Lock held; it is released while requests are under way. */
 static void renew_ledger(struct renewal *renewal)
 {
-    struct world_mutex *lock = &renewal->renewer->lock;
-    int64_t sent_ms = world_boot_ms();
+    struct platform_mutex *lock = &renewal->renewer->lock;
+    int64_t sent_ms = platform_boot_ms();
     struct err err = {""};
     enum claim_word word;
 
@@ -374,9 +374,9 @@ static void renew_ledger(struct renewal *renewal)
         return;
     }
     take_handed(renewal);
-    world_unlock(lock);
+    platform_unlock(lock);
     word = claim_write(renewal->claim, &err);
-    world_lock(lock);
+    platform_lock(lock);
     take_answer(renewal, word, sent_ms, &err);
 }
 
@@ -388,7 +388,7 @@ static struct renewal *next_renewal(
 {
     struct renewal *next = NULL;
 
-    *ret_due_ms = WORLD_NEVER;
+    *ret_due_ms = PLATFORM_NEVER;
     for (struct renewal *at = renewer->first; at; at = at->next) {
         int64_t due = due_ms(at, part);
 
@@ -410,7 +410,7 @@ static void wake_watchers(const struct renewal *renewal)
         struct renewer_thread *watcher = renewer->watchers[part].thread;
 
         if (watcher && due_ms(renewal, part) < renewer->watchers[part].until_ms)
-            world_wake_all(&watcher->wake);
+            platform_wake_all(&watcher->wake);
     }
 }
 
@@ -423,7 +423,7 @@ static void renew(struct renewal *renewal, enum part part)
     else
         renew_message(renewal);
     renewal->parts[part].busy = false;
-    world_wake_all(&renewal->changed);
+    platform_wake_all(&renewal->changed);
     /* Who has begun to watch meanwhile did not see when it is due. */
     wake_watchers(renewal);
 }
@@ -439,8 +439,8 @@ static void wait_idle(struct renewer_thread *self, int64_t at_ms)
         renewer->watchers[self->part].until_ms = at_ms;
     }
     self->idle = true;
-    (void)world_wait(
-        &self->wake, &renewer->lock, watches ? at_ms : WORLD_NEVER);
+    (void)platform_wait(
+        &self->wake, &renewer->lock, watches ? at_ms : PLATFORM_NEVER);
     self->idle = false;
     if (watches)
         renewer->watchers[self->part].thread = NULL;
@@ -456,7 +456,7 @@ static void leave_watch(const struct renewer_thread *self)
 
         if (thread->idle && thread->part == self->part &&
             renewer->watchers[self->part].thread == NULL) {
-            world_wake_all(&thread->wake);
+            platform_wake_all(&thread->wake);
             return;
         }
     }
@@ -469,17 +469,17 @@ static void serve(void *arg)
     struct renewal *renewal;
     int64_t at_ms;
 
-    world_lock(&renewer->lock);
+    platform_lock(&renewer->lock);
     while (!renewer->ending) {
         renewal = next_renewal(renewer, self->part, &at_ms);
-        if (renewal && at_ms <= world_boot_ms()) {
+        if (renewal && at_ms <= platform_boot_ms()) {
             leave_watch(self);
             renew(renewal, self->part);
         } else {
             wait_idle(self, at_ms);
         }
     }
-    world_unlock(&renewer->lock);
+    platform_unlock(&renewer->lock);
 }
 
 /* Lock held. */
@@ -490,7 +490,7 @@ static void start_threads(struct renewer *renewer)
 
         thread->renewer = renewer;
         thread->part = i == 0 ? PART_MESSAGE : PART_LEDGER;
-        world_start(&thread->thread, "renewer", serve, thread);
+        platform_start(&thread->thread, "renewer", serve, thread);
     }
     renewer->started = true;
 }
@@ -502,9 +502,9 @@ struct renewer *renewer_new(size_t runs)
     renewer->thread_count = 1 + (runs + RUNS_PER_THREAD - 1) / RUNS_PER_THREAD;
     renewer->threads =
         mem_array(renewer->thread_count, sizeof(*renewer->threads));
-    world_mutex_init(&renewer->lock);
+    platform_mutex_init(&renewer->lock);
     for (size_t i = 0; i < renewer->thread_count; i++)
-        world_cond_init(&renewer->threads[i].wake);
+        platform_cond_init(&renewer->threads[i].wake);
     return renewer;
 }
 
@@ -513,16 +513,16 @@ void renewer_free(struct renewer *renewer)
     if (renewer == NULL)
         return;
     assert(renewer->first == NULL);
-    world_lock(&renewer->lock);
+    platform_lock(&renewer->lock);
     renewer->ending = true;
     for (size_t i = 0; i < renewer->thread_count; i++)
-        world_wake_all(&renewer->threads[i].wake);
-    world_unlock(&renewer->lock);
+        platform_wake_all(&renewer->threads[i].wake);
+    platform_unlock(&renewer->lock);
     for (size_t i = 0; renewer->started && i < renewer->thread_count; i++)
-        world_join(&renewer->threads[i].thread);
+        platform_join(&renewer->threads[i].thread);
     for (size_t i = 0; i < renewer->thread_count; i++)
-        world_cond_done(&renewer->threads[i].wake);
-    world_mutex_done(&renewer->lock);
+        platform_cond_done(&renewer->threads[i].wake);
+    platform_mutex_done(&renewer->lock);
     mem_free(renewer->threads);
     mem_free(renewer);
 }
@@ -556,13 +556,13 @@ struct renewal *renewal_start(struct renewer *renewer, struct claim *claim,
         claim->deadline_ms - claim->visibility_timeout_ms;
     renewal->parts[PART_MESSAGE].sent_ms = claim->message_sent_ms;
     buf_init(&renewal->notes, LEDGER_MAX_NOTE_BYTES);
-    world_cond_init(&renewal->changed);
-    world_lock(&renewer->lock);
+    platform_cond_init(&renewal->changed);
+    platform_lock(&renewer->lock);
     renewal->next = renewer->first;
     renewer->first = renewal;
     start_threads(renewer);
     wake_watchers(renewal);
-    world_unlock(&renewer->lock);
+    platform_unlock(&renewer->lock);
     return renewal;
 }
 
@@ -571,14 +571,14 @@ void renewal_save(
 {
     char *copy = mem_text(checkpoint.at, checkpoint.len);
 
-    world_lock(&renewal->renewer->lock);
+    platform_lock(&renewal->renewer->lock);
     mem_free(renewal->checkpoint);
     renewal->checkpoint = copy;
     renewal->checkpoint_len = checkpoint.len;
     renewal->fresh = true;
     if (progress)
         renewal->progress = renewal->fresh_progress = true;
-    world_unlock(&renewal->renewer->lock);
+    platform_unlock(&renewal->renewer->lock);
 }
 
 enum tw_err renewal_phase(struct renewal *renewal, const char *phase,
@@ -587,17 +587,18 @@ enum tw_err renewal_phase(struct renewal *renewal, const char *phase,
     enum tw_err outcome = TW_OK;
 
     renewal_save(renewal, checkpoint, false);
-    world_lock(&renewal->renewer->lock);
+    platform_lock(&renewal->renewer->lock);
     renewal->phase = mem_text(phase, strlen(phase));
     renewal->phase_taken = renewal->phase_stored = false;
     renewal->refusal.text[0] = '\0';
     while (!renewal->phase_stored && renewal->word == CLAIM_MINE) {
         int64_t at_ms = due_ms(renewal, PART_LEDGER);
 
-        if (at_ms <= world_boot_ms())
+        if (at_ms <= platform_boot_ms())
             renew(renewal, PART_LEDGER);
         else
-            (void)world_wait(&renewal->changed, &renewal->renewer->lock, at_ms);
+            (void)platform_wait(
+                &renewal->changed, &renewal->renewer->lock, at_ms);
     }
     if (!renewal->phase_stored)
         outcome = err_fail(err, TW_STOPPED,
@@ -605,59 +606,59 @@ enum tw_err renewal_phase(struct renewal *renewal, const char *phase,
             renewal->refusal.text[0] ? ": " : "", renewal->refusal.text);
     mem_free(renewal->phase);
     renewal->phase = NULL;
-    world_unlock(&renewal->renewer->lock);
+    platform_unlock(&renewal->renewer->lock);
     return outcome;
 }
 
 void renewal_failed(struct renewal *renewal, const char *line)
 {
-    world_lock(&renewal->renewer->lock);
+    platform_lock(&renewal->renewer->lock);
     if (renewal->failed_total < FAILED_ENTITIES_KEPT) {
         renewal->failed[renewal->failed_count++] = mem_text(line, strlen(line));
         renewal->failed_total++;
     }
-    world_unlock(&renewal->renewer->lock);
+    platform_unlock(&renewal->renewer->lock);
 }
 
 void renewal_note(struct renewal *renewal, const char *sentence)
 {
     struct slice text = text_cut(slice_of(sentence), LEDGER_MAX_NOTE_BYTES / 4);
 
-    world_lock(&renewal->renewer->lock);
+    platform_lock(&renewal->renewer->lock);
     if (renewal->notes.len + text.len + 1 <= LEDGER_MAX_NOTE_BYTES) {
         buf_add_slice(&renewal->notes, text);
         buf_add_char(&renewal->notes, '\0');
     }
-    world_unlock(&renewal->renewer->lock);
+    platform_unlock(&renewal->renewer->lock);
 }
 
 enum claim_asked renewal_asked(struct renewal *renewal)
 {
     enum claim_asked asked;
 
-    world_lock(&renewal->renewer->lock);
+    platform_lock(&renewal->renewer->lock);
     asked = renewal->asked;
-    world_unlock(&renewal->renewer->lock);
+    platform_unlock(&renewal->renewer->lock);
     return asked;
 }
 
 void renewal_forget_failed(struct renewal *renewal)
 {
-    world_lock(&renewal->renewer->lock);
+    platform_lock(&renewal->renewer->lock);
     while (renewal->failed_count > 0)
         mem_free(renewal->failed[--renewal->failed_count]);
     renewal->failed_total = 0;
     renewal->forget_failed = true;
-    world_unlock(&renewal->renewer->lock);
+    platform_unlock(&renewal->renewer->lock);
 }
 
 enum claim_word renewal_word(struct renewal *renewal)
 {
     enum claim_word word;
 
-    world_lock(&renewal->renewer->lock);
+    platform_lock(&renewal->renewer->lock);
     word = renewal->word;
-    world_unlock(&renewal->renewer->lock);
+    platform_unlock(&renewal->renewer->lock);
     return word;
 }
 
@@ -673,23 +674,23 @@ static void remove_renewal(struct renewal *renewal)
 
 enum claim_word renewal_stop(struct renewal *renewal, bool *ret_progress)
 {
-    struct world_mutex *lock = &renewal->renewer->lock;
+    struct platform_mutex *lock = &renewal->renewer->lock;
     enum claim_word word;
 
-    world_lock(lock);
+    platform_lock(lock);
     /* The lease is kept while a request about the message is waited for. */
     renewal->message_stops = true;
     while (renewal->parts[PART_MESSAGE].busy)
-        (void)world_wait(&renewal->changed, lock, WORLD_NEVER);
+        (void)platform_wait(&renewal->changed, lock, PLATFORM_NEVER);
     renewal->stops = true;
     while (renewal->parts[PART_LEDGER].busy)
-        (void)world_wait(&renewal->changed, lock, WORLD_NEVER);
+        (void)platform_wait(&renewal->changed, lock, PLATFORM_NEVER);
     remove_renewal(renewal);
     take_handed(renewal);
     word = renewal->word;
     *ret_progress = renewal->progress;
-    world_unlock(lock);
-    world_cond_done(&renewal->changed);
+    platform_unlock(lock);
+    platform_cond_done(&renewal->changed);
     mem_free(renewal->checkpoint);
     buf_done(&renewal->notes);
     mem_free(renewal);

@@ -11,7 +11,7 @@
 #include "jobs/engine/run.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/run/control.h"
 #include "worker/run/message.h"
 #include "worker/run/outage.h"
@@ -31,8 +31,8 @@ struct single {
     int64_t said_repeat_ms; /* when the log repeats it */
     struct outage outage;
 
-    struct world_mutex lock; /* guards all below */
-    struct world_cond changed;
+    struct platform_mutex lock; /* guards all below */
+    struct platform_cond changed;
     bool stopping;
     struct run *run; /* of the attempt under way; NULL: none */
     struct single_progress last;
@@ -45,9 +45,9 @@ static bool is_stopping(void *context)
     struct single *single = context;
     bool stopping;
 
-    world_lock(&single->lock);
+    platform_lock(&single->lock);
     stopping = single->stopping;
-    world_unlock(&single->lock);
+    platform_unlock(&single->lock);
     return stopping;
 }
 
@@ -68,29 +68,29 @@ static void watch(void *context, struct run *run)
 {
     struct single *single = context;
 
-    world_lock(&single->lock);
+    platform_lock(&single->lock);
     if (single->run)
         note_counts(single);
     single->run = run;
     single->last.working = run != NULL;
-    world_unlock(&single->lock);
+    platform_unlock(&single->lock);
 }
 
 void single_look(struct single *single, struct single_progress *ret)
 {
-    world_lock(&single->lock);
+    platform_lock(&single->lock);
     if (single->run)
         note_counts(single);
     *ret = single->last;
-    world_unlock(&single->lock);
+    platform_unlock(&single->lock);
 }
 
 void single_stop(struct single *single)
 {
-    world_lock(&single->lock);
+    platform_lock(&single->lock);
     single->stopping = true;
-    world_wake_all(&single->changed);
-    world_unlock(&single->lock);
+    platform_wake_all(&single->changed);
+    platform_unlock(&single->lock);
 }
 
 /* Waits until until_ms, or for at most most_ms of it: then the caller looks
@@ -98,20 +98,20 @@ void single_stop(struct single *single)
 static bool wait_until(
     struct single *single, int64_t until_ms, int64_t most_ms, bool held)
 {
-    int64_t look_ms = world_boot_ms() + most_ms;
+    int64_t look_ms = platform_boot_ms() + most_ms;
     bool stopping;
 
     if (look_ms > until_ms)
         look_ms = until_ms;
-    world_lock(&single->lock);
+    platform_lock(&single->lock);
     single->last.until_ms = until_ms;
     single->last.held_by_another = held;
-    while (!single->stopping && world_boot_ms() < look_ms)
-        (void)world_wait(&single->changed, &single->lock, look_ms);
+    while (!single->stopping && platform_boot_ms() < look_ms)
+        (void)platform_wait(&single->changed, &single->lock, look_ms);
     single->last.until_ms = 0;
     single->last.held_by_another = false;
     stopping = single->stopping;
-    world_unlock(&single->lock);
+    platform_unlock(&single->lock);
     return !stopping;
 }
 
@@ -126,9 +126,9 @@ static bool pass_time(struct single *single, const struct work_result *work)
         work->held ? 1000 : setup->visibility_timeout_s * 1000 / 3;
 
     if (work->for_cause && (strcmp(single->said.text, work->err.text) != 0 ||
-                               world_boot_ms() >= single->said_repeat_ms)) {
+                               platform_boot_ms() >= single->said_repeat_ms)) {
         single->said = work->err;
-        single->said_repeat_ms = world_boot_ms() + OUTAGE_REPEAT_MS;
+        single->said_repeat_ms = platform_boot_ms() + OUTAGE_REPEAT_MS;
         log_warn(single->object, "%s", work->err.text);
     }
     if (work->held && !single->said_held)
@@ -142,14 +142,14 @@ static bool sit_out(struct single *single, const struct work_result *work)
 {
     struct outage *outage = &single->outage;
 
-    if (outage_failed(outage, world_boot_ms(), &work->err))
+    if (outage_failed(outage, platform_boot_ms(), &work->err))
         log_warn(single->object, "waits and tries again: %s", work->err.text);
     return wait_until(single, outage->until_ms, outage->wait_ms, false);
 }
 
 static void say_end_of_outage(struct single *single)
 {
-    int64_t lasted_s = outage_ends(&single->outage, world_boot_ms());
+    int64_t lasted_s = outage_ends(&single->outage, platform_boot_ms());
 
     if (lasted_s >= 0)
         log_info(single->object, "goes on, after %" PRId64 " s", lasted_s);
@@ -222,8 +222,8 @@ struct single *single_new(const struct single_options *options)
     single->object =
         mem_format("run %s/%.*s", options->job->name, SLICE_ARG(options->id));
     single->last.share = -1;
-    world_mutex_init(&single->lock);
-    world_cond_init(&single->changed);
+    platform_mutex_init(&single->lock);
+    platform_cond_init(&single->changed);
     return single;
 }
 
@@ -231,8 +231,8 @@ void single_free(struct single *single)
 {
     if (single == NULL)
         return;
-    world_cond_done(&single->changed);
-    world_mutex_done(&single->lock);
+    platform_cond_done(&single->changed);
+    platform_mutex_done(&single->lock);
     mem_free(single->object);
     mem_free(single);
 }
@@ -242,7 +242,7 @@ static enum tw_err find_ledger(struct store *store, struct err *err)
 {
     struct fence fence;
 
-    fence_init(&fence, WORLD_NEVER, FENCE_REQUEST_MAX_MS);
+    fence_init(&fence, PLATFORM_NEVER, FENCE_REQUEST_MAX_MS);
     return ledger_ensure(store, &fence, RETRY_UNANSWERED_MS, err);
 }
 

@@ -52,7 +52,7 @@ struct single_progress {
     int64_t read, written, deleted, skipped, failed;
     int share;            /* thousandths of the key range; -1: unknown */
     bool working;         /* an attempt is under way */
-    int64_t until_ms;     /* waiting: until then on world_boot_ms(); 0 */
+    int64_t until_ms;     /* waiting: until then on platform_boot_ms(); 0 */
     bool held_by_another; /* waiting for another process's lease */
 };
 

@@ -14,7 +14,7 @@
 
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/run/outage.h"
 #include "worker/run/receive.h"
 
@@ -36,10 +36,10 @@ enum slot_state { SLOT_IDLE, SLOT_ASKS, SLOT_WORKS };
 
 struct slot {
     struct slots *slots;
-    struct world_thread thread;
+    struct platform_thread thread;
     struct arena arena;
     struct messages messages; /* its own */
-    struct world_cond wake;
+    struct platform_cond wake;
     enum slot_state state;
     struct task task; /* while it asks: the definition and the queue */
     size_t poll;      /* it asks: index of the queue, */
@@ -52,7 +52,7 @@ struct slots {
     struct slot *list;
     size_t count, started;
 
-    struct world_mutex lock;       /* guards all below, and in each slot */
+    struct platform_mutex lock;    /* guards all below, and in each slot */
     struct definition *definition; /* a reference is held */
     unsigned reading;              /* how many there were before */
     struct poll *polls;            /* one for each of its queues */
@@ -149,9 +149,9 @@ static bool choose_queue(struct slot *slot, int64_t *ret_due_ms)
 {
     struct slots *slots = slot->slots;
     size_t queues = setup_of(slots)->queue_count;
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
-    *ret_due_ms = WORLD_NEVER;
+    *ret_due_ms = PLATFORM_NEVER;
     if (!receives(slots))
         return false;
     for (size_t i = 0; i < queues; i++) {
@@ -185,7 +185,7 @@ static void wake_watcher(struct slots *slots)
     struct slot *slot = slots->watcher ? slots->watcher : idle_slot(slots);
 
     if (slot)
-        world_wake_all(&slot->wake);
+        platform_wake_all(&slot->wake);
 }
 
 static void wait_idle(struct slot *slot, int64_t due_ms)
@@ -195,7 +195,8 @@ static void wait_idle(struct slot *slot, int64_t due_ms)
 
     if (watches)
         slots->watcher = slot;
-    (void)world_wait(&slot->wake, &slots->lock, watches ? due_ms : WORLD_NEVER);
+    (void)platform_wait(
+        &slot->wake, &slots->lock, watches ? due_ms : PLATFORM_NEVER);
     if (watches)
         slots->watcher = NULL;
 }
@@ -208,7 +209,7 @@ static void unlock_after_end(struct slots *slots, bool changed)
     changed = changed || slots->wanted;
     slots->wanted = false;
     wake_watcher(slots);
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
     if (changed)
         options->changed(options->context);
 }
@@ -231,7 +232,7 @@ static void set_next_poll(
         poll->wait_ms *= 2;
     if (poll->wait_ms > most_ms)
         poll->wait_ms = most_ms;
-    poll->due_ms = world_boot_ms() + poll->wait_ms;
+    poll->due_ms = platform_boot_ms() + poll->wait_ms;
 }
 
 static void log_failing(const struct setup_queue *queue, const struct err *why)
@@ -243,7 +244,7 @@ static void log_failing(const struct setup_queue *queue, const struct err *why)
 /* True: the log is to say so. */
 static bool poll_failed(struct poll *poll, const struct err *why)
 {
-    bool says = outage_failed(&poll->outage, world_boot_ms(), why);
+    bool says = outage_failed(&poll->outage, platform_boot_ms(), why);
 
     poll->wait_ms = 0;
     poll->due_ms = poll->outage.until_ms;
@@ -265,7 +266,7 @@ static void note_answer(struct slot *slot, const struct receive_seen *seen,
             log_failing(slot->task.queue, err);
         return;
     }
-    lasted_s = outage_ends(&poll->outage, world_boot_ms());
+    lasted_s = outage_ends(&poll->outage, platform_boot_ms());
     outage_note_end(&slots->past, lasted_s);
     if (lasted_s >= 0)
         log_info(OBJECT, "queue %s: takes messages again, after %" PRId64 " s",
@@ -273,7 +274,7 @@ static void note_answer(struct slot *slot, const struct receive_seen *seen,
     if (seen->queue)
         set_next_poll(slots, poll, slot->messages.count == 0);
     else
-        poll->due_ms = world_boot_ms();
+        poll->due_ms = platform_boot_ms();
 }
 
 /* Lock held; slot is idle, or the one that asked. */
@@ -307,7 +308,7 @@ static void hand_out(struct slot *asked, int64_t sent_ms)
         task.message = asked->messages.list[i];
         put_task(slot, &task);
         if (slot != asked)
-            world_wake_all(&slot->wake);
+            platform_wake_all(&slot->wake);
     }
 }
 
@@ -321,7 +322,7 @@ static void ask(struct slot *slot, struct receive_seen seen)
         (unsigned)slot->asks_for, &slot->messages, &sent_ms, &err);
     bool quiet = outcome == TW_OK && slot->messages.count == 0;
 
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     if (slot->reading == slots->reading)
         note_answer(slot, &seen, outcome, &err);
     hand_out(slot, sent_ms);
@@ -340,7 +341,7 @@ static void work(struct slot *slot)
 
     task_do(&slot->task, options->place, &slot->arena, &report);
     arena_clear(&slot->arena);
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     slot->state = SLOT_IDLE;
     unlock_after_end(slots, false);
     definition_drop(definition); /* the queue's name was its */
@@ -352,28 +353,28 @@ static void serve(void *arg)
     struct slot *slot = arg;
     struct slots *slots = slot->slots;
 
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     while (slot->state == SLOT_WORKS || !slots->ending) {
         int64_t due_ms;
 
         if (slot->state == SLOT_WORKS) {
             if (slots->watcher == NULL)
                 wake_watcher(slots);
-            world_unlock(&slots->lock);
+            platform_unlock(&slots->lock);
             work(slot);
-            world_lock(&slots->lock);
+            platform_lock(&slots->lock);
         } else if (choose_queue(slot, &due_ms)) {
             struct receive_seen seen = slots->polls[slot->poll].seen;
 
             wake_watcher(slots);
-            world_unlock(&slots->lock);
+            platform_unlock(&slots->lock);
             ask(slot, seen);
-            world_lock(&slots->lock);
+            platform_lock(&slots->lock);
         } else {
             wait_idle(slot, due_ms);
         }
     }
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
 }
 
 /* ---- all of them ---- */
@@ -396,7 +397,7 @@ struct slots *slots_new(
     slots->count = (size_t)setup_of(slots)->slots;
     slots->list = mem_array(slots->count, sizeof(*slots->list));
     slots->paused = true;
-    world_mutex_init(&slots->lock);
+    platform_mutex_init(&slots->lock);
     begin_polls(slots);
     for (size_t i = 0; i < slots->count; i++) {
         struct slot *slot = &slots->list[i];
@@ -404,7 +405,7 @@ struct slots *slots_new(
         slot->slots = slots;
         arena_init(&slot->arena);
         messages_init(&slot->messages);
-        world_cond_init(&slot->wake);
+        platform_cond_init(&slot->wake);
     }
     return slots;
 }
@@ -414,7 +415,7 @@ void slots_start(struct slots *slots)
     for (; slots->started < slots->count; slots->started++) {
         struct slot *slot = &slots->list[slots->started];
 
-        world_start(&slot->thread, "slot", serve, slot);
+        platform_start(&slot->thread, "slot", serve, slot);
     }
 }
 
@@ -422,20 +423,20 @@ void slots_free(struct slots *slots)
 {
     if (slots == NULL)
         return;
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     slots->ending = true;
     for (size_t i = 0; i < slots->count; i++)
-        world_wake_all(&slots->list[i].wake);
-    world_unlock(&slots->lock);
+        platform_wake_all(&slots->list[i].wake);
+    platform_unlock(&slots->lock);
     for (size_t i = 0; i < slots->started; i++)
-        world_join(&slots->list[i].thread);
+        platform_join(&slots->list[i].thread);
     for (size_t i = 0; i < slots->count; i++) {
         arena_done(&slots->list[i].arena);
         messages_done(&slots->list[i].messages);
-        world_cond_done(&slots->list[i].wake);
+        platform_cond_done(&slots->list[i].wake);
     }
     definition_drop(slots->definition);
-    world_mutex_done(&slots->lock);
+    platform_mutex_done(&slots->lock);
     mem_free(slots->polls);
     mem_free(slots->list);
     mem_free(slots);
@@ -468,24 +469,24 @@ enum tw_err slots_see_to_queues(struct slots *slots, struct err *err)
 
 void slots_pause(struct slots *slots, bool pause)
 {
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     slots->paused = pause;
     if (!pause)
         wake_watcher(slots);
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
 }
 
 void slots_use(struct slots *slots, struct definition *definition)
 {
     struct definition *former;
 
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     former = slots->definition;
     slots->definition = definition_hold(definition);
     slots->reading++;
     begin_polls(slots);
     wake_watcher(slots);
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
     definition_drop(former);
 }
 
@@ -493,7 +494,7 @@ void slots_use(struct slots *slots, struct definition *definition)
  * with the shortest. */
 static void poll_now(struct slots *slots, bool short_waits)
 {
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     for (size_t i = 0; i < setup_of(slots)->queue_count; i++) {
         struct poll *poll = &slots->polls[i];
 
@@ -504,7 +505,7 @@ static void poll_now(struct slots *slots, bool short_waits)
             poll->wait_ms = 0;
     }
     wake_watcher(slots);
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
 }
 
 void slots_expect(struct slots *slots)
@@ -519,10 +520,10 @@ void slots_ask_now(struct slots *slots)
 
 void slots_queue_fails(struct slots *slots, size_t index, const struct err *why)
 {
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     if (poll_failed(&slots->polls[index], why))
         log_failing(&setup_of(slots)->queues[index], why);
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
 }
 
 /* ---- giving a task ---- */
@@ -531,44 +532,44 @@ bool slots_reserve(struct slots *slots)
 {
     bool reserved;
 
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     assert(slots->reserved == 0);
     reserved = free_slots(slots) > 0;
     slots->reserved = reserved;
     slots->wanted = !reserved;
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
     return reserved;
 }
 
 void slots_release(struct slots *slots)
 {
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     slots->reserved = 0;
     wake_watcher(slots);
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
 }
 
 void slots_give(struct slots *slots, const struct task *task)
 {
     struct slot *slot;
 
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     assert(slots->reserved > 0);
     slots->reserved = 0;
     slot = idle_slot(slots);
     assert(slot != NULL);
     put_task(slot, task);
-    world_wake_all(&slot->wake);
-    world_unlock(&slots->lock);
+    platform_wake_all(&slot->wake);
+    platform_unlock(&slots->lock);
 }
 
 bool slots_has_room(struct slots *slots, const struct setup_queue *queue)
 {
     bool room;
 
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     room = room_of(slots, queue) > 0;
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
     return room;
 }
 
@@ -577,7 +578,7 @@ bool slots_has_room(struct slots *slots, const struct setup_queue *queue)
 void slots_look(struct slots *slots, struct slots_view *ret)
 {
     *ret = (struct slots_view){.all_empty = true};
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     ret->past = slots->past;
     for (size_t i = 0; i < slots->count; i++) {
         ret->busy += slots->list[i].state == SLOT_WORKS;
@@ -594,7 +595,7 @@ void slots_look(struct slots *slots, struct slots_view *ret)
             ret->cause = poll->outage.cause;
         }
     }
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
 }
 
 bool slots_found_empty(struct slots *slots, const struct setup_queue *queue)
@@ -602,9 +603,9 @@ bool slots_found_empty(struct slots *slots, const struct setup_queue *queue)
     const struct setup *setup;
     bool empty;
 
-    world_lock(&slots->lock);
+    platform_lock(&slots->lock);
     setup = setup_of(slots);
     empty = slots->polls[queue - setup->queues].wait_ms > 0;
-    world_unlock(&slots->lock);
+    platform_unlock(&slots->lock);
     return empty;
 }

@@ -3,8 +3,8 @@
 #include "worker/run/task.h"
 
 #include "worker/base/log.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/claim.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
@@ -54,7 +54,7 @@ static void hide(const struct doing *doing, const struct claim_message *message,
     claim_hide_ms(&claim, wait_ms);
     claim_done(&claim);
     report->result.end = WORK_LATER;
-    report->result.until_ms = world_boot_ms() + wait_ms;
+    report->result.until_ms = platform_boot_ms() + wait_ms;
 }
 
 static void delete_message(

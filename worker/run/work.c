@@ -6,8 +6,8 @@
 #include "worker/base/arena.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/failures.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
@@ -214,7 +214,7 @@ static void say_outage(struct work *work, const char *what)
     /* The ledger is well: no other run is to wait for this one. */
     claim_hide_ms(&work->claim, CLAIM_HELD_MAX_MS);
     work->result->end = WORK_LATER;
-    work->result->until_ms = world_boot_ms() + CLAIM_HELD_MAX_MS;
+    work->result->until_ms = platform_boot_ms() + CLAIM_HELD_MAX_MS;
     work->result->for_cause = true;
 }
 
@@ -251,7 +251,7 @@ static void set_ended(struct work *work)
 /* By our clock, or by what the ledger's service shows. */
 static bool is_lapsed(const struct work *work)
 {
-    return world_boot_ms() >= work->claim.deadline_ms ||
+    return platform_boot_ms() >= work->claim.deadline_ms ||
            lease_clock_is_over(&work->claim.clock);
 }
 
@@ -455,7 +455,7 @@ static void end_outage(struct work *work)
         end_held(work, LEDGER_WAITS_FOR_STORE);
     } else if (move_and_store(work, LEDGER_QUEUED)) {
         claim_hide_ms(&work->claim, hide_ms);
-        set_later(work, world_boot_ms() + hide_ms);
+        set_later(work, platform_boot_ms() + hide_ms);
         log_warn(
             work->object, "let go, no failure of its own: %s", work->err.text);
     }
@@ -609,7 +609,7 @@ static int64_t resumes_at(const struct work *work)
     if (run->resumes_ms == 0)
         return run->resumes_ticks;
     return claim_now(&work->claim) + TICKS_PER_S +
-           (run->resumes_ms - world_boot_ms()) * TICKS_PER_MS;
+           (run->resumes_ms - platform_boot_ms()) * TICKS_PER_MS;
 }
 
 static void end_waiting(struct work *work)
@@ -656,7 +656,7 @@ static void end_try_again(struct work *work)
 static void end_overtaken(struct work *work)
 {
     if (work->word == CLAIM_MINE &&
-        fence_open(&work->claim.own, world_boot_ms())) {
+        fence_open(&work->claim.own, platform_boot_ms())) {
         end_stopped(work);
         return;
     }

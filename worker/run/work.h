@@ -64,7 +64,7 @@ struct work_result {
     bool lapsed;       /* WORK_OVERTAKEN: its lease is over; who has it now,
                           if anybody, is not known */
     bool archive_full; /* WORK_LATER: the archive's disk is why */
-    int64_t until_ms;  /* on world_boot_ms() */
+    int64_t until_ms;  /* on platform_boot_ms() */
     int64_t finished_ticks;
     enum tw_err outcome;
     struct err err;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/lease_clock.h"
 
 static int64_t held_between(int64_t value, int64_t low, int64_t high)
@@ -64,7 +64,7 @@ bool fence_open(const struct fence *fence, int64_t now_ms)
     if (fence->clock && !fence->renews && lease_clock_in_doubt(fence->clock))
         return false;
     deadline_ms = atomic_load(&fence->deadline_ms);
-    return deadline_ms == WORLD_NEVER ||
+    return deadline_ms == PLATFORM_NEVER ||
            now_ms <= deadline_ms - fence->request_ms;
 }
 

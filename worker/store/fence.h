@@ -14,10 +14,11 @@
 struct lease_clock;
 
 struct fence {
-    _Atomic int64_t deadline_ms; /* on world_boot_ms(); WORLD_NEVER: none */
-    _Atomic bool shut;           /* for good: overtaken, or given up */
-    int64_t request_ms;          /* what one request may take at most */
-    struct lease_clock *clock;   /* borrowed; NULL: none */
+    _Atomic int64_t
+        deadline_ms;           /* on platform_boot_ms(); PLATFORM_NEVER: none */
+    _Atomic bool shut;         /* for good: overtaken, or given up */
+    int64_t request_ms;        /* what one request may take at most */
+    struct lease_clock *clock; /* borrowed; NULL: none */
     bool renews; /* for the renewals: open although the clock is in doubt */
 };
 

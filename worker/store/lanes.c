@@ -21,8 +21,8 @@
 #include <string.h>
 
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/stop.h"
-#include "worker/base/world.h"
 #include "worker/store/rate_limiter.h"
 
 /* How often a wait for the ceiling lets its owner look about. */
@@ -36,8 +36,8 @@
 
 struct lane {
     struct lanes *lanes;
-    struct world_thread thread;
-    struct world_cond wake; /* a task was given, or the lanes close */
+    struct platform_thread thread;
+    struct platform_cond wake; /* a task was given, or the lanes close */
     struct lanes_task *task;
     struct lane *next_idle;
 };
@@ -63,16 +63,16 @@ struct lanes_client {
     uint64_t ended;
     int64_t requests, throttled;
     bool unsure;            /* a write may still arrive at its store */
-    int64_t hurry_ms;       /* then no task waits any more; WORLD_NEVER */
+    int64_t hurry_ms;       /* then no task waits any more; PLATFORM_NEVER */
     int64_t reach_until_ms; /* until then what it asks must have been sent a
-                               request; WORLD_NEVER: no matter */
+                               request; PLATFORM_NEVER: no matter */
     bool stopped;
-    struct world_cond changed; /* a task ended, or the client is stopped */
+    struct platform_cond changed; /* a task ended, or the client is stopped */
 };
 
 struct lanes {
     struct stop_hook stop;
-    struct world_mutex mutex;
+    struct platform_mutex mutex;
     struct lane *lanes;
     unsigned count, started;
     unsigned busy;            /* tasks under way, callers' own too */
@@ -134,7 +134,7 @@ static void finish(struct lanes_task *task, enum tw_err outcome)
     task->outcome = outcome;
     task->done = true;
     client->ended++;
-    world_wake_all(&client->changed);
+    platform_wake_all(&client->changed);
 }
 
 /* What was said of the last try, if there was one, stays readable. */
@@ -151,7 +151,7 @@ static int64_t deadline_of(const struct lanes_task *task)
 {
     const struct fence *fence = task->client->fence;
 
-    return fence ? atomic_load(&fence->deadline_ms) : WORLD_NEVER;
+    return fence ? atomic_load(&fence->deadline_ms) : PLATFORM_NEVER;
 }
 
 /* No longer than until the deadline, which may be another one then: only if
@@ -230,7 +230,7 @@ static struct lanes_task *take(struct lanes *lanes, int64_t now_ms)
     struct lanes_task *task = NULL;
     bool blocked = false;
 
-    lanes->due_ms = WORLD_NEVER;
+    lanes->due_ms = PLATFORM_NEVER;
     if (!client)
         return NULL;
     do {
@@ -383,15 +383,15 @@ static bool gives_up(void *context, bool comes)
     struct lanes_task *task = context;
     struct lanes *lanes = task->client->lanes;
     struct silence *silence = &task->store->silence;
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
     bool give_up;
 
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     if (comes)
         silence_move(silence, now_ms);
     give_up = silence_is_silent(silence, now_ms) &&
               first_in_silence(lanes, now_ms) != task;
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
     return give_up;
 }
 
@@ -412,7 +412,7 @@ static enum tw_err make_attempt(struct lanes_task *task)
                           : "does not respond: a request had no response",
             (long long)(task->quiet_ms + 999) / 1000);
     }
-    if (!fence_open(fence, world_boot_ms()))
+    if (!fence_open(fence, platform_boot_ms()))
         return err_fail(&task->last.err, TW_STOPPED,
             "the time of the run is over, nothing more is sent");
     return task->attempt(task, &task->last);
@@ -504,10 +504,10 @@ static void try_task(struct lanes *lanes, struct lanes_task *task)
     enum tw_err outcome;
 
     retry_begin(&task->retry);
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
     outcome = make_attempt(task);
-    ended_ms = world_boot_ms();
-    world_lock(&lanes->mutex);
+    ended_ms = platform_boot_ms();
+    platform_lock(&lanes->mutex);
     if (task->last.sent_ms != 0)
         task->client->requests++;
     if (retry_is_throttled(&task->last))
@@ -534,11 +534,11 @@ static void work(struct lane *lane)
 static void rest(struct lane *lane)
 {
     struct lanes *lanes = lane->lanes;
-    int64_t until_ms = WORLD_NEVER;
+    int64_t until_ms = PLATFORM_NEVER;
 
     if (lanes->timer == lane)
         until_ms = lanes->timer_ms = lanes->due_ms;
-    (void)world_wait(&lane->wake, &lanes->mutex, until_ms);
+    (void)platform_wait(&lane->wake, &lanes->mutex, until_ms);
     if (lanes->timer == lane) {
         lanes->timer = NULL;
         dispatch(lanes);
@@ -550,14 +550,14 @@ static void lane_body(void *arg)
     struct lane *lane = arg;
     struct lanes *lanes = lane->lanes;
 
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     while (lane->task || !lanes->closing) {
         if (lane->task)
             work(lane);
         else
             rest(lane);
     }
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
 }
 
 static struct lane *start_lane(struct lanes *lanes)
@@ -565,7 +565,7 @@ static struct lane *start_lane(struct lanes *lanes)
     struct lane *lane = &lanes->lanes[lanes->started++];
 
     lane->lanes = lanes;
-    world_cond_init(&lane->wake);
+    platform_cond_init(&lane->wake);
     return lane;
 }
 
@@ -578,7 +578,7 @@ static void give(struct lanes *lanes, struct lanes_task *task)
         task->given = true;
         task->next = lanes->calls;
         lanes->calls = task;
-        world_wake_all(&task->client->changed);
+        platform_wake_all(&task->client->changed);
         return;
     }
     if (lane) {
@@ -586,12 +586,12 @@ static void give(struct lanes *lanes, struct lanes_task *task)
         if (lanes->timer == lane)
             lanes->timer = NULL;
         lane->task = task;
-        world_wake_all(&lane->wake);
+        platform_wake_all(&lane->wake);
         return;
     }
     lane = start_lane(lanes);
     lane->task = task;
-    world_start(&lane->thread, "lane", lane_body, lane);
+    platform_start(&lane->thread, "lane", lane_body, lane);
 }
 
 /* Somebody must be awake when the next waiting task is due. */
@@ -599,24 +599,24 @@ static void set_timer(struct lanes *lanes)
 {
     struct lane *lane;
 
-    if (lanes->due_ms == WORLD_NEVER)
+    if (lanes->due_ms == PLATFORM_NEVER)
         return;
     if (lanes->timer) {
         if (lanes->due_ms < lanes->timer_ms)
-            world_wake_all(&lanes->timer->wake);
+            platform_wake_all(&lanes->timer->wake);
         return;
     }
     lane = lanes->idle;
     if (lane) {
         lanes->timer = lane;
         lanes->timer_ms = lanes->due_ms;
-        world_wake_all(&lane->wake);
+        platform_wake_all(&lane->wake);
     } else if (lanes->started < lanes->count) {
         lane = start_lane(lanes);
         lane->next_idle = NULL;
         lanes->idle = lanes->timer = lane;
         lanes->timer_ms = lanes->due_ms;
-        world_start(&lane->thread, "lane", lane_body, lane);
+        platform_start(&lane->thread, "lane", lane_body, lane);
     }
 }
 
@@ -624,7 +624,7 @@ static void set_timer(struct lanes *lanes)
 static void dispatch(struct lanes *lanes)
 {
     while (lanes->busy < lanes->count) {
-        int64_t now_ms = world_boot_ms();
+        int64_t now_ms = platform_boot_ms();
         struct lanes_task *task = take(lanes, now_ms);
 
         if (!task)
@@ -634,7 +634,7 @@ static void dispatch(struct lanes *lanes)
     }
     /* Whatever comes due waits for one that is under way. */
     if (lanes->busy >= lanes->count)
-        lanes->due_ms = WORLD_NEVER;
+        lanes->due_ms = PLATFORM_NEVER;
     set_timer(lanes);
 }
 
@@ -657,13 +657,13 @@ static void let_go(void *context)
     struct lanes *lanes = context;
     struct lanes_client *client;
 
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     client = lanes->turn;
     while (client) {
         let_client_go(client);
         client = client->next != lanes->turn ? client->next : NULL;
     }
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
 }
 
 struct lanes *lanes_new(unsigned count, int64_t max_entities_per_second)
@@ -671,10 +671,10 @@ struct lanes *lanes_new(unsigned count, int64_t max_entities_per_second)
     struct lanes *lanes = mem_alloc(sizeof *lanes);
 
     assert(count >= 1 && count <= 256);
-    world_mutex_init(&lanes->mutex);
+    platform_mutex_init(&lanes->mutex);
     lanes->lanes = mem_array(count, sizeof *lanes->lanes);
     lanes->count = count;
-    lanes->due_ms = WORLD_NEVER;
+    lanes->due_ms = PLATFORM_NEVER;
     lanes->ceiling.per_s = max_entities_per_second;
     lanes->limiter = rate_limiter_new();
     lanes->stop = (struct stop_hook){.told = let_go, .context = lanes};
@@ -687,15 +687,15 @@ void lanes_free(struct lanes *lanes)
     if (!lanes)
         return;
     stop_hook_remove(&lanes->stop);
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     assert(!lanes->turn);
     lanes->closing = true;
     for (unsigned i = 0; i < lanes->started; i++)
-        world_wake_all(&lanes->lanes[i].wake);
-    world_unlock(&lanes->mutex);
+        platform_wake_all(&lanes->lanes[i].wake);
+    platform_unlock(&lanes->mutex);
     for (unsigned i = 0; i < lanes->started; i++) {
-        world_join(&lanes->lanes[i].thread);
-        world_cond_done(&lanes->lanes[i].wake);
+        platform_join(&lanes->lanes[i].thread);
+        platform_cond_done(&lanes->lanes[i].wake);
     }
     while (lanes->ceilings) {
         struct ceiling *ceiling = lanes->ceilings;
@@ -705,7 +705,7 @@ void lanes_free(struct lanes *lanes)
         mem_free(ceiling);
     }
     rate_limiter_free(lanes->limiter);
-    world_mutex_done(&lanes->mutex);
+    platform_mutex_done(&lanes->mutex);
     mem_free(lanes->lanes);
     mem_free(lanes);
 }
@@ -717,9 +717,9 @@ struct lanes_client *lanes_client_new(
 
     client->lanes = lanes;
     client->fence = fence;
-    client->reach_until_ms = client->hurry_ms = WORLD_NEVER;
-    world_cond_init(&client->changed);
-    world_lock(&lanes->mutex);
+    client->reach_until_ms = client->hurry_ms = PLATFORM_NEVER;
+    platform_cond_init(&client->changed);
+    platform_lock(&lanes->mutex);
     if (lanes->turn) {
         client->next = lanes->turn->next;
         lanes->turn->next = client;
@@ -727,24 +727,24 @@ struct lanes_client *lanes_client_new(
         client->next = client;
         lanes->turn = client;
     }
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
     return client;
 }
 
 void lanes_reach_until(struct lanes_client *client, int64_t until_ms)
 {
-    world_lock(&client->lanes->mutex);
+    platform_lock(&client->lanes->mutex);
     client->reach_until_ms = until_ms;
-    world_unlock(&client->lanes->mutex);
+    platform_unlock(&client->lanes->mutex);
 }
 
 void lanes_watch_silence(
     struct lanes_client *client, const struct store *ledger)
 {
-    world_lock(&client->lanes->mutex);
+    platform_lock(&client->lanes->mutex);
     client->watches = true;
     client->ledger = ledger;
-    world_unlock(&client->lanes->mutex);
+    platform_unlock(&client->lanes->mutex);
 }
 
 bool lanes_is_silent(struct lanes *lanes, const struct store *store)
@@ -752,9 +752,9 @@ bool lanes_is_silent(struct lanes *lanes, const struct store *store)
     int64_t quiet_ms;
     bool silent;
 
-    world_lock(&lanes->mutex);
-    silent = silence_refuses(&store->silence, world_boot_ms(), &quiet_ms);
-    world_unlock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
+    silent = silence_refuses(&store->silence, platform_boot_ms(), &quiet_ms);
+    platform_unlock(&lanes->mutex);
     return silent;
 }
 
@@ -767,7 +767,7 @@ static void stop(struct lanes_client *client)
         (void)unlink_task(client, task);
         finish_stopped(task, "stopped before it was sent");
     }
-    world_wake_all(&client->changed);
+    platform_wake_all(&client->changed);
 }
 
 static void leave_ring(struct lanes_client *client)
@@ -789,14 +789,14 @@ void lanes_client_free(struct lanes_client *client)
     if (!client)
         return;
     lanes = client->lanes;
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     stop(client);
     while (client->running > 0)
-        (void)world_wait(&client->changed, &lanes->mutex, WORLD_NEVER);
+        (void)platform_wait(&client->changed, &lanes->mutex, PLATFORM_NEVER);
     leave_ring(client);
     dispatch(lanes);
-    world_unlock(&lanes->mutex);
-    world_cond_done(&client->changed);
+    platform_unlock(&lanes->mutex);
+    platform_cond_done(&client->changed);
     mem_free(client);
 }
 
@@ -833,9 +833,9 @@ static void submit(struct lanes_client *client, struct lanes_task *task,
 void lanes_submit_at(
     struct lanes_client *client, struct lanes_task *task, int64_t not_before_ms)
 {
-    world_lock(&client->lanes->mutex);
+    platform_lock(&client->lanes->mutex);
     submit(client, task, not_before_ms, false);
-    world_unlock(&client->lanes->mutex);
+    platform_unlock(&client->lanes->mutex);
 }
 
 void lanes_submit(struct lanes_client *client, struct lanes_task *task)
@@ -847,23 +847,23 @@ void lanes_cancel(struct lanes_client *client, struct lanes_task *task)
 {
     struct lanes *lanes = client->lanes;
 
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     if (unlink_task(client, task))
         finish_stopped(task, "given up before it was sent");
     task->cancelled = true;
     while (!task->done)
-        (void)world_wait(&client->changed, &lanes->mutex, WORLD_NEVER);
+        (void)platform_wait(&client->changed, &lanes->mutex, PLATFORM_NEVER);
     dispatch(lanes);
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
 }
 
 bool lanes_done(struct lanes_client *client, const struct lanes_task *task)
 {
     bool done;
 
-    world_lock(&client->lanes->mutex);
+    platform_lock(&client->lanes->mutex);
     done = task->done;
-    world_unlock(&client->lanes->mutex);
+    platform_unlock(&client->lanes->mutex);
     return done;
 }
 
@@ -871,10 +871,10 @@ void lanes_wait(struct lanes_client *client, struct lanes_task *task)
 {
     struct lanes *lanes = client->lanes;
 
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     while (!task->done)
-        (void)world_wait(&client->changed, &lanes->mutex, WORLD_NEVER);
-    world_unlock(&lanes->mutex);
+        (void)platform_wait(&client->changed, &lanes->mutex, PLATFORM_NEVER);
+    platform_unlock(&lanes->mutex);
 }
 
 uint64_t lanes_wait_any(struct lanes_client *client, uint64_t seen)
@@ -882,11 +882,11 @@ uint64_t lanes_wait_any(struct lanes_client *client, uint64_t seen)
     struct lanes *lanes = client->lanes;
     uint64_t ended;
 
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     while (client->ended <= seen && (client->running > 0 || client->first))
-        (void)world_wait(&client->changed, &lanes->mutex, WORLD_NEVER);
+        (void)platform_wait(&client->changed, &lanes->mutex, PLATFORM_NEVER);
     ended = client->ended;
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
     return ended;
 }
 
@@ -907,15 +907,16 @@ enum tw_err lanes_call_at(
 {
     struct lanes *lanes = client->lanes;
 
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     submit(client, task, not_before_ms, true);
     while (!task->done) {
         if (task->given)
             work_as_caller(lanes, task);
         else
-            (void)world_wait(&client->changed, &lanes->mutex, WORLD_NEVER);
+            (void)platform_wait(
+                &client->changed, &lanes->mutex, PLATFORM_NEVER);
     }
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
     return task->outcome;
 }
 
@@ -923,33 +924,33 @@ void lanes_stop(struct lanes_client *client)
 {
     struct lanes *lanes = client->lanes;
 
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     stop(client);
     dispatch(lanes);
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
 }
 
 void lanes_hurry(struct lanes_client *client, int64_t wait_ms)
 {
     struct lanes *lanes = client->lanes;
 
-    world_lock(&lanes->mutex);
-    client->hurry_ms =
-        wait_ms == WORLD_NEVER ? WORLD_NEVER : world_boot_ms() + wait_ms;
+    platform_lock(&lanes->mutex);
+    client->hurry_ms = wait_ms == PLATFORM_NEVER ? PLATFORM_NEVER
+                                                 : platform_boot_ms() + wait_ms;
     for (struct lanes_task *task = client->first; task; task = task->next)
         if (task->not_before_ms > client->hurry_ms)
             task->not_before_ms = task->retry_ms = client->hurry_ms;
     dispatch(lanes);
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
 }
 
 int64_t lanes_throttled(const struct lanes_client *client)
 {
     int64_t throttled;
 
-    world_lock(&client->lanes->mutex);
+    platform_lock(&client->lanes->mutex);
     throttled = client->throttled;
-    world_unlock(&client->lanes->mutex);
+    platform_unlock(&client->lanes->mutex);
     return throttled;
 }
 
@@ -957,9 +958,9 @@ bool lanes_unsure(const struct lanes_client *client)
 {
     bool unsure;
 
-    world_lock(&client->lanes->mutex);
+    platform_lock(&client->lanes->mutex);
     unsure = client->unsure;
-    world_unlock(&client->lanes->mutex);
+    platform_unlock(&client->lanes->mutex);
     return unsure;
 }
 
@@ -967,9 +968,9 @@ int64_t lanes_requests(const struct lanes_client *client)
 {
     int64_t requests;
 
-    world_lock(&client->lanes->mutex);
+    platform_lock(&client->lanes->mutex);
     requests = client->requests;
-    world_unlock(&client->lanes->mutex);
+    platform_unlock(&client->lanes->mutex);
     return requests;
 }
 
@@ -998,11 +999,11 @@ void lanes_set_ceiling(
 {
     struct ceiling *ceiling;
 
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     ceiling = job ? ceiling_of(lanes, job, 0) : &lanes->ceiling;
     ceiling->per_s = max_entities_per_second;
     ceiling->free_us = 0; /* what was sent before counts no more */
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
 }
 
 void lanes_client_of(struct lanes_client *client, const char *job,
@@ -1010,9 +1011,9 @@ void lanes_client_of(struct lanes_client *client, const char *job,
 {
     struct lanes *lanes = client->lanes;
 
-    world_lock(&lanes->mutex);
+    platform_lock(&lanes->mutex);
     client->ceiling = ceiling_of(lanes, job, max_entities_per_second);
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
 }
 
 /* When it allows the next entities, rounded up to ms. */
@@ -1038,8 +1039,8 @@ bool lanes_spend(struct lanes_client *client, unsigned count)
     int64_t until_ms, job_ms, now_ms;
     bool free;
 
-    world_lock(&lanes->mutex);
-    now_ms = world_boot_ms();
+    platform_lock(&lanes->mutex);
+    now_ms = platform_boot_ms();
     until_ms = ceiling_ms(&lanes->ceiling);
     job_ms = ceiling_ms(client->ceiling);
     if (job_ms > until_ms)
@@ -1049,11 +1050,11 @@ bool lanes_spend(struct lanes_client *client, unsigned count)
     if (!free) {
         if (until_ms > now_ms + SPEND_LOOK_MS)
             until_ms = now_ms + SPEND_LOOK_MS;
-        (void)world_wait(&client->changed, &lanes->mutex, until_ms);
+        (void)platform_wait(&client->changed, &lanes->mutex, until_ms);
     } else {
         take_from(&lanes->ceiling, count, now_ms);
         take_from(client->ceiling, count, now_ms);
     }
-    world_unlock(&lanes->mutex);
+    platform_unlock(&lanes->mutex);
     return free;
 }

@@ -140,8 +140,8 @@ void lanes_stop(struct lanes_client *client);
  * lanes_hurry: the run is to stop, and what is under way may still end well;
  * but no task of the client waits for its next try longer than wait_ms from
  * now: each is tried once more then, and is over (TW_STOPPED). A service that
- * refuses everything would hold up the run for as long as it does. WORLD_NEVER:
- * it is not to stop after all.
+ * refuses everything would hold up the run for as long as it does.
+ * PLATFORM_NEVER: it is not to stop after all.
  */
 void lanes_hurry(struct lanes_client *client, int64_t wait_ms);
 

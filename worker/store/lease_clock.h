@@ -48,7 +48,7 @@ struct lease_clock {
     } stores[LEASE_CLOCK_STORES];
 };
 
-/* A response with a Date. Times are world_boot_ms(). */
+/* A response with a Date. Times are platform_boot_ms(). */
 struct lease_response {
     int64_t date_ticks, sent_ms, answered_ms;
 };

@@ -2,8 +2,8 @@
 /* When a storage call is made again. */
 #include "worker/store/retry.h"
 
+#include "worker/base/platform.h"
 #include "worker/base/stop.h"
-#include "worker/base/world.h"
 
 /* A service that asks for more than this is taken to mean this. */
 #define HINT_MAX_MS (60 * 1000)
@@ -47,14 +47,14 @@ int64_t retry_delay_ms(const struct retry *retry, const struct attempt *last)
 {
     uint64_t random;
 
-    world_random(&random, sizeof(random));
+    platform_random(&random, sizeof(random));
     return retry_backoff_ms(
         retry->tries, last->http_status != 0, random, last->retry_after_ms);
 }
 
 struct pause {
-    struct world_mutex mutex;
-    struct world_cond cond;
+    struct platform_mutex mutex;
+    struct platform_cond cond;
     bool over; /* mutex */
 };
 
@@ -62,36 +62,36 @@ static void end_pause(void *context)
 {
     struct pause *pause = context;
 
-    world_lock(&pause->mutex);
+    platform_lock(&pause->mutex);
     pause->over = true;
-    world_wake_all(&pause->cond);
-    world_unlock(&pause->mutex);
+    platform_wake_all(&pause->cond);
+    platform_unlock(&pause->mutex);
 }
 
 /* False: the process is to end. */
 static bool pause_ms(int64_t ms)
 {
-    int64_t until_ms = world_boot_ms() + ms;
+    int64_t until_ms = platform_boot_ms() + ms;
     struct pause pause = {.over = false};
     struct stop_hook hook = {.told = end_pause, .context = &pause};
 
-    world_mutex_init(&pause.mutex);
-    world_cond_init(&pause.cond);
+    platform_mutex_init(&pause.mutex);
+    platform_cond_init(&pause.cond);
     stop_hook_add(&hook);
-    world_lock(&pause.mutex);
-    while (!pause.over && world_wait(&pause.cond, &pause.mutex, until_ms))
+    platform_lock(&pause.mutex);
+    while (!pause.over && platform_wait(&pause.cond, &pause.mutex, until_ms))
         continue;
-    world_unlock(&pause.mutex);
+    platform_unlock(&pause.mutex);
     stop_hook_remove(&hook);
-    world_cond_done(&pause.cond);
-    world_mutex_done(&pause.mutex);
+    platform_cond_done(&pause.cond);
+    platform_mutex_done(&pause.mutex);
     return !pause.over;
 }
 
 bool retry_wait(struct retry *retry, const struct attempt *last,
     const struct retry_limits *limits)
 {
-    int64_t now_ms = world_boot_ms(), delay_ms;
+    int64_t now_ms = platform_boot_ms(), delay_ms;
     int64_t until_ms =
         last->http_status == 0 && limits->unanswered_ms < limits->until_ms
             ? limits->unanswered_ms
@@ -115,7 +115,7 @@ static struct attempt attempt_behind(const struct fence *fence)
 struct retry_call retry_call(
     const struct fence *fence, int64_t busy_ms, int64_t unanswered_ms)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     return (struct retry_call){.attempt = attempt_behind(fence),
         .limits = {fence, now_ms + busy_ms, now_ms + unanswered_ms}};

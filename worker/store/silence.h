@@ -43,7 +43,7 @@
  * while the machine is suspended or the process is stopped. */
 #define SILENCE_TOOK_MAX_MS 35000
 
-/* All zero: nothing is known. All times are on world_boot_ms(). */
+/* All zero: nothing is known. All times are on platform_boot_ms(). */
 struct silence {
     unsigned in_flight;
     int64_t quiet_ms;     /* since then requests are in flight, and no response

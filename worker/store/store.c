@@ -9,8 +9,8 @@
 #include <strings.h>
 
 #include "worker/base/hash.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/lease_clock.h"
 
 #define SCAN_MAX_BYTES (32 * 1024 * 1024)
@@ -200,7 +200,7 @@ static enum tw_err begin(struct attempt *attempt)
     attempt->http_status = 0;
     attempt->breaker_open = attempt->reached = false;
     attempt->err.text[0] = '\0';
-    if (fence_open(attempt->fence, world_boot_ms()))
+    if (fence_open(attempt->fence, platform_boot_ms()))
         return TW_OK;
     return err_fail(
         &attempt->err, TW_STOPPED, "the run's time is over; nothing was sent");
@@ -219,7 +219,7 @@ static enum tw_err may_send(struct store *store, enum store_service service,
         return err_fail(&attempt->err, TW_INVALID,
             "store '%s' is open for reading only: %s; nothing was sent",
             store->name, change);
-    wait_ms = breaker_wait_ms(breaker, world_boot_ms());
+    wait_ms = breaker_wait_ms(breaker, platform_boot_ms());
     if (wait_ms == 0)
         return TW_OK;
     breaker_cause(breaker, cause);
@@ -261,7 +261,7 @@ static void note_date(struct store *store, enum store_service service,
 {
     struct lease_response response = {.date_ticks = attempt->date_ticks,
         .sent_ms = attempt->sent_ms,
-        .answered_ms = world_boot_ms() + 1}; /* it was rounded down */
+        .answered_ms = platform_boot_ms() + 1}; /* it was rounded down */
 
     if (service != SERVICE_TABLES || attempt->date_ticks == 0)
         return;
@@ -290,7 +290,7 @@ static enum tw_err note_outcome(struct store *store, enum store_service service,
         breaker_respond(breaker, attempt->sent_ms, outcome == TW_REFUSED);
     else
         attempt->breaker_open = breaker_fail(
-            breaker, world_boot_ms(), attempt->sent_ms, attempt->err.text);
+            breaker, platform_boot_ms(), attempt->sent_ms, attempt->err.text);
     return outcome;
 }
 

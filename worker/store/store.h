@@ -37,11 +37,11 @@
  */
 struct attempt {
     const struct fence *fence; /* borrowed; NULL: no lease bounds it       */
-    int64_t sent_ms;           /* world_boot_ms() when it left; 0: never    */
-    int64_t date_ticks;        /* the service's clock in the answer; 0: no
-                                  answer. Azure's Date has whole seconds    */
-    int64_t retry_after_ms;    /* the server's hint; -1: none               */
-    int http_status;           /* of the response; 0: none                  */
+    int64_t sent_ms;        /* platform_boot_ms() when it left; 0: never    */
+    int64_t date_ticks;     /* the service's clock in the answer; 0: no
+                               answer. Azure's Date has whole seconds    */
+    int64_t retry_after_ms; /* the server's hint; -1: none               */
+    int http_status;        /* of the response; 0: none                  */
     bool breaker_open; /* the store does not respond: nothing was sent, or this
                           request was one too many without a response */
     bool reached;      /* its service has been sent a request, now or before */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
 #define LOG_SUFFIX "-wal"
 
@@ -35,7 +35,7 @@ struct watch {
     char *name;       /* of the file, in its folder */
     void (*changed)(void *context);
     void *context;
-    struct world_thread thread;
+    struct platform_thread thread;
 };
 
 static bool is_wanted(
@@ -70,9 +70,9 @@ static bool take_events(const struct watch *watch)
 
 static int left_ms(int64_t due_ms)
 {
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
-    if (due_ms == WORLD_NEVER)
+    if (due_ms == PLATFORM_NEVER)
         return -1;
     return due_ms > now_ms ? (int)(due_ms - now_ms) : 0;
 }
@@ -95,20 +95,20 @@ static bool wait_for(const struct watch *watch, bool events, int64_t due_ms)
 static void look(void *context)
 {
     struct watch *watch = context;
-    int64_t due_ms = WORLD_NEVER; /* of the next call without an event */
+    int64_t due_ms = PLATFORM_NEVER; /* of the next call without an event */
     size_t again = 0;
 
     while (wait_for(watch, true, due_ms)) {
         bool written = take_events(watch);
 
-        if (written || world_boot_ms() >= due_ms) {
+        if (written || platform_boot_ms() >= due_ms) {
             watch->changed(watch->context);
             again = written ? 0 : again;
-            due_ms = again < AGAIN_COUNT ? world_boot_ms() + AGAIN_MS[again]
-                                         : WORLD_NEVER;
+            due_ms = again < AGAIN_COUNT ? platform_boot_ms() + AGAIN_MS[again]
+                                         : PLATFORM_NEVER;
             again++;
         }
-        if (!wait_for(watch, false, world_boot_ms() + REST_MS))
+        if (!wait_for(watch, false, platform_boot_ms() + REST_MS))
             return;
     }
 }
@@ -158,7 +158,7 @@ struct watch *watch_begin(
         free_watch(watch);
         return NULL;
     }
-    world_start(&watch->thread, "watch", look, watch);
+    platform_start(&watch->thread, "watch", look, watch);
     return watch;
 }
 
@@ -170,6 +170,6 @@ void watch_end(struct watch *watch)
         return;
     while (write(watch->stop, &one, sizeof(one)) < 0 && errno == EINTR)
         continue;
-    world_join(&watch->thread);
+    platform_join(&watch->thread);
     free_watch(watch);
 }

@@ -11,7 +11,7 @@
 #include "jobs/engine/scan.h"
 #include "worker/base/buf.h"
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/canonical.h"
 #include "worker/store/store.h"
 #include "worker/transfer/columns.h"
@@ -44,7 +44,7 @@ struct export
     struct arena arena; /* of the current entity */
     struct buf text;    /* not yet written */
 
-    struct world_mutex mutex;
+    struct platform_mutex mutex;
     char *temporary; /* under mutex: what export_abort() removes, or NULL */
 };
 
@@ -262,10 +262,10 @@ static void set_temporary(struct export *export)
 {
     const char *part = export->options.id ? NULL : export->file.part;
 
-    world_lock(&export->mutex);
+    platform_lock(&export->mutex);
     mem_free(export->temporary);
     export->temporary = part ? mem_text(part, strlen(part)) : NULL;
-    world_unlock(&export->mutex);
+    platform_unlock(&export->mutex);
 }
 
 static enum tw_err open_file(struct export *export, struct err *err)
@@ -321,10 +321,10 @@ bool export_is_collecting(const struct export *export)
 
 void export_abort(struct export *export)
 {
-    world_lock(&export->mutex);
+    platform_lock(&export->mutex);
     if (export->temporary)
         (void)unlink(export->temporary);
-    world_unlock(&export->mutex);
+    platform_unlock(&export->mutex);
 }
 
 struct export *export_new(
@@ -337,7 +337,7 @@ struct export *export_new(
     arena_init(&export->last_arena);
     arena_init(&export->arena);
     buf_init(&export->text, WRITE_BYTES + LINES_MAX_BYTES);
-    world_mutex_init(&export->mutex);
+    platform_mutex_init(&export->mutex);
     return export;
 }
 
@@ -363,7 +363,7 @@ void export_free(struct export *export)
     buf_done(&export->text);
     arena_done(&export->arena);
     arena_done(&export->last_arena);
-    world_mutex_done(&export->mutex);
+    platform_mutex_done(&export->mutex);
     mem_free(export->temporary);
     mem_free(export);
 }

@@ -23,8 +23,8 @@
 #include "worker/base/hash.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/local_run.h"
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
@@ -202,7 +202,7 @@ static enum flow_verdict decide(void *context, const struct operation *sent,
 
 static enum tw_err submit(struct import *import, struct err *err)
 {
-    import->submit_ms = world_boot_ms() + SUBMIT_MS;
+    import->submit_ms = platform_boot_ms() + SUBMIT_MS;
     return sorter_pour(import->sorter, import->flow, err);
 }
 
@@ -272,13 +272,13 @@ static enum tw_err save(struct import *import, uint64_t line, struct err *err)
 {
     enum tw_err outcome;
 
-    if (!import->with_ledger || world_boot_ms() < import->save_ms)
+    if (!import->with_ledger || platform_boot_ms() < import->save_ms)
         return TW_OK;
     outcome = confirm(import, line, err);
     if (outcome != TW_OK || import->failed)
         return outcome;
     outcome = import_ledger_save(&import->ledger, &import->confirmed, err);
-    import->save_ms = world_boot_ms() + SAVE_MS;
+    import->save_ms = platform_boot_ms() + SAVE_MS;
     return outcome;
 }
 
@@ -306,7 +306,8 @@ static enum tw_err insert(
             .context = remember_sent(import, record),
             .settled = on_settled,
         });
-    if (!sorter_is_full(import->sorter) && world_boot_ms() < import->submit_ms)
+    if (!sorter_is_full(import->sorter) &&
+        platform_boot_ms() < import->submit_ms)
         return TW_OK;
     return submit(import, err);
 }
@@ -391,7 +392,7 @@ static enum tw_err open_ledger(struct import *import, struct err *err)
     add_member(&args, "file", import->options.path);
     buf_add_char(&args, '}');
     import->with_ledger = true;
-    import->save_ms = world_boot_ms() + SAVE_MS;
+    import->save_ms = platform_boot_ms() + SAVE_MS;
     outcome = import_ledger_open(&import->ledger, &import->transfer,
         import->options.id, buf_slice(&args), &import->confirmed.position,
         &import->repeated, err);

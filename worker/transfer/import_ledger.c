@@ -6,8 +6,8 @@
 
 #include "worker/base/buf.h"
 #include "worker/base/json.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
 #include "worker/store/store.h"
@@ -110,7 +110,7 @@ static enum tw_err write_over(
         ledger, owner, ledger_text(&ledger->run, ledger->is.operation)};
     enum tw_err code = TW_UNKNOWN;
 
-    ledger->run.updated_ticks = world_wall_ticks();
+    ledger->run.updated_ticks = platform_wall_ticks();
     for (int i = 0; i < WRITE_TRIES && code == TW_UNKNOWN; i++)
         code = call(ledger, change, &writing, false, err);
     return code;
@@ -142,7 +142,7 @@ static enum tw_err begin(struct import_ledger *ledger, struct slice id,
     run->id = ledger_text(run, id);
     run->kind = ledger_text(run, slice_of(KIND));
     run->args = ledger_text(run, args);
-    run->requested_ticks = run->started_ticks = world_wall_ticks();
+    run->requested_ticks = run->started_ticks = platform_wall_ticks();
     run->updated_ticks = run->requested_ticks;
     run->state = LEDGER_RUNNING; /* its first */
     set_owner(ledger);
@@ -319,7 +319,7 @@ enum tw_err import_ledger_end(struct import_ledger *ledger,
         return code;
     ledger_set_error(&ledger->run, why);
     if (ledger_state_ended(state))
-        ledger->run.finished_ticks = world_wall_ticks();
+        ledger->run.finished_ticks = platform_wall_ticks();
     return write_run(ledger, err);
 }
 

@@ -12,8 +12,8 @@
 #include "worker/base/buf.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/azure/account.h"
 #include "worker/store/azure/answer.h"
 #include "worker/store/azure/batch.h"
@@ -167,7 +167,7 @@ static void add_header(
 
 static void add_common_headers(const struct call *call, struct headers *headers)
 {
-    text_http_date(world_wall_ticks(), headers->date);
+    text_http_date(platform_wall_ticks(), headers->date);
     text_random_uuid(headers->request_id);
     add_header(headers, "User-Agent", "tableward/" TABLEWARD_VERSION);
     add_header(headers, "Accept", call->queue ? XML_TYPE : JSON_ACCEPT);
@@ -238,7 +238,7 @@ static void log_call(const struct call *call, int64_t begun_ms)
         "%s%s%s: %d%s%s in %lld ms, %zu bytes sent, %zu received",
         call->operation, call->target[0] != '\0' ? " " : "", call->target,
         call->answer.status, call->error.code[0] != '\0' ? " " : "",
-        call->error.code, (long long)(world_boot_ms() - begun_ms),
+        call->error.code, (long long)(platform_boot_ms() - begun_ms),
         call->body.len, call->answer.body.len);
 }
 
@@ -305,7 +305,7 @@ static enum tw_err transfer(
 {
     const struct endpoint *endpoint = call_endpoint(call);
     struct attempt *attempt = call->attempt;
-    int64_t begun_ms = world_boot_ms();
+    int64_t begun_ms = platform_boot_ms();
     struct slice path;
     enum tw_err code;
 
@@ -351,7 +351,7 @@ static bool shows_message(const struct call *call)
 /* "; the clock here is 20 minutes fast" */
 static void add_clock(const struct call *call, struct buf *sentence)
 {
-    int64_t off = call->attempt->date_ticks - world_wall_ticks();
+    int64_t off = call->attempt->date_ticks - platform_wall_ticks();
 
     if (call->answer.status != 403 || call->attempt->date_ticks == 0)
         return;

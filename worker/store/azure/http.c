@@ -18,9 +18,9 @@
 
 #include "worker/base/crypto.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/stop.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/fence.h"
 
 /* Azurite closes a connection that has been idle for 5 s; one that is younger
@@ -31,7 +31,7 @@
 #define POOL_MAX 128
 
 struct http {
-    struct world_mutex mutex; /* guards what follows */
+    struct platform_mutex mutex; /* guards what follows */
     CURL *idle[POOL_MAX];
     size_t idle_count;
     struct crypto_roots *roots; /* NULL before the first TLS connection */
@@ -172,7 +172,7 @@ struct http *http_new(void)
 
     curl_global_init_mem(CURL_GLOBAL_DEFAULT, get_memory, mem_free, mem_resize,
         copy_text, mem_array);
-    world_mutex_init(&http->mutex);
+    platform_mutex_init(&http->mutex);
     http->lends_roots = has_our_openssl();
     return http;
 }
@@ -183,7 +183,7 @@ void http_free(struct http *http)
         return;
     for (size_t i = 0; i < http->idle_count; i++)
         curl_easy_cleanup(http->idle[i]);
-    world_mutex_done(&http->mutex);
+    platform_mutex_done(&http->mutex);
     crypto_roots_free(http->roots);
     mem_free(http);
     curl_global_cleanup();
@@ -193,22 +193,22 @@ static CURL *take_handle(struct http *http)
 {
     CURL *handle = NULL;
 
-    world_lock(&http->mutex);
+    platform_lock(&http->mutex);
     if (http->idle_count > 0)
         handle = http->idle[--http->idle_count];
-    world_unlock(&http->mutex);
+    platform_unlock(&http->mutex);
     return handle != NULL ? handle : curl_easy_init();
 }
 
 static void give_handle(struct http *http, CURL *handle)
 {
     curl_easy_reset(handle); /* keeps its connections */
-    world_lock(&http->mutex);
+    platform_lock(&http->mutex);
     if (http->idle_count < POOL_MAX) {
         http->idle[http->idle_count++] = handle;
         handle = NULL;
     }
-    world_unlock(&http->mutex);
+    platform_unlock(&http->mutex);
     curl_easy_cleanup(handle);
 }
 
@@ -216,7 +216,7 @@ static int before_sending(
     void *arg, char *to_ip, char *from_ip, int to_port, int from_port)
 {
     struct transfer *transfer = arg;
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     (void)to_ip, (void)from_ip, (void)to_port, (void)from_port;
     if (transfer->sendings > 0)
@@ -382,7 +382,7 @@ static int look_about(void *arg, curl_off_t to_come, curl_off_t came,
     curl_off_t to_leave, curl_off_t left)
 {
     struct transfer *transfer = arg;
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
 
     (void)to_come, (void)to_leave, (void)left;
     transfer->ends = now_ms >= stop_until_ms(transfer->begun_ms);
@@ -457,10 +457,10 @@ static CURLcode lend_roots(CURL *handle, void *ssl_ctx, void *arg)
     struct http *http = arg;
 
     (void)handle;
-    world_lock(&http->mutex);
+    platform_lock(&http->mutex);
     if (http->roots == NULL)
         http->roots = crypto_roots_new();
-    world_unlock(&http->mutex);
+    platform_unlock(&http->mutex);
     crypto_roots_lend(http->roots, ssl_ctx);
     return CURLE_OK;
 }
@@ -604,7 +604,7 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
         .request = request,
         .fence = fence,
         .answer = ret,
-        .begun_ms = world_boot_ms(),
+        .begun_ms = platform_boot_ms(),
     };
     struct curl_slist *headers = make_headers(request);
     bool pipe;
@@ -617,10 +617,10 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
     set_roots(handle, http);
     set_request(handle, request, headers);
     set_callbacks(handle, &transfer);
-    pipe = world_block_pipe(); /* OpenSSL would raise it */
+    pipe = platform_block_pipe(); /* OpenSSL would raise it */
     result = curl_easy_perform(handle);
     if (pipe)
-        world_let_pipe();
+        platform_let_pipe();
     take_status(&transfer);
     code = outcome(handle, &transfer, request->peer, result, err);
     give_handle(http, handle);

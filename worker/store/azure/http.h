@@ -59,7 +59,7 @@ struct http_answer {
     struct http_field fields[HTTP_MAX_FIELDS];
     size_t field_count;
     struct buf body;
-    int64_t sent_ms; /* world_boot_ms() when the request left; 0: never */
+    int64_t sent_ms; /* platform_boot_ms() when the request left; 0: never */
 };
 void http_answer_init(struct http_answer *answer);
 void http_answer_done(struct http_answer *answer);

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #define SLOWER 8
 #define FASTER 4096
@@ -15,13 +15,14 @@
 
 static bool counts(const struct clock *clock, int64_t boot_ms)
 {
-    return clock->boot_id[0] && strcmp(clock->boot_id, world_boot_id()) == 0 &&
+    return clock->boot_id[0] &&
+           strcmp(clock->boot_id, platform_boot_id()) == 0 &&
            boot_ms >= clock->boot_ms;
 }
 
 bool clock_counts(const struct clock *clock)
 {
-    return counts(clock, world_boot_ms());
+    return counts(clock, platform_boot_ms());
 }
 
 /* How far it has come towards the wall clock, passed_ticks after its moment. */
@@ -66,16 +67,16 @@ static int64_t ticks_at(
 
 int64_t clock_ticks(const struct clock *clock)
 {
-    return ticks_at(clock, world_boot_ms(), world_wall_ticks());
+    return ticks_at(clock, platform_boot_ms(), platform_wall_ticks());
 }
 
 void clock_set(struct clock *clock)
 {
-    int64_t wall_ticks = world_wall_ticks();
-    struct clock now = {.boot_ms = world_boot_ms()};
+    int64_t wall_ticks = platform_wall_ticks();
+    struct clock now = {.boot_ms = platform_boot_ms()};
 
     now.ticks = ticks_at(clock, now.boot_ms, wall_ticks);
     now.ahead_ticks = wall_ticks - now.ticks;
-    (void)snprintf(now.boot_id, sizeof(now.boot_id), "%s", world_boot_id());
+    (void)snprintf(now.boot_id, sizeof(now.boot_id), "%s", platform_boot_id());
     *clock = now;
 }

@@ -17,8 +17,8 @@
 #include "worker/base/buf.h"
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/embedded/clock.h"
 
 #define EXIT_TRY_AGAIN 75
@@ -56,8 +56,8 @@ struct db {
     char identity[IDENTITY_LEN + 1];        /* a writer's; "": none */
     int log_pages;                          /* as of the last commit */
     struct buf keys[2];                     /* see db_column_key() */
-    struct world_mutex nap_lock;
-    struct world_cond nap; /* never signalled: waiting for other processes */
+    struct platform_mutex nap_lock;
+    struct platform_cond nap; /* never signalled: waiting for other processes */
 };
 
 /* struct clock, of when the last stamp was given. */
@@ -238,16 +238,16 @@ static enum tw_err fail(struct db *db, int result, struct err *err)
 static int wait_for_others(void *arg, int times)
 {
     struct db *db = arg;
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
     int64_t nap_ms = times < NAP_MAX_MS ? times + 1 : NAP_MAX_MS;
 
     if (now_ms >= db->until_ms)
         return 0;
     if (nap_ms > db->until_ms - now_ms)
         nap_ms = db->until_ms - now_ms;
-    world_lock(&db->nap_lock);
-    (void)world_wait(&db->nap, &db->nap_lock, now_ms + nap_ms);
-    world_unlock(&db->nap_lock);
+    platform_lock(&db->nap_lock);
+    (void)platform_wait(&db->nap, &db->nap_lock, now_ms + nap_ms);
+    platform_unlock(&db->nap_lock);
     return 1;
 }
 
@@ -653,11 +653,11 @@ enum tw_err db_open(
     db = mem_alloc(sizeof(*db));
     db->path = path;
     db->role = role;
-    db->until_ms = world_boot_ms() + OPEN_WAIT_MS;
+    db->until_ms = platform_boot_ms() + OPEN_WAIT_MS;
     for (size_t i = 0; i < 2; i++)
         buf_init(&db->keys[i], KEY_MAX_BYTES);
-    world_mutex_init(&db->nap_lock);
-    world_cond_init(&db->nap);
+    platform_mutex_init(&db->nap_lock);
+    platform_cond_init(&db->nap);
     if (role == DB_WRITER && strcmp(path, DB_MEMORY) != 0)
         code = create_file(path, err);
     if (code == TW_OK)
@@ -697,8 +697,8 @@ void db_close(struct db *db)
     sqlite3_close(db->sqlite);
     for (size_t i = 0; i < 2; i++)
         buf_done(&db->keys[i]);
-    world_cond_done(&db->nap);
-    world_mutex_done(&db->nap_lock);
+    platform_cond_done(&db->nap);
+    platform_mutex_done(&db->nap_lock);
     mem_free(db);
 }
 
@@ -832,7 +832,7 @@ void db_tidy(struct db *db)
 
     if (db->log_pages < LOG_PAGES)
         return;
-    db->until_ms = world_boot_ms() + LOG_WAIT_MS;
+    db->until_ms = platform_boot_ms() + LOG_WAIT_MS;
     /* A full disk or a reader in the way: the next commit tries again. */
     end_if_unsure(db->path,
         sqlite3_wal_checkpoint_v2(db->sqlite, NULL,

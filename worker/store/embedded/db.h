@@ -34,7 +34,7 @@ TW_MUST_USE enum tw_err db_open(
 /* db_close: a writer empties the write-ahead log first. NULL: nothing. */
 void db_close(struct db *db);
 
-/* db_wait_until: how long (on world_boot_ms()) calls may wait for another
+/* db_wait_until: how long (on platform_boot_ms()) calls may wait for another
  * process that is writing; then they fail with TW_BUSY. */
 void db_wait_until(struct db *db, int64_t until_ms);
 

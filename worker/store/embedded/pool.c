@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "worker/base/mem.h"
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 #include "worker/store/fence.h"
 #include "worker/store/store.h"
 #include "worker/store/watch.h"
@@ -38,8 +38,8 @@ struct request {
 
     /* A lock of its own: those of a group that wake at once do not wait for
      * each other. Taken after the pool's, where both are. */
-    struct world_mutex lock;
-    struct world_cond wake;
+    struct platform_mutex lock;
+    struct platform_cond wake;
     bool done, may_lead;
 };
 
@@ -48,12 +48,12 @@ struct pool {
     bool in_memory;
     struct db *writer; /* the leader's */
 
-    struct world_mutex lock; /* for all below */
-    struct world_cond reader_free;
+    struct platform_mutex lock; /* for all below */
+    struct platform_cond reader_free;
     struct db *idle[READERS_MAX];
     unsigned idle_count, reader_count;
 
-    struct world_cond leader_gone; /* for readers of a store in memory */
+    struct platform_cond leader_gone; /* for readers of a store in memory */
     bool led;
     struct request *queued, **queued_end;
 };
@@ -71,9 +71,9 @@ enum tw_err pool_open(const char *path, struct pool **ret, struct err *err)
     pool->in_memory = strcmp(path, DB_MEMORY) == 0;
     pool->writer = writer;
     pool->queued_end = &pool->queued;
-    world_mutex_init(&pool->lock);
-    world_cond_init(&pool->reader_free);
-    world_cond_init(&pool->leader_gone);
+    platform_mutex_init(&pool->lock);
+    platform_cond_init(&pool->reader_free);
+    platform_cond_init(&pool->leader_gone);
     *ret = pool;
     return TW_OK;
 }
@@ -96,9 +96,9 @@ void pool_close(struct pool *pool)
     for (unsigned i = 0; i < pool->idle_count; i++)
         db_close(pool->idle[i]);
     db_close(pool->writer);
-    world_cond_done(&pool->leader_gone);
-    world_cond_done(&pool->reader_free);
-    world_mutex_done(&pool->lock);
+    platform_cond_done(&pool->leader_gone);
+    platform_cond_done(&pool->reader_free);
+    platform_mutex_done(&pool->lock);
     mem_free(pool);
 }
 
@@ -125,7 +125,7 @@ static enum tw_err too_long(struct pool *pool, struct attempt *attempt)
 static enum tw_err run(struct db *db, struct request *request)
 {
     struct attempt *attempt = request->attempt;
-    int64_t now_ms = world_boot_ms();
+    int64_t now_ms = platform_boot_ms();
     enum tw_err code;
 
     if (!fence_open(attempt->fence, now_ms))
@@ -156,14 +156,14 @@ static enum tw_err borrow_writer(
     bool in_time = true;
     enum tw_err code = TW_OK;
 
-    world_lock(&pool->lock);
+    platform_lock(&pool->lock);
     while (pool->led && in_time)
-        in_time = world_wait(&pool->leader_gone, &pool->lock, until_ms);
+        in_time = platform_wait(&pool->leader_gone, &pool->lock, until_ms);
     if (pool->led)
         code = too_long(pool, attempt);
     else
         pool->led = true;
-    world_unlock(&pool->lock);
+    platform_unlock(&pool->lock);
     return code;
 }
 
@@ -174,31 +174,31 @@ static void lead_no_more(struct pool *pool)
 
     pool->led = false;
     if (pool->in_memory)
-        world_wake_all(&pool->leader_gone);
+        platform_wake_all(&pool->leader_gone);
     if (!first)
         return;
-    world_lock(&first->lock);
+    platform_lock(&first->lock);
     first->may_lead = true;
-    world_wake_all(&first->wake);
-    world_unlock(&first->lock);
+    platform_wake_all(&first->wake);
+    platform_unlock(&first->lock);
 }
 
 static void return_writer(struct pool *pool)
 {
-    world_lock(&pool->lock);
+    platform_lock(&pool->lock);
     lead_no_more(pool);
-    world_unlock(&pool->lock);
+    platform_unlock(&pool->lock);
 }
 
 static void return_reader(struct pool *pool, struct db *db)
 {
-    world_lock(&pool->lock);
+    platform_lock(&pool->lock);
     if (db)
         pool->idle[pool->idle_count++] = db;
     else
         pool->reader_count--;
-    world_wake_all(&pool->reader_free);
-    world_unlock(&pool->lock);
+    platform_wake_all(&pool->reader_free);
+    platform_unlock(&pool->lock);
 }
 
 /* An idle reader, or a new one where there may be one more. */
@@ -209,17 +209,17 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     enum tw_err code = TW_OK;
 
     *ret = NULL;
-    world_lock(&pool->lock);
+    platform_lock(&pool->lock);
     while (
         pool->idle_count == 0 && pool->reader_count == READERS_MAX && in_time)
-        in_time = world_wait(&pool->reader_free, &pool->lock, until_ms);
+        in_time = platform_wait(&pool->reader_free, &pool->lock, until_ms);
     if (pool->idle_count > 0)
         *ret = pool->idle[--pool->idle_count];
     else if (pool->reader_count < READERS_MAX)
         pool->reader_count++;
     else
         code = too_long(pool, attempt);
-    world_unlock(&pool->lock);
+    platform_unlock(&pool->lock);
     if (code != TW_OK || *ret)
         return code;
     code = db_open(pool->path, DB_READER, ret, &attempt->err);
@@ -231,7 +231,7 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
 enum tw_err pool_read(struct pool *pool, struct attempt *attempt,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
 {
-    int64_t until_ms = world_boot_ms() + fence_timeout_ms(attempt->fence);
+    int64_t until_ms = platform_boot_ms() + fence_timeout_ms(attempt->fence);
     struct request own = {.attempt = attempt, .body = body, .arg = arg};
     struct db *db = pool->writer;
     enum tw_err code;
@@ -349,10 +349,10 @@ static void tell(struct request *requests)
 
     for (struct request *each = requests; each; each = next) {
         next = each->next;
-        world_lock(&each->lock);
+        platform_lock(&each->lock);
         each->done = true;
-        world_wake_all(&each->wake);
-        world_unlock(&each->lock);
+        platform_wake_all(&each->wake);
+        platform_unlock(&each->lock);
     }
 }
 
@@ -363,20 +363,20 @@ static void lead(struct pool *pool, struct request *own, int64_t until_ms)
     enum tw_err code;
 
     pool->led = true;
-    world_unlock(&pool->lock);
+    platform_unlock(&pool->lock);
     db_wait_until(pool->writer, until_ms);
     code = db_begin(pool->writer, &own->attempt->err);
-    world_lock(&pool->lock);
+    platform_lock(&pool->lock);
     if (code != TW_OK)
         give_up(pool, own, code);
     else
         requests = take_queued(pool);
-    world_unlock(&pool->lock);
+    platform_unlock(&pool->lock);
     if (requests)
         run_group(pool->writer, requests);
     tell(requests);
     db_tidy(pool->writer);
-    world_lock(&pool->lock);
+    platform_lock(&pool->lock);
     lead_no_more(pool);
 }
 
@@ -387,12 +387,12 @@ static bool wait_for_turn(
     bool in_time = true;
     bool done;
 
-    world_lock(&own->lock);
+    platform_lock(&own->lock);
     while (!own->done && !own->may_lead && in_time)
-        in_time = world_wait(&own->wake, &own->lock, until_ms);
+        in_time = platform_wait(&own->wake, &own->lock, until_ms);
     own->may_lead = false;
     done = own->done;
-    world_unlock(&own->lock);
+    platform_unlock(&own->lock);
     *ret_in_time = in_time;
     return done;
 }
@@ -403,13 +403,13 @@ static void write_in_turn(
     bool in_time = true;
     bool done = false;
 
-    world_lock(&pool->lock);
+    platform_lock(&pool->lock);
     enqueue(pool, own);
-    world_unlock(&pool->lock);
+    platform_unlock(&pool->lock);
     while (!done) {
         bool taken;
 
-        world_lock(&pool->lock);
+        platform_lock(&pool->lock);
         taken = own->taken;
         if (!taken && !pool->led) {
             lead(pool, own, until_ms);
@@ -418,22 +418,23 @@ static void write_in_turn(
             give_up(pool, own, too_long(pool, own->attempt));
             done = true;
         }
-        world_unlock(&pool->lock);
+        platform_unlock(&pool->lock);
         if (!done)
-            done = wait_for_turn(own, taken ? WORLD_NEVER : until_ms, &in_time);
+            done =
+                wait_for_turn(own, taken ? PLATFORM_NEVER : until_ms, &in_time);
     }
 }
 
 enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
 {
-    int64_t until_ms = world_boot_ms() + fence_timeout_ms(attempt->fence);
+    int64_t until_ms = platform_boot_ms() + fence_timeout_ms(attempt->fence);
     struct request own = {.attempt = attempt, .body = body, .arg = arg};
 
-    world_mutex_init(&own.lock);
-    world_cond_init(&own.wake);
+    platform_mutex_init(&own.lock);
+    platform_cond_init(&own.wake);
     write_in_turn(pool, &own, until_ms);
-    world_cond_done(&own.wake);
-    world_mutex_done(&own.lock);
+    platform_cond_done(&own.wake);
+    platform_mutex_done(&own.lock);
     return end(&own);
 }

@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 #include "worker/store/embedded/embedded.h"
 #include "worker/store/embedded/pool.h"
 
@@ -92,7 +92,7 @@ static enum tw_err put_body(struct db *db, void *arg, struct err *err)
     const struct putting *putting = arg;
     struct messages *ret = putting->ret;
     /* InsertionTime is compared with what applications date, by their clock. */
-    int64_t inserted = whole_seconds(world_wall_ticks());
+    int64_t inserted = whole_seconds(platform_wall_ticks());
     int64_t visible = db_now_ticks(db) + putting->hide_s * TICKS_PER_S;
     int64_t queue, receipt;
     enum tw_err code = find_queue(db, putting->queue, &queue, err);

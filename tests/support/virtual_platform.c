@@ -6,7 +6,7 @@
  * thread the coroutine; a condition needs nothing, for who waits knows what
  * for. So nothing of this is allocated, and what crashes leaves nothing.
  */
-#include "tests/support/virtual_world.h"
+#include "tests/support/virtual_platform.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "worker/base/platform.h"
 #include "worker/base/stop.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -570,37 +570,37 @@ static void virtual_bytes(void *to, size_t len)
 
 /* ---- locks ---- */
 
-static void mutex_init(struct world_mutex *mutex)
+static void mutex_init(struct platform_mutex *mutex)
 {
     mutex->virtual = NULL;
 }
 
-static void mutex_done(struct world_mutex *mutex)
+static void mutex_done(struct platform_mutex *mutex)
 {
     if (mutex->virtual)
         wrong("a mutex ends while it is held");
 }
 
 /* Without a chance for others, unless they have it. */
-static void take(struct world_mutex *mutex)
+static void take(struct platform_mutex *mutex)
 {
     while (mutex->virtual) {
         world.current->wants_lock = true;
         world.lock_waiters++;
-        wait_for(mutex, WORLD_NEVER);
+        wait_for(mutex, PLATFORM_NEVER);
         world.current->wants_lock = false;
         world.lock_waiters--;
     }
     mutex->virtual = world.current;
 }
 
-static void lock(struct world_mutex *mutex)
+static void lock(struct platform_mutex *mutex)
 {
     offer(world.lock_odds);
     take(mutex);
 }
 
-static void unlock(struct world_mutex *mutex)
+static void unlock(struct platform_mutex *mutex)
 {
     if (mutex->virtual != world.current)
         wrong("unlocks a mutex that it does not hold");
@@ -609,12 +609,12 @@ static void unlock(struct world_mutex *mutex)
         wake(mutex);
 }
 
-static void cond_init(struct world_cond *cond)
+static void cond_init(struct platform_cond *cond)
 {
     cond->virtual = NULL;
 }
 
-static void cond_done(struct world_cond *cond)
+static void cond_done(struct platform_cond *cond)
 {
     for (size_t i = 0; i < world.live_count; i++)
         if (world.live[i]->waits && world.live[i]->waits_for == cond)
@@ -634,7 +634,7 @@ static bool wait_masked(int64_t until_ms)
 }
 
 static bool wait(
-    struct world_cond *cond, struct world_mutex *mutex, int64_t until_ms)
+    struct platform_cond *cond, struct platform_mutex *mutex, int64_t until_ms)
 {
     bool spurious;
 
@@ -646,34 +646,34 @@ static bool wait(
     unlock(mutex);
     wait_for(spurious ? NULL : cond, spurious ? virtual_boot_ms() : until_ms);
     take(mutex);
-    return until_ms == WORLD_NEVER || virtual_boot_ms() < until_ms;
+    return until_ms == PLATFORM_NEVER || virtual_boot_ms() < until_ms;
 }
 
-static void wake_all(struct world_cond *cond)
+static void wake_all(struct platform_cond *cond)
 {
     wake(cond);
 }
 
-static void start(struct world_thread *thread, const char *name,
+static void start(struct platform_thread *thread, const char *name,
     void (*body)(void *arg), void *arg)
 {
     thread->virtual = spawn(world.current->process, name, body, arg);
     offer(2);
 }
 
-static void join(struct world_thread *thread)
+static void join(struct platform_thread *thread)
 {
     struct thread *other = thread->virtual;
 
     offer(2);
     while (!other->over)
-        wait_for(other, WORLD_NEVER);
+        wait_for(other, PLATFORM_NEVER);
     thread->virtual = NULL;
 }
 
 /* ---- the world ---- */
 
-static const struct world_ops ops = {
+static const struct platform_ops ops = {
     .boot_id = virtual_boot_id,
     .boot_ms = virtual_boot_ms,
     .wall_ticks = virtual_wall_ticks,
@@ -741,19 +741,19 @@ static void end_world(void)
     free(world.able);
 }
 
-void virtual_world_end(void)
+void virtual_platform_end(void)
 {
     end_world();
     memset(&world, 0, sizeof(world));
-    world_use(NULL);
+    platform_use(NULL);
 }
 
-void virtual_world_use(const struct virtual_options *options)
+void virtual_platform_use(const struct virtual_options *options)
 {
     int64_t limit_ms =
         options->limit_ms > 0 ? options->limit_ms : DEFAULT_LIMIT_MS;
 
-    virtual_world_end();
+    virtual_platform_end();
     world.used = true;
     world.now_us = options->boot_ms * US_PER_MS;
     world.wall_shift_ticks = options->wall_ticks - world.now_us * TICKS_PER_US;
@@ -771,7 +771,7 @@ void virtual_world_use(const struct virtual_options *options)
 #ifdef WITH_TSAN
     world.outside.fiber = __tsan_get_current_fiber();
 #endif
-    world_use(&ops);
+    platform_use(&ops);
 }
 
 void virtual_start(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The real threads and locks; clocks and one thread as a mapped file says. */
-#include "tests/support/bent_world.h"
+#include "tests/support/bent_platform.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #define US_PER_S 1000000
 /* A clock that jumps is seen by who waits after this much real time. */
@@ -31,7 +31,7 @@ static void must(int error)
         abort();
 }
 
-int64_t bent_world_us(void)
+int64_t bent_platform_us(void)
 {
     struct timespec now;
 
@@ -39,7 +39,7 @@ int64_t bent_world_us(void)
     return (int64_t)now.tv_sec * US_PER_S + now.tv_nsec / 1000;
 }
 
-int64_t bent_world_read_us(void)
+int64_t bent_platform_read_us(void)
 {
     return read_us;
 }
@@ -75,7 +75,7 @@ static const char *bent_boot_id(void)
 static int64_t bent_boot_ms(void)
 {
     stand_still();
-    read_us = bent_world_us();
+    read_us = bent_platform_us();
     return bent_ms(read_us) + look(&bend->boot_ahead_ms);
 }
 
@@ -83,7 +83,7 @@ static int64_t bent_wall_ticks(void)
 {
     stand_still();
     return TICKS_1970 +
-           (bent_ms(bent_world_us()) + look(&bend->wall_ahead_ms)) *
+           (bent_ms(bent_platform_us()) + look(&bend->wall_ahead_ms)) *
                TICKS_PER_MS;
 }
 
@@ -93,28 +93,28 @@ static void bent_random(void *to, size_t len)
         abort();
 }
 
-static void bent_mutex_init(struct world_mutex *mutex)
+static void bent_mutex_init(struct platform_mutex *mutex)
 {
     must(pthread_mutex_init(&mutex->real, NULL));
 }
 
-static void bent_mutex_done(struct world_mutex *mutex)
+static void bent_mutex_done(struct platform_mutex *mutex)
 {
     must(pthread_mutex_destroy(&mutex->real));
 }
 
-static void bent_lock(struct world_mutex *mutex)
+static void bent_lock(struct platform_mutex *mutex)
 {
     stand_still();
     must(pthread_mutex_lock(&mutex->real));
 }
 
-static void bent_unlock(struct world_mutex *mutex)
+static void bent_unlock(struct platform_mutex *mutex)
 {
     must(pthread_mutex_unlock(&mutex->real));
 }
 
-static void bent_cond_init(struct world_cond *cond)
+static void bent_cond_init(struct platform_cond *cond)
 {
     pthread_condattr_t attr;
 
@@ -124,19 +124,19 @@ static void bent_cond_init(struct world_cond *cond)
     must(pthread_condattr_destroy(&attr));
 }
 
-static void bent_cond_done(struct world_cond *cond)
+static void bent_cond_done(struct platform_cond *cond)
 {
     must(pthread_cond_destroy(&cond->real));
 }
 
 /* Waking without cause is allowed: that is how jumps are noticed. */
 static bool bent_wait(
-    struct world_cond *cond, struct world_mutex *mutex, int64_t until_ms)
+    struct platform_cond *cond, struct platform_mutex *mutex, int64_t until_ms)
 {
-    int64_t now_us = bent_world_us(), wait_us = LONGEST_WAIT_US;
+    int64_t now_us = bent_platform_us(), wait_us = LONGEST_WAIT_US;
     struct timespec until;
 
-    if (until_ms != WORLD_NEVER) {
+    if (until_ms != PLATFORM_NEVER) {
         int64_t left_ms = until_ms - bent_boot_ms();
 
         if (left_ms <= 0)
@@ -149,10 +149,10 @@ static bool bent_wait(
     until.tv_sec = (time_t)((now_us + wait_us) / US_PER_S);
     until.tv_nsec = (long)((now_us + wait_us) % US_PER_S) * 1000;
     (void)pthread_cond_timedwait(&cond->real, &mutex->real, &until);
-    return until_ms == WORLD_NEVER || bent_boot_ms() < until_ms;
+    return until_ms == PLATFORM_NEVER || bent_boot_ms() < until_ms;
 }
 
-static void bent_wake_all(struct world_cond *cond)
+static void bent_wake_all(struct platform_cond *cond)
 {
     must(pthread_cond_broadcast(&cond->real));
 }
@@ -173,7 +173,7 @@ static void *run_body(void *arg)
     return NULL;
 }
 
-static void bent_start(struct world_thread *thread, const char *name,
+static void bent_start(struct platform_thread *thread, const char *name,
     void (*run)(void *arg), void *arg)
 {
     struct body *body = mem_alloc(sizeof(*body));
@@ -182,7 +182,7 @@ static void bent_start(struct world_thread *thread, const char *name,
     must(pthread_create(&thread->real, NULL, run_body, body));
 }
 
-static void bent_join(struct world_thread *thread)
+static void bent_join(struct platform_thread *thread)
 {
     must(pthread_join(thread->real, NULL));
 }
@@ -210,15 +210,15 @@ static struct bend *own_bend(void)
     must(clock_gettime(CLOCK_REALTIME, &now));
     own = (struct bend){
         .speed = 1,
-        .start_us = bent_world_us(),
+        .start_us = bent_platform_us(),
         .epoch_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
     };
     return &own;
 }
 
-struct bend *bent_world_use(const char *path)
+struct bend *bent_platform_use(const char *path)
 {
-    static const struct world_ops ops = {
+    static const struct platform_ops ops = {
         .boot_id = bent_boot_id,
         .boot_ms = bent_boot_ms,
         .wall_ticks = bent_wall_ticks,
@@ -236,6 +236,6 @@ struct bend *bent_world_use(const char *path)
     };
 
     bend = path ? map_file(path) : own_bend();
-    world_use(&ops);
+    platform_use(&ops);
     return bend;
 }

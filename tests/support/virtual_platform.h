@@ -18,13 +18,13 @@
  *
  * Not in it: time that libraries ask the system for, and threads they start.
  */
-#ifndef TW_TESTS_VIRTUAL_WORLD_H
-#define TW_TESTS_VIRTUAL_WORLD_H
+#ifndef TW_TESTS_VIRTUAL_PLATFORM_H
+#define TW_TESTS_VIRTUAL_PLATFORM_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* world_boot_id() of every process that was told no other. */
+/* platform_boot_id() of every process that was told no other. */
 #define VIRTUAL_BOOT_ID "00000000-0000-4000-8000-000000000001"
 
 /* Why virtual_run() came back. */
@@ -36,24 +36,25 @@ enum virtual_end {
 
 struct virtual_options {
     uint64_t seed;
-    int64_t boot_ms;      /* clocks at the beginning; as world_boot_ms() */
-    int64_t wall_ticks;   /* as world_wall_ticks() */
+    int64_t boot_ms;      /* clocks at the beginning; as platform_boot_ms() */
+    int64_t wall_ticks;   /* as platform_wall_ticks() */
     int64_t limit_ms;     /* virtual time that may pass; 0: 1000 hours */
     uint64_t limit_steps; /* hand-offs; 0: 10 million */
 };
 
 /*
- * virtual_world_use: begin a world, in place of the one in use; ends the last
- * one (its threads are given up). virtual_world_end: back to the real one.
+ * virtual_platform_use: begin a world, in place of the one in use; ends the
+ * last one (its threads are given up). virtual_platform_end: back to the real
+ * one.
  */
-void virtual_world_use(const struct virtual_options *options);
-void virtual_world_end(void);
+void virtual_platform_use(const struct virtual_options *options);
+void virtual_platform_end(void);
 
 /* virtual_process: a new process; ids count from 1. 0 is the outside, where
  * the caller of virtual_run() is; its clocks are the true ones ("service"). */
 int virtual_process(const char *name);
 
-/* virtual_start: a thread of process that nobody joins. world_start() in a
+/* virtual_start: a thread of process that nobody joins. platform_start() in a
  * thread starts another of the same process. */
 void virtual_start(
     int process, const char *name, void (*body)(void *arg), void *arg);
@@ -101,7 +102,7 @@ void virtual_stall_thread(int process, const char *name, int64_t ms);
 void virtual_step_clocks(int process, int64_t wall_ms, int64_t boot_ms);
 bool virtual_pause(int process, int64_t ms);
 
-/* virtual_set_boot_id: what world_boot_id() is for a process from now on: it
+/* virtual_set_boot_id: what platform_boot_id() is for a process from now on: it
  * runs on another machine. */
 void virtual_set_boot_id(int process, const char *boot_id);
 

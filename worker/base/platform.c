@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The real world: the kernel's clocks and randomness, POSIX threads. Every
+ * The real platform: the kernel's clocks and randomness, POSIX threads. Every
  * public function goes through one table, so that a simulation can put its
  * own in the way.
  */
-#include "worker/base/world.h"
+#include "worker/base/platform.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -165,27 +165,27 @@ static void real_random(void *to, size_t len)
     }
 }
 
-static void real_mutex_init(struct world_mutex *mutex)
+static void real_mutex_init(struct platform_mutex *mutex)
 {
     must(pthread_mutex_init(&mutex->real, NULL));
 }
 
-static void real_mutex_done(struct world_mutex *mutex)
+static void real_mutex_done(struct platform_mutex *mutex)
 {
     must(pthread_mutex_destroy(&mutex->real));
 }
 
-static void real_lock(struct world_mutex *mutex)
+static void real_lock(struct platform_mutex *mutex)
 {
     must(pthread_mutex_lock(&mutex->real));
 }
 
-static void real_unlock(struct world_mutex *mutex)
+static void real_unlock(struct platform_mutex *mutex)
 {
     must(pthread_mutex_unlock(&mutex->real));
 }
 
-static void real_cond_init(struct world_cond *cond)
+static void real_cond_init(struct platform_cond *cond)
 {
     pthread_condattr_t attr;
 
@@ -195,7 +195,7 @@ static void real_cond_init(struct world_cond *cond)
     must(pthread_condattr_destroy(&attr));
 }
 
-static void real_cond_done(struct world_cond *cond)
+static void real_cond_done(struct platform_cond *cond)
 {
     must(pthread_cond_destroy(&cond->real));
 }
@@ -215,13 +215,13 @@ static struct timespec monotonic_in(int64_t wait_ms)
 }
 
 static bool real_wait(
-    struct world_cond *cond, struct world_mutex *mutex, int64_t until_ms)
+    struct platform_cond *cond, struct platform_mutex *mutex, int64_t until_ms)
 {
     int64_t now_ms = real_boot_ms();
     struct timespec until;
     int error;
 
-    if (until_ms == WORLD_NEVER) {
+    if (until_ms == PLATFORM_NEVER) {
         must(pthread_cond_wait(&cond->real, &mutex->real));
         return true;
     }
@@ -239,7 +239,7 @@ static bool real_wait(
     return error == 0 || real_boot_ms() < until_ms;
 }
 
-static void real_wake_all(struct world_cond *cond)
+static void real_wake_all(struct platform_cond *cond)
 {
     must(pthread_cond_broadcast(&cond->real));
 }
@@ -275,7 +275,7 @@ static int start_masked(
     return error;
 }
 
-static void real_start(struct world_thread *thread, const char *name,
+static void real_start(struct platform_thread *thread, const char *name,
     void (*body)(void *arg), void *arg)
 {
     struct beginning *beginning = mem_alloc(sizeof(*beginning));
@@ -296,12 +296,12 @@ static void real_start(struct world_thread *thread, const char *name,
     must(pthread_attr_destroy(&attr));
 }
 
-static void real_join(struct world_thread *thread)
+static void real_join(struct platform_thread *thread)
 {
     must(pthread_join(thread->real, NULL));
 }
 
-static const struct world_ops real_ops = {
+static const struct platform_ops real_ops = {
     .boot_id = real_boot_id,
     .boot_ms = real_boot_ms,
     .wall_ticks = real_wall_ticks,
@@ -319,34 +319,34 @@ static const struct world_ops real_ops = {
 };
 
 /* Set before any thread exists, only read after that. */
-static const struct world_ops *world = &real_ops;
+static const struct platform_ops *platform = &real_ops;
 
-void world_use(const struct world_ops *ops)
+void platform_use(const struct platform_ops *ops)
 {
-    world = ops ? ops : &real_ops;
+    platform = ops ? ops : &real_ops;
 }
 
-const char *world_boot_id(void)
+const char *platform_boot_id(void)
 {
-    return world->boot_id();
+    return platform->boot_id();
 }
 
-int64_t world_boot_ms(void)
+int64_t platform_boot_ms(void)
 {
-    return world->boot_ms();
+    return platform->boot_ms();
 }
 
-int64_t world_wall_ticks(void)
+int64_t platform_wall_ticks(void)
 {
-    return world->wall_ticks();
+    return platform->wall_ticks();
 }
 
-void world_random(void *to, size_t len)
+void platform_random(void *to, size_t len)
 {
-    world->random(to, len);
+    platform->random(to, len);
 }
 
-uint64_t world_random_below(uint64_t limit)
+uint64_t platform_random_below(uint64_t limit)
 {
     uint64_t drawn, unfair;
 
@@ -354,61 +354,61 @@ uint64_t world_random_below(uint64_t limit)
     /* 2^64 modulo limit: as many draws are too many for a fair result. */
     unfair = (UINT64_MAX % limit + 1) % limit;
     do
-        world_random(&drawn, sizeof(drawn));
+        platform_random(&drawn, sizeof(drawn));
     while (drawn < unfair);
     return drawn % limit;
 }
 
-void world_mutex_init(struct world_mutex *mutex)
+void platform_mutex_init(struct platform_mutex *mutex)
 {
-    world->mutex_init(mutex);
+    platform->mutex_init(mutex);
 }
 
-void world_mutex_done(struct world_mutex *mutex)
+void platform_mutex_done(struct platform_mutex *mutex)
 {
-    world->mutex_done(mutex);
+    platform->mutex_done(mutex);
 }
 
-void world_lock(struct world_mutex *mutex)
+void platform_lock(struct platform_mutex *mutex)
 {
-    world->lock(mutex);
+    platform->lock(mutex);
 }
 
-void world_unlock(struct world_mutex *mutex)
+void platform_unlock(struct platform_mutex *mutex)
 {
-    world->unlock(mutex);
+    platform->unlock(mutex);
 }
 
-void world_cond_init(struct world_cond *cond)
+void platform_cond_init(struct platform_cond *cond)
 {
-    world->cond_init(cond);
+    platform->cond_init(cond);
 }
 
-void world_cond_done(struct world_cond *cond)
+void platform_cond_done(struct platform_cond *cond)
 {
-    world->cond_done(cond);
+    platform->cond_done(cond);
 }
 
-bool world_wait(
-    struct world_cond *cond, struct world_mutex *mutex, int64_t until_ms)
+bool platform_wait(
+    struct platform_cond *cond, struct platform_mutex *mutex, int64_t until_ms)
 {
-    return world->wait(cond, mutex, until_ms);
+    return platform->wait(cond, mutex, until_ms);
 }
 
-void world_wake_all(struct world_cond *cond)
+void platform_wake_all(struct platform_cond *cond)
 {
-    world->wake_all(cond);
+    platform->wake_all(cond);
 }
 
-void world_start(struct world_thread *thread, const char *name,
+void platform_start(struct platform_thread *thread, const char *name,
     void (*body)(void *arg), void *arg)
 {
-    world->start(thread, name, body, arg);
+    platform->start(thread, name, body, arg);
 }
 
-void world_join(struct world_thread *thread)
+void platform_join(struct platform_thread *thread)
 {
-    world->join(thread);
+    platform->join(thread);
 }
 
 /* ---- SIGPIPE ---- */
@@ -422,7 +422,7 @@ static sigset_t pipe_alone(void)
     return set;
 }
 
-bool world_block_pipe(void)
+bool platform_block_pipe(void)
 {
     sigset_t set = pipe_alone(), former;
 
@@ -430,7 +430,7 @@ bool world_block_pipe(void)
     return !sigismember(&former, SIGPIPE);
 }
 
-void world_let_pipe(void)
+void platform_let_pipe(void)
 {
     const struct timespec now = {0, 0};
     sigset_t set = pipe_alone();

@@ -5,8 +5,8 @@
  * that others map or write too, so that several processes share one time, and
  * each may have its own errors.
  */
-#ifndef TW_TESTS_BENT_WORLD_H
-#define TW_TESTS_BENT_WORLD_H
+#ifndef TW_TESTS_BENT_PLATFORM_H
+#define TW_TESTS_BENT_PLATFORM_H
 
 #include <stdint.h>
 
@@ -19,23 +19,23 @@ struct bend {
     int64_t speed;         /* 1: as fast as the real one                    */
     int64_t start_us;      /* CLOCK_MONOTONIC                               */
     int64_t epoch_ms;      /* of both clocks at start_us                    */
-    int64_t wall_ahead_ms; /* of world_wall_ticks(); any time, both ways    */
-    int64_t boot_ahead_ms; /* of world_boot_ms(); only ever grows           */
+    int64_t wall_ahead_ms; /* of platform_wall_ticks(); any time, both ways */
+    int64_t boot_ahead_ms; /* of platform_boot_ms(); only ever grows */
     int64_t frozen;        /* not 0: threads named frozen_name stand still
                               at their next lock, wait or look at a clock   */
     char frozen_name[16];
 };
 
-/* bent_world_use: from now on, before any thread or lock exists. path: the
+/* bent_platform_use: from now on, before any thread or lock exists. path: the
  * file (NULL: a plain struct of the real time, in this process alone). Returns
  * what bends the world, to be read and written at any time. */
-struct bend *bent_world_use(const char *path);
+struct bend *bent_platform_use(const char *path);
 
-/* bent_world_us: CLOCK_MONOTONIC in microseconds. */
-int64_t bent_world_us(void);
+/* bent_platform_us: CLOCK_MONOTONIC in microseconds. */
+int64_t bent_platform_us(void);
 
-/* bent_world_read_us: bent_world_us() when the calling thread last looked at
- * world_boot_ms(); 0: never. */
-int64_t bent_world_read_us(void);
+/* bent_platform_read_us: bent_platform_us() when the calling thread last looked
+ * at platform_boot_ms(); 0: never. */
+int64_t bent_platform_read_us(void);
 
 #endif

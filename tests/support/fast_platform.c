@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The real world with faster clocks. */
-#include "tests/support/fast_world.h"
+#include "tests/support/fast_platform.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "worker/base/mem.h"
+#include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/base/world.h"
 
 #define US_PER_S 1000000
 
@@ -26,7 +26,7 @@ static int64_t monotonic_us(void)
 
 static int64_t fast_boot_ms(void)
 {
-    return monotonic_us() * FAST_WORLD_SPEED / 1000 + ahead_ms;
+    return monotonic_us() * FAST_PLATFORM_SPEED / 1000 + ahead_ms;
 }
 
 static const char *fast_boot_id(void)
@@ -51,27 +51,27 @@ static void fast_random(void *to, size_t len)
         abort();
 }
 
-static void fast_mutex_init(struct world_mutex *mutex)
+static void fast_mutex_init(struct platform_mutex *mutex)
 {
     must(pthread_mutex_init(&mutex->real, NULL));
 }
 
-static void fast_mutex_done(struct world_mutex *mutex)
+static void fast_mutex_done(struct platform_mutex *mutex)
 {
     must(pthread_mutex_destroy(&mutex->real));
 }
 
-static void fast_lock(struct world_mutex *mutex)
+static void fast_lock(struct platform_mutex *mutex)
 {
     must(pthread_mutex_lock(&mutex->real));
 }
 
-static void fast_unlock(struct world_mutex *mutex)
+static void fast_unlock(struct platform_mutex *mutex)
 {
     must(pthread_mutex_unlock(&mutex->real));
 }
 
-static void fast_cond_init(struct world_cond *cond)
+static void fast_cond_init(struct platform_cond *cond)
 {
     pthread_condattr_t attr;
 
@@ -81,38 +81,38 @@ static void fast_cond_init(struct world_cond *cond)
     must(pthread_condattr_destroy(&attr));
 }
 
-static void fast_cond_done(struct world_cond *cond)
+static void fast_cond_done(struct platform_cond *cond)
 {
     must(pthread_cond_destroy(&cond->real));
 }
 
 static _Atomic unsigned late_waits;
 
-unsigned fast_world_late_waits(void)
+unsigned fast_platform_late_waits(void)
 {
     return late_waits;
 }
 
 static bool fast_wait(
-    struct world_cond *cond, struct world_mutex *mutex, int64_t until_ms)
+    struct platform_cond *cond, struct platform_mutex *mutex, int64_t until_ms)
 {
     int64_t until_us;
     struct timespec until;
 
-    if (until_ms == WORLD_NEVER) {
+    if (until_ms == PLATFORM_NEVER) {
         must(pthread_cond_wait(&cond->real, &mutex->real));
         return true;
     }
     if (until_ms <= fast_boot_ms())
         late_waits++;
-    until_us = (until_ms - ahead_ms) * 1000 / FAST_WORLD_SPEED + 1;
+    until_us = (until_ms - ahead_ms) * 1000 / FAST_PLATFORM_SPEED + 1;
     until.tv_sec = (time_t)(until_us / US_PER_S);
     until.tv_nsec = (long)(until_us % US_PER_S) * 1000;
     (void)pthread_cond_timedwait(&cond->real, &mutex->real, &until);
     return fast_boot_ms() < until_ms;
 }
 
-static void fast_wake_all(struct world_cond *cond)
+static void fast_wake_all(struct platform_cond *cond)
 {
     must(pthread_cond_broadcast(&cond->real));
 }
@@ -131,7 +131,7 @@ static void *run_body(void *arg)
     return NULL;
 }
 
-static void fast_start(struct world_thread *thread, const char *name,
+static void fast_start(struct platform_thread *thread, const char *name,
     void (*run)(void *arg), void *arg)
 {
     struct body *body = mem_alloc(sizeof *body);
@@ -141,19 +141,19 @@ static void fast_start(struct world_thread *thread, const char *name,
     must(pthread_create(&thread->real, NULL, run_body, body));
 }
 
-static void fast_join(struct world_thread *thread)
+static void fast_join(struct platform_thread *thread)
 {
     must(pthread_join(thread->real, NULL));
 }
 
-void fast_world_ahead(int64_t ms)
+void fast_platform_ahead(int64_t ms)
 {
     ahead_ms = ms;
 }
 
-void fast_world_use(void)
+void fast_platform_use(void)
 {
-    static const struct world_ops ops = {
+    static const struct platform_ops ops = {
         .boot_id = fast_boot_id,
         .boot_ms = fast_boot_ms,
         .wall_ticks = fast_wall_ticks,
@@ -170,5 +170,5 @@ void fast_world_use(void)
         .join = fast_join,
     };
 
-    world_use(&ops);
+    platform_use(&ops);
 }

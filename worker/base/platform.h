@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The one seam to what cannot be repeated: clocks, randomness, threads, locks
+ * and waits. Everything else goes through here, so that a simulation can put
+ * a virtual platform in its place with platform_use().
+ */
+#ifndef TW_BASE_PLATFORM_H
+#define TW_BASE_PLATFORM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* No moment: waits for ever, never comes. */
+#define PLATFORM_NEVER INT64_MAX
+
+struct platform_mutex {
+    pthread_mutex_t real;
+    void *virtual;
+};
+
+struct platform_cond {
+    pthread_cond_t real;
+    void *virtual;
+};
+
+struct platform_thread {
+    pthread_t real;
+    void *virtual;
+};
+
+/* What a platform can do. The real one is used until platform_use() is called.
+ */
+struct platform_ops {
+    const char *(*boot_id)(void);
+    int64_t (*boot_ms)(void);
+    int64_t (*wall_ticks)(void);
+    void (*random)(void *to, size_t len);
+    void (*mutex_init)(struct platform_mutex *mutex);
+    void (*mutex_done)(struct platform_mutex *mutex);
+    void (*lock)(struct platform_mutex *mutex);
+    void (*unlock)(struct platform_mutex *mutex);
+    void (*cond_init)(struct platform_cond *cond);
+    void (*cond_done)(struct platform_cond *cond);
+    bool (*wait)(struct platform_cond *cond, struct platform_mutex *mutex,
+        int64_t until_ms);
+    void (*wake_all)(struct platform_cond *cond);
+    void (*start)(struct platform_thread *thread, const char *name,
+        void (*body)(void *arg), void *arg);
+    void (*join)(struct platform_thread *thread);
+};
+
+/* platform_use: replace the platform, before any thread or lock exists.
+ * Borrowed for the life of the process; NULL: the real one again. */
+void platform_use(const struct platform_ops *ops);
+
+/* platform_boot_id: which run of the kernel platform_boot_ms() counts in, the
+ * same for all containers on it: 36 characters of hexadecimal digits and '-',
+ * other ones after each boot. "": not known. Static. */
+const char *platform_boot_id(void);
+
+/* platform_boot_ms: milliseconds since boot, CLOCK_BOOTTIME: counts on while
+ * the machine sleeps, never steps. For deadlines and durations. */
+int64_t platform_boot_ms(void);
+
+/* platform_wall_ticks: UTC now in ticks: 100 ns since 0001-01-01. May step. */
+int64_t platform_wall_ticks(void);
+
+/* platform_random: len unpredictable bytes. */
+void platform_random(void *to, size_t len);
+
+/* platform_random_below: uniform in 0 .. limit-1; limit > 0. */
+uint64_t platform_random_below(uint64_t limit);
+
+void platform_mutex_init(struct platform_mutex *mutex);
+void platform_mutex_done(struct platform_mutex *mutex);
+void platform_lock(struct platform_mutex *mutex);
+void platform_unlock(struct platform_mutex *mutex);
+
+void platform_cond_init(struct platform_cond *cond);
+void platform_cond_done(struct platform_cond *cond);
+
+/*
+ * platform_wait: with mutex held, wait for a wake or until platform_boot_ms()
+ * is until_ms (PLATFORM_NEVER: no limit). False: the time has come. May wake
+ * without cause; callers look at their condition in a loop. mutex is let go of
+ * even where the time has come before.
+ */
+bool platform_wait(
+    struct platform_cond *cond, struct platform_mutex *mutex, int64_t until_ms);
+void platform_wake_all(struct platform_cond *cond);
+
+/*
+ * platform_start: run body(arg) on a thread of its own, named for debuggers (15
+ * bytes), with all signals blocked. To be joined. Failing to start one ends
+ * the process with exit code 75.
+ */
+void platform_start(struct platform_thread *thread, const char *name,
+    void (*body)(void *arg), void *arg);
+void platform_join(struct platform_thread *thread);
+
+/*
+ * platform_block_pipe: keep SIGPIPE away from this thread, for a library that
+ * writes to sockets with write(2). True: it was let in before, and
+ * platform_let_pipe() must let it in again; one that came meanwhile is
+ * forgotten. The same on every platform.
+ */
+bool platform_block_pipe(void);
+void platform_let_pipe(void);
+
+#endif
