@@ -212,13 +212,13 @@ $(OUT)/azsim-proxy: $(AZSIM_PROXY_OBJECTS) $(LIBRARY)
 	@echo "  $(notdir $(CC)) $@"
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
-# The program, and how it looks at its fence told to a file.
+# The program, and how it looks at its deadline told to a file.
 ZOMBIE := $(OUT)/zombies/tableward
 $(ZOMBIE): $(OBJ)/worker/main.o $(OBJ)/tests/zombies/observer.o \
     $(BENT_WORLD) $(LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  $(notdir $(CC)) $@"
-	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--wrap=fence_open \
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--wrap=deadline_is_open \
 	    -Wl,--wrap=text_random_uuid -Wl,--wrap=http_send -o $@ $^ $(LIBS)
 
 .PHONY: azsim azsim-build zombies zombies-build

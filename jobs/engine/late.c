@@ -45,8 +45,9 @@ enum tw_err late_wait(struct late *late, struct run *run, struct err *err)
             "waits %lld s for requests that may still arrive late",
             (long long)(until_ms - now_ms + 999) / 1000);
     while (now_ms < until_ms) {
-        if (run_stopping(run) || (!fence_open(run->fence, now_ms) &&
-                                     !fence_may_reopen(run->fence, now_ms)))
+        if (run_stopping(run) ||
+            (!deadline_is_open(run->deadline, now_ms) &&
+                !deadline_may_reopen(run->deadline, now_ms)))
             return err_fail(err, TW_STOPPED, "stopped");
         wait_until(now_ms + STEP_MS < until_ms ? now_ms + STEP_MS : until_ms);
         now_ms = platform_boot_ms();

@@ -30,7 +30,7 @@ struct late {
 void late_note(struct late *late, const struct store *store);
 
 /* late_wait: returns once none can be on its way. TW_STOPPED:
- * run_stopping(run), or its fence is shut. */
+ * run_stopping(run), or its deadline is shut. */
 TW_MUST_USE enum tw_err late_wait(
     struct late *late, struct run *run, struct err *err);
 

@@ -4,7 +4,7 @@
 
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 #include "worker/store/store.h"
 
 bool run_stopping(struct run *run)
@@ -41,8 +41,9 @@ enum run_end run_end_of(const struct run *run, enum tw_err outcome)
     case TW_FORBIDDEN:
         return RUN_FAILED;
     case TW_STOPPED:
-        return fence_open(run->fence, platform_boot_ms()) ? RUN_STOPPED
-                                                          : RUN_OVERTAKEN;
+        return deadline_is_open(run->deadline, platform_boot_ms())
+                   ? RUN_STOPPED
+                   : RUN_OVERTAKEN;
     case TW_INVALID:
     case TW_TOO_LARGE:
     case TW_NOT_FOUND:

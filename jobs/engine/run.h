@@ -15,7 +15,7 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-struct fence;
+struct deadline;
 struct lanes_client;
 struct run;
 struct store;
@@ -29,7 +29,7 @@ enum run_end {
                       unless the attempt made progress                       */
     RUN_OUTAGE,    /* the service's or our machine's: never counts           */
     RUN_STOPPED,   /* run_stopping() said so; what was in flight is settled  */
-    RUN_OVERTAKEN, /* the fence is shut: nothing more was started            */
+    RUN_OVERTAKEN, /* the deadline is shut: nothing more was started */
 };
 
 struct run_args {
@@ -120,9 +120,9 @@ struct run {
     struct slice phase;         /* last stored by phase(), or empty */
     const char *archive_folder; /* where relative `archive:` starts */
 
-    struct lanes_client *lanes; /* for every request of the run; its fence is
+    struct lanes_client *lanes; /* for every request of the run; its deadline is
                                    the run's */
-    const struct fence *fence;
+    const struct deadline *deadline;
     struct run_counts counts;
 
     _Atomic int32_t rounds; /* begun since the run began (Rounds) */
@@ -177,7 +177,7 @@ void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
 /*
  * run_end_of: what an outcome that nobody could mend means for the attempt:
  * TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL: RUN_OUTAGE; TW_FORBIDDEN:
- * RUN_FAILED; TW_STOPPED: RUN_OVERTAKEN when the fence is shut or over, else
+ * RUN_FAILED; TW_STOPPED: RUN_OVERTAKEN when the deadline is shut or over, else
  * RUN_STOPPED; TW_INVALID, TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT:
  * RUN_TRY_AGAIN.
  */

@@ -171,7 +171,7 @@ static struct place *find_place(
 
 static void make_stored(struct account *account, struct place *place)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     bool queue = place->service == SERVICE_QUEUE;
     enum tw_err code;
 

@@ -171,7 +171,7 @@ struct applying {
 static const char *stored_etag(
     const struct applying *applying, const struct entity *entity)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     const char *etag = NULL;
     struct page page;
 
@@ -255,7 +255,7 @@ enum failure changes_apply(struct store *store, const char *table,
     struct applying applying = {store, table, arena, operations};
     struct batch batch = {table, operations, count};
     struct batch_result *result = arena_alloc(arena, sizeof(*result));
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     enum tw_err outcome;
 
     for (size_t i = 0; i < count; i++) {

@@ -243,7 +243,7 @@ static void add_metadata_fields(struct exchange *exchange, struct slice text)
 
 static enum failure get_metadata(struct visit *visit)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     int64_t count = 0;
 
     if (store_queue_count(catalog_store(visit->account), &attempt,
@@ -337,7 +337,7 @@ static bool is_expired(struct visit *visit, const struct message *message)
 /* An expired message is gone once somebody looks. */
 static void drop_expired(struct visit *visit, const struct message *message)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
 
     if (message->pop_receipt.len > 0 &&
         store_queue_delete(catalog_store(visit->account), &attempt,
@@ -386,7 +386,7 @@ static enum failure read_put(
 
 static enum failure put_message(struct visit *visit)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     int64_t hide_s, ttl_s;
     struct messages messages;
     struct slice text = {NULL, 0};
@@ -413,7 +413,7 @@ static enum failure put_message(struct visit *visit)
 
 static enum failure get_messages(struct visit *visit)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct exchange *exchange = visit->exchange;
     struct store *store = catalog_store(visit->account);
     bool peek = slice_is(exchange_argument(exchange, "peekonly"), "true");
@@ -456,7 +456,7 @@ static enum failure lost_or(enum tw_err code)
 static enum failure renew_message(struct visit *visit, int64_t hide_s,
     struct slice stored_receipt, const struct slice *text)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct exchange *exchange = visit->exchange;
     char receipt[QUEUE_RECEIPT_MAX], date[TEXT_TIME_MAX];
     enum tw_err code;
@@ -498,7 +498,7 @@ static enum failure update_message(struct visit *visit)
 
 static enum failure delete_message(struct visit *visit)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct slice receipt;
     enum failure failure = read_receipt(visit->exchange, &receipt);
 

@@ -350,7 +350,7 @@ static bool page_is_empty(struct visit *visit)
 static enum failure scan(
     struct visit *visit, struct scan_request *request, struct page *page)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     enum failure failure;
     enum tw_err code;
 
@@ -420,7 +420,7 @@ enum failure table_service_get(struct account *account,
         .base = table_service_base(exchange),
         .table = table};
     char stored[CATALOG_NAME_BYTES];
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
     char *etag = arena_alloc(&exchange->arena, ENTITY_ETAG_BYTES);
     enum failure failure = catalog_find(account, SERVICE_TABLE, table, stored);

@@ -37,9 +37,9 @@ const FILES = {
         "unit ledger_change, unit ledger, unit claim, unit control, simulate",
     "worker/store/retry.c": "unit retry, unit lanes, unit control, unit claim",
     "worker/store/breaker.c": "unit breaker, unit consumer",
-    "worker/store/fence.c": "unit fence, unit lanes, unit work, simulate",
+    "worker/store/deadline.c": "unit deadline, unit lanes, unit work, simulate",
     "worker/store/lease_clock.c":
-        "unit lease_clock, unit fence, unit work, simulate",
+        "unit lease_clock, unit deadline, unit work, simulate",
     "worker/store/lanes.c":
         "unit lanes, unit call, unit run, unit work, unit single, simulate",
     "worker/store/rate.c": "unit rate, unit rate_limiter",

@@ -98,7 +98,7 @@ static enum tw_err send(struct store *store, unsigned partition,
 {
     static char text[9000];
     struct operation operations[ENTITIES];
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct batch batch = {TABLE, operations, ENTITIES};
     struct arena arena;
     enum tw_err code;
@@ -130,7 +130,7 @@ static int count(struct store *store, unsigned partition, const char *value)
 {
     struct scan_request request = {.table = TABLE,
         .partition_key = key_range_exact(slice_of(partition_name(partition)))};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
     struct slice text;
     int found = 0;
@@ -225,7 +225,7 @@ static bool write_all(struct store *store, struct memory *memory)
 /* Put, take, hide for longer, delete; what is left is looked at later. */
 static void use_queue(struct store *store, struct memory *memory)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     char receipt[QUEUE_RECEIPT_MAX];
     struct messages put, got;
 
@@ -254,7 +254,7 @@ static void use_queue(struct store *store, struct memory *memory)
 /* Every message put is there, once, and none that was not. */
 static bool queue_holds(struct store *store, struct memory *memory)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     int64_t found = 0;
     int least = 0, most = 0;
     enum tw_err code = store_queue_count(store, &attempt, QUEUE, &found);
@@ -278,7 +278,7 @@ static int act(void *context)
 {
     struct trial *trial = context;
     struct memory *memory = trial->memory;
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct store *store = NULL;
     struct err err = {""};
     bool holds;

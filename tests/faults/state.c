@@ -60,7 +60,7 @@ static void print_entity(const char *table, const struct entity *entity)
 static void print_table(struct store *store, const char *table)
 {
     struct scan_request request = {.table = table};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
 
     page_init(&page);
@@ -75,7 +75,7 @@ static void print_table(struct store *store, const char *table)
 
 static void print_tables(struct store *store)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
     char name[80];
 
@@ -109,7 +109,7 @@ static void print_messages(struct messages *messages, const char *queue)
 
 static void print_poison(struct store *store, const char *queue)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct messages messages;
 
     messages_init(&messages);
@@ -121,7 +121,7 @@ static void print_poison(struct store *store, const char *queue)
 
 static void print_queue(struct store *store, const char *queue)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     int64_t count = 0;
 
     if (strstr(queue, "poison"))
@@ -224,7 +224,7 @@ int state_print(void *context)
 void state_put(const char *file, const char *queue, const char *text)
 {
     struct store *store = open_file(file);
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct messages put;
 
     messages_init(&put);

@@ -17,10 +17,10 @@
 #include "worker/store/azure/http.h"
 
 enum tw_err __real_http_send(struct http *http,
-    const struct http_request *request, const struct fence *fence,
+    const struct http_request *request, const struct deadline *deadline,
     struct http_answer *ret, struct err *err);
 enum tw_err __wrap_http_send(struct http *http,
-    const struct http_request *request, const struct fence *fence,
+    const struct http_request *request, const struct deadline *deadline,
     struct http_answer *ret, struct err *err);
 
 /* What the double answers; inactive it hands the request on. */
@@ -54,13 +54,13 @@ static int status_of(struct slice line)
 }
 
 enum tw_err __wrap_http_send(struct http *http,
-    const struct http_request *request, const struct fence *fence,
+    const struct http_request *request, const struct deadline *deadline,
     struct http_answer *ret, struct err *err)
 {
     struct slice rest = double_.wire, line;
 
     if (!double_.active)
-        return __real_http_send(http, request, fence, ret, err);
+        return __real_http_send(http, request, deadline, ret, err);
     FUZZ_CHECK(strncmp(request->url, "https://acct.", 13) == 0);
     snprintf(double_.url, sizeof(double_.url), "%s", request->url);
     line = take_line(&rest);

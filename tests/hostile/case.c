@@ -128,7 +128,7 @@ static char *text_of(const struct piece *piece)
 
 static void plant_entity(struct store *store, const struct plant *plant)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct batch_result *result = malloc(sizeof(*result));
     struct operation operation = {.type = OPERATION_INSERT};
     struct batch batch = {plant->table, &operation, 1};
@@ -158,7 +158,7 @@ static void plant_entity(struct store *store, const struct plant *plant)
 static void plant_message(
     struct store *store, const char *queue, const char *text)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct messages messages;
 
     messages_init(&messages);
@@ -202,7 +202,7 @@ static void plant_all(const struct row *row)
 
 static bool other_is_done(struct store *store)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
     enum tw_err code;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker/run/claim.c, renewer.c and work.c, worker/store/fence.c: two workers,
+ * worker/run/claim.c, renewer.c and work.c, worker/store/deadline.c: two workers,
  * one message, one run, and one entity that the run is to change. Each guard
  * can be taken out with -DNO_...; tests/model/guards holds the list and what
  * goes wrong without it.
@@ -74,7 +74,7 @@
 #define LANDED 4
 
 /* The properties; an assertion names the one that is violated. */
-bool one_fence_is_open = 1, nothing_starts_after_the_fence = 1,
+bool one_deadline_is_open = 1, nothing_starts_after_the_deadline = 1,
     in_time_before_the_successor = 1, stale_changes_nothing = 1,
     overtaken_writes_no_ledger = 1, ended_stays_ended = 1,
     message_goes_last = 1, poisoned_has_a_copy = 1, nobody_takes_early = 1;
@@ -415,7 +415,7 @@ inline send_ledger(what, lease, claims)
 #else
 #define OURS (epoch_of == self && (owner == self || owner == NOBODY))
 #endif
-#ifdef NO_FENCE_ASKED_AGAIN
+#ifdef NO_DEADLINE_ASKED_AGAIN
 #define MAY_SEND true
 #else
 #define MAY_SEND OPEN(self)
@@ -513,7 +513,7 @@ look:
         ledger_left[self] = DEADLINE;
         write_left[self] = 0;
         printf("worker %d works, for %d\n", self, ledger_left[self]);
-        CHECK(one_fence_is_open, ONE_OPEN);
+        CHECK(one_deadline_is_open, ONE_OPEN);
 #ifdef NO_ONE_TAKES_EARLY
         CHECK(nobody_takes_early, !early);
 #endif
@@ -552,7 +552,7 @@ look:
     :: atomic {
            slot == 1 && data_sent[self] == NONE && MAY_SEND ->
            printf("worker %d sends a data write\n", self);
-           CHECK(nothing_starts_after_the_fence,
+           CHECK(nothing_starts_after_the_deadline,
                BLIND(self) || epoch_of == self);
            CHECK(in_time_before_the_successor,
                BLIND(self) || lease_left > REQUEST + SKEW + 1);
@@ -621,7 +621,7 @@ look:
 #endif
                printf("worker %d has renewed, for %d\n", self,
                    ledger_left[self]);
-               CHECK(one_fence_is_open, ONE_OPEN)
+               CHECK(one_deadline_is_open, ONE_OPEN)
            :: result == CONFLICT ->
                has_etag[self] = OURS;
                shut[self] = !OURS

@@ -23,8 +23,8 @@
 struct holder {
     struct holder *next;
     const void *process;
-    const struct fence *fence; /* of the run's requests */
-    const struct fence *own;   /* of the claim's */
+    const struct deadline *deadline; /* of the run's requests */
+    const struct deadline *own;      /* of the claim's */
     char key[QUEUE_ID_MAX + 64];
     char owner[LOCK_FILE_OWNER_MAX];
     int32_t epoch;
@@ -339,18 +339,19 @@ void book_deleted(struct book *book, const char *queue, struct slice id)
             note->key, run ? ledger_state_name(run->now.state) : "unknown");
 }
 
-/* ---- fences ---- */
+/* ---- deadlines ---- */
 
 static struct holder *holder_of(struct book *book, const void *process,
-    const struct fence *fence, bool *ret_own)
+    const struct deadline *deadline, bool *ret_own)
 {
     struct holder *holder = book->holders;
 
-    while (holder && (holder->process != process ||
-                         (holder->fence != fence && holder->own != fence)))
+    while (holder &&
+           (holder->process != process ||
+               (holder->deadline != deadline && holder->own != deadline)))
         holder = holder->next;
     if (holder)
-        *ret_own = holder->own == fence;
+        *ret_own = holder->own == deadline;
     return holder;
 }
 
@@ -370,19 +371,19 @@ static const struct entity *staked(const struct store_request *request)
     return NULL;
 }
 
-/* A write that names an owner tells whose claim the fence belongs to: both of
- * its fences lie in the same claim. */
+/* A write that names an owner tells whose claim the deadline belongs to: both
+ * of its deadlines lie in the same claim. */
 static void learn(struct book *book, const void *process,
-    const struct fence *fence, const struct entity *entity)
+    const struct deadline *deadline, const struct entity *entity)
 {
-    const char *claim = (const char *)fence - offsetof(struct claim, own);
+    const char *claim = (const char *)deadline - offsetof(struct claim, own);
     struct ledger_run run;
     struct holder *holder;
     bool own;
 
     ledger_run_init(&run);
     if (ledger_parse(entity, &run, NULL) == TW_OK && run.owner.len > 0) {
-        holder = holder_of(book, process, fence, &own);
+        holder = holder_of(book, process, deadline, &own);
         if (!holder) {
             holder = mem_alloc(sizeof(*holder));
             holder->next = book->holders;
@@ -391,9 +392,9 @@ static void learn(struct book *book, const void *process,
         if (!slice_is(run.owner, holder->owner))
             holder->claimed = false;
         holder->process = process;
-        holder->own = fence;
-        holder->fence =
-            (const struct fence *)(claim + offsetof(struct claim, fence));
+        holder->own = deadline;
+        holder->deadline =
+            (const struct deadline *)(claim + offsetof(struct claim, deadline));
         holder->epoch = run.epoch;
         if (!holder->unaware ||
             run.lease_until_ticks > holder->lease_until_ticks)
@@ -407,8 +408,8 @@ static void learn(struct book *book, const void *process,
 }
 
 /* A claim that only does what was asked of a crashed owner (cancel, pause)
- * names none: its fences may lie where those of another claim lay, also where
- * those of the crashed owner itself lay. */
+ * names none: its deadlines may lie where those of another claim lay, also
+ * where those of the crashed owner itself lay. */
 static bool is_of(
     struct book *book, const struct holder *holder, const struct entity *entity)
 {
@@ -526,32 +527,32 @@ static bool cannot_know(const struct holder *holder)
 }
 
 void book_answered(struct book *book, const void *process,
-    const struct fence *fence, int64_t date_ticks)
+    const struct deadline *deadline, int64_t date_ticks)
 {
     struct holder *holder;
     bool own;
 
-    if (!fence || date_ticks == 0)
+    if (!deadline || date_ticks == 0)
         return;
-    holder = holder_of(book, process, fence, &own);
+    holder = holder_of(book, process, deadline, &own);
     if (holder && holder->told_ms == 0 &&
         date_ticks > holder->lease_until_ticks)
         holder->told_ms = platform_boot_ms();
 }
 
 void book_sent(struct book *book, const void *process,
-    const struct fence *fence, const struct store_request *request)
+    const struct deadline *deadline, const struct store_request *request)
 {
     const struct entity *stake = staked(request);
     const struct holder *holder;
     const char *why;
     bool own;
 
-    if (!fence)
+    if (!deadline)
         return;
     if (stake)
-        learn(book, process, fence, stake);
-    holder = holder_of(book, process, fence, &own);
+        learn(book, process, deadline, stake);
+    holder = holder_of(book, process, deadline, &own);
     if (!holder || (own && (!stake || !is_of(book, holder, stake))))
         return;
     if (!own)
@@ -572,14 +573,14 @@ void book_sent(struct book *book, const void *process,
 }
 
 void book_taken(struct book *book, const void *process,
-    const struct fence *fence, const struct store_request *request)
+    const struct deadline *deadline, const struct store_request *request)
 {
     const struct holder *holder;
     bool own;
 
-    if (!fence || request->call != CALL_BATCH)
+    if (!deadline || request->call != CALL_BATCH)
         return;
-    holder = holder_of(book, process, fence, &own);
+    holder = holder_of(book, process, deadline, &own);
     if (!holder || own)
         return;
     if (overtaken(book, holder))

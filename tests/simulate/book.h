@@ -27,18 +27,18 @@ void book_put(struct book *book, const char *queue, struct slice text);
 void book_deleted(struct book *book, const char *queue, struct slice id);
 
 /*
- * book_sent: a worker's request leaves under that fence. process: whose. It
+ * book_sent: a worker's request leaves under that deadline. process: whose. It
  * tells the run by the write that took it.
  */
 void book_sent(struct book *book, const void *process,
-    const struct fence *fence, const struct store_request *request);
+    const struct deadline *deadline, const struct store_request *request);
 
 /* book_taken: the same request, when the service has taken it. book_answered:
  * the worker has the answer to it, with that Date (0: none). */
 void book_taken(struct book *book, const void *process,
-    const struct fence *fence, const struct store_request *request);
+    const struct deadline *deadline, const struct store_request *request);
 void book_answered(struct book *book, const void *process,
-    const struct fence *fence, int64_t date_ticks);
+    const struct deadline *deadline, int64_t date_ticks);
 
 /* book_holds: has the process a lease? */
 bool book_holds(const struct book *book, const void *process);

@@ -127,7 +127,7 @@ static void load_end(void *state)
     page_init(&page);
     for (size_t i = 0; i < sizeof(TABLES) / sizeof(TABLES[0]); i++) {
         struct scan_request request = {.table = TABLES[i]};
-        struct attempt attempt = {.fence = NULL};
+        struct attempt attempt = {.deadline = NULL};
 
         if (store_scan(load->sim->service, &attempt, &request, &page) !=
                 TW_OK ||

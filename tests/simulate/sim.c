@@ -106,7 +106,7 @@ static enum tw_err judge(struct interposed *self, struct attempt *attempt,
 
 void sim_create_table(struct sim *sim, const char *table)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
 
     if (store_create_table(sim->service, &attempt, table) != TW_OK)
         sim_complain(sim, "no table: %s", attempt.err.text);
@@ -116,7 +116,7 @@ void sim_create_table(struct sim *sim, const char *table)
 int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx)
 {
     struct scan_request request = {.table = table};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
     enum tw_err code;
     int count = 0;
@@ -150,7 +150,7 @@ int64_t sim_now_ticks(void)
 bool sim_get(struct sim *sim, const char *table, struct slice partition_key,
     struct slice row_key, struct page *page)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     enum tw_err code;
 
     virtual_mask();
@@ -182,7 +182,7 @@ enum tw_err sim_write(struct sim *sim, const char *table,
     const struct operation operation = {type, *entity};
     const struct batch batch = {table, &operation, 1};
     struct batch_result *result = mem_alloc(sizeof(*result));
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     enum tw_err code;
 
     virtual_mask();
@@ -206,7 +206,7 @@ enum tw_err sim_write(struct sim *sim, const char *table,
 static void put(
     struct sim *sim, const char *queue, struct slice text, const char *run)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct messages messages;
 
     messages_init(&messages);
@@ -436,7 +436,7 @@ static void trouble(struct sim *sim)
 
 static int64_t count_messages(struct sim *sim, const char *queue)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     int64_t count = -1;
 
     virtual_mask();
@@ -578,7 +578,7 @@ static void load_jobs(struct sim *sim, unsigned n)
 
 static void make_queue(struct sim *sim, const char *queue)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
 
     if (store_queue_create(sim->service, &attempt, queue) != TW_OK)
         sim_complain(sim, "no queue: %s", attempt.err.text);

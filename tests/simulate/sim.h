@@ -7,8 +7,8 @@
  *   front end ------------------------------+
  *   worker -- wire (its own network) -- faulty -- judge -- embedded store
  *
- * What is judged for every kind is in book.c (ledger, queues, fences); what a
- * kind's own tables may be is the kind's (cascade.c).
+ * What is judged for every kind is in book.c (ledger, queues, deadlines); what
+ * a kind's own tables may be is the kind's (cascade.c).
  */
 #ifndef TW_TESTS_SIMULATE_SIM_H
 #define TW_TESTS_SIMULATE_SIM_H

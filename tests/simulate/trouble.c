@@ -276,7 +276,7 @@ enum tw_err trouble_send(struct troubles *troubles, struct store *service,
 
 static bool has_queue(const struct troubles *troubles, const char *queue)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     enum tw_err code;
     int64_t count;
 
@@ -305,7 +305,7 @@ void trouble_await_queues(const struct troubles *troubles)
 
 void trouble_need_queue(const struct troubles *troubles, const char *queue)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
 
     virtual_mask();
     if (trouble_has(troubles, TROUBLE_QUEUE_DELETED) &&

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request: it waits for a connection, asks the fence, leaves, is on its way,
- * is taken by the service in one moment, and its answer comes back. A process
- * may be stalled or crashed at each of these points; what has left then still
- * arrives, until the service would no longer wait for it.
+ * A request: it waits for a connection, asks the deadline, leaves, is on its
+ * way, is taken by the service in one moment, and its answer comes back. A
+ * process may be stalled or crashed at each of these points; what has left then
+ * still arrives, until the service would no longer wait for it.
  */
 #include "tests/simulate/wire.h"
 
@@ -13,7 +13,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 /* The service ends a request that takes longer. */
 #define SERVICE_MAX_MS 30000
@@ -51,13 +51,13 @@ static enum tw_err leave(struct wire *wire, struct attempt *attempt,
 {
     int64_t now_ms = platform_boot_ms();
 
-    if (!fence_open(attempt->fence, now_ms))
-        return err_fail(&attempt->err, TW_STOPPED, "the fence is shut");
+    if (!deadline_is_open(attempt->deadline, now_ms))
+        return err_fail(&attempt->err, TW_STOPPED, "the deadline has passed");
     attempt->sent_ms = now_ms;
     /* How often queues are polled says how long it took, not what it cost. */
     wire->requests += request->call != CALL_QUEUE_GET;
     virtual_mask();
-    book_sent(wire->sim->book, wire->process, attempt->fence, request);
+    book_sent(wire->sim->book, wire->process, attempt->deadline, request);
     virtual_unmask();
     return TW_OK;
 }
@@ -74,7 +74,7 @@ static enum tw_err arrive(struct wire *wire, struct attempt *attempt,
     code = request_pass(&wire->sim->faults.outer, &there, request);
     wire->sim->by_worker = false;
     if (code == TW_OK)
-        book_taken(wire->sim->book, wire->process, attempt->fence, request);
+        book_taken(wire->sim->book, wire->process, attempt->deadline, request);
     virtual_note("%s %s: %s", call_name(request->call),
         request->name ? request->name : "", err_name(code));
     virtual_unmask();
@@ -106,7 +106,7 @@ static enum tw_err exchange(struct wire *wire, struct attempt *attempt,
     bool flies = wire->sim->troubles.drawn != 0 && sim_chance(50);
     bool arrives = true, silent, in_time;
 
-    limit_ms = fence_timeout_ms(attempt->fence);
+    limit_ms = deadline_timeout_ms(attempt->deadline);
     lost_ms = wire->sim->script ? RESET_MAX_MS : limit_ms;
     silent = trouble_silences(&wire->sim->troubles, wire, request, &arrives);
     if (flies)
@@ -159,7 +159,7 @@ static enum tw_err meet(struct interposed *self, struct attempt *attempt,
     code = exchange(wire, attempt, request);
     if (request->call < CALL_QUEUE_CREATE && !wire->data) {
         virtual_mask();
-        book_answered(wire->sim->book, wire->process, attempt->fence,
+        book_answered(wire->sim->book, wire->process, attempt->deadline,
             attempt->date_ticks);
         virtual_unmask();
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The network between one worker process and the service: requests take their
- * time, and the fence is asked in the moment they leave.
+ * time, and the deadline is asked in the moment they leave.
  */
 #ifndef TW_TESTS_SIMULATE_WIRE_H
 #define TW_TESTS_SIMULATE_WIRE_H

@@ -155,7 +155,7 @@ static enum fault choose(
 
 static enum tw_err send_unseen(struct faulty *faulty, struct request_copy *copy)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
 
     return request_send(faulty->outer.inner, &attempt, &copy->request);
 }
@@ -249,14 +249,15 @@ static void wait_ms(struct faulty *faulty, int64_t ms)
     platform_unlock(&faulty->mutex);
 }
 
-/* The fence is asked where a store asks it, for a request that gets no
+/* The deadline is asked where a store asks it, for a request that gets no
  * further than here. */
 static bool stays_away(
     const struct effect *effect, struct attempt *attempt, enum tw_err *ret)
 {
-    if (effect->applied > 0 || fence_open(attempt->fence, platform_boot_ms()))
+    if (effect->applied > 0 ||
+        deadline_is_open(attempt->deadline, platform_boot_ms()))
         return false;
-    *ret = err_fail(&attempt->err, TW_STOPPED, "the fence is shut");
+    *ret = err_fail(&attempt->err, TW_STOPPED, "the deadline has passed");
     return true;
 }
 
@@ -272,7 +273,8 @@ static enum tw_err meet(struct faulty *faulty, enum fault fault, unsigned n,
         put_off(faulty, request, n);
     if (effect->applied == 0)
         return tell(faulty, fault, request->call, attempt);
-    if (fault == FAULT_TWICE && fence_open(attempt->fence, platform_boot_ms()))
+    if (fault == FAULT_TWICE &&
+        deadline_is_open(attempt->deadline, platform_boot_ms()))
         send_again(faulty, request);
     code = request_send(faulty->outer.inner, attempt, request);
     if (code == TW_STOPPED)
@@ -373,7 +375,7 @@ static enum tw_err meet_scan(struct faulty *faulty, struct attempt *attempt,
     if (code != TW_OK)
         return code;
     if (fault == FAULT_EMPTY_PAGE &&
-        fence_open(attempt->fence, platform_boot_ms()))
+        deadline_is_open(attempt->deadline, platform_boot_ms()))
         return empty_page(attempt, request->scan, request->page);
     sent.scan = &limited;
     return meet(faulty, fault, n, attempt, &sent);
@@ -439,7 +441,7 @@ static enum tw_err apply_batch(struct faulty *faulty, enum fault fault,
     }
     request->result->failed = batch->count;
     if (refused < batch->count &&
-        fence_open(attempt->fence, platform_boot_ms()))
+        deadline_is_open(attempt->deadline, platform_boot_ms()))
         return refuse(faulty, attempt, refused, request->result);
     code = meet(faulty, fault, n, attempt, request);
     if (fault == FAULT_NO_INDEX || code == TW_UNKNOWN)

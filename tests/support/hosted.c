@@ -20,8 +20,8 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
+#include "worker/store/deadline.h"
 #include "worker/store/embedded/embedded.h"
-#include "worker/store/fence.h"
 #include "worker/store/lanes.h"
 
 #define LANES 4
@@ -59,8 +59,8 @@ static enum tw_err host_phase(struct run *run, const char *phase,
         stored = false;
         outcome = h->phasing(h, &stored);
     }
-    if (!fence_open(h->fence, platform_boot_ms()))
-        return err_fail(err, TW_STOPPED, "the fence is shut");
+    if (!deadline_is_open(h->deadline, platform_boot_ms()))
+        return err_fail(err, TW_STOPPED, "the deadline has passed");
     if (stored) {
         host_save(run, checkpoint, true);
         mem_free(h->phase);
@@ -196,7 +196,7 @@ void hosted_done(struct hosted *h)
 
 void hosted_table(struct hosted *h, const char *table)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
 
     assert_int_equal(store_create_table(h->store, &attempt, table), TW_OK);
 }
@@ -204,7 +204,7 @@ void hosted_table(struct hosted *h, const char *table)
 static void send(struct hosted *h, const char *table,
     const struct operation *operations, size_t count)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct batch batch = {table, operations, count};
     static struct batch_result result;
 
@@ -259,7 +259,7 @@ void hosted_fill(struct hosted *h, const char *table, const char *partition_key,
 static const struct entity *get(struct hosted *h, const char *table,
     const char *partition_key, const char *row_key, struct page *page)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     enum tw_err code = store_get(h->store, &attempt, table,
         slice_of(partition_key), slice_of(row_key), page);
 
@@ -332,7 +332,7 @@ void hosted_remove(struct hosted *h, const char *table,
 static unsigned read_all(struct hosted *h, const char *table, struct buf *to)
 {
     struct scan_request request = {.table = table};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
     unsigned count = 0;
 
@@ -416,7 +416,7 @@ static struct run_args args_of(
 }
 
 static struct run run_of(struct hosted *h, const struct job *job,
-    const struct slice *value, const struct fence *fence)
+    const struct slice *value, const struct deadline *deadline)
 {
     assert_non_null(job);
     return (struct run){.job = job->name,
@@ -426,8 +426,8 @@ static struct run run_of(struct hosted *h, const struct job *job,
         .epoch = h->epoch,
         .took_over = h->took_over,
         .archive_folder = h->folder,
-        .lanes = lanes_client_new(h->lanes, fence),
-        .fence = fence,
+        .lanes = lanes_client_new(h->lanes, deadline),
+        .deadline = deadline,
         .rounds = h->passes,
         .share = -1,
         .behind = -1,
@@ -471,15 +471,15 @@ enum run_end hosted_attempt(
 {
     const struct job *found = jobs_find(&h->jobs, slice_of(job));
     struct slice value = slice_of(argument);
-    struct fence fence;
+    struct deadline deadline;
     struct run run;
     char *checkpoint = h->checkpoint ? mem_format("%s", h->checkpoint) : NULL;
     char *phase = h->phase ? mem_format("%s", h->phase) : NULL;
 
     h->epoch++;
-    fence_init(&fence, PLATFORM_NEVER, FENCE_REQUEST_MAX_MS);
-    h->fence = &fence;
-    run = run_of(h, found, &value, &fence);
+    deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MAX_MS);
+    h->deadline = &deadline;
+    run = run_of(h, found, &value, &deadline);
     run.checkpoint = slice_of(checkpoint);
     run.phase = slice_of(phase);
     h->stopping_calls = 0;
@@ -487,7 +487,7 @@ enum run_end hosted_attempt(
     h->end = found->kind->run(found, &h->stores, &run, &h->err);
     keep_result(h, &run);
     lanes_client_free(run.lanes);
-    h->fence = NULL;
+    h->deadline = NULL;
     mem_free(checkpoint);
     mem_free(phase);
     return h->end;

@@ -17,7 +17,7 @@
 #include "worker/base/err.h"
 #include "worker/store/store.h"
 
-struct fence;
+struct deadline;
 struct lanes;
 
 struct hosted {
@@ -56,7 +56,7 @@ struct hosted {
     enum tw_err (*phasing)(struct hosted *h, bool *ret_stored);
     void *owner; /* whoever set these */
 
-    struct fence *fence; /* of the attempt under way, or NULL */
+    struct deadline *deadline; /* of the attempt under way, or NULL */
 
     /* What came of the last attempt. */
     enum run_end end;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "worker/base/platform.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 static const char *table_of(const struct store_request *request)
 {
@@ -58,13 +58,13 @@ static enum tw_err meet_event(struct script *s,
 
     happen(s, event->before);
     if (event->dies && event->unsent)
-        fence_shut(s->h->fence);
+        deadline_close(s->h->deadline);
     if (event->unsent)
         return answer(event, attempt);
     outcome = request_send(s->inner, attempt, request);
     happen(s, event->after);
     if (event->dies)
-        fence_shut(s->h->fence);
+        deadline_close(s->h->deadline);
     return event->answer == TW_OK ? outcome : answer(event, attempt);
 }
 

@@ -141,7 +141,7 @@ static enum tw_err bench_scan(struct store *store, struct attempt *attempt,
     struct workbench *bench = bench_of(store);
 
     platform_lock(&bench->lock);
-    bench->scan_max_ms = fence_timeout_ms(attempt->fence);
+    bench->scan_max_ms = deadline_timeout_ms(attempt->deadline);
     platform_unlock(&bench->lock);
     PASSED_ON(store, attempt, BENCH_SCAN,
         store_scan(inner_of(store), attempt, request, ret));

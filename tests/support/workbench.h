@@ -97,8 +97,8 @@ struct workbench {
     unsigned ledger_writes; /* batches to the ledger's table */
     int64_t delay_ms;       /* of every request */
     int64_t paused_ms;      /* so long a hypervisor has paused this machine */
-    int64_t scan_max_ms;    /* what the last scan may take, as its fence says */
-    int64_t hidden_s;       /* for so long the last Get hid its messages */
+    int64_t scan_max_ms; /* what the last scan may take, as its deadline says */
+    int64_t hidden_s;    /* for so long the last Get hid its messages */
     /* fault: what the n-th (from 1) of that sort meets; lock held. */
     enum bench_fault (*fault)(
         struct workbench *bench, enum bench_call call, unsigned n);

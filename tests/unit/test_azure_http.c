@@ -21,7 +21,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/stop.h"
 #include "worker/store/azure/http.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 /* Real time passes here, and a machine may stand still for seconds: what would
  * wait without its limit waits longer than this. */
@@ -71,8 +71,8 @@ static bool gives_up(void *context, bool comes)
     return ++bench->asks == bench->asks_at_most;
 }
 
-static enum tw_err send_fenced(struct bench *bench, const char *method,
-    const char *body, const struct fence *fence)
+static enum tw_err send_in_time(struct bench *bench, const char *method,
+    const char *body, const struct deadline *deadline)
 {
     const struct http_header headers[] = {
         {"Accept", "application/json"}, {"Content-Type", "text/x"}};
@@ -91,13 +91,14 @@ static enum tw_err send_fenced(struct bench *bench, const char *method,
         .context = bench,
     };
 
-    return http_send(bench->http, &request, fence, &bench->answer, &bench->err);
+    return http_send(
+        bench->http, &request, deadline, &bench->answer, &bench->err);
 }
 
 static enum tw_err send_once(
     struct bench *bench, const char *method, const char *body)
 {
-    return send_fenced(bench, method, body, NULL);
+    return send_in_time(bench, method, body, NULL);
 }
 
 /* Closes the client first, so that the server sees the end of everything. */
@@ -412,45 +413,46 @@ static void failed_tls_is_not_sent(void **state)
     bench_open(&bench, NULL, 0);
     /* The listener is up, but its thread will wait for an empty line until
      * the client has given up. */
-    struct fence fence;
+    struct deadline deadline;
 
-    fence_init(&fence, PLATFORM_NEVER, FENCE_REQUEST_MIN_MS);
+    deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MIN_MS);
     snprintf(bench.url, sizeof(bench.url), "https://127.0.0.1:%d/",
         http_script_port(bench.script));
-    assert_int_equal(send_fenced(&bench, "POST", "b", &fence), TW_BUSY);
+    assert_int_equal(send_in_time(&bench, "POST", "b", &deadline), TW_BUSY);
     assert_non_null(strstr(bench.err.text, "cannot connect to"));
     assert_int_equal(bench.answer.sent_ms, 0);
     bench_end(&bench, 0);
     bench_done(&bench);
 }
 
-static void shut_fence_stops_the_last_moment(void **state)
+static void closed_deadline_stops_the_last_moment(void **state)
 {
     struct bench bench;
-    struct fence fence;
+    struct deadline deadline;
 
     (void)state;
-    fence_init(&fence, PLATFORM_NEVER, 5000);
-    fence_shut(&fence);
+    deadline_init(&deadline, PLATFORM_NEVER, 5000);
+    deadline_close(&deadline);
     bench_open(&bench, NULL, 0);
-    assert_int_equal(send_fenced(&bench, "POST", "b", &fence), TW_STOPPED);
+    assert_int_equal(send_in_time(&bench, "POST", "b", &deadline), TW_STOPPED);
     assert_int_equal(bench.answer.sent_ms, 0);
     bench_end(&bench, 0);
     bench_done(&bench);
 }
 
-static void silence_is_unknown_after_the_fence_s_time(void **state)
+static void silence_is_unknown_after_the_deadline(void **state)
 {
     struct bench bench;
-    struct fence fence;
+    struct deadline deadline;
     int64_t begun_ms = platform_boot_ms();
 
     (void)state;
-    fence_init(&fence, PLATFORM_NEVER, FENCE_REQUEST_MIN_MS);
+    deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MIN_MS);
     bench_open(&bench, STEPS({SCRIPT_SILENT, NULL, 0}), 1);
-    assert_int_equal(send_fenced(&bench, "POST", "b", &fence), TW_UNKNOWN);
+    assert_int_equal(send_in_time(&bench, "POST", "b", &deadline), TW_UNKNOWN);
     assert_non_null(strstr(bench.err.text, "no answer came in time"));
-    assert_in_range(platform_boot_ms() - begun_ms, FENCE_REQUEST_MIN_MS - 100,
+    assert_in_range(platform_boot_ms() - begun_ms,
+        DEADLINE_REQUEST_MIN_MS - 100,
         LONG_MS); /* libcurl's millisecond begins before ours */
     bench_end(&bench, 1);
     bench_done(&bench);
@@ -522,13 +524,13 @@ static void a_name_server_that_is_silent_holds_up_nothing(void **state)
 {
     int64_t begun_ms = platform_boot_ms();
     struct bench bench;
-    struct fence fence;
+    struct deadline deadline;
 
     (void)state;
-    fence_init(&fence, PLATFORM_NEVER, FENCE_REQUEST_MIN_MS);
+    deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MIN_MS);
     bench_open(&bench, NULL, 0);
     snprintf(bench.url, sizeof(bench.url), "http://silent.example/");
-    assert_int_equal(send_fenced(&bench, "GET", NULL, &fence), TW_BUSY);
+    assert_int_equal(send_in_time(&bench, "GET", NULL, &deadline), TW_BUSY);
     bench_end(&bench, 0);
     assert_true(platform_boot_ms() - begun_ms < LONG_MS);
     bench_done(&bench);
@@ -712,8 +714,8 @@ int main(void)
         cmocka_unit_test(dead_connection_is_not_used_again),
         cmocka_unit_test(unreachable_is_not_sent),
         cmocka_unit_test(failed_tls_is_not_sent),
-        cmocka_unit_test(shut_fence_stops_the_last_moment),
-        cmocka_unit_test(silence_is_unknown_after_the_fence_s_time),
+        cmocka_unit_test(closed_deadline_stops_the_last_moment),
+        cmocka_unit_test(silence_is_unknown_after_the_deadline),
         cmocka_unit_test(trailers_are_no_header_fields),
         cmocka_unit_test(answer_whose_length_is_in_doubt_is_unknown),
         cmocka_unit_test(a_name_server_that_is_silent_holds_up_nothing),

@@ -309,12 +309,12 @@ static void short_time_is_passed_on_to_the_service(void **state)
 {
     const struct script_step script = {SCRIPT_LAST, EMPTY("500 No"), 0};
     struct bench bench;
-    struct fence fence;
+    struct deadline deadline;
 
     (void)state;
-    fence_init(&fence, PLATFORM_NEVER, 5000);
+    deadline_init(&deadline, PLATFORM_NEVER, 5000);
     bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
-    bench.attempt.fence = &fence;
+    bench.attempt.deadline = &deadline;
     assert_int_equal(do_get(&bench), TW_BUSY);
     bench_end(&bench);
     assert_non_null(

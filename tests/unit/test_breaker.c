@@ -124,7 +124,7 @@ static void end(struct faulty *faulty, struct store *inner)
 static void a_store_that_nobody_answers_for_is_probed(void **state)
 {
     static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct faulty faulty;
     struct store *inner = begin(&faulty);
     int64_t count;
@@ -156,7 +156,7 @@ static void a_store_that_nobody_answers_for_is_probed(void **state)
 static void a_service_is_reached_once_a_request_has_left(void **state)
 {
     static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct faulty faulty;
     struct store *inner = begin(&faulty);
     int64_t count;
@@ -192,7 +192,7 @@ static void what_counts_as_a_response(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         const struct faulty_share share = {CASES[i].fault, 1000, CALL_ALL};
-        struct attempt attempt = {.fence = NULL};
+        struct attempt attempt = {.deadline = NULL};
         struct faulty faulty;
         struct store *inner = begin(&faulty);
 

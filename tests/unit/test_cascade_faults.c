@@ -33,7 +33,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 #include "worker/store/lanes.h"
 
 #define EVERYDAY_SEEDS 100
@@ -171,7 +171,7 @@ struct storm {
     bool held;            /* it has been seen with one */
     bool newer;           /* the run has to spare what is there */
     unsigned asked;       /* choose() so far */
-    unsigned kill_at;     /* the fence shuts at this one; 0: never */
+    unsigned kill_at;     /* the deadline shuts at this one; 0: never */
     bool killed;          /* it did */
     char complaint[1024]; /* what went wrong first */
 
@@ -212,7 +212,7 @@ static void complain(struct storm *s, const char *format, ...)
 static bool look_at(
     struct storm *s, const struct thing *thing, struct page *page)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
 
     return store_get(s->h.store, &attempt, thing->table, thing->partition_key,
                thing->row_key, page) == TW_OK;
@@ -246,7 +246,7 @@ static bool write_thing(struct storm *s, struct thing *thing,
 {
     struct operation operation = {type, *entity};
     struct batch batch = {thing->table, &operation, 1};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     static struct batch_result result;
 
     if (store_batch(s->h.store, &attempt, &batch, &result) != TW_OK)
@@ -502,7 +502,7 @@ static enum fault weather(void *context, enum store_call call, unsigned n)
     s->asked++;
     if (s->asked == s->kill_at) {
         s->killed = true;
-        fence_shut(s->h.fence);
+        deadline_close(s->h.deadline);
     }
     front_end_acts(s, &dice, s->front_end_share);
     if (!s->clear && s->late_inserts && is_insert(s, call) &&
@@ -787,7 +787,7 @@ static void judge_stored(
 static void judge_table(struct storm *s, const char *table)
 {
     struct scan_request request = {.table = table};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
 
     page_init(&page);
@@ -920,7 +920,7 @@ static enum fault trial_weather(void *context, enum store_call call, unsigned n)
     if (call != CALL_BATCH || n > 0)
         return FAULT_NONE;
     if (t->kills)
-        fence_shut(t->h.fence);
+        deadline_close(t->h.deadline);
     return t->first_batch;
 }
 

@@ -222,7 +222,7 @@ static void a_first_message_takes_its_run_with_one_request(void **state)
         platform_wall_ticks() + f->wish.visibility_timeout_s * TICKS_PER_S);
     assert_true(f->claim.deadline_ms <=
                 platform_boot_ms() + f->wish.visibility_timeout_s * 1000);
-    assert_true(fence_open(&f->claim.fence, taken_ms));
+    assert_true(deadline_is_open(&f->claim.deadline, taken_ms));
     assert_true(llabs(f->claim.run.started_ticks - platform_wall_ticks()) <
                 2 * TICKS_PER_S);
 }
@@ -302,9 +302,9 @@ static void a_run_begun_after_a_pause_starts_nothing_at_once(void **state)
     pause_machine(f, 30000);
     assert_int_equal(take(f), CLAIM_TAKEN);
     assert_int_equal(f->bench.calls[BENCH_GET], 0);
-    assert_false(fence_open(&f->claim.fence, platform_boot_ms()));
+    assert_false(deadline_is_open(&f->claim.deadline, platform_boot_ms()));
     assert_int_equal(claim_write(&f->claim, &f->err), CLAIM_MINE);
-    assert_true(fence_open(&f->claim.fence, platform_boot_ms()));
+    assert_true(deadline_is_open(&f->claim.deadline, platform_boot_ms()));
 }
 
 /* ... or over already: then it is another worker's. */
@@ -316,7 +316,7 @@ static void a_run_begun_after_a_long_pause_is_not_worked(void **state)
     pause_machine(f, f->wish.visibility_timeout_s * 1000 + 10000);
     assert_int_equal(take(f), CLAIM_TAKEN);
     assert_true(lease_clock_is_over(&f->claim.clock));
-    assert_false(fence_open(&f->claim.fence, platform_boot_ms()));
+    assert_false(deadline_is_open(&f->claim.deadline, platform_boot_ms()));
 }
 
 static void stall_before_the_second_batch(
@@ -668,7 +668,7 @@ static void a_message_lost_to_another_is_no_longer_waited_for(void **state)
         workbench_meets(&f->bench, BENCH_RENEW, 1, 1, LOST[i]);
         assert_int_equal(claim_renew_message(&f->claim, &f->err), TW_CONFLICT);
         assert_false(f->claim.has_message);
-        assert_true(fence_open(&f->claim.fence, platform_boot_ms()));
+        assert_true(deadline_is_open(&f->claim.deadline, platform_boot_ms()));
     }
 }
 

@@ -282,16 +282,16 @@ static void attempt_tells_when_it_was(struct fixture *f)
     assert_int_equal(f->attempt.retry_after_ms, -1);
 }
 
-static void shut_fence_lets_nothing_through(struct fixture *f)
+static void closed_deadline_lets_nothing_through(struct fixture *f)
 {
     struct operation insert =
         fixture_operation(f, OPERATION_INSERT, "p", "r", NULL, "");
-    struct fence fence;
+    struct deadline deadline;
 
-    fence_init(&fence, PLATFORM_NEVER, 1000);
-    f->attempt.fence = &fence;
+    deadline_init(&deadline, PLATFORM_NEVER, 1000);
+    f->attempt.deadline = &deadline;
     check(f, TW_OK, fixture_send(f, &insert, 1));
-    fence_shut(&fence);
+    deadline_close(&deadline);
     insert.entity.row_key = slice_of("s");
     check(f, TW_STOPPED, fixture_send(f, &insert, 1));
     assert_int_equal(f->attempt.sent_ms, 0);
@@ -299,7 +299,7 @@ static void shut_fence_lets_nothing_through(struct fixture *f)
     check(f, TW_STOPPED,
         store_get(f->store, &f->attempt, f->table, slice_of("p"), slice_of("r"),
             &f->page));
-    f->attempt.fence = NULL;
+    f->attempt.deadline = NULL;
     check_text(slice_of(fixture_all(f)), slice_of("p/r"));
 }
 
@@ -1416,7 +1416,7 @@ static const struct conformance {
     CASE(larger_values_are_too_large),
     CASE(entity_has_etag_and_timestamp),
     CASE(attempt_tells_when_it_was),
-    CASE(shut_fence_lets_nothing_through),
+    CASE(closed_deadline_lets_nothing_through),
     CASE(odd_keys_are_keys_like_others),
     CASE(odd_keys_share_a_batch),
     CASE(empty_keys_are_keys),

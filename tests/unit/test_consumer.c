@@ -648,7 +648,8 @@ static bool new_timeouts_are_used(struct workbench *bench)
     bool are;
 
     platform_lock(&bench->lock);
-    are = bench->hidden_s == 2 && bench->scan_max_ms == fence_request_ms(2000);
+    are =
+        bench->hidden_s == 2 && bench->scan_max_ms == deadline_request_ms(2000);
     platform_unlock(&bench->lock);
     return are;
 }

@@ -36,7 +36,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 #define EVERYDAY_SEEDS 40
 #define SOURCES 12
@@ -145,7 +145,7 @@ static void set_cell(struct storm *s, const char *table,
 static bool get(struct storm *s, const char *table, const char *partition_key,
     const char *row_key, struct page *page)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
 
     return store_get(s->h.store, &attempt, table, slice_of(partition_key),
                slice_of(row_key), page) == TW_OK;
@@ -155,7 +155,7 @@ static bool send(
     struct storm *s, const char *table, const struct operation *operation)
 {
     static struct batch_result result;
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     const struct batch batch = {table, operation, 1};
 
     return store_batch(s->h.store, &attempt, &batch, &result) == TW_OK;
@@ -383,9 +383,9 @@ static enum fault weather(void *context, enum store_call call, unsigned n)
     uint64_t dice = mix(s->seed ^ mix(n * 3 + (unsigned)call));
 
     s->asked++;
-    if (s->asked == s->kill_at && s->h.fence) {
+    if (s->asked == s->kill_at && s->h.deadline) {
         s->killed = true;
-        fence_shut(s->h.fence);
+        deadline_close(s->h.deadline);
     }
     application_acts(s, &dice, s->writer_share);
     if (s->clear || roll(&dice, 1000) >= s->faulty_share)
@@ -617,7 +617,7 @@ static bool judge_copy(struct storm *s, unsigned number, unsigned entry)
 static void judge_orphans(struct storm *s)
 {
     struct scan_request request = {.table = s->destination};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
     struct arena arena;
 

@@ -24,7 +24,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 static const char JOBS[] = "by-size:\n"
                            "  kind: copy\n"
@@ -51,8 +51,8 @@ static bool kills;
 static enum fault choose(void *ctx, enum store_call call, unsigned n)
 {
     (void)ctx;
-    if (kills && faulty.met[FAULT_LATE] > 0 && h.fence)
-        fence_shut(h.fence);
+    if (kills && faulty.met[FAULT_LATE] > 0 && h.deadline)
+        deadline_close(h.deadline);
     return call == CALL_BATCH && n >= batch_from && n < batch_below
                ? batch_fault
                : FAULT_NONE;
@@ -470,7 +470,7 @@ static void an_entity_with_its_sources_etag_is_never_deleted(void **state)
 {
     struct operation operation = {.type = OPERATION_INSERT};
     const struct batch batch = {"Shoes", &operation, 1};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct batch_result result;
     struct source source = {.job = slice_of("away"),
         .by = slice_of("00000000"),

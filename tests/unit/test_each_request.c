@@ -28,7 +28,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 #define ATTEMPTS_MAX 30
 #define TABLES_MAX 6
@@ -83,11 +83,11 @@ static enum tw_err meet_it(struct interposed *self, struct attempt *attempt,
         return err_fail(&attempt->err, TW_REFUSED, "as the test wants");
     if (act == LOSE_REQUEST)
         return unknown(attempt);
-    if (act == DIE_BEFORE && h.fence)
-        fence_shut(h.fence);
+    if (act == DIE_BEFORE && h.deadline)
+        deadline_close(h.deadline);
     outcome = request_send(self->inner, attempt, request);
-    if (act == DIE_AFTER && h.fence)
-        fence_shut(h.fence);
+    if (act == DIE_AFTER && h.deadline)
+        deadline_close(h.deadline);
     return act == LOSE_ANSWER || act == DIE_AFTER ? unknown(attempt) : outcome;
 }
 
@@ -184,7 +184,7 @@ static char *dump(const struct scene *scene)
     quiet = true;
     for (int i = 0; i < TABLES_MAX && scene->tables[i]; i++) {
         struct scan_request request = {.table = scene->tables[i]};
-        struct attempt attempt = {.fence = NULL};
+        struct attempt attempt = {.deadline = NULL};
         struct page page;
 
         page_init(&page);

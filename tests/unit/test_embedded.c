@@ -23,9 +23,9 @@
 
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
+#include "worker/store/deadline.h"
 #include "worker/store/embedded/db.h"
 #include "worker/store/embedded/embedded.h"
-#include "worker/store/fence.h"
 
 #define PATH "test.db"
 
@@ -600,7 +600,7 @@ static void a_write_that_comes_during_a_commit_is_made_after_it(void **state)
         sched_yield();
     began_ms = platform_boot_ms();
     assert_int_equal(insert(&f, "second", "1"), TW_OK);
-    assert_true(platform_boot_ms() - began_ms < FENCE_REQUEST_MAX_MS);
+    assert_true(platform_boot_ms() - began_ms < DEADLINE_REQUEST_MAX_MS);
     platform_join(&first.thread);
     assert_true(first.good);
     page_done(&first.f.page);
@@ -793,10 +793,10 @@ static pid_t start_holder(int *ret_release)
     return child;
 }
 
-static void other_process_is_waited_for_as_the_fence_allows(void **state)
+static void other_process_is_waited_for_until_the_deadline(void **state)
 {
     struct fixture f;
-    struct fence fence;
+    struct deadline deadline;
     int release, status = 1;
     int64_t start_ms;
     pid_t child;
@@ -807,8 +807,8 @@ static void other_process_is_waited_for_as_the_fence_allows(void **state)
     store_close(f.store);
     child = start_holder(&release);
     f.store = open_store(PATH);
-    fence_init(&fence, PLATFORM_NEVER, 1000);
-    f.attempt.fence = &fence;
+    deadline_init(&deadline, PLATFORM_NEVER, 1000);
+    f.attempt.deadline = &deadline;
     start_ms = platform_boot_ms();
     check(&f, TW_BUSY, insert(&f, "p", "s"));
     assert_true(platform_boot_ms() - start_ms >= 1000);
@@ -818,7 +818,7 @@ static void other_process_is_waited_for_as_the_fence_allows(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     check(&f, TW_OK, insert(&f, "p", "s"));
-    f.attempt.fence = NULL;
+    f.attempt.deadline = NULL;
     end(&f);
 }
 
@@ -1168,7 +1168,7 @@ int main(void)
         cmocka_unit_test(killed_process_loses_nothing_it_acknowledged),
         cmocka_unit_test(processes_share_the_file),
         cmocka_unit_test(processes_create_the_file_at_once),
-        cmocka_unit_test(other_process_is_waited_for_as_the_fence_allows),
+        cmocka_unit_test(other_process_is_waited_for_until_the_deadline),
         cmocka_unit_test(table_names_ignore_case),
         cmocka_unit_test(foreign_etags_and_tokens_are_no_use),
         cmocka_unit_test(page_ends_after_much_work),

@@ -72,7 +72,7 @@ static void end(void)
 
 static struct store *open_store(const char *path)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct store *store = NULL;
     struct err err;
 
@@ -86,7 +86,7 @@ static struct store *open_store(const char *path)
 
 static int64_t date_of(struct store *store)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     int64_t count;
 
     assert_int_equal(store_queue_count(store, &attempt, QUEUE, &count), TW_OK);
@@ -96,7 +96,7 @@ static int64_t date_of(struct store *store)
 /* The Date of a write; *ret_inserted may be NULL. */
 static int64_t put(struct store *store, int64_t hide_s, int64_t *ret_inserted)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct messages messages;
 
     messages_init(&messages);
@@ -112,7 +112,7 @@ static int64_t put(struct store *store, int64_t hide_s, int64_t *ret_inserted)
 /* How many messages it gives, hidden for an hour then. */
 static size_t get(struct store *store)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct messages messages;
     size_t count;
 

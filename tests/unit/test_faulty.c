@@ -379,18 +379,18 @@ static void empty_and_short_pages_go_on(void **state)
     scene_done(&s);
 }
 
-static void nothing_is_sent_behind_the_fence(void **state)
+static void nothing_is_sent_after_the_deadline(void **state)
 {
-    struct fence fence;
+    struct deadline deadline;
     struct scene s;
 
     (void)state;
-    fence_init(&fence, PLATFORM_NEVER, 1000);
-    fence_shut(&fence);
+    deadline_init(&deadline, PLATFORM_NEVER, 1000);
+    deadline_close(&deadline);
     for (enum fault fault = 0; fault < FAULTS; fault++) {
         scene_init(&s);
         s.next = fault;
-        s.attempt = (struct attempt){.fence = &fence};
+        s.attempt = (struct attempt){.deadline = &deadline};
         assert_int_equal(store_queue_put(s.store, &s.attempt, QUEUE,
                              slice_of("body"), 0, &s.messages),
             TW_STOPPED);
@@ -472,7 +472,7 @@ int main(void)
         cmocka_unit_test(a_lost_answer_brings_no_receipt),
         cmocka_unit_test(one_key_of_a_batch_is_refused),
         cmocka_unit_test(empty_and_short_pages_go_on),
-        cmocka_unit_test(nothing_is_sent_behind_the_fence),
+        cmocka_unit_test(nothing_is_sent_after_the_deadline),
         cmocka_unit_test(the_same_seed_brings_the_same_faults),
         cmocka_unit_test(faults_come_as_often_as_their_shares_say),
     };

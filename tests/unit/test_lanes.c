@@ -809,21 +809,21 @@ static void cancelling_takes_one_task_back(void **state)
     scene_done(&scene);
 }
 
-static void nothing_starts_behind_a_shut_fence(void **state)
+static void nothing_starts_after_the_deadline(void **state)
 {
     struct lanes *lanes = lanes_new(2, 0);
     struct lanes_client *client;
-    struct fence fence;
+    struct deadline deadline;
     struct scene scene;
     struct job job;
 
     (void)state;
-    fence_init(&fence, PLATFORM_NEVER, 1000);
-    client = lanes_client_new(lanes, &fence);
+    deadline_init(&deadline, PLATFORM_NEVER, 1000);
+    client = lanes_client_new(lanes, &deadline);
     scene_init(&scene);
     job = job_of(&scene, 'a');
     assert_int_equal(lanes_call(client, &job.task), TW_OK);
-    fence_shut(&fence);
+    deadline_close(&deadline);
     assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
     assert_int_equal(scene.attempts, 1);
     assert_int_equal(lanes_requests(client), 1);
@@ -836,13 +836,13 @@ static void a_retry_behind_the_deadline_ends_with_it(void **state)
 {
     struct lanes *lanes = lanes_new(2, 0);
     struct lanes_client *client;
-    struct fence fence;
+    struct deadline deadline;
     struct scene scene;
     struct job job;
 
     (void)state;
-    fence_init(&fence, platform_boot_ms() + 3000, 1000);
-    client = lanes_client_new(lanes, &fence);
+    deadline_init(&deadline, platform_boot_ms() + 3000, 1000);
+    client = lanes_client_new(lanes, &deadline);
     scene_init(&scene);
     job = job_of(&scene, 'a');
     job.answers[0] = TW_BUSY;
@@ -850,7 +850,7 @@ static void a_retry_behind_the_deadline_ends_with_it(void **state)
     job.hint_ms = HOUR_MS;
     assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
     assert_int_equal(scene.attempts, 1);
-    assert_true(platform_boot_ms() >= atomic_load(&fence.deadline_ms));
+    assert_true(platform_boot_ms() >= atomic_load(&deadline.deadline_ms));
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -862,14 +862,14 @@ static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
 {
     struct lanes *lanes = lanes_new(2, 0);
     struct lanes_client *client;
-    struct fence fence;
+    struct deadline deadline;
     struct scene scene;
     struct job job;
     int64_t begun_ms = platform_boot_ms();
 
     (void)state;
-    fence_init(&fence, begun_ms + 40000, 1000);
-    client = lanes_client_new(lanes, &fence);
+    deadline_init(&deadline, begun_ms + 40000, 1000);
+    client = lanes_client_new(lanes, &deadline);
     scene_init(&scene);
     job = job_of(&scene, 'a');
     job.answers[0] = TW_BUSY;
@@ -878,7 +878,7 @@ static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
     job.hint_ms = 60000;
     lanes_submit(client, &job.task);
     wait_for_attempts(&scene, 1);
-    fence_move(&fence, PLATFORM_NEVER);
+    deadline_move(&deadline, PLATFORM_NEVER);
     lanes_wait(client, &job.task);
     assert_int_equal(job.task.outcome, TW_OK);
     assert_int_equal(scene.attempts, 2);
@@ -890,7 +890,7 @@ static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
 
 static void renew_late(void *arg)
 {
-    struct fence *fence = arg;
+    struct deadline *deadline = arg;
     int64_t at_ms = platform_boot_ms() + 300;
     struct platform_mutex mutex;
     struct platform_cond cond;
@@ -903,7 +903,7 @@ static void renew_late(void *arg)
     platform_unlock(&mutex);
     platform_cond_done(&cond);
     platform_mutex_done(&mutex);
-    fence_move(fence, at_ms + HOUR_MS);
+    deadline_move(deadline, at_ms + HOUR_MS);
 }
 
 static enum tw_err call_before_a_renewal(void)
@@ -911,17 +911,18 @@ static enum tw_err call_before_a_renewal(void)
     struct lanes *lanes = lanes_new(2, 0);
     struct platform_thread keeper;
     struct lanes_client *client;
-    struct fence fence;
+    struct deadline deadline;
     struct scene scene;
     enum tw_err code;
     struct job job;
 
-    fence_init(&fence, platform_boot_ms() + HOUR_MS, FENCE_REQUEST_MAX_MS);
-    fence_move(&fence, platform_boot_ms() + FENCE_REQUEST_MAX_MS - 1);
-    client = lanes_client_new(lanes, &fence);
+    deadline_init(
+        &deadline, platform_boot_ms() + HOUR_MS, DEADLINE_REQUEST_MAX_MS);
+    deadline_move(&deadline, platform_boot_ms() + DEADLINE_REQUEST_MAX_MS - 1);
+    client = lanes_client_new(lanes, &deadline);
     scene_init(&scene);
     job = job_of(&scene, 'a');
-    platform_start(&keeper, "keeper", renew_late, &fence);
+    platform_start(&keeper, "keeper", renew_late, &deadline);
     code = lanes_call(client, &job.task);
     if (code == TW_OK)
         assert_int_equal(job.task.retry.tries, 1);
@@ -949,13 +950,13 @@ static void nothing_starts_once_the_deadline_is_over(void **state)
 {
     struct lanes *lanes = lanes_new(2, 0);
     struct lanes_client *client;
-    struct fence fence;
+    struct deadline deadline;
     struct scene scene;
     struct job job;
 
     (void)state;
-    fence_init(&fence, platform_boot_ms() + 200, FENCE_REQUEST_MIN_MS);
-    client = lanes_client_new(lanes, &fence);
+    deadline_init(&deadline, platform_boot_ms() + 200, DEADLINE_REQUEST_MIN_MS);
+    client = lanes_client_new(lanes, &deadline);
     scene_init(&scene);
     job = job_of(&scene, 'a');
     assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
@@ -1097,7 +1098,7 @@ int main(void)
         cmocka_unit_test(what_is_known_of_an_account_outlives_its_store),
         cmocka_unit_test(stopping_ends_what_waits),
         cmocka_unit_test(cancelling_takes_one_task_back),
-        cmocka_unit_test(nothing_starts_behind_a_shut_fence),
+        cmocka_unit_test(nothing_starts_after_the_deadline),
         cmocka_unit_test(a_retry_behind_the_deadline_ends_with_it),
         cmocka_unit_test(a_retry_waits_behind_a_deadline_that_is_moved),
         cmocka_unit_test(waits_for_a_renewal_while_the_lease_stands),

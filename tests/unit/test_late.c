@@ -11,7 +11,7 @@
 #include "jobs/engine/run.h"
 #include "tests/support/fast_platform.h"
 #include "worker/base/platform.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 #include "worker/store/store.h"
 
 static bool stops;
@@ -27,14 +27,14 @@ static const struct run_host HOST = {.stopping = stopping};
 static const struct store REMOTE = {.traits = {.late_writes = true}};
 static const struct store LOCAL = {.traits = {.late_writes = false}};
 
-static struct fence fence;
+static struct deadline deadline;
 
 static struct run a_run(void)
 {
-    fence_init(&fence, PLATFORM_NEVER, 1000);
+    deadline_init(&deadline, PLATFORM_NEVER, 1000);
     asked = 0;
     stops = false;
-    return (struct run){.job = "j", .host = &HOST, .fence = &fence};
+    return (struct run){.job = "j", .host = &HOST, .deadline = &deadline};
 }
 
 static void nothing_is_waited_for_where_nothing_is_late(void **state)
@@ -87,7 +87,7 @@ static void a_lost_lease_ends_the_wait(void **state)
     struct err err;
 
     (void)state;
-    fence_shut(&fence);
+    deadline_close(&deadline);
     late_note(&late, &REMOTE);
     assert_int_equal(late_wait(&late, &run, &err), TW_STOPPED);
 }

@@ -63,14 +63,14 @@ static void the_deadline_is_the_ledgers(void **state)
 
     take_with_message(bench, &claim);
     assert_int_equal(claim_write(&claim, &err), TW_OK);
-    last_ms = claim.deadline_ms - claim.fence.request_ms;
+    last_ms = claim.deadline_ms - claim.deadline.request_ms;
     workbench_meets(bench, BENCH_RENEW, 1, 1, BENCH_FAIL);
     assert_int_equal(claim_renew_message(&claim, &err), TW_BUSY);
     assert_int_equal(claim_renew_message(&claim, &err), TW_OK);
     workbench_meets(bench, BENCH_RENEW, 1, 1, BENCH_CONFLICT);
     assert_int_equal(claim_renew_message(&claim, &err), TW_CONFLICT);
-    assert_true(fence_open(&claim.fence, last_ms));
-    assert_false(fence_open(&claim.fence, last_ms + 1));
+    assert_true(deadline_is_open(&claim.deadline, last_ms));
+    assert_false(deadline_is_open(&claim.deadline, last_ms + 1));
     claim_done(&claim);
 }
 

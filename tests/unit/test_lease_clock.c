@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "worker/base/text.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 #include "worker/store/lease_clock.h"
 #include "worker/store/store.h"
 
@@ -148,20 +148,20 @@ static void no_pause_moves_a_request_behind_a_long_lease(void **state)
              pause_ms += 500) {
             struct lease_clock *clock = begin(TIMEOUTS_MS[i]);
             int64_t until_ms = BOOT_MS + 10000 + 3000 + TIMEOUTS_MS[i];
-            struct fence fence;
+            struct deadline deadline;
             int64_t last_ms;
 
-            fence_init(&fence, 10000 + TIMEOUTS_MS[i],
-                fence_request_ms(TIMEOUTS_MS[i]));
-            fence_watch(&fence, clock, false);
+            deadline_init(&deadline, 10000 + TIMEOUTS_MS[i],
+                deadline_request_ms(TIMEOUTS_MS[i]));
+            deadline_watch(&deadline, clock, false);
             lease_clock_take(clock, until_ms * TICKS_PER_MS);
             respond(clock, &ledger, BOOT_MS + 10000, 10000, 10001);
             respond(clock, &others[0], BOOT_MS + 10500, 10500, 10501);
             respond(
                 clock, &others[0], BOOT_MS + 11000 + pause_ms, 11000, 11001);
             /* The last moment at which a request may start, and its true one */
-            last_ms = 10000 + TIMEOUTS_MS[i] - fence.request_ms;
-            if (fence_open(&fence, last_ms))
+            last_ms = 10000 + TIMEOUTS_MS[i] - deadline.request_ms;
+            if (deadline_is_open(&deadline, last_ms))
                 assert_true(BOOT_MS + last_ms + pause_ms <= until_ms);
             if (pause_ms > 40000)
                 pause_ms += TIMEOUTS_MS[i] / 100;

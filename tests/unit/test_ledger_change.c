@@ -8,7 +8,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/run/ledger_change.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 #define JOB "delete-channel"
 
@@ -222,22 +222,22 @@ static void a_change_that_sent_nothing_names_no_operation(void **state)
 }
 
 /* An attempt whose lease is over writes no ledger, however it asks. */
-static void behind_a_shut_fence_nothing_is_written(void **state)
+static void after_the_deadline_nothing_is_written(void **state)
 {
     struct workbench *bench = *state;
     struct wish wish = {LEDGER_RUNNING, 1, 0};
-    struct fence fence;
+    struct deadline deadline;
     struct ledger_change asked = {.store = bench->store,
-        .fence = &fence,
+        .deadline = &deadline,
         .apply = apply,
         .context = &wish};
     struct ledger_run run;
     struct err err;
 
     begin(bench, &run);
-    fence_init(&fence, PLATFORM_NEVER, 0);
+    deadline_init(&deadline, PLATFORM_NEVER, 0);
     assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_OK);
-    fence_shut(&fence);
+    deadline_close(&deadline);
     assert_int_equal(
         ledger_change(&asked, LEDGER_STORED, &run, &err), TW_STOPPED);
     assert_int_equal(attempts(bench), 2);
@@ -421,7 +421,7 @@ int main(void)
         TEST(an_insert_whose_answer_was_lost_is_ours),
         TEST(what_cannot_be_read_either_stays_unknown),
         TEST(a_change_that_sent_nothing_names_no_operation),
-        TEST(behind_a_shut_fence_nothing_is_written),
+        TEST(after_the_deadline_nothing_is_written),
         TEST(who_always_meets_others_gives_up),
         TEST(a_row_that_was_left_hinders_no_run),
         TEST(a_row_that_others_changed_or_took_away_is_no_conflict),

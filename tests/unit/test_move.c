@@ -22,8 +22,8 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
+#include "worker/store/deadline.h"
 #include "worker/store/embedded/embedded.h"
-#include "worker/store/fence.h"
 #include "worker/store/lanes.h"
 
 static const char JOBS[] =
@@ -120,7 +120,7 @@ static enum tw_err act_on(
         quiet = false;
     }
     if (w.act == CRASH_BEFORE)
-        fence_shut(h.fence);
+        deadline_close(h.deadline);
     if (w.act == LOSE_REQUEST)
         return unknown(attempt);
     outcome = request_send(inner, attempt, request);
@@ -130,7 +130,7 @@ static enum tw_err act_on(
         quiet = false;
     }
     if (w.act == CRASH_AFTER)
-        fence_shut(h.fence);
+        deadline_close(h.deadline);
     return w.act == LOSE_ANSWER || w.act == CRASH_AFTER ? unknown(attempt)
                                                         : outcome;
 }
@@ -286,7 +286,7 @@ static unsigned intents(void)
 {
     struct scan_request request = {.table = "TablewardRuns",
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
     unsigned count;
 
@@ -503,7 +503,7 @@ static void one_file_under_two_names_loses_nothing(void **state)
 {
     char *path = mem_format("%s/one.db", h.folder);
     struct store *first, *second;
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct err err;
 
     (void)state;
@@ -817,7 +817,7 @@ static void read_intent(void)
 {
     struct scan_request request = {.table = "TablewardRuns",
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
     struct slice text;
 
@@ -1057,7 +1057,7 @@ static void edit_intent(const char *property, const char *value)
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
     struct operation operation = {.type = OPERATION_REPLACE};
     const struct batch batch = {"TablewardRuns", &operation, 1};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct batch_result result;
     struct page page;
 
@@ -1218,7 +1218,7 @@ static void index_rows_are_passed_by(void **state)
         .partition_key = slice_of("a"),
         .row_key = slice_of("1"),
         .etag = slice_of("e")};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct batch_result result;
 
     (void)state;

@@ -34,7 +34,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 #define EVERYDAY_SEEDS 150
 #define VALUES_MAX 8192
@@ -84,7 +84,7 @@ struct storm {
     bool clear;
 
     unsigned asked;
-    unsigned kill_at; /* the fence shuts at this request; 0: never */
+    unsigned kill_at; /* the deadline shuts at this request; 0: never */
     bool killed;
     bool unknown; /* the outcome of a write was, or a worker was killed */
 
@@ -147,7 +147,7 @@ static void read_tables(
     page_init(&page);
     for (int i = 0; i < TABLE_COUNT; i++) {
         struct scan_request request = {.table = TABLES[i]};
-        struct attempt attempt = {.fence = NULL};
+        struct attempt attempt = {.deadline = NULL};
 
         do {
             assert_int_equal(
@@ -227,7 +227,7 @@ static bool apply(struct storm *s, const char *table, enum operation_type type,
 {
     struct operation operation = {type, *entity};
     struct batch batch = {table, &operation, 1};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct batch_result result;
 
     return store_batch(s->inner, &attempt, &batch, &result) == TW_OK;
@@ -273,7 +273,7 @@ static bool insert(struct storm *s, const char *table,
 static bool read_one(struct storm *s, const char *table,
     const char *partition_key, const char *row_key, struct page *page)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
 
     return store_get(s->inner, &attempt, table, slice_of(partition_key),
                slice_of(row_key), page) == TW_OK;
@@ -413,9 +413,9 @@ static enum fault weather(void *context, enum store_call call, unsigned n)
 
     (void)n;
     s->asked++;
-    if (s->asked == s->kill_at && s->h.fence) {
+    if (s->asked == s->kill_at && s->h.deadline) {
         s->killed = s->unknown = true;
-        fence_shut(s->h.fence);
+        deadline_close(s->h.deadline);
     }
     if (!s->accept && roll(s, 1000) < s->writer_share)
         write_something(s);
@@ -604,7 +604,7 @@ static void judge(struct storm *s)
 {
     struct scan_request request = {.table = "TablewardRuns",
         .partition_key = key_range_exact(slice_of("!intents"))};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
 
     faulty_land(&s->faulty, INT64_MAX);

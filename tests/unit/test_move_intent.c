@@ -129,7 +129,7 @@ static void read_rows(struct page *page)
 {
     struct scan_request request = {.table = "TablewardRuns",
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
-    struct attempt request_attempt = {.fence = NULL};
+    struct attempt request_attempt = {.deadline = NULL};
 
     assert_int_equal(
         store_scan(s.inner, &request_attempt, &request, page), TW_OK);
@@ -139,7 +139,7 @@ static void write_row(enum operation_type type, const struct entity *entity)
 {
     struct operation operation = {type, *entity};
     const struct batch batch = {"TablewardRuns", &operation, 1};
-    struct attempt request_attempt = {.fence = NULL};
+    struct attempt request_attempt = {.deadline = NULL};
     struct batch_result result;
 
     if (store_batch(s.inner, &request_attempt, &batch, &result) != TW_OK)

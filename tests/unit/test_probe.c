@@ -14,8 +14,8 @@
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
 #include "worker/base/platform.h"
+#include "worker/store/deadline.h"
 #include "worker/store/embedded/embedded.h"
-#include "worker/store/fence.h"
 #include "worker/store/lanes.h"
 
 struct scene {
@@ -23,7 +23,7 @@ struct scene {
     struct store *files[3]; /* the second is the file of the first */
     struct faulty faulty[3];
     struct store *one, *same, *other;
-    struct fence fence;
+    struct deadline deadline;
     struct run run;
 };
 
@@ -50,10 +50,10 @@ static int set_up(void **state)
     scene.other = scene.files[2] = open_file(&scene, "other", "b.db");
     for (size_t i = 0; i < 3; i++)
         faulty_init(&scene.faulty[i], scene.files[i]);
-    fence_init(&scene.fence, PLATFORM_NEVER, 1000);
+    deadline_init(&scene.deadline, PLATFORM_NEVER, 1000);
     scene.run = (struct run){.job = "j",
-        .lanes = lanes_client_new(scene.hosted.lanes, &scene.fence),
-        .fence = &scene.fence};
+        .lanes = lanes_client_new(scene.hosted.lanes, &scene.deadline),
+        .deadline = &scene.deadline};
     *state = &scene;
     return 0;
 }
@@ -121,7 +121,7 @@ static void a_probe_leaves_no_entity(void **state)
 {
     struct scene *scene = *state;
     struct scan_request request = {.table = PROBE_TABLE};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
 
     disguise(scene);

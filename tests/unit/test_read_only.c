@@ -152,18 +152,18 @@ static void messages_are_peeked_and_counted(void **state)
     assert_untouched(s);
 }
 
-static void a_shut_fence_holds(void **state)
+static void a_closed_deadline_holds(void **state)
 {
     struct scene *s = *state;
-    struct fence fence;
+    struct deadline deadline;
 
-    fence_init(&fence, INT64_MAX, 1);
-    fence_shut(&fence);
-    s->attempt.fence = &fence;
+    deadline_init(&deadline, INT64_MAX, 1);
+    deadline_close(&deadline);
+    s->attempt.deadline = &deadline;
     assert_int_equal(store_get(s->store, &s->attempt, TABLE, slice_of("p"),
                          slice_of("a"), &s->page),
         TW_STOPPED);
-    s->attempt.fence = NULL;
+    s->attempt.deadline = NULL;
 }
 
 /* ---- what is refused ---- */
@@ -278,7 +278,7 @@ int main(void)
         TEST(pages_follow_one_another),
         TEST(an_entity_is_got),
         TEST(messages_are_peeked_and_counted),
-        TEST(a_shut_fence_holds),
+        TEST(a_closed_deadline_holds),
         TEST(no_table_is_created),
         TEST(no_entity_is_written),
         TEST(no_queue_is_created),

@@ -41,7 +41,8 @@ static struct held *now_held; /* for conditions */
 /* A renewal for what is claimed. */
 static void keep_again(struct held *held)
 {
-    held->run.lanes = lanes_client_new(held->bench->lanes, &held->claim.fence);
+    held->run.lanes =
+        lanes_client_new(held->bench->lanes, &held->claim.deadline);
     held->renewal = renewal_start(
         held->bench->renewer, &held->claim, &held->run, held->run.lanes);
 }
@@ -71,7 +72,7 @@ static void hold_after(
         claim_take(&held->claim, &wish, &outcome, &err), CLAIM_TAKEN);
     messages_done(&taken);
     held->run.job = JOB;
-    held->run.fence = &held->claim.fence;
+    held->run.deadline = &held->claim.deadline;
     if (wait_ms > 0)
         virtual_sleep(wait_ms);
     keep_again(held);
@@ -130,7 +131,7 @@ static void a_lease_outlives_its_visibility_timeout(void **state)
     hold(&held, bench, true);
     workbench_wait(bench, four_renewals);
     assert_true(platform_boot_ms() - began_ms > 2000);
-    assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
+    assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
     /* One write of the ledger for each renewal, and the claim. */
     assert_true(writes(bench) <= calls(bench, BENCH_RENEW) + 2);
     assert_int_equal(let_go(&held), CLAIM_MINE);
@@ -151,7 +152,7 @@ static void several_threads_keep_one_lease(void **state)
     hold(&held, bench, false);
     while (platform_boot_ms() - began_ms < 300000) {
         virtual_sleep(5000);
-        assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
+        assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
     }
     assert_int_equal(let_go(&held), CLAIM_MINE);
     done(&held);
@@ -247,7 +248,7 @@ static bool overtaken(struct workbench *bench)
     return renewal_word(now_held->renewal) == CLAIM_OVERTAKEN;
 }
 
-static void another_epoch_shuts_the_fence(void **state)
+static void another_epoch_closes_the_deadline(void **state)
 {
     struct workbench *bench = *state;
     struct held held;
@@ -256,7 +257,7 @@ static void another_epoch_shuts_the_fence(void **state)
     hold(&held, bench, true);
     meddle(bench, 1);
     workbench_wait(bench, overtaken);
-    assert_false(fence_open(&held.claim.fence, platform_boot_ms()));
+    assert_false(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
         TW_STOPPED);
@@ -299,7 +300,7 @@ static void a_cancelled_run_is_told_within_a_renewal(void **state)
     assert_true(asked);
     workbench_wait(bench, cancelled);
     /* What is in flight may still complete: the lease is kept. */
-    assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
+    assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
     assert_int_equal(let_go(&held), CLAIM_MINE);
     assert_int_equal(ledger_move(&held.claim.run, LEDGER_QUEUED, &err), TW_OK);
     assert_int_equal(claim_let_go(&held.claim, &err), CLAIM_MINE);
@@ -329,7 +330,7 @@ static void a_lost_message_does_not_end_the_lease(void **state)
             slice_of(held.claim.message_id), receipt, 100),
         TW_OK);
     workbench_wait(bench, message_gone);
-    assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
+    assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
     assert_int_equal(let_go(&held), CLAIM_MINE);
     assert_false(held.claim.has_message);
     claim_delete_message(&held.claim);
@@ -337,7 +338,7 @@ static void a_lost_message_does_not_end_the_lease(void **state)
     done(&held);
 }
 
-static void cut_off_the_fence_closes_and_stays_closed(void **state)
+static void cut_off_the_deadline_closes_and_stays_closed(void **state)
 {
     struct workbench *bench = *state;
     struct held held;
@@ -347,10 +348,10 @@ static void cut_off_the_fence_closes_and_stays_closed(void **state)
     platform_lock(&bench->lock);
     bench->down = true;
     platform_unlock(&bench->lock);
-    deadline_ms = atomic_load(&held.claim.fence.deadline_ms);
+    deadline_ms = atomic_load(&held.claim.deadline.deadline_ms);
     workbench_wait(bench, overtaken);
     assert_true(platform_boot_ms() >= deadline_ms);
-    assert_false(fence_open(&held.claim.fence, platform_boot_ms()));
+    assert_false(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
     assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
     done(&held);
 }
@@ -405,12 +406,12 @@ static void a_silent_queue_service_costs_no_lease(void **state)
     for (int s = 0; s < 120; s++) {
         virtual_sleep(1000);
         assert_int_equal(renewal_word(held.renewal), CLAIM_MINE);
-        assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
+        assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
     }
     assert_true(calls(bench, BENCH_RENEW) > 3);
     /* The lease is renewed while the last request is waited for. */
     assert_int_equal(let_go(&held), CLAIM_MINE);
-    assert_true(fence_open(&held.claim.fence, platform_boot_ms()));
+    assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
     done(&held);
 }
 
@@ -469,7 +470,7 @@ static void a_phase_that_cannot_be_stored_says_why(void **state)
     assert_non_null(strstr(
         err.text, "the phase 'parent' could not be put into the ledger: "));
     assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
-    assert_false(fence_open(&held.claim.fence, platform_boot_ms()));
+    assert_false(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
     done(&held);
 }
 
@@ -514,7 +515,7 @@ static void an_echo_that_cannot_be_read_at_once_is_read_later(void **state)
 
 /* Two seconds' lease, 200 ms an answer, now and then a renewal that is refused:
  * renewed early enough for a second try. */
-static void a_slow_connection_never_finds_the_fence_closed(void **state)
+static void a_slow_connection_never_finds_the_deadline_closed(void **state)
 {
     struct workbench *bench = *state;
     struct held held;
@@ -529,7 +530,7 @@ static void a_slow_connection_never_finds_the_fence_closed(void **state)
     until_ms = platform_boot_ms() + 60000;
     while (open && platform_boot_ms() < until_ms) {
         virtual_sleep(5);
-        open = fence_open(&held.claim.fence, platform_boot_ms());
+        open = deadline_is_open(&held.claim.deadline, platform_boot_ms());
     }
     /* Let go in any case: what fails must be able to say so. */
     assert_int_equal(let_go(&held), CLAIM_MINE);
@@ -698,11 +699,11 @@ int main(void)
         TEST(the_newest_checkpoint_comes_with_a_renewal),
         TEST(a_phase_is_stored_before_the_call_returns),
         TEST(a_phase_whose_answer_was_lost_is_stored_all_the_same),
-        TEST(another_epoch_shuts_the_fence),
+        TEST(another_epoch_closes_the_deadline),
         TEST(a_changed_etag_of_ours_is_an_echo),
         TEST(a_cancelled_run_is_told_within_a_renewal),
         TEST(a_lost_message_does_not_end_the_lease),
-        TEST(cut_off_the_fence_closes_and_stays_closed),
+        TEST(cut_off_the_deadline_closes_and_stays_closed),
         VIRTUAL(an_overdue_renewal_is_sent_at_once),
         VIRTUAL(a_silent_queue_service_costs_no_lease),
         VIRTUAL(a_long_visibility_timeout_does_not_delay_checkpoints),
@@ -710,7 +711,7 @@ int main(void)
         VIRTUAL(a_phase_that_cannot_be_stored_says_why),
         VIRTUAL(a_phase_after_being_overtaken_has_no_other_reason),
         VIRTUAL(an_echo_that_cannot_be_read_at_once_is_read_later),
-        VIRTUAL(a_slow_connection_never_finds_the_fence_closed),
+        VIRTUAL(a_slow_connection_never_finds_the_deadline_closed),
         VIRTUAL(very_slow_answers_are_asked_for_all_the_time),
         VIRTUAL(the_first_ten_that_failed_are_kept),
         VIRTUAL(after_those_that_failed_are_dropped_ten_are_kept_again),

@@ -14,7 +14,7 @@
 #include "worker/base/json.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 #include "worker/store/lanes.h"
 
 #define MINUTE_MS 60000
@@ -24,7 +24,7 @@ static struct bend *bend;
 
 struct scene {
     struct hosted hosted;
-    struct fence fence;
+    struct deadline deadline;
     struct run run;
     struct rounds rounds;
 };
@@ -36,10 +36,10 @@ static int set_up(void **state)
     scene = (struct scene){.rounds = {.number = 0}};
     hosted_init(&scene.hosted, NO_JOBS);
     hosted_table(&scene.hosted, "Blogs");
-    fence_init(&scene.fence, PLATFORM_NEVER, 1000);
+    deadline_init(&scene.deadline, PLATFORM_NEVER, 1000);
     scene.run = (struct run){.job = "j",
-        .lanes = lanes_client_new(scene.hosted.lanes, &scene.fence),
-        .fence = &scene.fence};
+        .lanes = lanes_client_new(scene.hosted.lanes, &scene.deadline),
+        .deadline = &scene.deadline};
     *state = &scene;
     return 0;
 }

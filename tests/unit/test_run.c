@@ -9,7 +9,7 @@
 
 #include "jobs/engine/run.h"
 #include "worker/base/platform.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 static void outages_never_count_and_mistakes_do(void **state)
 {
@@ -35,18 +35,18 @@ static void outages_never_count_and_mistakes_do(void **state)
         assert_int_equal(run_end_of(&run, cases[i].outcome), cases[i].end);
 }
 
-static void stopped_behind_a_shut_fence_is_overtaken(void **state)
+static void stopped_after_the_deadline_is_overtaken(void **state)
 {
-    struct fence fence;
-    struct run run = {.job = "test", .fence = &fence};
+    struct deadline deadline;
+    struct run run = {.job = "test", .deadline = &deadline};
 
     (void)state;
-    fence_init(&fence, PLATFORM_NEVER, 1000);
+    deadline_init(&deadline, PLATFORM_NEVER, 1000);
     assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_STOPPED);
-    fence_move(&fence, platform_boot_ms() - 1);
+    deadline_move(&deadline, platform_boot_ms() - 1);
     assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_OVERTAKEN);
-    fence_move(&fence, PLATFORM_NEVER);
-    fence_shut(&fence);
+    deadline_move(&deadline, PLATFORM_NEVER);
+    deadline_close(&deadline);
     assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_OVERTAKEN);
     assert_int_equal(run_end_of(&run, TW_BUSY), RUN_OUTAGE);
 }
@@ -65,7 +65,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outages_never_count_and_mistakes_do),
-        cmocka_unit_test(stopped_behind_a_shut_fence_is_overtaken),
+        cmocka_unit_test(stopped_after_the_deadline_is_overtaken),
         cmocka_unit_test(lines_name_job_and_id),
     };
 

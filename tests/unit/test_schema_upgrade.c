@@ -150,7 +150,7 @@ static void what_cannot_be_converted_is_named_and_the_rest_is_done(void **state)
 /* Index rows belong to the copy that keeps them. */
 static void index_rows_are_skipped(void **state)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct operation operation = {.type = OPERATION_INSERT};
     static struct batch_result result;
     const struct batch batch = {"Blogs", &operation, 1};
@@ -481,7 +481,7 @@ static void verify(const char *phase)
     struct run asked = {.job = "blogs",
         .args = {1, &name, &value},
         .lanes = lanes,
-        .fence = NULL};
+        .deadline = NULL};
 
     h.stores.stores = &h.store;
     if (job->kind->verify(job, &h.stores, &asked, &verification, &h.err) !=

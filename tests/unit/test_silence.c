@@ -238,7 +238,7 @@ struct one_run {
 
 struct scene {
     struct lanes *lanes;
-    struct fence fence;
+    struct deadline deadline;
     struct store ledger;
     struct service good, bad[SLOTS];
     struct one_run runs[BAD + GOOD];
@@ -254,7 +254,7 @@ static bool wait_for_response(
     const struct service *service, struct attempt *attempt, bool silent)
 {
     int64_t now_ms = platform_boot_ms();
-    int64_t until_ms = now_ms + fence_timeout_ms(attempt->fence);
+    int64_t until_ms = now_ms + deadline_timeout_ms(attempt->deadline);
 
     if (!silent && now_ms + service->takes_ms < until_ms)
         until_ms = now_ms + service->takes_ms;
@@ -376,7 +376,7 @@ static void slot(void *arg)
 
     while ((run = take(scene)) != NULL) {
         struct lanes_client *client =
-            lanes_client_new(scene->lanes, &scene->fence);
+            lanes_client_new(scene->lanes, &scene->deadline);
         struct lanes_task task = {.attempt = attempt_get,
             .repeatable = (run - scene->runs) % 2 == 0,
             .store = &run->at->store,
@@ -419,7 +419,7 @@ static void begin(struct scene *scene)
         .ends_with_good = true,
         .until_ms = PLATFORM_NEVER};
     scene->lanes = lanes_new(16, 0);
-    fence_init(&scene->fence, PLATFORM_NEVER, TIMEOUT_MS);
+    deadline_init(&scene->deadline, PLATFORM_NEVER, TIMEOUT_MS);
     service_init(&scene->good, "good");
     for (size_t i = 0; i < SLOTS; i++) {
         service_init(&scene->bad[i], names[i]);

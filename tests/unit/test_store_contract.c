@@ -301,28 +301,28 @@ static void batch_refuses_what_is_too_large(void **state)
 
 /* ---- the rest of the door ---- */
 
-static void nothing_starts_behind_a_shut_fence(void **state)
+static void nothing_starts_after_the_deadline(void **state)
 {
     struct batch batch = good_batch(1);
-    struct fence fence;
+    struct deadline deadline;
 
     (void)state;
-    fence_init(&fence, PLATFORM_NEVER, 1000);
-    fence_shut(&fence);
-    attempt.fence = &fence;
+    deadline_init(&deadline, PLATFORM_NEVER, 1000);
+    deadline_close(&deadline);
+    attempt.deadline = &deadline;
     refuse_batch(&batch, TW_STOPPED, 1);
-    fence_init(&fence, platform_boot_ms() + 500, 1000);
+    deadline_init(&deadline, platform_boot_ms() + 500, 1000);
     refuse_batch(&batch, TW_STOPPED, 1);
     assert_int_equal(store_create_table(&store, &attempt, "Blogs"), TW_STOPPED);
-    fence_move(&fence, platform_boot_ms() + 3600000);
+    deadline_move(&deadline, platform_boot_ms() + 3600000);
     assert_int_equal(store_create_table(&store, &attempt, "Blogs"), TW_OK);
     assert_int_equal(seen.calls, 1);
 }
 
-static void no_call_starts_behind_a_shut_fence(void **state)
+static void no_call_starts_after_the_deadline(void **state)
 {
     struct messages messages;
-    struct fence fence;
+    struct deadline deadline;
     struct page page;
     char receipt[QUEUE_RECEIPT_MAX] = "r";
     int64_t count = 5;
@@ -330,9 +330,9 @@ static void no_call_starts_behind_a_shut_fence(void **state)
     (void)state;
     page_init(&page);
     messages_init(&messages);
-    fence_init(&fence, PLATFORM_NEVER, 1000);
-    fence_shut(&fence);
-    attempt.fence = &fence;
+    deadline_init(&deadline, PLATFORM_NEVER, 1000);
+    deadline_close(&deadline);
+    attempt.deadline = &deadline;
     for (int open = 0; open < 2; open++) {
         enum tw_err wanted = open ? TW_OK : TW_STOPPED;
         struct slice id = slice_of("id");
@@ -355,7 +355,7 @@ static void no_call_starts_behind_a_shut_fence(void **state)
             store_queue_count(&store, &attempt, "jobs", &count), wanted);
         assert_int_equal(seen.calls, open ? 6 : 0);
         assert_int_equal(count, open ? 7 : 5);
-        attempt.fence = NULL;
+        attempt.deadline = NULL;
     }
     messages_done(&messages);
     page_done(&page);
@@ -697,7 +697,7 @@ int main(void)
         TEST(batch_takes_inserts_without_etag),
         TEST(batch_refuses_forbidden_keys_and_names),
         TEST(batch_refuses_what_is_too_large),
-        TEST(nothing_starts_behind_a_shut_fence),
+        TEST(nothing_starts_after_the_deadline),
         TEST(scan_goes_on_from_its_own_page),
         TEST(scan_refuses_what_no_service_takes),
         TEST(get_takes_keys_from_the_page_it_fills),
@@ -709,7 +709,7 @@ int main(void)
         TEST(prefix_range_has_every_key_in_both_orders),
         TEST(range_between_keeps_what_both_orders_agree_on),
         TEST(range_between_has_every_key_in_both_orders),
-        TEST(no_call_starts_behind_a_shut_fence),
+        TEST(no_call_starts_after_the_deadline),
     };
 
     return cmocka_run_group_tests_name("store contract", tests, NULL, NULL);

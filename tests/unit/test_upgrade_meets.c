@@ -258,7 +258,7 @@ static void edit_expand_row(const char *properties)
 {
     struct scan_request request = {.table = "TablewardRuns",
         .partition_key = key_range_exact(slice_of(APPLIED_PARTITION))};
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct page page;
     bool found = false;
 

@@ -29,7 +29,7 @@
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 #define EVERYDAY_SEEDS 60
 #define THINGS 12
@@ -97,7 +97,7 @@ static struct store *inner(struct storm *s)
 static bool store_one(struct storm *s, enum operation_type type,
     struct thing *thing, const struct release_state *state, struct slice etag)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
     struct operation operation = {
         .type = type, .entity = releases_entity(s->releases, state)};
     const struct batch batch = {"Blogs", &operation, 1};
@@ -113,7 +113,7 @@ static bool store_one(struct storm *s, enum operation_type type,
 
 static void read_one(struct storm *s, struct thing *thing, struct page *page)
 {
-    struct attempt attempt = {.fence = NULL};
+    struct attempt attempt = {.deadline = NULL};
 
     assert_int_equal(store_get(inner(s), &attempt, "Blogs", slice_of("p"),
                          slice_of(thing->row_key), page),
@@ -176,7 +176,7 @@ static enum fault weather(void *context, enum store_call call, unsigned n)
     s->asked++;
     if (s->asked == s->kill_at) {
         s->killed = true;
-        fence_shut(s->h.fence);
+        deadline_close(s->h.deadline);
     }
     while (roll(&dice, 1000) < s->write_share)
         write_one(s, &dice);

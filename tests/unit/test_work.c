@@ -1194,7 +1194,7 @@ static void two_claims_at_once_end_in_one_attempt(void **state)
     assert_int_equal(claim_take(&first, &wish, &outcome, &err), CLAIM_TAKEN);
     assert_int_equal(claim_take(&second, &wish, &outcome, &err), CLAIM_HELD);
     assert_true(second.until_ticks > platform_wall_ticks());
-    assert_true(fence_open(&first.fence, platform_boot_ms()));
+    assert_true(deadline_is_open(&first.deadline, platform_boot_ms()));
     claim_done(&first);
     claim_done(&second);
 }
@@ -1328,7 +1328,7 @@ static enum run_end has_no_time(struct workbench *bench, struct run *run,
     return RUN_OVERTAKEN;
 }
 
-/* The fence was closed to the run, but the ledger's lease still stands. */
+/* The deadline was closed to the run, but the ledger's lease still stands. */
 static void a_run_without_time_is_let_go_while_the_lease_stands(void **state)
 {
     struct workbench *bench = *state;
@@ -1399,9 +1399,9 @@ static enum run_end is_paused_beyond_its_lease(struct workbench *bench,
     (void)attempt_number;
     (void)err;
     machine_is_paused(bench);
-    assert_true(fence_open(run->fence, platform_boot_ms()));
+    assert_true(deadline_is_open(run->deadline, platform_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_OK);
-    assert_false(fence_open(run->fence, platform_boot_ms()));
+    assert_false(deadline_is_open(run->deadline, platform_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_STOPPED);
     while (!run_stopping(run))
         virtual_sleep(1000);
@@ -1547,10 +1547,10 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
     assert_int_equal(read_from(run, shows), found);
     machine_is_paused(bench);
     assert_int_equal(read_from(run, shows), found);
-    assert_false(fence_open(run->fence, platform_boot_ms()));
-    assert_true(fence_may_reopen(run->fence, platform_boot_ms()));
+    assert_false(deadline_is_open(run->deadline, platform_boot_ms()));
+    assert_true(deadline_may_reopen(run->deadline, platform_boot_ms()));
     assert_int_equal(read_from(run, bench->store), TW_OK);
-    assert_true(fence_open(run->fence, platform_boot_ms()));
+    assert_true(deadline_is_open(run->deadline, platform_boot_ms()));
     /* By the next renewal that was due, and one more at once. */
     assert_true(platform_boot_ms() < began_ms + 7000);
     /* As long as if there had been no pause. */

@@ -7,11 +7,11 @@
 // anybody. A request belongs to the last claim its worker had made when it was
 // started, and is
 //
-//   started late   its clock was read for the fence after the next claim had
+//   started late   its clock was read for the deadline after the next claim had
 //                  taken effect: never allowed. For a program that keeps no
 //                  notes: its first byte arrived after that and after the
 //                  worker was awake again for AWAKE_US.
-//   unasked        sent though the fence was not asked in the last moment: never
+//   unasked        sent though the deadline was not asked in the last moment: never
 //                  allowed.
 //   arrived late   started before, but carried out (or refused) after it: it
 //                  was on its way when the worker fell asleep. One a lane, and
@@ -22,7 +22,7 @@
 //                  what the next attempt is about to do: delete with the ETag
 //                  that was read, or put the run's tombstone where no parent
 //                  is. These are counted apart, and the tables at the end say
-//                  whether it is true. So are those that were past the fence
+//                  whether it is true. So are those that were past the deadline
 //                  when their process was stopped, some 50 us before their
 //                  first byte, which then left as it woke: no client can
 //                  prevent that.
@@ -33,7 +33,7 @@
 
 const LEDGER = 'TablewardRuns';
 const AWAKE_US = 50000;
-// What was past its fence by its own note may take longer until it is on a
+// What was past its deadline by its own note may take longer until it is on a
 // processor again, where there are few.
 const DROWSY_US = 1000000;
 
@@ -84,7 +84,7 @@ function judge(log, notes, stalls = []) {
 }
 
 // is_unasked: it came from a worker that keeps notes, and there is none from
-// before it came: the fence was not asked in the last moment.
+// before it came: the deadline was not asked in the last moment.
 function is_unasked(entry, notes) {
   const note = notes.get(entry.request_id);
   return entry.worker > 0 && !(note && note.started_us <= entry.arrived_us);
@@ -97,7 +97,7 @@ function stuck_at(entry, stalls) {
       entry.arrived_us < stall.woken_us);
 }
 
-// was_asleep: past its fence before the worker was stopped, its first byte
+// was_asleep: past its deadline before the worker was stopped, its first byte
 // came as it woke.
 function was_asleep(entry, fate, stalls) {
   return stalls.some((stall) => stall.worker === entry.worker &&

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// node main.js BUILD STALLS [--break fence] [--seed N] [--only KIND]
+// node main.js BUILD STALLS [--break deadline] [--seed N] [--only KIND]
 //
 // Workers that sleep past their leases and wake. Groups of two and of four
 // processes share an azsim each; the one that holds the run is stopped or
 // misled in one of the ways below until another has taken over, and woken. At
 // the end the log of azsim says what each did (judge.js), and the tables what
-// came of it. --break fence: a product whose fence is always open, which must
+// came of it. --break deadline: a product whose deadline is always open, which must
 // be found out.
 'use strict';
 
@@ -68,7 +68,7 @@ const MODES = {
     return overtaken;
   },
 
-  // Answers to it come late, by more than the fence keeps back and the ledger
+  // Answers to it come late, by more than the deadline keeps back and the ledger
   // adds, so that a deadline counted from the answer would be too late; then
   // SIGSTOP.
   async slow(group, worker, before, stall) {
@@ -215,7 +215,7 @@ function faults_of(results) {
       say(`started ${e.after_us} us after it was overtaken: worker ` +
           `${e.worker} ${e.method} ${e.path} (${e.status})`);
     for (const e of result.late.unasked)
-      say(`sent without a last look at the fence: worker ${e.worker} ` +
+      say(`sent without a last look at the deadline: worker ${e.worker} ` +
           `${e.method} ${e.path} (${e.status})`);
     for (const e of result.late.changed)
       say(`arrived late and changed something: worker ${e.worker} ` +
@@ -252,10 +252,10 @@ function report(results) {
       `${requests}), ${sum((r) => r.late.changed.length)} of those changed ` +
       'anything');
   console.log(`zombies: ${sum((r) => r.late.same.length)} more had been stuck on ` +
-      `their way, and ${sum((r) => r.late.asleep.length)} past their fence ` +
+      `their way, and ${sum((r) => r.late.asleep.length)} past their deadline ` +
       'when they were stopped; these did what the next attempt was about to do');
   console.log('zombies: late is: after a claim of the run by another attempt ' +
-      'took effect in the order of azsim\'s log; started is when the fence ' +
+      'took effect in the order of azsim\'s log; started is when the deadline ' +
       'last read the clock, or with the program as installed the first byte ' +
       'that azsim saw');
 }

@@ -3,16 +3,16 @@
  * Linked into a copy of the program: nothing of it is changed, but calls of
  * three functions pass through here (ld's --wrap), so that a test learns when a
  * request was started. That is the moment at which the clock was read that the
- * fence was last asked about, in the pre-request callback: a process may fall
- * asleep between that and the first byte, and nobody can prevent it. Between
- * the store's own look at the fence and that last one a request lingers here
- * for up to LINGER_MAX_NS, so that many are stopped just there.
+ * deadline was last asked about, in the pre-request callback: a process may
+ * fall asleep between that and the first byte, and nobody can prevent it.
+ * Between the store's own look at the deadline and that last one a request
+ * lingers here for up to LINGER_MAX_NS, so that many are stopped just there.
  *
  * ZOMBIES_SENDS: a file that gets a line for each request,
  *   x-ms-client-request-id, CLOCK_MONOTONIC in us, 1 where a lease bounds it.
  * ZOMBIES_CLOCK: a file that bends the world (bent_platform.h); else the real
- * one. ZOMBIES_BREAK=fence: a broken product, whose fence is always open, to
- * see that the test can fail.
+ * one. ZOMBIES_BREAK=deadline: a broken product, whose deadline is always open,
+ * to see that the test can fail.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,20 +26,20 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/http.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 #define ID_BYTES 37
 #define LINGER_MAX_NS 10000000u
 
-bool __real_fence_open(const struct fence *fence, int64_t now_ms);
-bool __wrap_fence_open(const struct fence *fence, int64_t now_ms);
+bool __real_deadline_is_open(const struct deadline *deadline, int64_t now_ms);
+bool __wrap_deadline_is_open(const struct deadline *deadline, int64_t now_ms);
 void __real_text_random_uuid(char *to);
 void __wrap_text_random_uuid(char *to);
 enum tw_err __real_http_send(struct http *http,
-    const struct http_request *request, const struct fence *fence,
+    const struct http_request *request, const struct deadline *deadline,
     struct http_answer *ret, struct err *err);
 enum tw_err __wrap_http_send(struct http *http,
-    const struct http_request *request, const struct fence *fence,
+    const struct http_request *request, const struct deadline *deadline,
     struct http_answer *ret, struct err *err);
 
 static int sends = -1;
@@ -57,7 +57,7 @@ __attribute__((constructor)) static void observe(void)
     if (clock != NULL)
         (void)bent_platform_use(clock);
     bent = clock != NULL;
-    broken = fault != NULL && strcmp(fault, "fence") == 0;
+    broken = fault != NULL && strcmp(fault, "deadline") == 0;
     if (file != NULL)
         sends = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (file != NULL && sends < 0)
@@ -71,31 +71,31 @@ void __wrap_text_random_uuid(char *to)
 }
 
 enum tw_err __wrap_http_send(struct http *http,
-    const struct http_request *request, const struct fence *fence,
+    const struct http_request *request, const struct deadline *deadline,
     struct http_answer *ret, struct err *err)
 {
     struct timespec linger = {0, (long)platform_random_below(LINGER_MAX_NS)};
 
     (void)nanosleep(&linger, NULL);
-    return __real_http_send(http, request, fence, ret, err);
+    return __real_http_send(http, request, deadline, ret, err);
 }
 
-static bool is_bound(const struct fence *fence)
+static bool is_bound(const struct deadline *deadline)
 {
-    return fence != NULL && atomic_load(&fence->deadline_ms) != PLATFORM_NEVER;
+    return deadline != NULL && atomic_load(&deadline->at_ms) != PLATFORM_NEVER;
 }
 
-bool __wrap_fence_open(const struct fence *fence, int64_t now_ms)
+bool __wrap_deadline_is_open(const struct deadline *deadline, int64_t now_ms)
 {
     int64_t read_us = bent ? bent_platform_read_us() : bent_platform_us();
-    bool is_open = broken || __real_fence_open(fence, now_ms);
+    bool is_open = broken || __real_deadline_is_open(deadline, now_ms);
     char line[96];
     int len;
 
     if (!is_open || sends < 0 || request_id[0] == '\0')
         return is_open;
     len = snprintf(line, sizeof(line), "%s %" PRId64 " %d\n", request_id,
-        read_us, is_bound(fence));
+        read_us, is_bound(deadline));
     if (write(sends, line, (size_t)len) != len)
         abort();
     request_id[0] = '\0';

@@ -26,9 +26,9 @@ enum tw_err {
                      or on the local disk; it is refused each time          */
     TW_INVALID,   /* not done: the request or the input can never succeed   */
     TW_TOO_LARGE, /* not done: in smaller parts it may pass                 */
-    TW_STOPPED,   /* not done: the fence was shut before it was sent        */
-    TW_FULL,      /* not done: the local disk is full or fails; a person
-                     must act, then it passes                               */
+    TW_STOPPED, /* not done: the deadline was shut before it was sent        */
+    TW_FULL,    /* not done: the local disk is full or fails; a person
+                   must act, then it passes                               */
 };
 
 /* err_name: the name of a code for logs, "ok", "not found", ... Static. */

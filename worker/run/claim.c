@@ -91,13 +91,13 @@ static int64_t lease_until(const struct claim *claim, int64_t at_ms)
 static void set_deadline(struct claim *claim, int64_t sent_ms)
 {
     claim->deadline_ms = sent_ms + claim->visibility_timeout_ms;
-    fence_move(&claim->fence, claim->deadline_ms);
-    fence_move(&claim->own, claim->deadline_ms + claim->own.request_ms);
+    deadline_move(&claim->deadline, claim->deadline_ms);
+    deadline_move(&claim->own, claim->deadline_ms + claim->own.request_ms);
 }
 
 static struct attempt own_attempt(struct claim *claim)
 {
-    return (struct attempt){.fence = &claim->own, .retry_after_ms = -1};
+    return (struct attempt){.deadline = &claim->own, .retry_after_ms = -1};
 }
 
 /* Wait before another try; false: it would come too late, or too often. */
@@ -138,12 +138,12 @@ void claim_init(struct claim *claim, const struct claim_wish *wish)
         .deadline_ms = PLATFORM_NEVER};
     ledger_run_init(&claim->run);
     ledger_run_init(&claim->stored);
-    fence_init(&claim->fence, PLATFORM_NEVER,
-        fence_request_ms(claim->visibility_timeout_ms));
-    fence_init(&claim->own, PLATFORM_NEVER, claim->fence.request_ms / 2);
+    deadline_init(&claim->deadline, PLATFORM_NEVER,
+        deadline_request_ms(claim->visibility_timeout_ms));
+    deadline_init(&claim->own, PLATFORM_NEVER, claim->deadline.request_ms / 2);
     lease_clock_init(&claim->clock, claim->store, claim->visibility_timeout_ms);
-    fence_watch(&claim->fence, &claim->clock, false);
-    fence_watch(&claim->own, &claim->clock, true);
+    deadline_watch(&claim->deadline, &claim->clock, false);
+    deadline_watch(&claim->own, &claim->clock, true);
     if (wish->message)
         take_message(claim, wish->message);
 }
@@ -616,7 +616,7 @@ enum claim_outcome claim_take(struct claim *claim,
     struct taking taking = {claim, wish, CLAIM_OUTAGE, 0};
     const struct retry_limits limits = take_limits(claim);
     struct ledger_change change = {.store = claim->store,
-        .fence = &claim->own,
+        .deadline = &claim->own,
         .apply = apply_claim,
         .made = note_request,
         .context = &taking,
@@ -711,7 +711,7 @@ static enum claim_word write_run(
 {
     struct keeping keeping = {.claim = claim};
     struct ledger_change change = {.store = claim->store,
-        .fence = &claim->own,
+        .deadline = &claim->own,
         .apply = apply_renewal,
         .made = note_request,
         .context = &keeping};
@@ -830,7 +830,7 @@ static enum claim_word write_end(
 {
     struct keeping keeping = {.claim = claim};
     struct ledger_change change = {.store = claim->store,
-        .fence = &claim->own,
+        .deadline = &claim->own,
         .apply = apply_end,
         .made = note_request,
         .context = &keeping,

@@ -9,7 +9,7 @@
  * No lock: a claim belongs to one thread at a time. The attempt takes it, lends
  * it to the renewer from renewal_start() to renewal_stop(), and ends it. The
  * renewer may use the parts marked L (ledger) and M (message) at the same time
- * on two threads. Others look only at the fence, which is atomic.
+ * on two threads. Others look only at the deadline, which is atomic.
  *
  * Clocks. An answer of the ledger with Date D (whole seconds) to a request sent
  * at boot time s proves that at boot time b the clock of any server of the
@@ -30,7 +30,7 @@
 #include "worker/base/slice.h"
 #include "worker/run/ledger.h"
 #include "worker/run/lock_file.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 #include "worker/store/lease_clock.h"
 #include "worker/store/store.h"
 
@@ -102,14 +102,14 @@ struct claim {
     int64_t date_ticks, date_sent_ms, date_answered_ms;
 
     struct lease_clock clock; /* what the Dates of all responses show */
-    struct fence fence;       /* the run's requests end before the deadline */
-    struct fence own;         /* the claim's own may start until the deadline */
+    struct deadline deadline; /* the run's requests end before the deadline */
+    struct deadline own;      /* the claim's own may start until the deadline */
     _Atomic int64_t requests; /* made by the claim itself, for Transactions */
     int64_t until_ticks;      /* CLAIM_HELD: the service's time to come back */
 };
 
 enum claim_outcome {
-    CLAIM_TAKEN,   /* the run is ours until the fence closes               */
+    CLAIM_TAKEN,   /* the run is ours until the deadline closes               */
     CLAIM_ENDED,   /* it has ended: claim->run says how; delete the message */
     CLAIM_HELD,    /* another owner has it, or its time has not come: hide
                       the message until claim->until_ticks                 */

@@ -63,7 +63,8 @@ struct consumer {
     struct renewer *renewer;
     struct slots *slots;
     struct watch *watch; /* of the queues' store; NULL: it is asked */
-    struct fence fence;  /* for timeouts only: no lease bounds the consumer */
+    struct deadline
+        deadline; /* for timeouts only: no lease bounds the consumer */
     struct work_place place;
 
     int64_t next_later_ms; /* a run that waits is to go on then */
@@ -276,7 +277,7 @@ static void heed_reports(struct consumer *consumer)
 static enum tw_err ensure_ledger(struct consumer *consumer, struct err *err)
 {
     return ledger_ensure(
-        definition_store(consumer->definition), &consumer->fence, 0, err);
+        definition_store(consumer->definition), &consumer->deadline, 0, err);
 }
 
 /* The ledger is there, or an outage keeps us from seeing to it. */
@@ -296,8 +297,8 @@ static void see_to_ledger(struct consumer *consumer)
  * that are closed. */
 static void begin_anew(struct consumer *consumer)
 {
-    fence_init(&consumer->fence, PLATFORM_NEVER,
-        fence_request_ms(
+    deadline_init(&consumer->deadline, PLATFORM_NEVER,
+        deadline_request_ms(
             consumer->definition->setup->visibility_timeout_s * 1000));
     consumer->prepared = false;
     orphans_use(&consumer->orphans, consumer->definition);
@@ -558,7 +559,7 @@ static void prune_runs(struct consumer *consumer)
         if (now_ms < consumer->prune_due_ms)
             return;
         prune_begin(prune, definition_store(consumer->definition),
-            &consumer->fence, platform_wall_ticks(),
+            &consumer->deadline, platform_wall_ticks(),
             setup->keep_runs_ms * TICKS_PER_MS);
         consumer->prune_due_ms = now_ms + PRUNE_EVERY_MS;
     }
@@ -591,7 +592,7 @@ static bool nothing_else_left(struct consumer *consumer, bool empty)
     size_t count = 0;
 
     buf_init(&names, LEFT_NAMES_BYTES);
-    if (drain_left(definition_store(consumer->definition), &consumer->fence,
+    if (drain_left(definition_store(consumer->definition), &consumer->deadline,
             empty, &only, &count, &names, &err) != TW_OK)
         outage_begins(consumer, &err);
     over = !consumer->outage.lasts && (empty || (only && count > 0));
@@ -627,7 +628,8 @@ static bool queues_done(struct consumer *consumer)
     const struct setup *setup = consumer->definition->setup;
 
     for (size_t i = 0; i < setup->queue_count; i++) {
-        struct retry_call call = retry_call(&consumer->fence, RETRY_BUSY_MS, 0);
+        struct retry_call call =
+            retry_call(&consumer->deadline, RETRY_BUSY_MS, 0);
         enum tw_err outcome;
         int64_t count;
 
@@ -813,7 +815,7 @@ struct consumer *consumer_new(const struct consumer_options *options)
     consumer->orphan_later_ms = consumer->held_due_ms = PLATFORM_NEVER;
     platform_mutex_init(&consumer->lock);
     platform_cond_init(&consumer->changed);
-    orphans_init(&consumer->orphans, &consumer->fence, options->lock_file);
+    orphans_init(&consumer->orphans, &consumer->deadline, options->lock_file);
     prune_init(&consumer->prune);
     begin_anew(consumer);
     consumer->place =

@@ -49,7 +49,7 @@ static void add_name(struct looking *l, const struct ledger_run *run)
 /* Runs that are gone, or cannot be read, no worker works on. */
 static enum walk_step look_at_run(struct looking *l, struct err *err)
 {
-    struct retry_call call = retry_call(l->walk.fence, RETRY_BUSY_MS, 0);
+    struct retry_call call = retry_call(l->walk.deadline, RETRY_BUSY_MS, 0);
     struct ledger_run run;
     enum tw_err outcome;
 
@@ -70,14 +70,15 @@ static enum walk_step look_at_run(struct looking *l, struct err *err)
                : walk_give_up(&l->walk, &call.attempt, err);
 }
 
-enum tw_err drain_left(struct store *store, const struct fence *fence, bool all,
-    bool *ret_only, size_t *ret_count, struct buf *names, struct err *err)
+enum tw_err drain_left(struct store *store, const struct deadline *deadline,
+    bool all, bool *ret_only, size_t *ret_count, struct buf *names,
+    struct err *err)
 {
     struct looking l = {.names = names, .all = all};
     enum walk_step step = WALK_MORE;
 
     walk_init(&l.walk);
-    walk_begin(&l.walk, store, fence, NULL,
+    walk_begin(&l.walk, store, deadline, NULL,
         &(struct ledger_index_scan){.index = LEDGER_INDEX_OPEN});
     buf_clear(names);
     while (step == WALK_MORE && goes_on(&l)) {

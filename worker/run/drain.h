@@ -13,7 +13,7 @@
 #include "worker/base/buf.h"
 #include "worker/base/err.h"
 
-struct fence;
+struct deadline;
 struct store;
 
 /*
@@ -23,7 +23,7 @@ struct store;
  * are no others. all: count them even if there are.
  */
 TW_MUST_USE enum tw_err drain_left(struct store *store,
-    const struct fence *fence, bool all, bool *ret_only, size_t *ret_count,
-    struct buf *names, struct err *err);
+    const struct deadline *deadline, bool all, bool *ret_only,
+    size_t *ret_count, struct buf *names, struct err *err);
 
 #endif

@@ -688,10 +688,10 @@ static enum tw_err create_or_read(struct store *store, struct attempt *attempt)
     return outcome;
 }
 
-enum tw_err ledger_ensure(struct store *store, const struct fence *fence,
+enum tw_err ledger_ensure(struct store *store, const struct deadline *deadline,
     int64_t unanswered_ms, struct err *err)
 {
-    struct retry_call call = retry_call(fence, RETRY_BUSY_MS, unanswered_ms);
+    struct retry_call call = retry_call(deadline, RETRY_BUSY_MS, unanswered_ms);
     enum tw_err outcome;
 
     do {

@@ -215,7 +215,7 @@ TW_MUST_USE enum tw_err ledger_create(
  * for one that does not respond. Never TW_UNKNOWN.
  */
 TW_MUST_USE enum tw_err ledger_ensure(struct store *store,
-    const struct fence *fence, int64_t unanswered_ms, struct err *err);
+    const struct deadline *deadline, int64_t unanswered_ms, struct err *err);
 
 /*
  * ledger_get: read one run. ret (init'ed) changes only on TW_OK. TW_NOT_FOUND:

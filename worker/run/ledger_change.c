@@ -131,13 +131,13 @@ static enum tw_err read_unknown_rows(struct writing *w, struct attempt *attempt,
     void (*made)(void *, const struct attempt *), void *context)
 {
     struct row *rows[] = {&w->old_row, &w->new_row, &w->closed};
-    const struct fence *fence = attempt->fence;
+    const struct deadline *deadline = attempt->deadline;
     enum tw_err outcome = TW_OK;
 
     for (size_t i = 0; i < 3 && outcome == TW_OK; i++) {
         if (rows[i]->key.len == 0 || rows[i]->known)
             continue;
-        *attempt = (struct attempt){.fence = fence, .retry_after_ms = -1};
+        *attempt = (struct attempt){.deadline = deadline, .retry_after_ms = -1};
         outcome = read_row(w, attempt, rows[i]);
         if (made)
             made(context, attempt);
@@ -189,7 +189,7 @@ static void plan_rows(struct writing *w)
 static enum tw_err write_batch(struct writing *w, struct attempt *attempt,
     void (*made)(void *, const struct attempt *), void *context)
 {
-    const struct fence *fence = attempt->fence;
+    const struct deadline *deadline = attempt->deadline;
     struct batch batch = {LEDGER_TABLE, w->operations, 0};
     enum tw_err outcome = TW_CONFLICT;
 
@@ -201,7 +201,7 @@ static enum tw_err write_batch(struct writing *w, struct attempt *attempt,
         add_run(w);
         add_rows(w);
         batch.count = w->count;
-        *attempt = (struct attempt){.fence = fence, .retry_after_ms = -1};
+        *attempt = (struct attempt){.deadline = deadline, .retry_after_ms = -1};
         outcome = store_batch(w->store, attempt, &batch, &w->result);
         if (made)
             made(context, attempt);
@@ -250,7 +250,7 @@ struct changing {
 static void begin_attempt(struct ledger_change *change)
 {
     change->last =
-        (struct attempt){.fence = change->fence, .retry_after_ms = -1};
+        (struct attempt){.deadline = change->deadline, .retry_after_ms = -1};
 }
 
 static void count_attempt(struct ledger_change *change)
@@ -531,10 +531,10 @@ enum tw_err ledger_reopen(
     page_init(&page);
     outcome = get_closed(store, attempt, job, &page);
     if (outcome == TW_OK) {
-        const struct fence *fence = attempt->fence;
+        const struct deadline *deadline = attempt->deadline;
 
         operation.entity = page.entities[0];
-        *attempt = (struct attempt){.fence = fence, .retry_after_ms = -1};
+        *attempt = (struct attempt){.deadline = deadline, .retry_after_ms = -1};
         outcome = store_batch(store, attempt, &batch, &result);
     }
     page_done(&page);

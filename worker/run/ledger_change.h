@@ -31,7 +31,7 @@ enum ledger_known {
 
 struct ledger_change {
     struct store *store;
-    const struct fence *fence; /* borrowed; NULL: none */
+    const struct deadline *deadline; /* borrowed; NULL: none */
 
     /*
      * apply: make of run (as stored; without an ETag where there is none) what

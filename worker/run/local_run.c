@@ -75,7 +75,7 @@ void local_run_init(
 {
     memset(local, 0, sizeof(*local));
     local->options = *options;
-    fence_init(&local->fence, PLATFORM_NEVER, FENCE_REQUEST_MAX_MS);
+    deadline_init(&local->deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MAX_MS);
     local->run.job = options->name;
     local->run.id = "local";
     local->run.object = options->object;
@@ -83,7 +83,7 @@ void local_run_init(
     local->run.epoch = 1;
     local->run.archive_folder = options->archive_folder;
     local->run.lanes = options->client;
-    local->run.fence = &local->fence;
+    local->run.deadline = &local->deadline;
     atomic_init(&local->run.share, -1);
     local->run.host = &HOST;
     local->run.owner = local;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "jobs/engine/run.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 struct lanes_client;
 
@@ -29,7 +29,7 @@ struct local_run_options {
 
 struct local_run {
     struct run run;
-    struct fence fence;
+    struct deadline deadline;
     struct local_run_options options;
 };
 

@@ -187,7 +187,7 @@ static void add_row(struct locking *l, const struct entity *entity)
 }
 
 static enum tw_err read_rows(
-    struct locking *l, struct store *store, const struct fence *fence)
+    struct locking *l, struct store *store, const struct deadline *deadline)
 {
     struct scan_request scan = {.table = LEDGER_TABLE,
         .partition_key = key_range_exact(slice_of(LOCKS_PARTITION))};
@@ -199,7 +199,7 @@ static enum tw_err read_rows(
     page_init(&page);
     l->row_count = 0;
     do {
-        call = retry_call(fence, RETRY_BUSY_MS, 0);
+        call = retry_call(deadline, RETRY_BUSY_MS, 0);
         do {
             scan.from = page.next;
             outcome = store_scan(store, &call.attempt, &scan, &page);
@@ -244,7 +244,7 @@ static void say_strange(
 static enum tw_err read_run(struct locking *l, const struct row *row,
     struct ledger_run *ret, bool *ret_open)
 {
-    struct retry_call call = retry_call(l->request->fence, RETRY_BUSY_MS, 0);
+    struct retry_call call = retry_call(l->request->deadline, RETRY_BUSY_MS, 0);
     enum tw_err outcome;
 
     do
@@ -391,12 +391,12 @@ static void set_row(struct locking *l, struct operation *operation,
         entity_set_datetime(entity, &l->arena, "LockedAt", l->now_ticks);
 }
 
-static enum tw_err send(struct store *store, const struct fence *fence,
+static enum tw_err send(struct store *store, const struct deadline *deadline,
     const struct operation *operations, size_t count, struct err *err)
 {
     const struct batch batch = {LEDGER_TABLE, operations, count};
     struct batch_result *result = mem_alloc(sizeof(*result));
-    struct retry_call call = retry_call(fence, RETRY_BUSY_MS, 0);
+    struct retry_call call = retry_call(deadline, RETRY_BUSY_MS, 0);
     enum tw_err outcome;
 
     do
@@ -447,7 +447,7 @@ static enum tw_err take_all(struct locking *l)
     count = add_deletes(l, operations, count, false);
     if (count > 0)
         outcome = send(
-            l->request->store, l->request->fence, operations, count, l->err);
+            l->request->store, l->request->deadline, operations, count, l->err);
     mem_free(operations);
     return outcome;
 }
@@ -468,7 +468,7 @@ static void write_wants(struct locking *l)
         set_row(l, &operations[count++], want_key(l, &l->needs[i]),
             l->needs[i].table, false);
     }
-    if (count > 0 && send(l->request->store, l->request->fence, operations,
+    if (count > 0 && send(l->request->store, l->request->deadline, operations,
                          count, &ignored) != TW_OK)
         log_debug("locks", "%s", ignored.text);
     mem_free(operations);
@@ -480,7 +480,7 @@ static void write_wants(struct locking *l)
 static bool try_once(struct locking *l, enum locks_outcome *ret)
 {
     bool blocked = false;
-    enum tw_err outcome = read_rows(l, l->request->store, l->request->fence);
+    enum tw_err outcome = read_rows(l, l->request->store, l->request->deadline);
 
     *ret = LOCKS_OUTAGE;
     l->takes_over = false;
@@ -523,10 +523,10 @@ enum locks_outcome locks_take(
 
 /* False: others changed them, or may have; again. */
 static bool release_once(
-    struct locking *l, struct store *store, const struct fence *fence)
+    struct locking *l, struct store *store, const struct deadline *deadline)
 {
     struct operation *operations;
-    enum tw_err outcome = read_rows(l, store, fence);
+    enum tw_err outcome = read_rows(l, store, deadline);
     size_t count;
 
     if (outcome != TW_OK)
@@ -534,13 +534,13 @@ static bool release_once(
     operations = mem_array(l->row_count, sizeof(*operations));
     count = add_deletes(l, operations, 0, true);
     if (count > 0)
-        outcome = send(store, fence, operations, count, l->err);
+        outcome = send(store, deadline, operations, count, l->err);
     mem_free(operations);
     return outcome != TW_CONFLICT && outcome != TW_NOT_FOUND &&
            outcome != TW_UNKNOWN;
 }
 
-void locks_release(struct store *store, const struct fence *fence,
+void locks_release(struct store *store, const struct deadline *deadline,
     struct slice job, struct slice id)
 {
     struct err err = {""};
@@ -550,7 +550,7 @@ void locks_release(struct store *store, const struct fence *fence,
     arena_init(&l.arena);
     for (int round = 0; round < LOCKS_ROUNDS && !done; round++) {
         err.text[0] = '\0';
-        done = release_once(&l, store, fence);
+        done = release_once(&l, store, deadline);
     }
     if (err.text[0] != '\0')
         log_debug("locks",

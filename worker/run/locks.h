@@ -47,14 +47,14 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-struct fence;
+struct deadline;
 struct store;
 
 #define LOCKS_PARTITION "!locks"
 
 struct locks_request {
     struct store *store; /* the ledger's */
-    const struct fence *fence;
+    const struct deadline *deadline;
     const struct job *job; /* a table job */
     const struct job_stores *stores;
     struct slice id; /* of the run */
@@ -75,7 +75,7 @@ enum locks_outcome locks_take(
 
 /* locks_release: delete the run's locks and wants. Where that fails, they are
  * taken by the next run that needs them, for this one has ended. */
-void locks_release(struct store *store, const struct fence *fence,
+void locks_release(struct store *store, const struct deadline *deadline,
     struct slice job, struct slice id);
 
 #endif

@@ -15,10 +15,10 @@ struct orphans_noted {
     char *job, *id; /* owned */
 };
 
-void orphans_init(struct orphans *orphans, const struct fence *fence,
+void orphans_init(struct orphans *orphans, const struct deadline *deadline,
     struct lock_file *lock_file)
 {
-    *orphans = (struct orphans){.fence = fence, .lock_file = lock_file};
+    *orphans = (struct orphans){.deadline = deadline, .lock_file = lock_file};
     walk_init(&orphans->walk);
     ledger_run_init(&orphans->run);
 }
@@ -52,7 +52,7 @@ void orphans_begin(struct orphans *orphans)
 {
     const struct definition *definition = orphans->definition;
 
-    walk_begin(&orphans->walk, definition_store(definition), orphans->fence,
+    walk_begin(&orphans->walk, definition_store(definition), orphans->deadline,
         definition->jobs,
         &(struct ledger_index_scan){.index = LEDGER_INDEX_OPEN});
 }
@@ -119,7 +119,7 @@ static enum walk_step read_run(
     struct orphans *orphans, struct slice job, struct slice id, struct err *err)
 {
     const struct definition *definition = orphans->definition;
-    struct retry_call call = retry_call(orphans->fence, RETRY_BUSY_MS, 0);
+    struct retry_call call = retry_call(orphans->deadline, RETRY_BUSY_MS, 0);
     enum tw_err outcome;
 
     if (!text_is_run_id(id))

@@ -25,9 +25,9 @@
 struct orphans_noted;
 
 struct orphans {
-    struct definition *definition; /* borrowed */
-    const struct fence *fence;     /* borrowed */
-    struct lock_file *lock_file;   /* borrowed; NULL: none */
+    struct definition *definition;   /* borrowed */
+    const struct deadline *deadline; /* borrowed */
+    struct lock_file *lock_file;     /* borrowed; NULL: none */
 
     struct orphans_noted *noted; /* by processes that have died; the first is
                                     looked at next */
@@ -38,7 +38,7 @@ struct orphans {
 };
 
 /* orphans_init: no pass is under way. All are borrowed. */
-void orphans_init(struct orphans *orphans, const struct fence *fence,
+void orphans_init(struct orphans *orphans, const struct deadline *deadline,
     struct lock_file *lock_file);
 void orphans_done(struct orphans *orphans);
 

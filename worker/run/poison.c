@@ -64,7 +64,7 @@ static enum tw_err insert(struct claim *claim, struct err *err)
 {
     const struct retry_call call = retry_call(&claim->own, RETRY_BUSY_MS, 0);
     struct ledger_change change = {.store = claim->store,
-        .fence = &claim->own,
+        .deadline = &claim->own,
         .apply = apply_reason,
         .context = claim,
         .limits = &call.limits};
@@ -97,7 +97,7 @@ static enum tw_err keep_message(struct claim *claim, struct err *err)
         outcome = claim_renew_message(claim, err);
         claim->message_sent_ms = now_ms;
     }
-    fence_move(&claim->own,
+    deadline_move(&claim->own,
         claim->message_sent_ms + timeout_ms + claim->own.request_ms);
     return outcome;
 }
@@ -113,7 +113,7 @@ static enum tw_err put_copy(
                 .text = message->text,
                 .may_be_there = message->dequeue_count > 1},
             err);
-    fence_move(&claim->own, PLATFORM_NEVER);
+    deadline_move(&claim->own, PLATFORM_NEVER);
     return outcome;
 }
 

@@ -18,19 +18,20 @@ void prune_done(struct prune *prune)
 }
 
 void prune_begin(struct prune *prune, struct store *store,
-    const struct fence *fence, int64_t now_ticks, int64_t keep_ticks)
+    const struct deadline *deadline, int64_t now_ticks, int64_t keep_ticks)
 {
     const struct ledger_index_scan scan = {.index = LEDGER_INDEX_ENDED,
         .below_day = ledger_day(now_ticks - keep_ticks, prune->below_day)};
 
-    walk_begin(&prune->walk, store, fence, NULL, &scan);
+    walk_begin(&prune->walk, store, deadline, NULL, &scan);
     prune->keep_ticks = keep_ticks;
     prune->pruned = 0;
 }
 
 static struct attempt begin_attempt(const struct prune *prune)
 {
-    return (struct attempt){.fence = prune->walk.fence, .retry_after_ms = -1};
+    return (struct attempt){
+        .deadline = prune->walk.deadline, .retry_after_ms = -1};
 }
 
 /* A row whose run is gone, or is on another list. */
@@ -107,7 +108,7 @@ static enum tw_err prune_row(struct prune *prune, struct attempt *attempt)
 static enum walk_step take_row(struct prune *prune, struct err *err)
 {
     const struct entity *row = prune->walk.row;
-    struct retry_call call = retry_call(prune->walk.fence, RETRY_BUSY_MS, 0);
+    struct retry_call call = retry_call(prune->walk.deadline, RETRY_BUSY_MS, 0);
     enum tw_err outcome;
 
     if (row->etag.len == 0 || ledger_is_newer(row))

@@ -29,11 +29,11 @@ void prune_done(struct prune *prune);
 /*
  * prune_begin: start a pass over what ended on a day before that of keep_ticks
  * ago, by now_ticks, which is this machine's clock, and by the ledger's: where
- * one of them is wrong, what they disagree on stays. store and fence are
+ * one of them is wrong, what they disagree on stays. store and deadline are
  * borrowed until its end.
  */
 void prune_begin(struct prune *prune, struct store *store,
-    const struct fence *fence, int64_t now_ticks, int64_t keep_ticks);
+    const struct deadline *deadline, int64_t now_ticks, int64_t keep_ticks);
 
 /* prune_step: never WALK_FOUND. WALK_DONE also where no pass is under way. */
 enum walk_step prune_step(struct prune *prune, struct err *err);

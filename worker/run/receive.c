@@ -5,24 +5,24 @@
 #include "worker/base/log.h"
 #include "worker/base/platform.h"
 #include "worker/run/queue.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 #include "worker/store/retry.h"
 
 /* No lease bounds these requests, but for the time that one may take. */
 static struct retry_call begin_call(
-    const struct definition *definition, struct fence *fence)
+    const struct definition *definition, struct deadline *deadline)
 {
-    fence_init(fence, PLATFORM_NEVER,
-        fence_request_ms(definition->setup->visibility_timeout_s * 1000));
-    return retry_call(fence, RETRY_BUSY_MS, 0);
+    deadline_init(deadline, PLATFORM_NEVER,
+        deadline_request_ms(definition->setup->visibility_timeout_s * 1000));
+    return retry_call(deadline, RETRY_BUSY_MS, 0);
 }
 
 static enum tw_err create(const struct definition *definition,
     const char *queue, struct messages *scratch, struct err *err)
 {
     struct store *store = definition_store(definition);
-    struct fence fence;
-    struct retry_call call = begin_call(definition, &fence);
+    struct deadline deadline;
+    struct retry_call call = begin_call(definition, &deadline);
     struct attempt look = call.attempt;
     enum tw_err outcome = queue_ensure(store, queue, &call, false);
 
@@ -59,8 +59,8 @@ enum tw_err receive_messages(const struct definition *definition,
     const struct setup_queue *queue, struct receive_seen *seen, unsigned count,
     struct messages *ret, int64_t *ret_sent_ms, struct err *err)
 {
-    struct fence fence;
-    struct retry_call call = begin_call(definition, &fence);
+    struct deadline deadline;
+    struct retry_call call = begin_call(definition, &deadline);
     enum tw_err outcome = receive_create(definition, queue, seen, ret, err);
 
     ret->count = 0;

@@ -110,7 +110,7 @@ static int64_t interval_ms(const struct renewal *renewal)
 {
     const struct claim *claim = renewal->claim;
     int64_t interval = claim->visibility_timeout_ms / 3;
-    int64_t room = claim->visibility_timeout_ms - claim->fence.request_ms -
+    int64_t room = claim->visibility_timeout_ms - claim->deadline.request_ms -
                    3 * renewal->answer_ms;
 
     if (interval > LEDGER_MAX_MS)
@@ -277,7 +277,7 @@ static void set_word(struct renewal *renewal, enum claim_word word)
     renewal->word = word;
     platform_wake_all(&renewal->changed);
     if (word == CLAIM_OVERTAKEN)
-        fence_shut(&renewal->claim->fence);
+        deadline_close(&renewal->claim->deadline);
 }
 
 /* Lock held; it is released while the request is under way. */

@@ -240,10 +240,10 @@ void single_free(struct single *single)
 /* Is there a ledger, or can there be one? Says early what would never work. */
 static enum tw_err find_ledger(struct store *store, struct err *err)
 {
-    struct fence fence;
+    struct deadline deadline;
 
-    fence_init(&fence, PLATFORM_NEVER, FENCE_REQUEST_MAX_MS);
-    return ledger_ensure(store, &fence, RETRY_UNANSWERED_MS, err);
+    deadline_init(&deadline, PLATFORM_NEVER, DEADLINE_REQUEST_MAX_MS);
+    return ledger_ensure(store, &deadline, RETRY_UNANSWERED_MS, err);
 }
 
 static enum tw_err attempts(struct single *single,

@@ -19,12 +19,12 @@ void walk_done(struct walk *walk)
 }
 
 void walk_begin(struct walk *walk, struct store *store,
-    const struct fence *fence, const struct jobs *jobs,
+    const struct deadline *deadline, const struct jobs *jobs,
     const struct ledger_index_scan *scan)
 {
     walk_done(walk);
     walk->store = store;
-    walk->fence = fence;
+    walk->deadline = deadline;
     walk->jobs = jobs;
     walk->scan = *scan;
     walk->under_way = true;
@@ -66,7 +66,7 @@ static enum tw_err next_of_jobs(struct walk *walk)
 
 static enum walk_step next_job(struct walk *walk, struct err *err)
 {
-    struct retry_call call = retry_call(walk->fence, RETRY_BUSY_MS, 0);
+    struct retry_call call = retry_call(walk->deadline, RETRY_BUSY_MS, 0);
     enum tw_err outcome =
         walk->jobs ? next_of_jobs(walk) : next_of_ledger(walk, &call);
 
@@ -82,7 +82,7 @@ static enum walk_step next_job(struct walk *walk, struct err *err)
 
 static enum walk_step read_rows(struct walk *walk, struct err *err)
 {
-    struct retry_call call = retry_call(walk->fence, RETRY_BUSY_MS, 0);
+    struct retry_call call = retry_call(walk->deadline, RETRY_BUSY_MS, 0);
     bool first = !walk->page.next.more; /* the page has the place of the next */
     enum tw_err outcome;
 

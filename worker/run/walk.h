@@ -18,7 +18,7 @@
 
 struct walk {
     struct store *store; /* borrowed, as are the next two */
-    const struct fence *fence;
+    const struct deadline *deadline;
     const struct jobs *jobs;       /* these; NULL: all that the ledger has */
     struct ledger_index_scan scan; /* of the job whose rows page has */
     bool under_way;
@@ -47,7 +47,7 @@ void walk_done(struct walk *walk);
 /* walk_begin: start a pass; scan without its job. Its texts are borrowed until
  * the end of the pass. */
 void walk_begin(struct walk *walk, struct store *store,
-    const struct fence *fence, const struct jobs *jobs,
+    const struct deadline *deadline, const struct jobs *jobs,
     const struct ledger_index_scan *scan);
 
 /* walk_step: WALK_FOUND: row and id. That takes no request. */

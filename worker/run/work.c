@@ -196,7 +196,7 @@ static void set_run(struct work *work, const struct run_args *args)
     run->checkpoint = arena_copy(&work->arena, stored->checkpoint);
     run->phase = arena_copy(&work->arena, stored->phase);
     run->archive_folder = work->definition->archive_folder;
-    run->fence = &work->claim.fence;
+    run->deadline = &work->claim.deadline;
     run->host = &host;
     run->owner = work;
     set_counts(run, stored);
@@ -650,13 +650,14 @@ static void end_try_again(struct work *work)
 }
 
 /*
- * The fence was closed. Overtaken: nothing is touched. Where the lease has not
- * expired (too little time was left for a request) the run is let go in order.
+ * The deadline was closed. Overtaken: nothing is touched. Where the lease has
+ * not expired (too little time was left for a request) the run is let go in
+ * order.
  */
 static void end_overtaken(struct work *work)
 {
     if (work->word == CLAIM_MINE &&
-        fence_open(&work->claim.own, platform_boot_ms())) {
+        deadline_is_open(&work->claim.own, platform_boot_ms())) {
         end_stopped(work);
         return;
     }
@@ -687,7 +688,7 @@ static enum run_end run_kind(struct work *work)
     struct run *run = &work->run;
     enum run_end end;
 
-    run->lanes = lanes_client_new(work->place->lanes, &work->claim.fence);
+    run->lanes = lanes_client_new(work->place->lanes, &work->claim.deadline);
     lanes_client_of(run->lanes, job->name, job->max_entities_per_second);
     if (!work->wish->resumes_paused)
         lanes_watch_silence(run->lanes, work->wish->store);
@@ -845,7 +846,7 @@ static bool get_turn(struct work *work)
 {
     const struct ledger_run *run = &work->claim.run;
     struct locks_request request = {.store = work->wish->store,
-        .fence = &work->claim.own,
+        .deadline = &work->claim.own,
         .job = work->wish->job,
         .stores = work->definition->stores,
         .id = run->id,

@@ -28,8 +28,8 @@
 /* How often a wait for the ceiling lets its owner look about. */
 #define SPEND_LOOK_MS 250
 
-/* How soon a task that met a fence with too little time left asks again. */
-#define FENCE_LOOK_MS 10
+/* How soon a task that met a deadline with too little time left asks again. */
+#define DEADLINE_LOOK_MS 10
 
 #define US_PER_MS 1000
 #define US_PER_S 1000000
@@ -52,7 +52,7 @@ struct ceiling {
 
 struct lanes_client {
     struct lanes *lanes;
-    const struct fence *fence;
+    const struct deadline *deadline;
     bool watches;               /* the silence of all stores ... */
     const struct store *ledger; /* ... except of this one's tables */
     struct ceiling *ceiling;    /* its job's; NULL: of none */
@@ -149,9 +149,9 @@ static void finish_stopped(struct lanes_task *task, const char *why)
 
 static int64_t deadline_of(const struct lanes_task *task)
 {
-    const struct fence *fence = task->client->fence;
+    const struct deadline *deadline = task->client->deadline;
 
-    return fence ? atomic_load(&fence->deadline_ms) : PLATFORM_NEVER;
+    return deadline ? atomic_load(&deadline->at_ms) : PLATFORM_NEVER;
 }
 
 /* No longer than until the deadline, which may be another one then: only if
@@ -397,9 +397,9 @@ static bool gives_up(void *context, bool comes)
 
 static enum tw_err make_attempt(struct lanes_task *task)
 {
-    const struct fence *fence = task->client->fence;
+    const struct deadline *deadline = task->client->deadline;
 
-    task->last = (struct attempt){.fence = fence, .retry_after_ms = -1};
+    task->last = (struct attempt){.deadline = deadline, .retry_after_ms = -1};
     if (task->watched) {
         task->last.gives_up = gives_up;
         task->last.context = task;
@@ -412,7 +412,7 @@ static enum tw_err make_attempt(struct lanes_task *task)
                           : "does not respond: a request had no response",
             (long long)(task->quiet_ms + 999) / 1000);
     }
-    if (!fence_open(fence, platform_boot_ms()))
+    if (!deadline_is_open(deadline, platform_boot_ms()))
         return err_fail(&task->last.err, TW_STOPPED,
             "the time of the run is over, nothing more is sent");
     return task->attempt(task, &task->last);
@@ -420,19 +420,20 @@ static enum tw_err make_attempt(struct lanes_task *task)
 
 static bool given_up(const struct lanes_task *task)
 {
-    const struct fence *fence = task->client->fence;
+    const struct deadline *deadline = task->client->deadline;
 
     return task->client->stopped || task->cancelled || stop_is_asked() ||
-           (fence && atomic_load(&fence->shut));
+           (deadline && atomic_load(&deadline->shut));
 }
 
 /* Nothing was sent, for want of time until the deadline; the lease is being
  * renewed, so there may be more of it in a moment. That is no try. */
-static bool waits_for_fence(
+static bool waits_for_deadline(
     const struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
 {
     return outcome == TW_STOPPED && task->last.sent_ms == 0 &&
-           !given_up(task) && fence_may_reopen(task->client->fence, now_ms);
+           !given_up(task) &&
+           deadline_may_reopen(task->client->deadline, now_ms);
 }
 
 /* A person waits, the service was never reached, and there was time enough. */
@@ -472,9 +473,9 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
 {
     struct lanes_client *client = task->client;
 
-    if (waits_for_fence(task, outcome, now_ms)) {
+    if (waits_for_deadline(task, outcome, now_ms)) {
         task->retry.tries--;
-        task->not_before_ms = now_ms + FENCE_LOOK_MS;
+        task->not_before_ms = now_ms + DEADLINE_LOOK_MS;
         append(client, task);
         return;
     }
@@ -711,12 +712,12 @@ void lanes_free(struct lanes *lanes)
 }
 
 struct lanes_client *lanes_client_new(
-    struct lanes *lanes, const struct fence *fence)
+    struct lanes *lanes, const struct deadline *deadline)
 {
     struct lanes_client *client = mem_alloc(sizeof *client);
 
     client->lanes = lanes;
-    client->fence = fence;
+    client->deadline = deadline;
     client->reach_until_ms = client->hurry_ms = PLATFORM_NEVER;
     platform_cond_init(&client->changed);
     platform_lock(&lanes->mutex);
@@ -1045,7 +1046,7 @@ bool lanes_spend(struct lanes_client *client, unsigned count)
     job_ms = ceiling_ms(client->ceiling);
     if (job_ms > until_ms)
         until_ms = job_ms;
-    free = client->stopped || !fence_open(client->fence, now_ms) ||
+    free = client->stopped || !deadline_is_open(client->deadline, now_ms) ||
            now_ms >= until_ms;
     if (!free) {
         if (until_ms > now_ms + SPEND_LOOK_MS)

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "worker/base/err.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 #include "worker/store/rate_limiter.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
@@ -77,12 +77,12 @@ struct lanes *lanes_new(unsigned count, int64_t max_entities_per_second);
 void lanes_free(struct lanes *lanes);
 
 /*
- * lanes_client_new: a run's (or a command's) access. fence is borrowed; NULL
+ * lanes_client_new: a run's (or a command's) access. deadline is borrowed; NULL
  * for none. Owned; lanes_client_free() gives up tasks that have not started
  * (TW_STOPPED) and waits for those that have.
  */
 struct lanes_client *lanes_client_new(
-    struct lanes *lanes, const struct fence *fence);
+    struct lanes *lanes, const struct deadline *deadline);
 void lanes_client_free(struct lanes_client *client);
 
 /* lanes_reach_until: to a service that could not even be sent a request so far

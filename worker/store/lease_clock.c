@@ -18,7 +18,7 @@
 
 /* The clocks of one service's servers differ by so much. A longer lease has
  * room for stores that are worse, but no more than for a pause that the time
- * covers which the deadline keeps free for a request (fence.h); what a pause
+ * covers which the deadline keeps free for a request (deadline.h); what a pause
  * does that is too short to be seen is in worker/DESIGN.md. */
 #define DIFFER_MS 2000
 #define DIFFER_SHARE 6

@@ -102,23 +102,23 @@ bool retry_wait(struct retry *retry, const struct attempt *last,
         return false;
     delay_ms = retry_delay_ms(retry, last);
     if (until_ms - now_ms <= delay_ms ||
-        !fence_open(limits->fence, now_ms + delay_ms))
+        !deadline_is_open(limits->deadline, now_ms + delay_ms))
         return false;
     return pause_ms(delay_ms);
 }
 
-static struct attempt attempt_behind(const struct fence *fence)
+static struct attempt attempt_behind(const struct deadline *deadline)
 {
-    return (struct attempt){.fence = fence, .retry_after_ms = -1};
+    return (struct attempt){.deadline = deadline, .retry_after_ms = -1};
 }
 
 struct retry_call retry_call(
-    const struct fence *fence, int64_t busy_ms, int64_t unanswered_ms)
+    const struct deadline *deadline, int64_t busy_ms, int64_t unanswered_ms)
 {
     int64_t now_ms = platform_boot_ms();
 
-    return (struct retry_call){.attempt = attempt_behind(fence),
-        .limits = {fence, now_ms + busy_ms, now_ms + unanswered_ms}};
+    return (struct retry_call){.attempt = attempt_behind(deadline),
+        .limits = {deadline, now_ms + busy_ms, now_ms + unanswered_ms}};
 }
 
 bool retry_call_again(struct retry_call *call, enum tw_err outcome)
@@ -126,6 +126,6 @@ bool retry_call_again(struct retry_call *call, enum tw_err outcome)
     if (outcome != TW_BUSY ||
         !retry_wait(&call->retry, &call->attempt, &call->limits))
         return false;
-    call->attempt = attempt_behind(call->limits.fence);
+    call->attempt = attempt_behind(call->limits.deadline);
     return true;
 }

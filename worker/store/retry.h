@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "worker/base/err.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 #include "worker/store/store.h"
 
 /* So many tries that were not throttled are made. */
@@ -59,9 +59,9 @@ int64_t retry_delay_ms(const struct retry *retry, const struct attempt *last);
 
 /* Until when a thread waits for one call to be made. */
 struct retry_limits {
-    const struct fence *fence; /* NULL: none */
-    int64_t until_ms;          /* boot clock */
-    int64_t unanswered_ms;     /* the same where no response comes */
+    const struct deadline *deadline; /* NULL: none */
+    int64_t until_ms;                /* boot clock */
+    int64_t unanswered_ms;           /* the same where no response comes */
 };
 
 /*
@@ -74,7 +74,7 @@ bool retry_wait(struct retry *retry, const struct attempt *last,
 
 /* One call that a thread makes itself, again while it was certainly not made:
  *
- *     struct retry_call call = retry_call(fence, busy_ms, unanswered_ms);
+ *     struct retry_call call = retry_call(deadline, busy_ms, unanswered_ms);
  *     do
  *         outcome = store_...(store, &call.attempt, ...);
  *     while (retry_call_again(&call, outcome));
@@ -94,9 +94,9 @@ struct retry_call {
 #define RETRY_UNANSWERED_MS 2000
 
 /* retry_call: for busy_ms at most, or where no response comes for
- * unanswered_ms (0: no other try). fence is borrowed; NULL: none. */
+ * unanswered_ms (0: no other try). deadline is borrowed; NULL: none. */
 struct retry_call retry_call(
-    const struct fence *fence, int64_t busy_ms, int64_t unanswered_ms);
+    const struct deadline *deadline, int64_t busy_ms, int64_t unanswered_ms);
 bool retry_call_again(struct retry_call *call, enum tw_err outcome);
 
 #endif

@@ -39,7 +39,7 @@
 /* Of a store that refuses half of its requests one in a thousand has so many
  * refusals behind it. */
 #define SILENCE_USELESS 10
-/* No request takes longer (fence.h); the clock may go on by hours meanwhile,
+/* No request takes longer (deadline.h); the clock may go on by hours meanwhile,
  * while the machine is suspended or the process is stopped. */
 #define SILENCE_TOOK_MAX_MS 35000
 

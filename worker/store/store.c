@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The door to both stores: arguments are checked once here, the fence is
+ * The door to both stores: arguments are checked once here, the deadline is
  * asked, and what a call leaves behind is reset, so that an implementation
  * sees only what it can do and begins from a clean state.
  */
@@ -200,7 +200,7 @@ static enum tw_err begin(struct attempt *attempt)
     attempt->http_status = 0;
     attempt->breaker_open = attempt->reached = false;
     attempt->err.text[0] = '\0';
-    if (fence_open(attempt->fence, platform_boot_ms()))
+    if (deadline_is_open(attempt->deadline, platform_boot_ms()))
         return TW_OK;
     return err_fail(
         &attempt->err, TW_STOPPED, "the run's time is over; nothing was sent");
@@ -265,8 +265,8 @@ static void note_date(struct store *store, enum store_service service,
 
     if (service != SERVICE_TABLES || attempt->date_ticks == 0)
         return;
-    if (attempt->fence && attempt->fence->clock)
-        lease_clock_note(attempt->fence->clock, store, &response);
+    if (attempt->deadline && attempt->deadline->clock)
+        lease_clock_note(attempt->deadline->clock, store, &response);
     lock_date(store);
     if (response.sent_ms >= store->dated.sent_ms)
         store->dated = response;

@@ -19,8 +19,8 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 #include "worker/store/breaker.h"
+#include "worker/store/deadline.h"
 #include "worker/store/entity.h"
-#include "worker/store/fence.h"
 #include "worker/store/lease_clock.h"
 #include "worker/store/silence.h"
 
@@ -33,10 +33,10 @@
 
 /*
  * One attempt: what it is allowed, and what is known after it. The caller sets
- * fence and gives_up; the store sets the rest on every return.
+ * deadline and gives_up; the store sets the rest on every return.
  */
 struct attempt {
-    const struct fence *fence; /* borrowed; NULL: no lease bounds it       */
+    const struct deadline *deadline; /* borrowed; NULL: no lease bounds it */
     int64_t sent_ms;        /* platform_boot_ms() when it left; 0: never    */
     int64_t date_ticks;     /* the service's clock in the answer; 0: no
                                answer. Azure's Date has whole seconds    */

@@ -90,7 +90,7 @@ static enum tw_err change(void *context, struct attempt *attempt)
     struct writing *writing = context;
     struct import_ledger *ledger = writing->ledger;
     struct ledger_change change = {.store = ledger->transfer->store,
-        .fence = attempt->fence,
+        .deadline = attempt->deadline,
         .apply = apply,
         .context = writing};
     struct err err = {""};

@@ -140,7 +140,7 @@ static enum tw_err call_named(const struct call *call, enum tw_err code)
  * Cosmos DB documents no such parameter. */
 static void add_server_timeout(struct call *call)
 {
-    int64_t timeout_ms = fence_timeout_ms(call->attempt->fence);
+    int64_t timeout_ms = deadline_timeout_ms(call->attempt->deadline);
     int64_t timeout_s = (timeout_ms - SERVER_TIMEOUT_MARGIN_MS) / 1000;
 
     if (call->azure->account->cosmos)
@@ -332,7 +332,7 @@ static enum tw_err transfer(
             .head = call->scan != NULL ? take_head : NULL,
             .head_context = call,
         },
-        attempt->fence, &call->answer, &attempt->err);
+        attempt->deadline, &call->answer, &attempt->err);
     keep_answer(call);
     log_call(call, begun_ms);
     /* A change whose answer is too long to be read may have been made. */

@@ -21,7 +21,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/stop.h"
 #include "worker/base/text.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 
 /* Azurite closes a connection that has been idle for 5 s; one that is younger
  * is not about to be closed under our request. */
@@ -42,10 +42,10 @@ struct http {
 struct transfer {
     CURL *handle;
     const struct http_request *request;
-    const struct fence *fence;
+    const struct deadline *deadline;
     struct http_answer *answer;
     unsigned sendings; /* how often libcurl was about to send */
-    bool stopped;      /* the fence was shut in the last moment */
+    bool stopped;      /* the deadline was shut in the last moment */
     bool too_large;    /* the body was */
     bool interim;      /* the head is of a 1xx: another one follows */
     bool head_ended;   /* the empty line behind the fields has come */
@@ -221,7 +221,7 @@ static int before_sending(
     (void)to_ip, (void)from_ip, (void)to_port, (void)from_port;
     if (transfer->sendings > 0)
         return CURL_PREREQFUNC_ABORT;
-    if (!fence_open(transfer->fence, now_ms) ||
+    if (!deadline_is_open(transfer->deadline, now_ms) ||
         now_ms >= stop_until_ms(transfer->begun_ms)) {
         transfer->stopped = true;
         return CURL_PREREQFUNC_ABORT;
@@ -415,13 +415,13 @@ static struct curl_slist *make_headers(const struct http_request *request)
 
 /* What a request that begins now may take. One that has no time at all is
  * refused when it is about to be sent. */
-static long timeout_of(const struct fence *fence, int64_t begun_ms)
+static long timeout_of(const struct deadline *deadline, int64_t begun_ms)
 {
-    int64_t fence_ms = fence_timeout_ms(fence);
+    int64_t deadline_at_ms = deadline_timeout_ms(deadline);
     int64_t until_ms = stop_until_ms(begun_ms);
 
-    if (until_ms - begun_ms >= fence_ms)
-        return (long)fence_ms;
+    if (until_ms - begun_ms >= deadline_at_ms)
+        return (long)deadline_at_ms;
     return until_ms > begun_ms ? (long)(until_ms - begun_ms) : 1;
 }
 
@@ -596,13 +596,13 @@ static enum tw_err outcome(CURL *handle, const struct transfer *transfer,
 }
 
 enum tw_err http_send(struct http *http, const struct http_request *request,
-    const struct fence *fence, struct http_answer *ret, struct err *err)
+    const struct deadline *deadline, struct http_answer *ret, struct err *err)
 {
     CURL *handle = take_handle(http);
     struct transfer transfer = {
         .handle = handle,
         .request = request,
-        .fence = fence,
+        .deadline = deadline,
         .answer = ret,
         .begun_ms = platform_boot_ms(),
     };
@@ -613,7 +613,7 @@ enum tw_err http_send(struct http *http, const struct http_request *request,
 
     transfer.asked_ms = transfer.begun_ms;
     answer_begin(ret, request->max_answer_bytes);
-    set_transport(handle, request, timeout_of(fence, transfer.begun_ms));
+    set_transport(handle, request, timeout_of(deadline, transfer.begun_ms));
     set_roots(handle, http);
     set_request(handle, request, headers);
     set_callbacks(handle, &transfer);

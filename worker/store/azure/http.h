@@ -15,7 +15,7 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-struct fence;
+struct deadline;
 struct http_answer;
 
 struct http_header {
@@ -88,10 +88,10 @@ struct http *http_new(void);
 void http_free(struct http *http);
 
 /*
- * http_send: send request once, within fence_timeout_ms(fence), also where no
- * address is found in that time; where the process is to end, within
+ * http_send: send request once, within deadline_timeout_ms(deadline), also
+ * where no address is found in that time; where the process is to end, within
  * stop_until_ms() and the second until that is seen. May be called
- * from several threads. The fence is asked in the last moment before bytes
+ * from several threads. The deadline is asked in the last moment before bytes
  * leave. sent_ms of the answer is set on every return. Trailers behind a body
  * are passed over.
  *
@@ -104,12 +104,12 @@ void http_free(struct http *http);
  * TW_OK         a whole answer is there, whatever its status.
  * TW_BUSY       nothing was sent: no address, no connection, no TLS, or it was
  *               given up before.
- * TW_STOPPED    nothing was sent: the fence was shut.
+ * TW_STOPPED    nothing was sent: the deadline was shut.
  * TW_UNKNOWN    it may have been sent, and no whole answer came.
  * TW_TOO_LARGE  the answer is larger than max_answer_bytes.
  */
 TW_MUST_USE enum tw_err http_send(struct http *http,
-    const struct http_request *request, const struct fence *fence,
+    const struct http_request *request, const struct deadline *deadline,
     struct http_answer *ret, struct err *err);
 
 #endif

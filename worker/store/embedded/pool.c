@@ -20,7 +20,7 @@
 
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
-#include "worker/store/fence.h"
+#include "worker/store/deadline.h"
 #include "worker/store/store.h"
 #include "worker/store/watch.h"
 
@@ -128,7 +128,7 @@ static enum tw_err run(struct db *db, struct request *request)
     int64_t now_ms = platform_boot_ms();
     enum tw_err code;
 
-    if (!fence_open(attempt->fence, now_ms))
+    if (!deadline_is_open(attempt->deadline, now_ms))
         return stopped(attempt);
     attempt->sent_ms = now_ms;
     code = request->body(db, request->arg, &attempt->err);
@@ -231,7 +231,8 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
 enum tw_err pool_read(struct pool *pool, struct attempt *attempt,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
 {
-    int64_t until_ms = platform_boot_ms() + fence_timeout_ms(attempt->fence);
+    int64_t until_ms =
+        platform_boot_ms() + deadline_timeout_ms(attempt->deadline);
     struct request own = {.attempt = attempt, .body = body, .arg = arg};
     struct db *db = pool->writer;
     enum tw_err code;
@@ -428,7 +429,8 @@ static void write_in_turn(
 enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
 {
-    int64_t until_ms = platform_boot_ms() + fence_timeout_ms(attempt->fence);
+    int64_t until_ms =
+        platform_boot_ms() + deadline_timeout_ms(attempt->deadline);
     struct request own = {.attempt = attempt, .body = body, .arg = arg};
 
     platform_mutex_init(&own.lock);

@@ -31,8 +31,8 @@ struct watch *pool_watch(
  * returns TW_OK, and undone where body returned anything else. It may run on
  * another thread, while the one that asked for it waits.
  *
- * Both ask the fence last of all before body (TW_STOPPED), wait for others no
- * longer than it gives a request (TW_BUSY), run body at most once, and fill
+ * Both ask the deadline last of all before body (TW_STOPPED), wait for others
+ * no longer than it gives a request (TW_BUSY), run body at most once, and fill
  * the attempt; body's err is the attempt's.
  */
 TW_MUST_USE enum tw_err pool_read(struct pool *pool, struct attempt *attempt,
