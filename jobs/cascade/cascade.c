@@ -163,7 +163,7 @@ static void read_checkpoint(struct cascade_run *c)
     c->began_ticks = checkpoint.began_ticks;
     c->not_before_ticks = checkpoint.not_before_ticks;
     c->parent_found = checkpoint.parent_found;
-    c->crashed = checkpoint.crashed || c->run->took_over;
+    c->crashed = checkpoint.crashed || c->run->previous_owner_crashed;
     memcpy(c->values, checkpoint.values, sizeof(c->values));
 }
 
@@ -772,9 +772,9 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
     c->began_ticks = now_ticks;
     c->read_ms = platform_boot_ms();
     holder = holder_of(c, &owner);
-    if (c->run->took_over && (holder != HOLDER_US || is_bare(c)))
+    if (c->run->previous_owner_crashed && (holder != HOLDER_US || is_bare(c)))
         expect_late_insert(c);
-    c->run->took_over = false;
+    c->run->previous_owner_crashed = false;
     if (holder == HOLDER_US) {
         if (!keep_values(c))
             return false;

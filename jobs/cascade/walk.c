@@ -799,7 +799,7 @@ static bool visit_claims(const struct visit *visit, const struct match *leaf,
  * too, there or above? Then it is left to that rule: as a leaf it would go at
  * once, and what is under it could not be found any more.
  */
-static bool is_claimed(const struct walk *walk, unsigned level,
+static bool is_acquired(const struct walk *walk, unsigned level,
     const struct match *match, const struct entity *entity)
 {
     if (match->rule->child_count > 0)
@@ -823,7 +823,7 @@ static enum tw_err walk_page(struct walk *walk, struct match *match,
     walk->plan->run->counts.read += (int64_t)page->count;
     for (size_t i = 0; i < page->count; i++)
         if (match_has(match, &page->entities[i]) &&
-            !is_claimed(walk, level, match, &page->entities[i]))
+            !is_acquired(walk, level, match, &page->entities[i]))
             mine[count++] = &page->entities[i];
     if (count > 0)
         here->found = true;

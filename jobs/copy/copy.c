@@ -101,7 +101,7 @@ static void resume(struct copy_work *work)
     bool resumes = copy_checkpoint_read(
         work->run->checkpoint, &work->arena, &work->rounds, &work->at);
 
-    if (work->run->took_over || (resumes && work->at.late))
+    if (work->run->previous_owner_crashed || (resumes && work->at.late))
         for (size_t i = 0; i < work->table_count; i++)
             late_note(&work->late, work->tables[i].store);
     if (resumes && work->rounds.under_way && work->at.mode == COPY_COMPARE)

@@ -26,7 +26,8 @@ struct late {
 };
 
 /* late_note: the outcome of a request to store is unknown, now; or, at the
- * beginning of an attempt: that of an attempt before it (run->took_over). */
+ * beginning of an attempt: that of an attempt before it
+ * (run->previous_owner_crashed). */
 void late_note(struct late *late, const struct store *store);
 
 /* late_wait: returns once none can be on its way. TW_STOPPED:

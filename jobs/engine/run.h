@@ -113,12 +113,12 @@ struct run {
     int64_t requested_ticks; /* RequestedAt */
     bool queued;             /* has a message; false: `tableward run` */
     int32_t epoch;
-    bool took_over;             /* from an attempt that did not let go, or
-                                   whose checkpoint is not used */
-    struct slice checkpoint;    /* last one saved, JSON; empty: none. The
-                                   definition it was made under still holds */
-    struct slice phase;         /* last stored by phase(), or empty */
-    const char *archive_folder; /* where relative `archive:` starts */
+    bool previous_owner_crashed; /* from an attempt that did not let go, or
+                       whose checkpoint is not used */
+    struct slice checkpoint;     /* last one saved, JSON; empty: none. The
+                                    definition it was made under still holds */
+    struct slice phase;          /* last stored by phase(), or empty */
+    const char *archive_folder;  /* where relative `archive:` starts */
 
     struct lanes_client *lanes; /* for every request of the run; its deadline is
                                    the run's */

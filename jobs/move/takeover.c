@@ -205,7 +205,7 @@ enum tw_err takeover_all(struct mover *m, struct err *err)
     enum tw_err outcome = TW_OK;
 
     m->takes_over = false;
-    m->may_be_late |= m->run->took_over;
+    m->may_be_late |= m->run->previous_owner_crashed;
     if (m->may_be_late)
         outcome = wait_for_late(m, err);
     if (outcome == TW_OK)

@@ -21,21 +21,21 @@ const path = require("path");
 
 // Who is asked whether a mistake in the file shows, in this order.
 const FILES = {
-    "worker/run/claim.c":
-        "unit claim, unit work, unit lease, unit single, unit consumer, " +
+    "worker/run/lease.c":
+        "unit lease, unit work, unit lease_time, unit single, unit consumer, " +
         "simulate, simulate copy",
     "worker/run/work.c":
         "unit work, unit single, unit consumer, unit each_request, simulate, " +
         "simulate copy",
     "worker/run/renewer.c":
-        "unit renewer, unit lease, unit work, unit single, unit consumer, " +
+        "unit renewer, unit lease_time, unit work, unit single, unit consumer, " +
         "simulate",
     "worker/run/ledger.c":
-        "unit ledger, unit ledger_change, unit claim, unit work, " +
+        "unit ledger, unit ledger_change, unit lease, unit work, " +
         "unit command_status, simulate",
     "worker/run/ledger_change.c":
-        "unit ledger_change, unit ledger, unit claim, unit control, simulate",
-    "worker/store/retry.c": "unit retry, unit lanes, unit control, unit claim",
+        "unit ledger_change, unit ledger, unit lease, unit control, simulate",
+    "worker/store/retry.c": "unit retry, unit lanes, unit control, unit lease",
     "worker/store/breaker.c": "unit breaker, unit consumer",
     "worker/store/deadline.c": "unit deadline, unit lanes, unit work, simulate",
     "worker/store/lease_clock.c":

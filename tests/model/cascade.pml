@@ -286,12 +286,12 @@ inline lay()
 proctype Run(byte self)
 {
     byte holder, result, child, from, n, place;
-    bool took_over, laid, found, below, inside, met, last, due, deleted, newer,
+    bool previous_owner_crashed, laid, found, below, inside, met, last, due, deleted, newer,
         open, ahead, ahead_found, early;
 
 begin:
     atomic {
-        took_over = !let_go[self];
+        previous_owner_crashed = !let_go[self];
         let_go[self] = 0;
         laid = stored_laid[self];
         settle_left[self] = stored_settle[self];
@@ -303,8 +303,8 @@ begin:
         holder = 0; result = 0; child = 0; below = 0; met = 0; deleted = 0;
         newer = 0; inside = 0;
         open = 0; ahead = 0; ahead_found = 0; early = 0;
-        printf("run %d: attempt, took_over %d laid %d from %d\n", self,
-            took_over, laid, from);
+        printf("run %d: attempt, previous_owner_crashed %d laid %d from %d\n", self,
+            previous_owner_crashed, laid, from);
         if
         :: phase_parent[self] -> goto delete_parent
         :: else
@@ -348,11 +348,11 @@ hold_parent:
 #endif
 #ifndef NO_TOOK_OVER_WAIT
         if
-        :: took_over && MAY_COME_LATE -> expect_late_insert()
+        :: previous_owner_crashed && MAY_COME_LATE -> expect_late_insert()
         :: else
         fi;
 #endif
-        took_over = 0;
+        previous_owner_crashed = 0;
         if
         :: holder == HOLDER_US ->
             lay();

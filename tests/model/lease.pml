@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker/run/claim.c, renewer.c and work.c, worker/store/deadline.c: two workers,
+ * worker/run/lease.c, renewer.c and work.c, worker/store/deadline.c: two workers,
  * one message, one run, and one entity that the run is to change. Each guard
  * can be taken out with -DNO_...; tests/model/guards holds the list and what
  * goes wrong without it.

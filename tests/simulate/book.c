@@ -17,14 +17,14 @@
 #include "tests/simulate/worker.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/run/claim.h"
+#include "worker/run/lease.h"
 
 /* Claims that were seen to write, by where they are in memory. */
 struct holder {
     struct holder *next;
     const void *process;
     const struct deadline *deadline; /* of the run's requests */
-    const struct deadline *own;      /* of the claim's */
+    const struct deadline *own;      /* of the lease's */
     char key[QUEUE_ID_MAX + 64];
     char owner[LOCK_FILE_OWNER_MAX];
     int32_t epoch;
@@ -104,7 +104,7 @@ static void read_what(struct sim_run *run)
         (int)(args.len - len - 2), args.at + len);
 }
 
-static void judge_claim(struct book *book, const struct sim_run *run,
+static void judge_lease(struct book *book, const struct sim_run *run,
     const struct ledger_run *was, const struct ledger_run *is)
 {
     int64_t now = sim_now_ticks();
@@ -162,7 +162,7 @@ static void judge_change(struct book *book, const struct sim_run *run,
             run->key, ledger_state_name(was->state),
             ledger_state_name(is->state));
     if (is->epoch != was->epoch)
-        judge_claim(book, run, was, is);
+        judge_lease(book, run, was, is);
     else
         judge_same_epoch(book, run, was, is);
     judge_counts(book, run, was, is);
@@ -170,7 +170,7 @@ static void judge_change(struct book *book, const struct sim_run *run,
 
 /* Who has claimed it, and who has let it go: that one may not know it yet,
  * where the answer was lost or the write landed late, and says it again. */
-static void note_claimed(struct book *book, const struct sim_run *run)
+static void note_acquired(struct book *book, const struct sim_run *run)
 {
     for (struct holder *holder = book->holders; holder; holder = holder->next) {
         if (strcmp(holder->key, run->key) != 0)
@@ -200,10 +200,10 @@ static void run_written(struct book *book, const struct entity *entity)
         judge_change(book, run, &run->now, &is);
     ledger_run_done(&run->now);
     run->now = is;
-    if (run->claimed_ms == 0 && is.epoch > 0)
-        run->claimed_ms = virtual_ms();
+    if (run->acquired_ms == 0 && is.epoch > 0)
+        run->acquired_ms = virtual_ms();
     run->ended = ledger_state_ended(is.state);
-    note_claimed(book, run);
+    note_acquired(book, run);
     read_what(run);
     virtual_note("%s: %s, epoch %d, phase %.*s, resumes %lld", run->key,
         ledger_state_name(is.state), (int)is.epoch, SLICE_ARG(is.phase),
@@ -376,7 +376,7 @@ static const struct entity *staked(const struct store_request *request)
 static void learn(struct book *book, const void *process,
     const struct deadline *deadline, const struct entity *entity)
 {
-    const char *claim = (const char *)deadline - offsetof(struct claim, own);
+    const char *lease = (const char *)deadline - offsetof(struct lease, own);
     struct ledger_run run;
     struct holder *holder;
     bool own;
@@ -394,7 +394,7 @@ static void learn(struct book *book, const void *process,
         holder->process = process;
         holder->own = deadline;
         holder->deadline =
-            (const struct deadline *)(claim + offsetof(struct claim, deadline));
+            (const struct deadline *)(lease + offsetof(struct lease, deadline));
         holder->epoch = run.epoch;
         if (!holder->unaware ||
             run.lease_until_ticks > holder->lease_until_ticks)
@@ -407,7 +407,7 @@ static void learn(struct book *book, const void *process,
     ledger_run_done(&run);
 }
 
-/* A claim that only does what was asked of a crashed owner (cancel, pause)
+/* A lease that only does what was asked of a crashed owner (cancel, pause)
  * names none: its deadlines may lie where those of another claim lay, also
  * where those of the crashed owner itself lay. */
 static bool is_of(
@@ -450,7 +450,7 @@ static bool is_ending(struct book *book, const struct holder *holder)
     return run && run->now.ending.len > 0;
 }
 
-/* The claim's own writes: while the lease that is stored is not over. */
+/* the lease's own writes: while the lease that is stored is not over. */
 static const char *overdue(struct book *book, const struct holder *holder)
 {
     const struct sim_run *run = book_find(book, slice_of(holder->key));

@@ -331,7 +331,7 @@ static const struct sim_run *open_run(
 {
     const struct sim_run *run = book_find(s->sim->book, owner);
 
-    if (!run || run->claimed_ms == 0 || strcmp(run->what, channel->name) != 0)
+    if (!run || run->acquired_ms == 0 || strcmp(run->what, channel->name) != 0)
         return NULL;
     return !run->ended || run->now.state == LEDGER_CANCELLED ? run : NULL;
 }
@@ -563,7 +563,7 @@ static void run_moved(
         return;
     }
     parent = parent_of(s, channel);
-    if (!parent || parent->inserted_ms >= run->claimed_ms)
+    if (!parent || parent->inserted_ms >= run->acquired_ms)
         return;
     if (!s->created ||
         parent->created_ticks < run->now.requested_ticks + TICKS_PER_S)

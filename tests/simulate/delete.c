@@ -113,7 +113,7 @@ static bool may_delete(const void *ctx, const struct sim_run *run)
 {
     const struct thing *thing = ctx;
 
-    return run->claimed_ms > 0 &&
+    return run->acquired_ms > 0 &&
            (!run->ended || run->now.state == LEDGER_CANCELLED) &&
            strcmp(run->what, thing->what) == 0;
 }
@@ -161,7 +161,7 @@ static void judge_success(struct delete_state *s, const struct sim_run *run)
 {
     for (int i = 0; i < THINGS; i++)
         if (s->things[i].what && strcmp(s->things[i].what, run->what) == 0 &&
-            s->things[i].since_ms < run->claimed_ms)
+            s->things[i].since_ms < run->acquired_ms)
             sim_complain(s->sim, "%s has succeeded, and left %.*s/%.*s",
                 run->key, KEYS(&s->things[i]));
 }

@@ -167,7 +167,7 @@ static bool is_in(
 
 static bool is_at_work(const void *ctx, const struct sim_run *run)
 {
-    return run != ctx && run->claimed_ms > 0 && !run->ended;
+    return run != ctx && run->acquired_ms > 0 && !run->ended;
 }
 
 static void judge_doubles(struct move_state *s, int move, const char *when)

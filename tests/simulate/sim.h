@@ -53,9 +53,9 @@ struct sim_run {
     char key[QUEUE_ID_MAX + 64]; /* JOB/ID */
     char what[64];               /* its argument */
     bool ended;
-    unsigned lists;     /* of the index that it is on: 1 open, 2 any other */
-    int64_t claimed_ms; /* when it was claimed first; 0: not yet */
-    int64_t opened_ms;  /* when it came into the ledger */
+    unsigned lists;      /* of the index that it is on: 1 open, 2 any other */
+    int64_t acquired_ms; /* when it was claimed first; 0: not yet */
+    int64_t opened_ms;   /* when it came into the ledger */
 
     /* Of its own tables: when it last began to read one from the beginning,
      * when the time before that; how often; and when it last wrote. 0: never.

@@ -42,7 +42,7 @@ struct hosted {
     int64_t stop_after;       /* stopping() says yes at this call; -1: never */
     bool other_open;          /* what is_open() answers ... */
     enum tw_err open_outcome; /* ... with this outcome */
-    bool took_over;
+    bool previous_owner_crashed;
     bool accept_deletes;
     enum run_finish finish;
     void (*between)(struct hosted *h); /* called by every stopping() */

@@ -642,9 +642,9 @@ void workbench_write(struct workbench *bench, enum operation_type type,
         store_batch(bench->wrapped.inner, &attempt, &batch, &result), TW_OK);
 }
 
-struct claim_wish workbench_wish(struct workbench *bench, const char *id)
+struct lease_request workbench_wish(struct workbench *bench, const char *id)
 {
-    return (struct claim_wish){.store = bench->store,
+    return (struct lease_request){.store = bench->store,
         .job = &bench->job,
         .id = slice_of(id),
         .args_json = slice_of("{\"channel\":\"Football\"}"),

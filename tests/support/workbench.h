@@ -201,6 +201,6 @@ void workbench_write(struct workbench *bench, enum operation_type type,
     const struct entity *entity);
 
 /* workbench_wish: for delete-channel with {"channel":"Football"}. */
-struct claim_wish workbench_wish(struct workbench *bench, const char *id);
+struct lease_request workbench_wish(struct workbench *bench, const char *id);
 
 #endif

@@ -506,7 +506,7 @@ static void run_with_stops(struct hosted *h, unsigned seed)
 
     do {
         h->stop_after = rand_r(&seed) % (2 + attempts / 4);
-        h->took_over = rand_r(&seed) % 2;
+        h->previous_owner_crashed = rand_r(&seed) % 2;
         end = hosted_attempt(h, "nested", "News");
         assert_true(attempts++ < 10000);
         if (end == RUN_WAITING && rand_r(&seed) % 2)

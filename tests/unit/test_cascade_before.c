@@ -171,7 +171,7 @@ static void an_attempt_after_the_tombstone_still_sees_them(void **state)
         if (stop_at % 2 == 1) { /* crashed: the checkpoint was never stored */
             mem_free(h.checkpoint);
             h.checkpoint = NULL;
-            h.took_over = true;
+            h.previous_owner_crashed = true;
         }
         if (h.end != RUN_SUCCEEDED)
             assert_int_equal(hosted_run(&h, "owned", "News"), RUN_SUCCEEDED);

@@ -702,7 +702,7 @@ static enum run_end attempt(struct storm *s)
     s->h.stop_after =
         way == 2 ? (int64_t)roll(&s->dice, roll(&s->dice, 2) ? 2 : 20) : -1;
     end = hosted_attempt(&s->h, "storm", "News");
-    s->h.took_over = s->killed;
+    s->h.previous_owner_crashed = s->killed;
     if (!s->killed || (end == RUN_SUCCEEDED && roll(&s->dice, 2) == 0))
         return end;
     forget_some(s); /* nobody was told that it has succeeded, if it has */
@@ -1218,9 +1218,9 @@ static void tombstone_of_a_killed_attempt_that_lands_late_is_deleted(
     t.first_batch = FAULT_LATE;
     t.kills = true;
     assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_OVERTAKEN);
-    t.h.took_over = true;
+    t.h.previous_owner_crashed = true;
     assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_WAITING);
-    t.h.took_over = false;
+    t.h.previous_owner_crashed = false;
     assert_int_equal(hosted_run(&t.h, "flat", "News"), RUN_SUCCEEDED);
     faulty_land(&t.faulty, INT64_MAX);
     assert_int_equal(hosted_count(&t.h, "Channels"), 0);
@@ -1241,9 +1241,9 @@ static void tombstone_that_lands_late_is_deleted_though_the_name_was_used(
         t.kills = true;
         assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_OVERTAKEN);
         hosted_put(&t.h, "Channels", "News", "", "\"New\":true");
-        t.h.took_over = true;
+        t.h.previous_owner_crashed = true;
         assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_WAITING);
-        t.h.took_over = false;
+        t.h.previous_owner_crashed = false;
         if (taken > 0) /* by another run */
             hosted_remove(&t.h, "Channels", "News", "");
         faulty_land(&t.faulty, INT64_MAX);

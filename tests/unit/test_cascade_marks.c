@@ -85,7 +85,7 @@ static void a_newer_parent_is_left_once_nothing_can_land_late(void **state)
     set_up(&h);
     h.store->traits.late_writes = true;
     put_created(&h, h.requested_ticks + TICKS_PER_S);
-    h.took_over = true;
+    h.previous_owner_crashed = true;
     began_ticks = platform_wall_ticks();
     assert_int_equal(hosted_attempt(&h, "job", "News"), RUN_WAITING);
     assert_true(h.resumes_ticks >= began_ticks + LATE_TICKS);
@@ -101,10 +101,10 @@ static void an_absent_parent_is_held_until_nothing_can_land_late(void **state)
     (void)state;
     set_up(&h);
     h.store->traits.late_writes = true;
-    h.took_over = true;
+    h.previous_owner_crashed = true;
     began_ticks = platform_wall_ticks();
     assert_int_equal(hosted_attempt(&h, "job", "News"), RUN_WAITING);
-    h.took_over = false;
+    h.previous_owner_crashed = false;
     assert_int_equal(hosted_run(&h, "job", "News"), RUN_SUCCEEDED);
     assert_true(platform_wall_ticks() >= began_ticks + LATE_TICKS);
     hosted_done(&h);

@@ -309,7 +309,7 @@ static void retry_unread(struct workbench *bench, const char *job,
     const char *text, int64_t inserted_ticks, char id[QUEUE_ID_MAX + 1],
     struct messages *taken)
 {
-    struct claim_message message = {
+    struct lease_message message = {
         .queue = BENCH_QUEUE, .inserted_ticks = inserted_ticks};
     struct err err;
 
@@ -382,7 +382,7 @@ static void a_retried_message_of_a_known_job_gets_another_id(void **state)
 static void a_poisoned_message_that_comes_again_only_goes(void **state)
 {
     struct workbench *bench = *state;
-    struct claim_message message = {.queue = BENCH_QUEUE};
+    struct lease_message message = {.queue = BENCH_QUEUE};
     struct messages taken;
     struct err err;
 

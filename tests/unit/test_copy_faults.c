@@ -471,14 +471,14 @@ static enum run_end attempt(struct storm *s)
     platform_unlock(&s->faulty.mutex);
     s->h.stop_after = way == 2 ? (int64_t)roll(&s->dice, 20) : -1;
     end = hosted_attempt(&s->h, "storm", "");
-    s->h.took_over = s->killed;
+    s->h.previous_owner_crashed = s->killed;
     return s->killed ? RUN_OVERTAKEN : end;
 }
 
 static void one_run(struct storm *s, const char *id)
 {
     hosted_forget(&s->h, id);
-    s->h.took_over = false;
+    s->h.previous_owner_crashed = false;
     for (unsigned i = 0;; i++) {
         enum run_end end;
 

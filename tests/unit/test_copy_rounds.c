@@ -197,7 +197,7 @@ static void a_copy_that_somebody_deletes_meanwhile_is_made_again(void **state)
     shoe("a", 1);
     succeeds("by-size");
     new_run("r2");
-    h.took_over = false;
+    h.previous_owner_crashed = false;
     hosted_remove(&h, "BySize", "1", "a");
     succeeds("by-size");
     check_copies("1/a ");
@@ -237,7 +237,7 @@ static void a_late_insert_of_a_killed_attempt_leaves_no_copy(void **state)
     mem_free(h.checkpoint);
     h.checkpoint = NULL;
     hosted_remove(&h, "Shoes", "p", "a");
-    h.took_over = true;
+    h.previous_owner_crashed = true;
     succeeds("by-size");
     faulty_land(&faulty, INT64_MAX);
     check_copies("");
@@ -267,7 +267,7 @@ static void a_late_insert_of_a_stopped_attempt_leaves_no_copy(void **state)
     batch_below = 0;
     h.stop_after = -1;
     hosted_remove(&h, "Shoes", "p", "a");
-    h.took_over = false;
+    h.previous_owner_crashed = false;
     succeeds("by-size");
     faulty_land(&faulty, INT64_MAX);
     check_copies("");
@@ -327,7 +327,7 @@ static void a_comparison_that_never_completes_is_done_without(void **state)
     new_run("r2");
     hosted_replace(&h, "Shoes", "p", "a", shoe_of(5));
     hosted_remove(&h, "Shoes", "p", "b");
-    h.took_over = false;
+    h.previous_owner_crashed = false;
     for (int i = 0; i < 3; i++) {
         h.stop_after = 0;
         assert_int_equal(hosted_attempt(&h, "by-size", ""), RUN_STOPPED);

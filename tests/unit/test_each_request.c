@@ -239,7 +239,7 @@ static unsigned play(const struct scene *scene)
         asked += (unsigned)h.stopping_calls;
         if (met && !checked)
             check_end(end);
-        h.took_over =
+        h.previous_owner_crashed =
             met && !checked && (act == DIE_BEFORE || act == DIE_AFTER);
         checked |= met;
         if (end == RUN_WAITING)

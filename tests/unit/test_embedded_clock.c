@@ -221,7 +221,7 @@ static void insertion_time_is_the_wall_clocks(void **state)
     store_close(store);
 }
 
-/* run/claim.h: a lease is 3 s longer than its owner knows. */
+/* run/lease.h: a lease is 3 s longer than its owner knows. */
 static void a_lease_of_an_hour_outlasts_its_owner(void **state)
 {
     struct store *store;

@@ -251,7 +251,7 @@ static void check_is(const char *table, const char *partition_key,
 static void run(const char *job, enum run_end wanted)
 {
     hosted_forget(&h, "r1");
-    h.took_over = false;
+    h.previous_owner_crashed = false;
     reports[0] = '\0';
     if (hosted_run(&h, job, "2024") != wanted)
         fail_msg("%s: %d: %s\n%s", job, h.end, h.err.text, reports);
@@ -264,7 +264,7 @@ static void crash(const char *job)
     reports[0] = '\0';
     assert_int_equal(hosted_attempt(&h, job, "2024"), RUN_OVERTAKEN);
     when("", OPERATION_INSERT, 0, NOTHING, NULL);
-    h.took_over = true;
+    h.previous_owner_crashed = true;
     virtual_sleep(20000);
 }
 

@@ -542,7 +542,7 @@ static enum run_end attempt(struct storm *s, const char *job)
     if (s->trace)
         read_tables(s, print_entity);
     keep_named(s);
-    s->h.took_over = s->killed;
+    s->h.previous_owner_crashed = s->killed;
     if (s->killed) {
         if (roll(s, 2) == 0) {
             mem_free(s->h.checkpoint);

@@ -118,7 +118,7 @@ static void die_at(
     hosted_forget(&h, "r1");
     attempt(job, RUN_OVERTAKEN);
     script_clear(&s);
-    h.took_over = true;
+    h.previous_owner_crashed = true;
     reports[0] = '\0';
     virtual_sleep(20000);
 }
@@ -465,7 +465,7 @@ static void an_intent_that_cannot_be_written_ends_the_attempt(void **state)
         strstr(h.err.text, "could not be written: the outcome of 8 requests"));
     check("Blogs", "a/1 ");
     script_clear(&s);
-    h.took_over = true;
+    h.previous_owner_crashed = true;
     attempt("all", RUN_SUCCEEDED);
     check("Blogs", "");
     check("OldBlogs", "a/1 ");

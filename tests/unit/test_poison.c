@@ -17,7 +17,7 @@
 struct fixture {
     struct workbench bench;
     struct messages taken;
-    struct claim_message message;
+    struct lease_message message;
     char id[QUEUE_ID_MAX];
     struct err err;
 };
@@ -254,7 +254,7 @@ static struct messages taken_again;
 static void another_is_faster(
     struct workbench *bench, enum bench_call call, unsigned n)
 {
-    struct claim_message message = slow->message;
+    struct lease_message message = slow->message;
     struct err err;
 
     (void)call, (void)n;

@@ -30,7 +30,7 @@ static int set_up(void **state)
 /* A claimed run with its renewal, as work.c would have it. */
 struct held {
     struct workbench *bench;
-    struct claim claim;
+    struct lease lease;
     struct run run;
     struct renewal *renewal;
     bool progress;
@@ -42,16 +42,16 @@ static struct held *now_held; /* for conditions */
 static void keep_again(struct held *held)
 {
     held->run.lanes =
-        lanes_client_new(held->bench->lanes, &held->claim.deadline);
+        lanes_client_new(held->bench->lanes, &held->lease.deadline);
     held->renewal = renewal_start(
-        held->bench->renewer, &held->claim, &held->run, held->run.lanes);
+        held->bench->renewer, &held->lease, &held->run, held->run.lanes);
 }
 
 static void hold_after(
     struct held *held, struct workbench *bench, bool message, int64_t wait_ms)
 {
-    struct claim_wish wish;
-    struct claim_message bell = {.queue = BENCH_QUEUE};
+    struct lease_request wish;
+    struct lease_message bell = {.queue = BENCH_QUEUE};
     struct messages taken;
     enum tw_err outcome;
     struct err err;
@@ -67,12 +67,12 @@ static void hold_after(
         bell.text = taken.list[0].text;
         wish.message = &bell;
     }
-    claim_init(&held->claim, &wish);
+    lease_init(&held->lease, &wish);
     assert_int_equal(
-        claim_take(&held->claim, &wish, &outcome, &err), CLAIM_TAKEN);
+        lease_acquire(&held->lease, &wish, &outcome, &err), LEASE_ACQUIRED);
     messages_done(&taken);
     held->run.job = JOB;
-    held->run.deadline = &held->claim.deadline;
+    held->run.deadline = &held->lease.deadline;
     if (wait_ms > 0)
         virtual_sleep(wait_ms);
     keep_again(held);
@@ -84,9 +84,9 @@ static void hold(struct held *held, struct workbench *bench, bool message)
     hold_after(held, bench, message, 0);
 }
 
-static enum claim_word let_go(struct held *held)
+static enum lease_status let_go(struct held *held)
 {
-    enum claim_word word = renewal_stop(held->renewal, &held->progress);
+    enum lease_status word = renewal_stop(held->renewal, &held->progress);
 
     lanes_client_free(held->run.lanes);
     return word;
@@ -94,7 +94,7 @@ static enum claim_word let_go(struct held *held)
 
 static void done(struct held *held)
 {
-    claim_done(&held->claim);
+    lease_done(&held->lease);
 }
 
 static unsigned calls(struct workbench *bench, enum bench_call call)
@@ -131,11 +131,11 @@ static void a_lease_outlives_its_visibility_timeout(void **state)
     hold(&held, bench, true);
     workbench_wait(bench, four_renewals);
     assert_true(platform_boot_ms() - began_ms > 2000);
-    assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
-    /* One write of the ledger for each renewal, and the claim. */
+    assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
+    /* One write of the ledger for each renewal, and the lease. */
     assert_true(writes(bench) <= calls(bench, BENCH_RENEW) + 2);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
-    claim_delete_message(&held.claim); /* the receipt is the newest */
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    lease_delete_message(&held.lease); /* the receipt is the newest */
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
     done(&held);
 }
@@ -152,9 +152,9 @@ static void several_threads_keep_one_lease(void **state)
     hold(&held, bench, false);
     while (platform_boot_ms() - began_ms < 300000) {
         virtual_sleep(5000);
-        assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
+        assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     }
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
@@ -182,7 +182,7 @@ static void the_newest_checkpoint_comes_with_a_renewal(void **state)
     renewal_save(held.renewal, slice_of("{\"at\":2}"), false);
     assert_int_equal(writes(bench), 1);
     workbench_wait(bench, checkpoint_stored);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     assert_true(held.progress);
     done(&held);
 }
@@ -205,7 +205,7 @@ static void a_phase_is_stored_before_the_call_returns(void **state)
     assert_true(slice_is(run.checkpoint, "{\"at\":3}"));
     assert_int_equal(writes(bench), 2);
     ledger_run_done(&run);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
@@ -226,7 +226,7 @@ static void a_phase_whose_answer_was_lost_is_stored_all_the_same(void **state)
     hold(&held, bench, false);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
@@ -245,7 +245,7 @@ static void meddle(struct workbench *bench, int32_t epochs)
 static bool overtaken(struct workbench *bench)
 {
     (void)bench;
-    return renewal_word(now_held->renewal) == CLAIM_OVERTAKEN;
+    return renewal_word(now_held->renewal) == LEASE_LOST;
 }
 
 static void another_epoch_closes_the_deadline(void **state)
@@ -257,11 +257,11 @@ static void another_epoch_closes_the_deadline(void **state)
     hold(&held, bench, true);
     meddle(bench, 1);
     workbench_wait(bench, overtaken);
-    assert_false(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
+    assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
         TW_STOPPED);
-    assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
+    assert_int_equal(let_go(&held), LEASE_LOST);
     done(&held);
 }
 
@@ -275,14 +275,14 @@ static void a_changed_etag_of_ours_is_an_echo(void **state)
     meddle(bench, 0);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
 static bool cancelled(struct workbench *bench)
 {
     (void)bench;
-    return renewal_asked(now_held->renewal) == CLAIM_ASKED_CANCEL;
+    return renewal_asked(now_held->renewal) == LEASE_ASKED_CANCEL;
 }
 
 static void a_cancelled_run_is_told_within_a_renewal(void **state)
@@ -300,10 +300,10 @@ static void a_cancelled_run_is_told_within_a_renewal(void **state)
     assert_true(asked);
     workbench_wait(bench, cancelled);
     /* What is in flight may still complete: the lease is kept. */
-    assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
-    assert_int_equal(let_go(&held), CLAIM_MINE);
-    assert_int_equal(ledger_move(&held.claim.run, LEDGER_QUEUED, &err), TW_OK);
-    assert_int_equal(claim_let_go(&held.claim, &err), CLAIM_MINE);
+    assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(ledger_move(&held.lease.run, LEDGER_QUEUED, &err), TW_OK);
+    assert_int_equal(lease_release(&held.lease, &err), LEASE_VALID);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 0);
     ledger_run_done(&before);
@@ -324,16 +324,16 @@ static void a_lost_message_does_not_end_the_lease(void **state)
 
     hold(&held, bench, true);
     /* Somebody else holds the message now. */
-    memcpy(receipt, held.claim.pop_receipt, sizeof(receipt));
+    memcpy(receipt, held.lease.pop_receipt, sizeof(receipt));
     assert_int_equal(
         store_queue_renew(bench->wrapped.inner, &attempt, BENCH_QUEUE,
-            slice_of(held.claim.message_id), receipt, 100),
+            slice_of(held.lease.message_id), receipt, 100),
         TW_OK);
     workbench_wait(bench, message_gone);
-    assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
-    assert_int_equal(let_go(&held), CLAIM_MINE);
-    assert_false(held.claim.has_message);
-    claim_delete_message(&held.claim);
+    assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_false(held.lease.has_message);
+    lease_delete_message(&held.lease);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     done(&held);
 }
@@ -348,11 +348,11 @@ static void cut_off_the_deadline_closes_and_stays_closed(void **state)
     platform_lock(&bench->lock);
     bench->down = true;
     platform_unlock(&bench->lock);
-    deadline_ms = atomic_load(&held.claim.deadline.deadline_ms);
+    deadline_ms = atomic_load(&held.lease.deadline.deadline_ms);
     workbench_wait(bench, overtaken);
     assert_true(platform_boot_ms() >= deadline_ms);
-    assert_false(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
-    assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
+    assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
+    assert_int_equal(let_go(&held), LEASE_LOST);
     done(&held);
 }
 
@@ -380,7 +380,7 @@ static void an_overdue_renewal_is_sent_at_once(void **state)
     virtual_sleep(100);
     assert_int_equal(calls(bench, BENCH_RENEW), 1);
     assert_int_equal(writes(bench), before + 1);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
@@ -405,13 +405,13 @@ static void a_silent_queue_service_costs_no_lease(void **state)
     workbench_meets(bench, BENCH_RENEW, 1, UINT_MAX, BENCH_FAIL);
     for (int s = 0; s < 120; s++) {
         virtual_sleep(1000);
-        assert_int_equal(renewal_word(held.renewal), CLAIM_MINE);
-        assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
+        assert_int_equal(renewal_word(held.renewal), LEASE_VALID);
+        assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     }
     assert_true(calls(bench, BENCH_RENEW) > 3);
     /* The lease is renewed while the last request is waited for. */
-    assert_int_equal(let_go(&held), CLAIM_MINE);
-    assert_true(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_true(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     done(&held);
 }
 
@@ -431,7 +431,7 @@ static void a_long_visibility_timeout_does_not_delay_checkpoints(void **state)
     assert_true(workbench_run(bench, JOB, "r1", &run));
     assert_true(slice_is(run.checkpoint, "{\"at\":7}"));
     ledger_run_done(&run);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
@@ -452,7 +452,7 @@ static void a_phase_that_is_refused_at_first_is_stored_later(void **state)
     assert_true(slice_is(run.phase, "parent"));
     assert_true(slice_is(run.checkpoint, "{\"v\":1}"));
     ledger_run_done(&run);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
@@ -469,8 +469,8 @@ static void a_phase_that_cannot_be_stored_says_why(void **state)
         TW_STOPPED);
     assert_non_null(strstr(
         err.text, "the phase 'parent' could not be put into the ledger: "));
-    assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
-    assert_false(deadline_is_open(&held.claim.deadline, platform_boot_ms()));
+    assert_int_equal(let_go(&held), LEASE_LOST);
+    assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
     done(&held);
 }
 
@@ -483,13 +483,13 @@ static void a_phase_after_being_overtaken_has_no_other_reason(void **state)
     hold(&held, bench, false);
     workbench_meets(bench, BENCH_BATCH, 1, UINT_MAX, BENCH_FAIL);
     virtual_sleep(120000);
-    assert_int_equal(renewal_word(held.renewal), CLAIM_OVERTAKEN);
+    assert_int_equal(renewal_word(held.renewal), LEASE_LOST);
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err),
         TW_STOPPED);
     assert_string_equal(
         err.text, "the phase 'parent' could not be put into the ledger");
-    assert_int_equal(let_go(&held), CLAIM_OVERTAKEN);
+    assert_int_equal(let_go(&held), LEASE_LOST);
     done(&held);
 }
 
@@ -507,9 +507,9 @@ static void an_echo_that_cannot_be_read_at_once_is_read_later(void **state)
     workbench_meets(bench, BENCH_GET, 1, 1, BENCH_FAIL);
     virtual_sleep(30000);
     assert_true(writes(bench) >= before + 3);
-    assert_int_equal(renewal_word(held.renewal), CLAIM_MINE);
-    assert_true(held.claim.deadline_ms > platform_boot_ms() + 30000);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(renewal_word(held.renewal), LEASE_VALID);
+    assert_true(held.lease.deadline_ms > platform_boot_ms() + 30000);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
@@ -530,10 +530,10 @@ static void a_slow_connection_never_finds_the_deadline_closed(void **state)
     until_ms = platform_boot_ms() + 60000;
     while (open && platform_boot_ms() < until_ms) {
         virtual_sleep(5);
-        open = deadline_is_open(&held.claim.deadline, platform_boot_ms());
+        open = deadline_is_open(&held.lease.deadline, platform_boot_ms());
     }
     /* Let go in any case: what fails must be able to say so. */
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
     assert_true(open);
     assert_true(calls(bench, BENCH_BATCH) > 40);
@@ -552,9 +552,9 @@ static void very_slow_answers_are_asked_for_all_the_time(void **state)
     platform_unlock(&bench->lock);
     for (; lived_s < 600; lived_s++) {
         virtual_sleep(1000);
-        assert_int_equal(renewal_word(held.renewal), CLAIM_MINE);
+        assert_int_equal(renewal_word(held.renewal), LEASE_VALID);
     }
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
@@ -569,22 +569,22 @@ static void the_first_ten_that_failed_are_kept(void **state)
         (void)snprintf(line, sizeof(line), "line %d", i);
         renewal_failed(held.renewal, line);
     }
-    assert_int_equal(let_go(&held), CLAIM_MINE);
-    assert_true(slice_is(held.claim.run.failed_entities,
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_true(slice_is(held.lease.run.failed_entities,
         "line 0\nline 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\n"
         "line 8\nline 9"));
     /* Another attempt at the same run adds nothing to ten, */
     keep_again(&held);
     renewal_failed(held.renewal, "eleven");
-    assert_int_equal(let_go(&held), CLAIM_MINE);
-    assert_null(strstr(held.claim.run.failed_entities.at, "eleven"));
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_null(strstr(held.lease.run.failed_entities.at, "eleven"));
     /* and the rest to fewer. */
-    held.claim.run.failed_entities =
-        ledger_text(&held.claim.run, slice_of("one\ntwo"));
+    held.lease.run.failed_entities =
+        ledger_text(&held.lease.run, slice_of("one\ntwo"));
     keep_again(&held);
     renewal_failed(held.renewal, "three");
-    assert_int_equal(let_go(&held), CLAIM_MINE);
-    assert_true(slice_is(held.claim.run.failed_entities, "one\ntwo\nthree"));
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_true(slice_is(held.lease.run.failed_entities, "one\ntwo\nthree"));
     done(&held);
 }
 
@@ -602,9 +602,9 @@ static void after_those_that_failed_are_dropped_ten_are_kept_again(void **state)
         (void)snprintf(line, sizeof(line), "%d", i);
         renewal_failed(held.renewal, line);
     }
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     assert_true(slice_is(
-        held.claim.run.failed_entities, "0\n1\n2\n3\n4\n5\n6\n7\n8\n9"));
+        held.lease.run.failed_entities, "0\n1\n2\n3\n4\n5\n6\n7\n8\n9"));
     done(&held);
 }
 
@@ -615,14 +615,14 @@ static void what_failed_in_an_earlier_attempt_is_dropped_too(void **state)
     struct held held;
 
     hold(&held, bench, false);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
-    held.claim.run.failed_entities =
-        ledger_text(&held.claim.run, slice_of("one\ntwo"));
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    held.lease.run.failed_entities =
+        ledger_text(&held.lease.run, slice_of("one\ntwo"));
     keep_again(&held);
     renewal_forget_failed(held.renewal);
     renewal_failed(held.renewal, "three");
-    assert_int_equal(let_go(&held), CLAIM_MINE);
-    assert_true(slice_is(held.claim.run.failed_entities, "three"));
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_true(slice_is(held.lease.run.failed_entities, "three"));
     done(&held);
 }
 
@@ -638,7 +638,7 @@ static void a_phase_that_is_refused_is_soon_tried_again(void **state)
     assert_int_equal(
         renewal_phase(held.renewal, "parent", slice_of("{}"), &err), TW_OK);
     assert_true(platform_boot_ms() - began_ms < 3000);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
@@ -656,7 +656,7 @@ static void one_slow_answer_is_forgotten(void **state)
     before = writes(bench);
     virtual_sleep(100000);
     assert_in_range(writes(bench) - before, 17, 22);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
+    assert_int_equal(let_go(&held), LEASE_VALID);
     done(&held);
 }
 
@@ -678,8 +678,8 @@ static void throttled_requests_are_counted_in_the_ledger(void **state)
 
     hold(&held, bench, false);
     assert_int_equal(lanes_call(held.run.lanes, &task), TW_OK);
-    assert_int_equal(let_go(&held), CLAIM_MINE);
-    assert_int_equal(held.claim.run.throttled, 1);
+    assert_int_equal(let_go(&held), LEASE_VALID);
+    assert_int_equal(held.lease.run.throttled, 1);
     done(&held);
 }
 

@@ -13,9 +13,9 @@
 #include "tests/support/virtual_platform.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/run/claim.h"
 #include "worker/run/consumer.h"
 #include "worker/run/control.h"
+#include "worker/run/lease.h"
 #include "worker/run/lock_file.h"
 #include "worker/run/orphans.h"
 #include "worker/run/single.h"
@@ -29,7 +29,7 @@
 /* Another process of this host, which owns runs. */
 struct other {
     struct lock_file *lock_file;
-    struct claim claim;
+    struct lease lease;
     struct messages taken;
 };
 
@@ -37,7 +37,7 @@ struct fixture {
     struct workbench bench;
     struct lock_file *lock_file; /* ours */
     struct other other;
-    struct claim claim;
+    struct lease lease;
     enum tw_err outcome;
     struct err err;
 };
@@ -67,7 +67,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    claim_done(&f->claim);
+    lease_done(&f->lease);
     messages_done(&f->other.taken);
     lock_file_close(f->other.lock_file);
     lock_file_close(f->lock_file);
@@ -83,13 +83,13 @@ static int tear_down(void **state)
 /* It acquires the lease of a run, as a worker does, without a message. */
 static void other_claims(struct fixture *f, const char *id)
 {
-    struct claim_wish wish = workbench_wish(&f->bench, id);
+    struct lease_request wish = workbench_wish(&f->bench, id);
     enum tw_err outcome;
 
     wish.lock_file = f->other.lock_file;
-    claim_init(&f->other.claim, &wish);
-    assert_int_equal(
-        claim_take(&f->other.claim, &wish, &outcome, &f->err), CLAIM_TAKEN);
+    lease_init(&f->other.lease, &wish);
+    assert_int_equal(lease_acquire(&f->other.lease, &wish, &outcome, &f->err),
+        LEASE_ACQUIRED);
 }
 
 /* And by the way takes the message of it. */
@@ -103,25 +103,25 @@ static void other_takes(struct fixture *f, const char *queue, const char *text)
 static void other_dies(struct fixture *f)
 {
     lock_file_close(f->other.lock_file);
-    f->other.lock_file = f->other.claim.lock_file = NULL;
-    claim_done(&f->other.claim);
+    f->other.lock_file = f->other.lease.lock_file = NULL;
+    lease_done(&f->other.lease);
 }
 
 static void other_ends(struct fixture *f)
 {
-    claim_done(&f->other.claim);
+    lease_done(&f->other.lease);
 }
 
 /* ---- acquiring ---- */
 
-static enum claim_outcome take(struct fixture *f, struct lock_file *lock_file)
+static enum lease_outcome take(struct fixture *f, struct lock_file *lock_file)
 {
-    struct claim_wish wish = workbench_wish(&f->bench, "r1");
+    struct lease_request wish = workbench_wish(&f->bench, "r1");
 
     wish.lock_file = lock_file;
-    claim_done(&f->claim);
-    claim_init(&f->claim, &wish);
-    return claim_take(&f->claim, &wish, &f->outcome, &f->err);
+    lease_done(&f->lease);
+    lease_init(&f->lease, &wish);
+    return lease_acquire(&f->lease, &wish, &f->outcome, &f->err);
 }
 
 static void the_lease_of_a_dead_owner_is_no_obstacle(void **state)
@@ -130,13 +130,13 @@ static void the_lease_of_a_dead_owner_is_no_obstacle(void **state)
     int64_t began_ms = platform_boot_ms();
 
     other_claims(f, "r1");
-    assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
+    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
     other_dies(f);
-    assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
+    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
     assert_true(platform_boot_ms() - began_ms < 2000);
-    assert_int_equal(f->claim.run.epoch, 2);
+    assert_int_equal(f->lease.run.epoch, 2);
     /* What it had sent may still arrive: rule A4. */
-    assert_true(f->claim.took_over);
+    assert_true(f->lease.previous_owner_crashed);
 }
 
 static void a_live_owner_s_lease_is_waited_for(void **state)
@@ -145,9 +145,9 @@ static void a_live_owner_s_lease_is_waited_for(void **state)
 
     other_claims(f, "r1");
     virtual_sleep((TIMEOUT_S - 1) * 1000);
-    assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
+    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
     virtual_sleep(10000);
-    assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
+    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
     other_ends(f);
 }
 
@@ -162,9 +162,9 @@ static void without_a_lock_file_the_lease_is_waited_for(void **state)
     elsewhere = lock_file_open(folder, 60000);
     other_claims(f, "r1");
     other_dies(f);
-    assert_int_equal(take(f, NULL), CLAIM_HELD);
-    assert_int_equal(take(f, elsewhere), CLAIM_HELD);
-    claim_done(&f->claim);
+    assert_int_equal(take(f, NULL), LEASE_HELD);
+    assert_int_equal(take(f, elsewhere), LEASE_HELD);
+    lease_done(&f->lease);
     lock_file_close(elsewhere);
 }
 
@@ -177,8 +177,8 @@ static void the_lock_file_is_the_owner_s_and_not_the_run_s(void **state)
     other_claims(f, "r1");
     other_dies(f);
     virtual_sleep(70000);
-    assert_int_equal(take(f, NULL), CLAIM_TAKEN);
-    assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
+    assert_int_equal(take(f, NULL), LEASE_ACQUIRED);
+    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
 }
 
 /* Kills that no progress comes between are spaced as ever. */
@@ -191,11 +191,11 @@ static void crashed_attempts_are_spaced_all_the_same(void **state)
     f->other.lock_file = definition_lock_file(&f->bench.definition);
     other_claims(f, "r1"); /* the second of max_attempts */
     other_dies(f);
-    assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
+    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
     virtual_sleep(10 * TIMEOUT_S * 1000);
-    assert_int_equal(take(f, f->lock_file), CLAIM_HELD);
+    assert_int_equal(take(f, f->lock_file), LEASE_HELD);
     virtual_sleep((TIMEOUT_S + 4) * 1000);
-    assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
+    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
 }
 
 /* The owner died before it saw what was asked. */
@@ -213,7 +213,7 @@ static void what_the_dead_was_asked_is_done_at_once(void **state)
     ledger_run_done(&before);
     assert_true(asked);
     other_dies(f);
-    assert_int_equal(take(f, f->lock_file), CLAIM_ENDED);
+    assert_int_equal(take(f, f->lock_file), LEASE_RUN_ENDED);
     assert_string_equal(workbench_state(&f->bench, JOB, "r1"), "cancelled");
 }
 
@@ -243,9 +243,9 @@ static unsigned noted_by_the_dead(struct fixture *f)
 static void let_go(struct fixture *f)
 {
     assert_int_equal(
-        ledger_move(&f->other.claim.run, LEDGER_QUEUED, &f->err), TW_OK);
-    (void)claim_let_go(&f->other.claim, &f->err);
-    claim_done(&f->other.claim);
+        ledger_move(&f->other.lease.run, LEDGER_QUEUED, &f->err), TW_OK);
+    (void)lease_release(&f->other.lease, &f->err);
+    lease_done(&f->other.lease);
 }
 
 static void a_run_that_was_let_go_of_is_not_noted(void **state)
@@ -272,29 +272,31 @@ static void a_run_that_could_not_be_let_go_of_stays_noted(void **state)
 static void a_claim_without_an_answer_is_noted(void **state)
 {
     struct fixture *f = *state;
-    struct claim_wish wish = workbench_wish(&f->bench, "r1");
+    struct lease_request wish = workbench_wish(&f->bench, "r1");
 
     wish.lock_file = f->other.lock_file;
-    claim_init(&f->other.claim, &wish);
+    lease_init(&f->other.lease, &wish);
     workbench_meets(&f->bench, BENCH_BATCH, ALWAYS, BENCH_LOSE_ANSWER);
     workbench_meets(&f->bench, BENCH_GET, 2, UINT_MAX, BENCH_FAIL);
     assert_int_equal(
-        claim_take(&f->other.claim, &wish, &f->outcome, &f->err), CLAIM_OUTAGE);
-    claim_done(&f->other.claim);
+        lease_acquire(&f->other.lease, &wish, &f->outcome, &f->err),
+        LEASE_OUTAGE);
+    lease_done(&f->other.lease);
     assert_int_equal(noted_by_the_dead(f), 1);
 }
 
 static void a_run_that_another_one_has_is_not_noted(void **state)
 {
     struct fixture *f = *state;
-    struct claim_wish wish = workbench_wish(&f->bench, "r1");
+    struct lease_request wish = workbench_wish(&f->bench, "r1");
 
-    assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
+    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
     wish.lock_file = f->other.lock_file;
-    claim_init(&f->other.claim, &wish);
+    lease_init(&f->other.lease, &wish);
     assert_int_equal(
-        claim_take(&f->other.claim, &wish, &f->outcome, &f->err), CLAIM_HELD);
-    claim_done(&f->other.claim);
+        lease_acquire(&f->other.lease, &wish, &f->outcome, &f->err),
+        LEASE_HELD);
+    lease_done(&f->other.lease);
     assert_int_equal(noted_by_the_dead(f), 0);
 }
 
@@ -311,8 +313,8 @@ static void an_overtaken_run_is_not_noted(void **state)
     run.epoch++;
     assert_int_equal(workbench_store_run(&f->bench, &run), TW_OK);
     ledger_run_done(&run);
-    assert_int_equal(claim_write(&f->other.claim, &f->err), CLAIM_OVERTAKEN);
-    claim_done(&f->other.claim);
+    assert_int_equal(lease_write_run(&f->other.lease, &f->err), LEASE_LOST);
+    lease_done(&f->other.lease);
     assert_int_equal(noted_by_the_dead(f), 0);
 }
 
@@ -357,7 +359,7 @@ static void a_note_that_is_no_longer_true_is_passed_over(void **state)
     (void)lock_file_note(f->other.lock_file, slice_of(JOB), slice_of("gone"));
     (void)lock_file_note(f->other.lock_file, slice_of("other"), slice_of("r"));
     other_dies(f);
-    assert_int_equal(take(f, f->lock_file), CLAIM_TAKEN);
+    assert_int_equal(take(f, f->lock_file), LEASE_ACQUIRED);
     orphans_init(&orphans, NULL, f->lock_file);
     orphans_use(&orphans, &f->bench.definition);
     gets = f->bench.calls[BENCH_GET];
@@ -482,8 +484,8 @@ static void every_run_of_the_dead_is_taken_in_turn(void **state)
 
     for (char id[] = "r1"; id[1] <= '5'; id[1]++) {
         other_claims(f, id);
-        f->other.claim.noted = LOCK_FILE_NOWHERE; /* it stays at work */
-        claim_done(&f->other.claim);
+        f->other.lease.noted = LOCK_FILE_NOWHERE; /* it stays at work */
+        lease_done(&f->other.lease);
     }
     other_dies(f);
     start(&service, f);
@@ -513,9 +515,9 @@ static void runs_of_other_queues_are_left_to_others(void **state)
     struct service service;
 
     other_claims(f, "r1");
-    f->other.claim.run.queue =
-        ledger_text(&f->other.claim.run, slice_of("elsewhere"));
-    assert_int_equal(claim_write(&f->other.claim, &f->err), CLAIM_MINE);
+    f->other.lease.run.queue =
+        ledger_text(&f->other.lease.run, slice_of("elsewhere"));
+    assert_int_equal(lease_write_run(&f->other.lease, &f->err), LEASE_VALID);
     other_dies(f);
     start(&service, f);
     virtual_sleep(30 * 60000);

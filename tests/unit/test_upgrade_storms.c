@@ -239,7 +239,7 @@ static enum run_end attempt(struct storm *s)
     s->killed = false;
     s->h.stop_after = way == 2 ? (int64_t)roll(&s->dice, 8) : -1;
     end = hosted_attempt(&s->h, "up", "");
-    s->h.took_over = s->killed;
+    s->h.previous_owner_crashed = s->killed;
     if (!s->killed)
         return end;
     forget_some(s);

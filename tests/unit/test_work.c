@@ -23,8 +23,8 @@ static const struct run_args football = {1, args_names, args_values};
 static struct work_result attempt_id(
     struct workbench *bench, const char *id, bool with_message)
 {
-    struct claim_wish wish = workbench_wish(bench, id);
-    struct claim_message message = {.queue = BENCH_QUEUE};
+    struct lease_request wish = workbench_wish(bench, id);
+    struct lease_message message = {.queue = BENCH_QUEUE};
     struct work_result result;
     struct messages taken;
 
@@ -296,7 +296,7 @@ static void without_a_copy_nothing_is_poisoned(void **state)
     "{\"job\":\"" JOB "\",\"id\":\"r1\",\"args\":{\"channel\":\"Football\"}}"
 
 /* Until the gate is open the queue service takes what it is sent and answers
- * nothing; a claim's own requests are given up after an eighth of the lease. */
+ * nothing; a lease's own requests are given up after an eighth of the lease. */
 static bool is_silent(const struct workbench *bench, enum bench_call call)
 {
     return bench->gate == 0 && (call == BENCH_PUT || call == BENCH_PEEK ||
@@ -862,7 +862,7 @@ static void run_itself_gives_nothing_up(void **state)
     struct store silent = {
         .ops = &silent_ops, .name = "silent", .traits = {.late_writes = true}};
     struct workbench *bench = *state;
-    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct lease_request wish = workbench_wish(bench, "r1");
     struct work_result result;
 
     use_another_store(bench, &silent);
@@ -979,7 +979,7 @@ static void an_end_whose_answer_was_lost_is_recognised(void **state)
 static void an_id_with_other_arguments_is_refused(void **state)
 {
     struct workbench *bench = *state;
-    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct lease_request wish = workbench_wish(bench, "r1");
     struct work_result result;
 
     bench->script = works;
@@ -994,7 +994,7 @@ static void an_id_with_other_arguments_is_refused(void **state)
 static void what_must_exist_is_not_begun(void **state)
 {
     struct workbench *bench = *state;
-    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct lease_request wish = workbench_wish(bench, "r1");
     struct work_result result;
 
     wish.must_exist = true;
@@ -1084,13 +1084,13 @@ static void a_second_message_comes_back_as_soon_as_the_run_has_lasted(
     }
 }
 
-static enum run_end took_over(struct workbench *bench, struct run *run,
-    unsigned attempt_number, struct err *err)
+static enum run_end previous_owner_crashed(struct workbench *bench,
+    struct run *run, unsigned attempt_number, struct err *err)
 {
     (void)bench;
     (void)attempt_number;
     (void)err;
-    assert_true(run->took_over);
+    assert_true(run->previous_owner_crashed);
     assert_int_equal(run->epoch, 5);
     assert_true(slice_is(run->checkpoint, "{\"old\":1}"));
     assert_true(slice_is(run->phase, "parent"));
@@ -1104,7 +1104,7 @@ static void a_lease_that_is_over_is_taken_over(void **state)
 
     leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 1,
         bench->job.hash);
-    bench->script = took_over;
+    bench->script = previous_owner_crashed;
     assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
     assert_int_equal(bench->attempts, 1);
 }
@@ -1184,19 +1184,20 @@ static void a_ledger_that_is_gone_comes_back(void **state)
 static void two_claims_at_once_end_in_one_attempt(void **state)
 {
     struct workbench *bench = *state;
-    struct claim_wish wish = workbench_wish(bench, "r1");
-    struct claim first, second;
+    struct lease_request wish = workbench_wish(bench, "r1");
+    struct lease first, second;
     enum tw_err outcome;
     struct err err;
 
-    claim_init(&first, &wish);
-    claim_init(&second, &wish);
-    assert_int_equal(claim_take(&first, &wish, &outcome, &err), CLAIM_TAKEN);
-    assert_int_equal(claim_take(&second, &wish, &outcome, &err), CLAIM_HELD);
+    lease_init(&first, &wish);
+    lease_init(&second, &wish);
+    assert_int_equal(
+        lease_acquire(&first, &wish, &outcome, &err), LEASE_ACQUIRED);
+    assert_int_equal(lease_acquire(&second, &wish, &outcome, &err), LEASE_HELD);
     assert_true(second.until_ticks > platform_wall_ticks());
     assert_true(deadline_is_open(&first.deadline, platform_boot_ms()));
-    claim_done(&first);
-    claim_done(&second);
+    lease_done(&first);
+    lease_done(&second);
 }
 
 /* ---- in a virtual world: ends that somebody or something stands before ----
@@ -1759,7 +1760,7 @@ static void a_kind_may_ask_whether_another_run_is_open(void **state)
 static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
 {
     struct workbench *bench = *state;
-    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct lease_request wish = workbench_wish(bench, "r1");
     struct work_result result;
     struct ledger_run run;
 
@@ -1803,7 +1804,7 @@ static void a_run_of_what_is_no_queue_ends_without_a_copy(void **state)
     static const char *const names[] = {"A B", "--",
         "a-name-that-leaves-no-room-for-the-seven-characters-behind-it"};
     struct workbench *bench = *state;
-    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct lease_request wish = workbench_wish(bench, "r1");
     struct work_result result;
 
     wish.args_json = (struct slice){0};
@@ -1822,7 +1823,7 @@ static void a_run_of_what_is_no_queue_ends_without_a_copy(void **state)
 static void failures_are_counted_up_to_the_end_of_numbers(void **state)
 {
     struct workbench *bench = *state;
-    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct lease_request wish = workbench_wish(bench, "r1");
     struct work_result result;
 
     wish.args_json = (struct slice){0};
@@ -1839,7 +1840,7 @@ static void failures_are_counted_up_to_the_end_of_numbers(void **state)
 static void a_copy_that_no_queue_takes_goes_without_arguments(void **state)
 {
     struct workbench *bench = *state;
-    struct claim_wish wish = workbench_wish(bench, "r1");
+    struct lease_request wish = workbench_wish(bench, "r1");
     struct messages copies;
     struct work_result result;
     struct ledger_run run;
@@ -1989,7 +1990,7 @@ static enum run_end is_to_wait(struct workbench *bench, struct run *run,
     (void)bench;
     (void)attempt_number;
     (void)err;
-    assert_true(run->took_over);
+    assert_true(run->previous_owner_crashed);
     return RUN_SUCCEEDED;
 }
 

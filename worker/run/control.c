@@ -9,7 +9,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/run/claim.h"
+#include "worker/run/lease.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/locks.h"
 #include "worker/run/message.h"
@@ -561,7 +561,7 @@ static enum tw_err set_resumed(struct asking *asking, struct ledger_run *run,
     if (!queue_of(asking->definition, run))
         return refuse_unserved(asking, run, err);
     if (for_definition)
-        claim_accept_definition(run);
+        lease_accept_definition(run);
     run->resumes_ticks = 0;
     run->lease_until_ticks = now_ticks;
     ledger_set_error(run, "");
@@ -690,7 +690,7 @@ static enum tw_err set_queued_again(struct asking *asking,
     outcome = ledger_move(run, LEDGER_QUEUED, err);
     if (outcome != TW_OK)
         return outcome;
-    claim_accept_definition(run);
+    lease_accept_definition(run);
     run->failures = run->silent = 0;
     run->error = run->failed_entities = (struct slice){0};
     /* PoisonId stays: that copy is deleted below, and is no copy of the next

@@ -105,10 +105,10 @@ struct ledger_run {
     struct slice poison_id, /* of the copy in the poison queue; after a retry,
                                of the former one */
         poison_receipt;     /* empty: not known */
-    struct slice ending;    /* how it ends once it has a copy: claim_ending() */
+    struct slice ending;    /* how it ends once it has a copy: lease_ending() */
 
     int32_t attempt, failures, rounds, epoch;
-    int32_t silent;    /* claims since progress or an end in order */
+    int32_t silent;    /* attempts since progress or an end in order */
     int32_t throttled; /* answers 503 or 429 */
 
     int64_t read, written, deleted, skipped, failed, transactions;

@@ -9,10 +9,10 @@
 #include "worker/store/store.h"
 
 /* The entity that says why: it has ended before it began. */
-static void set_run(struct claim *claim, const char *job,
-    const struct claim_message *message, const char *reason)
+static void set_run(struct lease *lease, const char *job,
+    const struct lease_message *message, const char *reason)
 {
-    struct ledger_run *run = &claim->run;
+    struct ledger_run *run = &lease->run;
 
     run->state = LEDGER_POISONED; /* it has never been in another one */
     run->job = ledger_text(run, slice_of(job));
@@ -24,22 +24,22 @@ static void set_run(struct claim *claim, const char *job,
 
 /* What is stored under the message's id? TW_NOT_FOUND: nothing. TW_INVALID: it
  * cannot be read as a run. */
-static enum tw_err read_state(struct claim *claim, struct slice job,
+static enum tw_err read_state(struct lease *lease, struct slice job,
     enum ledger_state *ret_state, struct err *err)
 {
-    struct retry_call call = retry_call(&claim->own, RETRY_BUSY_MS, 0);
+    struct retry_call call = retry_call(&lease->own, RETRY_BUSY_MS, 0);
     struct ledger_run stored;
     enum tw_err outcome;
 
     ledger_run_init(&stored);
     do
         outcome = ledger_get(
-            claim->store, &call.attempt, job, claim->run.id, &stored);
+            lease->store, &call.attempt, job, lease->run.id, &stored);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_OK)
         *ret_state = stored.state;
     else if (outcome == TW_NOT_FOUND)
-        claim->run.finished_ticks = claim->run.updated_ticks =
+        lease->run.finished_ticks = lease->run.updated_ticks =
             call.attempt.date_ticks;
     else
         (void)err_fail(err, outcome, "%s", call.attempt.err.text);
@@ -51,29 +51,29 @@ static enum tw_err read_state(struct claim *claim, struct slice job,
 static enum tw_err apply_reason(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
-    const struct claim *claim = context;
+    const struct lease *lease = context;
 
     (void)now_ticks;
     if (run->etag.len > 0)
         return err_fail(err, TW_CONFLICT, "the id is taken");
-    ledger_take_over(run, &claim->run);
+    ledger_take_over(run, &lease->run);
     return TW_OK;
 }
 
-static enum tw_err insert(struct claim *claim, struct err *err)
+static enum tw_err insert(struct lease *lease, struct err *err)
 {
-    const struct retry_call call = retry_call(&claim->own, RETRY_BUSY_MS, 0);
-    struct ledger_change change = {.store = claim->store,
-        .deadline = &claim->own,
+    const struct retry_call call = retry_call(&lease->own, RETRY_BUSY_MS, 0);
+    struct ledger_change change = {.store = lease->store,
+        .deadline = &lease->own,
         .apply = apply_reason,
-        .context = claim,
+        .context = lease,
         .limits = &call.limits};
     struct ledger_run stored;
     enum tw_err outcome;
 
     ledger_run_init(&stored);
-    stored.job = ledger_text(&stored, claim->run.job);
-    stored.id = ledger_text(&stored, claim->run.id);
+    stored.job = ledger_text(&stored, lease->run.job);
+    stored.id = ledger_text(&stored, lease->run.id);
     outcome = ledger_change(&change, LEDGER_ABSENT, &stored, err);
     ledger_run_done(&stored);
     return outcome;
@@ -87,33 +87,33 @@ static enum tw_err insert(struct claim *claim, struct err *err)
  * copy is put then, also where this worker was only stopped for so long. A
  * renewal tells whether the message is still ours.
  */
-static enum tw_err keep_message(struct claim *claim, struct err *err)
+static enum tw_err keep_message(struct lease *lease, struct err *err)
 {
     int64_t now_ms = platform_boot_ms();
-    int64_t timeout_ms = claim->visibility_timeout_ms;
+    int64_t timeout_ms = lease->visibility_timeout_ms;
     enum tw_err outcome = TW_OK;
 
-    if (now_ms - claim->message_sent_ms >= timeout_ms / LATE_SHARE) {
-        outcome = claim_renew_message(claim, err);
-        claim->message_sent_ms = now_ms;
+    if (now_ms - lease->message_sent_ms >= timeout_ms / LATE_SHARE) {
+        outcome = lease_renew_message(lease, err);
+        lease->message_sent_ms = now_ms;
     }
-    deadline_move(&claim->own,
-        claim->message_sent_ms + timeout_ms + claim->own.request_ms);
+    deadline_move(&lease->own,
+        lease->message_sent_ms + timeout_ms + lease->own.request_ms);
     return outcome;
 }
 
 static enum tw_err put_copy(
-    struct claim *claim, const struct claim_message *message, struct err *err)
+    struct lease *lease, const struct lease_message *message, struct err *err)
 {
-    enum tw_err outcome = keep_message(claim, err);
+    enum tw_err outcome = keep_message(lease, err);
 
     if (outcome == TW_OK)
-        outcome = claim_put_copy(claim,
-            &(struct claim_copy){.queue = slice_of(message->queue),
+        outcome = lease_put_poison_copy(lease,
+            &(struct poison_copy){.queue = slice_of(message->queue),
                 .text = message->text,
                 .may_be_there = message->dequeue_count > 1},
             err);
-    deadline_move(&claim->own, PLATFORM_NEVER);
+    deadline_move(&lease->own, PLATFORM_NEVER);
     return outcome;
 }
 
@@ -129,43 +129,43 @@ static bool is_taken(enum tw_err outcome, enum ledger_state state)
  * that has this id for another reason keeps it: the reason goes under "-".
  */
 static enum tw_err copy_and_tell(
-    struct claim *claim, const struct claim_message *message, struct err *err)
+    struct lease *lease, const struct lease_message *message, struct err *err)
 {
-    struct ledger_run *run = &claim->run;
+    struct ledger_run *run = &lease->run;
     enum ledger_state state = LEDGER_POISONED;
-    enum tw_err outcome = read_state(claim, run->job, &state, err);
+    enum tw_err outcome = read_state(lease, run->job, &state, err);
 
     if (is_taken(outcome, state) && !slice_is(run->job, LEDGER_UNREADABLE)) {
         run->job = slice_of(LEDGER_UNREADABLE);
-        outcome = read_state(claim, run->job, &state, err);
+        outcome = read_state(lease, run->job, &state, err);
     }
     if (outcome != TW_NOT_FOUND)
         return outcome;
-    outcome = put_copy(claim, message, err);
+    outcome = put_copy(lease, message, err);
     if (outcome != TW_OK)
         return outcome;
-    outcome = insert(claim, err);
+    outcome = insert(lease, err);
     return outcome == TW_CONFLICT ? TW_OK : outcome;
 }
 
 enum tw_err poison_message(struct store *store, const char *job,
-    const struct claim_message *message, int64_t visibility_timeout_s,
+    const struct lease_message *message, int64_t visibility_timeout_s,
     const char *reason, struct err *err)
 {
-    struct claim_wish wish = {.store = store,
+    struct lease_request wish = {.store = store,
         .message = message,
         .visibility_timeout_s = visibility_timeout_s};
-    struct claim claim;
+    struct lease lease;
     enum tw_err outcome;
 
-    claim_init(&claim, &wish);
-    set_run(&claim, job, message, reason);
-    outcome = copy_and_tell(&claim, message, err);
+    lease_init(&lease, &wish);
+    set_run(&lease, job, message, reason);
+    outcome = copy_and_tell(&lease, message, err);
     if (outcome == TW_OK) {
-        claim_delete_message(&claim);
+        lease_delete_message(&lease);
         log_error("message", "%.*s of queue %s: poisoned: %s",
             SLICE_ARG(message->id), message->queue, reason);
     }
-    claim_done(&claim);
+    lease_done(&lease);
     return outcome;
 }

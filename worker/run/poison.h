@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "worker/base/err.h"
-#include "worker/run/claim.h"
+#include "worker/run/lease.h"
 
 struct store;
 
@@ -19,7 +19,7 @@ struct store;
  * gone, and a line says why. Anything else: an outage; the message comes again.
  */
 TW_MUST_USE enum tw_err poison_message(struct store *store, const char *job,
-    const struct claim_message *message, int64_t visibility_timeout_s,
+    const struct lease_message *message, int64_t visibility_timeout_s,
     const char *reason, struct err *err);
 
 #endif

@@ -3,8 +3,8 @@
  * One lock guards the list of renewals and all that attempts hand over. A
  * thread takes the renewal that is due first, marks it busy, unlocks, sends,
  * and locks again. While a renewal is busy with its ledger, that thread alone
- * touches the claim's ledger part; while it is busy with its message, the
- * message thread alone touches the claim's message part. An attempt that waits
+ * touches the lease's ledger part; while it is busy with its message, the
+ * message thread alone touches the lease's message part. An attempt that waits
  * for its phase makes the write itself.
  *
  * Of the threads of a part that have nothing to do one watches: it waits for
@@ -44,7 +44,7 @@ struct schedule {
 
 struct renewal {
     struct renewer *renewer;
-    struct claim *claim;
+    struct lease *lease;
     struct run *run; /* counts are atomic */
     struct lanes_client *lanes;
     int64_t base_transactions; /* of earlier attempts */
@@ -59,14 +59,14 @@ struct renewal {
     bool ledger_now;              /* something waits for the next write */
     int64_t answer_ms; /* how long a write takes, the longest of late */
 
-    enum claim_word word;
+    enum lease_status word;
     bool progress;       /* the attempt has made progress */
-    bool fresh;          /* checkpoint is newer than the claim's */
+    bool fresh;          /* checkpoint is newer than the lease's */
     bool fresh_progress; /* progress since the last write */
     char *checkpoint;
     size_t checkpoint_len;
     char *phase;        /* asked for; NULL: none */
-    bool phase_taken;   /* it is in the claim, not yet stored */
+    bool phase_taken;   /* it is in the lease, not yet stored */
     bool phase_stored;  /* the answer */
     struct err refusal; /* why the phase could not be stored, so far */
     char *failed[FAILED_ENTITIES_KEPT];
@@ -74,7 +74,7 @@ struct renewal {
     size_t failed_total; /* handed over, or in the ledger before */
     bool forget_failed;  /* those in the ledger go first */
     struct buf notes;    /* sentences to be taken over, each with a NUL */
-    enum claim_asked asked;
+    enum lease_asked asked;
 };
 
 struct renewer_thread {
@@ -108,9 +108,9 @@ struct renewer {
  */
 static int64_t interval_ms(const struct renewal *renewal)
 {
-    const struct claim *claim = renewal->claim;
-    int64_t interval = claim->visibility_timeout_ms / 3;
-    int64_t room = claim->visibility_timeout_ms - claim->deadline.request_ms -
+    const struct lease *lease = renewal->lease;
+    int64_t interval = lease->visibility_timeout_ms / 3;
+    int64_t room = lease->visibility_timeout_ms - lease->deadline.request_ms -
                    3 * renewal->answer_ms;
 
     if (interval > LEDGER_MAX_MS)
@@ -122,7 +122,7 @@ static int64_t interval_ms(const struct renewal *renewal)
 
 static int64_t retry_ms(const struct renewal *renewal)
 {
-    int64_t most = renewal->claim->visibility_timeout_ms / 16;
+    int64_t most = renewal->lease->visibility_timeout_ms / 16;
 
     if (most > 1000)
         most = 1000;
@@ -146,10 +146,10 @@ static int64_t message_due_ms(const struct renewal *renewal)
 {
     const struct schedule *message = &renewal->parts[PART_MESSAGE];
 
-    if (renewal->message_stops || !renewal->claim->has_message)
+    if (renewal->message_stops || !renewal->lease->has_message)
         return PLATFORM_NEVER;
     return later_of(
-        message->sent_ms + renewal->claim->visibility_timeout_ms / 3,
+        message->sent_ms + renewal->lease->visibility_timeout_ms / 3,
         message->retry_ms);
 }
 
@@ -160,7 +160,7 @@ static int64_t ledger_due_ms(const struct renewal *renewal)
     if (renewal->stops)
         return PLATFORM_NEVER;
     if (renewal->ledger_now || (renewal->phase && !renewal->phase_taken) ||
-        lease_clock_in_doubt(&renewal->claim->clock))
+        lease_clock_in_doubt(&renewal->lease->clock))
         return ledger->retry_ms;
     return later_of(ledger->sent_ms + interval_ms(renewal), ledger->retry_ms);
 }
@@ -168,7 +168,7 @@ static int64_t ledger_due_ms(const struct renewal *renewal)
 /* PLATFORM_NEVER also while a thread is at it, and once the lease is lost. */
 static int64_t due_ms(const struct renewal *renewal, enum part part)
 {
-    if (renewal->parts[part].busy || renewal->word != CLAIM_MINE)
+    if (renewal->parts[part].busy || renewal->word != LEASE_VALID)
         return PLATFORM_NEVER;
     return part == PART_LEDGER ? ledger_due_ms(renewal)
                                : message_due_ms(renewal);
@@ -179,7 +179,7 @@ static int64_t due_ms(const struct renewal *renewal, enum part part)
 /* Lock held. */
 static void take_failed(struct renewal *renewal)
 {
-    struct ledger_run *run = &renewal->claim->run;
+    struct ledger_run *run = &renewal->lease->run;
     struct buf list;
 
     if (renewal->forget_failed)
@@ -203,7 +203,7 @@ static void take_failed(struct renewal *renewal)
 /* Lock held. */
 static void take_notes(struct renewal *renewal)
 {
-    struct ledger_run *run = &renewal->claim->run;
+    struct ledger_run *run = &renewal->lease->run;
 
     for (size_t at = 0; at < renewal->notes.len;) {
         struct slice sentence = slice_of(renewal->notes.at + at);
@@ -217,7 +217,7 @@ static void take_notes(struct renewal *renewal)
 /* What only some kinds know. */
 static void take_progress(struct renewal *renewal)
 {
-    struct ledger_run *to = &renewal->claim->run;
+    struct ledger_run *to = &renewal->lease->run;
     int64_t caught_up = atomic_load(&renewal->run->caught_up_ticks);
     int share = atomic_load(&renewal->run->share);
 
@@ -231,7 +231,7 @@ static void take_progress(struct renewal *renewal)
 
 static void take_counts(struct renewal *renewal)
 {
-    struct ledger_run *to = &renewal->claim->run;
+    struct ledger_run *to = &renewal->lease->run;
     struct run_counts *counts = &renewal->run->counts;
     int64_t throttled =
         renewal->base_throttled + lanes_throttled(renewal->lanes);
@@ -242,7 +242,7 @@ static void take_counts(struct renewal *renewal)
     to->skipped = atomic_load(&counts->skipped);
     to->failed = atomic_load(&counts->failed);
     to->rounds = atomic_load(&renewal->run->rounds);
-    to->transactions = renewal->base_transactions + renewal->claim->requests +
+    to->transactions = renewal->base_transactions + renewal->lease->requests +
                        lanes_requests(renewal->lanes);
     to->throttled = throttled < INT32_MAX ? (int32_t)throttled : INT32_MAX;
 }
@@ -250,7 +250,7 @@ static void take_counts(struct renewal *renewal)
 /* Lock held. */
 static void take_handed(struct renewal *renewal)
 {
-    struct ledger_run *run = &renewal->claim->run;
+    struct ledger_run *run = &renewal->lease->run;
 
     if (renewal->fresh)
         run->checkpoint = ledger_text(
@@ -272,12 +272,12 @@ static void take_handed(struct renewal *renewal)
 /* ---- renewing ---- */
 
 /* Lock held. */
-static void set_word(struct renewal *renewal, enum claim_word word)
+static void set_word(struct renewal *renewal, enum lease_status word)
 {
     renewal->word = word;
     platform_wake_all(&renewal->changed);
-    if (word == CLAIM_OVERTAKEN)
-        deadline_close(&renewal->claim->deadline);
+    if (word == LEASE_LOST)
+        deadline_close(&renewal->lease->deadline);
 }
 
 /* Lock held; it is released while the request is under way. */
@@ -290,7 +290,7 @@ static void renew_message(struct renewal *renewal)
     struct err err;
 
     platform_unlock(lock);
-    outcome = claim_renew_message(renewal->claim, &err);
+    outcome = lease_renew_message(renewal->lease, &err);
     if (outcome != TW_OK)
         log_debug(run_object(renewal->run), "%s: %s",
             outcome == TW_CONFLICT ? "another worker has received its message"
@@ -318,41 +318,41 @@ static void answer_phase(
 /* Lock held. What people have asked of this run since the last write. */
 static void take_asked(struct renewal *renewal)
 {
-    const struct claim *claim = renewal->claim;
-    bool news = renewal->asked != claim->asked;
+    const struct lease *lease = renewal->lease;
+    bool news = renewal->asked != lease->asked;
 
-    if (slice_is(claim->run.finish, LEDGER_FINISH))
+    if (slice_is(lease->run.finish, LEDGER_FINISH))
         atomic_store(&renewal->run->finish, RUN_FINISHING);
-    if (slice_is(claim->run.finish, LEDGER_FINISH_NOW))
+    if (slice_is(lease->run.finish, LEDGER_FINISH_NOW))
         atomic_store(&renewal->run->finish, RUN_FINISHING_NOW);
-    renewal->asked = claim->asked;
+    renewal->asked = lease->asked;
     if (news && !renewal->run->ends_load)
         lanes_hurry(renewal->lanes,
-            claim->asked != CLAIM_ASKED_NOTHING ? HURRY_MS : PLATFORM_NEVER);
-    if (news && claim->asked != CLAIM_ASKED_NOTHING)
+            lease->asked != LEASE_ASKED_NOTHING ? HURRY_MS : PLATFORM_NEVER);
+    if (news && lease->asked != LEASE_ASKED_NOTHING)
         log_info(run_object(renewal->run), "stops: it is to be %s",
-            claim->asked == CLAIM_ASKED_CANCEL ? "cancelled" : "paused");
+            lease->asked == LEASE_ASKED_CANCEL ? "cancelled" : "paused");
 }
 
 /* Lock held. */
-static void take_answer(struct renewal *renewal, enum claim_word word,
+static void take_answer(struct renewal *renewal, enum lease_status word,
     int64_t sent_ms, const struct err *err)
 {
     struct schedule *ledger = &renewal->parts[PART_LEDGER];
 
     note_answer(renewal, platform_boot_ms() - sent_ms);
-    answer_phase(renewal, word == CLAIM_MINE, err);
-    if (word == CLAIM_MINE) {
+    answer_phase(renewal, word == LEASE_VALID, err);
+    if (word == LEASE_VALID) {
         ledger->sent_ms = sent_ms;
         renewal->ledger_now = false;
-        if (lease_clock_in_doubt(&renewal->claim->clock))
+        if (lease_clock_in_doubt(&renewal->lease->clock))
             ledger->retry_ms = retry_ms(renewal);
         take_asked(renewal);
         return;
     }
     log_debug(run_object(renewal->run), "the ledger could not be written: %s",
         err->text);
-    if (word == CLAIM_OVERTAKEN) {
+    if (word == LEASE_LOST) {
         set_word(renewal, word);
         return;
     }
@@ -366,16 +366,16 @@ static void renew_ledger(struct renewal *renewal)
     struct platform_mutex *lock = &renewal->renewer->lock;
     int64_t sent_ms = platform_boot_ms();
     struct err err = {""};
-    enum claim_word word;
+    enum lease_status word;
 
-    if (sent_ms >= renewal->claim->deadline_ms ||
-        lease_clock_is_over(&renewal->claim->clock)) {
-        set_word(renewal, CLAIM_OVERTAKEN);
+    if (sent_ms >= renewal->lease->deadline_ms ||
+        lease_clock_is_over(&renewal->lease->clock)) {
+        set_word(renewal, LEASE_LOST);
         return;
     }
     take_handed(renewal);
     platform_unlock(lock);
-    word = claim_write(renewal->claim, &err);
+    word = lease_write_run(renewal->lease, &err);
     platform_lock(lock);
     take_answer(renewal, word, sent_ms, &err);
 }
@@ -538,23 +538,23 @@ static size_t count_lines(struct slice text)
     return lines;
 }
 
-struct renewal *renewal_start(struct renewer *renewer, struct claim *claim,
+struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
     struct run *run, struct lanes_client *lanes)
 {
     struct renewal *renewal = mem_alloc(sizeof(*renewal));
 
     renewal->renewer = renewer;
-    renewal->claim = claim;
+    renewal->lease = lease;
     renewal->run = run;
     renewal->lanes = lanes;
-    renewal->base_transactions = claim->run.transactions;
-    renewal->base_throttled = claim->run.throttled;
-    renewal->word = CLAIM_MINE;
-    renewal->failed_total = count_lines(claim->run.failed_entities);
-    renewal->asked = claim->asked;
+    renewal->base_transactions = lease->run.transactions;
+    renewal->base_throttled = lease->run.throttled;
+    renewal->word = LEASE_VALID;
+    renewal->failed_total = count_lines(lease->run.failed_entities);
+    renewal->asked = lease->asked;
     renewal->parts[PART_LEDGER].sent_ms =
-        claim->deadline_ms - claim->visibility_timeout_ms;
-    renewal->parts[PART_MESSAGE].sent_ms = claim->message_sent_ms;
+        lease->deadline_ms - lease->visibility_timeout_ms;
+    renewal->parts[PART_MESSAGE].sent_ms = lease->message_sent_ms;
     buf_init(&renewal->notes, LEDGER_MAX_NOTE_BYTES);
     platform_cond_init(&renewal->changed);
     platform_lock(&renewer->lock);
@@ -591,7 +591,7 @@ enum tw_err renewal_phase(struct renewal *renewal, const char *phase,
     renewal->phase = mem_text(phase, strlen(phase));
     renewal->phase_taken = renewal->phase_stored = false;
     renewal->refusal.text[0] = '\0';
-    while (!renewal->phase_stored && renewal->word == CLAIM_MINE) {
+    while (!renewal->phase_stored && renewal->word == LEASE_VALID) {
         int64_t at_ms = due_ms(renewal, PART_LEDGER);
 
         if (at_ms <= platform_boot_ms())
@@ -632,9 +632,9 @@ void renewal_note(struct renewal *renewal, const char *sentence)
     platform_unlock(&renewal->renewer->lock);
 }
 
-enum claim_asked renewal_asked(struct renewal *renewal)
+enum lease_asked renewal_asked(struct renewal *renewal)
 {
-    enum claim_asked asked;
+    enum lease_asked asked;
 
     platform_lock(&renewal->renewer->lock);
     asked = renewal->asked;
@@ -652,9 +652,9 @@ void renewal_forget_failed(struct renewal *renewal)
     platform_unlock(&renewal->renewer->lock);
 }
 
-enum claim_word renewal_word(struct renewal *renewal)
+enum lease_status renewal_word(struct renewal *renewal)
 {
-    enum claim_word word;
+    enum lease_status word;
 
     platform_lock(&renewal->renewer->lock);
     word = renewal->word;
@@ -672,10 +672,10 @@ static void remove_renewal(struct renewal *renewal)
     *at = renewal->next;
 }
 
-enum claim_word renewal_stop(struct renewal *renewal, bool *ret_progress)
+enum lease_status renewal_stop(struct renewal *renewal, bool *ret_progress)
 {
     struct platform_mutex *lock = &renewal->renewer->lock;
-    enum claim_word word;
+    enum lease_status word;
 
     platform_lock(lock);
     /* The lease is kept while a request about the message is waited for. */

@@ -25,7 +25,7 @@
 #include "jobs/engine/run.h"
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
-#include "worker/run/claim.h"
+#include "worker/run/lease.h"
 
 struct lanes_client;
 struct renewal; /* of one run, from renewal_start() to renewal_stop() */
@@ -40,10 +40,10 @@ struct renewer *renewer_new(size_t runs);
 void renewer_free(struct renewer *renewer);
 
 /*
- * renewal_start: lend claim to the renewer until renewal_stop(). run's counts
+ * renewal_start: lend lease to the renewer until renewal_stop(). run's counts
  * and the number of lanes' requests go into the ledger with each write. Owned.
  */
-struct renewal *renewal_start(struct renewer *renewer, struct claim *claim,
+struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
     struct run *run, struct lanes_client *lanes);
 
 /* renewal_save: run_host.save. */
@@ -65,19 +65,19 @@ void renewal_failed(struct renewal *renewal, const char *line);
 void renewal_note(struct renewal *renewal, const char *sentence);
 
 /* renewal_asked: what a person has asked of this run's owner. Any thread. */
-enum claim_asked renewal_asked(struct renewal *renewal);
+enum lease_asked renewal_asked(struct renewal *renewal);
 
 /* renewal_forget_failed: drop the lines so far: they will be reported again. */
 void renewal_forget_failed(struct renewal *renewal);
 
-/* renewal_word: CLAIM_MINE while the lease is held. Any thread. */
-enum claim_word renewal_word(struct renewal *renewal);
+/* renewal_word: LEASE_VALID while the lease is held. Any thread. */
+enum lease_status renewal_word(struct renewal *renewal);
 
 /*
- * renewal_stop: wait for requests under way and give claim back: claim->run has
+ * renewal_stop: wait for requests under way and give lease back: lease->run has
  * all that was handed over, stored or not. *ret_progress: did the attempt make
  * progress? Frees renewal.
  */
-enum claim_word renewal_stop(struct renewal *renewal, bool *ret_progress);
+enum lease_status renewal_stop(struct renewal *renewal, bool *ret_progress);
 
 #endif

@@ -247,7 +247,8 @@ static enum tw_err find_ledger(struct store *store, struct err *err)
 }
 
 static enum tw_err attempts(struct single *single,
-    const struct claim_wish *wish, struct single_result *ret, struct err *err)
+    const struct lease_request *wish, struct single_result *ret,
+    struct err *err)
 {
     struct work_place place = {.lanes = single->lanes,
         .renewer = single->renewer,
@@ -312,7 +313,7 @@ enum tw_err single_run(
         lanes_new((unsigned)setup->requests, setup->max_entities_per_second);
     single->renewer = renewer_new(1);
     outcome = attempts(single,
-        &(struct claim_wish){.store = store,
+        &(struct lease_request){.store = store,
             .job = single->options.job,
             .id = single->options.id,
             .args_json = buf_slice(&args),

@@ -5,7 +5,7 @@
 #include "worker/base/log.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/run/claim.h"
+#include "worker/run/lease.h"
 #include "worker/run/ledger_change.h"
 #include "worker/run/message.h"
 #include "worker/run/poison.h"
@@ -20,12 +20,12 @@ struct doing {
     struct arena *arena;
 };
 
-static struct claim_wish wish_of(const struct doing *doing)
+static struct lease_request wish_of(const struct doing *doing)
 {
     const struct definition *definition = doing->task->definition;
     const struct setup *setup = definition->setup;
 
-    return (struct claim_wish){.store = definition_store(definition),
+    return (struct lease_request){.store = definition_store(definition),
         .visibility_timeout_s = setup->visibility_timeout_s,
         .max_attempts = setup->max_attempts,
         .lock_file = doing->place->lock_file};
@@ -34,7 +34,7 @@ static struct claim_wish wish_of(const struct doing *doing)
 static void do_orphan(const struct doing *doing, struct task_report *report)
 {
     const struct task *task = doing->task;
-    struct claim_wish wish = wish_of(doing);
+    struct lease_request wish = wish_of(doing);
 
     wish.job = task->orphan_job;
     wish.id = task->orphan_id;
@@ -43,36 +43,36 @@ static void do_orphan(const struct doing *doing, struct task_report *report)
 }
 
 /* The message comes again after so long; no other run is affected. */
-static void hide(const struct doing *doing, const struct claim_message *message,
+static void hide(const struct doing *doing, const struct lease_message *message,
     int64_t wait_ms, struct task_report *report)
 {
-    struct claim_wish wish = wish_of(doing);
-    struct claim claim;
+    struct lease_request wish = wish_of(doing);
+    struct lease lease;
 
     wish.message = message;
-    claim_init(&claim, &wish);
-    claim_hide_ms(&claim, wait_ms);
-    claim_done(&claim);
+    lease_init(&lease, &wish);
+    lease_hide_message_ms(&lease, wait_ms);
+    lease_done(&lease);
     report->result.end = WORK_LATER;
     report->result.until_ms = platform_boot_ms() + wait_ms;
 }
 
 static void delete_message(
-    const struct doing *doing, const struct claim_message *message)
+    const struct doing *doing, const struct lease_message *message)
 {
-    struct claim_wish wish = wish_of(doing);
-    struct claim claim;
+    struct lease_request wish = wish_of(doing);
+    struct lease lease;
 
     wish.message = message;
-    claim_init(&claim, &wish);
-    claim_delete_message(&claim);
-    claim_done(&claim);
+    lease_init(&lease, &wish);
+    lease_delete_message(&lease);
+    lease_done(&lease);
 }
 
 /* How long a message is hidden that cannot be poisoned: longer each time. */
-static int64_t hide_ms(const struct claim_message *message)
+static int64_t hide_ms(const struct lease_message *message)
 {
-    int64_t most = CLAIM_HELD_MAX_MS / HELD_MIN_MS;
+    int64_t most = HOLD_MAX_MS / HELD_MIN_MS;
     int64_t count = message->dequeue_count;
 
     return HELD_MIN_MS * (count < 1 ? 1 : count < most ? count : most);
@@ -81,7 +81,7 @@ static int64_t hide_ms(const struct claim_message *message)
 /* Where the copy, or the reason, cannot be stored the message comes again: it
  * may be the poison queue alone, and then nothing else is to wait. */
 static void poison(const struct doing *doing,
-    const struct claim_message *message, const struct job *job,
+    const struct lease_message *message, const struct job *job,
     const char *reason, struct task_report *report)
 {
     const struct definition *definition = doing->task->definition;
@@ -105,10 +105,10 @@ static void poison(const struct doing *doing,
 
 /* A bound queue's body may be the bell of a run that is in the ledger. */
 static bool do_bell(const struct doing *doing,
-    const struct claim_message *message, const struct request *request,
+    const struct lease_message *message, const struct request *request,
     struct task_report *report)
 {
-    struct claim_wish wish = wish_of(doing);
+    struct lease_request wish = wish_of(doing);
 
     if (request->bell_id.len == 0 || request->unknown_job.len > 0)
         return false;
@@ -124,10 +124,10 @@ static bool do_bell(const struct doing *doing,
 }
 
 static void do_request(const struct doing *doing,
-    const struct claim_message *message, const struct request *request,
+    const struct lease_message *message, const struct request *request,
     struct task_report *report)
 {
-    struct claim_wish wish = wish_of(doing);
+    struct lease_request wish = wish_of(doing);
 
     wish.job = request->job;
     wish.id = request->id.len > 0 ? request->id : message->id;
@@ -164,7 +164,7 @@ static enum tw_err apply_hold(
     if (run->state == LEDGER_PAUSED || run->resumes_ticks > now_ticks ||
         ledger_lease_is_live(run, now_ticks))
         return TW_CONFLICT;
-    outcome = claim_hold(run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0,
+    outcome = lease_hold_run(run, LEDGER_WAITS_FOR_DEFINITION, now_ticks, 0,
         "its job is not in the configuration: restore it, or cancel the run",
         err);
     holding->until_ticks = run->resumes_ticks;
@@ -173,7 +173,7 @@ static enum tw_err apply_hold(
 
 /* What the ledger has of the run of a job that is not configured. */
 static void hold_message(const struct doing *doing,
-    const struct claim_message *message, const struct holding *holding,
+    const struct lease_message *message, const struct holding *holding,
     const struct ledger_run *run, struct task_report *report)
 {
     int64_t left = holding->until_ticks - holding->now_ticks;
@@ -194,7 +194,7 @@ static void hold_message(const struct doing *doing,
  * message. False: there is no such run, or it has ended, or cannot be read.
  */
 static bool hold_unknown(const struct doing *doing,
-    const struct claim_message *message, const struct request *request,
+    const struct lease_message *message, const struct request *request,
     struct task_report *report)
 {
     struct holding holding = {.args_json = request->bell_args_json};
@@ -224,7 +224,7 @@ static bool hold_unknown(const struct doing *doing,
         hold_message(doing, message, &holding, &run, report);
     } else if (change.of_run && is_held) {
         log_warn("run", "%s", err->text);
-        hide(doing, message, CLAIM_HELD_MAX_MS, report);
+        hide(doing, message, HOLD_MAX_MS, report);
     } else if (is_held) {
         report->result.end = WORK_OUTAGE;
     }
@@ -235,7 +235,7 @@ static bool hold_unknown(const struct doing *doing,
 static void do_message(const struct doing *doing, struct task_report *report)
 {
     const struct task *task = doing->task;
-    struct claim_message message = {.queue = task->queue->name,
+    struct lease_message message = {.queue = task->queue->name,
         .id = task->message.id,
         .pop_receipt = task->message.pop_receipt,
         .text = task->message.text,

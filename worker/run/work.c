@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One attempt at one run, from the claim to letting go. */
+/* One attempt at one run, from acquiring the lease to its release. */
 #include "worker/run/work.h"
 
 #include "jobs/engine/call.h"
@@ -31,14 +31,14 @@
 struct work {
     const struct work_place *place;
     const struct definition *definition;
-    const struct claim_wish *wish;
-    struct claim claim;
+    const struct lease_request *wish;
+    struct lease lease;
     struct arena arena;        /* args from the ledger, names */
     const char *object;        /* "run JOB/ID" */
     struct run run;            /* what the kind sees */
     struct renewal *renewal;   /* while the kind runs */
     struct failures *failures; /* the `failures:` file; NULL: none */
-    enum claim_word word;      /* how the renewer left it */
+    enum lease_status word;    /* how the renewer left it */
     bool took_locks_over; /* of a run that ended and did not release them */
     bool unsure;          /* a write of this attempt may still arrive late */
     bool progress;
@@ -69,8 +69,8 @@ static bool host_stopping(struct run *run)
 {
     struct work *work = work_of(run);
 
-    return renewal_word(work->renewal) != CLAIM_MINE ||
-           renewal_asked(work->renewal) != CLAIM_ASKED_NOTHING ||
+    return renewal_word(work->renewal) != LEASE_VALID ||
+           renewal_asked(work->renewal) != LEASE_ASKED_NOTHING ||
            work->place->stopping(work->place->context);
 }
 
@@ -177,10 +177,10 @@ static void set_counts(struct run *run, const struct ledger_run *from)
                                                     : RUN_NOT_FINISHING);
 }
 
-/* The run as the kind sees it; its texts outlive changes of the claim. */
+/* The run as the kind sees it; its texts outlive changes of the lease. */
 static void set_run(struct work *work, const struct run_args *args)
 {
-    const struct ledger_run *stored = &work->claim.run;
+    const struct ledger_run *stored = &work->lease.run;
     struct run *run = &work->run;
 
     run->job = work->wish->job->name;
@@ -190,13 +190,14 @@ static void set_run(struct work *work, const struct run_args *args)
     run->requested_ticks = stored->requested_ticks;
     run->queued = stored->queue.len > 0;
     run->epoch = stored->epoch;
-    run->took_over = work->claim.took_over || work->claim.starts_over ||
-                     work->took_locks_over;
+    run->previous_owner_crashed = work->lease.previous_owner_crashed ||
+                                  work->lease.starts_over ||
+                                  work->took_locks_over;
     run->accept_deletes = stored->accept_deletes;
     run->checkpoint = arena_copy(&work->arena, stored->checkpoint);
     run->phase = arena_copy(&work->arena, stored->phase);
     run->archive_folder = work->definition->archive_folder;
-    run->deadline = &work->claim.deadline;
+    run->deadline = &work->lease.deadline;
     run->host = &host;
     run->owner = work;
     set_counts(run, stored);
@@ -209,12 +210,12 @@ static void say_outage(struct work *work, const char *what)
     work->result->end = WORK_OUTAGE;
     work->result->outcome = TW_BUSY;
     log_warn(work->object, "%s: %s", what, work->result->err.text);
-    if (!work->claim.unstorable)
+    if (!work->lease.unstorable)
         return;
     /* The ledger is well: no other run is to wait for this one. */
-    claim_hide_ms(&work->claim, CLAIM_HELD_MAX_MS);
+    lease_hide_message_ms(&work->lease, HOLD_MAX_MS);
     work->result->end = WORK_LATER;
-    work->result->until_ms = platform_boot_ms() + CLAIM_HELD_MAX_MS;
+    work->result->until_ms = platform_boot_ms() + HOLD_MAX_MS;
     work->result->for_cause = true;
 }
 
@@ -225,7 +226,7 @@ static void say_outage(struct work *work, const char *what)
  */
 static bool may_release_locks(const struct work *work)
 {
-    const struct ledger_run *run = &work->claim.run;
+    const struct ledger_run *run = &work->lease.run;
 
     return run->state == LEDGER_SUCCEEDED ||
            (run->attempt <= 1 && !work->unsure);
@@ -236,23 +237,23 @@ static bool may_release_locks(const struct work *work)
 static void release_locks(struct work *work)
 {
     if (work->wish->job->kind->table_job && may_release_locks(work))
-        locks_release(work->wish->store, &work->claim.own, work->claim.run.job,
-            work->claim.run.id);
+        locks_release(work->wish->store, &work->lease.own, work->lease.run.job,
+            work->lease.run.id);
 }
 
 static void set_ended(struct work *work)
 {
     work->result->end = WORK_ENDED;
-    work->result->state = work->claim.run.state;
-    work->result->finished_ticks = work->claim.run.finished_ticks;
+    work->result->state = work->lease.run.state;
+    work->result->finished_ticks = work->lease.run.finished_ticks;
     release_locks(work);
 }
 
 /* By our clock, or by what the ledger's service shows. */
 static bool is_lapsed(const struct work *work)
 {
-    return platform_boot_ms() >= work->claim.deadline_ms ||
-           lease_clock_is_over(&work->claim.clock);
+    return platform_boot_ms() >= work->lease.deadline_ms ||
+           lease_clock_is_over(&work->lease.clock);
 }
 
 static void set_lapsed(struct work *work)
@@ -265,8 +266,8 @@ static void set_lapsed(struct work *work)
 /* What is stored is another end than ours: what a person asked for. */
 static void end_as_asked(struct work *work)
 {
-    claim_delete_message(&work->claim);
-    if (work->claim.run.state == LEDGER_CANCELLED) {
+    lease_delete_message(&work->lease);
+    if (work->lease.run.state == LEDGER_CANCELLED) {
         set_ended(work);
         log_info(work->object, "cancelled; what it has done stays done");
     } else {
@@ -277,17 +278,17 @@ static void end_as_asked(struct work *work)
 
 /* How a write of the end, or of what is to be the end, went. True: it is
  * stored. False: the result is set. */
-static bool is_written(struct work *work, enum claim_word word)
+static bool is_written(struct work *work, enum lease_status word)
 {
     switch (word) {
-    case CLAIM_MINE:
+    case LEASE_VALID:
         return true;
-    case CLAIM_OVERTAKEN:
+    case LEASE_LOST:
         work->result->end = WORK_OVERTAKEN;
         log_warn(work->object, "overtaken by another worker");
         return false;
-    case CLAIM_UNREAD:
-        if (lease_clock_is_over(&work->claim.clock))
+    case LEASE_UNKNOWN:
+        if (lease_clock_is_over(&work->lease.clock))
             set_lapsed(work);
         else
             say_outage(work, "its end could not be put into the ledger");
@@ -299,11 +300,11 @@ static bool is_written(struct work *work, enum claim_word word)
 /* True: the state is stored as the end wanted it. False: the result is set. */
 static bool stored(struct work *work)
 {
-    enum ledger_state wanted = work->claim.run.state;
+    enum ledger_state wanted = work->lease.run.state;
 
-    if (!is_written(work, claim_let_go(&work->claim, &work->result->err)))
+    if (!is_written(work, lease_release(&work->lease, &work->result->err)))
         return false;
-    if (work->claim.run.state == wanted)
+    if (work->lease.run.state == wanted)
         return true;
     end_as_asked(work);
     return false;
@@ -312,7 +313,7 @@ static bool stored(struct work *work)
 /* Move to the state and store it. True: stored as wanted. */
 static bool move_and_store(struct work *work, enum ledger_state state)
 {
-    if (ledger_move(&work->claim.run, state, &work->result->err) == TW_OK)
+    if (ledger_move(&work->lease.run, state, &work->result->err) == TW_OK)
         return stored(work);
     say_outage(work, "its end is not possible");
     return false;
@@ -320,7 +321,7 @@ static bool move_and_store(struct work *work, enum ledger_state state)
 
 static void say_counts(struct work *work)
 {
-    const struct ledger_run *run = &work->claim.run;
+    const struct ledger_run *run = &work->lease.run;
 
     log_info(work->object,
         "succeeded: %lld read, %lld written, %lld deleted, %lld skipped, "
@@ -332,16 +333,16 @@ static void say_counts(struct work *work)
 
 static void end_succeeded(struct work *work)
 {
-    struct ledger_run *run = &work->claim.run;
+    struct ledger_run *run = &work->lease.run;
 
     ledger_set_error(run, "");
     run->finish = (struct slice){0};
     if (run->share >= 0)
         run->share = 1;
-    work->claim.closes_job = work->run.closes_job;
+    work->lease.closes_job = work->run.closes_job;
     if (!move_and_store(work, LEDGER_SUCCEEDED))
         return;
-    claim_delete_message(&work->claim);
+    lease_delete_message(&work->lease);
     set_ended(work);
     say_counts(work);
 }
@@ -351,7 +352,7 @@ static void end_paused(struct work *work)
 {
     if (!move_and_store(work, LEDGER_PAUSED))
         return;
-    claim_delete_message(&work->claim);
+    lease_delete_message(&work->lease);
     work->result->end = WORK_PAUSED;
     log_info(work->object, "paused: `run` with this id, or `resume`, continues "
                            "it");
@@ -366,7 +367,7 @@ static void end_stopped(struct work *work)
     }
     if (!move_and_store(work, LEDGER_QUEUED))
         return;
-    claim_hide(&work->claim, 0);
+    lease_hide_message(&work->lease, 0);
     work->result->end = WORK_STOPPED;
     log_info(work->object, "let go in order%s%s", work->err.text[0] ? ": " : "",
         work->err.text);
@@ -375,11 +376,11 @@ static void end_stopped(struct work *work)
 /* It waits for nothing now; what it was held for counts if it is held again. */
 static void stop_waiting(struct work *work)
 {
-    struct ledger_run *run = &work->claim.run;
+    struct ledger_run *run = &work->lease.run;
 
     work->held_for = arena_copy(&work->arena, run->waits_for);
     work->held_since_ticks = run->waits_since_ticks;
-    work->held_ticks = claim_now(&work->claim) - run->waits_since_ticks;
+    work->held_ticks = lease_now_ticks(&work->lease) - run->waits_since_ticks;
     run->waits_since_ticks = 0;
     run->waits_for = (struct slice){0};
 }
@@ -388,7 +389,7 @@ static void stop_waiting(struct work *work)
  * since then. */
 static void keep_held_since(struct work *work, const char *waits_for)
 {
-    struct ledger_run *run = &work->claim.run;
+    struct ledger_run *run = &work->lease.run;
 
     if (work->progress || !slice_is(work->held_for, waits_for))
         return;
@@ -424,17 +425,17 @@ static void set_later(struct work *work, int64_t until_ms)
 /* The run is held, its slot is free. */
 static void end_held(struct work *work, const char *waits_for)
 {
-    struct ledger_run *run = &work->claim.run;
-    int64_t now_ticks = claim_now(&work->claim);
+    struct ledger_run *run = &work->lease.run;
+    int64_t now_ticks = lease_now_ticks(&work->lease);
 
     keep_held_since(work, waits_for);
-    if (claim_hold(run, waits_for, now_ticks,
+    if (lease_hold_run(run, waits_for, now_ticks,
             work->wish->resumes_paused ? RUN_HELD_TICKS : 0, work->err.text,
             &work->result->err) != TW_OK ||
         !move_and_store(work, LEDGER_WAITING))
         return;
-    claim_hide(&work->claim, run->resumes_ticks);
-    set_later(work, claim_boot_ms(&work->claim, run->resumes_ticks));
+    lease_hide_message(&work->lease, run->resumes_ticks);
+    set_later(work, lease_boot_ms(&work->lease, run->resumes_ticks));
     work->result->for_cause = true;
     /* `run` prints each new cause itself. */
     if (run->waits_since_ticks == now_ticks && !work->wish->resumes_paused)
@@ -454,7 +455,7 @@ static void end_outage(struct work *work)
     } else if (is_store_away(work)) {
         end_held(work, LEDGER_WAITS_FOR_STORE);
     } else if (move_and_store(work, LEDGER_QUEUED)) {
-        claim_hide_ms(&work->claim, hide_ms);
+        lease_hide_message_ms(&work->lease, hide_ms);
         set_later(work, platform_boot_ms() + hide_ms);
         log_warn(
             work->object, "let go, no failure of its own: %s", work->err.text);
@@ -480,16 +481,16 @@ static void compose_bell(const struct ledger_run *run, struct buf *to)
 /* A run that `run` has made has no message, and no queue for a copy. */
 static bool wants_copy(const struct work *work)
 {
-    return work->claim.run.queue.len > 0;
+    return work->lease.run.queue.len > 0;
 }
 
 /* The message's body, or the bell of a run that was found without one. */
 static enum tw_err put_copy(struct work *work, bool may_be_there)
 {
-    struct claim *claim = &work->claim;
-    struct ledger_run *run = &claim->run;
-    struct claim_copy copy = {.queue = run->queue,
-        .text = {claim->text, claim->text_len},
+    struct lease *lease = &work->lease;
+    struct ledger_run *run = &lease->run;
+    struct poison_copy copy = {.queue = run->queue,
+        .text = {lease->text, lease->text_len},
         .may_be_there = may_be_there};
     struct buf bell;
     struct err err;
@@ -497,12 +498,12 @@ static enum tw_err put_copy(struct work *work, bool may_be_there)
 
     if (!wants_copy(work))
         return TW_OK;
-    if (claim->text)
-        return claim_put_copy(claim, &copy, &work->err);
+    if (lease->text)
+        return lease_put_poison_copy(lease, &copy, &work->err);
     buf_init(&bell, QUEUE_MAX_MESSAGE_BYTES);
     compose_bell(run, &bell);
     copy.text = buf_slice(&bell);
-    outcome = claim_put_copy(claim, &copy, &err);
+    outcome = lease_put_poison_copy(lease, &copy, &err);
     buf_done(&bell);
     /* What stands in the ledger is the name of no queue: none can have a copy,
      * and the run is to end all the same, for its own reason. */
@@ -515,7 +516,7 @@ static enum tw_err put_copy(struct work *work, bool may_be_there)
 
 static void set_error(struct work *work, const char *reason)
 {
-    struct ledger_run *run = &work->claim.run;
+    struct ledger_run *run = &work->lease.run;
     struct buf text;
 
     buf_init(&text, 4 * LEDGER_MAX_ERROR_BYTES);
@@ -542,7 +543,7 @@ static void end_with_copy(struct work *work, enum ledger_state state,
     set_error(work, reason);
     if (!move_and_store(work, state))
         return;
-    claim_delete_message(&work->claim);
+    lease_delete_message(&work->lease);
     set_ended(work);
     (void)err_fail(&work->result->err, TW_INVALID, "%s", reason);
     log_error(work->object, "%s: %s", ledger_state_name(state), reason);
@@ -554,8 +555,8 @@ static void end_badly(
     struct work *work, enum ledger_state state, const char *reason)
 {
     if (wants_copy(work) &&
-        !is_written(work,
-            claim_set_ending(&work->claim, state, reason, &work->result->err)))
+        !is_written(work, lease_store_ending(
+                              &work->lease, state, reason, &work->result->err)))
         return;
     end_with_copy(work, state, reason, false);
 }
@@ -566,7 +567,7 @@ static bool ends_as_before(struct work *work)
     enum ledger_state state;
     struct slice reason;
 
-    if (!claim_ending(&work->claim, &state, &reason))
+    if (!lease_ending(&work->lease, &state, &reason))
         return false;
     reason = arena_copy(&work->arena, reason);
     stop_waiting(work);
@@ -583,15 +584,15 @@ static void end_failed(struct work *work)
 static void set_aside(
     struct work *work, const char *waits_for, int64_t until_ticks)
 {
-    struct ledger_run *run = &work->claim.run;
+    struct ledger_run *run = &work->lease.run;
 
-    if (ledger_wait(run, waits_for, claim_now(&work->claim), until_ticks,
+    if (ledger_wait(run, waits_for, lease_now_ticks(&work->lease), until_ticks,
             &work->result->err) != TW_OK ||
         !move_and_store(work, LEDGER_WAITING))
         return;
-    claim_hide(&work->claim, run->resumes_ticks);
+    lease_hide_message(&work->lease, run->resumes_ticks);
     work->result->end = WORK_LATER;
-    work->result->until_ms = claim_boot_ms(&work->claim, run->resumes_ticks);
+    work->result->until_ms = lease_boot_ms(&work->lease, run->resumes_ticks);
 }
 
 static const char *const waits[] = {
@@ -608,7 +609,7 @@ static int64_t resumes_at(const struct work *work)
 
     if (run->resumes_ms == 0)
         return run->resumes_ticks;
-    return claim_now(&work->claim) + TICKS_PER_S +
+    return lease_now_ticks(&work->lease) + TICKS_PER_S +
            (run->resumes_ms - platform_boot_ms()) * TICKS_PER_MS;
 }
 
@@ -616,17 +617,17 @@ static void end_waiting(struct work *work)
 {
     char time[TEXT_TIME_MAX];
 
-    work->claim.run.failures = 0;
-    ledger_set_error(&work->claim.run, "");
+    work->lease.run.failures = 0;
+    ledger_set_error(&work->lease.run, "");
     set_aside(work, waits[work->run.waits_for], resumes_at(work));
     if (work->result->end == WORK_LATER)
         log_info(work->object, "waits until %s",
-            text_from_ticks(work->claim.run.resumes_ticks, time));
+            text_from_ticks(work->lease.run.resumes_ticks, time));
 }
 
 static void end_try_again(struct work *work)
 {
-    struct ledger_run *run = &work->claim.run;
+    struct ledger_run *run = &work->lease.run;
     int64_t wait_ms;
     char *reason;
 
@@ -643,7 +644,7 @@ static void end_try_again(struct work *work)
     }
     wait_ms = work_retry_ms(run->failures);
     set_error(work, work->err.text);
-    set_aside(work, "", claim_now(&work->claim) + wait_ms * TICKS_PER_MS);
+    set_aside(work, "", lease_now_ticks(&work->lease) + wait_ms * TICKS_PER_MS);
     if (work->result->end == WORK_LATER)
         log_warn(work->object, "attempt %d failed, again in %lld s: %s",
             (int)run->attempt, (long long)wait_ms / 1000, work->err.text);
@@ -656,8 +657,8 @@ static void end_try_again(struct work *work)
  */
 static void end_overtaken(struct work *work)
 {
-    if (work->word == CLAIM_MINE &&
-        deadline_is_open(&work->claim.own, platform_boot_ms())) {
+    if (work->word == LEASE_VALID &&
+        deadline_is_open(&work->lease.own, platform_boot_ms())) {
         end_stopped(work);
         return;
     }
@@ -688,7 +689,7 @@ static enum run_end run_kind(struct work *work)
     struct run *run = &work->run;
     enum run_end end;
 
-    run->lanes = lanes_client_new(work->place->lanes, &work->claim.deadline);
+    run->lanes = lanes_client_new(work->place->lanes, &work->lease.deadline);
     lanes_client_of(run->lanes, job->name, job->max_entities_per_second);
     if (!work->wish->resumes_paused)
         lanes_watch_silence(run->lanes, work->wish->store);
@@ -699,7 +700,7 @@ static enum run_end run_kind(struct work *work)
         work->failures = failures_new(work->definition->archive_folder,
             job->failures, job->name, run->id, work->object);
     work->renewal =
-        renewal_start(work->place->renewer, &work->claim, run, run->lanes);
+        renewal_start(work->place->renewer, &work->lease, run, run->lanes);
     watch(work, run);
     end = job->kind->run(job, work->definition->stores, run, &work->err);
     watch(work, NULL);
@@ -715,73 +716,73 @@ static enum run_end run_kind(struct work *work)
 /* What the renewer and the ledger's clock know overrides what the kind says. */
 static enum run_end end_of(const struct work *work, enum run_end end)
 {
-    if (lease_clock_is_over(&work->claim.clock))
+    if (lease_clock_is_over(&work->lease.clock))
         return RUN_OVERTAKEN;
-    return work->word == CLAIM_OVERTAKEN ? RUN_OVERTAKEN : end;
+    return work->word == LEASE_LOST ? RUN_OVERTAKEN : end;
 }
 
-/* ---- a claim that came to nothing ---- */
+/* ---- a lease that came to nothing ---- */
 
-static void claim_ended(struct work *work)
+static void lease_ended(struct work *work)
 {
     work->unsure = true; /* of another's attempt nothing is known */
     set_ended(work);
     work->result->already = true;
     (void)err_fail(&work->result->err, TW_INVALID, "%.*s",
-        SLICE_ARG(work->claim.run.error));
-    claim_delete_message(&work->claim);
+        SLICE_ARG(work->lease.run.error));
+    lease_delete_message(&work->lease);
     log_info(work->object, "%s already: nothing to do",
-        ledger_state_name(work->claim.run.state));
+        ledger_state_name(work->lease.run.state));
 }
 
-static void claim_held(struct work *work)
+static void lease_held(struct work *work)
 {
     char time[TEXT_TIME_MAX];
 
-    claim_hide(&work->claim, work->claim.until_ticks);
+    lease_hide_message(&work->lease, work->lease.until_ticks);
     work->result->end = WORK_LATER;
-    work->result->held = work->claim.run.owner.len > 0;
-    work->result->for_cause = ledger_is_held(&work->claim.run);
+    work->result->held = work->lease.run.owner.len > 0;
+    work->result->for_cause = ledger_is_held(&work->lease.run);
     if (work->result->for_cause)
         (void)err_fail(&work->result->err, TW_CONFLICT, "%.*s",
-            SLICE_ARG(work->claim.run.error));
+            SLICE_ARG(work->lease.run.error));
     work->result->until_ms =
-        claim_boot_ms(&work->claim, work->claim.until_ticks);
+        lease_boot_ms(&work->lease, work->lease.until_ticks);
     log_debug(work->object, "%s until %s at least",
         work->result->held ? "another owner has it" : "not its time",
-        text_from_ticks(work->claim.until_ticks, time));
+        text_from_ticks(work->lease.until_ticks, time));
 }
 
-static void claim_paused(struct work *work)
+static void lease_paused(struct work *work)
 {
-    claim_delete_message(&work->claim);
+    lease_delete_message(&work->lease);
     work->result->end = WORK_PAUSED;
     log_info(work->object, "is paused: its message is deleted");
 }
 
-static void claim_missing(struct work *work)
+static void lease_missing(struct work *work)
 {
     work->result->end = WORK_MISSING;
 }
 
-static void claim_refused(struct work *work)
+static void lease_refused(struct work *work)
 {
     work->result->end = WORK_REFUSED;
 }
 
-static void claim_outage(struct work *work)
+static void lease_outage(struct work *work)
 {
     work->result->end = WORK_OUTAGE;
-    claim_hide_ms(&work->claim, OUTAGE_HIDE_MS);
+    lease_hide_message_ms(&work->lease, OUTAGE_HIDE_MS);
 }
 
 static void (*const misses[])(struct work *) = {
-    [CLAIM_ENDED] = claim_ended,
-    [CLAIM_HELD] = claim_held,
-    [CLAIM_PAUSED] = claim_paused,
-    [CLAIM_MISSING] = claim_missing,
-    [CLAIM_REFUSED] = claim_refused,
-    [CLAIM_OUTAGE] = claim_outage,
+    [LEASE_RUN_ENDED] = lease_ended,
+    [LEASE_HELD] = lease_held,
+    [LEASE_RUN_PAUSED] = lease_paused,
+    [LEASE_RUN_MISSING] = lease_missing,
+    [LEASE_REFUSED] = lease_refused,
+    [LEASE_OUTAGE] = lease_outage,
 };
 
 /* ---- before the kind works ---- */
@@ -793,8 +794,8 @@ static void (*const misses[])(struct work *) = {
 
 static void end_without_turn(struct work *work)
 {
-    struct ledger_run *run = &work->claim.run;
-    int64_t now = claim_now(&work->claim);
+    struct ledger_run *run = &work->lease.run;
+    int64_t now = lease_now_ticks(&work->lease);
     int64_t waited =
         run->waits_since_ticks > 0 ? now - run->waits_since_ticks : 0;
     int64_t wait = waited / 4;
@@ -804,7 +805,7 @@ static void end_without_turn(struct work *work)
     if (wait > TURN_MAX_TICKS)
         wait = TURN_MAX_TICKS;
     ledger_set_error(run, work->err.text);
-    if (work->claim.binds) /* nothing has been done under it */
+    if (work->lease.binds) /* nothing has been done under it */
         run->definition = (struct slice){0};
     work->result->err = work->err;
     work->result->for_cause = true;
@@ -817,14 +818,14 @@ static void end_without_turn(struct work *work)
  * ended, or put back. */
 static bool is_job_open(struct work *work)
 {
-    struct retry_call call = retry_call(&work->claim.own, RETRY_BUSY_MS, 0);
+    struct retry_call call = retry_call(&work->lease.own, RETRY_BUSY_MS, 0);
     struct slice by = {0};
     bool closed = false;
     enum tw_err outcome;
 
     do
         outcome = ledger_is_closed(work->wish->store, &call.attempt,
-            work->claim.run.job, &work->arena, &closed, &by);
+            work->lease.run.job, &work->arena, &closed, &by);
     while (retry_call_again(&call, outcome));
     if (outcome != TW_OK) {
         (void)err_fail(&work->err, outcome, "%s", call.attempt.err.text);
@@ -844,9 +845,9 @@ static bool is_job_open(struct work *work)
 /* Rules L1, L2. False: the run waits, or was put back. */
 static bool get_turn(struct work *work)
 {
-    const struct ledger_run *run = &work->claim.run;
+    const struct ledger_run *run = &work->lease.run;
     struct locks_request request = {.store = work->wish->store,
-        .deadline = &work->claim.own,
+        .deadline = &work->lease.own,
         .job = work->wish->job,
         .stores = work->definition->stores,
         .id = run->id,
@@ -882,14 +883,16 @@ static void say_held(const struct work *work)
             (long long)(work->held_ticks / TICKS_PER_S));
 }
 
-static void work_claimed(struct work *work, const struct run_args *args)
+static void work_with_lease(struct work *work, const struct run_args *args)
 {
-    struct ledger_run *run = &work->claim.run;
+    struct ledger_run *run = &work->lease.run;
     struct run_args own;
     enum run_end end;
 
     log_info(work->object, "claimed, attempt %d%s", (int)run->attempt,
-        work->claim.took_over ? ", from an owner that did not let go" : "");
+        work->lease.previous_owner_crashed
+            ? ", from an owner that did not let go"
+            : "");
     if (ends_as_before(work))
         return;
     if (args == NULL) {
@@ -911,27 +914,27 @@ static void work_claimed(struct work *work, const struct run_args *args)
 }
 
 void work_attempt(const struct work_place *place,
-    const struct definition *definition, const struct claim_wish *wish,
+    const struct definition *definition, const struct lease_request *wish,
     const struct run_args *args, struct work_result *ret)
 {
     struct work work = {.place = place,
         .definition = definition,
         .wish = wish,
-        .word = CLAIM_MINE,
+        .word = LEASE_VALID,
         .result = ret};
-    enum claim_outcome outcome;
+    enum lease_outcome outcome;
 
     *ret = (struct work_result){.end = WORK_OUTAGE};
     arena_init(&work.arena);
     work.object = arena_format(
         &work.arena, "run %s/%.*s", wish->job->name, SLICE_ARG(wish->id))
                       .at;
-    claim_init(&work.claim, wish);
-    outcome = claim_take(&work.claim, wish, &ret->outcome, &ret->err);
-    if (outcome == CLAIM_TAKEN)
-        work_claimed(&work, args);
+    lease_init(&work.lease, wish);
+    outcome = lease_acquire(&work.lease, wish, &ret->outcome, &ret->err);
+    if (outcome == LEASE_ACQUIRED)
+        work_with_lease(&work, args);
     else
         misses[outcome](&work);
-    claim_done(&work.claim);
+    lease_done(&work.lease);
     arena_done(&work.arena);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One attempt at one run, from the claim to letting go: what a slot does with
- * a message and `tableward run` without one. On the calling thread.
+ * One attempt at one run, from acquiring the lease to its release: what a slot
+ * does with a message and `tableward run` without one. On the calling thread.
  *
  *   claim -> renewer on -> the kind -> renewer off -> ledger -> message
  *
@@ -18,7 +18,7 @@
 #include "jobs/job.h"
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
-#include "worker/run/claim.h"
+#include "worker/run/lease.h"
 #include "worker/run/ledger.h"
 #include "worker/run/setup.h"
 
@@ -78,7 +78,7 @@ struct work_result {
  * operator's lines.
  */
 void work_attempt(const struct work_place *place,
-    const struct definition *definition, const struct claim_wish *wish,
+    const struct definition *definition, const struct lease_request *wish,
     const struct run_args *args, struct work_result *ret);
 
 /* work_retry_ms: the wait before the attempt that follows the failures-th

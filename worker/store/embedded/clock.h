@@ -11,7 +11,7 @@
  * - Ahead of the wall clock: it runs an eighth slower. A wait is longer by so
  *   much, and two days too many are gone after sixteen.
  * - Behind: it runs a 4096th faster, which takes less from a lease of an hour
- *   than the 3 s that each is longer than its owner knows (run/claim.h). After
+ *   than the 3 s that each is longer than its owner knows (run/lease.h). After
  *   an hour in which nothing was written an eighth faster: an owner writes its
  *   lease every few seconds, so none is alive but one that is suspended, with a
  *   visibility timeout above an hour.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The right of one attempt to work on one run. */
-#include "worker/run/claim.h"
+#include "worker/run/lease.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@
 /* A run that is held is looked at after as long as it has been, but not sooner
  * and not later than this. */
 #define HELD_MIN_TICKS (5 * TICKS_PER_S)
-#define HELD_MAX_TICKS (CLAIM_HELD_MAX_MS * TICKS_PER_MS)
+#define HELD_MAX_TICKS (HOLD_MAX_MS * TICKS_PER_MS)
 /* A Date of the ledger counts no longer for a run that is begun. */
 #define DATE_KEPT_MS 60000
 /* The message of a run that another has at work comes back no sooner. */
@@ -38,36 +38,36 @@
 /* ---- clocks and deadlines ---- */
 
 /* What an answer of the ledger tells. */
-static void note_clock(struct claim *claim, const struct attempt *attempt)
+static void note_clock(struct lease *lease, const struct attempt *attempt)
 {
     if (attempt->sent_ms != 0)
-        claim->requests++;
+        lease->requests++;
     if (attempt->date_ticks == 0)
         return;
-    claim->date_ticks = attempt->date_ticks;
-    claim->date_sent_ms = attempt->sent_ms;
-    claim->date_answered_ms = platform_boot_ms() + 1; /* it was rounded down */
+    lease->date_ticks = attempt->date_ticks;
+    lease->date_sent_ms = attempt->sent_ms;
+    lease->date_answered_ms = platform_boot_ms() + 1; /* it was rounded down */
 }
 
 /* Of an answer of the queue service only that it was asked. */
-static void count_request(struct claim *claim, const struct attempt *attempt)
+static void count_request(struct lease *lease, const struct attempt *attempt)
 {
     if (attempt->sent_ms != 0)
-        claim->requests++;
+        lease->requests++;
 }
 
-int64_t claim_now(const struct claim *claim)
+int64_t lease_now_ticks(const struct lease *lease)
 {
-    if (claim->date_ticks == 0)
+    if (lease->date_ticks == 0)
         return platform_wall_ticks();
-    return claim->date_ticks +
-           (platform_boot_ms() - claim->date_answered_ms) * TICKS_PER_MS;
+    return lease->date_ticks +
+           (platform_boot_ms() - lease->date_answered_ms) * TICKS_PER_MS;
 }
 
-int64_t claim_boot_ms(const struct claim *claim, int64_t ticks)
+int64_t lease_boot_ms(const struct lease *lease, int64_t ticks)
 {
     int64_t left_ms =
-        (ticks - claim_now(claim) + TICKS_PER_MS - 1) / TICKS_PER_MS;
+        (ticks - lease_now_ticks(lease) + TICKS_PER_MS - 1) / TICKS_PER_MS;
 
     return platform_boot_ms() + (left_ms > 0 ? left_ms : 0);
 }
@@ -75,40 +75,40 @@ int64_t claim_boot_ms(const struct claim *claim, int64_t ticks)
 /* What no clock of the service is beyond at boot time at_ms, plus the
  * visibility timeout: see the header. Where the machine was paused since our
  * own last response, another one of the ledger's store knows better. */
-static int64_t lease_until(const struct claim *claim, int64_t at_ms)
+static int64_t lease_until(const struct lease *lease, int64_t at_ms)
 {
-    int64_t now = claim->date_ticks + DATE_TICKS +
-                  (at_ms - claim->date_sent_ms) * TICKS_PER_MS;
+    int64_t now = lease->date_ticks + DATE_TICKS +
+                  (at_ms - lease->date_sent_ms) * TICKS_PER_MS;
     int64_t shown = 0;
 
-    if (lease_clock_in_doubt(&claim->clock))
-        shown = lease_clock_ledger_ms(&claim->clock, at_ms) * TICKS_PER_MS;
+    if (lease_clock_in_doubt(&lease->clock))
+        shown = lease_clock_ledger_ms(&lease->clock, at_ms) * TICKS_PER_MS;
     return (now > shown ? now : shown) + DIFFER_TICKS +
-           claim->visibility_timeout_ms * TICKS_PER_MS;
+           lease->visibility_timeout_ms * TICKS_PER_MS;
 }
 
 /* sent_ms: of the write that is stored. */
-static void set_deadline(struct claim *claim, int64_t sent_ms)
+static void set_deadline(struct lease *lease, int64_t sent_ms)
 {
-    claim->deadline_ms = sent_ms + claim->visibility_timeout_ms;
-    deadline_move(&claim->deadline, claim->deadline_ms);
-    deadline_move(&claim->own, claim->deadline_ms + claim->own.request_ms);
+    lease->deadline_ms = sent_ms + lease->visibility_timeout_ms;
+    deadline_move(&lease->deadline, lease->deadline_ms);
+    deadline_move(&lease->own, lease->deadline_ms + lease->own.request_ms);
 }
 
-static struct attempt own_attempt(struct claim *claim)
+static struct attempt own_attempt(struct lease *lease)
 {
-    return (struct attempt){.deadline = &claim->own, .retry_after_ms = -1};
+    return (struct attempt){.deadline = &lease->own, .retry_after_ms = -1};
 }
 
 /* Wait before another try; false: it would come too late, or too often. */
 static bool try_again(
-    struct claim *claim, const struct attempt *attempt, struct retry *retry)
+    struct lease *lease, const struct attempt *attempt, struct retry *retry)
 {
     return retry_wait(retry, attempt,
-        &(struct retry_limits){&claim->own, PLATFORM_NEVER, PLATFORM_NEVER});
+        &(struct retry_limits){&lease->own, PLATFORM_NEVER, PLATFORM_NEVER});
 }
 
-/* ---- a claim ---- */
+/* ---- a lease ---- */
 
 static void copy_name(char *to, size_t room, struct slice from)
 {
@@ -117,63 +117,63 @@ static void copy_name(char *to, size_t room, struct slice from)
 }
 
 static void take_message(
-    struct claim *claim, const struct claim_message *message)
+    struct lease *lease, const struct lease_message *message)
 {
-    claim->has_message = true;
-    claim->message_sent_ms = message->sent_ms;
-    claim->text = mem_text(message->text.at, message->text.len);
-    claim->text_len = message->text.len;
-    copy_name(claim->queue, sizeof(claim->queue), slice_of(message->queue));
-    copy_name(claim->message_id, sizeof(claim->message_id), message->id);
+    lease->has_message = true;
+    lease->message_sent_ms = message->sent_ms;
+    lease->text = mem_text(message->text.at, message->text.len);
+    lease->text_len = message->text.len;
+    copy_name(lease->queue, sizeof(lease->queue), slice_of(message->queue));
+    copy_name(lease->message_id, sizeof(lease->message_id), message->id);
     copy_name(
-        claim->pop_receipt, sizeof(claim->pop_receipt), message->pop_receipt);
+        lease->pop_receipt, sizeof(lease->pop_receipt), message->pop_receipt);
 }
 
-void claim_init(struct claim *claim, const struct claim_wish *wish)
+void lease_init(struct lease *lease, const struct lease_request *wish)
 {
-    *claim = (struct claim){.store = wish->store,
+    *lease = (struct lease){.store = wish->store,
         .visibility_timeout_ms = wish->visibility_timeout_s * 1000,
         .lock_file = wish->lock_file,
         .noted = LOCK_FILE_NOWHERE,
         .deadline_ms = PLATFORM_NEVER};
-    ledger_run_init(&claim->run);
-    ledger_run_init(&claim->stored);
-    deadline_init(&claim->deadline, PLATFORM_NEVER,
-        deadline_request_ms(claim->visibility_timeout_ms));
-    deadline_init(&claim->own, PLATFORM_NEVER, claim->deadline.request_ms / 2);
-    lease_clock_init(&claim->clock, claim->store, claim->visibility_timeout_ms);
-    deadline_watch(&claim->deadline, &claim->clock, false);
-    deadline_watch(&claim->own, &claim->clock, true);
+    ledger_run_init(&lease->run);
+    ledger_run_init(&lease->stored);
+    deadline_init(&lease->deadline, PLATFORM_NEVER,
+        deadline_request_ms(lease->visibility_timeout_ms));
+    deadline_init(&lease->own, PLATFORM_NEVER, lease->deadline.request_ms / 2);
+    lease_clock_init(&lease->clock, lease->store, lease->visibility_timeout_ms);
+    deadline_watch(&lease->deadline, &lease->clock, false);
+    deadline_watch(&lease->own, &lease->clock, true);
     if (wish->message)
-        take_message(claim, wish->message);
+        take_message(lease, wish->message);
 }
 
 /* Before the first write that may make us the owner. */
-static void begin_owning(struct claim *claim)
+static void begin_owning(struct lease *lease)
 {
-    claim->may_own = true;
-    claim->noted =
-        lock_file_note(claim->lock_file, claim->stored.job, claim->stored.id);
+    lease->may_own = true;
+    lease->noted =
+        lock_file_note(lease->lock_file, lease->stored.job, lease->stored.id);
 }
 
-void claim_done(struct claim *claim)
+void lease_done(struct lease *lease)
 {
-    lock_file_forget(claim->lock_file, claim->noted,
-        claim->may_own ? claim->deadline_ms : 0);
-    claim->noted = LOCK_FILE_NOWHERE;
-    ledger_run_done(&claim->run);
-    ledger_run_done(&claim->stored);
-    mem_free(claim->text);
-    claim->text = NULL;
+    lock_file_forget(lease->lock_file, lease->noted,
+        lease->may_own ? lease->deadline_ms : 0);
+    lease->noted = LOCK_FILE_NOWHERE;
+    ledger_run_done(&lease->run);
+    ledger_run_done(&lease->stored);
+    mem_free(lease->text);
+    lease->text = NULL;
 }
 
 /* ---- the ledger ---- */
 
 static void note_request(void *context, const struct attempt *attempt)
 {
-    struct claim *claim = *(struct claim **)context;
+    struct lease *lease = *(struct lease **)context;
 
-    note_clock(claim, attempt);
+    note_clock(lease, attempt);
 }
 
 /* ---- taking ---- */
@@ -187,16 +187,16 @@ static void set_worker(struct ledger_run *run)
     run->worker = ledger_text(run, slice_of(name));
 }
 
-/* What a change of the ledger by claim_take() knows. */
+/* What a change of the ledger by lease_acquire() knows. */
 struct taking {
-    struct claim *claim; /* first: for note_request() */
-    const struct claim_wish *wish;
-    enum claim_outcome outcome;
+    struct lease *lease; /* first: for note_request() */
+    const struct lease_request *wish;
+    enum lease_outcome outcome;
     int64_t sent_ms; /* the first write: whichever is stored, it is no older */
 };
 
 /* A run that nobody has written yet. */
-static void begin_run(struct ledger_run *run, const struct claim_wish *wish)
+static void begin_run(struct ledger_run *run, const struct lease_request *wish)
 {
     run->args = ledger_text(run, wish->args_json);
     run->traceparent = ledger_text(run, wish->traceparent);
@@ -205,7 +205,8 @@ static void begin_run(struct ledger_run *run, const struct claim_wish *wish)
 
 /* A time of request that lies after the message's insertion is its insertion.
  * It is compared with what applications date: see store_traits.local. */
-static void set_request(struct ledger_run *run, const struct claim_wish *wish)
+static void set_request(
+    struct ledger_run *run, const struct lease_request *wish)
 {
     if (run->requested_ticks != 0)
         return;
@@ -244,7 +245,7 @@ static bool must_wait_for_definition(
            run->definition.at[0] != ACCEPT_MARK;
 }
 
-void claim_accept_definition(struct ledger_run *run)
+void lease_accept_definition(struct ledger_run *run)
 {
     char accepted[2] = {ACCEPT_MARK, '\0'};
     struct buf text;
@@ -258,7 +259,7 @@ void claim_accept_definition(struct ledger_run *run)
     buf_done(&text);
 }
 
-enum tw_err claim_hold(struct ledger_run *run, const char *waits_for,
+enum tw_err lease_hold_run(struct ledger_run *run, const char *waits_for,
     int64_t now_ticks, int64_t most_ticks, const char *why, struct err *err)
 {
     int64_t wait;
@@ -280,13 +281,13 @@ enum tw_err claim_hold(struct ledger_run *run, const char *waits_for,
 
 /* A checkpoint that was made under another definition is not used. */
 static void set_definition(
-    struct claim *claim, struct ledger_run *run, const struct job *job)
+    struct lease *lease, struct ledger_run *run, const struct job *job)
 {
-    claim->starts_over = is_changed(run, job) && run->checkpoint.len > 0;
-    claim->binds = run->definition.len == 0;
+    lease->starts_over = is_changed(run, job) && run->checkpoint.len > 0;
+    lease->binds = run->definition.len == 0;
     if (is_changed(run, job) && job->kind->table_job)
         run->phase = (struct slice){0};
-    if (claim->starts_over) {
+    if (lease->starts_over) {
         run->checkpoint = (struct slice){0};
         ledger_add_note(run,
             slice_of(job->kind->table_job
@@ -373,10 +374,10 @@ static void raise_epoch(struct ledger_run *run)
         run->ending = (struct slice){0};
 }
 
-bool claim_ending(const struct claim *claim, enum ledger_state *ret_state,
+bool lease_ending(const struct lease *lease, enum ledger_state *ret_state,
     struct slice *ret_reason)
 {
-    return read_ending(&claim->run, ret_state, ret_reason);
+    return read_ending(&lease->run, ret_state, ret_reason);
 }
 
 /* ---- the lease, acquired ---- */
@@ -386,8 +387,8 @@ bool claim_ending(const struct claim *claim, enum ledger_state *ret_state,
 static enum tw_err stake(
     struct taking *taking, struct ledger_run *run, struct err *err)
 {
-    struct claim *claim = taking->claim;
-    const struct claim_wish *wish = taking->wish;
+    struct lease *lease = taking->lease;
+    const struct lease_request *wish = taking->wish;
     enum tw_err outcome = ledger_move(run, LEDGER_RUNNING, err);
 
     if (outcome != TW_OK)
@@ -396,17 +397,17 @@ static enum tw_err stake(
      * the lease that the first one brings. */
     if (taking->sent_ms == 0) {
         taking->sent_ms = platform_boot_ms();
-        set_deadline(claim, taking->sent_ms);
-        begin_owning(claim);
+        set_deadline(lease, taking->sent_ms);
+        begin_owning(lease);
     }
-    claim->took_over = ledger_takes_over(run);
-    run->owner = ledger_text(run, slice_of(claim->owner));
+    lease->previous_owner_crashed = ledger_takes_over(run);
+    run->owner = ledger_text(run, slice_of(lease->owner));
     raise_epoch(run);
     count_one(&run->attempt);
     count_one(&run->silent);
     run->resumes_ticks = 0;
-    run->lease_until_ticks = lease_until(claim, platform_boot_ms());
-    run->updated_ticks = claim_now(claim);
+    run->lease_until_ticks = lease_until(lease, platform_boot_ms());
+    run->updated_ticks = lease_now_ticks(lease);
     if (run->started_ticks == 0)
         run->started_ticks = run->updated_ticks;
     set_request(run, wish);
@@ -415,26 +416,26 @@ static enum tw_err stake(
         run->queue = ledger_text(run, slice_of(wish->message->queue));
     set_worker(run);
     if (run->ending.len == 0)
-        set_definition(claim, run, wish->job);
+        set_definition(lease, run, wish->job);
     return TW_OK;
 }
 
 /* Until when must this run be left alone? 0: it need not. A lease ends with the
  * process that holds it; what spaces crashed attempts does not. */
-static int64_t held_until(const struct claim *claim,
-    const struct claim_wish *wish, const struct ledger_run *run)
+static int64_t held_until(const struct lease *lease,
+    const struct lease_request *wish, const struct ledger_run *run)
 {
     int64_t until = run->resumes_ticks;
-    int64_t lease = run->owner.len > 0 ? run->lease_until_ticks : 0;
+    int64_t expires = run->owner.len > 0 ? run->lease_until_ticks : 0;
 
-    if (lease > 0 && run->silent >= wish->max_attempts)
-        lease += SILENT_SPACING * claim->visibility_timeout_ms * TICKS_PER_MS;
-    else if (lease > claim->date_ticks &&
-             lock_file_is_dead(claim->lock_file, run->owner))
-        lease = 0;
-    if (lease > until)
-        until = lease;
-    return until > claim->date_ticks ? until : 0;
+    if (expires > 0 && run->silent >= wish->max_attempts)
+        expires += SILENT_SPACING * lease->visibility_timeout_ms * TICKS_PER_MS;
+    else if (expires > lease->date_ticks &&
+             lock_file_is_dead(lease->lock_file, run->owner))
+        expires = 0;
+    if (expires > until)
+        until = expires;
+    return until > lease->date_ticks ? until : 0;
 }
 
 /*
@@ -443,10 +444,10 @@ static int64_t held_until(const struct claim *claim,
  * as long as the run has taken so far, so that nobody waits for the lease of a
  * run that took a second.
  */
-static int64_t look_at(const struct claim *claim, const struct claim_wish *wish,
-    const struct ledger_run *run)
+static int64_t look_at(const struct lease *lease,
+    const struct lease_request *wish, const struct ledger_run *run)
 {
-    int64_t now = claim->date_ticks, until = claim->until_ticks;
+    int64_t now = lease->date_ticks, until = lease->until_ticks;
     int64_t wait = now - run->started_ticks;
 
     if (wish->message == NULL || run->resumes_ticks > now ||
@@ -468,29 +469,29 @@ static bool waits_for_definition(
            !read_ending(run, &state, &reason);
 }
 
-/* What stands in the way of a claim of what has just been read. */
-static enum claim_outcome judge(
+/* What stands in the way of a lease of what has just been read. */
+static enum lease_outcome judge(
     struct taking *taking, const struct ledger_run *run, struct err *err)
 {
-    const struct claim_wish *wish = taking->wish;
-    struct claim *claim = taking->claim;
+    const struct lease_request *wish = taking->wish;
+    struct lease *lease = taking->lease;
 
     if (run->etag.len == 0)
-        return wish->must_exist ? CLAIM_MISSING : CLAIM_TAKEN;
+        return wish->must_exist ? LEASE_RUN_MISSING : LEASE_ACQUIRED;
     if (wish->args_json.len > 0 &&
         !message_args_same(wish->args_json, run->args)) {
         (void)err_fail(err, TW_INVALID,
             "the id %.*s is known with other arguments", SLICE_ARG(wish->id));
-        return CLAIM_REFUSED;
+        return LEASE_REFUSED;
     }
     if (ledger_state_ended(run->state))
-        return CLAIM_ENDED;
+        return LEASE_RUN_ENDED;
     if (run->state == LEDGER_PAUSED)
-        return wish->resumes_paused ? CLAIM_TAKEN : CLAIM_PAUSED;
-    claim->until_ticks = held_until(claim, wish, run);
-    if (claim->until_ticks != 0)
-        claim->until_ticks = look_at(claim, wish, run);
-    return claim->until_ticks != 0 ? CLAIM_HELD : CLAIM_TAKEN;
+        return wish->resumes_paused ? LEASE_ACQUIRED : LEASE_RUN_PAUSED;
+    lease->until_ticks = held_until(lease, wish, run);
+    if (lease->until_ticks != 0)
+        lease->until_ticks = look_at(lease, wish, run);
+    return lease->until_ticks != 0 ? LEASE_HELD : LEASE_ACQUIRED;
 }
 
 /* What a crashed owner was asked before. True: run is ready to be stored. */
@@ -504,11 +505,12 @@ static bool do_as_asked(
         return false;
     ledger_drop_owner(run);
     run->control = (struct slice){0};
-    run->updated_ticks = run->lease_until_ticks = claim_now(taking->claim);
+    run->updated_ticks = run->lease_until_ticks =
+        lease_now_ticks(taking->lease);
     run->resumes_ticks = 0;
     if (cancel)
         run->finished_ticks = run->updated_ticks;
-    taking->outcome = cancel ? CLAIM_ENDED : CLAIM_PAUSED;
+    taking->outcome = cancel ? LEASE_RUN_ENDED : LEASE_RUN_PAUSED;
     return true;
 }
 
@@ -516,84 +518,84 @@ static enum tw_err apply_claim(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
     struct taking *taking = context;
-    const struct claim_wish *wish = taking->wish;
+    const struct lease_request *wish = taking->wish;
 
     taking->outcome = judge(taking, run, err);
-    if (taking->outcome != CLAIM_TAKEN)
+    if (taking->outcome != LEASE_ACQUIRED)
         return TW_CONFLICT;
     if (do_as_asked(taking, run, err))
         return TW_OK;
     if (run->etag.len == 0)
         begin_run(run, wish);
     if (waits_for_definition(run, wish->job)) {
-        enum tw_err outcome = claim_hold(run, LEDGER_WAITS_FOR_DEFINITION,
+        enum tw_err outcome = lease_hold_run(run, LEDGER_WAITS_FOR_DEFINITION,
             now_ticks, 0,
             "the definition of its job has changed: restore it, or accept the "
             "new one with `resume`",
             err);
 
-        taking->outcome = CLAIM_HELD;
-        taking->claim->until_ticks = run->resumes_ticks;
+        taking->outcome = LEASE_HELD;
+        taking->lease->until_ticks = run->resumes_ticks;
         return outcome;
     }
     return stake(taking, run, err);
 }
 
 /* It is left alone: only its own message waits for it. */
-static enum claim_outcome leave_alone(
-    struct claim *claim, int64_t wait_ticks, const struct err *why)
+static enum lease_outcome leave_alone(
+    struct lease *lease, int64_t wait_ticks, const struct err *why)
 {
-    claim->until_ticks = claim_now(claim) + wait_ticks;
+    lease->until_ticks = lease_now_ticks(lease) + wait_ticks;
     log_warn("run", "%.*s/%.*s is left alone for now: %s",
-        SLICE_ARG(claim->stored.job), SLICE_ARG(claim->stored.id), why->text);
-    return CLAIM_HELD;
+        SLICE_ARG(lease->stored.job), SLICE_ARG(lease->stored.id), why->text);
+    return LEASE_HELD;
 }
 
 /* Why nothing was written, where that was not judge()'s doing. What is the
  * matter with one run holds up no other. */
-static enum claim_outcome not_taken(struct claim *claim,
+static enum lease_outcome not_taken(struct lease *lease,
     const struct ledger_change *change, enum tw_err outcome,
     enum tw_err *ret_outcome, struct err *err)
 {
     *ret_outcome = outcome;
     if (change->of_run && outcome == TW_BUSY)
-        return leave_alone(claim, HELD_MIN_TICKS, err);
-    if (change->of_run && !change->damaged && claim->has_message)
-        return leave_alone(claim, HELD_MAX_TICKS, err);
+        return leave_alone(lease, HELD_MIN_TICKS, err);
+    if (change->of_run && !change->damaged && lease->has_message)
+        return leave_alone(lease, HELD_MAX_TICKS, err);
     if (change->of_run)
         *ret_outcome = TW_INVALID;
     else if (outcome == TW_INVALID)
         *ret_outcome = TW_BUSY;
-    return change->of_run ? CLAIM_REFUSED : CLAIM_OUTAGE;
+    return change->of_run ? LEASE_REFUSED : LEASE_OUTAGE;
 }
 
 /* How long a service that is busy is waited for, and one that does not respond:
  * a good part of the lease that the first try may bring is left. One response
  * that was lost is no outage of the ledger, which would hold up all slots. */
-static struct retry_limits take_limits(const struct claim *claim)
+static struct retry_limits take_limits(const struct lease *lease)
 {
     int64_t now_ms = platform_boot_ms(), wait_ms = RETRY_BUSY_MS;
 
-    if (wait_ms > claim->visibility_timeout_ms / 3)
-        wait_ms = claim->visibility_timeout_ms / 3;
+    if (wait_ms > lease->visibility_timeout_ms / 3)
+        wait_ms = lease->visibility_timeout_ms / 3;
     return (struct retry_limits){
-        &claim->own, now_ms + wait_ms, now_ms + wait_ms / 5};
+        &lease->own, now_ms + wait_ms, now_ms + wait_ms / 5};
 }
 
 /* Of another request of this process: the Date of its response stands for the
  * one that a read would bring. Whether the machine was paused in between, the
  * response to the insert shows (lease_clock.h). */
-static bool use_last_date(struct claim *claim)
+static bool use_last_date(struct lease *lease)
 {
     struct lease_response last;
 
-    if (!store_last_date(claim->store, &last) ||
+    if (!store_last_date(lease->store, &last) ||
         platform_boot_ms() - last.sent_ms > DATE_KEPT_MS)
         return false;
-    lease_clock_note(&claim->clock, claim->store, &last);
-    claim->date_ticks = last.date_ticks;
-    claim->date_sent_ms = last.sent_ms;
-    claim->date_answered_ms = last.answered_ms;
+    lease_clock_note(&lease->clock, lease->store, &last);
+    lease->date_ticks = last.date_ticks;
+    lease->date_sent_ms = last.sent_ms;
+    lease->date_answered_ms = last.answered_ms;
     return true;
 }
 
@@ -601,86 +603,86 @@ static bool use_last_date(struct claim *claim)
  * message comes for the first time. One that the message names may be:
  * `enqueue` and `retry` write it there before they put the message. */
 static enum ledger_known what_is_known(
-    struct claim *claim, const struct claim_wish *wish)
+    struct lease *lease, const struct lease_request *wish)
 {
     bool is_first = wish->message && wish->message->dequeue_count <= 1 &&
                     slice_equal(wish->message->id, wish->id);
 
-    return is_first && !wish->must_exist && use_last_date(claim) ? LEDGER_ABSENT
+    return is_first && !wish->must_exist && use_last_date(lease) ? LEDGER_ABSENT
                                                                  : LEDGER_READ;
 }
 
-enum claim_outcome claim_take(struct claim *claim,
-    const struct claim_wish *wish, enum tw_err *ret_outcome, struct err *err)
+enum lease_outcome lease_acquire(struct lease *lease,
+    const struct lease_request *wish, enum tw_err *ret_outcome, struct err *err)
 {
-    struct taking taking = {claim, wish, CLAIM_OUTAGE, 0};
-    const struct retry_limits limits = take_limits(claim);
-    struct ledger_change change = {.store = claim->store,
-        .deadline = &claim->own,
+    struct taking taking = {lease, wish, LEASE_OUTAGE, 0};
+    const struct retry_limits limits = take_limits(lease);
+    struct ledger_change change = {.store = lease->store,
+        .deadline = &lease->own,
         .apply = apply_claim,
         .made = note_request,
         .context = &taking,
         .limits = &limits};
     enum tw_err outcome;
 
-    (void)lock_file_owner(claim->lock_file, claim->owner);
-    claim->stored.job = ledger_text(&claim->stored, slice_of(wish->job->name));
-    claim->stored.id = ledger_text(&claim->stored, wish->id);
+    (void)lock_file_owner(lease->lock_file, lease->owner);
+    lease->stored.job = ledger_text(&lease->stored, slice_of(wish->job->name));
+    lease->stored.id = ledger_text(&lease->stored, wish->id);
     outcome =
-        ledger_change(&change, what_is_known(claim, wish), &claim->stored, err);
-    ledger_copy(&claim->run, &claim->stored);
+        ledger_change(&change, what_is_known(lease, wish), &lease->stored, err);
+    ledger_copy(&lease->run, &lease->stored);
     *ret_outcome = TW_CONFLICT;
     if (outcome == TW_OK ||
-        (outcome == TW_CONFLICT && taking.outcome != CLAIM_TAKEN &&
-            taking.outcome != CLAIM_OUTAGE)) {
-        claim->may_own = taking.outcome == CLAIM_TAKEN;
-        if (claim->may_own)
-            lease_clock_take(&claim->clock, claim->stored.lease_until_ticks);
+        (outcome == TW_CONFLICT && taking.outcome != LEASE_ACQUIRED &&
+            taking.outcome != LEASE_OUTAGE)) {
+        lease->may_own = taking.outcome == LEASE_ACQUIRED;
+        if (lease->may_own)
+            lease_clock_take(&lease->clock, lease->stored.lease_until_ticks);
         return taking.outcome;
     }
-    return not_taken(claim, &change, outcome, ret_outcome, err);
+    return not_taken(lease, &change, outcome, ret_outcome, err);
 }
 
 /* ---- keeping ---- */
 
-enum tw_err claim_renew_message(struct claim *claim, struct err *err)
+enum tw_err lease_renew_message(struct lease *lease, struct err *err)
 {
-    struct attempt attempt = own_attempt(claim);
-    enum tw_err outcome = store_queue_renew(claim->store, &attempt,
-        claim->queue, slice_of(claim->message_id), claim->pop_receipt,
-        claim->visibility_timeout_ms / 1000);
+    struct attempt attempt = own_attempt(lease);
+    enum tw_err outcome = store_queue_renew(lease->store, &attempt,
+        lease->queue, slice_of(lease->message_id), lease->pop_receipt,
+        lease->visibility_timeout_ms / 1000);
 
     if (outcome == TW_CONFLICT || outcome == TW_NOT_FOUND) {
-        claim->has_message = false;
+        lease->has_message = false;
         outcome = TW_CONFLICT;
     }
-    count_request(claim, &attempt);
+    count_request(lease, &attempt);
     if (outcome != TW_OK)
         (void)err_fail(err, outcome, "%s", attempt.err.text);
     return outcome;
 }
 
-/* Each claim is an Epoch of its own, and a random Owner. */
-static bool is_ours(const struct claim *claim, const struct ledger_run *stored)
+/* Each lease is an Epoch of its own, and a random Owner. */
+static bool is_ours(const struct lease *lease, const struct ledger_run *stored)
 {
-    return stored->epoch == claim->run.epoch &&
-           slice_is(stored->owner, claim->owner);
+    return stored->epoch == lease->run.epoch &&
+           slice_is(stored->owner, lease->owner);
 }
 
-static void note_asked(struct claim *claim, const struct ledger_run *stored)
+static void note_asked(struct lease *lease, const struct ledger_run *stored)
 {
     if (slice_is(stored->control, LEDGER_CONTROL_CANCEL))
-        claim->asked = CLAIM_ASKED_CANCEL;
+        lease->asked = LEASE_ASKED_CANCEL;
     else if (slice_is(stored->control, LEDGER_CONTROL_PAUSE))
-        claim->asked = CLAIM_ASKED_PAUSE;
+        lease->asked = LEASE_ASKED_PAUSE;
     else
-        claim->asked = CLAIM_ASKED_NOTHING;
-    claim->run.finish = ledger_text(&claim->run, stored->finish);
+        lease->asked = LEASE_ASKED_NOTHING;
+    lease->run.finish = ledger_text(&lease->run, stored->finish);
 }
 
 /* What a change of the ledger by an owner knows. */
 struct keeping {
-    struct claim *claim; /* first: for note_request() */
+    struct lease *lease; /* first: for note_request() */
     bool lost;
     bool stored;     /* an earlier try of this very write */
     int64_t sent_ms; /* the first write: whichever is stored, it is no older */
@@ -690,70 +692,70 @@ static enum tw_err apply_renewal(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
     struct keeping *keeping = context;
-    struct claim *claim = keeping->claim;
+    struct lease *lease = keeping->lease;
 
     (void)now_ticks;
-    keeping->lost = !is_ours(claim, run);
+    keeping->lost = !is_ours(lease, run);
     if (keeping->lost)
         return err_fail(err, TW_CONFLICT, "another owner has the run");
-    note_asked(claim, run);
+    note_asked(lease, run);
     if (keeping->sent_ms == 0)
         keeping->sent_ms = platform_boot_ms();
-    claim->run.lease_until_ticks = lease_until(claim, platform_boot_ms());
-    claim->run.updated_ticks = claim_now(claim);
-    ledger_take_over(run, &claim->run);
+    lease->run.lease_until_ticks = lease_until(lease, platform_boot_ms());
+    lease->run.updated_ticks = lease_now_ticks(lease);
+    ledger_take_over(run, &lease->run);
     return TW_OK;
 }
 
-/* One write of claim->run; *ret_last is its last request. */
-static enum claim_word write_run(
-    struct claim *claim, struct attempt *ret_last, struct err *err)
+/* One write of lease->run; *ret_last is its last request. */
+static enum lease_status write_run(
+    struct lease *lease, struct attempt *ret_last, struct err *err)
 {
-    struct keeping keeping = {.claim = claim};
-    struct ledger_change change = {.store = claim->store,
-        .deadline = &claim->own,
+    struct keeping keeping = {.lease = lease};
+    struct ledger_change change = {.store = lease->store,
+        .deadline = &lease->own,
         .apply = apply_renewal,
         .made = note_request,
         .context = &keeping};
-    struct lease_mark mark = lease_clock_mark(&claim->clock);
+    struct lease_mark mark = lease_clock_mark(&lease->clock);
     enum tw_err outcome;
 
-    ledger_compact(&claim->run);
-    outcome = ledger_change(&change, LEDGER_STORED, &claim->stored, err);
+    ledger_compact(&lease->run);
+    outcome = ledger_change(&change, LEDGER_STORED, &lease->stored, err);
     *ret_last = change.last;
     if (outcome == TW_OK) {
-        set_deadline(claim, keeping.sent_ms);
+        set_deadline(lease, keeping.sent_ms);
         lease_clock_renew(
-            &claim->clock, &mark, claim->stored.lease_until_ticks);
-        return CLAIM_MINE;
+            &lease->clock, &mark, lease->stored.lease_until_ticks);
+        return LEASE_VALID;
     }
-    claim->unstorable = change.of_run && outcome != TW_BUSY;
+    lease->unstorable = change.of_run && outcome != TW_BUSY;
     if (!keeping.lost && !change.damaged && !change.left_alone)
-        return CLAIM_UNREAD;
-    claim->may_own = false;
-    return CLAIM_OVERTAKEN;
+        return LEASE_UNKNOWN;
+    lease->may_own = false;
+    return LEASE_LOST;
 }
 
-enum claim_word claim_write(struct claim *claim, struct err *err)
+enum lease_status lease_write_run(struct lease *lease, struct err *err)
 {
     struct attempt last;
 
-    return write_run(claim, &last, err);
+    return write_run(lease, &last, err);
 }
 
-enum claim_word claim_set_ending(struct claim *claim, enum ledger_state state,
-    const char *reason, struct err *err)
+enum lease_status lease_store_ending(struct lease *lease,
+    enum ledger_state state, const char *reason, struct err *err)
 {
     struct retry retry = {0};
     struct attempt last;
-    enum claim_word word;
+    enum lease_status word;
 
-    write_ending(&claim->run, state, slice_of(reason));
+    write_ending(&lease->run, state, slice_of(reason));
     do {
-        claim->run.transactions++; /* this very write */
-        word = write_run(claim, &last, err);
-    } while (word == CLAIM_UNREAD && !claim->unstorable &&
-             try_again(claim, &last, &retry));
+        lease->run.transactions++; /* this very write */
+        word = write_run(lease, &last, err);
+    } while (word == LEASE_UNKNOWN && !lease->unstorable &&
+             try_again(lease, &last, &retry));
     return word;
 }
 
@@ -761,44 +763,44 @@ enum claim_word claim_set_ending(struct claim *claim, enum ledger_state state,
 
 /* A date is cut to its second, and what it tells is late by its answer's way:
  * yet no run ends before it has begun. */
-static int64_t now_or_start(const struct claim *claim)
+static int64_t now_or_start(const struct lease *lease)
 {
-    int64_t now_ticks = claim_now(claim);
+    int64_t now_ticks = lease_now_ticks(lease);
 
-    return now_ticks > claim->run.started_ticks ? now_ticks
-                                                : claim->run.started_ticks;
+    return now_ticks > lease->run.started_ticks ? now_ticks
+                                                : lease->run.started_ticks;
 }
 
 /* What was asked since the last renewal decides what becomes of an open run. */
 static enum tw_err end_as_asked(
-    struct claim *claim, struct ledger_run *run, struct err *err)
+    struct lease *lease, struct ledger_run *run, struct err *err)
 {
     enum tw_err outcome = TW_OK;
 
     if (!ledger_state_ended(run->state) &&
-        claim->asked != CLAIM_ASKED_NOTHING) {
+        lease->asked != LEASE_ASKED_NOTHING) {
         run->resumes_ticks = 0;
         outcome = ledger_move(run,
-            claim->asked == CLAIM_ASKED_CANCEL ? LEDGER_CANCELLED
+            lease->asked == LEASE_ASKED_CANCEL ? LEDGER_CANCELLED
                                                : LEDGER_PAUSED,
             err);
     }
     run->control = (struct slice){0};
     if (ledger_state_ended(run->state))
-        run->finished_ticks = now_or_start(claim);
+        run->finished_ticks = now_or_start(lease);
     /* `finish` came while the run went to wait for its next round. */
     if (run->state == LEDGER_WAITING && run->finish.len > 0 &&
         slice_is(run->waits_for, LEDGER_WAITS_FOR_ROUND))
-        run->resumes_ticks = claim->run.updated_ticks;
+        run->resumes_ticks = lease->run.updated_ticks;
     return outcome;
 }
 
 /* Cancelled or paused when the lease was over, and nobody has had it since:
  * that is its end, as if the owner had been asked. */
 static bool was_put_aside(
-    const struct claim *claim, const struct ledger_run *stored)
+    const struct lease *lease, const struct ledger_run *stored)
 {
-    return stored->epoch == claim->run.epoch && stored->owner.len == 0 &&
+    return stored->epoch == lease->run.epoch && stored->owner.len == 0 &&
            (stored->state == LEDGER_CANCELLED ||
                stored->state == LEDGER_PAUSED);
 }
@@ -807,167 +809,168 @@ static enum tw_err apply_end(
     struct ledger_run *run, int64_t now_ticks, void *context, struct err *err)
 {
     struct keeping *keeping = context;
-    struct claim *claim = keeping->claim;
+    struct lease *lease = keeping->lease;
 
     (void)now_ticks;
-    keeping->stored = (claim->end_operation[0] != '\0' &&
-                          slice_is(run->operation, claim->end_operation)) ||
-                      was_put_aside(claim, run);
-    keeping->lost = !keeping->stored && !is_ours(claim, run);
+    keeping->stored = (lease->end_operation[0] != '\0' &&
+                          slice_is(run->operation, lease->end_operation)) ||
+                      was_put_aside(lease, run);
+    keeping->lost = !keeping->stored && !is_ours(lease, run);
     if (keeping->stored || keeping->lost)
         return err_fail(err, TW_CONFLICT, "another owner has the run");
-    note_asked(claim, run);
-    claim->run.silent = 0;
-    claim->run.lease_until_ticks = claim->run.updated_ticks = claim_now(claim);
-    ledger_take_over(run, &claim->run);
+    note_asked(lease, run);
+    lease->run.silent = 0;
+    lease->run.lease_until_ticks = lease->run.updated_ticks =
+        lease_now_ticks(lease);
+    ledger_take_over(run, &lease->run);
     run->owner = (struct slice){0};
-    return end_as_asked(claim, run, err);
+    return end_as_asked(lease, run, err);
 }
 
 /* One write of the end. */
-static enum claim_word write_end(
-    struct claim *claim, struct attempt *attempt, struct err *err)
+static enum lease_status write_end(
+    struct lease *lease, struct attempt *attempt, struct err *err)
 {
-    struct keeping keeping = {.claim = claim};
-    struct ledger_change change = {.store = claim->store,
-        .deadline = &claim->own,
+    struct keeping keeping = {.lease = lease};
+    struct ledger_change change = {.store = lease->store,
+        .deadline = &lease->own,
         .apply = apply_end,
         .made = note_request,
         .context = &keeping,
         .closes_job =
-            claim->closes_job && claim->run.state == LEDGER_SUCCEEDED};
+            lease->closes_job && lease->run.state == LEDGER_SUCCEEDED};
     enum tw_err outcome;
 
-    claim->run.transactions++; /* this very write */
-    outcome = ledger_change(&change, LEDGER_STORED, &claim->stored, err);
+    lease->run.transactions++; /* this very write */
+    outcome = ledger_change(&change, LEDGER_STORED, &lease->stored, err);
     *attempt = change.last;
     if (outcome == TW_OK || keeping.stored)
-        return CLAIM_MINE;
-    claim->unstorable = change.of_run && outcome != TW_BUSY;
+        return LEASE_VALID;
+    lease->unstorable = change.of_run && outcome != TW_BUSY;
     if (outcome == TW_UNKNOWN)
-        memcpy(claim->end_operation, change.operation,
-            sizeof(claim->end_operation));
-    return keeping.lost || change.damaged || change.left_alone ? CLAIM_OVERTAKEN
-                                                               : CLAIM_UNREAD;
+        memcpy(lease->end_operation, change.operation,
+            sizeof(lease->end_operation));
+    return keeping.lost || change.damaged || change.left_alone ? LEASE_LOST
+                                                               : LEASE_UNKNOWN;
 }
 
-enum claim_word claim_let_go(struct claim *claim, struct err *err)
+enum lease_status lease_release(struct lease *lease, struct err *err)
 {
     struct retry retry = {0};
     struct attempt attempt;
-    enum claim_word word;
+    enum lease_status word;
 
     for (;;) {
-        word = write_end(claim, &attempt, err);
-        if (word != CLAIM_UNREAD)
-            claim->may_own = false;
-        if (word == CLAIM_MINE)
-            ledger_copy(&claim->run, &claim->stored);
-        if (word != CLAIM_UNREAD || claim->unstorable ||
-            !try_again(claim, &attempt, &retry))
+        word = write_end(lease, &attempt, err);
+        if (word != LEASE_UNKNOWN)
+            lease->may_own = false;
+        if (word == LEASE_VALID)
+            ledger_copy(&lease->run, &lease->stored);
+        if (word != LEASE_UNKNOWN || lease->unstorable ||
+            !try_again(lease, &attempt, &retry))
             return word;
     }
 }
 
 /* ---- the message ---- */
 
-static void hide_s(struct claim *claim, int64_t seconds)
+static void hide_s(struct lease *lease, int64_t seconds)
 {
-    struct attempt attempt = own_attempt(claim);
+    struct attempt attempt = own_attempt(lease);
 
-    if (!claim->has_message)
+    if (!lease->has_message)
         return;
     if (seconds > HIDE_MAX_S)
         seconds = HIDE_MAX_S;
-    if (store_queue_renew(claim->store, &attempt, claim->queue,
-            slice_of(claim->message_id), claim->pop_receipt,
+    if (store_queue_renew(lease->store, &attempt, lease->queue,
+            slice_of(lease->message_id), lease->pop_receipt,
             seconds < 0 ? 0 : seconds) != TW_OK)
         log_debug("queue", "%s: message %s stays hidden as it is: %s",
-            claim->queue, claim->message_id, attempt.err.text);
-    count_request(claim, &attempt);
+            lease->queue, lease->message_id, attempt.err.text);
+    count_request(lease, &attempt);
 }
 
-void claim_hide(struct claim *claim, int64_t until_ticks)
+void lease_hide_message(struct lease *lease, int64_t until_ticks)
 {
-    int64_t left = until_ticks - claim_now(claim);
+    int64_t left = until_ticks - lease_now_ticks(lease);
 
-    hide_s(claim, left <= 0 ? 0 : (left + TICKS_PER_S - 1) / TICKS_PER_S);
+    hide_s(lease, left <= 0 ? 0 : (left + TICKS_PER_S - 1) / TICKS_PER_S);
 }
 
-void claim_hide_ms(struct claim *claim, int64_t wait_ms)
+void lease_hide_message_ms(struct lease *lease, int64_t wait_ms)
 {
-    hide_s(claim, (wait_ms + 999) / 1000);
+    hide_s(lease, (wait_ms + 999) / 1000);
 }
 
-void claim_delete_message(struct claim *claim)
+void lease_delete_message(struct lease *lease)
 {
     struct retry retry = {0};
     struct attempt attempt;
     enum tw_err outcome;
 
-    while (claim->has_message) {
-        attempt = own_attempt(claim);
-        outcome = store_queue_delete(claim->store, &attempt, claim->queue,
-            slice_of(claim->message_id), slice_of(claim->pop_receipt));
-        count_request(claim, &attempt);
+    while (lease->has_message) {
+        attempt = own_attempt(lease);
+        outcome = store_queue_delete(lease->store, &attempt, lease->queue,
+            slice_of(lease->message_id), slice_of(lease->pop_receipt));
+        count_request(lease, &attempt);
         if (outcome == TW_OK || outcome == TW_CONFLICT ||
             outcome == TW_NOT_FOUND)
-            claim->has_message = false;
-        else if (!try_again(claim, &attempt, &retry))
+            lease->has_message = false;
+        else if (!try_again(lease, &attempt, &retry))
             return;
     }
 }
 
 /* Into the poison queue, which is made where it is missing. */
-static enum tw_err put_or_create(struct claim *claim, struct attempt *attempt,
+static enum tw_err put_or_create(struct lease *lease, struct attempt *attempt,
     const char *poison_queue, struct slice text, struct messages *ret)
 {
-    struct retry_call once = retry_call(&claim->own, 0, 0);
+    struct retry_call once = retry_call(&lease->own, 0, 0);
     enum tw_err outcome;
 
-    *attempt = own_attempt(claim);
+    *attempt = own_attempt(lease);
     outcome =
-        store_queue_put(claim->store, attempt, poison_queue, text, 0, ret);
+        store_queue_put(lease->store, attempt, poison_queue, text, 0, ret);
     if (outcome != TW_NOT_FOUND)
         return outcome;
-    outcome = queue_ensure(claim->store, poison_queue, &once, false);
+    outcome = queue_ensure(lease->store, poison_queue, &once, false);
     *attempt = once.attempt;
     if (outcome != TW_OK)
         return outcome;
-    *attempt = own_attempt(claim);
-    return store_queue_put(claim->store, attempt, poison_queue, text, 0, ret);
+    *attempt = own_attempt(lease);
+    return store_queue_put(lease->store, attempt, poison_queue, text, 0, ret);
 }
 
 /* A text that the queue cannot carry goes as base64. */
-static enum tw_err put_copy(struct claim *claim, struct attempt *attempt,
+static enum tw_err put_copy(struct lease *lease, struct attempt *attempt,
     const char *poison_queue, struct slice text, struct messages *ret)
 {
     struct buf encoded;
     enum tw_err outcome =
-        put_or_create(claim, attempt, poison_queue, text, ret);
+        put_or_create(lease, attempt, poison_queue, text, ret);
 
     if (outcome != TW_INVALID)
         return outcome;
     buf_init(&encoded, 2 * QUEUE_MAX_MESSAGE_BYTES);
     crypto_base64(&encoded, text);
     outcome =
-        put_or_create(claim, attempt, poison_queue, buf_slice(&encoded), ret);
+        put_or_create(lease, attempt, poison_queue, buf_slice(&encoded), ret);
     buf_done(&encoded);
     return outcome;
 }
 
-static void note_copy(struct claim *claim, const struct message *message)
+static void note_copy(struct lease *lease, const struct message *message)
 {
-    claim->run.poison_id = ledger_text(&claim->run, message->id);
-    claim->run.poison_receipt = ledger_text(&claim->run, message->pop_receipt);
+    lease->run.poison_id = ledger_text(&lease->run, message->id);
+    lease->run.poison_receipt = ledger_text(&lease->run, message->pop_receipt);
 }
 
 /* Is it a copy of this very run, and not the one that a retry takes away? A
  * body that does not name its run is equal to those of other runs. */
-static bool is_copy(const struct claim *claim, const struct claim_copy *copy,
+static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
     const struct message *message)
 {
-    const struct ledger_run *run = &claim->run;
+    const struct ledger_run *run = &lease->run;
     bool same = slice_equal(message->text, copy->text);
 
     return (same || run->args.len > 0) &&
@@ -978,21 +981,21 @@ static bool is_copy(const struct claim *claim, const struct claim_copy *copy,
 
 /* TW_OK: the queue has answered; *ret_found: the copy is among the first of
  * it. What else it says, the put will say. */
-static enum tw_err look_for_copy(struct claim *claim, struct attempt *attempt,
-    const char *poison_queue, const struct claim_copy *copy, bool *ret_found)
+static enum tw_err look_for_copy(struct lease *lease, struct attempt *attempt,
+    const char *poison_queue, const struct poison_copy *copy, bool *ret_found)
 {
     struct messages seen;
     enum tw_err outcome;
 
-    *attempt = own_attempt(claim);
+    *attempt = own_attempt(lease);
     messages_init(&seen);
     outcome = store_queue_peek(
-        claim->store, attempt, poison_queue, QUEUE_MAX_GET, &seen);
-    count_request(claim, attempt);
+        lease->store, attempt, poison_queue, QUEUE_MAX_GET, &seen);
+    count_request(lease, attempt);
     for (size_t i = 0; outcome == TW_OK && i < seen.count && !*ret_found; i++) {
-        *ret_found = is_copy(claim, copy, &seen.list[i]);
+        *ret_found = is_copy(lease, copy, &seen.list[i]);
         if (*ret_found)
-            note_copy(claim, &seen.list[i]);
+            note_copy(lease, &seen.list[i]);
     }
     messages_done(&seen);
     return outcome == TW_BUSY || outcome == TW_UNKNOWN || outcome == TW_STOPPED
@@ -1002,53 +1005,53 @@ static enum tw_err look_for_copy(struct claim *claim, struct attempt *attempt,
 
 /* What is left of the lease then is for the write that holds the run, and for
  * hiding its message from a service that does not answer that either. */
-static struct retry_limits copy_limits(const struct claim *claim)
+static struct retry_limits copy_limits(const struct lease *lease)
 {
     int64_t now_ms = platform_boot_ms();
 
-    return (struct retry_limits){&claim->own,
-        now_ms + claim->visibility_timeout_ms / 2,
-        now_ms + claim->visibility_timeout_ms / 4};
+    return (struct retry_limits){&lease->own,
+        now_ms + lease->visibility_timeout_ms / 2,
+        now_ms + lease->visibility_timeout_ms / 4};
 }
 
 /* One attempt to put the copy. *may_be_there: a copy may be in the queue
  * without our knowing, as an outcome was unknown. */
-static enum tw_err put_unless_there(struct claim *claim,
+static enum tw_err put_unless_there(struct lease *lease,
     struct attempt *attempt, const char *poison_queue,
-    const struct claim_copy *copy, bool *may_be_there)
+    const struct poison_copy *copy, bool *may_be_there)
 {
     struct messages put;
     bool found = false;
     enum tw_err outcome = TW_OK;
 
     if (*may_be_there)
-        outcome = look_for_copy(claim, attempt, poison_queue, copy, &found);
+        outcome = look_for_copy(lease, attempt, poison_queue, copy, &found);
     if (outcome != TW_OK || found)
         return outcome;
     messages_init(&put);
-    outcome = put_copy(claim, attempt, poison_queue, copy->text, &put);
-    count_request(claim, attempt);
+    outcome = put_copy(lease, attempt, poison_queue, copy->text, &put);
+    count_request(lease, attempt);
     *may_be_there = *may_be_there || outcome == TW_UNKNOWN;
     if (outcome == TW_OK)
-        note_copy(claim, &put.list[0]);
+        note_copy(lease, &put.list[0]);
     messages_done(&put);
     return outcome;
 }
 
-enum tw_err claim_put_copy(
-    struct claim *claim, const struct claim_copy *copy, struct err *err)
+enum tw_err lease_put_poison_copy(
+    struct lease *lease, const struct poison_copy *copy, struct err *err)
 {
     char *poison_queue =
         mem_format("%.*s%s", SLICE_ARG(copy->queue), SETUP_POISON_SUFFIX);
     bool may_be_there = copy->may_be_there;
-    struct retry_limits limits = copy_limits(claim);
+    struct retry_limits limits = copy_limits(lease);
     struct retry retry = {0};
     struct attempt attempt;
     enum tw_err outcome;
 
     do
         outcome = put_unless_there(
-            claim, &attempt, poison_queue, copy, &may_be_there);
+            lease, &attempt, poison_queue, copy, &may_be_there);
     while ((outcome == TW_BUSY || outcome == TW_UNKNOWN) &&
            !retry_is_locked(&attempt) && retry_wait(&retry, &attempt, &limits));
     if (outcome != TW_OK)

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* The lease: from when it counts, and whose is what a lease reads. */
+#include "tests/support/workbench.h"
+
+#include "tests/support/virtual_platform.h"
+#include "worker/base/text.h"
+
+#define DELAY_MS 300
+
+static void take(struct lease *lease, const struct lease_request *wish)
+{
+    enum tw_err outcome;
+    struct err err;
+
+    lease_init(lease, wish);
+    assert_int_equal(
+        lease_acquire(lease, wish, &outcome, &err), LEASE_ACQUIRED);
+}
+
+/* Take with a message; its texts are the lease's own by then. */
+static void take_with_message(struct workbench *bench, struct lease *lease)
+{
+    struct lease_request wish = workbench_wish(bench, "r1");
+    struct lease_message bell = {.queue = BENCH_QUEUE};
+    struct messages taken;
+
+    messages_init(&taken);
+    workbench_put(bench, BENCH_QUEUE, "bell");
+    bell.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
+    bell.id = taken.list[0].id;
+    bell.pop_receipt = taken.list[0].pop_receipt;
+    bell.text = taken.list[0].text;
+    wish.message = &bell;
+    take(lease, &wish);
+    messages_done(&taken);
+}
+
+/* ---- deadlines ---- */
+
+/* An answer that takes long must not make the lease longer. */
+static void deadlines_count_from_the_sending(void **state)
+{
+    struct workbench *bench = *state;
+    struct lease lease;
+    struct err err;
+
+    take_with_message(bench, &lease);
+    platform_lock(&bench->lock);
+    bench->delay_ms = DELAY_MS;
+    platform_unlock(&bench->lock);
+    assert_int_equal(lease_write_run(&lease, &err), TW_OK);
+    assert_true(lease.deadline_ms <=
+                platform_boot_ms() - DELAY_MS + lease.visibility_timeout_ms);
+    lease_done(&lease);
+}
+
+/* Only the ledger's: the message may be visible again, or lost. */
+static void the_deadline_is_the_ledgers(void **state)
+{
+    struct workbench *bench = *state;
+    struct lease lease;
+    int64_t last_ms;
+    struct err err;
+
+    take_with_message(bench, &lease);
+    assert_int_equal(lease_write_run(&lease, &err), TW_OK);
+    last_ms = lease.deadline_ms - lease.deadline.request_ms;
+    workbench_meets(bench, BENCH_RENEW, 1, 1, BENCH_FAIL);
+    assert_int_equal(lease_renew_message(&lease, &err), TW_BUSY);
+    assert_int_equal(lease_renew_message(&lease, &err), TW_OK);
+    workbench_meets(bench, BENCH_RENEW, 1, 1, BENCH_CONFLICT);
+    assert_int_equal(lease_renew_message(&lease, &err), TW_CONFLICT);
+    assert_true(deadline_is_open(&lease.deadline, last_ms));
+    assert_false(deadline_is_open(&lease.deadline, last_ms + 1));
+    lease_done(&lease);
+}
+
+/* 3 s: what Date cuts off, and what the service's servers differ by. */
+static void the_lease_is_three_seconds_longer_than_the_deadline(void **state)
+{
+    struct workbench *bench = *state;
+    int64_t date_ticks, sent_ms;
+    struct lease lease;
+    struct err err;
+
+    take_with_message(bench, &lease);
+    date_ticks = lease.date_ticks;
+    sent_ms = lease.date_sent_ms;
+    virtual_sleep(1250);
+    assert_int_equal(lease_write_run(&lease, &err), LEASE_VALID);
+    assert_true(lease.run.lease_until_ticks ==
+                date_ticks + 3 * TICKS_PER_S +
+                    (lease.deadline_ms - sent_ms) * TICKS_PER_MS);
+    lease_done(&lease);
+}
+
+/* Its clock may be wrong by any amount. */
+static void the_clock_of_the_queue_service_is_not_used(void **state)
+{
+    struct workbench *bench = *state;
+    int64_t date_ticks, sent_ms;
+    struct lease lease;
+    struct err err;
+
+    take_with_message(bench, &lease);
+    date_ticks = lease.date_ticks;
+    sent_ms = lease.date_sent_ms;
+    virtual_sleep(10000);
+    assert_int_equal(lease_renew_message(&lease, &err), TW_OK);
+    lease_hide_message_ms(&lease, 1000);
+    assert_int_equal(lease_put_poison_copy(&lease,
+                         &(struct poison_copy){
+                             slice_of(BENCH_QUEUE), slice_of("copy"), false},
+                         &err),
+        TW_OK);
+    lease_delete_message(&lease);
+    assert_true(lease.date_ticks == date_ticks);
+    assert_true(lease.date_sent_ms == sent_ms);
+    lease_done(&lease);
+}
+
+/* ---- whose ---- */
+
+static struct lease rival;
+
+/* Between our look and our write somebody else claims the run. */
+static void lease_in_between(
+    struct workbench *bench, enum bench_call call, unsigned n)
+{
+    struct lease_request wish = workbench_wish(bench, "r1");
+
+    if (call != BENCH_BATCH || n != 1)
+        return;
+    wish.store = bench->wrapped.inner;
+    take(&rival, &wish);
+}
+
+static void lost_claim_of_a_run_that_another_took_is_not_ours(void **state)
+{
+    struct workbench *bench = *state;
+    struct lease_request wish = workbench_wish(bench, "r1");
+    struct lease lease;
+    enum tw_err outcome;
+    struct err err;
+
+    bench->between = lease_in_between;
+    workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
+    lease_init(&lease, &wish);
+    assert_int_equal(lease_acquire(&lease, &wish, &outcome, &err), LEASE_HELD);
+    assert_string_equal(rival.owner, lease.run.owner.at);
+    lease_done(&lease);
+    lease_done(&rival);
+}
+
+/* Somebody else has had the run since, and has let go of it in order. */
+static void let_go_by_another_epoch(struct workbench *bench)
+{
+    struct attempt attempt = {0};
+    struct ledger_run run;
+
+    ledger_run_init(&run);
+    assert_int_equal(ledger_get(bench->wrapped.inner, &attempt,
+                         slice_of(bench->job.name), slice_of("r1"), &run),
+        TW_OK);
+    run.epoch++;
+    run.owner = (struct slice){0};
+    run.state = LEDGER_QUEUED;
+    assert_int_equal(workbench_store_run(bench, &run), TW_OK);
+    ledger_run_done(&run);
+}
+
+static void what_another_epoch_let_go_is_not_ours(void **state)
+{
+    struct workbench *bench = *state;
+    struct lease_request wish = workbench_wish(bench, "r1");
+    struct lease lease;
+    struct err err;
+
+    take(&lease, &wish);
+    let_go_by_another_epoch(bench);
+    assert_int_equal(lease_write_run(&lease, &err), LEASE_LOST);
+    lease_done(&lease);
+}
+
+#define TEST(f)                                                                \
+    cmocka_unit_test_setup_teardown(f, workbench_set_up, workbench_tear_down)
+
+#define VIRTUAL(f)                                                             \
+    cmocka_unit_test_setup_teardown(                                           \
+        f, workbench_set_up_virtual, workbench_tear_down_virtual)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(deadlines_count_from_the_sending),
+        TEST(the_deadline_is_the_ledgers),
+        VIRTUAL(the_lease_is_three_seconds_longer_than_the_deadline),
+        VIRTUAL(the_clock_of_the_queue_service_is_not_used),
+        TEST(lost_claim_of_a_run_that_another_took_is_not_ours),
+        TEST(what_another_epoch_let_go_is_not_ours),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
