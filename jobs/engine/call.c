@@ -25,44 +25,43 @@ struct scan_task {
 
 struct any_task {
     struct lanes_task task;
-    enum tw_err (*request)(void *context, struct attempt *attempt);
+    enum tw_err (*request)(void *context, struct exchange *exchange);
     void *context;
 };
 
-static enum tw_err get_attempt(struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_get(struct lanes_task *task, struct exchange *exchange)
 {
     struct get_task *get = (struct get_task *)task;
 
-    return store_get(task->store, attempt, get->table, get->partition_key,
+    return store_get(task->store, exchange, get->table, get->partition_key,
         get->row_key, get->page);
 }
 
-static enum tw_err batch_attempt(
-    struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_batch(
+    struct lanes_task *task, struct exchange *exchange)
 {
     struct batch_task *batch = (struct batch_task *)task;
 
-    return store_batch(task->store, attempt, batch->batch, batch->result);
+    return store_batch(task->store, exchange, batch->batch, batch->result);
 }
 
-static enum tw_err scan_attempt(
-    struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_scan(struct lanes_task *task, struct exchange *exchange)
 {
     struct scan_task *scan = (struct scan_task *)task;
 
     enum tw_err outcome =
-        store_scan(task->store, attempt, scan->request, scan->page);
+        store_scan(task->store, exchange, scan->request, scan->page);
 
     if (outcome == TW_OK && scan->page->count > 0)
         task->came = (unsigned)scan->page->count;
     return outcome;
 }
 
-static enum tw_err any_attempt(struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_any(struct lanes_task *task, struct exchange *exchange)
 {
     struct any_task *any = (struct any_task *)task;
 
-    return any->request(any->context, attempt);
+    return any->request(any->context, exchange);
 }
 
 static enum tw_err call(struct lanes_client *lanes, struct lanes_task *task,
@@ -82,7 +81,7 @@ enum tw_err call_get(struct lanes_client *lanes, struct store *store,
     struct page *page, int64_t *ret_date_ticks, struct err *err)
 {
     struct get_task get = {
-        .task = {.attempt = get_attempt,
+        .task = {.send = send_get,
             .repeatable = true,
             .store = store,
             .partition = rate_limiter_partition(table, partition_key),
@@ -101,7 +100,7 @@ enum tw_err call_batch(struct lanes_client *lanes, struct store *store,
     int64_t *ret_date_ticks, struct err *err)
 {
     struct batch_task task = {
-        .task = {.attempt = batch_attempt,
+        .task = {.send = send_batch,
             .store = store,
             .partition = rate_limiter_partition(
                 batch->table, batch->operations[0].entity.partition_key),
@@ -118,7 +117,7 @@ enum tw_err call_scan(struct lanes_client *lanes, struct store *store,
     const struct scan_request *request, struct page *page, struct err *err)
 {
     struct scan_task task = {
-        .task = {.attempt = scan_attempt,
+        .task = {.send = send_scan,
             .repeatable = true,
             .store = store,
             .entities = request->top > 0 ? request->top : PAGE_MAX_ENTITIES,
@@ -131,13 +130,11 @@ enum tw_err call_scan(struct lanes_client *lanes, struct store *store,
 }
 
 enum tw_err call_any(struct lanes_client *lanes, struct store *store,
-    enum tw_err (*request)(void *context, struct attempt *attempt),
+    enum tw_err (*request)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err)
 {
     struct any_task any = {
-        .task = {.attempt = any_attempt,
-            .repeatable = repeatable,
-            .store = store},
+        .task = {.send = send_any, .repeatable = repeatable, .store = store},
         .request = request,
         .context = context,
     };
@@ -150,11 +147,11 @@ struct creation {
     const char *table;
 };
 
-static enum tw_err create(void *context, struct attempt *attempt)
+static enum tw_err create(void *context, struct exchange *exchange)
 {
     struct creation *creation = context;
 
-    return store_create_table(creation->store, attempt, creation->table);
+    return store_create_table(creation->store, exchange, creation->table);
 }
 
 enum tw_err call_create_table(struct lanes_client *lanes, struct store *store,

@@ -38,7 +38,7 @@ TW_MUST_USE enum tw_err call_scan(struct lanes_client *lanes,
  * again after an unknown outcome, too. */
 TW_MUST_USE enum tw_err call_any(struct lanes_client *lanes,
     struct store *store,
-    enum tw_err (*request)(void *context, struct attempt *attempt),
+    enum tw_err (*request)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err);
 
 /* call_create_table: store_create_table(): TW_OK also when it exists. */

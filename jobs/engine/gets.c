@@ -8,12 +8,12 @@
  * Larger ones are rare. */
 #define GET_BYTES (128 * 1024)
 
-static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_get(struct lanes_task *task, struct exchange *exchange)
 {
     struct get *get =
         (struct get *)(void *)((char *)task - offsetof(struct get, task));
 
-    return store_get(get->store, attempt, get->table, get->partition_key,
+    return store_get(get->store, exchange, get->table, get->partition_key,
         get->row_key, &get->page);
 }
 
@@ -27,7 +27,7 @@ void gets_add(struct gets *gets, struct store *store, const char *table,
         .table = table,
         .partition_key = partition_key,
         .row_key = row_key,
-        .task = {.attempt = attempt_get,
+        .task = {.send = send_get,
             .repeatable = true,
             .store = store,
             .partition = rate_limiter_partition(table, partition_key),

@@ -193,12 +193,12 @@ struct pack *pack_split(struct pack *pack)
     return second;
 }
 
-static enum tw_err attempt_batch(
-    struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_batch(
+    struct lanes_task *task, struct exchange *exchange)
 {
     struct pack *pack = (struct pack *)task;
 
-    return store_batch(pack->store, attempt, &pack->batch, pack->result);
+    return store_batch(pack->store, exchange, &pack->batch, pack->result);
 }
 
 static void make_task(struct pack *pack)
@@ -215,7 +215,7 @@ static void make_task(struct pack *pack)
     };
     pack->result = arena_alloc(&pack->arena, sizeof *pack->result);
     pack->task = (struct lanes_task){
-        .attempt = attempt_batch,
+        .send = send_batch,
         .store = pack->store,
         .partition = rate_limiter_partition(pack->table, pack->partition_key),
         .entities = (unsigned)pack->count,

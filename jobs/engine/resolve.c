@@ -132,11 +132,11 @@ static enum tw_err meet_no_table(struct resolving *r, struct err *err)
 
 /* ---- one entity ---- */
 
-static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_get(struct lanes_task *task, struct exchange *exchange)
 {
     struct get *get = (struct get *)task;
 
-    return store_get(get->pack->store, attempt, get->pack->table,
+    return store_get(get->pack->store, exchange, get->pack->table,
         get->pack->partition_key, get->row_key, &get->page);
 }
 
@@ -146,7 +146,7 @@ static void ask_one(struct resolving *r, size_t index)
 
     r->asked = index;
     r->get = (struct get){
-        .task = {.attempt = attempt_get,
+        .task = {.send = send_get,
             .repeatable = true,
             .store = pack->store,
             .partition =

@@ -187,8 +187,7 @@ static bool goes_back(const struct scan *scan, const struct page *page)
 static void follow(void *context, const struct continuation *next);
 
 /* A page that came again, token and all, would be read for ever. */
-static enum tw_err attempt_page(
-    struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_page(struct lanes_task *task, struct exchange *exchange)
 {
     struct asking *asking = (struct asking *)task;
     struct scan_request request = asking->request;
@@ -197,14 +196,14 @@ static enum tw_err attempt_page(
 
     if (task->most > 0 && task->most < request.top)
         request.top = task->most;
-    code = store_scan(asking->scan->spec.store, attempt, &request, page);
+    code = store_scan(asking->scan->spec.store, exchange, &request, page);
     if (code == TW_OK)
         task->came = page->count > 0 ? (unsigned)page->count : 1;
     if (code != TW_OK || asking->beside || !goes_back(asking->scan, page))
         return code;
     page->count = 0;
     page->next = (struct continuation){.more = false};
-    return err_fail(&attempt->err, TW_BUSY,
+    return err_fail(&exchange->err, TW_BUSY,
         "scan %s: the page that came does not go on where the last one ended "
         "(check any proxy)",
         request.table);
@@ -259,7 +258,7 @@ static void ask(struct asking *asking)
         .context = asking,
     };
     asking->task = (struct lanes_task){
-        .attempt = attempt_page,
+        .send = send_page,
         .repeatable = true,
         .store = scan->spec.store,
         .partition = partition_of(scan, &asking->request),

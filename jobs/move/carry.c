@@ -60,8 +60,8 @@ struct clock_task {
     struct page page;
 };
 
-static enum tw_err attempt_clock(
-    struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_clock(
+    struct lanes_task *task, struct exchange *exchange)
 {
     struct clock_task *clock = (struct clock_task *)task;
     const struct scan_request request = {.table = clock->table,
@@ -69,13 +69,13 @@ static enum tw_err attempt_clock(
         .row_key = key_range_exact(slice_of("!")),
         .top = 1};
 
-    return store_scan(task->store, attempt, &request, &clock->page);
+    return store_scan(task->store, exchange, &request, &clock->page);
 }
 
 static enum tw_err read_clock(
     struct mover *m, int64_t *ret_ticks, struct err *err)
 {
-    struct clock_task clock = {.task = {.attempt = attempt_clock,
+    struct clock_task clock = {.task = {.send = send_clock,
                                    .repeatable = true,
                                    .store = m->ends.stores[PAIR_COPY],
                                    .bytes = 4096},

@@ -29,7 +29,7 @@ struct part {
 struct transaction {
     struct azsim *azsim;
     struct account *account;
-    struct exchange *exchange;
+    struct http_exchange *exchange;
     struct part parts[MAX_PARTS];
     size_t count;
     struct change_request requests[BATCH_MAX_OPERATIONS];
@@ -128,7 +128,7 @@ static bool take_part(struct slice *rest, struct slice delimiter,
 /* "PATCH http://host/account/T(...) HTTP/1.1": the path without the account
  * is what is named; a query is passed over. */
 static bool read_request_line(
-    struct part *part, struct slice line, struct exchange *exchange)
+    struct part *part, struct slice line, struct http_exchange *exchange)
 {
     const char *first = memchr(line.at, ' ', line.len);
     const char *last = memrchr(line.at, ' ', line.len);
@@ -193,7 +193,7 @@ static bool read_parts(
 /* The one part of the outer level is a changeset, or a Get by itself. */
 static bool read_batch(struct transaction *transaction)
 {
-    struct exchange *exchange = transaction->exchange;
+    struct http_exchange *exchange = transaction->exchange;
     struct slice rest = buf_slice(&exchange->body), text;
     struct slice delimiter = delimiter_of(
         &exchange->arena, exchange_header(exchange, "Content-Type"));
@@ -309,7 +309,7 @@ static void add_location(
     struct transaction *transaction, size_t index, struct buf *to)
 {
     const struct entity *entity = &transaction->requests[index].entity;
-    struct exchange *exchange = transaction->exchange;
+    struct http_exchange *exchange = transaction->exchange;
     struct slice keys[] = {entity->partition_key, entity->row_key};
     struct buf encoded;
 
@@ -412,7 +412,7 @@ static void add_changeset(
 static void answer(
     struct transaction *transaction, bool is_get, enum failure failure)
 {
-    struct exchange *exchange = transaction->exchange;
+    struct http_exchange *exchange = transaction->exchange;
     struct buf *to = &exchange->answer;
     char id[37];
 
@@ -433,7 +433,7 @@ static void answer(
 
 static void count_operations(struct transaction *transaction)
 {
-    struct exchange *exchange = transaction->exchange;
+    struct http_exchange *exchange = transaction->exchange;
 
     exchange->target = transaction->parts[0].target.table;
     exchange->operations = (unsigned)transaction->count;
@@ -457,8 +457,8 @@ static enum failure apply(struct transaction *transaction)
     return failure;
 }
 
-enum failure batch_service_answer(
-    struct azsim *azsim, struct account *account, struct exchange *exchange)
+enum failure batch_service_answer(struct azsim *azsim, struct account *account,
+    struct http_exchange *exchange)
 {
     struct transaction *transaction =
         arena_alloc(&exchange->arena, sizeof(*transaction));

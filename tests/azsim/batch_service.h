@@ -12,12 +12,12 @@
 
 struct account;
 struct azsim;
-struct exchange;
+struct http_exchange;
 
 /* batch_service_answer: with the account's lock held. A refusal of an
  * operation is an answer of its own (FAIL_NONE); what is returned otherwise is
  * the outer answer. */
-enum failure batch_service_answer(
-    struct azsim *azsim, struct account *account, struct exchange *exchange);
+enum failure batch_service_answer(struct azsim *azsim, struct account *account,
+    struct http_exchange *exchange);
 
 #endif

@@ -171,7 +171,7 @@ static struct place *find_place(
 
 static void make_stored(struct account *account, struct place *place)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange store_exchange = {.deadline = NULL};
     bool queue = place->service == SERVICE_QUEUE;
     enum tw_err code;
 
@@ -181,10 +181,12 @@ static void make_stored(struct account *account, struct place *place)
     else
         (void)snprintf(place->stored, sizeof(place->stored), "%s%08u",
             queue ? "queue" : "table", ++account->made);
-    code = queue ? store_queue_create(account->store, &attempt, place->stored)
-                 : store_create_table(account->store, &attempt, place->stored);
+    code = queue ? store_queue_create(
+                       account->store, &store_exchange, place->stored)
+                 : store_create_table(
+                       account->store, &store_exchange, place->stored);
     if (code != TW_OK) {
-        (void)fprintf(stderr, "azsim: %s\n", attempt.err.text);
+        (void)fprintf(stderr, "azsim: %s\n", store_exchange.err.text);
         exit(1);
     }
 }

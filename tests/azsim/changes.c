@@ -171,12 +171,12 @@ struct applying {
 static const char *stored_etag(
     const struct applying *applying, const struct entity *entity)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange store_exchange = {.deadline = NULL};
     const char *etag = NULL;
     struct page page;
 
     page_init(&page);
-    if (store_get(applying->store, &attempt, applying->table,
+    if (store_get(applying->store, &store_exchange, applying->table,
             entity->partition_key, entity->row_key, &page) == TW_OK)
         etag = arena_copy(applying->arena, page.entities[0].etag).at;
     page_done(&page);
@@ -255,7 +255,7 @@ enum failure changes_apply(struct store *store, const char *table,
     struct applying applying = {store, table, arena, operations};
     struct batch batch = {table, operations, count};
     struct batch_result *result = arena_alloc(arena, sizeof(*result));
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange store_exchange = {.deadline = NULL};
     enum tw_err outcome;
 
     for (size_t i = 0; i < count; i++) {
@@ -266,7 +266,7 @@ enum failure changes_apply(struct store *store, const char *table,
         if (failure != FAIL_NONE)
             return failure;
     }
-    outcome = store_batch(store, &attempt, &batch, result);
+    outcome = store_batch(store, &store_exchange, &batch, result);
     if (outcome == TW_OK)
         write_etags(&batch, result, ret_etags);
     *ret_failed = result->failed < count ? result->failed : 0;

@@ -112,7 +112,7 @@ static void write_knobs(struct knobs *knobs, struct buf *to)
 }
 
 static void control(
-    struct azsim *azsim, struct bend *bend, struct exchange *exchange)
+    struct azsim *azsim, struct bend *bend, struct http_exchange *exchange)
 {
     struct knobs knobs = gates_knobs(azsim->gates);
     struct json *json;
@@ -138,7 +138,7 @@ static void control(
     json_free(json);
 }
 
-static void tell_waiting(struct azsim *azsim, struct exchange *exchange)
+static void tell_waiting(struct azsim *azsim, struct http_exchange *exchange)
 {
     int64_t worker;
 
@@ -151,7 +151,7 @@ static void tell_waiting(struct azsim *azsim, struct exchange *exchange)
         gates_waiting(azsim->gates, (unsigned)worker));
 }
 
-static void tell_log(struct azsim *azsim, struct exchange *exchange)
+static void tell_log(struct azsim *azsim, struct http_exchange *exchange)
 {
     int64_t since;
 
@@ -163,7 +163,7 @@ static void tell_log(struct azsim *azsim, struct exchange *exchange)
 }
 
 bool console_answer(
-    struct azsim *azsim, struct bend *bend, struct exchange *exchange)
+    struct azsim *azsim, struct bend *bend, struct http_exchange *exchange)
 {
     if (slice_is(exchange->path, "/azsim/control"))
         control(azsim, bend, exchange);

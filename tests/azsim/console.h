@@ -20,10 +20,10 @@
 
 struct azsim;
 struct bend;
-struct exchange;
+struct http_exchange;
 
 /* console_answer: false: the request is none of these. */
 bool console_answer(
-    struct azsim *azsim, struct bend *bend, struct exchange *exchange);
+    struct azsim *azsim, struct bend *bend, struct http_exchange *exchange);
 
 #endif

@@ -51,7 +51,7 @@ static void add_pair(struct pairs *pairs, struct slice name, struct slice value)
         pairs->list[pairs->count++] = (struct pair){name, value};
 }
 
-static void read_query(struct exchange *exchange)
+static void read_query(struct http_exchange *exchange)
 {
     struct slice query = exchange->query;
 
@@ -64,7 +64,7 @@ static void read_query(struct exchange *exchange)
     }
 }
 
-static void read_path(struct exchange *exchange)
+static void read_path(struct http_exchange *exchange)
 {
     struct slice rest = exchange->path;
 
@@ -75,7 +75,7 @@ static void read_path(struct exchange *exchange)
     exchange->rest = rest;
 }
 
-static void add_common_fields(struct exchange *exchange)
+static void add_common_fields(struct http_exchange *exchange)
 {
     char id[37];
 
@@ -86,11 +86,11 @@ static void add_common_fields(struct exchange *exchange)
 }
 
 void exchange_init(
-    struct exchange *exchange, enum service service, struct slice uri)
+    struct http_exchange *exchange, enum service service, struct slice uri)
 {
     struct slice rest;
 
-    *exchange = (struct exchange){.service = service, .status = 500};
+    *exchange = (struct http_exchange){.service = service, .status = 500};
     arena_init(&exchange->arena);
     buf_init(&exchange->body, EXCHANGE_MAX_BODY_BYTES);
     buf_init(&exchange->answer, EXCHANGE_MAX_ANSWER_BYTES);
@@ -102,7 +102,7 @@ void exchange_init(
     add_common_fields(exchange);
 }
 
-void exchange_done(struct exchange *exchange)
+void exchange_done(struct http_exchange *exchange)
 {
     buf_done(&exchange->body);
     buf_done(&exchange->answer);
@@ -126,18 +126,19 @@ static struct slice find(
     return (struct slice){NULL, 0};
 }
 
-struct slice exchange_header(const struct exchange *exchange, const char *name)
+struct slice exchange_header(
+    const struct http_exchange *exchange, const char *name)
 {
     return find(&exchange->headers, name, true);
 }
 
 struct slice exchange_argument(
-    const struct exchange *exchange, const char *name)
+    const struct http_exchange *exchange, const char *name)
 {
     return find(&exchange->arguments, name, false);
 }
 
-bool exchange_integer(const struct exchange *exchange, const char *name,
+bool exchange_integer(const struct http_exchange *exchange, const char *name,
     int64_t otherwise, int64_t min, int64_t max, int64_t *ret)
 {
     struct slice text = exchange_argument(exchange, name);
@@ -151,7 +152,7 @@ bool exchange_integer(const struct exchange *exchange, const char *name,
 /* ---- answering ---- */
 
 void exchange_field(
-    struct exchange *exchange, const char *name, const char *format, ...)
+    struct http_exchange *exchange, const char *name, const char *format, ...)
 {
     char text[8192];
     va_list args;
@@ -163,13 +164,13 @@ void exchange_field(
         arena_copy(&exchange->arena, slice_of(text)));
 }
 
-struct slice exchange_id(const struct exchange *exchange)
+struct slice exchange_id(const struct http_exchange *exchange)
 {
     return find(&exchange->fields, "x-ms-request-id", false);
 }
 
-static struct slice long_message(
-    const struct exchange *exchange, enum failure failure, struct arena *arena)
+static struct slice long_message(const struct http_exchange *exchange,
+    enum failure failure, struct arena *arena)
 {
     char time[TEXT_TIME_MAX];
 
@@ -178,8 +179,8 @@ static struct slice long_message(
         text_from_ticks(platform_wall_ticks(), time));
 }
 
-void exchange_add_error(const struct exchange *exchange, enum failure failure,
-    int index, struct buf *to)
+void exchange_add_error(const struct http_exchange *exchange,
+    enum failure failure, int index, struct buf *to)
 {
     struct arena arena;
     struct slice message;
@@ -198,14 +199,14 @@ void exchange_add_error(const struct exchange *exchange, enum failure failure,
 }
 
 /* Of the table service only these come with the code as a header. */
-static bool has_code_field(const struct exchange *exchange)
+static bool has_code_field(const struct http_exchange *exchange)
 {
     return exchange->service == SERVICE_QUEUE ||
            exchange->failure == FAIL_AUTHENTICATION;
 }
 
 /* In XML, as a queue answers, and a table whoever takes no JSON. */
-static void add_xml_error(struct exchange *exchange, const char *element)
+static void add_xml_error(struct http_exchange *exchange, const char *element)
 {
     bool small = element[0] == 'e';
     struct slice message =
@@ -221,14 +222,14 @@ static void add_xml_error(struct exchange *exchange, const char *element)
     exchange_field(exchange, "Content-Type", "application/xml");
 }
 
-static bool takes_json(const struct exchange *exchange)
+static bool takes_json(const struct http_exchange *exchange)
 {
     struct slice accept = exchange_header(exchange, "Accept");
 
     return memmem(accept.at ? accept.at : "", accept.len, "json", 4) != NULL;
 }
 
-void exchange_fail(struct exchange *exchange, enum failure failure)
+void exchange_fail(struct http_exchange *exchange, enum failure failure)
 {
     exchange->failure = failure;
     exchange->status = failure_text(failure)->status;

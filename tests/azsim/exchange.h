@@ -28,7 +28,7 @@ struct pairs {
 
 enum service { SERVICE_TABLE, SERVICE_QUEUE };
 
-struct exchange {
+struct http_exchange {
     struct arena arena; /* all slices live here */
 
     enum service service;
@@ -57,33 +57,34 @@ struct exchange {
 
 /* exchange_init: uri as in the request line. */
 void exchange_init(
-    struct exchange *exchange, enum service service, struct slice uri);
-void exchange_done(struct exchange *exchange);
+    struct http_exchange *exchange, enum service service, struct slice uri);
+void exchange_done(struct http_exchange *exchange);
 
 /* exchange_header: a request's header in any case; .at NULL: none. */
-struct slice exchange_header(const struct exchange *exchange, const char *name);
+struct slice exchange_header(
+    const struct http_exchange *exchange, const char *name);
 
 /* exchange_argument: a parameter of the query; .at NULL: none. */
 struct slice exchange_argument(
-    const struct exchange *exchange, const char *name);
+    const struct http_exchange *exchange, const char *name);
 
 /* exchange_integer: the same as a number; otherwise where there is none.
  * False: it is no number or out of range. */
-bool exchange_integer(const struct exchange *exchange, const char *name,
+bool exchange_integer(const struct http_exchange *exchange, const char *name,
     int64_t otherwise, int64_t min, int64_t max, int64_t *ret);
 
 /* exchange_field: set a header of the answer. */
-void exchange_field(struct exchange *exchange, const char *name,
+void exchange_field(struct http_exchange *exchange, const char *name,
     const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* exchange_id: the request's x-ms-request-id. */
-struct slice exchange_id(const struct exchange *exchange);
+struct slice exchange_id(const struct http_exchange *exchange);
 
 /* exchange_fail: answer with this refusal, in the service's own form. */
-void exchange_fail(struct exchange *exchange, enum failure failure);
+void exchange_fail(struct http_exchange *exchange, enum failure failure);
 
 /* exchange_add_error: add the JSON of a refusal; index -1: no "N:". */
-void exchange_add_error(const struct exchange *exchange, enum failure failure,
-    int index, struct buf *to);
+void exchange_add_error(const struct http_exchange *exchange,
+    enum failure failure, int index, struct buf *to);
 
 #endif

@@ -47,7 +47,7 @@ void journal_free(struct journal *journal)
 }
 
 /* The text behind "Owner":" in the body, as far as its closing quote. */
-static struct slice find_owner(const struct exchange *exchange)
+static struct slice find_owner(const struct http_exchange *exchange)
 {
     static const char name[] = "\"Owner\":\"";
     struct slice body = buf_slice(&exchange->body);
@@ -70,7 +70,7 @@ static void add_text(struct buf *to, const char *name, struct slice text)
     json_add_string(to, text);
 }
 
-static void add_line(const struct exchange *exchange, struct buf *to)
+static void add_line(const struct http_exchange *exchange, struct buf *to)
 {
     buf_add_format(to, "\"worker\":%u", exchange->worker);
     add_text(to, "service",
@@ -94,7 +94,7 @@ static void add_line(const struct exchange *exchange, struct buf *to)
     add_text(to, "owner", find_owner(exchange));
 }
 
-void journal_add(struct journal *journal, const struct exchange *exchange)
+void journal_add(struct journal *journal, const struct http_exchange *exchange)
 {
     struct buf line;
 

@@ -7,7 +7,7 @@
 
 #include "worker/base/buf.h"
 
-struct exchange;
+struct http_exchange;
 struct journal;
 
 struct journal *journal_new(void); /* owned */
@@ -17,7 +17,7 @@ void journal_free(struct journal *journal);
  * journal_add: keep what the log says of an answered request. Any thread; for
  * requests that change something the caller sees to the order.
  */
-void journal_add(struct journal *journal, const struct exchange *exchange);
+void journal_add(struct journal *journal, const struct http_exchange *exchange);
 
 /*
  * journal_write: add the entries from number `since` on, one JSON object a

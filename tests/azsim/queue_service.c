@@ -36,7 +36,7 @@ static const unsigned char RECEIPT_HEAD[12] = {2, 0, 0, 0, 3};
 struct visit {
     struct azsim *azsim;
     struct account *account;
-    struct exchange *exchange;
+    struct http_exchange *exchange;
     struct slice queue, id; /* .at NULL: not named */
     bool messages;          /* /queue/messages */
     char stored[CATALOG_NAME_BYTES];
@@ -68,7 +68,8 @@ static struct slice write_receipt(struct arena *arena, struct slice stored)
     return receipt;
 }
 
-static enum failure read_receipt(struct exchange *exchange, struct slice *ret)
+static enum failure read_receipt(
+    struct http_exchange *exchange, struct slice *ret)
 {
     struct slice text = exchange_argument(exchange, "popreceipt");
     enum failure failure = FAIL_RECEIPT;
@@ -130,7 +131,7 @@ static void add_date(struct buf *to, const char *name, int64_t ticks)
     add_element(to, name, slice_of(text_http_date(ticks, date)));
 }
 
-static void begin_xml(struct exchange *exchange, int status)
+static void begin_xml(struct http_exchange *exchange, int status)
 {
     exchange->status = status;
     exchange_field(exchange, "Content-Type", "application/xml");
@@ -159,7 +160,7 @@ static bool find_text(xmlNode *root, struct arena *arena, struct slice *ret)
     return true;
 }
 
-static enum failure read_text(struct exchange *exchange, struct slice *ret)
+static enum failure read_text(struct http_exchange *exchange, struct slice *ret)
 {
     struct buf *body = &exchange->body;
     xmlDoc *document;
@@ -181,7 +182,7 @@ static enum failure read_text(struct exchange *exchange, struct slice *ret)
 /* ---- queues ---- */
 
 /* The x-ms-meta-* headers, a line each. */
-static struct slice read_metadata(struct exchange *exchange)
+static struct slice read_metadata(struct http_exchange *exchange)
 {
     struct slice metadata;
     struct buf text;
@@ -225,7 +226,8 @@ static enum failure delete_queue(struct visit *visit)
         platform_wall_ticks() + knobs.being_deleted_ms * TICKS_PER_MS);
 }
 
-static void add_metadata_fields(struct exchange *exchange, struct slice text)
+static void add_metadata_fields(
+    struct http_exchange *exchange, struct slice text)
 {
     while (text.len > 0) {
         const char *end = memchr(text.at, '\n', text.len);
@@ -243,10 +245,10 @@ static void add_metadata_fields(struct exchange *exchange, struct slice text)
 
 static enum failure get_metadata(struct visit *visit)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange store_exchange = {.deadline = NULL};
     int64_t count = 0;
 
-    if (store_queue_count(catalog_store(visit->account), &attempt,
+    if (store_queue_count(catalog_store(visit->account), &store_exchange,
             visit->stored, &count) != TW_OK)
         return FAIL_INTERNAL;
     visit->exchange->status = 200;
@@ -268,7 +270,7 @@ static enum failure set_metadata(struct visit *visit)
 
 static enum failure list_queues(struct visit *visit)
 {
-    struct exchange *exchange = visit->exchange;
+    struct http_exchange *exchange = visit->exchange;
     struct slice prefix = exchange_argument(exchange, "prefix");
     struct slice marker = exchange_argument(exchange, "marker");
     struct slice *names;
@@ -337,10 +339,10 @@ static bool is_expired(struct visit *visit, const struct message *message)
 /* An expired message is gone once somebody looks. */
 static void drop_expired(struct visit *visit, const struct message *message)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange store_exchange = {.deadline = NULL};
 
     if (message->pop_receipt.len > 0 &&
-        store_queue_delete(catalog_store(visit->account), &attempt,
+        store_queue_delete(catalog_store(visit->account), &store_exchange,
             visit->stored, message->id, message->pop_receipt) == TW_OK)
         catalog_forget(visit->account, message->id);
 }
@@ -348,7 +350,7 @@ static void drop_expired(struct visit *visit, const struct message *message)
 static void write_messages(
     struct visit *visit, const struct messages *messages, enum shape shape)
 {
-    struct exchange *exchange = visit->exchange;
+    struct http_exchange *exchange = visit->exchange;
     struct buf list;
 
     buf_init(&list, EXCHANGE_MAX_ANSWER_BYTES);
@@ -370,7 +372,7 @@ static void write_messages(
 }
 
 static enum failure read_put(
-    struct exchange *exchange, int64_t *ret_hide_s, int64_t *ret_ttl_s)
+    struct http_exchange *exchange, int64_t *ret_hide_s, int64_t *ret_ttl_s)
 {
     if (!exchange_integer(
             exchange, "messagettl", TTL_DEFAULT_S, -1, INT32_MAX, ret_ttl_s) ||
@@ -386,7 +388,7 @@ static enum failure read_put(
 
 static enum failure put_message(struct visit *visit)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange store_exchange = {.deadline = NULL};
     int64_t hide_s, ttl_s;
     struct messages messages;
     struct slice text = {NULL, 0};
@@ -397,8 +399,8 @@ static enum failure put_message(struct visit *visit)
     if (failure != FAIL_NONE)
         return failure;
     messages_init(&messages);
-    if (store_queue_put(catalog_store(visit->account), &attempt, visit->stored,
-            text, hide_s, &messages) != TW_OK) {
+    if (store_queue_put(catalog_store(visit->account), &store_exchange,
+            visit->stored, text, hide_s, &messages) != TW_OK) {
         failure = FAIL_XML; /* what XML cannot carry */
     } else {
         if (ttl_s > 0)
@@ -413,8 +415,8 @@ static enum failure put_message(struct visit *visit)
 
 static enum failure get_messages(struct visit *visit)
 {
-    struct attempt attempt = {.deadline = NULL};
-    struct exchange *exchange = visit->exchange;
+    struct exchange store_exchange = {.deadline = NULL};
+    struct http_exchange *exchange = visit->exchange;
     struct store *store = catalog_store(visit->account);
     bool peek = slice_is(exchange_argument(exchange, "peekonly"), "true");
     struct messages messages;
@@ -427,9 +429,9 @@ static enum failure get_messages(struct visit *visit)
                       HIDE_MAX_S, &hide_s)))
         return FAIL_OUT_OF_RANGE;
     messages_init(&messages);
-    code = peek ? store_queue_peek(store, &attempt, visit->stored,
+    code = peek ? store_queue_peek(store, &store_exchange, visit->stored,
                       (unsigned)count, &messages)
-                : store_queue_get(store, &attempt, visit->stored,
+                : store_queue_get(store, &store_exchange, visit->stored,
                       (unsigned)count, hide_s, &messages);
     if (code == TW_OK) {
         exchange->changed = !peek && messages.count > 0;
@@ -456,13 +458,13 @@ static enum failure lost_or(enum tw_err code)
 static enum failure renew_message(struct visit *visit, int64_t hide_s,
     struct slice stored_receipt, const struct slice *text)
 {
-    struct attempt attempt = {.deadline = NULL};
-    struct exchange *exchange = visit->exchange;
+    struct exchange store_exchange = {.deadline = NULL};
+    struct http_exchange *exchange = visit->exchange;
     char receipt[QUEUE_RECEIPT_MAX], date[TEXT_TIME_MAX];
     enum tw_err code;
 
     memcpy(receipt, stored_receipt.at, stored_receipt.len + 1);
-    code = store_queue_renew(catalog_store(visit->account), &attempt,
+    code = store_queue_renew(catalog_store(visit->account), &store_exchange,
         visit->stored, visit->id, receipt, hide_s);
     if (code != TW_OK)
         return lost_or(code);
@@ -479,7 +481,7 @@ static enum failure renew_message(struct visit *visit, int64_t hide_s,
 
 static enum failure update_message(struct visit *visit)
 {
-    struct exchange *exchange = visit->exchange;
+    struct http_exchange *exchange = visit->exchange;
     bool has_text = exchange->body.len > 0;
     struct slice receipt, text;
     int64_t hide_s;
@@ -498,13 +500,13 @@ static enum failure update_message(struct visit *visit)
 
 static enum failure delete_message(struct visit *visit)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange store_exchange = {.deadline = NULL};
     struct slice receipt;
     enum failure failure = read_receipt(visit->exchange, &receipt);
 
     if (failure == FAIL_NONE)
         failure = lost_or(store_queue_delete(catalog_store(visit->account),
-            &attempt, visit->stored, visit->id, receipt));
+            &store_exchange, visit->stored, visit->id, receipt));
     if (failure != FAIL_NONE)
         return failure;
     catalog_forget(visit->account, visit->id);
@@ -596,8 +598,8 @@ static enum failure route(struct visit *visit)
     return comp.at != NULL ? FAIL_NOT_IMPLEMENTED : FAIL_METHOD;
 }
 
-void queue_service_answer(
-    struct azsim *azsim, struct account *account, struct exchange *exchange)
+void queue_service_answer(struct azsim *azsim, struct account *account,
+    struct http_exchange *exchange)
 {
     struct visit visit = {
         .azsim = azsim, .account = account, .exchange = exchange};

@@ -5,13 +5,13 @@
 
 struct account;
 struct azsim;
-struct exchange;
+struct http_exchange;
 
 /* queue_service_init: once, before any thread. */
 void queue_service_init(void);
 
 /* queue_service_answer: with the account's lock held. */
-void queue_service_answer(
-    struct azsim *azsim, struct account *account, struct exchange *exchange);
+void queue_service_answer(struct azsim *azsim, struct account *account,
+    struct http_exchange *exchange);
 
 #endif

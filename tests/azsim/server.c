@@ -47,7 +47,7 @@ struct server {
 /* ---- a request's way ---- */
 
 /* Too late by the server's clock? Then it has no effect any more. */
-static bool is_over(const struct exchange *exchange, int64_t arrived_ms)
+static bool is_over(const struct http_exchange *exchange, int64_t arrived_ms)
 {
     int64_t timeout_s;
 
@@ -57,7 +57,7 @@ static bool is_over(const struct exchange *exchange, int64_t arrived_ms)
     return platform_boot_ms() - arrived_ms > timeout_s * 1000;
 }
 
-static enum failure check(struct azsim *azsim, struct exchange *exchange)
+static enum failure check(struct azsim *azsim, struct http_exchange *exchange)
 {
     if (!signature_good(exchange, azsim->key, gates_knobs(azsim->gates).skew_s))
         return FAIL_AUTHENTICATION;
@@ -69,7 +69,7 @@ static enum failure check(struct azsim *azsim, struct exchange *exchange)
 }
 
 static enum failure check_time(
-    struct azsim *azsim, struct exchange *exchange, bool over)
+    struct azsim *azsim, struct http_exchange *exchange, bool over)
 {
     struct knobs knobs = gates_knobs(azsim->gates);
 
@@ -85,7 +85,7 @@ static enum failure check_time(
 }
 
 static void carry_out(struct azsim *azsim, struct account *account,
-    struct exchange *exchange, int64_t arrived_ms)
+    struct http_exchange *exchange, int64_t arrived_ms)
 {
     enum failure failure;
 
@@ -105,7 +105,7 @@ static void carry_out(struct azsim *azsim, struct account *account,
     catalog_unlock(account);
 }
 
-static void add_common_fields(struct exchange *exchange)
+static void add_common_fields(struct http_exchange *exchange)
 {
     struct slice client_id =
         exchange_header(exchange, "x-ms-client-request-id");
@@ -121,7 +121,7 @@ static void add_common_fields(struct exchange *exchange)
             exchange, "x-ms-client-request-id", "%.*s", SLICE_ARG(client_id));
 }
 
-static void handle(struct server *server, struct exchange *exchange)
+static void handle(struct server *server, struct http_exchange *exchange)
 {
     struct azsim *azsim = server->azsim;
     int64_t arrived_ms = platform_boot_ms();
@@ -147,7 +147,7 @@ static void handle(struct server *server, struct exchange *exchange)
 
 static void *begin(void *arg, const char *uri, struct MHD_Connection *ours)
 {
-    struct exchange *exchange = mem_alloc(sizeof(*exchange));
+    struct http_exchange *exchange = mem_alloc(sizeof(*exchange));
     const struct door *door = arg;
 
     (void)ours;
@@ -160,7 +160,7 @@ static void *begin(void *arg, const char *uri, struct MHD_Connection *ours)
 static enum MHD_Result keep_header(
     void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
-    struct exchange *exchange = arg;
+    struct http_exchange *exchange = arg;
     struct pairs *headers = &exchange->headers;
 
     (void)kind;
@@ -172,7 +172,7 @@ static enum MHD_Result keep_header(
 }
 
 static enum MHD_Result send_answer(
-    struct MHD_Connection *connection, struct exchange *exchange)
+    struct MHD_Connection *connection, struct http_exchange *exchange)
 {
     struct MHD_Response *response = MHD_create_response_from_buffer(
         exchange->answer.len, (void *)(uintptr_t)buf_text(&exchange->answer),
@@ -196,7 +196,7 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection,
     const char *upload, size_t *upload_bytes, void **state)
 {
     const struct door *door = arg;
-    struct exchange *exchange = *state;
+    struct http_exchange *exchange = *state;
 
     (void)url;
     (void)version;

@@ -14,20 +14,21 @@
 #define STRING_MAX_BYTES (2 * 1024 * 1024)
 
 static void add_line(
-    const struct exchange *exchange, const char *header, struct buf *to)
+    const struct http_exchange *exchange, const char *header, struct buf *to)
 {
     buf_add_slice(to, exchange_header(exchange, header));
     buf_add_char(to, '\n');
 }
 
-static void add_path(const struct exchange *exchange, struct buf *to)
+static void add_path(const struct http_exchange *exchange, struct buf *to)
 {
     buf_add_char(to, '/');
     buf_add_slice(to, exchange->account);
     buf_add_slice(to, exchange->path);
 }
 
-static void add_path_and_comp(const struct exchange *exchange, struct buf *to)
+static void add_path_and_comp(
+    const struct http_exchange *exchange, struct buf *to)
 {
     struct slice comp = exchange_argument(exchange, "comp");
 
@@ -73,7 +74,7 @@ static struct pairs sorted(
 }
 
 static void add_ms_headers(
-    const struct exchange *exchange, struct arena *arena, struct buf *to)
+    const struct http_exchange *exchange, struct arena *arena, struct buf *to)
 {
     struct pairs headers = sorted(&exchange->headers, "x-ms-", arena);
 
@@ -83,7 +84,7 @@ static void add_ms_headers(
 }
 
 static void add_path_and_arguments(
-    const struct exchange *exchange, struct arena *arena, struct buf *to)
+    const struct http_exchange *exchange, struct arena *arena, struct buf *to)
 {
     struct pairs arguments = sorted(&exchange->arguments, "", arena);
 
@@ -100,14 +101,14 @@ static void add_path_and_arguments(
 }
 
 /* x-ms-date wins over Date. */
-static struct slice date_of(const struct exchange *exchange)
+static struct slice date_of(const struct http_exchange *exchange)
 {
     struct slice date = exchange_header(exchange, "x-ms-date");
 
     return date.at != NULL ? date : exchange_header(exchange, "Date");
 }
 
-static void add_queue_date(const struct exchange *exchange, struct buf *to)
+static void add_queue_date(const struct http_exchange *exchange, struct buf *to)
 {
     if (exchange_header(exchange, "x-ms-date").at == NULL)
         buf_add_slice(to, exchange_header(exchange, "Date"));
@@ -115,7 +116,7 @@ static void add_queue_date(const struct exchange *exchange, struct buf *to)
 }
 
 static void table_string(
-    const struct exchange *exchange, struct arena *arena, struct buf *to)
+    const struct http_exchange *exchange, struct arena *arena, struct buf *to)
 {
     (void)arena;
     buf_add_format(to, "%s\n", exchange->method);
@@ -127,7 +128,7 @@ static void table_string(
 }
 
 static void table_lite_string(
-    const struct exchange *exchange, struct arena *arena, struct buf *to)
+    const struct http_exchange *exchange, struct arena *arena, struct buf *to)
 {
     (void)arena;
     buf_add_slice(to, date_of(exchange));
@@ -136,7 +137,7 @@ static void table_lite_string(
 }
 
 static void queue_string(
-    const struct exchange *exchange, struct arena *arena, struct buf *to)
+    const struct http_exchange *exchange, struct arena *arena, struct buf *to)
 {
     struct slice length = exchange_header(exchange, "Content-Length");
 
@@ -158,7 +159,7 @@ static void queue_string(
 }
 
 static void queue_lite_string(
-    const struct exchange *exchange, struct arena *arena, struct buf *to)
+    const struct http_exchange *exchange, struct arena *arena, struct buf *to)
 {
     buf_add_format(to, "%s\n", exchange->method);
     add_line(exchange, "Content-MD5", to);
@@ -168,7 +169,7 @@ static void queue_lite_string(
     add_path_and_comp(exchange, to);
 }
 
-static bool date_is_near(const struct exchange *exchange, int64_t skew_s)
+static bool date_is_near(const struct http_exchange *exchange, int64_t skew_s)
 {
     int64_t ticks, off;
 
@@ -179,11 +180,11 @@ static bool date_is_near(const struct exchange *exchange, int64_t skew_s)
            (off < skew_s * TICKS_PER_S && off > -skew_s * TICKS_PER_S);
 }
 
-bool signature_good(const struct exchange *exchange,
+bool signature_good(const struct http_exchange *exchange,
     const struct crypto_hmac_key *key, int64_t skew_s)
 {
     static void (*const strings[2][2])(
-        const struct exchange *, struct arena *, struct buf *) = {
+        const struct http_exchange *, struct arena *, struct buf *) = {
         [SERVICE_TABLE] = {table_string, table_lite_string},
         [SERVICE_QUEUE] = {queue_string, queue_lite_string},
     };

@@ -12,12 +12,12 @@
 #include <stdint.h>
 
 struct crypto_hmac_key;
-struct exchange;
+struct http_exchange;
 
 /* signature_good: SharedKey or SharedKeyLite over the request as it was sent,
  * by the account in its path, dated within skew_s (0: at any
  * time) of platform_wall_ticks(). */
-bool signature_good(const struct exchange *exchange,
+bool signature_good(const struct http_exchange *exchange,
     const struct crypto_hmac_key *key, int64_t skew_s);
 
 #endif

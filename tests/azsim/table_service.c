@@ -31,7 +31,7 @@
 struct visit {
     struct azsim *azsim;
     struct account *account;
-    struct exchange *exchange;
+    struct http_exchange *exchange;
     struct target target;
     enum metadata metadata;
     const char *method;
@@ -46,7 +46,7 @@ const char *table_service_method(const char *method, struct slice override)
     return method;
 }
 
-struct slice table_service_base(struct exchange *exchange)
+struct slice table_service_base(struct http_exchange *exchange)
 {
     return arena_format(&exchange->arena, "http://%.*s/%.*s",
         SLICE_ARG(exchange_header(exchange, "Host")),
@@ -60,7 +60,8 @@ static bool holds(struct slice text, const char *word)
 }
 
 /* $format wins over Accept. False: it takes no JSON. */
-static bool read_metadata(const struct exchange *exchange, enum metadata *ret)
+static bool read_metadata(
+    const struct http_exchange *exchange, enum metadata *ret)
 {
     struct slice format = exchange_argument(exchange, "$format");
 
@@ -86,8 +87,8 @@ static void answer_json(struct visit *visit, int status)
         names[visit->metadata]);
 }
 
-static struct slice partition_name(
-    struct exchange *exchange, struct slice table, struct slice partition_key)
+static struct slice partition_name(struct http_exchange *exchange,
+    struct slice table, struct slice partition_key)
 {
     return arena_format(&exchange->arena, "%.*s/%.*s/%.*s",
         SLICE_ARG(exchange->account), SLICE_ARG(table),
@@ -95,8 +96,8 @@ static struct slice partition_name(
 }
 
 enum failure table_service_charge(struct azsim *azsim,
-    struct exchange *exchange, struct slice table, struct slice partition_key,
-    int64_t entities)
+    struct http_exchange *exchange, struct slice table,
+    struct slice partition_key, int64_t entities)
 {
     struct knobs knobs = gates_knobs(azsim->gates);
     bool served = limits_take(
@@ -184,7 +185,7 @@ static bool read_token(
 
 /* Two empty keys stand for the beginning. */
 static bool read_continuation(
-    struct exchange *exchange, struct continuation *ret)
+    struct http_exchange *exchange, struct continuation *ret)
 {
     struct slice partition = exchange_argument(exchange, "NextPartitionKey");
     struct slice row = exchange_argument(exchange, "NextRowKey");
@@ -202,7 +203,7 @@ static bool read_continuation(
 
 /* No token is the one that was asked with, also where a page is empty. */
 static void add_continuation(
-    struct exchange *exchange, const struct continuation *next)
+    struct http_exchange *exchange, const struct continuation *next)
 {
     static const struct slice begin = {"1!", 2};
     struct slice asked = exchange_argument(exchange, "NextPartitionKey");
@@ -219,7 +220,7 @@ static void add_continuation(
 
 /* ---- queries ---- */
 
-static enum failure read_top(struct exchange *exchange, unsigned *ret)
+static enum failure read_top(struct http_exchange *exchange, unsigned *ret)
 {
     int64_t top;
 
@@ -231,7 +232,7 @@ static enum failure read_top(struct exchange *exchange, unsigned *ret)
 }
 
 /* "a,b,c"; NULL: everything. */
-static size_t read_select(struct exchange *exchange, struct slice **ret)
+static size_t read_select(struct http_exchange *exchange, struct slice **ret)
 {
     struct slice text = exchange_argument(exchange, "$select");
     struct slice *names =
@@ -290,7 +291,7 @@ static bool has_open_or(struct slice filter)
 /* `PartitionKey eq 'x'` at the front of what is joined by `and`: only that
  * partition has to be looked at. */
 static struct key_range partition_of(
-    struct exchange *exchange, struct slice filter)
+    struct http_exchange *exchange, struct slice filter)
 {
     static const char begins[] = "PartitionKey eq ";
     struct slice rest = {
@@ -350,7 +351,7 @@ static bool page_is_empty(struct visit *visit)
 static enum failure scan(
     struct visit *visit, struct scan_request *request, struct page *page)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange store_exchange = {.deadline = NULL};
     enum failure failure;
     enum tw_err code;
 
@@ -360,7 +361,8 @@ static enum failure scan(
         return FAIL_NONE;
     }
     shorten(visit, request);
-    code = store_scan(catalog_store(visit->account), &attempt, request, page);
+    code = store_scan(
+        catalog_store(visit->account), &store_exchange, request, page);
     if (code == TW_INVALID)
         return FAIL_INPUT;
     if (code != TW_OK)
@@ -373,7 +375,7 @@ static enum failure scan(
 
 static enum failure query(struct visit *visit)
 {
-    struct exchange *exchange = visit->exchange;
+    struct http_exchange *exchange = visit->exchange;
     struct scan_request request = {
         .filter = exchange_argument(exchange, "$filter")};
     struct view view = {.metadata = visit->metadata,
@@ -411,7 +413,7 @@ static enum failure query(struct visit *visit)
 /* ---- entities ---- */
 
 enum failure table_service_get(struct account *account,
-    struct exchange *exchange, enum metadata metadata, struct slice table,
+    struct http_exchange *exchange, enum metadata metadata, struct slice table,
     struct slice partition_key, struct slice row_key, struct buf *to,
     const char **ret_etag)
 {
@@ -420,7 +422,7 @@ enum failure table_service_get(struct account *account,
         .base = table_service_base(exchange),
         .table = table};
     char stored[CATALOG_NAME_BYTES];
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange store_exchange = {.deadline = NULL};
     struct page page;
     char *etag = arena_alloc(&exchange->arena, ENTITY_ETAG_BYTES);
     enum failure failure = catalog_find(account, SERVICE_TABLE, table, stored);
@@ -430,8 +432,8 @@ enum failure table_service_get(struct account *account,
     view.select_count = read_select(exchange, &select);
     view.select = select;
     page_init(&page);
-    if (store_get(catalog_store(account), &attempt, stored, partition_key,
-            row_key, &page) != TW_OK) {
+    if (store_get(catalog_store(account), &store_exchange, stored,
+            partition_key, row_key, &page) != TW_OK) {
         failure = FAIL_RESOURCE_MISSING;
     } else {
         *ret_etag = entity_json_etag(page.entities[0].etag, etag);
@@ -465,7 +467,7 @@ static enum failure get_entity(struct visit *visit)
 static enum failure answer_insert(
     struct visit *visit, const struct change_request *request)
 {
-    struct exchange *exchange = visit->exchange;
+    struct http_exchange *exchange = visit->exchange;
     const char *etag;
 
     exchange->status = 204;
@@ -481,7 +483,7 @@ static enum failure answer_insert(
 
 static enum failure apply(struct visit *visit, struct change_request *request)
 {
-    struct exchange *exchange = visit->exchange;
+    struct http_exchange *exchange = visit->exchange;
     bool insert = !request->keys_in_url;
     char etag[1][ENTITY_ETAG_BYTES];
     char stored[CATALOG_NAME_BYTES];
@@ -504,7 +506,7 @@ static enum failure apply(struct visit *visit, struct change_request *request)
 
 static enum failure change_entity(struct visit *visit)
 {
-    struct exchange *exchange = visit->exchange;
+    struct http_exchange *exchange = visit->exchange;
     struct change_request request = {
         .method = visit->method,
         .keys_in_url = visit->target.what == TARGET_ENTITY,
@@ -531,7 +533,7 @@ static void add_table(struct slice name, struct buf *to)
 }
 
 static enum failure read_table_name(
-    struct exchange *exchange, struct slice *ret)
+    struct http_exchange *exchange, struct slice *ret)
 {
     const struct json *name;
     struct json *json;
@@ -550,7 +552,7 @@ static enum failure read_table_name(
 
 static enum failure create_table(struct visit *visit)
 {
-    struct exchange *exchange = visit->exchange;
+    struct http_exchange *exchange = visit->exchange;
     struct slice name = {NULL, 0};
     enum failure failure = read_table_name(exchange, &name);
 
@@ -598,7 +600,7 @@ static bool table_matches(
 
 static enum failure list_tables(struct visit *visit)
 {
-    struct exchange *exchange = visit->exchange;
+    struct http_exchange *exchange = visit->exchange;
     struct arena *arena = &exchange->arena;
     struct slice from = exchange_argument(exchange, "NextTableName");
     const struct filter *filter = NULL;
@@ -676,8 +678,8 @@ static enum failure route(struct visit *visit)
     return FAIL_METHOD;
 }
 
-void table_service_answer(
-    struct azsim *azsim, struct account *account, struct exchange *exchange)
+void table_service_answer(struct azsim *azsim, struct account *account,
+    struct http_exchange *exchange)
 {
     struct visit visit = {
         .azsim = azsim,

@@ -12,11 +12,11 @@
 
 struct account;
 struct azsim;
-struct exchange;
+struct http_exchange;
 
 /* table_service_answer: with the account's lock held. */
-void table_service_answer(
-    struct azsim *azsim, struct account *account, struct exchange *exchange);
+void table_service_answer(struct azsim *azsim, struct account *account,
+    struct http_exchange *exchange);
 
 /* For batches, which hold requests of the same kind. */
 
@@ -24,16 +24,16 @@ void table_service_answer(
  * entities are more than the limits allow now. partition_key.at NULL: of no
  * single partition. */
 enum failure table_service_charge(struct azsim *azsim,
-    struct exchange *exchange, struct slice table, struct slice partition_key,
-    int64_t entities);
+    struct http_exchange *exchange, struct slice table,
+    struct slice partition_key, int64_t entities);
 
 /* table_service_base: http://host/account, in the exchange's arena. */
-struct slice table_service_base(struct exchange *exchange);
+struct slice table_service_base(struct http_exchange *exchange);
 
 /* table_service_get: add one entity as a Get answers; *ret_etag lives in the
  * exchange's arena. */
 enum failure table_service_get(struct account *account,
-    struct exchange *exchange, enum metadata metadata, struct slice table,
+    struct http_exchange *exchange, enum metadata metadata, struct slice table,
     struct slice partition_key, struct slice row_key, struct buf *to,
     const char **ret_etag);
 

@@ -98,7 +98,7 @@ static enum tw_err send(struct store *store, unsigned partition,
 {
     static char text[9000];
     struct operation operations[ENTITIES];
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct batch batch = {TABLE, operations, ENTITIES};
     struct arena arena;
     enum tw_err code;
@@ -119,7 +119,7 @@ static enum tw_err send(struct store *store, unsigned partition,
             entity->etag = slice_of(etags->etags[i]);
         operations[i].type = type;
     }
-    code = store_batch(store, &attempt, &batch, etags);
+    code = store_batch(store, &exchange, &batch, etags);
     arena_done(&arena);
     return code;
 }
@@ -130,14 +130,14 @@ static int count(struct store *store, unsigned partition, const char *value)
 {
     struct scan_request request = {.table = TABLE,
         .partition_key = key_range_exact(slice_of(partition_name(partition)))};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
     struct slice text;
     int found = 0;
     enum tw_err code;
 
     page_init(&page);
-    code = store_scan(store, &attempt, &request, &page);
+    code = store_scan(store, &exchange, &request, &page);
     for (size_t i = 0; i < page.count && code == TW_OK; i++) {
         const struct property *property =
             entity_find(&page.entities[i], slice_of("Value"));
@@ -225,7 +225,7 @@ static bool write_all(struct store *store, struct memory *memory)
 /* Put, take, hide for longer, delete; what is left is looked at later. */
 static void use_queue(struct store *store, struct memory *memory)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     char receipt[QUEUE_RECEIPT_MAX];
     struct messages put, got;
 
@@ -233,19 +233,19 @@ static void use_queue(struct store *store, struct memory *memory)
     messages_init(&got);
     for (unsigned i = 0; i < MESSAGES; i++) {
         atomic_store(&memory->put[i], ASKED);
-        keep(&memory->put[i], store_queue_put(store, &attempt, QUEUE,
+        keep(&memory->put[i], store_queue_put(store, &exchange, QUEUE,
                                   slice_of(partition_name(i)), 0, &put));
     }
-    if (store_queue_get(store, &attempt, QUEUE, 1, 60, &got) == TW_OK &&
+    if (store_queue_get(store, &exchange, QUEUE, 1, 60, &got) == TW_OK &&
         got.count == 1) {
         struct message *message = &got.list[0];
 
         (void)snprintf(
             receipt, sizeof receipt, "%.*s", SLICE_ARG(message->pop_receipt));
         (void)!store_queue_renew(
-            store, &attempt, QUEUE, message->id, receipt, 60);
+            store, &exchange, QUEUE, message->id, receipt, 60);
         (void)!store_queue_renew(
-            store, &attempt, QUEUE, message->id, receipt, 0);
+            store, &exchange, QUEUE, message->id, receipt, 0);
     }
     messages_done(&got);
     messages_done(&put);
@@ -254,10 +254,10 @@ static void use_queue(struct store *store, struct memory *memory)
 /* Every message put is there, once, and none that was not. */
 static bool queue_holds(struct store *store, struct memory *memory)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     int64_t found = 0;
     int least = 0, most = 0;
-    enum tw_err code = store_queue_count(store, &attempt, QUEUE, &found);
+    enum tw_err code = store_queue_count(store, &exchange, QUEUE, &found);
 
     for (unsigned i = 0; i < MESSAGES; i++) {
         least += atomic_load(&memory->put[i]) == DONE;
@@ -278,7 +278,7 @@ static int act(void *context)
 {
     struct trial *trial = context;
     struct memory *memory = trial->memory;
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct store *store = NULL;
     struct err err = {""};
     bool holds;
@@ -292,8 +292,8 @@ static int act(void *context)
         (void)fprintf(stderr, "%s\n", err.text);
         return code == TW_FULL || code == TW_BUSY ? 0 : EXIT_LIED;
     }
-    keep(&memory->table, store_create_table(store, &attempt, TABLE));
-    keep(&memory->queue, store_queue_create(store, &attempt, QUEUE));
+    keep(&memory->table, store_create_table(store, &exchange, TABLE));
+    keep(&memory->queue, store_queue_create(store, &exchange, QUEUE));
     holds = write_all(store, memory);
     use_queue(store, memory);
     store_close(store);

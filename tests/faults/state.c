@@ -20,11 +20,11 @@
 static const char *const QUEUES[] = {
     "work", "channels", "work-poison", "channels-poison"};
 
-static void must(enum tw_err code, const struct attempt *attempt)
+static void must(enum tw_err code, const struct exchange *exchange)
 {
     if (code == TW_OK)
         return;
-    (void)fprintf(stderr, "state: %s\n", attempt->err.text);
+    (void)fprintf(stderr, "state: %s\n", exchange->err.text);
     exit(2);
 }
 
@@ -60,12 +60,12 @@ static void print_entity(const char *table, const struct entity *entity)
 static void print_table(struct store *store, const char *table)
 {
     struct scan_request request = {.table = table};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
 
     page_init(&page);
     do {
-        must(store_scan(store, &attempt, &request, &page), &attempt);
+        must(store_scan(store, &exchange, &request, &page), &exchange);
         for (size_t i = 0; i < page.count; i++)
             print_entity(table, &page.entities[i]);
         request.from = page.next;
@@ -75,13 +75,13 @@ static void print_table(struct store *store, const char *table)
 
 static void print_tables(struct store *store)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
     char name[80];
 
     page_init(&page);
-    must(store_list_tables(store, &attempt, (struct continuation){0}, &page),
-        &attempt);
+    must(store_list_tables(store, &exchange, (struct continuation){0}, &page),
+        &exchange);
     for (size_t i = 0; i < page.count; i++) {
         (void)snprintf(name, sizeof name, "%.*s",
             SLICE_ARG(page.entities[i].partition_key));
@@ -109,11 +109,11 @@ static void print_messages(struct messages *messages, const char *queue)
 
 static void print_poison(struct store *store, const char *queue)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct messages messages;
 
     messages_init(&messages);
-    if (store_queue_peek(store, &attempt, queue, QUEUE_MAX_GET, &messages) ==
+    if (store_queue_peek(store, &exchange, queue, QUEUE_MAX_GET, &messages) ==
         TW_OK)
         print_messages(&messages, queue);
     messages_done(&messages);
@@ -121,12 +121,12 @@ static void print_poison(struct store *store, const char *queue)
 
 static void print_queue(struct store *store, const char *queue)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     int64_t count = 0;
 
     if (strstr(queue, "poison"))
         print_poison(store, queue);
-    else if (store_queue_count(store, &attempt, queue, &count) == TW_OK)
+    else if (store_queue_count(store, &exchange, queue, &count) == TW_OK)
         printf("%s: %s\n", queue, count > 0 ? "messages" : "empty");
 }
 
@@ -224,13 +224,13 @@ int state_print(void *context)
 void state_put(const char *file, const char *queue, const char *text)
 {
     struct store *store = open_file(file);
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct messages put;
 
     messages_init(&put);
-    must(store_queue_create(store, &attempt, queue), &attempt);
-    must(store_queue_put(store, &attempt, queue, slice_of(text), 0, &put),
-        &attempt);
+    must(store_queue_create(store, &exchange, queue), &exchange);
+    must(store_queue_put(store, &exchange, queue, slice_of(text), 0, &put),
+        &exchange);
     messages_done(&put);
     store_close(store);
 }

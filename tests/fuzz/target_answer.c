@@ -80,19 +80,19 @@ enum tw_err __wrap_http_send(struct http *http,
 
 static const struct scan_request everything = {.table = "Blogs"};
 
-static void check_attempt(const struct attempt *attempt, enum tw_err code)
+static void check_exchange(const struct exchange *exchange, enum tw_err code)
 {
     FUZZ_CHECK(code <= TW_FULL);
     if (code != TW_OK)
-        fuzz_said(&attempt->err);
+        fuzz_said(&exchange->err);
     /* A lease is added to it, and the sum written as a time. */
-    FUZZ_CHECK(attempt->date_ticks == 0 ||
-               (attempt->date_ticks > TICKS_1970 &&
-                   attempt->date_ticks < TICKS_MAX - TICKS_PER_S * 604800));
+    FUZZ_CHECK(exchange->date_ticks == 0 ||
+               (exchange->date_ticks > TICKS_1970 &&
+                   exchange->date_ticks < TICKS_MAX - TICKS_PER_S * 604800));
     FUZZ_CHECK(
-        attempt->retry_after_ms >= -1 && attempt->retry_after_ms <= 3600000);
+        exchange->retry_after_ms >= -1 && exchange->retry_after_ms <= 3600000);
     /* Unless the answer itself had it. */
-    FUZZ_CHECK(strstr(attempt->err.text, "sig=") == NULL ||
+    FUZZ_CHECK(strstr(exchange->err.text, "sig=") == NULL ||
                memmem(double_.wire.at, double_.wire.len, "sig=", 4));
 }
 
@@ -101,7 +101,7 @@ static void check_page(
     struct store *store, struct page *page, enum tw_err code, bool tables)
 {
     struct scan_request request = everything;
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page next;
 
     if (code != TW_OK) {
@@ -117,8 +117,8 @@ static void check_page(
     double_.wire =
         slice_of("HTTP/1.1 200 OK\r\nx-ms-version: 1\r\n\r\n{\"value\":[]}");
     double_.url[0] = '\0';
-    code = tables ? store_list_tables(store, &attempt, page->next, &next)
-                  : store_scan(store, &attempt, &request, &next);
+    code = tables ? store_list_tables(store, &exchange, page->next, &next)
+                  : store_scan(store, &exchange, &request, &next);
     FUZZ_CHECK(code == TW_OK);
     FUZZ_CHECK(
         strstr(double_.url, tables ? "NextTableName=" : "NextPartitionKey=") ||
@@ -130,20 +130,20 @@ static void check_page(
 
 static void ask_page(struct store *store, unsigned which)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
     enum tw_err code;
 
     page_init(&page);
     if (which == 0)
-        code = store_scan(store, &attempt, &everything, &page);
+        code = store_scan(store, &exchange, &everything, &page);
     else if (which == 1)
         code = store_list_tables(
-            store, &attempt, (struct continuation){.more = false}, &page);
+            store, &exchange, (struct continuation){.more = false}, &page);
     else
         code = store_get(
-            store, &attempt, "Blogs", slice_of("p"), slice_of("r"), &page);
-    check_attempt(&attempt, code);
+            store, &exchange, "Blogs", slice_of("p"), slice_of("r"), &page);
+    check_exchange(&exchange, code);
     if (which == 2)
         FUZZ_CHECK(page.count == (code == TW_OK));
     else
@@ -157,7 +157,7 @@ static void ask_batch(struct store *store, size_t count, struct arena *arena)
         {.type = OPERATION_REPLACE}, {.type = OPERATION_DELETE}};
     struct batch batch = {"Blogs", operations, count};
     struct batch_result *result = arena_alloc(arena, sizeof(*result));
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     enum tw_err code;
 
     for (size_t i = 0; i < count; i++) {
@@ -166,8 +166,8 @@ static void ask_batch(struct store *store, size_t count, struct arena *arena)
         if (i > 0)
             operations[i].entity.etag = slice_of("W/\"1\"");
     }
-    code = store_batch(store, &attempt, &batch, result);
-    check_attempt(&attempt, code);
+    code = store_batch(store, &exchange, &batch, result);
+    check_exchange(&exchange, code);
     if (code != TW_OK)
         FUZZ_CHECK(result->failed <= count);
     for (size_t i = 0; i < count && code == TW_OK; i++)
@@ -176,19 +176,19 @@ static void ask_batch(struct store *store, size_t count, struct arena *arena)
 
 static void ask_messages(struct store *store, unsigned which)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct messages messages;
     enum tw_err code;
 
     messages_init(&messages);
     if (which == 0)
-        code = store_queue_get(store, &attempt, "work", 2, 30, &messages);
+        code = store_queue_get(store, &exchange, "work", 2, 30, &messages);
     else if (which == 1)
-        code = store_queue_peek(store, &attempt, "work", 2, &messages);
+        code = store_queue_peek(store, &exchange, "work", 2, &messages);
     else
         code = store_queue_put(
-            store, &attempt, "work", slice_of("text"), 0, &messages);
-    check_attempt(&attempt, code);
+            store, &exchange, "work", slice_of("text"), 0, &messages);
+    check_exchange(&exchange, code);
     if (code != TW_OK)
         FUZZ_CHECK(messages.count == 0);
     else if (which == 2)
@@ -201,29 +201,29 @@ static void ask_messages(struct store *store, unsigned which)
 
 static void ask_for_one(struct store *store, unsigned which)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     char receipt[QUEUE_RECEIPT_MAX] = "receipt";
     int64_t count = -1;
     enum tw_err code;
 
     if (which == 0) {
         code = store_queue_renew(
-            store, &attempt, "work", slice_of("id"), receipt, 30);
+            store, &exchange, "work", slice_of("id"), receipt, 30);
         FUZZ_CHECK(strlen(receipt) > 0);
         if (code != TW_OK)
             FUZZ_CHECK(strcmp(receipt, "receipt") == 0);
     } else if (which == 1) {
         code = store_queue_delete(
-            store, &attempt, "work", slice_of("id"), slice_of("receipt"));
+            store, &exchange, "work", slice_of("id"), slice_of("receipt"));
     } else if (which == 2) {
-        code = store_queue_count(store, &attempt, "work", &count);
+        code = store_queue_count(store, &exchange, "work", &count);
         FUZZ_CHECK((code == TW_OK) == (count >= 0));
     } else if (which == 3) {
-        code = store_queue_create(store, &attempt, "work");
+        code = store_queue_create(store, &exchange, "work");
     } else {
-        code = store_create_table(store, &attempt, "Blogs");
+        code = store_create_table(store, &exchange, "Blogs");
     }
-    check_attempt(&attempt, code);
+    check_exchange(&exchange, code);
 }
 
 static void ask(struct store *store, unsigned which, struct arena *arena)

@@ -128,7 +128,7 @@ static char *text_of(const struct piece *piece)
 
 static void plant_entity(struct store *store, const struct plant *plant)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct batch_result *result = malloc(sizeof(*result));
     struct operation operation = {.type = OPERATION_INSERT};
     struct batch batch = {plant->table, &operation, 1};
@@ -145,10 +145,10 @@ static void plant_entity(struct store *store, const struct plant *plant)
         "a planted entity", &err);
     operation.entity.partition_key = slice_of(plant->partition_key);
     operation.entity.row_key = slice_of(plant->row_key);
-    must(store_create_table(store, &attempt, plant->table) == TW_OK,
-        "a planted table", &attempt.err);
-    must(store_batch(store, &attempt, &batch, result) == TW_OK,
-        "a planted entity", &attempt.err);
+    must(store_create_table(store, &exchange, plant->table) == TW_OK,
+        "a planted table", &exchange.err);
+    must(store_batch(store, &exchange, &batch, result) == TW_OK,
+        "a planted entity", &exchange.err);
     buf_done(&json);
     arena_done(&arena);
     free(properties);
@@ -158,15 +158,15 @@ static void plant_entity(struct store *store, const struct plant *plant)
 static void plant_message(
     struct store *store, const char *queue, const char *text)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct messages messages;
 
     messages_init(&messages);
-    must(store_queue_create(store, &attempt, queue) == TW_OK, "a queue",
-        &attempt.err);
+    must(store_queue_create(store, &exchange, queue) == TW_OK, "a queue",
+        &exchange.err);
     must(store_queue_put(
-             store, &attempt, queue, slice_of(text), 0, &messages) == TW_OK,
-        "a message", &attempt.err);
+             store, &exchange, queue, slice_of(text), 0, &messages) == TW_OK,
+        "a message", &exchange.err);
     messages_done(&messages);
 }
 
@@ -202,13 +202,13 @@ static void plant_all(const struct row *row)
 
 static bool other_is_done(struct store *store)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
     enum tw_err code;
 
     page_init(&page);
     code = store_get(
-        store, &attempt, "Channels", slice_of("z"), slice_of(""), &page);
+        store, &exchange, "Channels", slice_of("z"), slice_of(""), &page);
     page_done(&page);
     return code == TW_NOT_FOUND;
 }

@@ -127,9 +127,9 @@ static void load_end(void *state)
     page_init(&page);
     for (size_t i = 0; i < sizeof(TABLES) / sizeof(TABLES[0]); i++) {
         struct scan_request request = {.table = TABLES[i]};
-        struct attempt attempt = {.deadline = NULL};
+        struct exchange exchange = {.deadline = NULL};
 
-        if (store_scan(load->sim->service, &attempt, &request, &page) !=
+        if (store_scan(load->sim->service, &exchange, &request, &page) !=
                 TW_OK ||
             page.count > 0)
             sim_complain(load->sim, "%s is not empty", TABLES[i]);

@@ -85,7 +85,7 @@ static void judge_taken(struct sim *sim, const struct store_request *request)
         book_deleted(sim->book, request->name, request->id);
 }
 
-static enum tw_err judge(struct interposed *self, struct attempt *attempt,
+static enum tw_err judge(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     struct sim *sim =
@@ -94,9 +94,9 @@ static enum tw_err judge(struct interposed *self, struct attempt *attempt,
 
     sim->result->requests++;
     if (sim->by_worker &&
-        !trouble_takes(&sim->troubles, attempt, request, &code))
+        !trouble_takes(&sim->troubles, exchange, request, &code))
         return code;
-    code = trouble_send(&sim->troubles, self->inner, attempt, request);
+    code = trouble_send(&sim->troubles, self->inner, exchange, request);
     if (code == TW_OK && call_in(CALL_WRITES, request->call))
         judge_taken(sim, request);
     return code;
@@ -106,24 +106,24 @@ static enum tw_err judge(struct interposed *self, struct attempt *attempt,
 
 void sim_create_table(struct sim *sim, const char *table)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
 
-    if (store_create_table(sim->service, &attempt, table) != TW_OK)
-        sim_complain(sim, "no table: %s", attempt.err.text);
+    if (store_create_table(sim->service, &exchange, table) != TW_OK)
+        sim_complain(sim, "no table: %s", exchange.err.text);
     trouble_knows_table(&sim->troubles, table);
 }
 
 int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx)
 {
     struct scan_request request = {.table = table};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
     enum tw_err code;
     int count = 0;
 
     page_init(&page);
     do {
-        code = store_scan(sim->service, &attempt, &request, &page);
+        code = store_scan(sim->service, &exchange, &request, &page);
         for (size_t i = 0; i < page.count && code == TW_OK; i++)
             seen(ctx, table, &page.entities[i]);
         count += code == TW_OK ? (int)page.count : 0;
@@ -131,7 +131,7 @@ int sim_each(struct sim *sim, const char *table, sim_seen *seen, void *ctx)
     } while (code == TW_OK && page.next.more);
     page_done(&page);
     if (code != TW_OK && code != TW_NOT_FOUND)
-        sim_complain(sim, "%s: %s", table, attempt.err.text);
+        sim_complain(sim, "%s: %s", table, exchange.err.text);
     return code == TW_NOT_FOUND ? -1 : count;
 }
 
@@ -150,15 +150,15 @@ int64_t sim_now_ticks(void)
 bool sim_get(struct sim *sim, const char *table, struct slice partition_key,
     struct slice row_key, struct page *page)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     enum tw_err code;
 
     virtual_mask();
     code =
-        store_get(sim->service, &attempt, table, partition_key, row_key, page);
+        store_get(sim->service, &exchange, table, partition_key, row_key, page);
     virtual_unmask();
     if (code != TW_OK && code != TW_NOT_FOUND)
-        sim_complain(sim, "a front end's get: %s", attempt.err.text);
+        sim_complain(sim, "a front end's get: %s", exchange.err.text);
     return code == TW_OK;
 }
 
@@ -182,13 +182,13 @@ enum tw_err sim_write(struct sim *sim, const char *table,
     const struct operation operation = {type, *entity};
     const struct batch batch = {table, &operation, 1};
     struct batch_result *result = mem_alloc(sizeof(*result));
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     enum tw_err code;
 
     virtual_mask();
     sim->by_worker = false;
     sim->by_front_end = true;
-    code = store_batch(&sim->judge.store, &attempt, &batch, result);
+    code = store_batch(&sim->judge.store, &exchange, &batch, result);
     sim->by_front_end = false;
     virtual_note("front end: %s %d %.*s/%.*s: %s", table, (int)type,
         SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key),
@@ -198,7 +198,7 @@ enum tw_err sim_write(struct sim *sim, const char *table,
         memcpy(etag, result->etags[0], sizeof(result->etags[0]));
     mem_free(result);
     if (code == TW_INVALID || code == TW_BUSY || code == TW_UNKNOWN)
-        sim_complain(sim, "a front end's write: %s", attempt.err.text);
+        sim_complain(sim, "a front end's write: %s", exchange.err.text);
     return code;
 }
 
@@ -206,7 +206,7 @@ enum tw_err sim_write(struct sim *sim, const char *table,
 static void put(
     struct sim *sim, const char *queue, struct slice text, const char *run)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct messages messages;
 
     messages_init(&messages);
@@ -215,8 +215,8 @@ static void put(
     sim->by_worker = false;
     sim->put_run = run;
     if (store_queue_put(
-            &sim->judge.store, &attempt, queue, text, 0, &messages) != TW_OK)
-        sim_complain(sim, "a front end's put: %s", attempt.err.text);
+            &sim->judge.store, &exchange, queue, text, 0, &messages) != TW_OK)
+        sim_complain(sim, "a front end's put: %s", exchange.err.text);
     virtual_unmask();
     messages_done(&messages);
 }
@@ -436,11 +436,11 @@ static void trouble(struct sim *sim)
 
 static int64_t count_messages(struct sim *sim, const char *queue)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     int64_t count = -1;
 
     virtual_mask();
-    if (store_queue_count(sim->service, &attempt,
+    if (store_queue_count(sim->service, &exchange,
             trouble_queue(&sim->troubles, queue), &count) != TW_OK)
         count = -1;
     virtual_unmask();
@@ -578,10 +578,10 @@ static void load_jobs(struct sim *sim, unsigned n)
 
 static void make_queue(struct sim *sim, const char *queue)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
 
-    if (store_queue_create(sim->service, &attempt, queue) != TW_OK)
-        sim_complain(sim, "no queue: %s", attempt.err.text);
+    if (store_queue_create(sim->service, &exchange, queue) != TW_OK)
+        sim_complain(sim, "no queue: %s", exchange.err.text);
 }
 
 /* In memory, where the system has such a place. One for each process, empty

@@ -171,18 +171,18 @@ static bool is_of_queues(const struct store_request *request)
 }
 
 enum tw_err trouble_meets(struct troubles *troubles, const struct wire *wire,
-    struct attempt *attempt, const struct store_request *request)
+    struct exchange *exchange, const struct store_request *request)
 {
     (void)request;
     if (wire->data && trouble_lasts(troubles, TROUBLE_DATA_REFUSED))
-        return err_fail(&attempt->err, TW_BUSY, "connection refused");
+        return err_fail(&exchange->err, TW_BUSY, "connection refused");
     if (!trouble_lasts(troubles, TROUBLE_DNS) ||
         (troubles->besieged ? !wire->data : sim_chance(50)))
         return TW_OK;
     virtual_sleep((int64_t)sim_draw(DNS_MAX_MS) + 1);
     if (!troubles->besieged && sim_chance(50))
         return TW_OK;
-    return err_fail(&attempt->err, TW_BUSY, "no address");
+    return err_fail(&exchange->err, TW_BUSY, "no address");
 }
 
 bool trouble_silences(struct troubles *troubles, const struct wire *wire,
@@ -196,15 +196,15 @@ bool trouble_silences(struct troubles *troubles, const struct wire *wire,
     return silent;
 }
 
-static enum tw_err says(struct attempt *attempt,
+static enum tw_err says(struct exchange *exchange,
     const struct store_request *request, const char *what)
 {
-    attempt->sent_ms = platform_boot_ms();
-    attempt->date_ticks = platform_wall_ticks();
-    attempt->http_status = 409;
+    exchange->sent_ms = platform_boot_ms();
+    exchange->date_ticks = platform_wall_ticks();
+    exchange->http_status = 409;
     if (request->call == CALL_BATCH)
         request->result->failed = request->batch->count;
-    return err_fail(&attempt->err, TW_BUSY, "409 %s", what);
+    return err_fail(&exchange->err, TW_BUSY, "409 %s", what);
 }
 
 static size_t queue_of(const char *name)
@@ -216,7 +216,7 @@ static size_t queue_of(const char *name)
     return at;
 }
 
-bool trouble_takes(struct troubles *troubles, struct attempt *attempt,
+bool trouble_takes(struct troubles *troubles, struct exchange *exchange,
     const struct store_request *request, enum tw_err *ret)
 {
     const char *name = request->name ? request->name : "";
@@ -231,7 +231,7 @@ bool trouble_takes(struct troubles *troubles, struct attempt *attempt,
         (request->call == CALL_QUEUE_CREATE || troubles->deleted_says_409))
         what = "QueueBeingDeleted";
     if (what)
-        *ret = says(attempt, request, what);
+        *ret = says(exchange, request, what);
     return what == NULL;
 }
 
@@ -245,12 +245,12 @@ const char *trouble_queue(const struct troubles *troubles, const char *queue)
 
 /* A clock that is wrong by a constant is wrong in what a service shows. */
 static void shift_times(const struct troubles *troubles,
-    struct attempt *attempt, struct messages *messages)
+    struct exchange *exchange, struct messages *messages)
 {
     int64_t shift_ticks = troubles->queue_shift_ms * TICKS_PER_MS;
 
-    if (attempt->date_ticks > 0)
-        attempt->date_ticks += shift_ticks;
+    if (exchange->date_ticks > 0)
+        exchange->date_ticks += shift_ticks;
     for (size_t i = 0; messages && i < messages->count; i++) {
         messages->list[i].inserted_ticks += shift_ticks;
         messages->list[i].next_visible_ticks += shift_ticks;
@@ -258,16 +258,16 @@ static void shift_times(const struct troubles *troubles,
 }
 
 enum tw_err trouble_send(struct troubles *troubles, struct store *service,
-    struct attempt *attempt, const struct store_request *request)
+    struct exchange *exchange, const struct store_request *request)
 {
     struct store_request there = *request;
     enum tw_err code;
 
     if (!is_of_queues(request))
-        return request_send(service, attempt, request);
+        return request_send(service, exchange, request);
     there.name = trouble_queue(troubles, request->name);
-    code = request_send(service, attempt, &there);
-    shift_times(troubles, attempt, code == TW_OK ? there.messages : NULL);
+    code = request_send(service, exchange, &there);
+    shift_times(troubles, exchange, code == TW_OK ? there.messages : NULL);
     return code;
 }
 
@@ -276,12 +276,12 @@ enum tw_err trouble_send(struct troubles *troubles, struct store *service,
 
 static bool has_queue(const struct troubles *troubles, const char *queue)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     enum tw_err code;
     int64_t count;
 
     virtual_mask();
-    code = store_queue_count(troubles->sim->service, &attempt,
+    code = store_queue_count(troubles->sim->service, &exchange,
         trouble_queue(troubles, queue), &count);
     virtual_unmask();
     return code == TW_OK;
@@ -305,13 +305,13 @@ void trouble_await_queues(const struct troubles *troubles)
 
 void trouble_need_queue(const struct troubles *troubles, const char *queue)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
 
     virtual_mask();
     if (trouble_has(troubles, TROUBLE_QUEUE_DELETED) &&
-        store_queue_create(troubles->sim->service, &attempt,
+        store_queue_create(troubles->sim->service, &exchange,
             trouble_queue(troubles, queue)) != TW_OK)
-        sim_complain(troubles->sim, "no queue: %s", attempt.err.text);
+        sim_complain(troubles->sim, "no queue: %s", exchange.err.text);
     virtual_unmask();
 }
 

@@ -84,7 +84,7 @@ void trouble_knows_table(struct troubles *troubles, const char *table);
  * time-out; *ret_arrives: and is it done?
  */
 enum tw_err trouble_meets(struct troubles *troubles, const struct wire *wire,
-    struct attempt *attempt, const struct store_request *request);
+    struct exchange *exchange, const struct store_request *request);
 bool trouble_silences(struct troubles *troubles, const struct wire *wire,
     const struct store_request *request, bool *ret_arrives);
 
@@ -94,10 +94,10 @@ bool trouble_silences(struct troubles *troubles, const struct wire *wire,
  * queues have other names once they were deleted, and the queue service's own
  * clock.
  */
-bool trouble_takes(struct troubles *troubles, struct attempt *attempt,
+bool trouble_takes(struct troubles *troubles, struct exchange *exchange,
     const struct store_request *request, enum tw_err *ret);
 enum tw_err trouble_send(struct troubles *troubles, struct store *service,
-    struct attempt *attempt, const struct store_request *request);
+    struct exchange *exchange, const struct store_request *request);
 
 /* trouble_queue: what a queue's name is at the service now. */
 const char *trouble_queue(const struct troubles *troubles, const char *queue);

@@ -34,39 +34,39 @@ static void take_time(struct wire *wire)
         virtual_sleep((int64_t)sim_draw((unsigned)most_ms * 20) + 1);
 }
 
-static enum tw_err unreachable(struct wire *wire, struct attempt *attempt,
+static enum tw_err unreachable(struct wire *wire, struct exchange *exchange,
     const struct store_request *request)
 {
-    attempt->sent_ms = platform_boot_ms();
+    exchange->sent_ms = platform_boot_ms();
     wire->requests++;
     if (wire->unreached)
         wire->unreached(
             wire->ctx, virtual_ms(), request->call >= CALL_QUEUE_CREATE);
-    return err_fail(&attempt->err, TW_BUSY, "nobody answers");
+    return err_fail(&exchange->err, TW_BUSY, "nobody answers");
 }
 
 /* In the last moment before bytes leave. */
-static enum tw_err leave(struct wire *wire, struct attempt *attempt,
+static enum tw_err leave(struct wire *wire, struct exchange *exchange,
     const struct store_request *request)
 {
     int64_t now_ms = platform_boot_ms();
 
-    if (!deadline_is_open(attempt->deadline, now_ms))
-        return err_fail(&attempt->err, TW_STOPPED, "the deadline has passed");
-    attempt->sent_ms = now_ms;
+    if (!deadline_is_open(exchange->deadline, now_ms))
+        return err_fail(&exchange->err, TW_STOPPED, "the deadline has passed");
+    exchange->sent_ms = now_ms;
     /* How often queues are polled says how long it took, not what it cost. */
     wire->requests += request->call != CALL_QUEUE_GET;
     virtual_mask();
-    book_sent(wire->sim->book, wire->process, attempt->deadline, request);
+    book_sent(wire->sim->book, wire->process, exchange->deadline, request);
     virtual_unmask();
     return TW_OK;
 }
 
 /* In one moment, at the service. */
-static enum tw_err arrive(struct wire *wire, struct attempt *attempt,
+static enum tw_err arrive(struct wire *wire, struct exchange *exchange,
     const struct store_request *request)
 {
-    struct attempt there = {.retry_after_ms = -1};
+    struct exchange there = {.retry_after_ms = -1};
     enum tw_err code;
 
     virtual_mask();
@@ -74,30 +74,30 @@ static enum tw_err arrive(struct wire *wire, struct attempt *attempt,
     code = request_pass(&wire->sim->faults.outer, &there, request);
     wire->sim->by_worker = false;
     if (code == TW_OK)
-        book_taken(wire->sim->book, wire->process, attempt->deadline, request);
+        book_taken(wire->sim->book, wire->process, exchange->deadline, request);
     virtual_note("%s %s: %s", call_name(request->call),
         request->name ? request->name : "", err_name(code));
     virtual_unmask();
     if (there.sent_ms == 0)
-        attempt->sent_ms = 0;
-    attempt->date_ticks = there.date_ticks;
+        exchange->sent_ms = 0;
+    exchange->date_ticks = there.date_ticks;
     if (wire->sim->dates_cut)
-        attempt->date_ticks -= attempt->date_ticks % TICKS_PER_S;
-    attempt->retry_after_ms = there.retry_after_ms;
-    attempt->http_status = there.http_status;
-    attempt->err = there.err;
+        exchange->date_ticks -= exchange->date_ticks % TICKS_PER_S;
+    exchange->retry_after_ms = there.retry_after_ms;
+    exchange->http_status = there.http_status;
+    exchange->err = there.err;
     return code;
 }
 
-static enum tw_err no_answer(struct attempt *attempt, const char *why)
+static enum tw_err no_answer(struct exchange *exchange, const char *why)
 {
-    attempt->date_ticks = 0;
-    attempt->retry_after_ms = -1;
-    return err_fail(&attempt->err, TW_UNKNOWN, "%s", why);
+    exchange->date_ticks = 0;
+    exchange->retry_after_ms = -1;
+    return err_fail(&exchange->err, TW_UNKNOWN, "%s", why);
 }
 
 /* What has left is done, whatever becomes of the answer. */
-static enum tw_err exchange(struct wire *wire, struct attempt *attempt,
+static enum tw_err attempt(struct wire *wire, struct exchange *exchange,
     const struct store_request *request)
 {
     int64_t left_ms = virtual_ms(), limit_ms, lost_ms;
@@ -106,7 +106,7 @@ static enum tw_err exchange(struct wire *wire, struct attempt *attempt,
     bool flies = wire->sim->troubles.drawn != 0 && sim_chance(50);
     bool arrives = true, silent, in_time;
 
-    limit_ms = deadline_timeout_ms(attempt->deadline);
+    limit_ms = deadline_timeout_ms(exchange->deadline);
     lost_ms = wire->sim->script ? RESET_MAX_MS : limit_ms;
     silent = trouble_silences(&wire->sim->troubles, wire, request, &arrives);
     if (flies)
@@ -114,21 +114,21 @@ static enum tw_err exchange(struct wire *wire, struct attempt *attempt,
     take_time(wire);
     in_time = virtual_ms() - left_ms <= SERVICE_MAX_MS;
     if (in_time && arrives)
-        code = arrive(wire, attempt, request);
+        code = arrive(wire, exchange, request);
     if (flies)
         virtual_return();
     if (!in_time)
-        return no_answer(attempt, "the service has given it up");
+        return no_answer(exchange, "the service has given it up");
     if (silent) {
         virtual_sleep(limit_ms);
-        return no_answer(attempt, "no answer at all");
+        return no_answer(exchange, "no answer at all");
     }
-    if (code == TW_UNKNOWN && attempt->date_ticks == 0 && sim_chance(50))
+    if (code == TW_UNKNOWN && exchange->date_ticks == 0 && sim_chance(50))
         virtual_sleep((int64_t)sim_draw((unsigned)lost_ms) + 1);
     else
         take_time(wire);
     if (virtual_ms() - left_ms > limit_ms && sim_chance(50))
-        return no_answer(attempt, "no answer in time");
+        return no_answer(exchange, "no answer in time");
     return code;
 }
 
@@ -139,7 +139,7 @@ static void note_unsure(struct sim *sim, const struct store_request *request)
         sim->kind->unsure(sim->state, request->batch);
 }
 
-static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     struct wire *wire = (struct wire *)self;
@@ -150,17 +150,17 @@ static enum tw_err meet(struct interposed *self, struct attempt *attempt,
         memcpy(before, request->receipt, sizeof(before));
     take_time(wire);
     if (virtual_ms() < wire->sim->down_until_ms)
-        return unreachable(wire, attempt, request);
-    code = trouble_meets(&wire->sim->troubles, wire, attempt, request);
+        return unreachable(wire, exchange, request);
+    code = trouble_meets(&wire->sim->troubles, wire, exchange, request);
     if (code == TW_OK)
-        code = leave(wire, attempt, request);
+        code = leave(wire, exchange, request);
     if (code != TW_OK)
         return code;
-    code = exchange(wire, attempt, request);
+    code = attempt(wire, exchange, request);
     if (request->call < CALL_QUEUE_CREATE && !wire->data) {
         virtual_mask();
-        book_answered(wire->sim->book, wire->process, attempt->deadline,
-            attempt->date_ticks);
+        book_answered(wire->sim->book, wire->process, exchange->deadline,
+            exchange->date_ticks);
         virtual_unmask();
     }
     if (code == TW_UNKNOWN) {

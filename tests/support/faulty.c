@@ -71,27 +71,27 @@ bool faulty_happens(enum fault fault, enum store_call call)
 }
 
 static enum tw_err say(
-    struct attempt *attempt, enum tw_err code, const char *what)
+    struct exchange *exchange, enum tw_err code, const char *what)
 {
-    if (attempt->sent_ms == 0)
-        attempt->sent_ms = platform_boot_ms();
-    return err_fail(&attempt->err, code, "%s", what);
+    if (exchange->sent_ms == 0)
+        exchange->sent_ms = platform_boot_ms();
+    return err_fail(&exchange->err, code, "%s", what);
 }
 
 /* What the caller is told of a fault, whatever the store has said. */
 static enum tw_err tell(const struct faulty *faulty, enum fault fault,
-    enum store_call call, struct attempt *attempt)
+    enum store_call call, struct exchange *exchange)
 {
     const struct effect *effect = &EFFECTS[fault];
     enum tw_err code = call_in(CALL_READS, call) ? effect->read : effect->write;
 
-    attempt->http_status = effect->status;
-    attempt->date_ticks = effect->status > 0 ? platform_wall_ticks() : 0;
-    attempt->retry_after_ms = effect->hinted ? faulty->hint_ms : -1;
+    exchange->http_status = effect->status;
+    exchange->date_ticks = effect->status > 0 ? platform_wall_ticks() : 0;
+    exchange->retry_after_ms = effect->hinted ? faulty->hint_ms : -1;
     if (effect->sent)
-        return say(attempt, code, effect->sentence);
-    attempt->sent_ms = 0;
-    return err_fail(&attempt->err, code, "%s", effect->sentence);
+        return say(exchange, code, effect->sentence);
+    exchange->sent_ms = 0;
+    return err_fail(&exchange->err, code, "%s", effect->sentence);
 }
 
 /* ---- who decides ---- */
@@ -155,9 +155,9 @@ static enum fault choose(
 
 static enum tw_err send_unseen(struct faulty *faulty, struct request_copy *copy)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
 
-    return request_send(faulty->outer.inner, &attempt, &copy->request);
+    return request_send(faulty->outer.inner, &exchange, &copy->request);
 }
 
 static void send_again(
@@ -252,31 +252,31 @@ static void wait_ms(struct faulty *faulty, int64_t ms)
 /* The deadline is asked where a store asks it, for a request that gets no
  * further than here. */
 static bool stays_away(
-    const struct effect *effect, struct attempt *attempt, enum tw_err *ret)
+    const struct effect *effect, struct exchange *exchange, enum tw_err *ret)
 {
     if (effect->applied > 0 ||
-        deadline_is_open(attempt->deadline, platform_boot_ms()))
+        deadline_is_open(exchange->deadline, platform_boot_ms()))
         return false;
-    *ret = err_fail(&attempt->err, TW_STOPPED, "the deadline has passed");
+    *ret = err_fail(&exchange->err, TW_STOPPED, "the deadline has passed");
     return true;
 }
 
 static enum tw_err meet(struct faulty *faulty, enum fault fault, unsigned n,
-    struct attempt *attempt, const struct store_request *request)
+    struct exchange *exchange, const struct store_request *request)
 {
     const struct effect *effect = &EFFECTS[fault];
     enum tw_err code;
 
-    if (stays_away(effect, attempt, &code))
+    if (stays_away(effect, exchange, &code))
         return code;
     if (fault == FAULT_LATE)
         put_off(faulty, request, n);
     if (effect->applied == 0)
-        return tell(faulty, fault, request->call, attempt);
+        return tell(faulty, fault, request->call, exchange);
     if (fault == FAULT_TWICE &&
-        deadline_is_open(attempt->deadline, platform_boot_ms()))
+        deadline_is_open(exchange->deadline, platform_boot_ms()))
         send_again(faulty, request);
-    code = request_send(faulty->outer.inner, attempt, request);
+    code = request_send(faulty->outer.inner, exchange, request);
     if (code == TW_STOPPED)
         return code;
     if (fault == FAULT_TWICE_UNSEEN)
@@ -284,14 +284,14 @@ static enum tw_err meet(struct faulty *faulty, enum fault fault, unsigned n,
     if (fault == FAULT_DELAY)
         wait_ms(faulty, faulty->delay_ms);
     if (fault == FAULT_LOSE_ANSWER)
-        return tell(faulty, fault, request->call, attempt);
+        return tell(faulty, fault, request->call, exchange);
     return code;
 }
 
 /* ---- scans ---- */
 
-static enum tw_err look_at_scan(struct faulty *faulty, struct attempt *attempt,
-    const struct scan_request *request)
+static enum tw_err look_at_scan(struct faulty *faulty,
+    struct exchange *exchange, const struct scan_request *request)
 {
     unsigned scans = faulty_calls(faulty, CALL_SCAN);
     enum tw_err code = TW_OK;
@@ -308,7 +308,7 @@ static enum tw_err look_at_scan(struct faulty *faulty, struct attempt *attempt,
         code = TW_TOO_LARGE;
     }
     platform_unlock(&faulty->mutex);
-    return code == TW_OK ? TW_OK : say(attempt, code, "as the test wants");
+    return code == TW_OK ? TW_OK : say(exchange, code, "as the test wants");
 }
 
 /* A token of our own: the beginning; and what stands before another's, once for
@@ -331,7 +331,7 @@ static struct slice without_again(struct slice token)
 }
 
 /* As a service may answer any request: to be continued where it began. */
-static enum tw_err empty_page(struct attempt *attempt,
+static enum tw_err empty_page(struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
     struct continuation from = request->from;
@@ -344,8 +344,8 @@ static enum tw_err empty_page(struct attempt *attempt,
         .partition_key = add_again(&ret->arena, from.partition_key),
         .row_key = arena_copy(&ret->arena, from.row_key),
         .more = true};
-    attempt->sent_ms = platform_boot_ms();
-    attempt->date_ticks = platform_wall_ticks();
+    exchange->sent_ms = platform_boot_ms();
+    exchange->date_ticks = platform_wall_ticks();
     return TW_OK;
 }
 
@@ -363,10 +363,10 @@ static struct scan_request limit(const struct faulty *faulty, enum fault fault,
     return limited;
 }
 
-static enum tw_err meet_scan(struct faulty *faulty, struct attempt *attempt,
+static enum tw_err meet_scan(struct faulty *faulty, struct exchange *exchange,
     const struct store_request *request)
 {
-    enum tw_err code = look_at_scan(faulty, attempt, request->scan);
+    enum tw_err code = look_at_scan(faulty, exchange, request->scan);
     unsigned n;
     enum fault fault = choose(faulty, CALL_SCAN, &n);
     struct scan_request limited = limit(faulty, fault, request->scan);
@@ -375,10 +375,10 @@ static enum tw_err meet_scan(struct faulty *faulty, struct attempt *attempt,
     if (code != TW_OK)
         return code;
     if (fault == FAULT_EMPTY_PAGE &&
-        deadline_is_open(attempt->deadline, platform_boot_ms()))
-        return empty_page(attempt, request->scan, request->page);
+        deadline_is_open(exchange->deadline, platform_boot_ms()))
+        return empty_page(exchange, request->scan, request->page);
     sent.scan = &limited;
-    return meet(faulty, fault, n, attempt, &sent);
+    return meet(faulty, fault, n, exchange, &sent);
 }
 
 /* ---- batches ---- */
@@ -417,18 +417,18 @@ static size_t find_refused(const struct faulty *faulty, enum fault fault,
     return at;
 }
 
-static enum tw_err refuse(struct faulty *faulty, struct attempt *attempt,
+static enum tw_err refuse(struct faulty *faulty, struct exchange *exchange,
     size_t refused, struct batch_result *ret)
 {
     if (!faulty->refusal_unnamed)
         ret->failed = refused;
-    attempt->date_ticks = platform_wall_ticks();
-    return say(attempt, faulty->refusal ? faulty->refusal : TW_CONFLICT,
+    exchange->date_ticks = platform_wall_ticks();
+    return say(exchange, faulty->refusal ? faulty->refusal : TW_CONFLICT,
         "refused as the test wants");
 }
 
 static enum tw_err apply_batch(struct faulty *faulty, enum fault fault,
-    unsigned n, struct attempt *attempt, const struct store_request *request)
+    unsigned n, struct exchange *exchange, const struct store_request *request)
 {
     const struct batch *batch = request->batch;
     size_t refused = find_refused(faulty, fault, n, batch);
@@ -441,15 +441,15 @@ static enum tw_err apply_batch(struct faulty *faulty, enum fault fault,
     }
     request->result->failed = batch->count;
     if (refused < batch->count &&
-        deadline_is_open(attempt->deadline, platform_boot_ms()))
-        return refuse(faulty, attempt, refused, request->result);
-    code = meet(faulty, fault, n, attempt, request);
+        deadline_is_open(exchange->deadline, platform_boot_ms()))
+        return refuse(faulty, exchange, refused, request->result);
+    code = meet(faulty, fault, n, exchange, request);
     if (fault == FAULT_NO_INDEX || code == TW_UNKNOWN)
         request->result->failed = batch->count;
     return code;
 }
 
-static enum tw_err meet_batch(struct faulty *faulty, struct attempt *attempt,
+static enum tw_err meet_batch(struct faulty *faulty, struct exchange *exchange,
     const struct store_request *request)
 {
     unsigned n;
@@ -457,12 +457,12 @@ static enum tw_err meet_batch(struct faulty *faulty, struct attempt *attempt,
     enum tw_err code;
 
     batch_begins(faulty, request->batch);
-    code = apply_batch(faulty, fault, n, attempt, request);
+    code = apply_batch(faulty, fault, n, exchange, request);
     batch_ends(faulty);
     return code;
 }
 
-static enum tw_err meet_any(struct interposed *self, struct attempt *attempt,
+static enum tw_err meet_any(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     struct faulty *faulty = (struct faulty *)self;
@@ -472,13 +472,13 @@ static enum tw_err meet_any(struct interposed *self, struct attempt *attempt,
     unsigned n;
 
     if (request->call == CALL_SCAN)
-        return meet_scan(faulty, attempt, request);
+        return meet_scan(faulty, exchange, request);
     if (request->call == CALL_BATCH)
-        return meet_batch(faulty, attempt, request);
+        return meet_batch(faulty, exchange, request);
     if (request->receipt)
         memcpy(before, request->receipt, sizeof(before));
     fault = choose(faulty, request->call, &n);
-    code = meet(faulty, fault, n, attempt, request);
+    code = meet(faulty, fault, n, exchange, request);
     if (code != TW_OK) /* an answer that was lost brings nothing */
         request_forget(request, before);
     return code;

@@ -24,8 +24,8 @@ void fixture_init(struct fixture *f, struct store *store)
     arena_init(&f->arena);
     fixture_name("Test", f->table);
     fixture_name("test-", f->queue);
-    check(f, TW_OK, store_create_table(store, &f->attempt, f->table));
-    check(f, TW_OK, store_queue_create(store, &f->attempt, f->queue));
+    check(f, TW_OK, store_create_table(store, &f->exchange, f->table));
+    check(f, TW_OK, store_queue_create(store, &f->exchange, f->queue));
 }
 
 void fixture_done(struct fixture *f)
@@ -41,7 +41,7 @@ void fixture_check(const struct fixture *f, enum tw_err expected,
     if (code == expected)
         return;
     print_error("%s: %s, not %s: %s\n", call, err_name(code),
-        err_name(expected), f->attempt.err.text);
+        err_name(expected), f->exchange.err.text);
     _fail(file, line);
 }
 
@@ -88,7 +88,7 @@ enum tw_err fixture_send(
 {
     struct batch batch = {f->table, operations, count};
 
-    return store_batch(f->store, &f->attempt, &batch, &f->result);
+    return store_batch(f->store, &f->exchange, &batch, &f->result);
 }
 
 const char *fixture_insert(struct fixture *f, const char *partition_key,
@@ -125,7 +125,7 @@ const struct entity *fixture_get(
     struct fixture *f, const char *partition_key, const char *row_key)
 {
     check(f, TW_OK,
-        store_get(f->store, &f->attempt, f->table, slice_of(partition_key),
+        store_get(f->store, &f->exchange, f->table, slice_of(partition_key),
             slice_of(row_key), &f->page));
     assert_int_equal(f->page.count, 1);
     return &f->page.entities[0];
@@ -140,7 +140,7 @@ const char *fixture_keys(struct fixture *f, struct scan_request request)
     request.table = f->table;
     request.from = (struct continuation){0};
     do {
-        check(f, TW_OK, store_scan(f->store, &f->attempt, &request, &f->page));
+        check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
         for (size_t i = 0; i < f->page.count; i++) {
             const struct entity *entity = &f->page.entities[i];
 

@@ -19,7 +19,7 @@
 struct fixture {
     struct store *store; /* borrowed */
     char table[40], queue[40];
-    struct attempt attempt; /* of the last call */
+    struct exchange exchange; /* of the last call */
     struct page page;
     struct messages messages;
     struct batch_result result;

@@ -196,20 +196,20 @@ void hosted_done(struct hosted *h)
 
 void hosted_table(struct hosted *h, const char *table)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
 
-    assert_int_equal(store_create_table(h->store, &attempt, table), TW_OK);
+    assert_int_equal(store_create_table(h->store, &exchange, table), TW_OK);
 }
 
 static void send(struct hosted *h, const char *table,
     const struct operation *operations, size_t count)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct batch batch = {table, operations, count};
     static struct batch_result result;
 
-    if (store_batch(h->store, &attempt, &batch, &result) != TW_OK)
-        fail_msg("%s: %s", table, attempt.err.text);
+    if (store_batch(h->store, &exchange, &batch, &result) != TW_OK)
+        fail_msg("%s: %s", table, exchange.err.text);
 }
 
 static struct entity parse(struct hosted *h, const char *partition_key,
@@ -259,8 +259,8 @@ void hosted_fill(struct hosted *h, const char *table, const char *partition_key,
 static const struct entity *get(struct hosted *h, const char *table,
     const char *partition_key, const char *row_key, struct page *page)
 {
-    struct attempt attempt = {.deadline = NULL};
-    enum tw_err code = store_get(h->store, &attempt, table,
+    struct exchange exchange = {.deadline = NULL};
+    enum tw_err code = store_get(h->store, &exchange, table,
         slice_of(partition_key), slice_of(row_key), page);
 
     return code == TW_OK ? &page->entities[0] : NULL;
@@ -332,14 +332,14 @@ void hosted_remove(struct hosted *h, const char *table,
 static unsigned read_all(struct hosted *h, const char *table, struct buf *to)
 {
     struct scan_request request = {.table = table};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
     unsigned count = 0;
 
     page_init(&page);
     do {
-        if (store_scan(h->store, &attempt, &request, &page) != TW_OK)
-            fail_msg("%s: %s", table, attempt.err.text);
+        if (store_scan(h->store, &exchange, &request, &page) != TW_OK)
+            fail_msg("%s: %s", table, exchange.err.text);
         for (size_t i = 0; i < page.count; i++) {
             const struct entity *entity = &page.entities[i];
 

@@ -8,11 +8,11 @@
 
 /* ---- from requests to calls ---- */
 
-static enum tw_err send_scan(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_scan(struct store *store, struct exchange *exchange,
+    const struct store_request *r)
 {
     const struct scan_request *scan = r->scan;
-    enum tw_err code = store_scan(store, attempt, scan, r->page);
+    enum tw_err code = store_scan(store, exchange, scan, r->page);
 
     /* An embedded store says nothing before the page; Azure does. */
     if (code == TW_OK && scan->follows && r->page->next.more)
@@ -20,80 +20,80 @@ static enum tw_err send_scan(
     return code;
 }
 
-static enum tw_err send_get(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_get(struct store *store, struct exchange *exchange,
+    const struct store_request *r)
 {
     return store_get(
-        store, attempt, r->name, r->partition_key, r->row_key, r->page);
+        store, exchange, r->name, r->partition_key, r->row_key, r->page);
 }
 
-static enum tw_err send_batch(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_batch(struct store *store, struct exchange *exchange,
+    const struct store_request *r)
 {
-    return store_batch(store, attempt, r->batch, r->result);
+    return store_batch(store, exchange, r->batch, r->result);
 }
 
-static enum tw_err send_create_table(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_create_table(struct store *store,
+    struct exchange *exchange, const struct store_request *r)
 {
-    return store_create_table(store, attempt, r->name);
+    return store_create_table(store, exchange, r->name);
 }
 
-static enum tw_err send_list_tables(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_list_tables(struct store *store,
+    struct exchange *exchange, const struct store_request *r)
 {
-    return store_list_tables(store, attempt, r->from, r->page);
+    return store_list_tables(store, exchange, r->from, r->page);
 }
 
-static enum tw_err send_queue_create(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_queue_create(struct store *store,
+    struct exchange *exchange, const struct store_request *r)
 {
-    return store_queue_create(store, attempt, r->name);
+    return store_queue_create(store, exchange, r->name);
 }
 
-static enum tw_err send_queue_put(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_queue_put(struct store *store,
+    struct exchange *exchange, const struct store_request *r)
 {
     return store_queue_put(
-        store, attempt, r->name, r->text, r->seconds, r->messages);
+        store, exchange, r->name, r->text, r->seconds, r->messages);
 }
 
-static enum tw_err send_queue_get(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_queue_get(struct store *store,
+    struct exchange *exchange, const struct store_request *r)
 {
     return store_queue_get(
-        store, attempt, r->name, r->count, r->seconds, r->messages);
+        store, exchange, r->name, r->count, r->seconds, r->messages);
 }
 
-static enum tw_err send_queue_renew(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_queue_renew(struct store *store,
+    struct exchange *exchange, const struct store_request *r)
 {
     return store_queue_renew(
-        store, attempt, r->name, r->id, r->receipt, r->seconds);
+        store, exchange, r->name, r->id, r->receipt, r->seconds);
 }
 
-static enum tw_err send_queue_delete(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_queue_delete(struct store *store,
+    struct exchange *exchange, const struct store_request *r)
 {
-    return store_queue_delete(store, attempt, r->name, r->id, r->pop_receipt);
+    return store_queue_delete(store, exchange, r->name, r->id, r->pop_receipt);
 }
 
-static enum tw_err send_queue_peek(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_queue_peek(struct store *store,
+    struct exchange *exchange, const struct store_request *r)
 {
-    return store_queue_peek(store, attempt, r->name, r->count, r->messages);
+    return store_queue_peek(store, exchange, r->name, r->count, r->messages);
 }
 
-static enum tw_err send_queue_count(
-    struct store *store, struct attempt *attempt, const struct store_request *r)
+static enum tw_err send_queue_count(struct store *store,
+    struct exchange *exchange, const struct store_request *r)
 {
-    return store_queue_count(store, attempt, r->name, r->number);
+    return store_queue_count(store, exchange, r->name, r->number);
 }
 
 static const struct {
     const char *name;
     enum tw_err (*send)(
-        struct store *, struct attempt *, const struct store_request *);
+        struct store *, struct exchange *, const struct store_request *);
 } KINDS[CALLS] = {
     [CALL_SCAN] = {"scan", send_scan},
     [CALL_GET] = {"get", send_get},
@@ -109,10 +109,10 @@ static const struct {
     [CALL_QUEUE_COUNT] = {"queue-count", send_queue_count},
 };
 
-enum tw_err request_send(struct store *store, struct attempt *attempt,
+enum tw_err request_send(struct store *store, struct exchange *exchange,
     const struct store_request *request)
 {
-    return KINDS[request->call].send(store, attempt, request);
+    return KINDS[request->call].send(store, exchange, request);
 }
 
 const char *call_name(enum store_call call)
@@ -127,24 +127,24 @@ bool call_in(unsigned set, enum store_call call)
 
 /* ---- from calls to requests ---- */
 
-static enum tw_err meet(struct store *store, struct attempt *attempt,
+static enum tw_err meet(struct store *store, struct exchange *exchange,
     const struct store_request *request)
 {
     struct interposed *self = (struct interposed *)store;
 
-    return self->meet(self, attempt, request);
+    return self->meet(self, exchange, request);
 }
 
-static enum tw_err on_scan(struct store *store, struct attempt *attempt,
+static enum tw_err on_scan(struct store *store, struct exchange *exchange,
     const struct scan_request *scan, struct page *ret)
 {
     struct store_request request = {
         .call = CALL_SCAN, .name = scan->table, .scan = scan, .page = ret};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
-static enum tw_err on_get(struct store *store, struct attempt *attempt,
+static enum tw_err on_get(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
 {
@@ -154,10 +154,10 @@ static enum tw_err on_get(struct store *store, struct attempt *attempt,
         .row_key = row_key,
         .page = ret};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
-static enum tw_err on_batch(struct store *store, struct attempt *attempt,
+static enum tw_err on_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {
     struct store_request request = {.call = CALL_BATCH,
@@ -165,35 +165,35 @@ static enum tw_err on_batch(struct store *store, struct attempt *attempt,
         .batch = batch,
         .result = ret};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
 static enum tw_err on_create_table(
-    struct store *store, struct attempt *attempt, const char *table)
+    struct store *store, struct exchange *exchange, const char *table)
 {
     struct store_request request = {.call = CALL_CREATE_TABLE, .name = table};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
-static enum tw_err on_list_tables(struct store *store, struct attempt *attempt,
-    struct continuation from, struct page *ret)
+static enum tw_err on_list_tables(struct store *store,
+    struct exchange *exchange, struct continuation from, struct page *ret)
 {
     struct store_request request = {
         .call = CALL_LIST_TABLES, .from = from, .page = ret};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
 static enum tw_err on_queue_create(
-    struct store *store, struct attempt *attempt, const char *queue)
+    struct store *store, struct exchange *exchange, const char *queue)
 {
     struct store_request request = {.call = CALL_QUEUE_CREATE, .name = queue};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
-static enum tw_err on_queue_put(struct store *store, struct attempt *attempt,
+static enum tw_err on_queue_put(struct store *store, struct exchange *exchange,
     const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
 {
     struct store_request request = {.call = CALL_QUEUE_PUT,
@@ -202,10 +202,10 @@ static enum tw_err on_queue_put(struct store *store, struct attempt *attempt,
         .seconds = hide_s,
         .messages = ret};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
-static enum tw_err on_queue_get(struct store *store, struct attempt *attempt,
+static enum tw_err on_queue_get(struct store *store, struct exchange *exchange,
     const char *queue, unsigned count, int64_t visibility_timeout_s,
     struct messages *ret)
 {
@@ -215,11 +215,12 @@ static enum tw_err on_queue_get(struct store *store, struct attempt *attempt,
         .seconds = visibility_timeout_s,
         .messages = ret};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
-static enum tw_err on_queue_renew(struct store *store, struct attempt *attempt,
-    const char *queue, struct slice id, char *pop_receipt, int64_t hide_s)
+static enum tw_err on_queue_renew(struct store *store,
+    struct exchange *exchange, const char *queue, struct slice id,
+    char *pop_receipt, int64_t hide_s)
 {
     struct store_request request = {.call = CALL_QUEUE_RENEW,
         .name = queue,
@@ -227,21 +228,22 @@ static enum tw_err on_queue_renew(struct store *store, struct attempt *attempt,
         .receipt = pop_receipt,
         .seconds = hide_s};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
-static enum tw_err on_queue_delete(struct store *store, struct attempt *attempt,
-    const char *queue, struct slice id, struct slice pop_receipt)
+static enum tw_err on_queue_delete(struct store *store,
+    struct exchange *exchange, const char *queue, struct slice id,
+    struct slice pop_receipt)
 {
     struct store_request request = {.call = CALL_QUEUE_DELETE,
         .name = queue,
         .id = id,
         .pop_receipt = pop_receipt};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
-static enum tw_err on_queue_peek(struct store *store, struct attempt *attempt,
+static enum tw_err on_queue_peek(struct store *store, struct exchange *exchange,
     const char *queue, unsigned count, struct messages *ret)
 {
     struct store_request request = {.call = CALL_QUEUE_PEEK,
@@ -249,16 +251,16 @@ static enum tw_err on_queue_peek(struct store *store, struct attempt *attempt,
         .count = count,
         .messages = ret};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
-static enum tw_err on_queue_count(struct store *store, struct attempt *attempt,
-    const char *queue, int64_t *ret)
+static enum tw_err on_queue_count(struct store *store,
+    struct exchange *exchange, const char *queue, int64_t *ret)
 {
     struct store_request request = {
         .call = CALL_QUEUE_COUNT, .name = queue, .number = ret};
 
-    return meet(store, attempt, &request);
+    return meet(store, exchange, &request);
 }
 
 static void on_close(struct store *store)
@@ -268,7 +270,7 @@ static void on_close(struct store *store)
 
 void interposed_init(struct interposed *self, const char *name,
     struct store *inner,
-    enum tw_err (*meet_one)(struct interposed *self, struct attempt *attempt,
+    enum tw_err (*meet_one)(struct interposed *self, struct exchange *exchange,
         const struct store_request *request))
 {
     static const struct store_ops ops = {
@@ -294,10 +296,10 @@ void interposed_init(struct interposed *self, const char *name,
     };
 }
 
-enum tw_err request_pass(struct interposed *self, struct attempt *attempt,
+enum tw_err request_pass(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
-    return self->meet(self, attempt, request);
+    return self->meet(self, exchange, request);
 }
 
 /* ---- answers ---- */

@@ -57,23 +57,23 @@ struct store_request {
 struct interposed {
     struct store store; /* first: use &interposed->store */
     struct store *inner;
-    enum tw_err (*meet)(struct interposed *self, struct attempt *attempt,
+    enum tw_err (*meet)(struct interposed *self, struct exchange *exchange,
         const struct store_request *request);
 };
 
 /* interposed_init: inner is borrowed; whoever closes this closes it. */
 void interposed_init(struct interposed *self, const char *name,
     struct store *inner,
-    enum tw_err (*meet)(struct interposed *self, struct attempt *attempt,
+    enum tw_err (*meet)(struct interposed *self, struct exchange *exchange,
         const struct store_request *request));
 
 /* request_send: make the call on store. */
-enum tw_err request_send(struct store *store, struct attempt *attempt,
+enum tw_err request_send(struct store *store, struct exchange *exchange,
     const struct store_request *request);
 
 /* request_pass: the same, straight to that one, without what a store
  * looks at first in each call. */
-enum tw_err request_pass(struct interposed *self, struct attempt *attempt,
+enum tw_err request_pass(struct interposed *self, struct exchange *exchange,
     const struct store_request *request);
 
 /* request_forget: what an answer has brought so far is none: empty pages,

@@ -34,11 +34,11 @@ static bool concerns(
 }
 
 static enum tw_err answer(
-    const struct script_event *event, struct attempt *attempt)
+    const struct script_event *event, struct exchange *exchange)
 {
     if (event->answer == TW_UNKNOWN)
-        attempt->sent_ms = platform_boot_ms();
-    return err_fail(&attempt->err, event->answer, "as the test wants");
+        exchange->sent_ms = platform_boot_ms();
+    return err_fail(&exchange->err, event->answer, "as the test wants");
 }
 
 static void happen(struct script *s, void (*what)(struct hosted *h))
@@ -51,7 +51,7 @@ static void happen(struct script *s, void (*what)(struct hosted *h))
 }
 
 static enum tw_err meet_event(struct script *s,
-    const struct script_event *event, struct attempt *attempt,
+    const struct script_event *event, struct exchange *exchange,
     const struct store_request *request)
 {
     enum tw_err outcome;
@@ -60,15 +60,15 @@ static enum tw_err meet_event(struct script *s,
     if (event->dies && event->unsent)
         deadline_close(s->h->deadline);
     if (event->unsent)
-        return answer(event, attempt);
-    outcome = request_send(s->inner, attempt, request);
+        return answer(event, exchange);
+    outcome = request_send(s->inner, exchange, request);
     happen(s, event->after);
     if (event->dies)
         deadline_close(s->h->deadline);
-    return event->answer == TW_OK ? outcome : answer(event, attempt);
+    return event->answer == TW_OK ? outcome : answer(event, exchange);
 }
 
-static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     struct script *s = (struct script *)self;
@@ -81,8 +81,8 @@ static enum tw_err meet(struct interposed *self, struct attempt *attempt,
             event->seen <= event->last && !met)
             met = event;
     }
-    return met ? meet_event(s, met, attempt, request)
-               : request_send(s->inner, attempt, request);
+    return met ? meet_event(s, met, exchange, request)
+               : request_send(s->inner, exchange, request);
 }
 
 void script_init(struct script *s, struct hosted *h)

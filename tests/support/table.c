@@ -16,12 +16,12 @@
 struct store *table_memory(const char *const *tables)
 {
     struct store *store = NULL;
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct err err;
 
     assert_int_equal(embedded_open("test", ":memory:", &store, &err), TW_OK);
     for (; *tables; tables++)
-        assert_int_equal(store_create_table(store, &attempt, *tables), TW_OK);
+        assert_int_equal(store_create_table(store, &exchange, *tables), TW_OK);
     return store;
 }
 
@@ -29,13 +29,13 @@ static enum tw_err send(struct store *store, const char *table,
     const struct operation *operations, size_t count)
 {
     struct batch_result result;
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct batch batch = {
         .table = table, .operations = operations, .count = count};
     enum tw_err code;
 
     do
-        code = store_batch(store, &attempt, &batch, &result);
+        code = store_batch(store, &exchange, &batch, &result);
     while (code == TW_BUSY);
     return code;
 }
@@ -109,12 +109,12 @@ void table_fill(struct store *store, const char *table,
 static bool get(struct store *store, const char *table,
     const char *partition_key, const char *row_key, struct page *page)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     enum tw_err code;
 
     page_init(page);
     do
-        code = store_get(store, &attempt, table, slice_of(partition_key),
+        code = store_get(store, &exchange, table, slice_of(partition_key),
             slice_of(row_key), page);
     while (code == TW_BUSY);
     assert_true(code == TW_OK || code == TW_NOT_FOUND);
@@ -183,10 +183,10 @@ size_t table_count(struct store *store, const char *table)
 
     page_init(&page);
     do {
-        struct attempt attempt = {0};
+        struct exchange exchange = {0};
 
         request.from = page.next;
-        assert_int_equal(store_scan(store, &attempt, &request, &page), TW_OK);
+        assert_int_equal(store_scan(store, &exchange, &request, &page), TW_OK);
         count += page.count;
     } while (page.next.more);
     page_done(&page);

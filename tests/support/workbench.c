@@ -76,87 +76,87 @@ static enum bench_fault meet(struct store *store, enum bench_call call)
 }
 
 static enum tw_err spoil(
-    struct attempt *attempt, enum bench_fault fault, enum tw_err outcome)
+    struct exchange *exchange, enum bench_fault fault, enum tw_err outcome)
 {
     switch (fault) {
     case BENCH_PASS:
         break;
     case BENCH_FAIL:
-        return err_fail(&attempt->err, TW_BUSY, "the store is down");
+        return err_fail(&exchange->err, TW_BUSY, "the store is down");
     case BENCH_THROTTLE:
-        attempt->http_status = 503;
-        return err_fail(&attempt->err, TW_BUSY, "503 ServerBusy");
+        exchange->http_status = 503;
+        return err_fail(&exchange->err, TW_BUSY, "503 ServerBusy");
     case BENCH_LOCK:
-        attempt->http_status = 409;
-        return err_fail(&attempt->err, TW_BUSY, "409 QueueBeingDeleted");
+        exchange->http_status = 409;
+        return err_fail(&exchange->err, TW_BUSY, "409 QueueBeingDeleted");
     case BENCH_REFUSE:
-        return err_fail(&attempt->err, TW_REFUSED, "the key is wrong");
+        return err_fail(&exchange->err, TW_REFUSED, "the key is wrong");
     case BENCH_FORBID:
-        return err_fail(&attempt->err, TW_FORBIDDEN, "the right is missing");
+        return err_fail(&exchange->err, TW_FORBIDDEN, "the right is missing");
     case BENCH_LOSE_ANSWER:
     case BENCH_LOSE_REQUEST:
-        attempt->date_ticks = 0;
-        return err_fail(&attempt->err, TW_UNKNOWN, "the answer was lost");
+        exchange->date_ticks = 0;
+        return err_fail(&exchange->err, TW_UNKNOWN, "the answer was lost");
     case BENCH_CONFLICT:
-        return err_fail(&attempt->err, TW_CONFLICT, "another ETag");
+        return err_fail(&exchange->err, TW_CONFLICT, "another ETag");
     case BENCH_GONE:
-        return err_fail(&attempt->err, TW_NOT_FOUND, "it is not there");
+        return err_fail(&exchange->err, TW_NOT_FOUND, "it is not there");
     case BENCH_INVALID:
-        attempt->http_status = 400;
-        return err_fail(&attempt->err, TW_INVALID, "the service says 400");
+        exchange->http_status = 400;
+        return err_fail(&exchange->err, TW_INVALID, "the service says 400");
     }
     return outcome;
 }
 
 /* What the service's clock shows, which no pause of this machine holds up. */
-static void add_pauses(struct workbench *bench, struct attempt *attempt)
+static void add_pauses(struct workbench *bench, struct exchange *exchange)
 {
     platform_lock(&bench->lock);
-    if (attempt->date_ticks > 0)
-        attempt->date_ticks += bench->paused_ms * TICKS_PER_MS;
+    if (exchange->date_ticks > 0)
+        exchange->date_ticks += bench->paused_ms * TICKS_PER_MS;
     platform_unlock(&bench->lock);
 }
 
-#define PASSED_ON(store, attempt, call, request)                               \
+#define PASSED_ON(store, exchange, call, request)                              \
     do {                                                                       \
         enum bench_fault fault = meet(store, call);                            \
         enum tw_err outcome = TW_OK;                                           \
                                                                                \
         if (fault == BENCH_PASS || fault == BENCH_LOSE_ANSWER)                 \
             outcome = request;                                                 \
-        add_pauses(bench_of(store), attempt);                                  \
-        return spoil(attempt, fault, outcome);                                 \
+        add_pauses(bench_of(store), exchange);                                 \
+        return spoil(exchange, fault, outcome);                                \
     } while (0)
 
 static enum tw_err bench_create_table(
-    struct store *store, struct attempt *attempt, const char *table)
+    struct store *store, struct exchange *exchange, const char *table)
 {
-    PASSED_ON(store, attempt, BENCH_CREATE,
-        store_create_table(inner_of(store), attempt, table));
+    PASSED_ON(store, exchange, BENCH_CREATE,
+        store_create_table(inner_of(store), exchange, table));
 }
 
-static enum tw_err bench_scan(struct store *store, struct attempt *attempt,
+static enum tw_err bench_scan(struct store *store, struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
     struct workbench *bench = bench_of(store);
 
     platform_lock(&bench->lock);
-    bench->scan_max_ms = deadline_timeout_ms(attempt->deadline);
+    bench->scan_max_ms = deadline_timeout_ms(exchange->deadline);
     platform_unlock(&bench->lock);
-    PASSED_ON(store, attempt, BENCH_SCAN,
-        store_scan(inner_of(store), attempt, request, ret));
+    PASSED_ON(store, exchange, BENCH_SCAN,
+        store_scan(inner_of(store), exchange, request, ret));
 }
 
-static enum tw_err bench_get(struct store *store, struct attempt *attempt,
+static enum tw_err bench_get(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
 {
-    PASSED_ON(store, attempt, BENCH_GET,
+    PASSED_ON(store, exchange, BENCH_GET,
         store_get(
-            inner_of(store), attempt, table, partition_key, row_key, ret));
+            inner_of(store), exchange, table, partition_key, row_key, ret));
 }
 
-static enum tw_err bench_batch(struct store *store, struct attempt *attempt,
+static enum tw_err bench_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {
     struct workbench *bench = bench_of(store);
@@ -165,27 +165,28 @@ static enum tw_err bench_batch(struct store *store, struct attempt *attempt,
     bench->ledger_writes += strcmp(batch->table, LEDGER_TABLE) == 0;
     platform_unlock(&bench->lock);
     ret->failed = batch->count;
-    PASSED_ON(store, attempt, BENCH_BATCH,
-        store_batch(inner_of(store), attempt, batch, ret));
+    PASSED_ON(store, exchange, BENCH_BATCH,
+        store_batch(inner_of(store), exchange, batch, ret));
 }
 
 static enum tw_err bench_queue_create(
-    struct store *store, struct attempt *attempt, const char *queue)
+    struct store *store, struct exchange *exchange, const char *queue)
 {
-    PASSED_ON(store, attempt, BENCH_CREATE,
-        store_queue_create(inner_of(store), attempt, queue));
+    PASSED_ON(store, exchange, BENCH_CREATE,
+        store_queue_create(inner_of(store), exchange, queue));
 }
 
-static enum tw_err bench_queue_put(struct store *store, struct attempt *attempt,
-    const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
+static enum tw_err bench_queue_put(struct store *store,
+    struct exchange *exchange, const char *queue, struct slice text,
+    int64_t hide_s, struct messages *ret)
 {
-    PASSED_ON(store, attempt, BENCH_PUT,
-        store_queue_put(inner_of(store), attempt, queue, text, hide_s, ret));
+    PASSED_ON(store, exchange, BENCH_PUT,
+        store_queue_put(inner_of(store), exchange, queue, text, hide_s, ret));
 }
 
-static enum tw_err bench_queue_get(struct store *store, struct attempt *attempt,
-    const char *queue, unsigned count, int64_t visibility_timeout_s,
-    struct messages *ret)
+static enum tw_err bench_queue_get(struct store *store,
+    struct exchange *exchange, const char *queue, unsigned count,
+    int64_t visibility_timeout_s, struct messages *ret)
 {
     struct workbench *bench = bench_of(store);
     const char *down = bench->down_queue;
@@ -195,43 +196,43 @@ static enum tw_err bench_queue_get(struct store *store, struct attempt *attempt,
     platform_unlock(&bench->lock);
     if (down && strcmp(queue, down) == 0) {
         sleep_ms(bench, bench->down_queue_ms);
-        return spoil(attempt, BENCH_FAIL, TW_OK);
+        return spoil(exchange, BENCH_FAIL, TW_OK);
     }
-    PASSED_ON(store, attempt, BENCH_QUEUE_GET,
-        store_queue_get(
-            inner_of(store), attempt, queue, count, visibility_timeout_s, ret));
+    PASSED_ON(store, exchange, BENCH_QUEUE_GET,
+        store_queue_get(inner_of(store), exchange, queue, count,
+            visibility_timeout_s, ret));
 }
 
 static enum tw_err bench_queue_renew(struct store *store,
-    struct attempt *attempt, const char *queue, struct slice id,
+    struct exchange *exchange, const char *queue, struct slice id,
     char *pop_receipt, int64_t hide_s)
 {
-    PASSED_ON(store, attempt, BENCH_RENEW,
+    PASSED_ON(store, exchange, BENCH_RENEW,
         store_queue_renew(
-            inner_of(store), attempt, queue, id, pop_receipt, hide_s));
+            inner_of(store), exchange, queue, id, pop_receipt, hide_s));
 }
 
 static enum tw_err bench_queue_delete(struct store *store,
-    struct attempt *attempt, const char *queue, struct slice id,
+    struct exchange *exchange, const char *queue, struct slice id,
     struct slice pop_receipt)
 {
-    PASSED_ON(store, attempt, BENCH_DELETE,
-        store_queue_delete(inner_of(store), attempt, queue, id, pop_receipt));
+    PASSED_ON(store, exchange, BENCH_DELETE,
+        store_queue_delete(inner_of(store), exchange, queue, id, pop_receipt));
 }
 
 static enum tw_err bench_queue_peek(struct store *store,
-    struct attempt *attempt, const char *queue, unsigned count,
+    struct exchange *exchange, const char *queue, unsigned count,
     struct messages *ret)
 {
-    PASSED_ON(store, attempt, BENCH_PEEK,
-        store_queue_peek(inner_of(store), attempt, queue, count, ret));
+    PASSED_ON(store, exchange, BENCH_PEEK,
+        store_queue_peek(inner_of(store), exchange, queue, count, ret));
 }
 
 static enum tw_err bench_queue_count(struct store *store,
-    struct attempt *attempt, const char *queue, int64_t *ret)
+    struct exchange *exchange, const char *queue, int64_t *ret)
 {
-    PASSED_ON(store, attempt, BENCH_OTHER,
-        store_queue_count(inner_of(store), attempt, queue, ret));
+    PASSED_ON(store, exchange, BENCH_OTHER,
+        store_queue_count(inner_of(store), exchange, queue, ret));
 }
 
 static const struct store_ops bench_ops = {
@@ -340,14 +341,14 @@ static void init_definition(struct workbench *bench)
 void workbench_open_store(
     struct workbench *bench, const char *name, struct bench_store *ret)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct err err;
 
     ret->bench = bench;
     assert_int_equal(embedded_open(name, ":memory:", &ret->inner, &err), TW_OK);
     ret->store = *ret->inner;
     ret->store.ops = &bench_ops;
-    assert_int_equal(ledger_create(ret->inner, &attempt), TW_OK);
+    assert_int_equal(ledger_create(ret->inner, &exchange), TW_OK);
 }
 
 void workbench_init(struct workbench *bench)
@@ -464,22 +465,22 @@ bool workbench_pass_gate(struct workbench *bench, struct run *run, unsigned n)
 
 void workbench_make_queue(struct workbench *bench, const char *queue)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
 
     assert_int_equal(
-        store_queue_create(bench->wrapped.inner, &attempt, queue), TW_OK);
+        store_queue_create(bench->wrapped.inner, &exchange, queue), TW_OK);
 }
 
 const char *workbench_put(
     struct workbench *bench, const char *queue, const char *text)
 {
     static char id[QUEUE_ID_MAX];
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct messages put;
 
     messages_init(&put);
     workbench_make_queue(bench, queue);
-    assert_int_equal(store_queue_put(bench->wrapped.inner, &attempt, queue,
+    assert_int_equal(store_queue_put(bench->wrapped.inner, &exchange, queue,
                          slice_of(text), 0, &put),
         TW_OK);
     (void)snprintf(id, sizeof(id), "%.*s", SLICE_ARG(put.list[0].id));
@@ -490,21 +491,21 @@ const char *workbench_put(
 int64_t workbench_take(
     struct workbench *bench, const char *queue, struct messages *ret)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
 
-    assert_int_equal(store_queue_get(bench->wrapped.inner, &attempt, queue, 1,
+    assert_int_equal(store_queue_get(bench->wrapped.inner, &exchange, queue, 1,
                          bench->setup.visibility_timeout_s, ret),
         TW_OK);
     assert_int_equal(ret->count, 1);
-    return attempt.sent_ms;
+    return exchange.sent_ms;
 }
 
 int64_t workbench_count(struct workbench *bench, const char *queue)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     int64_t count = 0;
 
-    if (store_queue_count(bench->wrapped.inner, &attempt, queue, &count) !=
+    if (store_queue_count(bench->wrapped.inner, &exchange, queue, &count) !=
         TW_OK)
         return 0;
     return count;
@@ -513,9 +514,9 @@ int64_t workbench_count(struct workbench *bench, const char *queue)
 bool workbench_run(struct workbench *bench, const char *job, const char *id,
     struct ledger_run *ret)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     enum tw_err outcome = ledger_get(
-        bench->wrapped.inner, &attempt, slice_of(job), slice_of(id), ret);
+        bench->wrapped.inner, &exchange, slice_of(job), slice_of(id), ret);
 
     assert_true(outcome == TW_OK || outcome == TW_NOT_FOUND);
     return outcome == TW_OK;
@@ -539,12 +540,12 @@ size_t workbench_listed(
 {
     const struct ledger_index_scan scan = {
         .job = slice_of(job), .index = index};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
     size_t count;
 
     page_init(&page);
-    assert_int_equal(ledger_scan_index(bench->wrapped.inner, &attempt, &scan,
+    assert_int_equal(ledger_scan_index(bench->wrapped.inner, &exchange, &scan,
                          (struct continuation){0}, &page),
         TW_OK);
     count = page.count;
@@ -592,7 +593,7 @@ static enum tw_err replace_run(struct workbench *bench, struct ledger_run *run)
 {
     struct operation operation = {.type = OPERATION_REPLACE};
     const struct batch batch = {LEDGER_TABLE, &operation, 1};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct batch_result result;
     struct arena arena;
     enum tw_err outcome;
@@ -604,7 +605,7 @@ static enum tw_err replace_run(struct workbench *bench, struct ledger_run *run)
     id[16] = '\0';
     run->operation = ledger_text(run, slice_of(id));
     ledger_entity(run, &arena, &operation.entity);
-    outcome = store_batch(bench->wrapped.inner, &attempt, &batch, &result);
+    outcome = store_batch(bench->wrapped.inner, &exchange, &batch, &result);
     if (outcome == TW_OK)
         run->etag = ledger_text(run, slice_of(result.etags[0]));
     arena_done(&arena);
@@ -635,11 +636,11 @@ void workbench_write(struct workbench *bench, enum operation_type type,
 {
     const struct operation operation = {.type = type, .entity = *entity};
     const struct batch batch = {LEDGER_TABLE, &operation, 1};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct batch_result result;
 
     assert_int_equal(
-        store_batch(bench->wrapped.inner, &attempt, &batch, &result), TW_OK);
+        store_batch(bench->wrapped.inner, &exchange, &batch, &result), TW_OK);
 }
 
 struct lease_request workbench_wish(struct workbench *bench, const char *id)

@@ -104,14 +104,14 @@ static bool visit_table(struct store *store, const char *table,
     struct judge_visitor *visitor, struct err *err)
 {
     struct scan_request request = {.table = table};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
     bool good = true;
 
     page_init(&page);
     do {
-        if (store_scan(store, &attempt, &request, &page) != TW_OK)
-            good = judge_wrong(err, "%s: %s", table, attempt.err.text);
+        if (store_scan(store, &exchange, &request, &page) != TW_OK)
+            good = judge_wrong(err, "%s: %s", table, exchange.err.text);
         for (size_t i = 0; good && i < page.count; i++)
             good = visitor->visit(visitor, table, &page.entities[i], err);
         request.from = page.next;
@@ -123,14 +123,14 @@ static bool visit_table(struct store *store, const char *table,
 bool judge_visit(
     struct store *store, struct judge_visitor *visitor, struct err *err)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page tables;
     bool good = true;
 
     page_init(&tables);
-    if (store_list_tables(store, &attempt, (struct continuation){0}, &tables) !=
-        TW_OK)
-        good = judge_wrong(err, "%s", attempt.err.text);
+    if (store_list_tables(
+            store, &exchange, (struct continuation){0}, &tables) != TW_OK)
+        good = judge_wrong(err, "%s", exchange.err.text);
     for (size_t i = 0; good && i < tables.count; i++) {
         char *table = mem_text(tables.entities[i].partition_key.at,
             tables.entities[i].partition_key.len);
@@ -368,10 +368,10 @@ static bool judge_tables(const struct scene *scene, bool over, struct err *err)
 
 int64_t judge_messages(struct store *store, const char *queue)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     int64_t count = 0;
 
-    if (store_queue_count(store, &attempt, queue, &count) != TW_OK)
+    if (store_queue_count(store, &exchange, queue, &count) != TW_OK)
         return -1;
     return count;
 }
@@ -404,15 +404,15 @@ static bool judge_counts(
 bool judge_no_marker(
     const struct scene *scene, const char *job, struct err *err)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
     bool good = true;
 
     page_init(&page);
-    if (ledger_scan_index(scene->store, &attempt,
+    if (ledger_scan_index(scene->store, &exchange,
             &(struct ledger_index_scan){.job = slice_of(job)},
             (struct continuation){0}, &page) != TW_OK)
-        good = judge_wrong(err, "%s", attempt.err.text);
+        good = judge_wrong(err, "%s", exchange.err.text);
     else if (page.count > 0 || page.next.more)
         good = judge_wrong(err, "the index lists a run that has ended as open");
     page_done(&page);
@@ -447,16 +447,16 @@ static bool judge_end(
 
 bool judge_cascade(const struct scene *scene, struct err *err)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct ledger_run run;
     enum tw_err code;
     bool good = true;
 
     ledger_run_init(&run);
     code = ledger_get(
-        scene->store, &attempt, slice_of(SWEEP_JOB), slice_of(SWEEP_ID), &run);
+        scene->store, &exchange, slice_of(SWEEP_JOB), slice_of(SWEEP_ID), &run);
     if (code != TW_OK && code != TW_NOT_FOUND)
-        good = judge_wrong(err, "%s", attempt.err.text);
+        good = judge_wrong(err, "%s", exchange.err.text);
     else if (!ledger_state_ended(run.state) &&
              judge_messages(scene->store, SWEEP_QUEUE) < 1)
         good = judge_wrong(err, "the message is gone, and the run is %s",

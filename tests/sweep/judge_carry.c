@@ -188,16 +188,16 @@ bool judge_carry(const struct scene *scene, struct err *err)
     struct carry c = {.scene = scene,
         .at_source = mem_alloc(scene->stage->count),
         .at_copy = mem_alloc(scene->stage->count)};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     enum tw_err outcome;
     bool good = true;
 
     arena_init(&c.arena);
     ledger_run_init(&c.run);
-    outcome = ledger_get(scene->store, &attempt, slice_of(SWEEP_CARRY),
+    outcome = ledger_get(scene->store, &exchange, slice_of(SWEEP_CARRY),
         slice_of(SWEEP_ID), &c.run);
     if (outcome != TW_OK && outcome != TW_NOT_FOUND)
-        good = judge_wrong(err, "%s", attempt.err.text);
+        good = judge_wrong(err, "%s", exchange.err.text);
     else if (!ledger_state_ended(c.run.state) &&
              judge_messages(scene->store, SWEEP_QUEUE) < 1)
         good = judge_wrong(err, "the message is gone, and the run is %s",

@@ -123,12 +123,12 @@ static bool judge_tables(struct judgement *j, struct err *err)
 static bool read_run(const struct scene *scene, const char *id,
     struct ledger_run *ret, struct err *err)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     enum tw_err code = ledger_get(
-        scene->store, &attempt, slice_of(SWEEP_UPGRADE), slice_of(id), ret);
+        scene->store, &exchange, slice_of(SWEEP_UPGRADE), slice_of(id), ret);
 
     return code == TW_OK || code == TW_NOT_FOUND ||
-           judge_wrong(err, "%s", attempt.err.text);
+           judge_wrong(err, "%s", exchange.err.text);
 }
 
 static bool judge_messages_left(const struct judgement *j, struct err *err)

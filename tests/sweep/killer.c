@@ -104,82 +104,82 @@ static enum tw_err come_back(
     } while (0)
 
 static enum tw_err create_table(
-    struct store *store, struct attempt *attempt, const char *table)
+    struct store *store, struct exchange *exchange, const char *table)
 {
-    PASS(store, store_create_table(inner_of(store), attempt, table));
+    PASS(store, store_create_table(inner_of(store), exchange, table));
 }
 
-static enum tw_err list_tables(struct store *store, struct attempt *attempt,
+static enum tw_err list_tables(struct store *store, struct exchange *exchange,
     struct continuation from, struct page *ret)
 {
-    PASS(store, store_list_tables(inner_of(store), attempt, from, ret));
+    PASS(store, store_list_tables(inner_of(store), exchange, from, ret));
 }
 
-static enum tw_err scan(struct store *store, struct attempt *attempt,
+static enum tw_err scan(struct store *store, struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
-    PASS(store, store_scan(inner_of(store), attempt, request, ret));
+    PASS(store, store_scan(inner_of(store), exchange, request, ret));
 }
 
-static enum tw_err get(struct store *store, struct attempt *attempt,
+static enum tw_err get(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
 {
-    PASS(store, store_get(inner_of(store), attempt, table, partition_key,
+    PASS(store, store_get(inner_of(store), exchange, table, partition_key,
                     row_key, ret));
 }
 
-static enum tw_err batch(struct store *store, struct attempt *attempt,
+static enum tw_err batch(struct store *store, struct exchange *exchange,
     const struct batch *operations, struct batch_result *ret)
 {
-    PASS(store, store_batch(inner_of(store), attempt, operations, ret));
+    PASS(store, store_batch(inner_of(store), exchange, operations, ret));
 }
 
 static enum tw_err queue_create(
-    struct store *store, struct attempt *attempt, const char *queue)
+    struct store *store, struct exchange *exchange, const char *queue)
 {
-    PASS(store, store_queue_create(inner_of(store), attempt, queue));
+    PASS(store, store_queue_create(inner_of(store), exchange, queue));
 }
 
-static enum tw_err queue_put(struct store *store, struct attempt *attempt,
+static enum tw_err queue_put(struct store *store, struct exchange *exchange,
     const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
 {
     PASS(store,
-        store_queue_put(inner_of(store), attempt, queue, text, hide_s, ret));
+        store_queue_put(inner_of(store), exchange, queue, text, hide_s, ret));
 }
 
-static enum tw_err queue_get(struct store *store, struct attempt *attempt,
+static enum tw_err queue_get(struct store *store, struct exchange *exchange,
     const char *queue, unsigned count, int64_t visibility_timeout_s,
     struct messages *ret)
 {
-    PASS(store, store_queue_get(inner_of(store), attempt, queue, count,
+    PASS(store, store_queue_get(inner_of(store), exchange, queue, count,
                     visibility_timeout_s, ret));
 }
 
-static enum tw_err queue_renew(struct store *store, struct attempt *attempt,
+static enum tw_err queue_renew(struct store *store, struct exchange *exchange,
     const char *queue, struct slice id, char *pop_receipt, int64_t hide_s)
 {
     PASS(store, store_queue_renew(
-                    inner_of(store), attempt, queue, id, pop_receipt, hide_s));
+                    inner_of(store), exchange, queue, id, pop_receipt, hide_s));
 }
 
-static enum tw_err queue_delete(struct store *store, struct attempt *attempt,
+static enum tw_err queue_delete(struct store *store, struct exchange *exchange,
     const char *queue, struct slice id, struct slice pop_receipt)
 {
     PASS(store,
-        store_queue_delete(inner_of(store), attempt, queue, id, pop_receipt));
+        store_queue_delete(inner_of(store), exchange, queue, id, pop_receipt));
 }
 
-static enum tw_err queue_peek(struct store *store, struct attempt *attempt,
+static enum tw_err queue_peek(struct store *store, struct exchange *exchange,
     const char *queue, unsigned count, struct messages *ret)
 {
-    PASS(store, store_queue_peek(inner_of(store), attempt, queue, count, ret));
+    PASS(store, store_queue_peek(inner_of(store), exchange, queue, count, ret));
 }
 
-static enum tw_err queue_count(struct store *store, struct attempt *attempt,
+static enum tw_err queue_count(struct store *store, struct exchange *exchange,
     const char *queue, int64_t *ret)
 {
-    PASS(store, store_queue_count(inner_of(store), attempt, queue, ret));
+    PASS(store, store_queue_count(inner_of(store), exchange, queue, ret));
 }
 
 static const struct store_ops OPS = {

@@ -48,24 +48,24 @@ static void put_entity(struct store *store, const struct sweep_entity *entity)
 {
     struct operation operation = {OPERATION_INSERT, entity->entity};
     struct batch batch = {entity->table, &operation, 1};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct batch_result result;
 
-    if (store_create_table(store, &attempt, entity->table) != TW_OK ||
-        store_batch(store, &attempt, &batch, &result) != TW_OK)
-        give_up(attempt.err.text);
+    if (store_create_table(store, &exchange, entity->table) != TW_OK ||
+        store_batch(store, &exchange, &batch, &result) != TW_OK)
+        give_up(exchange.err.text);
 }
 
 static void put_message(struct store *store, const char *text)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct messages put;
 
     messages_init(&put);
-    if (store_queue_create(store, &attempt, SWEEP_QUEUE) != TW_OK ||
+    if (store_queue_create(store, &exchange, SWEEP_QUEUE) != TW_OK ||
         store_queue_put(
-            store, &attempt, SWEEP_QUEUE, slice_of(text), 0, &put) != TW_OK)
-        give_up(attempt.err.text);
+            store, &exchange, SWEEP_QUEUE, slice_of(text), 0, &put) != TW_OK)
+        give_up(exchange.err.text);
     messages_done(&put);
 }
 

@@ -197,9 +197,9 @@ static void fill_late(struct stage *stage)
 
 static enum tw_err get_channel(const struct scene *scene, struct page *ret)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
 
-    return store_get(scene->store, &attempt, "Channels", slice_of("Football"),
+    return store_get(scene->store, &exchange, "Channels", slice_of("Football"),
         slice_of(""), ret);
 }
 

@@ -24,7 +24,7 @@
 struct bench {
     struct http_script *script;
     struct store *store;
-    struct attempt attempt;
+    struct exchange exchange;
     struct page page;
     struct messages messages;
     struct arena arena;
@@ -70,26 +70,27 @@ typedef enum tw_err do_operation(struct bench *bench);
 
 static enum tw_err do_create_table(struct bench *bench)
 {
-    return store_create_table(bench->store, &bench->attempt, "Blogs");
+    return store_create_table(bench->store, &bench->exchange, "Blogs");
 }
 
 static enum tw_err do_list(struct bench *bench)
 {
     struct continuation from = {.more = false};
 
-    return store_list_tables(bench->store, &bench->attempt, from, &bench->page);
+    return store_list_tables(
+        bench->store, &bench->exchange, from, &bench->page);
 }
 
 static enum tw_err do_scan(struct bench *bench)
 {
     struct scan_request request = {.table = "Blogs", .max_bytes = 1000};
 
-    return store_scan(bench->store, &bench->attempt, &request, &bench->page);
+    return store_scan(bench->store, &bench->exchange, &request, &bench->page);
 }
 
 static enum tw_err do_get(struct bench *bench)
 {
-    return store_get(bench->store, &bench->attempt, "Blogs", slice_of("p"),
+    return store_get(bench->store, &bench->exchange, "Blogs", slice_of("p"),
         slice_of("r"), &bench->page);
 }
 
@@ -105,7 +106,7 @@ static enum tw_err do_batch_into(struct bench *bench, struct batch_result *ret)
     entity_init(
         &operations[1].entity, &bench->arena, slice_of("p"), slice_of("2"));
     operations[1].entity.etag = slice_of("W/\"e\"");
-    return store_batch(bench->store, &bench->attempt, &batch, ret);
+    return store_batch(bench->store, &bench->exchange, &batch, ret);
 }
 
 static enum tw_err do_batch(struct bench *bench)
@@ -117,26 +118,26 @@ static enum tw_err do_batch(struct bench *bench)
 
 static enum tw_err do_queue_create(struct bench *bench)
 {
-    return store_queue_create(bench->store, &bench->attempt, "work");
+    return store_queue_create(bench->store, &bench->exchange, "work");
 }
 
 static enum tw_err do_put(struct bench *bench)
 {
-    return store_queue_put(bench->store, &bench->attempt, "work",
+    return store_queue_put(bench->store, &bench->exchange, "work",
         slice_of("a<b"), 5, &bench->messages);
 }
 
 static enum tw_err do_queue_get(struct bench *bench)
 {
     return store_queue_get(
-        bench->store, &bench->attempt, "work", 32, 30, &bench->messages);
+        bench->store, &bench->exchange, "work", 32, 30, &bench->messages);
 }
 
 static enum tw_err do_renew(struct bench *bench)
 {
     char receipt[QUEUE_RECEIPT_MAX] = "Ag+/=";
     enum tw_err code = store_queue_renew(
-        bench->store, &bench->attempt, "work", slice_of("id-1"), receipt, 30);
+        bench->store, &bench->exchange, "work", slice_of("id-1"), receipt, 30);
 
     assert_string_equal(receipt, code == TW_OK ? "next" : "Ag+/=");
     return code;
@@ -144,21 +145,21 @@ static enum tw_err do_renew(struct bench *bench)
 
 static enum tw_err do_delete(struct bench *bench)
 {
-    return store_queue_delete(bench->store, &bench->attempt, "work",
+    return store_queue_delete(bench->store, &bench->exchange, "work",
         slice_of("id-1"), slice_of("Ag+/="));
 }
 
 static enum tw_err do_peek(struct bench *bench)
 {
     return store_queue_peek(
-        bench->store, &bench->attempt, "work", 1, &bench->messages);
+        bench->store, &bench->exchange, "work", 1, &bench->messages);
 }
 
 static enum tw_err do_count(struct bench *bench)
 {
     int64_t count = -1;
     enum tw_err code =
-        store_queue_count(bench->store, &bench->attempt, "work", &count);
+        store_queue_count(bench->store, &bench->exchange, "work", &count);
 
     assert_int_equal(count, code == TW_OK ? 7 : -1);
     return code;
@@ -221,11 +222,11 @@ static enum tw_err answered(
 
     bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
     code = step->run(&bench);
-    *err = bench.attempt.err;
+    *err = bench.exchange.err;
     assert_null(strstr(err->text, "secret"));
     assert_int_equal(bench.page.count, 0);
     assert_int_equal(bench.messages.count, 0);
-    assert_true(bench.attempt.sent_ms > 0);
+    assert_true(bench.exchange.sent_ms > 0);
     if (code != TW_OK &&
         strncmp(err->text, step->name, strlen(step->name)) != 0)
         fail_msg("'%s' does not begin with '%s'", err->text, step->name);
@@ -314,7 +315,7 @@ static void short_time_is_passed_on_to_the_service(void **state)
     (void)state;
     deadline_init(&deadline, PLATFORM_NEVER, 5000);
     bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
-    bench.attempt.deadline = &deadline;
+    bench.exchange.deadline = &deadline;
     assert_int_equal(do_get(&bench), TW_BUSY);
     bench_end(&bench);
     assert_non_null(
@@ -393,10 +394,10 @@ static void retry_hints_and_the_date_are_kept(void **state)
         script.text = text;
         bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
         assert_int_equal(do_scan(&bench), TW_BUSY);
-        assert_int_equal(bench.attempt.retry_after_ms, cases[i].ms);
-        assert_int_equal(bench.attempt.http_status, 503);
+        assert_int_equal(bench.exchange.retry_after_ms, cases[i].ms);
+        assert_int_equal(bench.exchange.http_status, 503);
         assert_true(text_ticks(slice_of("2024-01-01T00:00:00Z"), &ticks));
-        assert_int_equal(bench.attempt.date_ticks, ticks);
+        assert_int_equal(bench.exchange.date_ticks, ticks);
         bench_end(&bench);
         bench_done(&bench);
     }
@@ -429,7 +430,7 @@ static void a_proxys_date_is_not_the_services(void **state)
         script.text = text;
         bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
         assert_int_equal(do_scan(&bench), TW_BUSY);
-        assert_int_equal(bench.attempt.date_ticks != 0, cases[i].counts);
+        assert_int_equal(bench.exchange.date_ticks != 0, cases[i].counts);
         bench_end(&bench);
         bench_done(&bench);
     }
@@ -498,7 +499,7 @@ static enum tw_err followed_scan(const char *answer, struct followed *ret)
 
     *ret = (struct followed){0};
     bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
-    code = store_scan(bench.store, &bench.attempt, &request, &bench.page);
+    code = store_scan(bench.store, &bench.exchange, &request, &bench.page);
     bench_end(&bench);
     bench_done(&bench);
     return code;
@@ -672,7 +673,7 @@ static enum tw_err batch_answered(
 
     bench_open(&bench, "SharedAccessSignature=" SAS, &script, 1);
     code = do_batch_into(&bench, ret);
-    *err = bench.attempt.err;
+    *err = bench.exchange.err;
     bench_end(&bench);
     bench_done(&bench);
     return code;
@@ -827,16 +828,16 @@ static void page_that_leads_to_itself_is_none(void **state)
     assert_int_equal(do_scan(&bench), TW_OK);
     request.from = bench.page.next;
     assert_int_equal(
-        store_scan(bench.store, &bench.attempt, &request, &bench.page),
+        store_scan(bench.store, &bench.exchange, &request, &bench.page),
         TW_BUSY);
-    assert_non_null(strstr(bench.attempt.err.text, "never end"));
+    assert_non_null(strstr(bench.exchange.err.text, "never end"));
     assert_false(bench.page.next.more);
     assert_int_equal(do_list(&bench), TW_OK);
     request.from = bench.page.next;
-    assert_int_equal(store_list_tables(bench.store, &bench.attempt,
+    assert_int_equal(store_list_tables(bench.store, &bench.exchange,
                          request.from, &bench.page),
         TW_BUSY);
-    assert_non_null(strstr(bench.attempt.err.text, "never end"));
+    assert_non_null(strstr(bench.exchange.err.text, "never end"));
     bench_end(&bench);
     bench_done(&bench);
 }
@@ -863,12 +864,12 @@ static void pages_that_lead_in_a_circle_are_none(void **state)
         script[i] = (struct script_step){SCRIPT_LAST, pages[i], 0};
     bench_open(&bench, "SharedAccessSignature=" SAS, script, PAGES);
     do {
-        code = store_scan(bench.store, &bench.attempt, &request, &bench.page);
+        code = store_scan(bench.store, &bench.exchange, &request, &bench.page);
         request.from = bench.page.next;
         asked++;
     } while (code == TW_OK && asked < PAGES);
     assert_int_equal(code, TW_BUSY);
-    assert_non_null(strstr(bench.attempt.err.text, "never end"));
+    assert_non_null(strstr(bench.exchange.err.text, "never end"));
     assert_int_equal(asked, PAGES);
     bench_end(&bench);
     bench_done(&bench);
@@ -892,7 +893,7 @@ static void message_without_a_receipt_is_not_handed_out(void **state)
 static enum tw_err do_queue_get_one(struct bench *bench)
 {
     return store_queue_get(
-        bench->store, &bench->attempt, "work", 1, 30, &bench->messages);
+        bench->store, &bench->exchange, "work", 1, 30, &bench->messages);
 }
 
 /* There is no slot for the second. */

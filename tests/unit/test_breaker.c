@@ -124,7 +124,7 @@ static void end(struct faulty *faulty, struct store *inner)
 static void a_store_that_nobody_answers_for_is_probed(void **state)
 {
     static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct faulty faulty;
     struct store *inner = begin(&faulty);
     int64_t count;
@@ -133,22 +133,22 @@ static void a_store_that_nobody_answers_for_is_probed(void **state)
     faulty_seed(&faulty, 1, down, 1);
     for (unsigned i = 0; i < 1000; i++) {
         assert_int_equal(
-            store_queue_count(&faulty.outer.store, &attempt, "work", &count),
+            store_queue_count(&faulty.outer.store, &exchange, "work", &count),
             TW_BUSY);
-        assert_int_equal(attempt.breaker_open, i + 1 >= UNSENT);
+        assert_int_equal(exchange.breaker_open, i + 1 >= UNSENT);
         assert_int_equal(
-            store_create_table(&faulty.outer.store, &attempt, "Blogs"),
+            store_create_table(&faulty.outer.store, &exchange, "Blogs"),
             TW_BUSY);
     }
     assert_int_equal(faulty.requests, 2 * UNSENT);
-    assert_in_range(attempt.retry_after_ms, 1, BREAKER_PROBE_MS);
-    assert_int_equal(attempt.sent_ms, 0);
-    virtual_sleep(attempt.retry_after_ms);
+    assert_in_range(exchange.retry_after_ms, 1, BREAKER_PROBE_MS);
+    assert_int_equal(exchange.sent_ms, 0);
+    virtual_sleep(exchange.retry_after_ms);
     faulty_seed(&faulty, 1, NULL, 0);
     assert_int_equal(
-        store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_OK);
+        store_create_table(&faulty.outer.store, &exchange, "Blogs"), TW_OK);
     assert_int_equal(
-        store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_OK);
+        store_create_table(&faulty.outer.store, &exchange, "Blogs"), TW_OK);
     end(&faulty, inner);
 }
 
@@ -156,7 +156,7 @@ static void a_store_that_nobody_answers_for_is_probed(void **state)
 static void a_service_is_reached_once_a_request_has_left(void **state)
 {
     static const struct faulty_share down[] = {{FAULT_UNSENT, 1000, CALL_ALL}};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct faulty faulty;
     struct store *inner = begin(&faulty);
     int64_t count;
@@ -164,16 +164,16 @@ static void a_service_is_reached_once_a_request_has_left(void **state)
     (void)state;
     faulty_seed(&faulty, 1, NULL, 0);
     assert_int_equal(
-        store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_OK);
-    assert_true(attempt.reached);
+        store_create_table(&faulty.outer.store, &exchange, "Blogs"), TW_OK);
+    assert_true(exchange.reached);
     faulty_seed(&faulty, 1, down, 1);
     assert_int_equal(
-        store_queue_count(&faulty.outer.store, &attempt, "work", &count),
+        store_queue_count(&faulty.outer.store, &exchange, "work", &count),
         TW_BUSY);
-    assert_false(attempt.reached);
+    assert_false(exchange.reached);
     assert_int_equal(
-        store_create_table(&faulty.outer.store, &attempt, "Blogs"), TW_BUSY);
-    assert_true(attempt.reached);
+        store_create_table(&faulty.outer.store, &exchange, "Blogs"), TW_BUSY);
+    assert_true(exchange.reached);
     end(&faulty, inner);
 }
 
@@ -192,16 +192,16 @@ static void what_counts_as_a_response(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         const struct faulty_share share = {CASES[i].fault, 1000, CALL_ALL};
-        struct attempt attempt = {.deadline = NULL};
+        struct exchange exchange = {.deadline = NULL};
         struct faulty faulty;
         struct store *inner = begin(&faulty);
 
         faulty_seed(&faulty, 1, &share, 1);
         for (unsigned n = 0; n < 2 * BREAKER_FAILURES; n++)
             assert_int_not_equal(
-                store_create_table(&faulty.outer.store, &attempt, "Blogs"),
+                store_create_table(&faulty.outer.store, &exchange, "Blogs"),
                 TW_OK);
-        assert_int_equal(attempt.breaker_open, !CASES[i].response);
+        assert_int_equal(exchange.breaker_open, !CASES[i].response);
         end(&faulty, inner);
     }
 }

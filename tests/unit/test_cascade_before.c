@@ -315,26 +315,26 @@ static const struct store_ops *real_ops;
 static struct store_ops counting_ops;
 static _Atomic int64_t requests;
 
-static enum tw_err count_scan(struct store *store, struct attempt *attempt,
+static enum tw_err count_scan(struct store *store, struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
     requests++;
-    return real_ops->scan(store, attempt, request, ret);
+    return real_ops->scan(store, exchange, request, ret);
 }
 
-static enum tw_err count_get(struct store *store, struct attempt *attempt,
+static enum tw_err count_get(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
 {
     requests++;
-    return real_ops->get(store, attempt, table, partition_key, row_key, ret);
+    return real_ops->get(store, exchange, table, partition_key, row_key, ret);
 }
 
-static enum tw_err count_batch(struct store *store, struct attempt *attempt,
+static enum tw_err count_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {
     requests++;
-    return real_ops->batch(store, attempt, batch, ret);
+    return real_ops->batch(store, exchange, batch, ret);
 }
 
 static void count_requests(struct hosted *h)

@@ -212,9 +212,9 @@ static void complain(struct storm *s, const char *format, ...)
 static bool look_at(
     struct storm *s, const struct thing *thing, struct page *page)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
 
-    return store_get(s->h.store, &attempt, thing->table, thing->partition_key,
+    return store_get(s->h.store, &exchange, thing->table, thing->partition_key,
                thing->row_key, page) == TW_OK;
 }
 
@@ -246,10 +246,10 @@ static bool write_thing(struct storm *s, struct thing *thing,
 {
     struct operation operation = {type, *entity};
     struct batch batch = {thing->table, &operation, 1};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     static struct batch_result result;
 
-    if (store_batch(s->h.store, &attempt, &batch, &result) != TW_OK)
+    if (store_batch(s->h.store, &exchange, &batch, &result) != TW_OK)
         return false;
     thing->line = line_of(s, entity);
     thing->etag = arena_copy(&s->arena, slice_of(result.etags[0]));
@@ -787,13 +787,13 @@ static void judge_stored(
 static void judge_table(struct storm *s, const char *table)
 {
     struct scan_request request = {.table = table};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
 
     page_init(&page);
     do {
         assert_int_equal(
-            store_scan(s->h.store, &attempt, &request, &page), TW_OK);
+            store_scan(s->h.store, &exchange, &request, &page), TW_OK);
         for (size_t i = 0; i < page.count; i++)
             judge_stored(s, table, &page.entities[i]);
         request.from = page.next;

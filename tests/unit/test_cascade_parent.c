@@ -57,7 +57,7 @@ struct scene {
     void (*between)(struct scene *); /* ... before which this happens */
 };
 
-static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     struct scene *s = (struct scene *)self;
@@ -65,14 +65,14 @@ static enum tw_err meet(struct interposed *self, struct attempt *attempt,
                  strcmp(request->name, s->table) == 0;
 
     if (!meant || ++s->seen < s->first || s->seen > s->last)
-        return request_send(self->inner, attempt, request);
+        return request_send(self->inner, exchange, request);
     if (s->between)
         s->between(s);
     if (s->outcome == TW_OK)
-        return request_send(self->inner, attempt, request);
+        return request_send(self->inner, exchange, request);
     if (request->result)
         request->result->failed = request->batch->count;
-    return err_fail(&attempt->err, s->outcome, "as the test wants");
+    return err_fail(&exchange->err, s->outcome, "as the test wants");
 }
 
 static struct scene *begin(const char *configuration)

@@ -36,7 +36,7 @@ static struct slice repeated(struct fixture *f, char c, size_t count)
 static void table_created_twice_is_there_once(struct fixture *f)
 {
     fixture_insert(f, "p", "r", "\"A\":1");
-    check(f, TW_OK, store_create_table(f->store, &f->attempt, f->table));
+    check(f, TW_OK, store_create_table(f->store, &f->exchange, f->table));
     check_text(slice_of(fixture_all(f)), slice_of("p/r"));
 }
 
@@ -46,8 +46,8 @@ static void tables_are_listed(struct fixture *f)
     unsigned found = 0;
 
     do {
-        check(
-            f, TW_OK, store_list_tables(f->store, &f->attempt, from, &f->page));
+        check(f, TW_OK,
+            store_list_tables(f->store, &f->exchange, from, &f->page));
         for (size_t i = 0; i < f->page.count; i++)
             found += slice_is(f->page.entities[i].partition_key, f->table);
         from = f->page.next;
@@ -61,8 +61,8 @@ static void table_names_are_checked(struct fixture *f)
         "", "ab", "1abc", "a-b-c", "tables", "abc/def"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        check(
-            f, TW_INVALID, store_create_table(f->store, &f->attempt, names[i]));
+        check(f, TW_INVALID,
+            store_create_table(f->store, &f->exchange, names[i]));
 }
 
 static void missing_table_is_not_found(struct fixture *f)
@@ -74,14 +74,14 @@ static void missing_table_is_not_found(struct fixture *f)
         fixture_operation(f, OPERATION_INSERT, "p", "s", NULL, "\"A\":1")};
 
     fixture_name("Missing", f->table);
-    check(
-        f, TW_NOT_FOUND, store_scan(f->store, &f->attempt, &request, &f->page));
-    assert_true(f->attempt.err.text[0] != '\0');
+    check(f, TW_NOT_FOUND,
+        store_scan(f->store, &f->exchange, &request, &f->page));
+    assert_true(f->exchange.err.text[0] != '\0');
     assert_false(f->page.next.more);
     check(f, TW_NOT_FOUND,
-        store_get(f->store, &f->attempt, f->table, slice_of("p"), slice_of("r"),
-            &f->page));
-    assert_true(f->attempt.err.text[0] != '\0');
+        store_get(f->store, &f->exchange, f->table, slice_of("p"),
+            slice_of("r"), &f->page));
+    assert_true(f->exchange.err.text[0] != '\0');
     assert_int_equal(f->page.count, 0);
     check(f, TW_NOT_FOUND, fixture_send(f, &insert, 1));
     check(f, TW_NOT_FOUND, fixture_send(f, two, 2));
@@ -90,10 +90,10 @@ static void missing_table_is_not_found(struct fixture *f)
 static void missing_entity_is_not_found(struct fixture *f)
 {
     check(f, TW_NOT_FOUND,
-        store_get(f->store, &f->attempt, f->table, slice_of("p"), slice_of("r"),
-            &f->page));
+        store_get(f->store, &f->exchange, f->table, slice_of("p"),
+            slice_of("r"), &f->page));
     assert_int_equal(f->page.count, 0);
-    assert_true(f->attempt.date_ticks > 0);
+    assert_true(f->exchange.date_ticks > 0);
 }
 
 static void empty_table_has_an_empty_end(struct fixture *f)
@@ -215,7 +215,7 @@ static void values_survive_a_rewrite_from_a_scan(struct fixture *f)
     insert.entity.row_key = slice_of("row");
     buf_done(&all);
     check(f, TW_OK, fixture_send(f, &insert, 1));
-    check(f, TW_OK, store_scan(f->store, &f->attempt, &request, &f->page));
+    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
     assert_int_equal(f->page.count, 1);
     replace.type = OPERATION_REPLACE;
     entity_copy(&replace.entity, &f->arena, &f->page.entities[0]);
@@ -265,7 +265,7 @@ static void entity_has_etag_and_timestamp(struct fixture *f)
     assert_true(text_ticks(entity->timestamp, &ticks));
     assert_true(ticks > now_ticks - 60 * TICKS_PER_S);
     assert_true(ticks < now_ticks + 60 * TICKS_PER_S);
-    check(f, TW_OK, store_scan(f->store, &f->attempt, &request, &f->page));
+    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
     check_text(f->page.entities[0].etag, slice_of(etag));
 }
 
@@ -275,11 +275,11 @@ static void attempt_tells_when_it_was(struct fixture *f)
     int64_t now_ticks = platform_wall_ticks();
 
     fixture_insert(f, "p", "r", "");
-    assert_true(f->attempt.sent_ms >= before_ms);
-    assert_true(f->attempt.sent_ms <= platform_boot_ms());
-    assert_true(f->attempt.date_ticks >= now_ticks - 2 * TICKS_PER_S);
-    assert_true(f->attempt.date_ticks <= now_ticks + 60 * TICKS_PER_S);
-    assert_int_equal(f->attempt.retry_after_ms, -1);
+    assert_true(f->exchange.sent_ms >= before_ms);
+    assert_true(f->exchange.sent_ms <= platform_boot_ms());
+    assert_true(f->exchange.date_ticks >= now_ticks - 2 * TICKS_PER_S);
+    assert_true(f->exchange.date_ticks <= now_ticks + 60 * TICKS_PER_S);
+    assert_int_equal(f->exchange.retry_after_ms, -1);
 }
 
 static void closed_deadline_lets_nothing_through(struct fixture *f)
@@ -289,17 +289,17 @@ static void closed_deadline_lets_nothing_through(struct fixture *f)
     struct deadline deadline;
 
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
-    f->attempt.deadline = &deadline;
+    f->exchange.deadline = &deadline;
     check(f, TW_OK, fixture_send(f, &insert, 1));
     deadline_close(&deadline);
     insert.entity.row_key = slice_of("s");
     check(f, TW_STOPPED, fixture_send(f, &insert, 1));
-    assert_int_equal(f->attempt.sent_ms, 0);
+    assert_int_equal(f->exchange.sent_ms, 0);
     assert_int_equal(f->result.failed, 1);
     check(f, TW_STOPPED,
-        store_get(f->store, &f->attempt, f->table, slice_of("p"), slice_of("r"),
-            &f->page));
-    f->attempt.deadline = NULL;
+        store_get(f->store, &f->exchange, f->table, slice_of("p"),
+            slice_of("r"), &f->page));
+    f->exchange.deadline = NULL;
     check_text(slice_of(fixture_all(f)), slice_of("p/r"));
 }
 
@@ -339,7 +339,7 @@ static void rewrite_and_delete(
     change.entity.etag = arena_copy(&f->arena, slice_of(f->result.etags[0]));
     check(f, TW_OK, fixture_send(f, &change, 1));
     check(f, TW_NOT_FOUND,
-        store_get(f->store, &f->attempt, f->table, slice_of(partition_key),
+        store_get(f->store, &f->exchange, f->table, slice_of(partition_key),
             slice_of(row_key), &f->page));
 }
 
@@ -654,8 +654,9 @@ static void wrong_filters_are_invalid(struct fixture *f)
     struct scan_request request = {
         .table = f->table, .filter = slice_of("A eq eq 'x'")};
 
-    check(f, TW_INVALID, store_scan(f->store, &f->attempt, &request, &f->page));
-    assert_true(f->attempt.err.text[0] != '\0');
+    check(
+        f, TW_INVALID, store_scan(f->store, &f->exchange, &request, &f->page));
+    assert_true(f->exchange.err.text[0] != '\0');
 }
 
 static void select_gives_what_is_named(struct fixture *f)
@@ -667,7 +668,7 @@ static void select_gives_what_is_named(struct fixture *f)
     const struct entity *entity;
 
     fixture_insert(f, "p", "r", "\"A\":\"long\",\"B\":2,\"C\":true");
-    check(f, TW_OK, store_scan(f->store, &f->attempt, &request, &f->page));
+    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
     assert_int_equal(f->page.count, 1);
     entity = &f->page.entities[0];
     check_text(entity->partition_key, slice_of("p"));
@@ -682,7 +683,7 @@ static void select_of_nothing_gives_keys(struct fixture *f)
     struct scan_request request = {.table = f->table, .select = none};
     const char *etag = fixture_insert(f, "p", "r", "\"A\":\"long\"");
 
-    check(f, TW_OK, store_scan(f->store, &f->attempt, &request, &f->page));
+    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
     assert_int_equal(f->page.count, 1);
     check_text(f->page.entities[0].row_key, slice_of("r"));
     check_text(f->page.entities[0].etag, slice_of(etag));
@@ -699,7 +700,7 @@ static void filter_may_read_what_is_not_selected(struct fixture *f)
 
     fixture_insert(f, "p", "1", "\"A\":1,\"B\":1");
     fixture_insert(f, "p", "2", "\"A\":1,\"B\":2");
-    check(f, TW_OK, store_scan(f->store, &f->attempt, &request, &f->page));
+    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
     assert_int_equal(f->page.count, 1);
     check_text(f->page.entities[0].row_key, slice_of("2"));
     check_text(fixture_json(f, &f->page.entities[0]), slice_of("{\"A\":1}"));
@@ -742,7 +743,7 @@ static void pages_hold_at_most_1000(struct fixture *f)
 
     fixture_fill(f, "p", 1001);
     do {
-        check(f, TW_OK, store_scan(f->store, &f->attempt, &request, &f->page));
+        check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
         assert_true(f->page.count <= PAGE_MAX_ENTITIES);
         count += f->page.count;
         request.from = f->page.next;
@@ -791,10 +792,10 @@ static void answers_beyond_max_bytes_are_too_large(struct fixture *f)
     struct operation insert = large_insert(f, "1");
 
     check(f, TW_OK, fixture_send(f, &insert, 1));
-    check(
-        f, TW_TOO_LARGE, store_scan(f->store, &f->attempt, &request, &f->page));
+    check(f, TW_TOO_LARGE,
+        store_scan(f->store, &f->exchange, &request, &f->page));
     request.max_bytes = 600000;
-    check(f, TW_OK, store_scan(f->store, &f->attempt, &request, &f->page));
+    check(f, TW_OK, store_scan(f->store, &f->exchange, &request, &f->page));
     assert_int_equal(f->page.count, 1);
 }
 
@@ -802,7 +803,8 @@ static void wrong_tops_are_invalid(struct fixture *f)
 {
     struct scan_request request = {.table = f->table, .top = 1001};
 
-    check(f, TW_INVALID, store_scan(f->store, &f->attempt, &request, &f->page));
+    check(
+        f, TW_INVALID, store_scan(f->store, &f->exchange, &request, &f->page));
 }
 
 /* ---- batches ---- */
@@ -944,7 +946,7 @@ static void refuse(struct fixture *f, const struct refusal *refusal,
         refusal->row_key, refusal->stale ? stale : NULL, "\"A\":2");
     check(f, refusal->code, fixture_send(f, operations, size));
     assert_int_equal(f->result.failed, index);
-    assert_true(f->attempt.err.text[0] != '\0');
+    assert_true(f->exchange.err.text[0] != '\0');
     check_text(slice_of(fixture_all(f)), slice_of("p/there"));
     check_text(
         fixture_json(f, fixture_get(f, "p", "there")), slice_of("{\"A\":1}"));
@@ -1047,8 +1049,8 @@ static void batch_mixes_operations(struct fixture *f)
 static void put(struct fixture *f, const char *text, int64_t hide_s)
 {
     check(f, TW_OK,
-        store_queue_put(f->store, &f->attempt, f->queue, slice_of(text), hide_s,
-            &f->messages));
+        store_queue_put(f->store, &f->exchange, f->queue, slice_of(text),
+            hide_s, &f->messages));
     assert_int_equal(f->messages.count, 1);
 }
 
@@ -1057,14 +1059,14 @@ static size_t get(struct fixture *f, unsigned count, int64_t timeout_s)
 {
     check(f, TW_OK,
         store_queue_get(
-            f->store, &f->attempt, f->queue, count, timeout_s, &f->messages));
+            f->store, &f->exchange, f->queue, count, timeout_s, &f->messages));
     return f->messages.count;
 }
 
 static size_t peek(struct fixture *f)
 {
     check(f, TW_OK,
-        store_queue_peek(f->store, &f->attempt, f->queue, 32, &f->messages));
+        store_queue_peek(f->store, &f->exchange, f->queue, 32, &f->messages));
     return f->messages.count;
 }
 
@@ -1072,7 +1074,8 @@ static int64_t count_of(struct fixture *f)
 {
     int64_t count = -1;
 
-    check(f, TW_OK, store_queue_count(f->store, &f->attempt, f->queue, &count));
+    check(
+        f, TW_OK, store_queue_count(f->store, &f->exchange, f->queue, &count));
     return count;
 }
 
@@ -1095,13 +1098,13 @@ static struct held hold(struct fixture *f, size_t index)
 static enum tw_err delete_held(struct fixture *f, const struct held *held)
 {
     return store_queue_delete(
-        f->store, &f->attempt, f->queue, held->id, slice_of(held->receipt));
+        f->store, &f->exchange, f->queue, held->id, slice_of(held->receipt));
 }
 
 static enum tw_err renew(struct fixture *f, struct held *held, int64_t hide_s)
 {
     return store_queue_renew(
-        f->store, &f->attempt, f->queue, held->id, held->receipt, hide_s);
+        f->store, &f->exchange, f->queue, held->id, held->receipt, hide_s);
 }
 
 /* Until a message is visible, or the test has waited far too long. */
@@ -1126,7 +1129,7 @@ static void wait_until_visible(struct fixture *f)
 static void queue_created_twice_is_there_once(struct fixture *f)
 {
     put(f, "kept", 0);
-    check(f, TW_OK, store_queue_create(f->store, &f->attempt, f->queue));
+    check(f, TW_OK, store_queue_create(f->store, &f->exchange, f->queue));
     assert_int_equal(count_of(f), 1);
 }
 
@@ -1136,8 +1139,8 @@ static void queue_names_are_checked(struct fixture *f)
         "", "ab", "Abc", "-abc", "abc-", "a--b", "a_b", "a/b"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        check(
-            f, TW_INVALID, store_queue_create(f->store, &f->attempt, names[i]));
+        check(f, TW_INVALID,
+            store_queue_create(f->store, &f->exchange, names[i]));
 }
 
 static void missing_queue_is_not_found(struct fixture *f)
@@ -1150,14 +1153,14 @@ static void missing_queue_is_not_found(struct fixture *f)
     fixture_name("missing-", f->queue);
     check(f, TW_NOT_FOUND,
         store_queue_put(
-            f->store, &f->attempt, f->queue, slice_of("x"), 0, &f->messages));
-    assert_true(f->attempt.err.text[0] != '\0');
+            f->store, &f->exchange, f->queue, slice_of("x"), 0, &f->messages));
+    assert_true(f->exchange.err.text[0] != '\0');
     check(f, TW_NOT_FOUND,
-        store_queue_get(f->store, &f->attempt, f->queue, 1, 30, &f->messages));
+        store_queue_get(f->store, &f->exchange, f->queue, 1, 30, &f->messages));
     check(f, TW_NOT_FOUND,
-        store_queue_peek(f->store, &f->attempt, f->queue, 1, &f->messages));
+        store_queue_peek(f->store, &f->exchange, f->queue, 1, &f->messages));
     check(f, TW_NOT_FOUND,
-        store_queue_count(f->store, &f->attempt, f->queue, &count));
+        store_queue_count(f->store, &f->exchange, f->queue, &count));
     check(f, TW_NOT_FOUND, delete_held(f, &held));
     check(f, TW_NOT_FOUND, renew(f, &held, 30));
 }
@@ -1230,7 +1233,7 @@ static void texts_may_have_64_kib(struct fixture *f)
     assert_int_equal(get(f, 1, 300), 1);
     check_text(f->messages.list[0].text, text);
     check(f, TW_TOO_LARGE,
-        store_queue_put(f->store, &f->attempt, f->queue,
+        store_queue_put(f->store, &f->exchange, f->queue,
             repeated(f, 'x', QUEUE_MAX_MESSAGE_BYTES + 1), 0, &f->messages));
     assert_int_equal(count_of(f), 1);
 }
@@ -1243,7 +1246,7 @@ static void texts_no_queue_carries_are_invalid(struct fixture *f)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         check(f, TW_INVALID,
             store_queue_put(
-                f->store, &f->attempt, f->queue, texts[i], 0, &f->messages));
+                f->store, &f->exchange, f->queue, texts[i], 0, &f->messages));
     assert_int_equal(count_of(f), 0);
 }
 
@@ -1369,13 +1372,14 @@ static void get_takes_up_to_32(struct fixture *f)
 static void wrong_numbers_are_invalid(struct fixture *f)
 {
     check(f, TW_INVALID,
-        store_queue_get(f->store, &f->attempt, f->queue, 0, 30, &f->messages));
+        store_queue_get(f->store, &f->exchange, f->queue, 0, 30, &f->messages));
     check(f, TW_INVALID,
-        store_queue_get(f->store, &f->attempt, f->queue, 33, 30, &f->messages));
+        store_queue_get(
+            f->store, &f->exchange, f->queue, 33, 30, &f->messages));
     check(f, TW_INVALID,
-        store_queue_get(f->store, &f->attempt, f->queue, 1, 0, &f->messages));
+        store_queue_get(f->store, &f->exchange, f->queue, 1, 0, &f->messages));
     check(f, TW_INVALID,
-        store_queue_put(f->store, &f->attempt, f->queue, slice_of("x"), 604801,
+        store_queue_put(f->store, &f->exchange, f->queue, slice_of("x"), 604801,
             &f->messages));
 }
 

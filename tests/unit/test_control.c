@@ -111,7 +111,7 @@ static void a_delay_hides_message_and_run(void **state)
 {
     struct workbench *bench = *state;
     struct control_enqueue order = what(bench, 0, football, "r1");
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct messages taken;
     struct ledger_run run;
     struct err err;
@@ -121,7 +121,7 @@ static void a_delay_hides_message_and_run(void **state)
     assert_int_equal(control_enqueue(bench->store, &order, id, &err), TW_OK);
     messages_init(&taken);
     assert_int_equal(
-        store_queue_get(bench->store, &attempt, BENCH_QUEUE, 1, 30, &taken),
+        store_queue_get(bench->store, &exchange, BENCH_QUEUE, 1, 30, &taken),
         TW_OK);
     assert_int_equal(taken.count, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
@@ -160,13 +160,13 @@ static void cancel_says_what_it_met(void **state)
 /* A run that has failed, with its copy in the poison queue. */
 static void leave_failed(struct workbench *bench)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct messages put;
     struct ledger_run run;
 
     workbench_put(bench, BENCH_QUEUE "-poison", "another's");
     messages_init(&put);
-    assert_int_equal(store_queue_put(bench->wrapped.inner, &attempt,
+    assert_int_equal(store_queue_put(bench->wrapped.inner, &exchange,
                          BENCH_QUEUE "-poison", slice_of("copy"), 0, &put),
         TW_OK);
     ledger_run_init(&run);
@@ -184,7 +184,7 @@ static void leave_failed(struct workbench *bench)
     run.poison_id = put.list[0].id;
     run.poison_receipt = put.list[0].pop_receipt;
     run.ending = slice_of("5 failed no"); /* an older version has kept it */
-    attempt = (struct attempt){0};
+    exchange = (struct exchange){0};
     assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
     messages_done(&put);

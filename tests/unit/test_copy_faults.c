@@ -145,9 +145,9 @@ static void set_cell(struct storm *s, const char *table,
 static bool get(struct storm *s, const char *table, const char *partition_key,
     const char *row_key, struct page *page)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
 
-    return store_get(s->h.store, &attempt, table, slice_of(partition_key),
+    return store_get(s->h.store, &exchange, table, slice_of(partition_key),
                slice_of(row_key), page) == TW_OK;
 }
 
@@ -155,10 +155,10 @@ static bool send(
     struct storm *s, const char *table, const struct operation *operation)
 {
     static struct batch_result result;
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     const struct batch batch = {table, operation, 1};
 
-    return store_batch(s->h.store, &attempt, &batch, &result) == TW_OK;
+    return store_batch(s->h.store, &exchange, &batch, &result) == TW_OK;
 }
 
 static const char *text_of(
@@ -617,13 +617,13 @@ static bool judge_copy(struct storm *s, unsigned number, unsigned entry)
 static void judge_orphans(struct storm *s)
 {
     struct scan_request request = {.table = s->destination};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
     struct arena arena;
 
     arena_init(&arena);
     page_init(&page);
-    assert_int_equal(store_scan(s->h.store, &attempt, &request, &page), TW_OK);
+    assert_int_equal(store_scan(s->h.store, &exchange, &request, &page), TW_OK);
     for (size_t i = 0; i < page.count; i++) {
         const struct entity *entity = &page.entities[i];
         char pk[32], rk[48];

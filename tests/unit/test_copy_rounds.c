@@ -398,17 +398,17 @@ struct alias {
     bool hides_probe;
 };
 
-static enum tw_err meet_alias(struct interposed *self, struct attempt *attempt,
-    const struct store_request *request)
+static enum tw_err meet_alias(struct interposed *self,
+    struct exchange *exchange, const struct store_request *request)
 {
     struct alias *alias = (struct alias *)self;
 
     if (alias->hides_probe && request->call == CALL_GET &&
         strcmp(request->name, "TablewardProbe") == 0) {
-        attempt->date_ticks = platform_wall_ticks();
-        return err_fail(&attempt->err, TW_NOT_FOUND, "no such entity");
+        exchange->date_ticks = platform_wall_ticks();
+        return err_fail(&exchange->err, TW_NOT_FOUND, "no such entity");
     }
-    return request_send(self->inner, attempt, request);
+    return request_send(self->inner, exchange, request);
 }
 
 static const char *const NAMES[] = {"main", "other"};
@@ -470,7 +470,7 @@ static void an_entity_with_its_sources_etag_is_never_deleted(void **state)
 {
     struct operation operation = {.type = OPERATION_INSERT};
     const struct batch batch = {"Shoes", &operation, 1};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct batch_result result;
     struct source source = {.job = slice_of("away"),
         .by = slice_of("00000000"),
@@ -489,7 +489,7 @@ static void an_entity_with_its_sources_etag_is_never_deleted(void **state)
     source.at = source_table_of(stores[1], "Shoes");
     entity_init(&operation.entity, &h.arena, slice_of("p"), slice_of("a"));
     source_stamp(&operation.entity, &source, &h.arena);
-    assert_int_equal(store_batch(h.store, &attempt, &batch, &result), TW_OK);
+    assert_int_equal(store_batch(h.store, &exchange, &batch, &result), TW_OK);
     h.accept_deletes = true;
     assert_int_equal(hosted_attempt(&h, "away", ""), RUN_FAILED);
     assert_non_null(strstr(h.failed_why, "the ETag of its source"));
@@ -507,21 +507,21 @@ struct vanishing {
 };
 
 static enum tw_err meet_vanishing(struct interposed *self,
-    struct attempt *attempt, const struct store_request *request)
+    struct exchange *exchange, const struct store_request *request)
 {
     struct vanishing *vanishing = (struct vanishing *)self;
     bool scans = request->call == CALL_SCAN;
 
     if ((!scans && request->call != CALL_GET) ||
         strcmp(request->name, "Shoes") != 0)
-        return request_send(self->inner, attempt, request);
+        return request_send(self->inner, exchange, request);
     if (vanishing->passed > 0) {
         vanishing->passed -= scans;
-        return request_send(self->inner, attempt, request);
+        return request_send(self->inner, exchange, request);
     }
-    attempt->date_ticks = platform_wall_ticks();
+    exchange->date_ticks = platform_wall_ticks();
     if (!scans || vanishing->empties == 0)
-        return err_fail(&attempt->err, TW_NOT_FOUND, "no such table");
+        return err_fail(&exchange->err, TW_NOT_FOUND, "no such table");
     vanishing->empties--;
     request->page->count = 0;
     request->page->next = (struct continuation){.more = false};

@@ -67,41 +67,41 @@ static bool met;
 
 /* ---- the store ---- */
 
-static enum tw_err unknown(struct attempt *attempt)
+static enum tw_err unknown(struct exchange *exchange)
 {
-    attempt->sent_ms = platform_boot_ms();
-    return err_fail(&attempt->err, TW_UNKNOWN, "as the test wants");
+    exchange->sent_ms = platform_boot_ms();
+    return err_fail(&exchange->err, TW_UNKNOWN, "as the test wants");
 }
 
-static enum tw_err meet_it(struct interposed *self, struct attempt *attempt,
+static enum tw_err meet_it(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     enum tw_err outcome;
 
     met = true;
     if (act == REFUSE)
-        return err_fail(&attempt->err, TW_REFUSED, "as the test wants");
+        return err_fail(&exchange->err, TW_REFUSED, "as the test wants");
     if (act == LOSE_REQUEST)
-        return unknown(attempt);
+        return unknown(exchange);
     if (act == DIE_BEFORE && h.deadline)
         deadline_close(h.deadline);
-    outcome = request_send(self->inner, attempt, request);
+    outcome = request_send(self->inner, exchange, request);
     if (act == DIE_AFTER && h.deadline)
         deadline_close(h.deadline);
-    return act == LOSE_ANSWER || act == DIE_AFTER ? unknown(attempt) : outcome;
+    return act == LOSE_ANSWER || act == DIE_AFTER ? unknown(exchange) : outcome;
 }
 
-static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     bool write = call_in(CALL_WRITES, request->call);
 
     if (quiet)
-        return request_send(self->inner, attempt, request);
+        return request_send(self->inner, exchange, request);
     if (seen++ == at && act != STOP && act != NO_PHASE && act != NOTHING &&
         (write || (act != LOSE_REQUEST && act != LOSE_ANSWER)))
-        return meet_it(self, attempt, request);
-    return request_send(self->inner, attempt, request);
+        return meet_it(self, exchange, request);
+    return request_send(self->inner, exchange, request);
 }
 
 static enum tw_err refuse_phase(struct hosted *host, bool *ret_stored)
@@ -184,12 +184,12 @@ static char *dump(const struct scene *scene)
     quiet = true;
     for (int i = 0; i < TABLES_MAX && scene->tables[i]; i++) {
         struct scan_request request = {.table = scene->tables[i]};
-        struct attempt attempt = {.deadline = NULL};
+        struct exchange exchange = {.deadline = NULL};
         struct page page;
 
         page_init(&page);
         do {
-            if (store_scan(inner, &attempt, &request, &page) != TW_OK)
+            if (store_scan(inner, &exchange, &request, &page) != TW_OK)
                 break;
             for (size_t j = 0; j < page.count; j++)
                 dump_entity(&text, scene->tables[i], &page.entities[j]);

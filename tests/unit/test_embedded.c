@@ -160,13 +160,13 @@ static void what_is_stored_outlives_the_store(void **state)
     etag = fixture_insert(&f, "p", "r", "\"A\":1");
     check(&f, TW_OK,
         store_queue_put(
-            f.store, &f.attempt, f.queue, slice_of("text"), 0, &f.messages));
+            f.store, &f.exchange, f.queue, slice_of("text"), 0, &f.messages));
     store_close(f.store);
     f.store = open_store(PATH);
     check_text(fixture_get(&f, "p", "r")->etag, slice_of(etag));
     assert_string_not_equal(fixture_insert(&f, "p", "s", ""), etag);
     check(&f, TW_OK,
-        store_queue_get(f.store, &f.attempt, f.queue, 1, 30, &f.messages));
+        store_queue_get(f.store, &f.exchange, f.queue, 1, 30, &f.messages));
     assert_int_equal(f.messages.count, 1);
     check_text(f.messages.list[0].text, slice_of("text"));
     end(&f);
@@ -353,12 +353,12 @@ static void full_disk_is_said_and_passes(void **state)
     two[1] = fixture_operation(&f, OPERATION_INSERT, "p", "2", NULL, "");
     disk_full = true;
     check(&f, TW_FULL, fixture_send(&f, two, 2));
-    assert_non_null(strstr(f.attempt.err.text, PATH));
-    assert_non_null(strstr(f.attempt.err.text, "disk is full"));
+    assert_non_null(strstr(f.exchange.err.text, PATH));
+    assert_non_null(strstr(f.exchange.err.text, "disk is full"));
     assert_int_equal(f.result.failed, 2);
     check(&f, TW_FULL,
         store_queue_put(
-            f.store, &f.attempt, f.queue, slice_of("text"), 0, &f.messages));
+            f.store, &f.exchange, f.queue, slice_of("text"), 0, &f.messages));
     assert_int_equal(f.messages.count, 0);
     check_text(slice_of(fixture_all(&f)), slice_of("p/before"));
     disk_full = false;
@@ -501,7 +501,7 @@ static bool write_one(struct writer *writer, int i)
     memcpy(writer->etags[i], f->result.etags[0], 96);
     if (insert(f, f->queue, key) != TW_CONFLICT || f->result.failed != 0)
         return false;
-    return store_get(f->store, &f->attempt, f->table, slice_of(f->queue),
+    return store_get(f->store, &f->exchange, f->table, slice_of(f->queue),
                slice_of(key), &f->page) == TW_OK &&
            slice_is(f->page.entities[0].etag, writer->etags[i]);
 }
@@ -808,17 +808,17 @@ static void other_process_is_waited_for_until_the_deadline(void **state)
     child = start_holder(&release);
     f.store = open_store(PATH);
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
-    f.attempt.deadline = &deadline;
+    f.exchange.deadline = &deadline;
     start_ms = platform_boot_ms();
     check(&f, TW_BUSY, insert(&f, "p", "s"));
     assert_true(platform_boot_ms() - start_ms >= 1000);
-    assert_non_null(strstr(f.attempt.err.text, PATH));
+    assert_non_null(strstr(f.exchange.err.text, PATH));
     check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
     (void)close(release);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     check(&f, TW_OK, insert(&f, "p", "s"));
-    f.attempt.deadline = NULL;
+    f.exchange.deadline = NULL;
     end(&f);
 }
 
@@ -835,7 +835,7 @@ static void table_names_ignore_case(void **state)
         if (*c >= 'a' && *c <= 'z')
             *c = (char)(*c - 'a' + 'A');
     check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
-    check(&f, TW_OK, store_create_table(f.store, &f.attempt, f.table));
+    check(&f, TW_OK, store_create_table(f.store, &f.exchange, f.table));
     check_text(slice_of(fixture_all(&f)), slice_of("p/r"));
     end(&f);
 }
@@ -859,7 +859,7 @@ static void foreign_etags_and_tokens_are_no_use(void **state)
     request.table = f.table;
     request.from = (struct continuation){
         .partition_key = slice_of("2!x"), .row_key = {"", 0}, .more = true};
-    check(&f, TW_INVALID, store_scan(f.store, &f.attempt, &request, &f.page));
+    check(&f, TW_INVALID, store_scan(f.store, &f.exchange, &request, &f.page));
     end(&f);
 }
 
@@ -874,7 +874,7 @@ static void page_ends_after_much_work(void **state)
     for (int i = 0; i < 3; i++)
         fixture_fill(&f, i == 0 ? "a" : i == 1 ? "b" : "c", 7000);
     request.table = f.table;
-    check(&f, TW_OK, store_scan(f.store, &f.attempt, &request, &f.page));
+    check(&f, TW_OK, store_scan(f.store, &f.exchange, &request, &f.page));
     assert_int_equal(f.page.count, 0);
     assert_true(f.page.next.more);
     check_text(slice_of(fixture_keys(&f, request)), slice_of(""));
@@ -891,11 +891,11 @@ static void full_last_page_has_no_successor(void **state)
     begin(&f);
     fixture_fill(&f, "p", 200);
     request.table = f.table;
-    check(&f, TW_OK, store_scan(f.store, &f.attempt, &request, &f.page));
+    check(&f, TW_OK, store_scan(f.store, &f.exchange, &request, &f.page));
     assert_int_equal(f.page.count, 100);
     assert_true(f.page.next.more);
     request.from = f.page.next;
-    check(&f, TW_OK, store_scan(f.store, &f.attempt, &request, &f.page));
+    check(&f, TW_OK, store_scan(f.store, &f.exchange, &request, &f.page));
     assert_int_equal(f.page.count, 100);
     assert_false(f.page.next.more);
     end(&f);
@@ -994,10 +994,11 @@ static void tables_come_in_pages(void **state)
         char name[16];
 
         (void)snprintf(name, sizeof(name), "Many%d", i);
-        check(&f, TW_OK, store_create_table(f.store, &f.attempt, name));
+        check(&f, TW_OK, store_create_table(f.store, &f.exchange, name));
     }
     do {
-        check(&f, TW_OK, store_list_tables(f.store, &f.attempt, from, &f.page));
+        check(
+            &f, TW_OK, store_list_tables(f.store, &f.exchange, from, &f.page));
         count += f.page.count;
         from = f.page.next;
     } while (f.page.next.more);
@@ -1063,7 +1064,7 @@ static void a_file_of_a_former_release_is_given_an_identity(void **state)
 static void a_damaged_entity_comes_with_its_keys_where_asked(void **state)
 {
     struct scan_request request = {.damaged_too = true};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
     struct fixture f;
     sqlite3 *sqlite;
@@ -1083,13 +1084,13 @@ static void a_damaged_entity_comes_with_its_keys_where_asked(void **state)
     f.store = open_store(PATH);
     request.table = f.table;
     page_init(&page);
-    assert_int_equal(store_scan(f.store, &attempt, &request, &page), TW_OK);
+    assert_int_equal(store_scan(f.store, &exchange, &request, &page), TW_OK);
     assert_int_equal(page.count, 2);
     check_text(page.entities[1].row_key, slice_of("2"));
     assert_int_equal(page.entities[0].property_count, 1);
     assert_int_equal(page.entities[1].property_count, 0);
     request.damaged_too = false;
-    assert_int_equal(store_scan(f.store, &attempt, &request, &page), TW_FULL);
+    assert_int_equal(store_scan(f.store, &exchange, &request, &page), TW_FULL);
     page_done(&page);
     end(&f);
     remove_store();

@@ -72,13 +72,13 @@ static void end(void)
 
 static struct store *open_store(const char *path)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct store *store = NULL;
     struct err err;
 
     if (embedded_open("main", path, &store, &err) != TW_OK)
         fail_msg("%s", err.text);
-    assert_int_equal(store_queue_create(store, &attempt, QUEUE), TW_OK);
+    assert_int_equal(store_queue_create(store, &exchange, QUEUE), TW_OK);
     return store;
 }
 
@@ -86,39 +86,39 @@ static struct store *open_store(const char *path)
 
 static int64_t date_of(struct store *store)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     int64_t count;
 
-    assert_int_equal(store_queue_count(store, &attempt, QUEUE, &count), TW_OK);
-    return attempt.date_ticks;
+    assert_int_equal(store_queue_count(store, &exchange, QUEUE, &count), TW_OK);
+    return exchange.date_ticks;
 }
 
 /* The Date of a write; *ret_inserted may be NULL. */
 static int64_t put(struct store *store, int64_t hide_s, int64_t *ret_inserted)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct messages messages;
 
     messages_init(&messages);
-    assert_int_equal(store_queue_put(store, &attempt, QUEUE, slice_of("text"),
+    assert_int_equal(store_queue_put(store, &exchange, QUEUE, slice_of("text"),
                          hide_s, &messages),
         TW_OK);
     if (ret_inserted)
         *ret_inserted = messages.list[0].inserted_ticks;
     messages_done(&messages);
-    return attempt.date_ticks;
+    return exchange.date_ticks;
 }
 
 /* How many messages it gives, hidden for an hour then. */
 static size_t get(struct store *store)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct messages messages;
     size_t count;
 
     messages_init(&messages);
     assert_int_equal(
-        store_queue_get(store, &attempt, QUEUE, 32, 3600, &messages), TW_OK);
+        store_queue_get(store, &exchange, QUEUE, 32, 3600, &messages), TW_OK);
     count = messages.count;
     messages_done(&messages);
     return count;

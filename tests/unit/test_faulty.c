@@ -25,7 +25,7 @@ struct scene {
     struct faulty faulty;
     struct store *store;
     enum fault next; /* what the next request meets; then none */
-    struct attempt attempt;
+    struct exchange exchange;
     struct batch_result result;
     struct page page;
     struct messages messages;
@@ -49,7 +49,7 @@ static void scene_init(struct scene *s)
 
     memset(s, 0, sizeof(*s));
     s->inner = table_memory(tables);
-    assert_int_equal(store_queue_create(s->inner, &s->attempt, QUEUE), TW_OK);
+    assert_int_equal(store_queue_create(s->inner, &s->exchange, QUEUE), TW_OK);
     faulty_init(&s->faulty, s->inner);
     s->faulty.choose = next_fault;
     s->faulty.ctx = s;
@@ -68,10 +68,10 @@ static void scene_done(struct scene *s)
 
 /* ---- requests ---- */
 
-static struct attempt *fresh(struct scene *s)
+static struct exchange *fresh(struct scene *s)
 {
-    s->attempt = (struct attempt){.retry_after_ms = -1};
-    return &s->attempt;
+    s->exchange = (struct exchange){.retry_after_ms = -1};
+    return &s->exchange;
 }
 
 static enum tw_err insert(struct scene *s, enum fault fault, const char *key)
@@ -192,10 +192,11 @@ static void each_fault_tells_its_outcome(void **state)
         scene_init(&s);
         s.faulty.hint_ms = 7000;
         assert_int_equal(insert(&s, CASES[i].fault, "a"), CASES[i].write);
-        assert_int_equal(s.attempt.http_status, CASES[i].status);
-        assert_int_equal(s.attempt.sent_ms != 0, CASES[i].sent);
-        assert_int_equal(s.attempt.retry_after_ms, CASES[i].hinted ? 7000 : -1);
-        assert_int_equal(s.attempt.date_ticks != 0,
+        assert_int_equal(s.exchange.http_status, CASES[i].status);
+        assert_int_equal(s.exchange.sent_ms != 0, CASES[i].sent);
+        assert_int_equal(
+            s.exchange.retry_after_ms, CASES[i].hinted ? 7000 : -1);
+        assert_int_equal(s.exchange.date_ticks != 0,
             CASES[i].write == TW_OK || CASES[i].status != 0);
         assert_int_equal(has(&s, "a"), CASES[i].done);
         assert_int_equal(s.faulty.met[CASES[i].fault], 1);
@@ -390,8 +391,8 @@ static void nothing_is_sent_after_the_deadline(void **state)
     for (enum fault fault = 0; fault < FAULTS; fault++) {
         scene_init(&s);
         s.next = fault;
-        s.attempt = (struct attempt){.deadline = &deadline};
-        assert_int_equal(store_queue_put(s.store, &s.attempt, QUEUE,
+        s.exchange = (struct exchange){.deadline = &deadline};
+        assert_int_equal(store_queue_put(s.store, &s.exchange, QUEUE,
                              slice_of("body"), 0, &s.messages),
             TW_STOPPED);
         faulty_land(&s.faulty, INT64_MAX);

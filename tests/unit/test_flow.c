@@ -197,11 +197,11 @@ static enum tw_err add_table(struct scene *scene, const char *table,
 
     page_init(&page);
     do {
-        struct attempt attempt = {0};
+        struct exchange exchange = {0};
 
         request.from = page.next;
         assert_int_equal(
-            store_scan(scene->inner, &attempt, &request, &page), TW_OK);
+            store_scan(scene->inner, &exchange, &request, &page), TW_OK);
         for (size_t i = 0; i < page.count && code == TW_OK; i++)
             if (at++ % step == 0)
                 code = add(scene, table, type, &page.entities[i], decide, err);
@@ -261,14 +261,14 @@ static void partitions_that_take_turns_still_fill_their_batches(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 100);
     table_fill(scene.inner, "Blogs", "B", 0, 100);
     for (size_t i = 0; i < 200; i++) {
-        struct attempt attempt = {0};
+        struct exchange exchange = {0};
         struct page page;
         char row_key[8];
 
         page_init(&page);
         (void)snprintf(row_key, sizeof row_key, "%06u", (unsigned)i / 2);
         assert_int_equal(
-            store_get(scene.inner, &attempt, "Blogs",
+            store_get(scene.inner, &exchange, "Blogs",
                 slice_of(i % 2 ? "B" : "A"), slice_of(row_key), &page),
             TW_OK);
         assert_int_equal(add(&scene, "Blogs", OPERATION_DELETE,
@@ -550,8 +550,8 @@ struct beside {
     atomic_uint reading, most_reading;
 };
 
-static enum tw_err read_slowly(struct interposed *self, struct attempt *attempt,
-    const struct store_request *request)
+static enum tw_err read_slowly(struct interposed *self,
+    struct exchange *exchange, const struct store_request *request)
 {
     struct beside *beside =
         (struct beside *)(void *)((char *)self - offsetof(struct beside, slow));
@@ -559,7 +559,7 @@ static enum tw_err read_slowly(struct interposed *self, struct attempt *attempt,
     unsigned reading;
 
     if (request->call != CALL_GET)
-        return request_send(self->inner, attempt, request);
+        return request_send(self->inner, exchange, request);
     reading = atomic_fetch_add(&beside->reading, 1) + 1;
     if (reading > atomic_load(&beside->most_reading))
         atomic_store(&beside->most_reading, reading);
@@ -568,7 +568,7 @@ static enum tw_err read_slowly(struct interposed *self, struct attempt *attempt,
     while (faulty_calls(faulty, CALL_BATCH) < beside->batches)
         (void)usleep(1000);
     atomic_fetch_sub(&beside->reading, 1);
-    return request_send(self->inner, attempt, request);
+    return request_send(self->inner, exchange, request);
 }
 
 /* One entity of each partition is changed before it is deleted. */
@@ -658,14 +658,15 @@ static void a_missing_table_holds_nothing_to_delete(void **state)
     struct scene scene;
     struct page page;
     struct err err;
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct scan_request request = {.table = "Blogs"};
 
     (void)state;
     scene_init(&scene, 2);
     page_init(&page);
     table_fill(scene.inner, "Blogs", "A", 0, 100);
-    assert_int_equal(store_scan(scene.inner, &attempt, &request, &page), TW_OK);
+    assert_int_equal(
+        store_scan(scene.inner, &exchange, &request, &page), TW_OK);
     for (size_t i = 0; i < page.count; i++)
         assert_int_equal(add(&scene, "Gone", OPERATION_DELETE,
                              &page.entities[i], spare, &err),
@@ -949,17 +950,17 @@ struct gate {
     atomic_uint open; /* operations that were swallowed */
 };
 
-static enum tw_err gate_meet(struct interposed *self, struct attempt *attempt,
+static enum tw_err gate_meet(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     struct gate *gate = (struct gate *)self;
 
     if (request->call != gate->call || ++gate->seen < gate->first ||
         gate->seen > gate->last)
-        return request_send(self->inner, attempt, request);
+        return request_send(self->inner, exchange, request);
     if (request->result)
         request->result->failed = gate->names_first ? 0 : request->batch->count;
-    return err_fail(&attempt->err, gate->outcome, "the gate is shut");
+    return err_fail(&exchange->err, gate->outcome, "the gate is shut");
 }
 
 static void gate_init(struct gate *gate, struct scene *scene,
@@ -1251,13 +1252,13 @@ static void settling_sends_nothing_again(void **state)
 #define FAR 70000
 #define FAR_AHEAD (65536 - 1) /* of the first */
 
-static enum tw_err swallow(struct interposed *self, struct attempt *attempt,
+static enum tw_err swallow(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     struct gate *gate = (struct gate *)self;
     int64_t until_ms = platform_boot_ms() + 600000;
 
-    (void)attempt;
+    (void)exchange;
     if (!slice_is(request->partition_key, "slow")) {
         atomic_fetch_add(&gate->open, (unsigned)request->batch->count);
         return TW_OK;
@@ -1378,7 +1379,7 @@ static enum tw_err chaos_pass(struct scene *scene, struct err *err)
 {
     static const char leave[] = "spared";
     struct scan_request request = {.table = "Blogs"};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     enum tw_err code = TW_OK;
     struct arena arena;
     struct page page;
@@ -1386,7 +1387,7 @@ static enum tw_err chaos_pass(struct scene *scene, struct err *err)
     page_init(&page);
     arena_init(&arena);
     assert_int_equal(
-        store_scan(scene->inner, &attempt, &request, &page), TW_OK);
+        store_scan(scene->inner, &exchange, &request, &page), TW_OK);
     assert_false(page.next.more);
     for (size_t i = 0; i < page.count && code == TW_OK; i++) {
         const struct entity *entity = &page.entities[i];
@@ -1429,7 +1430,7 @@ static void run_through_chaos(struct scene *scene)
 static void check_wishes(struct scene *scene)
 {
     struct scan_request request = {.table = "Blogs"};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct arena arena;
     struct page page;
     size_t left = 0;
@@ -1437,7 +1438,7 @@ static void check_wishes(struct scene *scene)
     page_init(&page);
     arena_init(&arena);
     assert_int_equal(
-        store_scan(scene->inner, &attempt, &request, &page), TW_OK);
+        store_scan(scene->inner, &exchange, &request, &page), TW_OK);
     for (size_t i = 0; i < page.count; i++) {
         const struct entity *entity = &page.entities[i];
         unsigned wish = wish_of(entity->row_key);
@@ -1552,13 +1553,13 @@ static void add_told(struct scene *scene, enum operation_type type,
 
 static void read_etag(struct scene *scene, unsigned key, char to[96])
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
     char row_key[16];
 
     (void)snprintf(row_key, sizeof row_key, "%06u", key);
     page_init(&page);
-    assert_int_equal(store_get(scene->inner, &attempt, "Blogs", slice_of("A"),
+    assert_int_equal(store_get(scene->inner, &exchange, "Blogs", slice_of("A"),
                          slice_of(row_key), &page),
         TW_OK);
     (void)snprintf(to, 96, "%.*s", SLICE_ARG(page.entities[0].etag));

@@ -75,7 +75,7 @@ static void wait_for_running(struct scene *scene, unsigned count)
     platform_unlock(&scene->mutex);
 }
 
-static void wait_for_attempts(struct scene *scene, unsigned count)
+static void wait_for_exchanges(struct scene *scene, unsigned count)
 {
     platform_lock(&scene->mutex);
     while (scene->attempts < count)
@@ -83,7 +83,7 @@ static void wait_for_attempts(struct scene *scene, unsigned count)
     platform_unlock(&scene->mutex);
 }
 
-static enum tw_err answer(const struct job *job, struct attempt *attempt)
+static enum tw_err answer(const struct job *job, struct exchange *exchange)
 {
     unsigned at = job->task.retry.tries - 1;
     enum tw_err code;
@@ -91,20 +91,20 @@ static enum tw_err answer(const struct job *job, struct attempt *attempt)
     if (job->answer_count == 0)
         return TW_OK;
     code = job->answers[at < job->answer_count ? at : job->answer_count - 1];
-    attempt->retry_after_ms = job->hint_ms;
+    exchange->retry_after_ms = job->hint_ms;
     if (code != TW_OK)
-        attempt->http_status = job->http_status;
-    attempt->breaker_open = job->breaker_open;
+        exchange->http_status = job->http_status;
+    exchange->breaker_open = job->breaker_open;
     return code == TW_OK ? TW_OK
-                         : err_fail(&attempt->err, code, "as the test wants");
+                         : err_fail(&exchange->err, code, "as the test wants");
 }
 
-static enum tw_err attempt_job(struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_job(struct lanes_task *task, struct exchange *exchange)
 {
     struct job *job = (struct job *)task;
     struct scene *scene = job->scene;
 
-    attempt->sent_ms = platform_boot_ms();
+    exchange->sent_ms = platform_boot_ms();
     platform_lock(&scene->mutex);
     if (scene->attempts < sizeof scene->order - 1)
         scene->order[scene->attempts] = job->name;
@@ -114,22 +114,22 @@ static enum tw_err attempt_job(struct lanes_task *task, struct attempt *attempt)
     if (++scene->running > scene->most_running)
         scene->most_running = scene->running;
     if (task->retry.tries <= 8)
-        job->started_ms[task->retry.tries - 1] = attempt->sent_ms;
+        job->started_ms[task->retry.tries - 1] = exchange->sent_ms;
     platform_wake_all(&scene->changed);
     while (job->holds_on && !scene->gate_open)
         platform_wait(&scene->changed, &scene->mutex, PLATFORM_NEVER);
     scene->running--;
     platform_unlock(&scene->mutex);
     if (job->unsent)
-        attempt->sent_ms = 0;
-    attempt->reached = job->reached;
-    return answer(job, attempt);
+        exchange->sent_ms = 0;
+    exchange->reached = job->reached;
+    return answer(job, exchange);
 }
 
 static struct job job_of(struct scene *scene, char name)
 {
     return (struct job){
-        .task = {.attempt = attempt_job},
+        .task = {.send = send_job},
         .scene = scene,
         .name = name,
         .hint_ms = -1,
@@ -223,7 +223,7 @@ static void a_stop_of_the_process_ends_what_waits_for_a_try(void **state)
     waiting.answer_count = 1;
     waiting.hint_ms = HOUR_MS;
     lanes_submit(client, &waiting.task);
-    wait_for_attempts(&scene, 1);
+    wait_for_exchanges(&scene, 1);
     stop_ask();
     lanes_wait(client, &waiting.task);
     assert_int_equal(waiting.task.outcome, TW_STOPPED);
@@ -262,7 +262,7 @@ static void who_hurries_waits_for_no_try(void **state)
     }
     lanes_submit(client, &jobs[0].task);
     lanes_submit(other, &jobs[1].task);
-    wait_for_attempts(&scene, 2);
+    wait_for_exchanges(&scene, 2);
     lanes_hurry(client, 20);
     lanes_wait(client, &jobs[0].task);
     assert_int_equal(jobs[0].task.outcome, TW_STOPPED);
@@ -414,7 +414,7 @@ static void an_open_circuit_breaker_ends_the_waits_of_others(void **state)
     waits.hint_ms = HOUR_MS;
     waits.task.store = &store;
     lanes_submit(client, &waits.task);
-    wait_for_attempts(&scene, 1);
+    wait_for_exchanges(&scene, 1);
     meets = job_of(&scene, 'm');
     meets.answers[0] = TW_BUSY;
     meets.answer_count = 1;
@@ -586,13 +586,13 @@ static void a_waiting_retry_frees_its_lane(void **state)
 }
 
 /* Takes longer than the wait for the other one's next try. */
-static enum tw_err attempt_slowly(
-    struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_slowly(
+    struct lanes_task *task, struct exchange *exchange)
 {
     int64_t until_ms = platform_boot_ms() + 20000;
     struct job *job = (struct job *)task;
 
-    attempt->sent_ms = platform_boot_ms();
+    exchange->sent_ms = platform_boot_ms();
     platform_lock(&job->scene->mutex);
     while (platform_boot_ms() < until_ms)
         (void)platform_wait(&job->scene->changed, &job->scene->mutex, until_ms);
@@ -615,10 +615,10 @@ static void a_try_that_is_due_waits_for_a_place(void **state)
     scene_init(&scene);
     busy = job_that_is_tried_twice(&scene, 'a');
     slow = job_of(&scene, 'b');
-    slow.task.attempt = attempt_slowly;
+    slow.task.send = send_slowly;
     quick = job_of(&scene, 'c');
     lanes_submit(first, &busy.task);
-    wait_for_attempts(&scene, 1);
+    wait_for_exchanges(&scene, 1);
     assert_int_equal(lanes_call(second, &quick.task), TW_OK); /* first's turn */
     late = fast_platform_late_waits();
     assert_int_equal(lanes_call(second, &slow.task), TW_OK);
@@ -771,7 +771,7 @@ static void stopping_ends_what_waits(void **state)
     waits.answer_count = 1;
     waits.hint_ms = HOUR_MS;
     lanes_submit(client, &waits.task);
-    wait_for_attempts(&scene, 1);
+    wait_for_exchanges(&scene, 1);
     lanes_stop(client);
     lanes_wait(client, &waits.task);
     assert_int_equal(waits.task.outcome, TW_STOPPED);
@@ -798,7 +798,7 @@ static void cancelling_takes_one_task_back(void **state)
     waits.answer_count = 1;
     waits.hint_ms = HOUR_MS;
     lanes_submit(client, &waits.task);
-    wait_for_attempts(&scene, 1);
+    wait_for_exchanges(&scene, 1);
     lanes_cancel(client, &waits.task);
     assert_true(lanes_done(client, &waits.task));
     assert_int_equal(waits.task.outcome, TW_STOPPED);
@@ -850,7 +850,7 @@ static void a_retry_behind_the_deadline_ends_with_it(void **state)
     job.hint_ms = HOUR_MS;
     assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
     assert_int_equal(scene.attempts, 1);
-    assert_true(platform_boot_ms() >= atomic_load(&deadline.deadline_ms));
+    assert_true(platform_boot_ms() >= atomic_load(&deadline.at_ms));
     lanes_client_free(client);
     lanes_free(lanes);
     scene_done(&scene);
@@ -877,7 +877,7 @@ static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
     job.answer_count = 2;
     job.hint_ms = 60000;
     lanes_submit(client, &job.task);
-    wait_for_attempts(&scene, 1);
+    wait_for_exchanges(&scene, 1);
     deadline_move(&deadline, PLATFORM_NEVER);
     lanes_wait(client, &job.task);
     assert_int_equal(job.task.outcome, TW_OK);

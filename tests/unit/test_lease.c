@@ -1165,14 +1165,14 @@ static void an_overtaken_claim_lets_nothing_go(void **state)
 
 static int64_t visible_in_s(struct fixture *f)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct messages got;
     int64_t waited_s = 0;
 
     messages_init(&got);
     for (;; waited_s++) {
-        attempt = (struct attempt){0};
-        assert_int_equal(store_queue_get(f->bench.wrapped.inner, &attempt,
+        exchange = (struct exchange){0};
+        assert_int_equal(store_queue_get(f->bench.wrapped.inner, &exchange,
                              BENCH_QUEUE, 1, 1, &got),
             TW_OK);
         if (got.count > 0)

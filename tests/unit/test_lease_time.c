@@ -155,11 +155,11 @@ static void lost_claim_of_a_run_that_another_took_is_not_ours(void **state)
 /* Somebody else has had the run since, and has let go of it in order. */
 static void let_go_by_another_epoch(struct workbench *bench)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct ledger_run run;
 
     ledger_run_init(&run);
-    assert_int_equal(ledger_get(bench->wrapped.inner, &attempt,
+    assert_int_equal(ledger_get(bench->wrapped.inner, &exchange,
                          slice_of(bench->job.name), slice_of("r1"), &run),
         TW_OK);
     run.epoch++;

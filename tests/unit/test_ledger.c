@@ -122,14 +122,14 @@ static void a_scan_shows_runs_and_no_index_rows(void **state)
 {
     struct workbench *bench = *state;
     struct ledger_run a = stored_run(bench, "r1"), b = stored_run(bench, "r2");
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
 
     page_init(&page);
     for (int with_job = 0; with_job < 2; with_job++) {
-        attempt = (struct attempt){0};
+        exchange = (struct exchange){0};
         assert_int_equal(
-            ledger_scan(bench->store, &attempt,
+            ledger_scan(bench->store, &exchange,
                 with_job ? slice_of(JOB) : (struct slice){0},
                 slice_of("State eq 'queued'"), (struct continuation){0}, &page),
             TW_OK);
@@ -300,12 +300,12 @@ static size_t count_ended(
         .index = LEDGER_INDEX_ENDED,
         .from_day = from,
         .below_day = below};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
     size_t count;
 
     page_init(&page);
-    assert_int_equal(ledger_scan_index(bench->store, &attempt, &scan,
+    assert_int_equal(ledger_scan_index(bench->store, &exchange, &scan,
                          (struct continuation){0}, &page),
         TW_OK);
     count = page.count;
@@ -335,7 +335,7 @@ static void a_row_tells_what_a_list_shows(void **state)
     struct workbench *bench = *state;
     const struct ledger_index_scan scan = {
         .job = slice_of(JOB), .index = LEDGER_INDEX_FAILED};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct ledger_row row;
     struct arena arena;
     struct page page;
@@ -343,7 +343,7 @@ static void a_row_tells_what_a_list_shows(void **state)
     arena_init(&arena);
     page_init(&page);
     stored_as(bench, JOB, "r1", LEDGER_POISONED, "2026-11-20T10:00:00Z");
-    assert_int_equal(ledger_scan_index(bench->store, &attempt, &scan,
+    assert_int_equal(ledger_scan_index(bench->store, &exchange, &scan,
                          (struct continuation){0}, &page),
         TW_OK);
     assert_true(ledger_index_row(&page.entities[0], &arena, &row));
@@ -374,9 +374,9 @@ static void the_jobs_that_have_runs_are_found_one_by_one(void **state)
     entity_init(&lock, &arena, slice_of("!locks"), slice_of("lock!a!b"));
     workbench_write(bench, OPERATION_INSERT, &lock);
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        struct attempt attempt = {0};
+        struct exchange exchange = {0};
         enum tw_err outcome =
-            ledger_next_job(bench->store, &attempt, job, &arena, &job);
+            ledger_next_job(bench->store, &exchange, job, &arena, &job);
 
         assert_int_equal(outcome, wanted[i] ? TW_OK : TW_NOT_FOUND);
         if (wanted[i])
@@ -489,15 +489,15 @@ static void a_copy_lives_on_without_what_it_is_of(void **state)
 static void a_scan_that_fails_shows_nothing(void **state)
 {
     struct workbench *bench = *state;
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
 
     page_init(&page);
     workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_FAIL);
-    assert_int_equal(ledger_scan(bench->store, &attempt, slice_of(JOB),
+    assert_int_equal(ledger_scan(bench->store, &exchange, slice_of(JOB),
                          slice_of(""), (struct continuation){0}, &page),
         TW_BUSY);
-    assert_string_equal(attempt.err.text, "the store is down");
+    assert_string_equal(exchange.err.text, "the store is down");
     page_done(&page);
 }
 
@@ -505,7 +505,7 @@ static void a_scan_that_fails_shows_nothing(void **state)
 static void an_entity_without_an_id_is_shown_too(void **state)
 {
     struct workbench *bench = *state;
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct entity entity;
     struct arena arena;
     struct page page;
@@ -514,7 +514,7 @@ static void an_entity_without_an_id_is_shown_too(void **state)
     page_init(&page);
     entity_init(&entity, &arena, slice_of(JOB), slice_of(""));
     workbench_write(bench, OPERATION_INSERT, &entity);
-    assert_int_equal(ledger_scan(bench->store, &attempt, slice_of(""),
+    assert_int_equal(ledger_scan(bench->store, &exchange, slice_of(""),
                          slice_of(""), (struct continuation){0}, &page),
         TW_OK);
     assert_int_equal(page.count, 1);
@@ -526,7 +526,7 @@ static void an_entity_without_an_id_is_shown_too(void **state)
 static void a_damaged_row_is_shown_with_its_keys(void **state)
 {
     struct workbench *bench = *state;
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct ledger_run run;
     struct entity entity;
     struct arena arena;
@@ -540,7 +540,7 @@ static void a_damaged_row_is_shown_with_its_keys(void **state)
     entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
     entity_set_int32(&entity, &arena, "State", 5);
     workbench_write(bench, OPERATION_INSERT, &entity);
-    assert_int_equal(ledger_scan(bench->store, &attempt, slice_of(""),
+    assert_int_equal(ledger_scan(bench->store, &exchange, slice_of(""),
                          slice_of(""), (struct continuation){0}, &page),
         TW_OK);
     assert_int_equal(page.count, 1);

@@ -104,10 +104,10 @@ static void a_run_is_always_on_one_list(void **state)
             expect_lists(bench, steps[i].open, steps[i].failed, steps[i].ended);
         }
         {
-            struct attempt attempt = {0};
+            struct exchange exchange = {0};
 
             assert_int_equal(
-                ledger_remove(bench->store, &attempt, &run), TW_OK);
+                ledger_remove(bench->store, &exchange, &run), TW_OK);
         }
         expect_lists(bench, 0, 0, 0);
         assert_string_equal(workbench_state(bench, JOB, "r1"), "none");
@@ -270,11 +270,11 @@ static void put_row(struct workbench *bench, const char *key)
 
 static void touch_row(struct workbench *bench, const char *key, bool remove)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
 
     page_init(&page);
-    assert_int_equal(store_get(bench->wrapped.inner, &attempt, LEDGER_TABLE,
+    assert_int_equal(store_get(bench->wrapped.inner, &exchange, LEDGER_TABLE,
                          slice_of(JOB), slice_of(key), &page),
         TW_OK);
     workbench_write(bench, remove ? OPERATION_DELETE : OPERATION_REPLACE,
@@ -376,7 +376,7 @@ static void the_end_of_a_run_closes_its_job_with_it(void **state)
         .apply = apply,
         .context = &wish,
         .closes_job = true};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct ledger_run run;
     struct arena arena;
     struct slice id;
@@ -387,20 +387,20 @@ static void the_end_of_a_run_closes_its_job_with_it(void **state)
     begin(bench, &run);
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_FAIL);
     assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_BUSY);
-    assert_int_equal(ledger_is_closed(bench->store, &attempt, slice_of(JOB),
+    assert_int_equal(ledger_is_closed(bench->store, &exchange, slice_of(JOB),
                          &arena, &closed, &id),
         TW_OK);
     assert_false(closed);
     assert_int_equal(ledger_change(&asked, LEDGER_STORED, &run, &err), TW_OK);
-    assert_int_equal(ledger_is_closed(bench->store, &attempt, slice_of(JOB),
+    assert_int_equal(ledger_is_closed(bench->store, &exchange, slice_of(JOB),
                          &arena, &closed, &id),
         TW_OK);
     assert_true(closed);
     assert_true(slice_is(id, "r1"));
     for (int i = 0; i < 2; i++) /* once is enough */
         assert_int_equal(
-            ledger_reopen(bench->store, &attempt, slice_of(JOB)), TW_OK);
-    assert_int_equal(ledger_is_closed(bench->store, &attempt, slice_of(JOB),
+            ledger_reopen(bench->store, &exchange, slice_of(JOB)), TW_OK);
+    assert_int_equal(ledger_is_closed(bench->store, &exchange, slice_of(JOB),
                          &arena, &closed, &id),
         TW_OK);
     assert_false(closed);

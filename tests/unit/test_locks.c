@@ -89,13 +89,13 @@ static size_t rows(struct workbench *bench, const char *prefix)
 {
     struct scan_request scan = {.table = LEDGER_TABLE,
         .partition_key = key_range_exact(slice_of(LOCKS_PARTITION))};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
     size_t count = 0;
 
     page_init(&page);
     assert_int_equal(
-        store_scan(bench->wrapped.inner, &attempt, &scan, &page), TW_OK);
+        store_scan(bench->wrapped.inner, &exchange, &scan, &page), TW_OK);
     for (size_t i = 0; i < page.count; i++)
         count += slice_begins(page.entities[i].row_key, slice_of(prefix));
     page_done(&page);
@@ -485,7 +485,7 @@ static void change_lock(
 {
     struct scan_request scan = {.table = LEDGER_TABLE,
         .partition_key = key_range_exact(slice_of(LOCKS_PARTITION))};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct entity entity;
     struct arena arena;
     struct page page;
@@ -493,7 +493,7 @@ static void change_lock(
     page_init(&page);
     arena_init(&arena);
     assert_int_equal(
-        store_scan(bench->wrapped.inner, &attempt, &scan, &page), TW_OK);
+        store_scan(bench->wrapped.inner, &exchange, &scan, &page), TW_OK);
     assert_true(page.count > 0);
     entity_init(&entity, &arena, page.entities[0].partition_key,
         page.entities[0].row_key);

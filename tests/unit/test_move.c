@@ -101,14 +101,14 @@ static struct store *inner;
 static bool quiet;       /* the test itself writes */
 static char met_key[64]; /* RowKey of the first operation that was met */
 
-static enum tw_err unknown(struct attempt *attempt)
+static enum tw_err unknown(struct exchange *exchange)
 {
-    attempt->sent_ms = platform_boot_ms();
-    return err_fail(&attempt->err, TW_UNKNOWN, "as the test wants");
+    exchange->sent_ms = platform_boot_ms();
+    return err_fail(&exchange->err, TW_UNKNOWN, "as the test wants");
 }
 
 static enum tw_err act_on(
-    struct attempt *attempt, const struct store_request *request)
+    struct exchange *exchange, const struct store_request *request)
 {
     const struct entity *first = &request->batch->operations[0].entity;
     enum tw_err outcome;
@@ -122,8 +122,8 @@ static enum tw_err act_on(
     if (w.act == CRASH_BEFORE)
         deadline_close(h.deadline);
     if (w.act == LOSE_REQUEST)
-        return unknown(attempt);
-    outcome = request_send(inner, attempt, request);
+        return unknown(exchange);
+    outcome = request_send(inner, exchange, request);
     if (w.after) {
         quiet = true;
         w.after();
@@ -131,7 +131,7 @@ static enum tw_err act_on(
     }
     if (w.act == CRASH_AFTER)
         deadline_close(h.deadline);
-    return w.act == LOSE_ANSWER || w.act == CRASH_AFTER ? unknown(attempt)
+    return w.act == LOSE_ANSWER || w.act == CRASH_AFTER ? unknown(exchange)
                                                         : outcome;
 }
 
@@ -151,20 +151,20 @@ static void count_request(const struct store_request *request)
         w.writes[request->batch->operations[i].type]++;
 }
 
-static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     unsigned last = w.last > 0 ? w.last : w.at;
 
     if (quiet)
-        return request_send(self->inner, attempt, request);
+        return request_send(self->inner, exchange, request);
     count_request(request);
     if (request->call == CALL_BATCH && w.at > 0 &&
         strcmp(request->batch->table, w.table) == 0 &&
         request->batch->operations[0].type == w.type && ++w.seen >= w.at &&
         w.seen <= last)
-        return act_on(attempt, request);
-    return request_send(self->inner, attempt, request);
+        return act_on(exchange, request);
+    return request_send(self->inner, exchange, request);
 }
 
 /* What the n-th batch of that type on that table meets. */
@@ -286,12 +286,12 @@ static unsigned intents(void)
 {
     struct scan_request request = {.table = "TablewardRuns",
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
     unsigned count;
 
     page_init(&page);
-    (void)!store_scan(inner, &attempt, &request, &page);
+    (void)!store_scan(inner, &exchange, &request, &page);
     count = (unsigned)page.count;
     page_done(&page);
     return count;
@@ -503,13 +503,13 @@ static void one_file_under_two_names_loses_nothing(void **state)
 {
     char *path = mem_format("%s/one.db", h.folder);
     struct store *first, *second;
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct err err;
 
     (void)state;
     assert_int_equal(embedded_open("main", path, &first, &err), TW_OK);
     assert_int_equal(embedded_open("other", path, &second, &err), TW_OK);
-    assert_int_equal(store_create_table(first, &attempt, "Blogs"), TW_OK);
+    assert_int_equal(store_create_table(first, &exchange, "Blogs"), TW_OK);
     h.store = first;
     hosted_put(&h, "Blogs", "a", "1", "\"N\":1");
     two_stores(first, second);
@@ -526,10 +526,10 @@ static void one_file_under_two_names_loses_nothing(void **state)
         .count = 1, .names = &h.store_name, .stores = &h.store};
 }
 
-static enum tw_err pass(struct interposed *self, struct attempt *attempt,
+static enum tw_err pass(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
-    return request_send(self->inner, attempt, request);
+    return request_send(self->inner, exchange, request);
 }
 
 /* Loss 2: nothing but the service itself shows that they are one. */
@@ -817,12 +817,12 @@ static void read_intent(void)
 {
     struct scan_request request = {.table = "TablewardRuns",
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
     struct slice text;
 
     page_init(&page);
-    assert_int_equal(store_scan(inner, &attempt, &request, &page), TW_OK);
+    assert_int_equal(store_scan(inner, &exchange, &request, &page), TW_OK);
     assert_int_equal(page.count, 1);
     assert_true(property_text(
         entity_find(&page.entities[0], slice_of("State")), &page.arena, &text));
@@ -1057,17 +1057,17 @@ static void edit_intent(const char *property, const char *value)
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
     struct operation operation = {.type = OPERATION_REPLACE};
     const struct batch batch = {"TablewardRuns", &operation, 1};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct batch_result result;
     struct page page;
 
     page_init(&page);
-    assert_int_equal(store_scan(inner, &attempt, &request, &page), TW_OK);
+    assert_int_equal(store_scan(inner, &exchange, &request, &page), TW_OK);
     assert_int_equal(page.count, 1);
     entity_copy(&operation.entity, &page.arena, &page.entities[0]);
     entity_set_string(
         &operation.entity, &page.arena, property, slice_of(value));
-    assert_int_equal(store_batch(inner, &attempt, &batch, &result), TW_OK);
+    assert_int_equal(store_batch(inner, &exchange, &batch, &result), TW_OK);
     page_done(&page);
 }
 
@@ -1218,14 +1218,14 @@ static void index_rows_are_passed_by(void **state)
         .partition_key = slice_of("a"),
         .row_key = slice_of("1"),
         .etag = slice_of("e")};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct batch_result result;
 
     (void)state;
     put("Blogs", "a", "1", "\"N\":1");
     entity_init(&operation.entity, &h.arena, slice_of("a"), slice_of("size:1"));
     source_stamp(&operation.entity, &source, &h.arena);
-    assert_int_equal(store_batch(inner, &attempt, &batch, &result), TW_OK);
+    assert_int_equal(store_batch(inner, &exchange, &batch, &result), TW_OK);
     run("all", RUN_SUCCEEDED);
     check("Blogs", "a/size:1 ");
     check("OldBlogs", "a/1 ");

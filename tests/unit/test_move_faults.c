@@ -147,11 +147,11 @@ static void read_tables(
     page_init(&page);
     for (int i = 0; i < TABLE_COUNT; i++) {
         struct scan_request request = {.table = TABLES[i]};
-        struct attempt attempt = {.deadline = NULL};
+        struct exchange exchange = {.deadline = NULL};
 
         do {
             assert_int_equal(
-                store_scan(s->inner, &attempt, &request, &page), TW_OK);
+                store_scan(s->inner, &exchange, &request, &page), TW_OK);
             for (size_t j = 0; j < page.count; j++)
                 each(s, TABLES[i], &page.entities[j]);
             request.from = page.next;
@@ -227,10 +227,10 @@ static bool apply(struct storm *s, const char *table, enum operation_type type,
 {
     struct operation operation = {type, *entity};
     struct batch batch = {table, &operation, 1};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct batch_result result;
 
-    return store_batch(s->inner, &attempt, &batch, &result) == TW_OK;
+    return store_batch(s->inner, &exchange, &batch, &result) == TW_OK;
 }
 
 static void make_entity(struct storm *s, struct entity *entity,
@@ -273,9 +273,9 @@ static bool insert(struct storm *s, const char *table,
 static bool read_one(struct storm *s, const char *table,
     const char *partition_key, const char *row_key, struct page *page)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
 
-    return store_get(s->inner, &attempt, table, slice_of(partition_key),
+    return store_get(s->inner, &exchange, table, slice_of(partition_key),
                slice_of(row_key), page) == TW_OK;
 }
 
@@ -604,13 +604,13 @@ static void judge(struct storm *s)
 {
     struct scan_request request = {.table = "TablewardRuns",
         .partition_key = key_range_exact(slice_of("!intents"))};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
 
     faulty_land(&s->faulty, INT64_MAX);
     judge_doubles(s);
     page_init(&page);
-    if (store_scan(s->inner, &attempt, &request, &page) == TW_OK &&
+    if (store_scan(s->inner, &exchange, &request, &page) == TW_OK &&
         page.count > 0)
         complain(s, "an intent is left");
     page_done(&page);

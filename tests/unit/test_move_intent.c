@@ -129,21 +129,20 @@ static void read_rows(struct page *page)
 {
     struct scan_request request = {.table = "TablewardRuns",
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
-    struct attempt request_attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
 
-    assert_int_equal(
-        store_scan(s.inner, &request_attempt, &request, page), TW_OK);
+    assert_int_equal(store_scan(s.inner, &exchange, &request, page), TW_OK);
 }
 
 static void write_row(enum operation_type type, const struct entity *entity)
 {
     struct operation operation = {type, *entity};
     const struct batch batch = {"TablewardRuns", &operation, 1};
-    struct attempt request_attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct batch_result result;
 
-    if (store_batch(s.inner, &request_attempt, &batch, &result) != TW_OK)
-        fail_msg("%s", request_attempt.err.text);
+    if (store_batch(s.inner, &exchange, &batch, &result) != TW_OK)
+        fail_msg("%s", exchange.err.text);
 }
 
 static void take_away(struct entity *entity, const char *name)

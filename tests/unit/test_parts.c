@@ -37,7 +37,7 @@ struct scene {
 
 /* The inner store compares code points, Azure UTF-16. */
 static enum tw_err send_in_order(struct interposed *self,
-    struct attempt *attempt, const struct store_request *request)
+    struct exchange *exchange, const struct store_request *request)
 {
     struct scene *scene = (struct scene *)self;
     struct store_request whole = *request;
@@ -47,11 +47,11 @@ static enum tw_err send_in_order(struct interposed *self,
     size_t count = 0;
 
     if (request->call != CALL_SCAN || scene->by_code_point)
-        return request_send(self->inner, attempt, request);
+        return request_send(self->inner, exchange, request);
     scan = *request->scan;
     scan.partition_key = (struct key_range){.exact = false};
     whole.scan = &scan;
-    code = request_send(self->inner, attempt, &whole);
+    code = request_send(self->inner, exchange, &whole);
     for (size_t i = 0; i < page->count; i++)
         if (key_range_has(
                 &request->scan->partition_key, page->entities[i].partition_key))
@@ -60,14 +60,14 @@ static enum tw_err send_in_order(struct interposed *self,
     return code;
 }
 
-static enum tw_err meet(struct interposed *self, struct attempt *attempt,
+static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     const struct store_request *request)
 {
     struct scene *scene = (struct scene *)self;
 
     if (request->call == CALL_SCAN && !request->scan->from.more)
         atomic_fetch_add(&scene->first_pages, 1);
-    return send_in_order(self, attempt, request);
+    return send_in_order(self, exchange, request);
 }
 
 static void scene_init(struct scene *scene)

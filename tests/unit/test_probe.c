@@ -121,13 +121,13 @@ static void a_probe_leaves_no_entity(void **state)
 {
     struct scene *scene = *state;
     struct scan_request request = {.table = PROBE_TABLE};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
 
     disguise(scene);
     (void)same(scene, scene->one, scene->other);
     page_init(&page);
-    assert_int_equal(store_scan(scene->one, &attempt, &request, &page), TW_OK);
+    assert_int_equal(store_scan(scene->one, &exchange, &request, &page), TW_OK);
     assert_int_equal(page.count, 0);
     page_done(&page);
 }

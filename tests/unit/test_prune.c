@@ -343,7 +343,7 @@ static void a_list_can_be_read_by_the_beginning_of_ids(void **state)
         .index = LEDGER_INDEX_OPEN,
         .id_prefix = slice_of("ab")};
     struct workbench *bench = *state;
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct page page;
 
     stored_as(bench, JOB, "ab1", LEDGER_PAUSED, NULL);
@@ -351,7 +351,7 @@ static void a_list_can_be_read_by_the_beginning_of_ids(void **state)
     stored_as(bench, JOB, "ac", LEDGER_QUEUED, NULL);
     stored_as(bench, JOB, "ab3", LEDGER_FAILED, LONG_AGO);
     page_init(&page);
-    assert_int_equal(ledger_scan_index(bench->store, &attempt, &scan,
+    assert_int_equal(ledger_scan_index(bench->store, &exchange, &scan,
                          (struct continuation){0}, &page),
         TW_OK);
     assert_int_equal(page.count, 2);

@@ -17,7 +17,7 @@
 
 struct scene {
     struct store *store;
-    struct attempt attempt;
+    struct exchange exchange;
     struct page page;
     struct messages messages;
 };
@@ -33,8 +33,8 @@ static int set_up(void **state)
     messages_init(&s.messages);
     table_put(s.store, TABLE, "p", "a", "one", 0);
     table_put(s.store, TABLE, "p", "b", "two", 0);
-    assert_int_equal(store_queue_create(s.store, &s.attempt, QUEUE), TW_OK);
-    assert_int_equal(store_queue_put(s.store, &s.attempt, QUEUE,
+    assert_int_equal(store_queue_create(s.store, &s.exchange, QUEUE), TW_OK);
+    assert_int_equal(store_queue_put(s.store, &s.exchange, QUEUE,
                          slice_of("hello"), 0, &s.messages),
         TW_OK);
     s.store->read_only = true;
@@ -60,20 +60,20 @@ static void assert_untouched(struct scene *s)
     assert_int_equal(table_count(s->store, TABLE), 2);
     assert_true(table_has(s->store, TABLE, "p", "a", "one"));
     assert_true(table_has(s->store, TABLE, "p", "b", "two"));
-    assert_int_equal(store_list_tables(s->store, &s->attempt,
+    assert_int_equal(store_list_tables(s->store, &s->exchange,
                          (struct continuation){.more = false}, &s->page),
         TW_OK);
     assert_int_equal(s->page.count, 1);
     assert_int_equal(
-        store_queue_count(s->store, &s->attempt, QUEUE, &count), TW_OK);
+        store_queue_count(s->store, &s->exchange, QUEUE, &count), TW_OK);
     assert_int_equal(count, 1);
     assert_int_equal(
-        store_queue_peek(s->store, &s->attempt, QUEUE, 32, &s->messages),
+        store_queue_peek(s->store, &s->exchange, QUEUE, 32, &s->messages),
         TW_OK);
     assert_int_equal(s->messages.count, 1);
     assert_true(slice_is(s->messages.list[0].text, "hello"));
     assert_int_equal(s->messages.list[0].dequeue_count, 0);
-    assert_int_equal(store_queue_count(s->store, &s->attempt, "other", &count),
+    assert_int_equal(store_queue_count(s->store, &s->exchange, "other", &count),
         TW_NOT_FOUND);
 }
 
@@ -81,10 +81,10 @@ static void assert_untouched(struct scene *s)
 static void assert_refused(struct scene *s, enum tw_err code, const char *what)
 {
     assert_int_equal(code, TW_INVALID);
-    assert_non_null(strstr(s->attempt.err.text, "store 'test'"));
-    assert_non_null(strstr(s->attempt.err.text, "for reading only"));
-    assert_non_null(strstr(s->attempt.err.text, what));
-    assert_int_equal(s->attempt.sent_ms, 0);
+    assert_non_null(strstr(s->exchange.err.text, "store 'test'"));
+    assert_non_null(strstr(s->exchange.err.text, "for reading only"));
+    assert_non_null(strstr(s->exchange.err.text, what));
+    assert_int_equal(s->exchange.sent_ms, 0);
     assert_untouched(s);
 }
 
@@ -94,7 +94,7 @@ static void tables_are_listed(void **state)
 {
     struct scene *s = *state;
 
-    assert_int_equal(store_list_tables(s->store, &s->attempt,
+    assert_int_equal(store_list_tables(s->store, &s->exchange,
                          (struct continuation){.more = false}, &s->page),
         TW_OK);
     assert_int_equal(s->page.count, 1);
@@ -107,31 +107,31 @@ static void pages_follow_one_another(void **state)
     struct scan_request request = {.table = TABLE, .top = 1};
 
     assert_int_equal(
-        store_scan(s->store, &s->attempt, &request, &s->page), TW_OK);
+        store_scan(s->store, &s->exchange, &request, &s->page), TW_OK);
     assert_int_equal(s->page.count, 1);
     assert_true(slice_is(s->page.entities[0].row_key, "a"));
     request.from = s->page.next;
     assert_true(request.from.more);
     assert_int_equal(
-        store_scan(s->store, &s->attempt, &request, &s->page), TW_OK);
+        store_scan(s->store, &s->exchange, &request, &s->page), TW_OK);
     assert_int_equal(s->page.count, 1);
     assert_true(slice_is(s->page.entities[0].row_key, "b"));
     request.table = "Nothing";
     request.from.more = false;
     assert_int_equal(
-        store_scan(s->store, &s->attempt, &request, &s->page), TW_NOT_FOUND);
+        store_scan(s->store, &s->exchange, &request, &s->page), TW_NOT_FOUND);
 }
 
 static void an_entity_is_got(void **state)
 {
     struct scene *s = *state;
 
-    assert_int_equal(store_get(s->store, &s->attempt, TABLE, slice_of("p"),
+    assert_int_equal(store_get(s->store, &s->exchange, TABLE, slice_of("p"),
                          slice_of("b"), &s->page),
         TW_OK);
     assert_non_null(entity_find(&s->page.entities[0], slice_of("Value")));
     assert_true(s->page.entities[0].etag.len > 0);
-    assert_int_equal(store_get(s->store, &s->attempt, TABLE, slice_of("p"),
+    assert_int_equal(store_get(s->store, &s->exchange, TABLE, slice_of("p"),
                          slice_of("c"), &s->page),
         TW_NOT_FOUND);
 }
@@ -142,12 +142,12 @@ static void messages_are_peeked_and_counted(void **state)
     int64_t count = 0;
 
     assert_int_equal(
-        store_queue_peek(s->store, &s->attempt, QUEUE, 32, &s->messages),
+        store_queue_peek(s->store, &s->exchange, QUEUE, 32, &s->messages),
         TW_OK);
     assert_int_equal(s->messages.count, 1);
     assert_true(slice_is(s->messages.list[0].text, "hello"));
     assert_int_equal(
-        store_queue_count(s->store, &s->attempt, QUEUE, &count), TW_OK);
+        store_queue_count(s->store, &s->exchange, QUEUE, &count), TW_OK);
     assert_int_equal(count, 1);
     assert_untouched(s);
 }
@@ -159,11 +159,11 @@ static void a_closed_deadline_holds(void **state)
 
     deadline_init(&deadline, INT64_MAX, 1);
     deadline_close(&deadline);
-    s->attempt.deadline = &deadline;
-    assert_int_equal(store_get(s->store, &s->attempt, TABLE, slice_of("p"),
+    s->exchange.deadline = &deadline;
+    assert_int_equal(store_get(s->store, &s->exchange, TABLE, slice_of("p"),
                          slice_of("a"), &s->page),
         TW_STOPPED);
-    s->attempt.deadline = NULL;
+    s->exchange.deadline = NULL;
 }
 
 /* ---- what is refused ---- */
@@ -172,7 +172,7 @@ static void no_table_is_created(void **state)
 {
     struct scene *s = *state;
 
-    assert_refused(s, store_create_table(s->store, &s->attempt, "Others"),
+    assert_refused(s, store_create_table(s->store, &s->exchange, "Others"),
         "no table is created");
 }
 
@@ -189,12 +189,12 @@ static void try_operation(
     arena_init(&arena);
     entity_init(&operation.entity, &arena, slice_of("p"), key);
     if (type != OPERATION_INSERT) {
-        assert_int_equal(store_get(s->store, &s->attempt, TABLE, slice_of("p"),
+        assert_int_equal(store_get(s->store, &s->exchange, TABLE, slice_of("p"),
                              key, &s->page),
             TW_OK);
         operation.entity.etag = arena_copy(&arena, s->page.entities[0].etag);
     }
-    assert_refused(s, store_batch(s->store, &s->attempt, &batch, &result),
+    assert_refused(s, store_batch(s->store, &s->exchange, &batch, &result),
         "no entity is written");
     assert_int_equal(result.failed, 1);
     arena_done(&arena);
@@ -214,7 +214,7 @@ static void no_queue_is_created(void **state)
 {
     struct scene *s = *state;
 
-    assert_refused(s, store_queue_create(s->store, &s->attempt, "other"),
+    assert_refused(s, store_queue_create(s->store, &s->exchange, "other"),
         "no queue is created");
 }
 
@@ -224,10 +224,10 @@ static void no_message_is_put_or_taken(void **state)
 
     assert_refused(s,
         store_queue_put(
-            s->store, &s->attempt, QUEUE, slice_of("more"), 0, &s->messages),
+            s->store, &s->exchange, QUEUE, slice_of("more"), 0, &s->messages),
         "no message is put");
     assert_refused(s,
-        store_queue_get(s->store, &s->attempt, QUEUE, 1, 30, &s->messages),
+        store_queue_get(s->store, &s->exchange, QUEUE, 1, 30, &s->messages),
         "no message is taken");
 }
 
@@ -243,7 +243,7 @@ static void no_message_is_renewed_or_deleted(void **state)
     messages_init(&taken);
     s->store->read_only = false;
     assert_int_equal(
-        store_queue_get(s->store, &s->attempt, QUEUE, 1, 30, &taken), TW_OK);
+        store_queue_get(s->store, &s->exchange, QUEUE, 1, 30, &taken), TW_OK);
     s->store->read_only = true;
     id = taken.list[0].id;
     memcpy(
@@ -251,20 +251,21 @@ static void no_message_is_renewed_or_deleted(void **state)
     receipt[taken.list[0].pop_receipt.len] = '\0';
     memcpy(before, receipt, sizeof(before));
     assert_int_equal(
-        store_queue_renew(s->store, &s->attempt, QUEUE, id, receipt, 0),
+        store_queue_renew(s->store, &s->exchange, QUEUE, id, receipt, 0),
         TW_INVALID);
-    assert_non_null(strstr(s->attempt.err.text, "no message is hidden"));
+    assert_non_null(strstr(s->exchange.err.text, "no message is hidden"));
     assert_string_equal(receipt, before);
-    assert_int_equal(
-        store_queue_delete(s->store, &s->attempt, QUEUE, id, slice_of(receipt)),
+    assert_int_equal(store_queue_delete(
+                         s->store, &s->exchange, QUEUE, id, slice_of(receipt)),
         TW_INVALID);
-    assert_non_null(strstr(s->attempt.err.text, "no message is deleted"));
+    assert_non_null(strstr(s->exchange.err.text, "no message is deleted"));
     assert_int_equal(
-        store_queue_peek(s->store, &s->attempt, QUEUE, 1, &s->messages), TW_OK);
+        store_queue_peek(s->store, &s->exchange, QUEUE, 1, &s->messages),
+        TW_OK);
     assert_int_equal(s->messages.count, 0);
     s->store->read_only = false;
-    assert_int_equal(
-        store_queue_delete(s->store, &s->attempt, QUEUE, id, slice_of(receipt)),
+    assert_int_equal(store_queue_delete(
+                         s->store, &s->exchange, QUEUE, id, slice_of(receipt)),
         TW_OK);
     messages_done(&taken);
 }

@@ -318,7 +318,7 @@ static bool message_gone(struct workbench *bench)
 static void a_lost_message_does_not_end_the_lease(void **state)
 {
     struct workbench *bench = *state;
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct held held;
     char receipt[QUEUE_RECEIPT_MAX];
 
@@ -326,7 +326,7 @@ static void a_lost_message_does_not_end_the_lease(void **state)
     /* Somebody else holds the message now. */
     memcpy(receipt, held.lease.pop_receipt, sizeof(receipt));
     assert_int_equal(
-        store_queue_renew(bench->wrapped.inner, &attempt, BENCH_QUEUE,
+        store_queue_renew(bench->wrapped.inner, &exchange, BENCH_QUEUE,
             slice_of(held.lease.message_id), receipt, 100),
         TW_OK);
     workbench_wait(bench, message_gone);
@@ -348,7 +348,7 @@ static void cut_off_the_deadline_closes_and_stays_closed(void **state)
     platform_lock(&bench->lock);
     bench->down = true;
     platform_unlock(&bench->lock);
-    deadline_ms = atomic_load(&held.lease.deadline.deadline_ms);
+    deadline_ms = atomic_load(&held.lease.deadline.at_ms);
     workbench_wait(bench, overtaken);
     assert_true(platform_boot_ms() >= deadline_ms);
     assert_false(deadline_is_open(&held.lease.deadline, platform_boot_ms()));
@@ -660,20 +660,20 @@ static void one_slow_answer_is_forgotten(void **state)
     done(&held);
 }
 
-static enum tw_err busy_once(struct lanes_task *task, struct attempt *attempt)
+static enum tw_err busy_once(struct lanes_task *task, struct exchange *exchange)
 {
-    attempt->sent_ms = platform_boot_ms();
-    attempt->retry_after_ms = 0;
+    exchange->sent_ms = platform_boot_ms();
+    exchange->retry_after_ms = 0;
     if (task->retry.tries > 1)
         return TW_OK;
-    attempt->http_status = 503;
-    return err_fail(&attempt->err, TW_BUSY, "503, as the test wants");
+    exchange->http_status = 503;
+    return err_fail(&exchange->err, TW_BUSY, "503, as the test wants");
 }
 
 static void throttled_requests_are_counted_in_the_ledger(void **state)
 {
     struct workbench *bench = *state;
-    struct lanes_task task = {.attempt = busy_once, .repeatable = true};
+    struct lanes_task task = {.send = busy_once, .repeatable = true};
     struct held held;
 
     hold(&held, bench, false);

@@ -56,7 +56,7 @@ static void no_service_may_ask_for_more_than_a_minute(void **state)
 static void a_throttled_try_does_not_count(void **state)
 {
     struct retry retry = {0};
-    struct attempt busy = {.http_status = 503}, silent = {.http_status = 0};
+    struct exchange busy = {.http_status = 503}, silent = {.http_status = 0};
 
     (void)state;
     for (int i = 0; i < 100; i++) {

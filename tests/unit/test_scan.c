@@ -283,8 +283,8 @@ struct keeper {
     unsigned scans, first, last; /* those that get the first page, from 1 */
 };
 
-static enum tw_err keeper_meet(struct interposed *self, struct attempt *attempt,
-    const struct store_request *request)
+static enum tw_err keeper_meet(struct interposed *self,
+    struct exchange *exchange, const struct store_request *request)
 {
     struct keeper *keeper = (struct keeper *)self;
     struct store_request again = *request;
@@ -296,7 +296,7 @@ static enum tw_err keeper_meet(struct interposed *self, struct attempt *attempt,
         scan.from = (struct continuation){.more = false};
         again.scan = &scan;
     }
-    return request_send(self->inner, attempt, &again);
+    return request_send(self->inner, exchange, &again);
 }
 
 /* The scans first to last get the first page, of so many entities. */
@@ -484,10 +484,10 @@ struct slow_body {
 };
 
 static enum tw_err slow_body_meet(struct interposed *self,
-    struct attempt *attempt, const struct store_request *request)
+    struct exchange *exchange, const struct store_request *request)
 {
     struct slow_body *slow = (struct slow_body *)self;
-    enum tw_err code = request_send(self->inner, attempt, request);
+    enum tw_err code = request_send(self->inner, exchange, request);
     int64_t until_ms = platform_boot_ms() + 500000;
 
     if (request->call != CALL_SCAN)
@@ -501,7 +501,7 @@ static enum tw_err slow_body_meet(struct interposed *self,
             continue;
         slow->seen = slow->scans >= 2;
         if (slow->breaks)
-            code = err_fail(&attempt->err, TW_UNKNOWN, "it broke off");
+            code = err_fail(&exchange->err, TW_UNKNOWN, "it broke off");
     }
     platform_unlock(&slow->mutex);
     return code;
@@ -557,7 +557,7 @@ struct shrinking {
 };
 
 static enum tw_err shrinking_meet(struct interposed *self,
-    struct attempt *attempt, const struct store_request *request)
+    struct exchange *exchange, const struct store_request *request)
 {
     struct shrinking *shrinking = (struct shrinking *)self;
     struct store_request smaller = *request;
@@ -565,17 +565,17 @@ static enum tw_err shrinking_meet(struct interposed *self,
     enum tw_err code;
 
     if (request->call != CALL_SCAN)
-        return request_send(self->inner, attempt, request);
+        return request_send(self->inner, exchange, request);
     scan = *request->scan;
     if (atomic_fetch_add(&shrinking->scans, 1) == 0) {
-        code = request_send(self->inner, attempt, request);
+        code = request_send(self->inner, exchange, request);
         return code == TW_OK
-                   ? err_fail(&attempt->err, TW_UNKNOWN, "it broke off")
+                   ? err_fail(&exchange->err, TW_UNKNOWN, "it broke off")
                    : code;
     }
     scan.top = 700;
     smaller.scan = &scan;
-    return request_send(self->inner, attempt, &smaller);
+    return request_send(self->inner, exchange, &smaller);
 }
 
 static void a_page_that_ends_elsewhere_the_second_time_loses_nothing(

@@ -150,7 +150,7 @@ static void what_cannot_be_converted_is_named_and_the_rest_is_done(void **state)
 /* Index rows belong to the copy that keeps them. */
 static void index_rows_are_skipped(void **state)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct operation operation = {.type = OPERATION_INSERT};
     static struct batch_result result;
     const struct batch batch = {"Blogs", &operation, 1};
@@ -167,7 +167,7 @@ static void index_rows_are_skipped(void **state)
     entity_init(&operation.entity, &h.arena, slice_of("p"), slice_of("size:1"));
     entity_set_string(&operation.entity, &h.arena, "Text", slice_of("t"));
     source_stamp(&operation.entity, &source, &h.arena);
-    assert_int_equal(store_batch(h.store, &attempt, &batch, &result), TW_OK);
+    assert_int_equal(store_batch(h.store, &exchange, &batch, &result), TW_OK);
     assert_int_equal(run(NULL), RUN_SUCCEEDED);
     assert_int_equal(h.written, 1);
     assert_true(holds("size:1", "\"Text\":\"t\""));

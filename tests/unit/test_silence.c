@@ -251,10 +251,10 @@ struct scene {
 
 /* One request, which asks once a second whether it is given up. */
 static bool wait_for_response(
-    const struct service *service, struct attempt *attempt, bool silent)
+    const struct service *service, struct exchange *exchange, bool silent)
 {
     int64_t now_ms = platform_boot_ms();
-    int64_t until_ms = now_ms + deadline_timeout_ms(attempt->deadline);
+    int64_t until_ms = now_ms + deadline_timeout_ms(exchange->deadline);
 
     if (!silent && now_ms + service->takes_ms < until_ms)
         until_ms = now_ms + service->takes_ms;
@@ -263,14 +263,14 @@ static bool wait_for_response(
     while (now_ms < until_ms) {
         virtual_sleep(until_ms - now_ms < ASK_MS ? until_ms - now_ms : ASK_MS);
         now_ms = platform_boot_ms();
-        if (now_ms < until_ms && attempt->gives_up &&
-            attempt->gives_up(attempt->context, false))
+        if (now_ms < until_ms && exchange->gives_up &&
+            exchange->gives_up(exchange->context, false))
             return false;
     }
     return !silent;
 }
 
-static enum tw_err get(struct store *store, struct attempt *attempt,
+static enum tw_err get(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
 {
@@ -281,25 +281,25 @@ static enum tw_err get(struct store *store, struct attempt *attempt,
 
     (void)table, (void)partition_key, (void)row_key, (void)ret;
     if (!silent || !service->unsent)
-        attempt->sent_ms = began_ms;
+        exchange->sent_ms = began_ms;
     if (++service->in_flight > service->most)
         service->most = service->in_flight;
     if (silent && service->useless) {
-        (void)wait_for_response(service, attempt, false);
+        (void)wait_for_response(service, exchange, false);
         service->in_flight--;
-        attempt->http_status = service->useless;
-        return err_fail(&attempt->err, TW_BUSY, "no use");
+        exchange->http_status = service->useless;
+        return err_fail(&exchange->err, TW_BUSY, "no use");
     }
-    silent = !wait_for_response(service, attempt, silent);
+    silent = !wait_for_response(service, exchange, silent);
     service->in_flight--;
     service->responses += !silent;
     if (silent) {
-        attempt->http_status = service->head ? 200 : 0;
-        return err_fail(&attempt->err, service->unsent ? TW_BUSY : TW_UNKNOWN,
+        exchange->http_status = service->head ? 200 : 0;
+        return err_fail(&exchange->err, service->unsent ? TW_BUSY : TW_UNKNOWN,
             "no response");
     }
-    attempt->http_status = 404;
-    return err_fail(&attempt->err, TW_NOT_FOUND, "no such entity");
+    exchange->http_status = 404;
+    return err_fail(&exchange->err, TW_NOT_FOUND, "no such entity");
 }
 
 static const struct store_ops OPS = {.get = get};
@@ -313,14 +313,14 @@ static void service_init(struct service *service, const char *name)
         .silent_until_ms = PLATFORM_NEVER};
 }
 
-static enum tw_err attempt_get(struct lanes_task *task, struct attempt *attempt)
+static enum tw_err send_get(struct lanes_task *task, struct exchange *exchange)
 {
     struct page page;
     enum tw_err outcome;
 
     page_init(&page);
     outcome = store_get(
-        task->store, attempt, "Blogs", slice_of("a"), slice_of("b"), &page);
+        task->store, exchange, "Blogs", slice_of("a"), slice_of("b"), &page);
     page_done(&page);
     return outcome;
 }
@@ -377,7 +377,7 @@ static void slot(void *arg)
     while ((run = take(scene)) != NULL) {
         struct lanes_client *client =
             lanes_client_new(scene->lanes, &scene->deadline);
-        struct lanes_task task = {.attempt = attempt_get,
+        struct lanes_task task = {.send = send_get,
             .repeatable = (run - scene->runs) % 2 == 0,
             .store = &run->at->store,
             .entities = 1};

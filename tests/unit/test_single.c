@@ -555,12 +555,12 @@ static void stopped_beyond_its_lease_it_was_not_overtaken(void **state)
 /* What no run's entity looks like, where r1's is to be. */
 static void spoil_run(struct workbench *bench)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct entity entity;
     struct arena arena;
 
     arena_init(&arena);
-    (void)!ledger_create(bench->wrapped.inner, &attempt);
+    (void)!ledger_create(bench->wrapped.inner, &exchange);
     entity_init(&entity, &arena, slice_of(JOB), slice_of("r1"));
     entity_set_int32(&entity, &arena, "State", 5);
     workbench_write(bench, OPERATION_INSERT, &entity);

@@ -245,7 +245,7 @@ static void an_entity_goes_as_it_came(void **state)
         "\"Half@odata.type\":\"Edm.Double\",\"Half\":0.5,\"Yes\":true,"
         "\"When@odata.type\":\"Edm.DateTime\","
         "\"When\":\"2024-01-01T00:00:00Z\",\"Small\":7}";
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct scene scene;
     struct entity entity;
     struct arena arena;
@@ -260,7 +260,7 @@ static void an_entity_goes_as_it_came(void **state)
         entity_parse(slice_of(json), true, &arena, &entity, NULL, &err), TW_OK);
     add(&scene, "Blogs", OPERATION_INSERT, &entity);
     pour(&scene);
-    assert_int_equal(store_get(scene.inner, &attempt, "Blogs", slice_of("A"),
+    assert_int_equal(store_get(scene.inner, &exchange, "Blogs", slice_of("A"),
                          slice_of(""), &page),
         TW_OK);
     assert_int_equal(page.entities[0].property_count, entity.property_count);
@@ -280,7 +280,7 @@ static void a_delete_keeps_its_etag_and_who_asks(void **state)
 {
     enum flow_end ends[200];
     struct scan_request request = {.table = "Blogs"};
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     struct scene scene;
     struct page page;
 
@@ -288,7 +288,8 @@ static void a_delete_keeps_its_etag_and_who_asks(void **state)
     scene_init(&scene);
     page_init(&page);
     table_fill(scene.inner, "Blogs", "A", 0, 200);
-    assert_int_equal(store_scan(scene.inner, &attempt, &request, &page), TW_OK);
+    assert_int_equal(
+        store_scan(scene.inner, &exchange, &request, &page), TW_OK);
     assert_true(table_write(scene.inner, "Blogs", "A", "000007", "changed"));
     assert_true(table_delete(scene.inner, "Blogs", "A", "000008"));
     for (size_t i = 0; i < page.count; i++)

@@ -23,17 +23,17 @@ static struct {
 } seen;
 
 static enum tw_err fake_table(
-    struct store *store, struct attempt *attempt, const char *table)
+    struct store *store, struct exchange *exchange, const char *table)
 {
-    (void)store, (void)attempt, (void)table;
+    (void)store, (void)exchange, (void)table;
     seen.calls++;
     return TW_OK;
 }
 
-static enum tw_err fake_scan(struct store *store, struct attempt *attempt,
+static enum tw_err fake_scan(struct store *store, struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
-    (void)store, (void)attempt;
+    (void)store, (void)exchange;
     seen.calls++;
     seen.top = request->top;
     seen.max_bytes = request->max_bytes;
@@ -46,82 +46,82 @@ static enum tw_err fake_scan(struct store *store, struct attempt *attempt,
     return TW_OK;
 }
 
-static enum tw_err fake_get(struct store *store, struct attempt *attempt,
+static enum tw_err fake_get(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
 {
-    (void)store, (void)attempt, (void)table, (void)row_key;
+    (void)store, (void)exchange, (void)table, (void)row_key;
     seen.calls++;
     memset(arena_alloc(&ret->arena, 64), '#', 64);
     snprintf(seen.key, sizeof(seen.key), "%.*s", SLICE_ARG(partition_key));
     return TW_NOT_FOUND;
 }
 
-static enum tw_err fake_batch(struct store *store, struct attempt *attempt,
+static enum tw_err fake_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {
     (void)store, (void)batch, (void)ret;
     seen.calls++;
-    attempt->http_status = 202;
+    exchange->http_status = 202;
     return TW_CONFLICT;
 }
 
-static enum tw_err fake_put(struct store *store, struct attempt *attempt,
+static enum tw_err fake_put(struct store *store, struct exchange *exchange,
     const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
 {
-    (void)store, (void)attempt, (void)queue, (void)text, (void)hide_s;
+    (void)store, (void)exchange, (void)queue, (void)text, (void)hide_s;
     (void)ret;
     seen.calls++;
     return TW_OK;
 }
 
-static enum tw_err fake_queue_get(struct store *store, struct attempt *attempt,
-    const char *queue, unsigned count, int64_t visibility_timeout_s,
-    struct messages *ret)
+static enum tw_err fake_queue_get(struct store *store,
+    struct exchange *exchange, const char *queue, unsigned count,
+    int64_t visibility_timeout_s, struct messages *ret)
 {
-    (void)store, (void)attempt, (void)queue, (void)count;
+    (void)store, (void)exchange, (void)queue, (void)count;
     (void)visibility_timeout_s, (void)ret;
     seen.calls++;
     return TW_OK;
 }
 
-static enum tw_err fake_renew(struct store *store, struct attempt *attempt,
+static enum tw_err fake_renew(struct store *store, struct exchange *exchange,
     const char *queue, struct slice id, char *pop_receipt, int64_t hide_s)
 {
-    (void)store, (void)attempt, (void)queue, (void)id, (void)pop_receipt;
+    (void)store, (void)exchange, (void)queue, (void)id, (void)pop_receipt;
     (void)hide_s;
     seen.calls++;
     return TW_OK;
 }
 
-static enum tw_err fake_list(struct store *store, struct attempt *attempt,
+static enum tw_err fake_list(struct store *store, struct exchange *exchange,
     struct continuation from, struct page *ret)
 {
-    (void)store, (void)attempt, (void)from, (void)ret;
+    (void)store, (void)exchange, (void)from, (void)ret;
     seen.calls++;
     return TW_OK;
 }
 
-static enum tw_err fake_delete(struct store *store, struct attempt *attempt,
+static enum tw_err fake_delete(struct store *store, struct exchange *exchange,
     const char *queue, struct slice id, struct slice pop_receipt)
 {
-    (void)store, (void)attempt, (void)queue, (void)id, (void)pop_receipt;
+    (void)store, (void)exchange, (void)queue, (void)id, (void)pop_receipt;
     seen.calls++;
     return TW_OK;
 }
 
-static enum tw_err fake_peek(struct store *store, struct attempt *attempt,
+static enum tw_err fake_peek(struct store *store, struct exchange *exchange,
     const char *queue, unsigned count, struct messages *ret)
 {
-    (void)store, (void)attempt, (void)queue, (void)count, (void)ret;
+    (void)store, (void)exchange, (void)queue, (void)count, (void)ret;
     seen.calls++;
     return TW_OK;
 }
 
-static enum tw_err fake_count(struct store *store, struct attempt *attempt,
+static enum tw_err fake_count(struct store *store, struct exchange *exchange,
     const char *queue, int64_t *ret)
 {
-    (void)store, (void)attempt, (void)queue;
+    (void)store, (void)exchange, (void)queue;
     seen.calls++;
     *ret = 7;
     return TW_OK;
@@ -142,7 +142,7 @@ static const struct store_ops fake_ops = {
 };
 
 static struct store store;
-static struct attempt attempt;
+static struct exchange exchange;
 static struct arena arena;
 
 static int set_up(void **state)
@@ -152,7 +152,7 @@ static int set_up(void **state)
     store = (struct store){.ops = &fake_ops,
         .traits = {.has_queues = true, .batch_max_bytes = BATCH_MAX_BYTES},
         .name = "fake"};
-    memset(&attempt, 0, sizeof(attempt));
+    memset(&exchange, 0, sizeof(exchange));
     arena_init(&arena);
     return 0;
 }
@@ -184,10 +184,10 @@ static void refuse_batch(
 {
     struct batch_result result = {.failed = 7777};
 
-    assert_int_equal(store_batch(&store, &attempt, batch, &result), code);
+    assert_int_equal(store_batch(&store, &exchange, batch, &result), code);
     assert_int_equal(result.failed, failed);
     assert_int_equal(seen.calls, 0);
-    assert_true(strlen(attempt.err.text) > 0);
+    assert_true(strlen(exchange.err.text) > 0);
 }
 
 static void batch_of_a_hundred_reaches_the_store(void **state)
@@ -196,12 +196,12 @@ static void batch_of_a_hundred_reaches_the_store(void **state)
     struct batch_result result = {.failed = 7777};
 
     (void)state;
-    attempt.retry_after_ms = 5;
+    exchange.retry_after_ms = 5;
     assert_int_equal(
-        store_batch(&store, &attempt, &batch, &result), TW_CONFLICT);
+        store_batch(&store, &exchange, &batch, &result), TW_CONFLICT);
     assert_int_equal(seen.calls, 1);
     assert_int_equal(result.failed, 100);
-    assert_int_equal(attempt.retry_after_ms, -1);
+    assert_int_equal(exchange.retry_after_ms, -1);
 }
 
 static void batch_refuses_none_and_a_hundred_and_one(void **state)
@@ -259,7 +259,7 @@ static void batch_takes_inserts_without_etag(void **state)
     operations[0].type = OPERATION_INSERT;
     operations[0].entity.etag = (struct slice){0};
     assert_int_equal(
-        store_batch(&store, &attempt, &batch, &result), TW_CONFLICT);
+        store_batch(&store, &exchange, &batch, &result), TW_CONFLICT);
     assert_int_equal(seen.calls, 1);
 }
 
@@ -309,13 +309,14 @@ static void nothing_starts_after_the_deadline(void **state)
     (void)state;
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     deadline_close(&deadline);
-    attempt.deadline = &deadline;
+    exchange.deadline = &deadline;
     refuse_batch(&batch, TW_STOPPED, 1);
     deadline_init(&deadline, platform_boot_ms() + 500, 1000);
     refuse_batch(&batch, TW_STOPPED, 1);
-    assert_int_equal(store_create_table(&store, &attempt, "Blogs"), TW_STOPPED);
+    assert_int_equal(
+        store_create_table(&store, &exchange, "Blogs"), TW_STOPPED);
     deadline_move(&deadline, platform_boot_ms() + 3600000);
-    assert_int_equal(store_create_table(&store, &attempt, "Blogs"), TW_OK);
+    assert_int_equal(store_create_table(&store, &exchange, "Blogs"), TW_OK);
     assert_int_equal(seen.calls, 1);
 }
 
@@ -332,30 +333,30 @@ static void no_call_starts_after_the_deadline(void **state)
     messages_init(&messages);
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     deadline_close(&deadline);
-    attempt.deadline = &deadline;
+    exchange.deadline = &deadline;
     for (int open = 0; open < 2; open++) {
         enum tw_err wanted = open ? TW_OK : TW_STOPPED;
         struct slice id = slice_of("id");
 
-        assert_int_equal(store_list_tables(
-                             &store, &attempt, (struct continuation){0}, &page),
+        assert_int_equal(store_list_tables(&store, &exchange,
+                             (struct continuation){0}, &page),
             wanted);
         assert_int_equal(
-            store_queue_get(&store, &attempt, "jobs", 1, 30, &messages),
+            store_queue_get(&store, &exchange, "jobs", 1, 30, &messages),
             wanted);
         assert_int_equal(
-            store_queue_peek(&store, &attempt, "jobs", 1, &messages), wanted);
+            store_queue_peek(&store, &exchange, "jobs", 1, &messages), wanted);
         assert_int_equal(
-            store_queue_renew(&store, &attempt, "jobs", id, receipt, 0),
+            store_queue_renew(&store, &exchange, "jobs", id, receipt, 0),
             wanted);
         assert_int_equal(
-            store_queue_delete(&store, &attempt, "jobs", id, slice_of("r")),
+            store_queue_delete(&store, &exchange, "jobs", id, slice_of("r")),
             wanted);
         assert_int_equal(
-            store_queue_count(&store, &attempt, "jobs", &count), wanted);
+            store_queue_count(&store, &exchange, "jobs", &count), wanted);
         assert_int_equal(seen.calls, open ? 6 : 0);
         assert_int_equal(count, open ? 7 : 5);
-        attempt.deadline = NULL;
+        exchange.deadline = NULL;
     }
     messages_done(&messages);
     page_done(&page);
@@ -368,18 +369,18 @@ static void scan_goes_on_from_its_own_page(void **state)
 
     (void)state;
     page_init(&page);
-    assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_OK);
+    assert_int_equal(store_scan(&store, &exchange, &request, &page), TW_OK);
     assert_int_equal(seen.top, 1000);
     assert_int_equal(seen.max_bytes, 32 * 1024 * 1024);
     assert_string_equal(seen.from, "");
     request.from = page.next;
     request.top = 5;
-    assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_OK);
+    assert_int_equal(store_scan(&store, &exchange, &request, &page), TW_OK);
     assert_string_equal(seen.from, "page1");
     assert_int_equal(seen.top, 5);
     request.from = page.next;
     request.from.more = false;
-    assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_OK);
+    assert_int_equal(store_scan(&store, &exchange, &request, &page), TW_OK);
     assert_string_equal(seen.from, "");
     page_done(&page);
 }
@@ -392,15 +393,19 @@ static void scan_refuses_what_no_service_takes(void **state)
 
     (void)state;
     page_init(&page);
-    assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_INVALID);
+    assert_int_equal(
+        store_scan(&store, &exchange, &request, &page), TW_INVALID);
     request = (struct scan_request){
         .table = "Blogs", .select = select, .select_count = 1};
-    assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_INVALID);
+    assert_int_equal(
+        store_scan(&store, &exchange, &request, &page), TW_INVALID);
     request = (struct scan_request){
         .table = "Blogs", .select = select, .select_count = 100000};
-    assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_INVALID);
+    assert_int_equal(
+        store_scan(&store, &exchange, &request, &page), TW_INVALID);
     request = (struct scan_request){.table = "tables"};
-    assert_int_equal(store_scan(&store, &attempt, &request, &page), TW_INVALID);
+    assert_int_equal(
+        store_scan(&store, &exchange, &request, &page), TW_INVALID);
     assert_int_equal(seen.calls, 0);
     page_done(&page);
 }
@@ -414,10 +419,10 @@ static void get_takes_keys_from_the_page_it_fills(void **state)
     page_init(&page);
     key = arena_format(&page.arena, "mine");
     assert_int_equal(
-        store_get(&store, &attempt, "Blogs", key, slice_of(""), &page),
+        store_get(&store, &exchange, "Blogs", key, slice_of(""), &page),
         TW_NOT_FOUND);
     assert_string_equal(seen.key, "mine");
-    assert_int_equal(store_get(&store, &attempt, "Blogs", slice_of("a?"),
+    assert_int_equal(store_get(&store, &exchange, "Blogs", slice_of("a?"),
                          slice_of(""), &page),
         TW_INVALID);
     assert_int_equal(seen.calls, 1);
@@ -430,7 +435,8 @@ static enum tw_err put(struct slice text, int64_t hide_s)
     enum tw_err result;
 
     messages_init(&messages);
-    result = store_queue_put(&store, &attempt, "jobs", text, hide_s, &messages);
+    result =
+        store_queue_put(&store, &exchange, "jobs", text, hide_s, &messages);
     messages_done(&messages);
     return result;
 }
@@ -465,38 +471,39 @@ static void queue_calls_keep_to_the_service_s_ranges(void **state)
     (void)state;
     messages_init(&messages);
     assert_int_equal(
-        store_queue_get(&store, &attempt, "jobs", 0, 30, &messages),
+        store_queue_get(&store, &exchange, "jobs", 0, 30, &messages),
         TW_INVALID);
     assert_int_equal(
-        store_queue_get(&store, &attempt, "jobs", 33, 30, &messages),
+        store_queue_get(&store, &exchange, "jobs", 33, 30, &messages),
         TW_INVALID);
     assert_int_equal(
-        store_queue_get(&store, &attempt, "jobs", 1, 0, &messages), TW_INVALID);
+        store_queue_get(&store, &exchange, "jobs", 1, 0, &messages),
+        TW_INVALID);
     assert_int_equal(
-        store_queue_get(&store, &attempt, "jobs", 32, 604800, &messages),
+        store_queue_get(&store, &exchange, "jobs", 32, 604800, &messages),
         TW_OK);
     assert_int_equal(
-        store_queue_renew(&store, &attempt, "jobs", slice_of(""), receipt, 0),
+        store_queue_renew(&store, &exchange, "jobs", slice_of(""), receipt, 0),
         TW_INVALID);
-    assert_int_equal(
-        store_queue_renew(&store, &attempt, "jobs", slice_of("id"), receipt, 0),
+    assert_int_equal(store_queue_renew(
+                         &store, &exchange, "jobs", slice_of("id"), receipt, 0),
         TW_OK);
     assert_int_equal(
-        store_queue_peek(&store, &attempt, "jobs", 33, &messages), TW_INVALID);
-    assert_int_equal(store_queue_renew(&store, &attempt, "jobs", slice_of("id"),
-                         receipt, 604801),
+        store_queue_peek(&store, &exchange, "jobs", 33, &messages), TW_INVALID);
+    assert_int_equal(store_queue_renew(&store, &exchange, "jobs",
+                         slice_of("id"), receipt, 604801),
         TW_INVALID);
     memset(receipt, 'r', sizeof(receipt));
     assert_int_equal(
-        store_queue_delete(&store, &attempt, "jobs", slice_of("id"),
+        store_queue_delete(&store, &exchange, "jobs", slice_of("id"),
             (struct slice){receipt, sizeof(receipt)}),
         TW_INVALID);
-    assert_int_equal(store_queue_delete(&store, &attempt, "jobs",
+    assert_int_equal(store_queue_delete(&store, &exchange, "jobs",
                          (struct slice){receipt, QUEUE_ID_MAX}, slice_of("r")),
         TW_INVALID);
     receipt[0] = '\0';
-    assert_int_equal(
-        store_queue_renew(&store, &attempt, "jobs", slice_of("id"), receipt, 0),
+    assert_int_equal(store_queue_renew(
+                         &store, &exchange, "jobs", slice_of("id"), receipt, 0),
         TW_INVALID);
     messages_done(&messages);
 }

@@ -258,12 +258,12 @@ static void edit_expand_row(const char *properties)
 {
     struct scan_request request = {.table = "TablewardRuns",
         .partition_key = key_range_exact(slice_of(APPLIED_PARTITION))};
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct page page;
     bool found = false;
 
     page_init(&page);
-    assert_int_equal(store_scan(s.inner, &attempt, &request, &page), TW_OK);
+    assert_int_equal(store_scan(s.inner, &exchange, &request, &page), TW_OK);
     s.quiet = true;
     for (size_t i = 0; i < page.count; i++) {
         struct slice key = page.entities[i].row_key;

@@ -97,7 +97,7 @@ static struct store *inner(struct storm *s)
 static bool store_one(struct storm *s, enum operation_type type,
     struct thing *thing, const struct release_state *state, struct slice etag)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
     struct operation operation = {
         .type = type, .entity = releases_entity(s->releases, state)};
     const struct batch batch = {"Blogs", &operation, 1};
@@ -106,16 +106,16 @@ static bool store_one(struct storm *s, enum operation_type type,
 
     operation.entity.row_key = slice_of(thing->row_key);
     operation.entity.etag = etag;
-    outcome = store_batch(inner(s), &attempt, &batch, result);
+    outcome = store_batch(inner(s), &exchange, &batch, result);
     mem_free(result);
     return outcome == TW_OK;
 }
 
 static void read_one(struct storm *s, struct thing *thing, struct page *page)
 {
-    struct attempt attempt = {.deadline = NULL};
+    struct exchange exchange = {.deadline = NULL};
 
-    assert_int_equal(store_get(inner(s), &attempt, "Blogs", slice_of("p"),
+    assert_int_equal(store_get(inner(s), &exchange, "Blogs", slice_of("p"),
                          slice_of(thing->row_key), page),
         TW_OK);
     releases_read(s->releases, &page->entities[0], &thing->is);

@@ -782,15 +782,15 @@ static void an_outage_is_no_failure(void **state)
 static unsigned silent_asked; /* how many of its requests may be given up */
 
 /* A request takes its whole time. */
-static enum tw_err never_responds(struct store *store, struct attempt *attempt,
-    const char *table, struct slice partition_key, struct slice row_key,
-    struct page *ret)
+static enum tw_err never_responds(struct store *store,
+    struct exchange *exchange, const char *table, struct slice partition_key,
+    struct slice row_key, struct page *ret)
 {
     (void)store, (void)table, (void)partition_key, (void)row_key, (void)ret;
-    silent_asked += attempt->gives_up != NULL;
-    attempt->sent_ms = platform_boot_ms();
+    silent_asked += exchange->gives_up != NULL;
+    exchange->sent_ms = platform_boot_ms();
     virtual_sleep(SILENT_MS);
-    return err_fail(&attempt->err, TW_UNKNOWN, "no answer came in time");
+    return err_fail(&exchange->err, TW_UNKNOWN, "no answer came in time");
 }
 
 static const struct store_ops silent_ops = {.get = never_responds};
@@ -1892,7 +1892,7 @@ static size_t lock_rows(struct workbench *bench)
 {
     struct scan_request scan = {.table = LEDGER_TABLE,
         .partition_key = key_range_exact(slice_of("!locks"))};
-    struct attempt other = {0};
+    struct exchange other = {0};
     struct page page;
     size_t count;
 
@@ -2075,7 +2075,7 @@ static enum run_end closes(struct workbench *bench, struct run *run,
 static void a_closed_job_takes_no_more_runs(void **state)
 {
     struct workbench *bench = *state;
-    struct attempt other = {0};
+    struct exchange other = {0};
     struct work_result result;
 
     be_table_job(bench);

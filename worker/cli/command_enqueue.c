@@ -94,12 +94,12 @@ struct known {
     struct ledger_run run;
 };
 
-static enum tw_err get_known(void *context, struct attempt *attempt)
+static enum tw_err get_known(void *context, struct exchange *exchange)
 {
     struct known *known = context;
 
     return ledger_get(
-        known->store, attempt, known->job, known->id, &known->run);
+        known->store, exchange, known->job, known->id, &known->run);
 }
 
 /* An id that has succeeded with the same arguments: nothing is left to do. */

@@ -68,11 +68,11 @@ struct peeking {
     struct messages messages;
 };
 
-static enum tw_err peek(void *context, struct attempt *attempt)
+static enum tw_err peek(void *context, struct exchange *exchange)
 {
     struct peeking *peeking = context;
 
-    return store_queue_peek(peeking->store, attempt, peeking->queue,
+    return store_queue_peek(peeking->store, exchange, peeking->queue,
         QUEUE_MAX_GET, &peeking->messages);
 }
 

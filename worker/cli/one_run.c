@@ -70,13 +70,13 @@ struct reading {
     struct ledger_run *run;
 };
 
-static enum tw_err read_run(void *context, struct attempt *attempt)
+static enum tw_err read_run(void *context, struct exchange *exchange)
 {
     struct reading *reading = context;
     const struct ledger_run *run = reading->one->run;
 
     return ledger_get(
-        reading->one->store, attempt, run->job, run->id, reading->run);
+        reading->one->store, exchange, run->job, run->id, reading->run);
 }
 
 static int end_waiting(const struct one_run *one, const struct ledger_run *now)

@@ -52,17 +52,17 @@ struct named {
     bool is_needed; /* by a job: it reads it, or does not make it */
 };
 
-static void note_clock(struct online *online, const struct attempt *attempt)
+static void note_clock(struct online *online, const struct exchange *exchange)
 {
-    if (attempt->date_ticks <= 0)
+    if (exchange->date_ticks <= 0)
         return;
-    online->off_ticks = attempt->date_ticks - platform_wall_ticks();
+    online->off_ticks = exchange->date_ticks - platform_wall_ticks();
     online->has_clock = true;
 }
 
 /* ---- one request each ---- */
 
-static enum tw_err list_tables(void *context, struct attempt *attempt)
+static enum tw_err list_tables(void *context, struct exchange *exchange)
 {
     struct probe *probe = context;
     const struct continuation begin = {.more = false};
@@ -70,13 +70,13 @@ static enum tw_err list_tables(void *context, struct attempt *attempt)
     enum tw_err code;
 
     page_init(&page);
-    code = store_list_tables(probe->online->store, attempt, begin, &page);
-    note_clock(probe->online, attempt);
+    code = store_list_tables(probe->online->store, exchange, begin, &page);
+    note_clock(probe->online, exchange);
     page_done(&page);
     return code;
 }
 
-static enum tw_err read_table(void *context, struct attempt *attempt)
+static enum tw_err read_table(void *context, struct exchange *exchange)
 {
     struct probe *probe = context;
     struct slice keys[] = {slice_of("PartitionKey")};
@@ -86,13 +86,13 @@ static enum tw_err read_table(void *context, struct attempt *attempt)
     enum tw_err code;
 
     page_init(&page);
-    code = store_scan(probe->online->store, attempt, &request, &page);
-    note_clock(probe->online, attempt);
+    code = store_scan(probe->online->store, exchange, &request, &page);
+    note_clock(probe->online, exchange);
     page_done(&page);
     return code;
 }
 
-static enum tw_err change_table(void *context, struct attempt *attempt)
+static enum tw_err change_table(void *context, struct exchange *exchange)
 {
     struct probe *probe = context;
     const struct operation operation = {
@@ -105,27 +105,27 @@ static enum tw_err change_table(void *context, struct attempt *attempt)
         .table = probe->name, .operations = &operation, .count = 1};
     struct batch_result *result = mem_alloc(sizeof(*result));
     enum tw_err code =
-        store_batch(probe->online->store, attempt, &batch, result);
+        store_batch(probe->online->store, exchange, &batch, result);
 
     mem_free(result);
     return code;
 }
 
-static enum tw_err count_queue(void *context, struct attempt *attempt)
+static enum tw_err count_queue(void *context, struct exchange *exchange)
 {
     struct probe *probe = context;
     enum tw_err code = store_queue_count(
-        probe->online->store, attempt, probe->name, &probe->count);
+        probe->online->store, exchange, probe->name, &probe->count);
 
-    note_clock(probe->online, attempt);
+    note_clock(probe->online, exchange);
     return code;
 }
 
-static enum tw_err delete_message(void *context, struct attempt *attempt)
+static enum tw_err delete_message(void *context, struct exchange *exchange)
 {
     struct probe *probe = context;
 
-    return store_queue_delete(probe->online->store, attempt, probe->name,
+    return store_queue_delete(probe->online->store, exchange, probe->name,
         slice_of(probe->key), slice_of("AgAAAAMAAAAAAAAAAAAAAAAAAAA="));
 }
 
@@ -157,7 +157,7 @@ static void report_failed(struct online *online, enum tw_err code,
 }
 
 static enum tw_err ask(struct online *online,
-    enum tw_err (*call)(void *context, struct attempt *attempt),
+    enum tw_err (*call)(void *context, struct exchange *exchange),
     struct probe *probe, struct err *err)
 {
     return session_call(online->session, online->store, call, probe, true, err);

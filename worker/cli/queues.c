@@ -22,20 +22,20 @@ struct reading {
     struct messages messages;
 };
 
-static enum tw_err count_messages(void *context, struct attempt *attempt)
+static enum tw_err count_messages(void *context, struct exchange *exchange)
 {
     struct reading *reading = context;
 
     return store_queue_count(
-        reading->store, attempt, reading->queue, &reading->count);
+        reading->store, exchange, reading->queue, &reading->count);
 }
 
-static enum tw_err peek(void *context, struct attempt *attempt)
+static enum tw_err peek(void *context, struct exchange *exchange)
 {
     struct reading *reading = context;
 
     return store_queue_peek(
-        reading->store, attempt, reading->queue, 1, &reading->messages);
+        reading->store, exchange, reading->queue, 1, &reading->messages);
 }
 
 /* A queue that is missing holds no message. */

@@ -63,12 +63,12 @@ struct next_job {
     struct arena *arena;
 };
 
-static enum tw_err find_next_job(void *context, struct attempt *attempt)
+static enum tw_err find_next_job(void *context, struct exchange *exchange)
 {
     struct next_job *next = context;
 
     return ledger_next_job(
-        next->store, attempt, next->after, next->arena, &next->found);
+        next->store, exchange, next->after, next->arena, &next->found);
 }
 
 /* Calls each(context, job) for every job that has runs, in order of names. */
@@ -108,12 +108,12 @@ struct listing {
     struct page page;
 };
 
-static enum tw_err read_rows(void *context, struct attempt *attempt)
+static enum tw_err read_rows(void *context, struct exchange *exchange)
 {
     struct listing *listing = context;
 
-    return ledger_scan_index(
-        listing->store, attempt, &listing->scan, listing->from, &listing->page);
+    return ledger_scan_index(listing->store, exchange, &listing->scan,
+        listing->from, &listing->page);
 }
 
 /* A row that does not say when is kept: its run is read. */
@@ -216,19 +216,19 @@ struct fetch {
     struct ledger_run run;
 };
 
-static enum tw_err fetch_run(struct lanes_task *task, struct attempt *attempt)
+static enum tw_err fetch_run(struct lanes_task *task, struct exchange *exchange)
 {
     struct fetch *fetch = (struct fetch *)task;
 
     return ledger_get(
-        fetch->store, attempt, fetch->row->job, fetch->row->id, &fetch->run);
+        fetch->store, exchange, fetch->row->job, fetch->row->id, &fetch->run);
 }
 
 static void fetch_begin(
     struct fetch *fetch, struct listing *listing, const struct ledger_row *row)
 {
     memset(fetch, 0, sizeof(*fetch));
-    fetch->task.attempt = fetch_run;
+    fetch->task.send = fetch_run;
     fetch->task.repeatable = true;
     fetch->task.store = listing->store;
     fetch->store = listing->store;
@@ -355,12 +355,12 @@ struct finding {
     struct page page;
 };
 
-static enum tw_err get_run(void *context, struct attempt *attempt)
+static enum tw_err get_run(void *context, struct exchange *exchange)
 {
     struct finding *finding = context;
 
     return ledger_get(
-        finding->store, attempt, finding->job, finding->id, finding->run);
+        finding->store, exchange, finding->job, finding->id, finding->run);
 }
 
 /* TW_OK also where the job has none. */
@@ -408,7 +408,7 @@ static enum tw_err find_by(struct finding *finding, struct slice job,
     return each_job(finding->session, finding->store, find, finding, err);
 }
 
-static enum tw_err scan_prefix(void *context, struct attempt *attempt)
+static enum tw_err scan_prefix(void *context, struct exchange *exchange)
 {
     struct finding *finding = context;
     struct scan_request request = {.table = LEDGER_TABLE,
@@ -420,7 +420,7 @@ static enum tw_err scan_prefix(void *context, struct attempt *attempt)
 
     arena_init(&arena);
     request.row_key = key_range_prefix(finding->id, &arena);
-    outcome = store_scan(finding->store, attempt, &request, &finding->page);
+    outcome = store_scan(finding->store, exchange, &request, &finding->page);
     arena_done(&arena);
     return outcome;
 }

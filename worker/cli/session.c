@@ -303,8 +303,8 @@ void session_name_store(
 }
 
 enum tw_err session_call(struct session *session, struct store *store,
-    enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
-    bool repeatable, struct err *err)
+    enum tw_err (*call)(void *context, struct exchange *exchange),
+    void *context, bool repeatable, struct err *err)
 {
     enum tw_err code =
         call_any(session->client, store, call, context, repeatable, err);

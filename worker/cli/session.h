@@ -24,7 +24,7 @@ struct lanes_client;
 struct local_run;
 struct signals;
 struct store;
-struct attempt;
+struct exchange;
 
 struct session {
     struct load *load; /* NULL once it was given away */
@@ -117,8 +117,8 @@ void session_name_store(
  */
 TW_MUST_USE enum tw_err session_call(struct session *session,
     struct store *store,
-    enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
-    bool repeatable, struct err *err);
+    enum tw_err (*call)(void *context, struct exchange *exchange),
+    void *context, bool repeatable, struct err *err);
 
 /* session_stopped: say that it was stopped; EXIT_STOPPED. */
 int session_stopped(void);

@@ -259,12 +259,12 @@ struct listing {
     struct page page;
 };
 
-static enum tw_err list_tables(void *context, struct attempt *attempt)
+static enum tw_err list_tables(void *context, struct exchange *exchange)
 {
     struct listing *listing = context;
     const struct continuation begin = {.more = false};
 
-    return store_list_tables(listing->store, attempt, begin, &listing->page);
+    return store_list_tables(listing->store, exchange, begin, &listing->page);
 }
 
 static const char *nearest_table(

@@ -635,10 +635,10 @@ static bool queues_done(struct consumer *consumer)
 
         do
             outcome = store_queue_count(definition_store(consumer->definition),
-                &call.attempt, setup->queues[i].name, &count);
+                &call.exchange, setup->queues[i].name, &count);
         while (retry_call_again(&call, outcome));
         if (outcome != TW_OK) {
-            slots_queue_fails(consumer->slots, i, &call.attempt.err);
+            slots_queue_fails(consumer->slots, i, &call.exchange.err);
             return false;
         }
         if (count > 0)

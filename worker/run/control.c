@@ -36,10 +36,10 @@ static struct retry_call begin_call(void)
 }
 
 static enum tw_err told(
-    enum tw_err outcome, const struct attempt *attempt, struct err *err)
+    enum tw_err outcome, const struct exchange *exchange, struct err *err)
 {
     if (outcome != TW_OK)
-        (void)err_fail(err, outcome, "%s", attempt->err.text);
+        (void)err_fail(err, outcome, "%s", exchange->err.text);
     return outcome;
 }
 
@@ -57,7 +57,7 @@ static enum tw_err create_queue(
     struct retry_call call = begin_call();
     enum tw_err outcome = queue_ensure(store, queue, &call, true);
 
-    return told(outcome, &call.attempt, err);
+    return told(outcome, &call.exchange, err);
 }
 
 /* A message that names its run may be there twice: it is one run. */
@@ -77,13 +77,13 @@ static enum tw_err put_once(struct store *store, const struct order *order,
     enum tw_err outcome;
 
     do {
-        outcome = store_queue_put(store, &call.attempt, order->queue,
+        outcome = store_queue_put(store, &call.exchange, order->queue,
             order->text, order->delay_s, ret);
         may_be_there |= outcome == TW_UNKNOWN;
     } while (put_again(order, &call, outcome));
     if (outcome != TW_OK && may_be_there)
         outcome = TW_UNKNOWN;
-    return told(outcome, &call.attempt, err);
+    return told(outcome, &call.exchange, err);
 }
 
 /* Put; the queue is made where it is missing. */
@@ -112,17 +112,17 @@ static enum tw_err service_now(
 
     ledger_run_init(&none);
     do {
-        outcome = ledger_get(store, &call.attempt, slice_of(LEDGER_UNREADABLE),
+        outcome = ledger_get(store, &call.exchange, slice_of(LEDGER_UNREADABLE),
             slice_of("-clock"), &none);
         if (outcome == TW_UNKNOWN) /* nothing is changed by it */
             outcome = TW_BUSY;
     } while (retry_call_again(&call, outcome));
     ledger_run_done(&none);
-    *ret_ticks = call.attempt.date_ticks ? call.attempt.date_ticks
-                                         : platform_wall_ticks();
-    if (outcome == TW_NOT_FOUND || call.attempt.date_ticks != 0)
+    *ret_ticks = call.exchange.date_ticks ? call.exchange.date_ticks
+                                          : platform_wall_ticks();
+    if (outcome == TW_NOT_FOUND || call.exchange.date_ticks != 0)
         outcome = TW_OK;
-    return told(outcome, &call.attempt, err);
+    return told(outcome, &call.exchange, err);
 }
 
 /* ---- enqueue ---- */
@@ -214,10 +214,10 @@ static enum tw_err enter_run(struct store *store, struct ledger_run *run,
 static void withdraw(
     struct store *store, const struct ledger_run *stored, struct err *err)
 {
-    struct attempt attempt = {0};
+    struct exchange exchange = {0};
     const struct err why = *err;
 
-    if (ledger_remove(store, &attempt, stored) == TW_OK)
+    if (ledger_remove(store, &exchange, stored) == TW_OK)
         return;
     (void)err_fail(err, TW_BUSY,
         "%s; and run %.*s/%.*s stays in the ledger, so it may be done all the "
@@ -618,9 +618,9 @@ enum tw_err control_reopen(
     enum tw_err outcome;
 
     do {
-        outcome = ledger_reopen(store, &call.attempt, job);
+        outcome = ledger_reopen(store, &call.exchange, job);
     } while (retry_call_again(&call, outcome));
-    return told(outcome, &call.attempt, err);
+    return told(outcome, &call.exchange, err);
 }
 
 /* ---- poison ---- */
@@ -639,11 +639,11 @@ static enum tw_err read_poisoned(struct store *store, struct slice job,
 
     ledger_run_init(ret);
     do {
-        outcome = ledger_get(store, &call.attempt, job, id, ret);
+        outcome = ledger_get(store, &call.exchange, job, id, ret);
     } while (retry_call_again(&call, outcome));
     if (outcome == TW_OK && !is_poisoned(ret))
         return refuse_state(ret, err);
-    return told(outcome, &call.attempt, err);
+    return told(outcome, &call.exchange, err);
 }
 
 /* A message that never became a run: it has a reason, but no arguments. */
@@ -671,12 +671,12 @@ static enum tw_err delete_copy(
         return TW_OK;
     queue = poison_queue_of(run);
     do {
-        outcome = store_queue_delete(store, &call.attempt, queue, id, receipt);
+        outcome = store_queue_delete(store, &call.exchange, queue, id, receipt);
     } while (retry_call_again(&call, outcome));
     mem_free(queue);
     if (outcome == TW_CONFLICT || outcome == TW_NOT_FOUND)
         outcome = TW_OK;
-    return told(outcome, &call.attempt, err);
+    return told(outcome, &call.exchange, err);
 }
 
 static enum tw_err set_queued_again(struct asking *asking,
@@ -733,11 +733,11 @@ static enum tw_err find_copy(struct store *store, const struct ledger_run *run,
 
     do {
         outcome = store_queue_peek(
-            store, &call.attempt, queue, QUEUE_MAX_GET, copies);
+            store, &call.exchange, queue, QUEUE_MAX_GET, copies);
     } while (retry_call_again(&call, outcome));
     mem_free(queue);
     if (outcome != TW_OK)
-        return told(outcome, &call.attempt, err);
+        return told(outcome, &call.exchange, err);
     for (size_t i = 0; i < copies->count; i++) {
         if (slice_equal(copies->list[i].id, run->poison_id)) {
             *ret_index = i;

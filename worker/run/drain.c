@@ -55,7 +55,7 @@ static enum walk_step look_at_run(struct looking *l, struct err *err)
 
     ledger_run_init(&run);
     do
-        outcome = ledger_get(l->walk.store, &call.attempt,
+        outcome = ledger_get(l->walk.store, &call.exchange,
             l->walk.row->partition_key, l->walk.id, &run);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_OK && !ledger_state_ended(run.state)) {
@@ -67,7 +67,7 @@ static enum walk_step look_at_run(struct looking *l, struct err *err)
     ledger_run_done(&run);
     return outcome == TW_OK || outcome == TW_NOT_FOUND || outcome == TW_INVALID
                ? WALK_MORE
-               : walk_give_up(&l->walk, &call.attempt, err);
+               : walk_give_up(&l->walk, &call.exchange, err);
 }
 
 enum tw_err drain_left(struct store *store, const struct deadline *deadline,

@@ -38,21 +38,21 @@
 /* ---- clocks and deadlines ---- */
 
 /* What an answer of the ledger tells. */
-static void note_clock(struct lease *lease, const struct attempt *attempt)
+static void note_clock(struct lease *lease, const struct exchange *exchange)
 {
-    if (attempt->sent_ms != 0)
+    if (exchange->sent_ms != 0)
         lease->requests++;
-    if (attempt->date_ticks == 0)
+    if (exchange->date_ticks == 0)
         return;
-    lease->date_ticks = attempt->date_ticks;
-    lease->date_sent_ms = attempt->sent_ms;
+    lease->date_ticks = exchange->date_ticks;
+    lease->date_sent_ms = exchange->sent_ms;
     lease->date_answered_ms = platform_boot_ms() + 1; /* it was rounded down */
 }
 
 /* Of an answer of the queue service only that it was asked. */
-static void count_request(struct lease *lease, const struct attempt *attempt)
+static void count_request(struct lease *lease, const struct exchange *exchange)
 {
-    if (attempt->sent_ms != 0)
+    if (exchange->sent_ms != 0)
         lease->requests++;
 }
 
@@ -95,16 +95,16 @@ static void set_deadline(struct lease *lease, int64_t sent_ms)
     deadline_move(&lease->own, lease->deadline_ms + lease->own.request_ms);
 }
 
-static struct attempt own_attempt(struct lease *lease)
+static struct exchange new_exchange(struct lease *lease)
 {
-    return (struct attempt){.deadline = &lease->own, .retry_after_ms = -1};
+    return (struct exchange){.deadline = &lease->own, .retry_after_ms = -1};
 }
 
 /* Wait before another try; false: it would come too late, or too often. */
 static bool try_again(
-    struct lease *lease, const struct attempt *attempt, struct retry *retry)
+    struct lease *lease, const struct exchange *exchange, struct retry *retry)
 {
-    return retry_wait(retry, attempt,
+    return retry_wait(retry, exchange,
         &(struct retry_limits){&lease->own, PLATFORM_NEVER, PLATFORM_NEVER});
 }
 
@@ -169,11 +169,11 @@ void lease_done(struct lease *lease)
 
 /* ---- the ledger ---- */
 
-static void note_request(void *context, const struct attempt *attempt)
+static void note_request(void *context, const struct exchange *exchange)
 {
     struct lease *lease = *(struct lease **)context;
 
-    note_clock(lease, attempt);
+    note_clock(lease, exchange);
 }
 
 /* ---- taking ---- */
@@ -647,8 +647,8 @@ enum lease_outcome lease_acquire(struct lease *lease,
 
 enum tw_err lease_renew_message(struct lease *lease, struct err *err)
 {
-    struct attempt attempt = own_attempt(lease);
-    enum tw_err outcome = store_queue_renew(lease->store, &attempt,
+    struct exchange exchange = new_exchange(lease);
+    enum tw_err outcome = store_queue_renew(lease->store, &exchange,
         lease->queue, slice_of(lease->message_id), lease->pop_receipt,
         lease->visibility_timeout_ms / 1000);
 
@@ -656,9 +656,9 @@ enum tw_err lease_renew_message(struct lease *lease, struct err *err)
         lease->has_message = false;
         outcome = TW_CONFLICT;
     }
-    count_request(lease, &attempt);
+    count_request(lease, &exchange);
     if (outcome != TW_OK)
-        (void)err_fail(err, outcome, "%s", attempt.err.text);
+        (void)err_fail(err, outcome, "%s", exchange.err.text);
     return outcome;
 }
 
@@ -709,7 +709,7 @@ static enum tw_err apply_renewal(
 
 /* One write of lease->run; *ret_last is its last request. */
 static enum lease_status write_run(
-    struct lease *lease, struct attempt *ret_last, struct err *err)
+    struct lease *lease, struct exchange *ret_last, struct err *err)
 {
     struct keeping keeping = {.lease = lease};
     struct ledger_change change = {.store = lease->store,
@@ -738,7 +738,7 @@ static enum lease_status write_run(
 
 enum lease_status lease_write_run(struct lease *lease, struct err *err)
 {
-    struct attempt last;
+    struct exchange last;
 
     return write_run(lease, &last, err);
 }
@@ -747,7 +747,7 @@ enum lease_status lease_store_ending(struct lease *lease,
     enum ledger_state state, const char *reason, struct err *err)
 {
     struct retry retry = {0};
-    struct attempt last;
+    struct exchange last;
     enum lease_status word;
 
     write_ending(&lease->run, state, slice_of(reason));
@@ -829,7 +829,7 @@ static enum tw_err apply_end(
 
 /* One write of the end. */
 static enum lease_status write_end(
-    struct lease *lease, struct attempt *attempt, struct err *err)
+    struct lease *lease, struct exchange *exchange, struct err *err)
 {
     struct keeping keeping = {.lease = lease};
     struct ledger_change change = {.store = lease->store,
@@ -843,7 +843,7 @@ static enum lease_status write_end(
 
     lease->run.transactions++; /* this very write */
     outcome = ledger_change(&change, LEDGER_STORED, &lease->stored, err);
-    *attempt = change.last;
+    *exchange = change.last;
     if (outcome == TW_OK || keeping.stored)
         return LEASE_VALID;
     lease->unstorable = change.of_run && outcome != TW_BUSY;
@@ -857,17 +857,17 @@ static enum lease_status write_end(
 enum lease_status lease_release(struct lease *lease, struct err *err)
 {
     struct retry retry = {0};
-    struct attempt attempt;
+    struct exchange exchange;
     enum lease_status word;
 
     for (;;) {
-        word = write_end(lease, &attempt, err);
+        word = write_end(lease, &exchange, err);
         if (word != LEASE_UNKNOWN)
             lease->may_own = false;
         if (word == LEASE_VALID)
             ledger_copy(&lease->run, &lease->stored);
         if (word != LEASE_UNKNOWN || lease->unstorable ||
-            !try_again(lease, &attempt, &retry))
+            !try_again(lease, &exchange, &retry))
             return word;
     }
 }
@@ -876,18 +876,18 @@ enum lease_status lease_release(struct lease *lease, struct err *err)
 
 static void hide_s(struct lease *lease, int64_t seconds)
 {
-    struct attempt attempt = own_attempt(lease);
+    struct exchange exchange = new_exchange(lease);
 
     if (!lease->has_message)
         return;
     if (seconds > HIDE_MAX_S)
         seconds = HIDE_MAX_S;
-    if (store_queue_renew(lease->store, &attempt, lease->queue,
+    if (store_queue_renew(lease->store, &exchange, lease->queue,
             slice_of(lease->message_id), lease->pop_receipt,
             seconds < 0 ? 0 : seconds) != TW_OK)
         log_debug("queue", "%s: message %s stays hidden as it is: %s",
-            lease->queue, lease->message_id, attempt.err.text);
-    count_request(lease, &attempt);
+            lease->queue, lease->message_id, exchange.err.text);
+    count_request(lease, &exchange);
 }
 
 void lease_hide_message(struct lease *lease, int64_t until_ticks)
@@ -905,56 +905,56 @@ void lease_hide_message_ms(struct lease *lease, int64_t wait_ms)
 void lease_delete_message(struct lease *lease)
 {
     struct retry retry = {0};
-    struct attempt attempt;
+    struct exchange exchange;
     enum tw_err outcome;
 
     while (lease->has_message) {
-        attempt = own_attempt(lease);
-        outcome = store_queue_delete(lease->store, &attempt, lease->queue,
+        exchange = new_exchange(lease);
+        outcome = store_queue_delete(lease->store, &exchange, lease->queue,
             slice_of(lease->message_id), slice_of(lease->pop_receipt));
-        count_request(lease, &attempt);
+        count_request(lease, &exchange);
         if (outcome == TW_OK || outcome == TW_CONFLICT ||
             outcome == TW_NOT_FOUND)
             lease->has_message = false;
-        else if (!try_again(lease, &attempt, &retry))
+        else if (!try_again(lease, &exchange, &retry))
             return;
     }
 }
 
 /* Into the poison queue, which is made where it is missing. */
-static enum tw_err put_or_create(struct lease *lease, struct attempt *attempt,
+static enum tw_err put_or_create(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, struct slice text, struct messages *ret)
 {
     struct retry_call once = retry_call(&lease->own, 0, 0);
     enum tw_err outcome;
 
-    *attempt = own_attempt(lease);
+    *exchange = new_exchange(lease);
     outcome =
-        store_queue_put(lease->store, attempt, poison_queue, text, 0, ret);
+        store_queue_put(lease->store, exchange, poison_queue, text, 0, ret);
     if (outcome != TW_NOT_FOUND)
         return outcome;
     outcome = queue_ensure(lease->store, poison_queue, &once, false);
-    *attempt = once.attempt;
+    *exchange = once.exchange;
     if (outcome != TW_OK)
         return outcome;
-    *attempt = own_attempt(lease);
-    return store_queue_put(lease->store, attempt, poison_queue, text, 0, ret);
+    *exchange = new_exchange(lease);
+    return store_queue_put(lease->store, exchange, poison_queue, text, 0, ret);
 }
 
 /* A text that the queue cannot carry goes as base64. */
-static enum tw_err put_copy(struct lease *lease, struct attempt *attempt,
+static enum tw_err put_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, struct slice text, struct messages *ret)
 {
     struct buf encoded;
     enum tw_err outcome =
-        put_or_create(lease, attempt, poison_queue, text, ret);
+        put_or_create(lease, exchange, poison_queue, text, ret);
 
     if (outcome != TW_INVALID)
         return outcome;
     buf_init(&encoded, 2 * QUEUE_MAX_MESSAGE_BYTES);
     crypto_base64(&encoded, text);
     outcome =
-        put_or_create(lease, attempt, poison_queue, buf_slice(&encoded), ret);
+        put_or_create(lease, exchange, poison_queue, buf_slice(&encoded), ret);
     buf_done(&encoded);
     return outcome;
 }
@@ -981,17 +981,17 @@ static bool is_copy(const struct lease *lease, const struct poison_copy *copy,
 
 /* TW_OK: the queue has answered; *ret_found: the copy is among the first of
  * it. What else it says, the put will say. */
-static enum tw_err look_for_copy(struct lease *lease, struct attempt *attempt,
+static enum tw_err look_for_copy(struct lease *lease, struct exchange *exchange,
     const char *poison_queue, const struct poison_copy *copy, bool *ret_found)
 {
     struct messages seen;
     enum tw_err outcome;
 
-    *attempt = own_attempt(lease);
+    *exchange = new_exchange(lease);
     messages_init(&seen);
     outcome = store_queue_peek(
-        lease->store, attempt, poison_queue, QUEUE_MAX_GET, &seen);
-    count_request(lease, attempt);
+        lease->store, exchange, poison_queue, QUEUE_MAX_GET, &seen);
+    count_request(lease, exchange);
     for (size_t i = 0; outcome == TW_OK && i < seen.count && !*ret_found; i++) {
         *ret_found = is_copy(lease, copy, &seen.list[i]);
         if (*ret_found)
@@ -1017,7 +1017,7 @@ static struct retry_limits copy_limits(const struct lease *lease)
 /* One attempt to put the copy. *may_be_there: a copy may be in the queue
  * without our knowing, as an outcome was unknown. */
 static enum tw_err put_unless_there(struct lease *lease,
-    struct attempt *attempt, const char *poison_queue,
+    struct exchange *exchange, const char *poison_queue,
     const struct poison_copy *copy, bool *may_be_there)
 {
     struct messages put;
@@ -1025,12 +1025,12 @@ static enum tw_err put_unless_there(struct lease *lease,
     enum tw_err outcome = TW_OK;
 
     if (*may_be_there)
-        outcome = look_for_copy(lease, attempt, poison_queue, copy, &found);
+        outcome = look_for_copy(lease, exchange, poison_queue, copy, &found);
     if (outcome != TW_OK || found)
         return outcome;
     messages_init(&put);
-    outcome = put_copy(lease, attempt, poison_queue, copy->text, &put);
-    count_request(lease, attempt);
+    outcome = put_copy(lease, exchange, poison_queue, copy->text, &put);
+    count_request(lease, exchange);
     *may_be_there = *may_be_there || outcome == TW_UNKNOWN;
     if (outcome == TW_OK)
         note_copy(lease, &put.list[0]);
@@ -1046,16 +1046,17 @@ enum tw_err lease_put_poison_copy(
     bool may_be_there = copy->may_be_there;
     struct retry_limits limits = copy_limits(lease);
     struct retry retry = {0};
-    struct attempt attempt;
+    struct exchange exchange;
     enum tw_err outcome;
 
     do
         outcome = put_unless_there(
-            lease, &attempt, poison_queue, copy, &may_be_there);
+            lease, &exchange, poison_queue, copy, &may_be_there);
     while ((outcome == TW_BUSY || outcome == TW_UNKNOWN) &&
-           !retry_is_locked(&attempt) && retry_wait(&retry, &attempt, &limits));
+           !retry_is_locked(&exchange) &&
+           retry_wait(&retry, &exchange, &limits));
     if (outcome != TW_OK)
-        (void)err_fail(err, outcome, "%s", attempt.err.text);
+        (void)err_fail(err, outcome, "%s", exchange.err.text);
     mem_free(poison_queue);
     return outcome;
 }

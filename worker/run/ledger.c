@@ -666,16 +666,17 @@ void ledger_add_json(const struct ledger_run *run, struct buf *to)
 
 /* ---- requests ---- */
 
-enum tw_err ledger_create(struct store *store, struct attempt *attempt)
+enum tw_err ledger_create(struct store *store, struct exchange *exchange)
 {
-    return store_create_table(store, attempt, LEDGER_TABLE);
+    return store_create_table(store, exchange, LEDGER_TABLE);
 }
 
-static enum tw_err create_or_read(struct store *store, struct attempt *attempt)
+static enum tw_err create_or_read(
+    struct store *store, struct exchange *exchange)
 {
-    struct attempt look = *attempt;
+    struct exchange look = *exchange;
     struct page page;
-    enum tw_err outcome = ledger_create(store, attempt);
+    enum tw_err outcome = ledger_create(store, exchange);
 
     if (outcome != TW_FORBIDDEN)
         return outcome;
@@ -695,25 +696,25 @@ enum tw_err ledger_ensure(struct store *store, const struct deadline *deadline,
     enum tw_err outcome;
 
     do {
-        outcome = create_or_read(store, &call.attempt);
+        outcome = create_or_read(store, &call.exchange);
         if (outcome == TW_UNKNOWN) /* what is there may be made again */
             outcome = TW_BUSY;
     } while (retry_call_again(&call, outcome));
     if (outcome != TW_OK)
-        return err_fail(err, outcome, "%s", call.attempt.err.text);
+        return err_fail(err, outcome, "%s", call.exchange.err.text);
     return TW_OK;
 }
 
-enum tw_err ledger_get(struct store *store, struct attempt *attempt,
+enum tw_err ledger_get(struct store *store, struct exchange *exchange,
     struct slice job, struct slice id, struct ledger_run *ret)
 {
     struct page page;
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = store_get(store, attempt, LEDGER_TABLE, job, id, &page);
+    outcome = store_get(store, exchange, LEDGER_TABLE, job, id, &page);
     if (outcome == TW_OK)
-        outcome = ledger_parse(&page.entities[0], ret, &attempt->err);
+        outcome = ledger_parse(&page.entities[0], ret, &exchange->err);
     page_done(&page);
     return outcome;
 }

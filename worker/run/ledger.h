@@ -207,7 +207,7 @@ void ledger_add_json(const struct ledger_run *run, struct buf *to);
 
 /* ledger_create: make the table where it is missing. */
 TW_MUST_USE enum tw_err ledger_create(
-    struct store *store, struct attempt *attempt);
+    struct store *store, struct exchange *exchange);
 
 /*
  * ledger_ensure: the same, or see that it can be read where rights allow that
@@ -219,11 +219,12 @@ TW_MUST_USE enum tw_err ledger_ensure(struct store *store,
 
 /*
  * ledger_get: read one run. ret (init'ed) changes only on TW_OK. TW_NOT_FOUND:
- * no such run (or no such table). attempt->date_ticks is the service's clock
+ * no such run (or no such table). exchange->date_ticks is the service's clock
  * on these two. TW_INVALID: what is stored there is not a run.
  */
-TW_MUST_USE enum tw_err ledger_get(struct store *store, struct attempt *attempt,
-    struct slice job, struct slice id, struct ledger_run *ret);
+TW_MUST_USE enum tw_err ledger_get(struct store *store,
+    struct exchange *exchange, struct slice job, struct slice id,
+    struct ledger_run *ret);
 
 /* ---- index rows ---- */
 
@@ -267,7 +268,7 @@ struct ledger_index_scan {
 
 /* ledger_scan_index: one page of index rows, for ledger_index_row(). */
 TW_MUST_USE enum tw_err ledger_scan_index(struct store *store,
-    struct attempt *attempt, const struct ledger_index_scan *scan,
+    struct exchange *exchange, const struct ledger_index_scan *scan,
     struct continuation from, struct page *ret);
 
 /*
@@ -277,7 +278,7 @@ TW_MUST_USE enum tw_err ledger_scan_index(struct store *store,
  * More than one request only where pages are empty.
  */
 TW_MUST_USE enum tw_err ledger_next_job(struct store *store,
-    struct attempt *attempt, struct slice after, struct arena *arena,
+    struct exchange *exchange, struct slice after, struct arena *arena,
     struct slice *ret);
 
 /* A day for LEDGER_INDEX_ENDED: 11 bytes. Returns to. */
@@ -294,7 +295,7 @@ const char *ledger_day(int64_t ticks, char *to);
  * see ledger_parse_any(). Reads every row there is: for lists use the index.
  */
 TW_MUST_USE enum tw_err ledger_scan(struct store *store,
-    struct attempt *attempt, struct slice job, struct slice filter,
+    struct exchange *exchange, struct slice job, struct slice filter,
     struct continuation from, struct page *ret);
 
 #endif

@@ -111,14 +111,14 @@ static void set_etag(struct row *row, struct slice etag)
 
 /* Read what is under a row's key. */
 static enum tw_err read_row(
-    struct writing *w, struct attempt *attempt, struct row *row)
+    struct writing *w, struct exchange *exchange, struct row *row)
 {
     struct page page;
     enum tw_err outcome;
 
     page_init(&page);
     outcome = store_get(
-        w->store, attempt, LEDGER_TABLE, w->was->job, row->key, &page);
+        w->store, exchange, LEDGER_TABLE, w->was->job, row->key, &page);
     if (outcome == TW_OK)
         set_etag(row, page.entities[0].etag);
     if (outcome == TW_NOT_FOUND)
@@ -127,20 +127,22 @@ static enum tw_err read_row(
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
 }
 
-static enum tw_err read_unknown_rows(struct writing *w, struct attempt *attempt,
-    void (*made)(void *, const struct attempt *), void *context)
+static enum tw_err read_unknown_rows(struct writing *w,
+    struct exchange *exchange, void (*made)(void *, const struct exchange *),
+    void *context)
 {
     struct row *rows[] = {&w->old_row, &w->new_row, &w->closed};
-    const struct deadline *deadline = attempt->deadline;
+    const struct deadline *deadline = exchange->deadline;
     enum tw_err outcome = TW_OK;
 
     for (size_t i = 0; i < 3 && outcome == TW_OK; i++) {
         if (rows[i]->key.len == 0 || rows[i]->known)
             continue;
-        *attempt = (struct attempt){.deadline = deadline, .retry_after_ms = -1};
-        outcome = read_row(w, attempt, rows[i]);
+        *exchange =
+            (struct exchange){.deadline = deadline, .retry_after_ms = -1};
+        outcome = read_row(w, exchange, rows[i]);
         if (made)
-            made(context, attempt);
+            made(context, exchange);
     }
     return outcome;
 }
@@ -186,25 +188,26 @@ static void plan_rows(struct writing *w)
 }
 
 /* The run and its rows in one batch; again where a row was not as thought. */
-static enum tw_err write_batch(struct writing *w, struct attempt *attempt,
-    void (*made)(void *, const struct attempt *), void *context)
+static enum tw_err write_batch(struct writing *w, struct exchange *exchange,
+    void (*made)(void *, const struct exchange *), void *context)
 {
-    const struct deadline *deadline = attempt->deadline;
+    const struct deadline *deadline = exchange->deadline;
     struct batch batch = {LEDGER_TABLE, w->operations, 0};
     enum tw_err outcome = TW_CONFLICT;
 
     for (int round = 0; round < INDEX_ROUNDS; round++) {
-        outcome = read_unknown_rows(w, attempt, made, context);
+        outcome = read_unknown_rows(w, exchange, made, context);
         if (outcome != TW_OK)
             return outcome == TW_UNKNOWN ? TW_BUSY : outcome;
         w->count = 0;
         add_run(w);
         add_rows(w);
         batch.count = w->count;
-        *attempt = (struct attempt){.deadline = deadline, .retry_after_ms = -1};
-        outcome = store_batch(w->store, attempt, &batch, &w->result);
+        *exchange =
+            (struct exchange){.deadline = deadline, .retry_after_ms = -1};
+        outcome = store_batch(w->store, exchange, &batch, &w->result);
         if (made)
-            made(context, attempt);
+            made(context, exchange);
         if (outcome == TW_OK)
             take_results(w);
         if (!row_is_at_fault(w, outcome))
@@ -224,14 +227,14 @@ static void writing_init(struct writing *w, struct store *store,
     plan_rows(w);
 }
 
-enum tw_err ledger_remove(
-    struct store *store, struct attempt *attempt, const struct ledger_run *run)
+enum tw_err ledger_remove(struct store *store, struct exchange *exchange,
+    const struct ledger_run *run)
 {
     struct writing *w = mem_alloc(sizeof(*w));
     enum tw_err outcome;
 
     writing_init(w, store, run, NULL);
-    outcome = write_batch(w, attempt, NULL, NULL);
+    outcome = write_batch(w, exchange, NULL, NULL);
     arena_done(&w->arena);
     mem_free(w);
     return outcome;
@@ -250,7 +253,7 @@ struct changing {
 static void begin_attempt(struct ledger_change *change)
 {
     change->last =
-        (struct attempt){.deadline = change->deadline, .retry_after_ms = -1};
+        (struct exchange){.deadline = change->deadline, .retry_after_ms = -1};
 }
 
 static void count_attempt(struct ledger_change *change)
@@ -419,7 +422,7 @@ static enum tw_err write_next(struct changing *c)
 
 /* Is it the run that cannot be stored? The request was not sent for it, or one
  * operation of it was refused; where the whole was refused a proxy may have. */
-static bool is_unstorable(enum tw_err sent, const struct attempt *last)
+static bool is_unstorable(enum tw_err sent, const struct exchange *last)
 {
     return (sent == TW_INVALID || sent == TW_TOO_LARGE) &&
            last->http_status < 400;
@@ -466,7 +469,7 @@ enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
     struct changing c = {.change = change, .stored = run, .err = err};
     enum tw_err outcome = TW_OK;
 
-    change->last = (struct attempt){.retry_after_ms = -1};
+    change->last = (struct exchange){.retry_after_ms = -1};
     change->left_alone = change->damaged = change->of_run = false;
     change->operation[0] = '\0';
     ledger_run_init(&c.next);
@@ -491,14 +494,14 @@ enum tw_err ledger_change(struct ledger_change *change, enum ledger_known known,
 
 /* ---- closed jobs ---- */
 
-static enum tw_err get_closed(struct store *store, struct attempt *attempt,
+static enum tw_err get_closed(struct store *store, struct exchange *exchange,
     struct slice job, struct page *page)
 {
     return store_get(
-        store, attempt, LEDGER_TABLE, job, slice_of(LEDGER_CLOSED), page);
+        store, exchange, LEDGER_TABLE, job, slice_of(LEDGER_CLOSED), page);
 }
 
-enum tw_err ledger_is_closed(struct store *store, struct attempt *attempt,
+enum tw_err ledger_is_closed(struct store *store, struct exchange *exchange,
     struct slice job, struct arena *arena, bool *ret, struct slice *ret_id)
 {
     const struct property *run;
@@ -506,7 +509,7 @@ enum tw_err ledger_is_closed(struct store *store, struct attempt *attempt,
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = get_closed(store, attempt, job, &page);
+    outcome = get_closed(store, exchange, job, &page);
     if (outcome == TW_OK || outcome == TW_NOT_FOUND) {
         *ret = outcome == TW_OK;
         *ret_id = (struct slice){0};
@@ -520,7 +523,7 @@ enum tw_err ledger_is_closed(struct store *store, struct attempt *attempt,
 }
 
 enum tw_err ledger_reopen(
-    struct store *store, struct attempt *attempt, struct slice job)
+    struct store *store, struct exchange *exchange, struct slice job)
 {
     struct operation operation = {.type = OPERATION_DELETE};
     struct batch batch = {LEDGER_TABLE, &operation, 1};
@@ -529,13 +532,14 @@ enum tw_err ledger_reopen(
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = get_closed(store, attempt, job, &page);
+    outcome = get_closed(store, exchange, job, &page);
     if (outcome == TW_OK) {
-        const struct deadline *deadline = attempt->deadline;
+        const struct deadline *deadline = exchange->deadline;
 
         operation.entity = page.entities[0];
-        *attempt = (struct attempt){.deadline = deadline, .retry_after_ms = -1};
-        outcome = store_batch(store, attempt, &batch, &result);
+        *exchange =
+            (struct exchange){.deadline = deadline, .retry_after_ms = -1};
+        outcome = store_batch(store, exchange, &batch, &result);
     }
     page_done(&page);
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;

@@ -42,7 +42,7 @@ struct ledger_change {
     enum tw_err (*apply)(struct ledger_run *run, int64_t now_ticks,
         void *context, struct err *err);
     /* made (NULL: nothing): called after each request, for clocks, counts. */
-    void (*made)(void *context, const struct attempt *attempt);
+    void (*made)(void *context, const struct exchange *exchange);
     void *context; /* of both */
 
     /* How long a request that was not made is made again; NULL: once. */
@@ -51,12 +51,12 @@ struct ledger_change {
     bool closes_job; /* the same batch writes the job's `!closed` (rule A5) */
 
     /* Set by ledger_change(). */
-    struct attempt last; /* the last request */
-    bool left_alone;     /* TW_INVALID: a newer version's */
-    bool damaged;        /* TW_INVALID: what is stored is no run */
-    bool of_run;         /* not TW_OK because of this run (both above, what
-                            apply() says, a run that cannot be stored, or that
-                            keeps changing), and not of the store */
+    struct exchange last; /* the last request */
+    bool left_alone;      /* TW_INVALID: a newer version's */
+    bool damaged;         /* TW_INVALID: what is stored is no run */
+    bool of_run;          /* not TW_OK because of this run (both above, what
+                             apply() says, a run that cannot be stored, or that
+                             keeps changing), and not of the store */
     char operation[LEDGER_OPERATION_MAX]; /* Operation of the last write sent;
                                              after TW_UNKNOWN it tells later */
 };
@@ -80,8 +80,8 @@ TW_MUST_USE enum tw_err ledger_change(struct ledger_change *change,
  * TW_CONFLICT, TW_NOT_FOUND: it is no longer as it was, and stays. One attempt,
  * and one or two more where the index row is not known.
  */
-TW_MUST_USE enum tw_err ledger_remove(
-    struct store *store, struct attempt *attempt, const struct ledger_run *run);
+TW_MUST_USE enum tw_err ledger_remove(struct store *store,
+    struct exchange *exchange, const struct ledger_run *run);
 
 /* ---- closed jobs (rule A5) ---- */
 
@@ -90,11 +90,11 @@ TW_MUST_USE enum tw_err ledger_remove(
 /* ledger_is_closed: has a `finish` closed the job? *ret_id (in arena): by
  * which run. */
 TW_MUST_USE enum tw_err ledger_is_closed(struct store *store,
-    struct attempt *attempt, struct slice job, struct arena *arena, bool *ret,
+    struct exchange *exchange, struct slice job, struct arena *arena, bool *ret,
     struct slice *ret_id);
 
 /* ledger_reopen: delete the row. TW_OK also where there is none. */
 TW_MUST_USE enum tw_err ledger_reopen(
-    struct store *store, struct attempt *attempt, struct slice job);
+    struct store *store, struct exchange *exchange, struct slice job);
 
 #endif

@@ -146,7 +146,7 @@ static struct key_range range_of(
     return range;
 }
 
-enum tw_err ledger_scan_index(struct store *store, struct attempt *attempt,
+enum tw_err ledger_scan_index(struct store *store, struct exchange *exchange,
     const struct ledger_index_scan *scan, struct continuation from,
     struct page *ret)
 {
@@ -160,12 +160,12 @@ enum tw_err ledger_scan_index(struct store *store, struct attempt *attempt,
 
     arena_init(&arena);
     request.row_key = range_of(scan, &arena);
-    outcome = store_scan(store, attempt, &request, ret);
+    outcome = store_scan(store, exchange, &request, ret);
     arena_done(&arena);
     return outcome;
 }
 
-enum tw_err ledger_next_job(struct store *store, struct attempt *attempt,
+enum tw_err ledger_next_job(struct store *store, struct exchange *exchange,
     struct slice after, struct arena *arena, struct slice *ret)
 {
     static const struct slice nothing[] = {{"State", 5}};
@@ -183,7 +183,7 @@ enum tw_err ledger_next_job(struct store *store, struct attempt *attempt,
     page_init(&page);
     do {
         request.from = page.next;
-        outcome = store_scan(store, attempt, &request, &page);
+        outcome = store_scan(store, exchange, &request, &page);
     } while (outcome == TW_OK && page.count == 0 && page.next.more);
     if (outcome == TW_OK && page.count == 0)
         outcome = TW_NOT_FOUND;
@@ -212,7 +212,7 @@ static void drop_own(struct page *page)
     page->count = kept;
 }
 
-enum tw_err ledger_scan(struct store *store, struct attempt *attempt,
+enum tw_err ledger_scan(struct store *store, struct exchange *exchange,
     struct slice job, struct slice filter, struct continuation from,
     struct page *ret)
 {
@@ -227,7 +227,7 @@ enum tw_err ledger_scan(struct store *store, struct attempt *attempt,
 
     if (job.len > 0)
         request.row_key = not_own;
-    outcome = store_scan(store, attempt, &request, ret);
+    outcome = store_scan(store, exchange, &request, ret);
     if (outcome == TW_OK)
         drop_own(ret);
     return outcome;

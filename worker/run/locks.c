@@ -202,16 +202,16 @@ static enum tw_err read_rows(
         call = retry_call(deadline, RETRY_BUSY_MS, 0);
         do {
             scan.from = page.next;
-            outcome = store_scan(store, &call.attempt, &scan, &page);
+            outcome = store_scan(store, &call.exchange, &scan, &page);
         } while (first && retry_call_again(&call, outcome));
         first = false;
         for (size_t i = 0; outcome == TW_OK && i < page.count; i++)
             add_row(l, &page.entities[i]);
     } while (outcome == TW_OK && page.next.more);
     page_done(&page);
-    l->now_ticks = call.attempt.date_ticks;
+    l->now_ticks = call.exchange.date_ticks;
     if (outcome != TW_OK)
-        (void)err_fail(l->err, outcome, "locks: %s", call.attempt.err.text);
+        (void)err_fail(l->err, outcome, "locks: %s", call.exchange.err.text);
     return outcome;
 }
 
@@ -249,18 +249,18 @@ static enum tw_err read_run(struct locking *l, const struct row *row,
 
     do
         outcome = ledger_get(
-            l->request->store, &call.attempt, row->job, row->id, ret);
+            l->request->store, &call.exchange, row->job, row->id, ret);
     while (retry_call_again(&call, outcome));
     *ret_open = outcome == TW_OK && !ledger_state_ended(ret->state);
     if (outcome == TW_NOT_FOUND)
         return TW_OK;
-    if (outcome == TW_INVALID && call.attempt.http_status < 400) {
+    if (outcome == TW_INVALID && call.exchange.http_status < 400) {
         *ret_open = true; /* damaged: nobody knows */
         ret->state = LEDGER_DAMAGED;
         return TW_OK;
     }
     if (outcome != TW_OK)
-        (void)err_fail(l->err, outcome, "locks: %s", call.attempt.err.text);
+        (void)err_fail(l->err, outcome, "locks: %s", call.exchange.err.text);
     return outcome;
 }
 
@@ -400,11 +400,11 @@ static enum tw_err send(struct store *store, const struct deadline *deadline,
     enum tw_err outcome;
 
     do
-        outcome = store_batch(store, &call.attempt, &batch, result);
+        outcome = store_batch(store, &call.exchange, &batch, result);
     while (retry_call_again(&call, outcome));
     mem_free(result);
     if (outcome != TW_OK)
-        (void)err_fail(err, outcome, "locks: %s", call.attempt.err.text);
+        (void)err_fail(err, outcome, "locks: %s", call.exchange.err.text);
     return outcome;
 }
 

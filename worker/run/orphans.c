@@ -125,14 +125,14 @@ static enum walk_step read_run(
     if (!text_is_run_id(id))
         return WALK_MORE;
     do
-        outcome = ledger_get(definition_store(definition), &call.attempt, job,
+        outcome = ledger_get(definition_store(definition), &call.exchange, job,
             id, &orphans->run);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_NOT_FOUND || outcome == TW_INVALID)
         return WALK_MORE;
     if (outcome != TW_OK)
-        return walk_give_up(&orphans->walk, &call.attempt, err);
-    return is_left(orphans, call.attempt.date_ticks) ? WALK_FOUND : WALK_MORE;
+        return walk_give_up(&orphans->walk, &call.exchange, err);
+    return is_left(orphans, call.exchange.date_ticks) ? WALK_FOUND : WALK_MORE;
 }
 
 /* One that no job of ours is for is left to others. */

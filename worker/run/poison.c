@@ -34,15 +34,15 @@ static enum tw_err read_state(struct lease *lease, struct slice job,
     ledger_run_init(&stored);
     do
         outcome = ledger_get(
-            lease->store, &call.attempt, job, lease->run.id, &stored);
+            lease->store, &call.exchange, job, lease->run.id, &stored);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_OK)
         *ret_state = stored.state;
     else if (outcome == TW_NOT_FOUND)
         lease->run.finished_ticks = lease->run.updated_ticks =
-            call.attempt.date_ticks;
+            call.exchange.date_ticks;
     else
-        (void)err_fail(err, outcome, "%s", call.attempt.err.text);
+        (void)err_fail(err, outcome, "%s", call.exchange.err.text);
     ledger_run_done(&stored);
     return outcome;
 }

@@ -28,33 +28,33 @@ void prune_begin(struct prune *prune, struct store *store,
     prune->pruned = 0;
 }
 
-static struct attempt begin_attempt(const struct prune *prune)
+static struct exchange begin_attempt(const struct prune *prune)
 {
-    return (struct attempt){
+    return (struct exchange){
         .deadline = prune->walk.deadline, .retry_after_ms = -1};
 }
 
 /* A row whose run is gone, or is on another list. */
 static enum tw_err delete_row(
-    struct prune *prune, struct attempt *attempt, const struct entity *row)
+    struct prune *prune, struct exchange *exchange, const struct entity *row)
 {
     const struct operation operation = {
         .type = OPERATION_DELETE, .entity = *row};
     const struct batch batch = {LEDGER_TABLE, &operation, 1};
     struct batch_result result;
 
-    *attempt = begin_attempt(prune);
-    return store_batch(prune->walk.store, attempt, &batch, &result);
+    *exchange = begin_attempt(prune);
+    return store_batch(prune->walk.store, exchange, &batch, &result);
 }
 
 static enum tw_err remove_run(
-    struct prune *prune, struct attempt *attempt, struct ledger_run *run)
+    struct prune *prune, struct exchange *exchange, struct ledger_run *run)
 {
     enum tw_err outcome;
 
     run->index_etag = ledger_text(run, prune->walk.row->etag);
-    *attempt = begin_attempt(prune);
-    outcome = ledger_remove(prune->walk.store, attempt, run);
+    *exchange = begin_attempt(prune);
+    outcome = ledger_remove(prune->walk.store, exchange, run);
     prune->pruned += outcome == TW_OK;
     return outcome;
 }
@@ -83,7 +83,7 @@ static bool is_kept(
            day_number(date_ticks - prune->keep_ticks);
 }
 
-static enum tw_err prune_row(struct prune *prune, struct attempt *attempt)
+static enum tw_err prune_row(struct prune *prune, struct exchange *exchange)
 {
     struct store *store = prune->walk.store;
     const struct entity *row = prune->walk.row;
@@ -92,12 +92,12 @@ static enum tw_err prune_row(struct prune *prune, struct attempt *attempt)
 
     ledger_run_init(&run);
     outcome =
-        ledger_get(store, attempt, row->partition_key, prune->walk.id, &run);
+        ledger_get(store, exchange, row->partition_key, prune->walk.id, &run);
     if (outcome == TW_OK && !run.newer && is_listed(&run, row->row_key)) {
-        if (!is_kept(prune, &run, attempt->date_ticks))
-            outcome = remove_run(prune, attempt, &run);
+        if (!is_kept(prune, &run, exchange->date_ticks))
+            outcome = remove_run(prune, exchange, &run);
     } else if (outcome == TW_NOT_FOUND || (outcome == TW_OK && !run.newer)) {
-        outcome = delete_row(prune, attempt, row);
+        outcome = delete_row(prune, exchange, row);
     }
     ledger_run_done(&run);
     return outcome;
@@ -114,13 +114,13 @@ static enum walk_step take_row(struct prune *prune, struct err *err)
     if (row->etag.len == 0 || ledger_is_newer(row))
         return WALK_MORE;
     do
-        outcome = prune_row(prune, &call.attempt);
+        outcome = prune_row(prune, &call.exchange);
     while (retry_call_again(&call, outcome));
     if (outcome == TW_OK || outcome == TW_CONFLICT || outcome == TW_NOT_FOUND ||
         outcome == TW_UNKNOWN ||
-        (outcome == TW_INVALID && call.attempt.http_status < 400))
+        (outcome == TW_INVALID && call.exchange.http_status < 400))
         return WALK_MORE;
-    return walk_give_up(&prune->walk, &call.attempt, err);
+    return walk_give_up(&prune->walk, &call.exchange, err);
 }
 
 enum walk_step prune_step(struct prune *prune, struct err *err)

@@ -8,10 +8,10 @@ enum tw_err queue_ensure(struct store *store, const char *queue,
     enum tw_err outcome;
 
     do {
-        outcome = store_queue_create(store, &call->attempt, queue);
+        outcome = store_queue_create(store, &call->exchange, queue);
         if (outcome == TW_UNKNOWN) /* what is there may be made again */
             outcome = TW_BUSY;
-    } while ((waits_for_deletion || !retry_is_locked(&call->attempt)) &&
+    } while ((waits_for_deletion || !retry_is_locked(&call->exchange)) &&
              retry_call_again(call, outcome));
     return outcome;
 }

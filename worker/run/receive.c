@@ -23,14 +23,14 @@ static enum tw_err create(const struct definition *definition,
     struct store *store = definition_store(definition);
     struct deadline deadline;
     struct retry_call call = begin_call(definition, &deadline);
-    struct attempt look = call.attempt;
+    struct exchange look = call.exchange;
     enum tw_err outcome = queue_ensure(store, queue, &call, false);
 
     if (outcome == TW_FORBIDDEN &&
         store_queue_peek(store, &look, queue, 1, scratch) == TW_OK)
         outcome = TW_OK;
     if (outcome != TW_OK)
-        *err = call.attempt.err;
+        *err = call.exchange.err;
     return outcome;
 }
 
@@ -67,16 +67,16 @@ enum tw_err receive_messages(const struct definition *definition,
     if (outcome != TW_OK)
         return outcome;
     do
-        outcome = store_queue_get(definition_store(definition), &call.attempt,
+        outcome = store_queue_get(definition_store(definition), &call.exchange,
             queue->name, count, definition->setup->visibility_timeout_s, ret);
     while (retry_call_again(&call, outcome));
-    *ret_sent_ms = call.attempt.sent_ms;
+    *ret_sent_ms = call.exchange.sent_ms;
     if (outcome == TW_NOT_FOUND) { /* deleted: the next request creates it */
         seen->queue = false;
         ret->count = 0;
         return TW_OK;
     }
     if (outcome != TW_OK)
-        *err = call.attempt.err;
+        *err = call.exchange.err;
     return outcome;
 }

@@ -31,10 +31,10 @@ void walk_begin(struct walk *walk, struct store *store,
 }
 
 enum walk_step walk_give_up(
-    struct walk *walk, const struct attempt *attempt, struct err *err)
+    struct walk *walk, const struct exchange *exchange, struct err *err)
 {
     walk->under_way = false;
-    (void)err_fail(err, TW_BUSY, "%s", attempt->err.text);
+    (void)err_fail(err, TW_BUSY, "%s", exchange->err.text);
     return WALK_FAILED;
 }
 
@@ -50,7 +50,7 @@ static enum tw_err next_of_ledger(struct walk *walk, struct retry_call *call)
     enum tw_err outcome;
 
     do
-        outcome = ledger_next_job(walk->store, &call->attempt, walk->scan.job,
+        outcome = ledger_next_job(walk->store, &call->exchange, walk->scan.job,
             &walk->arena, &walk->scan.job);
     while (retry_call_again(call, outcome));
     return outcome;
@@ -73,7 +73,7 @@ static enum walk_step next_job(struct walk *walk, struct err *err)
     if (outcome == TW_NOT_FOUND)
         return end(walk);
     if (outcome != TW_OK)
-        return walk_give_up(walk, &call.attempt, err);
+        return walk_give_up(walk, &call.exchange, err);
     page_done(&walk->page);
     walk->at = 0;
     walk->more = true;
@@ -87,13 +87,13 @@ static enum walk_step read_rows(struct walk *walk, struct err *err)
     enum tw_err outcome;
 
     do
-        outcome = ledger_scan_index(walk->store, &call.attempt, &walk->scan,
+        outcome = ledger_scan_index(walk->store, &call.exchange, &walk->scan,
             walk->page.next, &walk->page);
     while (first && retry_call_again(&call, outcome));
     if (outcome == TW_NOT_FOUND)
         return end(walk);
     if (outcome != TW_OK)
-        return walk_give_up(walk, &call.attempt, err);
+        return walk_give_up(walk, &call.exchange, err);
     walk->at = 0;
     walk->more = walk->page.next.more;
     return WALK_MORE;

@@ -55,6 +55,6 @@ enum walk_step walk_step(struct walk *walk, struct err *err);
 
 /* walk_give_up: the pass ends with what attempt says. WALK_FAILED. */
 enum walk_step walk_give_up(
-    struct walk *walk, const struct attempt *attempt, struct err *err);
+    struct walk *walk, const struct exchange *exchange, struct err *err);
 
 #endif

@@ -824,11 +824,11 @@ static bool is_job_open(struct work *work)
     enum tw_err outcome;
 
     do
-        outcome = ledger_is_closed(work->wish->store, &call.attempt,
+        outcome = ledger_is_closed(work->wish->store, &call.exchange,
             work->lease.run.job, &work->arena, &closed, &by);
     while (retry_call_again(&call, outcome));
     if (outcome != TW_OK) {
-        (void)err_fail(&work->err, outcome, "%s", call.attempt.err.text);
+        (void)err_fail(&work->err, outcome, "%s", call.exchange.err.text);
         end_outage(work);
         return false;
     }

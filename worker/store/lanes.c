@@ -267,19 +267,19 @@ static void occupy(struct lanes *lanes, struct lanes_task *task, int64_t now_ms)
 }
 
 /* Azure also says 500 OperationTimedOut where it is asked too much. */
-static bool is_refused(const struct attempt *last)
+static bool is_refused(const struct exchange *last)
 {
     return retry_is_throttled(last) || last->http_status == 500;
 }
 
 /* An embedded store has no statuses. */
-static bool is_served(const struct attempt *last, enum tw_err outcome)
+static bool is_served(const struct exchange *last, enum tw_err outcome)
 {
     return last->sent_ms != 0 && !is_refused(last) && outcome != TW_BUSY &&
            outcome != TW_UNKNOWN && outcome != TW_STOPPED;
 }
 
-static bool is_unanswered(const struct attempt *last, enum tw_err outcome)
+static bool is_unanswered(const struct exchange *last, enum tw_err outcome)
 {
     return last->http_status == 0 && !last->breaker_open &&
            (outcome == TW_BUSY || outcome == TW_UNKNOWN);
@@ -287,7 +287,7 @@ static bool is_unanswered(const struct attempt *last, enum tw_err outcome)
 
 /* The head of a response whose body never comes is none. */
 static enum silence_end silence_end_of(
-    const struct attempt *last, enum tw_err outcome)
+    const struct exchange *last, enum tw_err outcome)
 {
     if (last->breaker_open && last->sent_ms == 0)
         return SILENCE_UNTOLD;
@@ -300,7 +300,7 @@ static enum silence_end silence_end_of(
 
 /* A response that is of no use: busy, an error of the service, a proxy's page.
  * Not that one table is being deleted. */
-static bool is_useless(const struct attempt *last, enum tw_err outcome)
+static bool is_useless(const struct exchange *last, enum tw_err outcome)
 {
     return last->http_status != 0 && !retry_is_locked(last) &&
            (outcome == TW_BUSY || outcome == TW_UNKNOWN);
@@ -395,11 +395,11 @@ static bool gives_up(void *context, bool comes)
     return give_up;
 }
 
-static enum tw_err make_attempt(struct lanes_task *task)
+static enum tw_err make_exchange(struct lanes_task *task)
 {
     const struct deadline *deadline = task->client->deadline;
 
-    task->last = (struct attempt){.deadline = deadline, .retry_after_ms = -1};
+    task->last = (struct exchange){.deadline = deadline, .retry_after_ms = -1};
     if (task->watched) {
         task->last.gives_up = gives_up;
         task->last.context = task;
@@ -415,7 +415,7 @@ static enum tw_err make_attempt(struct lanes_task *task)
     if (!deadline_is_open(deadline, platform_boot_ms()))
         return err_fail(&task->last.err, TW_STOPPED,
             "the time of the run is over, nothing more is sent");
-    return task->attempt(task, &task->last);
+    return task->send(task, &task->last);
 }
 
 static bool given_up(const struct lanes_task *task)
@@ -506,7 +506,7 @@ static void try_task(struct lanes *lanes, struct lanes_task *task)
 
     retry_begin(&task->retry);
     platform_unlock(&lanes->mutex);
-    outcome = make_attempt(task);
+    outcome = make_exchange(task);
     ended_ms = platform_boot_ms();
     platform_lock(&lanes->mutex);
     if (task->last.sent_ms != 0)
@@ -809,7 +809,7 @@ static void submit(struct lanes_client *client, struct lanes_task *task,
 
     task->by_caller = by_caller;
     task->given = false;
-    task->last = (struct attempt){.retry_after_ms = -1};
+    task->last = (struct exchange){.retry_after_ms = -1};
     task->retry = (struct retry){0};
     task->done = task->cancelled = false;
     task->client = client;

@@ -35,7 +35,7 @@ struct lanes_client;
 
 struct lanes_task {
     /* Set by the owner before lanes_submit(); borrowed until it is done. */
-    enum tw_err (*attempt)(struct lanes_task *task, struct attempt *attempt);
+    enum tw_err (*send)(struct lanes_task *task, struct exchange *exchange);
     bool repeatable;     /* a read: an unknown outcome is simply tried again */
     struct store *store; /* whose account's rate it counts against */
     uint64_t partition;  /* hash of table and PartitionKey; 0: none */
@@ -49,7 +49,7 @@ struct lanes_task {
 
     /* Set by the lanes; read it once lanes_done(). */
     enum tw_err outcome;
-    struct attempt last; /* the last attempt's */
+    struct exchange last; /* the last attempt's */
     struct retry retry;
 
     /* The lanes' own. */

@@ -22,12 +22,12 @@ int64_t retry_backoff_ms(
     return (int64_t)(random % (uint64_t)(limit_ms + 1));
 }
 
-bool retry_is_throttled(const struct attempt *last)
+bool retry_is_throttled(const struct exchange *last)
 {
     return last->http_status == 429 || last->http_status == 503;
 }
 
-bool retry_is_locked(const struct attempt *last)
+bool retry_is_locked(const struct exchange *last)
 {
     return last->http_status == 409;
 }
@@ -37,13 +37,13 @@ void retry_begin(struct retry *retry)
     retry->tries++;
 }
 
-bool retry_may_follow(struct retry *retry, const struct attempt *last)
+bool retry_may_follow(struct retry *retry, const struct exchange *last)
 {
     retry->throttled += retry_is_throttled(last);
     return retry->tries - retry->throttled < RETRY_TRIES;
 }
 
-int64_t retry_delay_ms(const struct retry *retry, const struct attempt *last)
+int64_t retry_delay_ms(const struct retry *retry, const struct exchange *last)
 {
     uint64_t random;
 
@@ -88,7 +88,7 @@ static bool pause_ms(int64_t ms)
     return !pause.over;
 }
 
-bool retry_wait(struct retry *retry, const struct attempt *last,
+bool retry_wait(struct retry *retry, const struct exchange *last,
     const struct retry_limits *limits)
 {
     int64_t now_ms = platform_boot_ms(), delay_ms;
@@ -107,9 +107,9 @@ bool retry_wait(struct retry *retry, const struct attempt *last,
     return pause_ms(delay_ms);
 }
 
-static struct attempt attempt_behind(const struct deadline *deadline)
+static struct exchange exchange_before(const struct deadline *deadline)
 {
-    return (struct attempt){.deadline = deadline, .retry_after_ms = -1};
+    return (struct exchange){.deadline = deadline, .retry_after_ms = -1};
 }
 
 struct retry_call retry_call(
@@ -117,15 +117,15 @@ struct retry_call retry_call(
 {
     int64_t now_ms = platform_boot_ms();
 
-    return (struct retry_call){.attempt = attempt_behind(deadline),
+    return (struct retry_call){.exchange = exchange_before(deadline),
         .limits = {deadline, now_ms + busy_ms, now_ms + unanswered_ms}};
 }
 
 bool retry_call_again(struct retry_call *call, enum tw_err outcome)
 {
     if (outcome != TW_BUSY ||
-        !retry_wait(&call->retry, &call->attempt, &call->limits))
+        !retry_wait(&call->retry, &call->exchange, &call->limits))
         return false;
-    call->attempt = attempt_behind(call->limits.deadline);
+    call->exchange = exchange_before(call->limits.deadline);
     return true;
 }

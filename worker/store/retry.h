@@ -41,21 +41,21 @@ struct retry {
 };
 
 /* retry_is_throttled: did the service answer that it is busy? */
-bool retry_is_throttled(const struct attempt *last);
+bool retry_is_throttled(const struct exchange *last);
 
 /* retry_is_locked: is the queue or table being deleted? Its name stays locked
  * for half a minute or more: too long for a thread to wait for it. */
-bool retry_is_locked(const struct attempt *last);
+bool retry_is_locked(const struct exchange *last);
 
 /* retry_begin: one more try begins. */
 void retry_begin(struct retry *retry);
 
 /* retry_may_follow: it has ended with `last`; once for each try. False: there
  * were enough. */
-bool retry_may_follow(struct retry *retry, const struct attempt *last);
+bool retry_may_follow(struct retry *retry, const struct exchange *last);
 
 /* retry_delay_ms: how long to wait before the next try, >= 0. */
-int64_t retry_delay_ms(const struct retry *retry, const struct attempt *last);
+int64_t retry_delay_ms(const struct retry *retry, const struct exchange *last);
 
 /* Until when a thread waits for one call to be made. */
 struct retry_limits {
@@ -69,7 +69,7 @@ struct retry_limits {
  * call has ended with `last`, wait until it may be made again. False, at once:
  * that would be too often, or too late, or the process is to end.
  */
-bool retry_wait(struct retry *retry, const struct attempt *last,
+bool retry_wait(struct retry *retry, const struct exchange *last,
     const struct retry_limits *limits);
 
 /* One call that a thread makes itself, again while it was certainly not made:
@@ -80,7 +80,7 @@ bool retry_wait(struct retry *retry, const struct attempt *last,
  *     while (retry_call_again(&call, outcome));
  */
 struct retry_call {
-    struct attempt attempt; /* the last one's */
+    struct exchange exchange; /* the last one's */
     struct retry retry;
     struct retry_limits limits;
 };

@@ -192,48 +192,48 @@ bool key_range_has(const struct key_range *range, struct slice key)
 
 /* ---- what every call begins with ---- */
 
-static enum tw_err begin(struct attempt *attempt)
+static enum tw_err begin(struct exchange *exchange)
 {
-    attempt->sent_ms = 0;
-    attempt->date_ticks = 0;
-    attempt->retry_after_ms = -1;
-    attempt->http_status = 0;
-    attempt->breaker_open = attempt->reached = false;
-    attempt->err.text[0] = '\0';
-    if (deadline_is_open(attempt->deadline, platform_boot_ms()))
+    exchange->sent_ms = 0;
+    exchange->date_ticks = 0;
+    exchange->retry_after_ms = -1;
+    exchange->http_status = 0;
+    exchange->breaker_open = exchange->reached = false;
+    exchange->err.text[0] = '\0';
+    if (deadline_is_open(exchange->deadline, platform_boot_ms()))
         return TW_OK;
     return err_fail(
-        &attempt->err, TW_STOPPED, "the run's time is over; nothing was sent");
+        &exchange->err, TW_STOPPED, "the run's time is over; nothing was sent");
 }
 
 /* The last checks before a request leaves. change: what does not happen where
  * the store is open for reading only; NULL: the request changes nothing. */
 static enum tw_err may_send(struct store *store, enum store_service service,
-    struct attempt *attempt, const char *change)
+    struct exchange *exchange, const char *change)
 {
     struct breaker *breaker = &store->breakers[service];
     int64_t wait_ms;
     char cause[BREAKER_CAUSE_MAX];
 
     if (change && store->read_only)
-        return err_fail(&attempt->err, TW_INVALID,
+        return err_fail(&exchange->err, TW_INVALID,
             "store '%s' is open for reading only: %s; nothing was sent",
             store->name, change);
     wait_ms = breaker_wait_ms(breaker, platform_boot_ms());
     if (wait_ms == 0)
         return TW_OK;
     breaker_cause(breaker, cause);
-    attempt->retry_after_ms = wait_ms;
-    attempt->breaker_open = true;
-    return err_fail(&attempt->err, TW_BUSY, "store '%s' does not respond: %s",
+    exchange->retry_after_ms = wait_ms;
+    exchange->breaker_open = true;
+    return err_fail(&exchange->err, TW_BUSY, "store '%s' does not respond: %s",
         store->name, cause);
 }
 
 /* A status is a response, whatever it says. */
-static bool is_response(const struct attempt *attempt, enum tw_err outcome)
+static bool is_response(const struct exchange *exchange, enum tw_err outcome)
 {
     return (outcome != TW_BUSY && outcome != TW_UNKNOWN) ||
-           attempt->http_status != 0;
+           exchange->http_status != 0;
 }
 
 static void lock_date(struct store *store)
@@ -257,16 +257,16 @@ bool store_last_date(struct store *store, struct lease_response *ret)
 
 /* The clocks of queue services are not looked at. */
 static void note_date(struct store *store, enum store_service service,
-    const struct attempt *attempt)
+    const struct exchange *exchange)
 {
-    struct lease_response response = {.date_ticks = attempt->date_ticks,
-        .sent_ms = attempt->sent_ms,
+    struct lease_response response = {.date_ticks = exchange->date_ticks,
+        .sent_ms = exchange->sent_ms,
         .answered_ms = platform_boot_ms() + 1}; /* it was rounded down */
 
-    if (service != SERVICE_TABLES || attempt->date_ticks == 0)
+    if (service != SERVICE_TABLES || exchange->date_ticks == 0)
         return;
-    if (attempt->deadline && attempt->deadline->clock)
-        lease_clock_note(attempt->deadline->clock, store, &response);
+    if (exchange->deadline && exchange->deadline->clock)
+        lease_clock_note(exchange->deadline->clock, store, &response);
     lock_date(store);
     if (response.sent_ms >= store->dated.sent_ms)
         store->dated = response;
@@ -275,60 +275,60 @@ static void note_date(struct store *store, enum store_service service,
 
 /* What every request that was made ends with. */
 static enum tw_err note_outcome(struct store *store, enum store_service service,
-    struct attempt *attempt, enum tw_err outcome)
+    struct exchange *exchange, enum tw_err outcome)
 {
     struct breaker *breaker = &store->breakers[service];
 
-    note_date(store, service, attempt);
-    attempt->reached = breaker_reached(breaker, attempt->sent_ms);
+    note_date(store, service, exchange);
+    exchange->reached = breaker_reached(breaker, exchange->sent_ms);
     atomic_store(&store->failed, outcome == TW_BUSY || outcome == TW_UNKNOWN ||
                                      outcome == TW_REFUSED ||
                                      outcome == TW_FORBIDDEN);
     if (outcome == TW_STOPPED || outcome == TW_FULL)
         return outcome; /* neither tells of the service */
-    if (is_response(attempt, outcome))
-        breaker_respond(breaker, attempt->sent_ms, outcome == TW_REFUSED);
+    if (is_response(exchange, outcome))
+        breaker_respond(breaker, exchange->sent_ms, outcome == TW_REFUSED);
     else
-        attempt->breaker_open = breaker_fail(
-            breaker, platform_boot_ms(), attempt->sent_ms, attempt->err.text);
+        exchange->breaker_open = breaker_fail(
+            breaker, platform_boot_ms(), exchange->sent_ms, exchange->err.text);
     return outcome;
 }
 
 /* How a call ends: the last checks, the request, and what it tells. */
-#define SEND(result, store, service, attempt, change, request)                 \
+#define SEND(result, store, service, exchange, change, request)                \
     ((result) == TW_OK && ((result) = may_send(                                \
-                               store, service, attempt, change)) == TW_OK      \
-            ? note_outcome(store, service, attempt, request)                   \
+                               store, service, exchange, change)) == TW_OK     \
+            ? note_outcome(store, service, exchange, request)                  \
             : (result))
 
-static enum tw_err begin_table(struct attempt *attempt, const char *table)
+static enum tw_err begin_table(struct exchange *exchange, const char *table)
 {
-    enum tw_err result = begin(attempt);
+    enum tw_err result = begin(exchange);
 
     if (result == TW_OK)
-        result = entity_check_table(slice_of(table), &attempt->err);
+        result = entity_check_table(slice_of(table), &exchange->err);
     return result;
 }
 
 static enum tw_err begin_queue(
-    struct store *store, struct attempt *attempt, const char *queue)
+    struct store *store, struct exchange *exchange, const char *queue)
 {
-    enum tw_err result = begin(attempt);
+    enum tw_err result = begin(exchange);
 
     if (result == TW_OK)
-        result = store_check_queue(slice_of(queue), &attempt->err);
+        result = store_check_queue(slice_of(queue), &exchange->err);
     if (result == TW_OK && !store->traits.has_queues)
-        return err_fail(
-            &attempt->err, TW_INVALID, "store '%s' has no queues", store->name);
+        return err_fail(&exchange->err, TW_INVALID, "store '%s' has no queues",
+            store->name);
     return result;
 }
 
-static enum tw_err check_number(struct attempt *attempt, const char *what,
+static enum tw_err check_number(struct exchange *exchange, const char *what,
     int64_t value, int64_t min, int64_t max)
 {
     if (value >= min && value <= max)
         return TW_OK;
-    return err_fail(&attempt->err, TW_INVALID,
+    return err_fail(&exchange->err, TW_INVALID,
         "%s is %lld; it must be %lld to %lld", what, (long long)value,
         (long long)min, (long long)max);
 }
@@ -336,12 +336,12 @@ static enum tw_err check_number(struct attempt *attempt, const char *what,
 /* ---- tables ---- */
 
 enum tw_err store_create_table(
-    struct store *store, struct attempt *attempt, const char *table)
+    struct store *store, struct exchange *exchange, const char *table)
 {
-    enum tw_err result = begin_table(attempt, table);
+    enum tw_err result = begin_table(exchange, table);
 
-    return SEND(result, store, SERVICE_TABLES, attempt, "no table is created",
-        store->ops->create_table(store, attempt, table));
+    return SEND(result, store, SERVICE_TABLES, exchange, "no table is created",
+        store->ops->create_table(store, exchange, table));
 }
 
 /* A copy in arena: what is given may lie in a page that is about to be
@@ -391,37 +391,37 @@ static enum tw_err check_goes_on(const char *what,
         what);
 }
 
-enum tw_err store_list_tables(struct store *store, struct attempt *attempt,
+enum tw_err store_list_tables(struct store *store, struct exchange *exchange,
     struct continuation from, struct page *ret)
 {
-    enum tw_err result = begin(attempt);
+    enum tw_err result = begin(exchange);
     struct arena arena;
 
     if (result == TW_OK)
-        result = may_send(store, SERVICE_TABLES, attempt, NULL);
+        result = may_send(store, SERVICE_TABLES, exchange, NULL);
     if (result != TW_OK)
         return result;
     arena_init(&arena);
     from = keep(from, &arena);
     page_clear(ret);
-    result = note_outcome(store, SERVICE_TABLES, attempt,
-        store->ops->list_tables(store, attempt, from, ret));
+    result = note_outcome(store, SERVICE_TABLES, exchange,
+        store->ops->list_tables(store, exchange, from, ret));
     if (result == TW_OK)
-        result = check_goes_on("list tables", &from, ret, &attempt->err);
+        result = check_goes_on("list tables", &from, ret, &exchange->err);
     arena_done(&arena);
     return result;
 }
 
 static enum tw_err check_select(
-    struct attempt *attempt, const struct scan_request *request)
+    struct exchange *exchange, const struct scan_request *request)
 {
-    enum tw_err result = check_number(attempt, "the number of selected names",
+    enum tw_err result = check_number(exchange, "the number of selected names",
         request->select_count, 0, SELECT_MAX);
 
     if (request->select == NULL)
         return TW_OK;
     for (size_t i = 0; i < request->select_count && result == TW_OK; i++)
-        result = entity_check_name(request->select[i], &attempt->err);
+        result = entity_check_name(request->select[i], &exchange->err);
     return result;
 }
 
@@ -435,20 +435,20 @@ static void follow(void *context, const struct continuation *next)
         request->follows(request->context, &whole);
 }
 
-enum tw_err store_scan(struct store *store, struct attempt *attempt,
+enum tw_err store_scan(struct store *store, struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
     struct scan_request whole = *request;
-    enum tw_err result = begin_table(attempt, request->table);
+    enum tw_err result = begin_table(exchange, request->table);
     struct arena arena;
 
     if (result == TW_OK)
         result =
-            check_number(attempt, "top", request->top, 0, PAGE_MAX_ENTITIES);
+            check_number(exchange, "top", request->top, 0, PAGE_MAX_ENTITIES);
     if (result == TW_OK)
-        result = check_select(attempt, request);
+        result = check_select(exchange, request);
     if (result == TW_OK)
-        result = may_send(store, SERVICE_TABLES, attempt, NULL);
+        result = may_send(store, SERVICE_TABLES, exchange, NULL);
     if (result != TW_OK)
         return result;
     if (whole.top == 0)
@@ -462,10 +462,11 @@ enum tw_err store_scan(struct store *store, struct attempt *attempt,
     arena_init(&arena);
     whole.from = keep(request->from, &arena);
     page_clear(ret);
-    result = note_outcome(store, SERVICE_TABLES, attempt,
-        store->ops->scan(store, attempt, &whole, ret));
+    result = note_outcome(store, SERVICE_TABLES, exchange,
+        store->ops->scan(store, exchange, &whole, ret));
     if (result == TW_OK)
-        result = check_goes_on(request->table, &whole.from, ret, &attempt->err);
+        result =
+            check_goes_on(request->table, &whole.from, ret, &exchange->err);
     arena_done(&arena);
     return result;
 }
@@ -480,25 +481,25 @@ static enum tw_err check_keys(
     return result;
 }
 
-enum tw_err store_get(struct store *store, struct attempt *attempt,
+enum tw_err store_get(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
 {
-    enum tw_err result = begin_table(attempt, table);
+    enum tw_err result = begin_table(exchange, table);
     struct arena arena;
 
     if (result == TW_OK)
-        result = check_keys(partition_key, row_key, &attempt->err);
+        result = check_keys(partition_key, row_key, &exchange->err);
     if (result == TW_OK)
-        result = may_send(store, SERVICE_TABLES, attempt, NULL);
+        result = may_send(store, SERVICE_TABLES, exchange, NULL);
     if (result != TW_OK)
         return result;
     arena_init(&arena);
     partition_key = arena_copy(&arena, partition_key);
     row_key = arena_copy(&arena, row_key);
     page_clear(ret);
-    result = note_outcome(store, SERVICE_TABLES, attempt,
-        store->ops->get(store, attempt, table, partition_key, row_key, ret));
+    result = note_outcome(store, SERVICE_TABLES, exchange,
+        store->ops->get(store, exchange, table, partition_key, row_key, ret));
     arena_done(&arena);
     return result;
 }
@@ -588,34 +589,34 @@ static enum tw_err check_operations(
     return TW_OK;
 }
 
-static enum tw_err check_batch(struct store *store, struct attempt *attempt,
+static enum tw_err check_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, size_t *failed)
 {
     enum tw_err result =
-        check_number(attempt, "the number of operations in a batch",
+        check_number(exchange, "the number of operations in a batch",
             (int64_t)batch->count, 1, BATCH_MAX_OPERATIONS);
     size_t bytes;
 
     if (result == TW_OK)
-        result = check_operations(batch, failed, &bytes, &attempt->err);
+        result = check_operations(batch, failed, &bytes, &exchange->err);
     if (result == TW_OK && bytes > store->traits.batch_max_bytes)
-        return err_fail(&attempt->err, TW_TOO_LARGE,
+        return err_fail(&exchange->err, TW_TOO_LARGE,
             "the batch is larger than %zu bytes",
             store->traits.batch_max_bytes);
     return result;
 }
 
-enum tw_err store_batch(struct store *store, struct attempt *attempt,
+enum tw_err store_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {
     enum tw_err result;
 
     ret->failed = batch->count;
-    result = begin_table(attempt, batch->table);
+    result = begin_table(exchange, batch->table);
     if (result == TW_OK)
-        result = check_batch(store, attempt, batch, &ret->failed);
-    return SEND(result, store, SERVICE_TABLES, attempt, "no entity is written",
-        store->ops->batch(store, attempt, batch, ret));
+        result = check_batch(store, exchange, batch, &ret->failed);
+    return SEND(result, store, SERVICE_TABLES, exchange, "no entity is written",
+        store->ops->batch(store, exchange, batch, ret));
 }
 
 /* ---- queues ---- */
@@ -657,12 +658,12 @@ enum tw_err store_check_queue(struct slice name, struct err *err)
 }
 
 enum tw_err store_queue_create(
-    struct store *store, struct attempt *attempt, const char *queue)
+    struct store *store, struct exchange *exchange, const char *queue)
 {
-    enum tw_err result = begin_queue(store, attempt, queue);
+    enum tw_err result = begin_queue(store, exchange, queue);
 
-    return SEND(result, store, SERVICE_QUEUES, attempt, "no queue is created",
-        store->ops->queue_create(store, attempt, queue));
+    return SEND(result, store, SERVICE_QUEUES, exchange, "no queue is created",
+        store->ops->queue_create(store, exchange, queue));
 }
 
 /* The wire is XML 1.0: most controls and two non-characters have no form in
@@ -683,113 +684,114 @@ static bool xml_carries(struct slice text)
     return true;
 }
 
-static enum tw_err check_message(struct attempt *attempt, struct slice text)
+static enum tw_err check_message(struct exchange *exchange, struct slice text)
 {
     if (text.len > QUEUE_MAX_MESSAGE_BYTES)
-        return err_fail(&attempt->err, TW_TOO_LARGE,
+        return err_fail(&exchange->err, TW_TOO_LARGE,
             "the message has %zu bytes; a queue takes at most 64 KiB",
             text.len);
     if (!xml_carries(text))
-        return err_fail(&attempt->err, TW_INVALID,
+        return err_fail(&exchange->err, TW_INVALID,
             "the message holds bytes that a queue cannot carry as text; send "
             "it as base64");
     return TW_OK;
 }
 
-enum tw_err store_queue_put(struct store *store, struct attempt *attempt,
+enum tw_err store_queue_put(struct store *store, struct exchange *exchange,
     const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
 {
-    enum tw_err result = begin_queue(store, attempt, queue);
+    enum tw_err result = begin_queue(store, exchange, queue);
 
     if (result == TW_OK)
-        result = check_message(attempt, text);
+        result = check_message(exchange, text);
     if (result == TW_OK)
-        result = check_number(attempt,
+        result = check_number(exchange,
             "the time a message is hidden, in "
             "seconds,",
             hide_s, 0, QUEUE_MAX_HIDE_S);
     messages_clear(ret);
-    return SEND(result, store, SERVICE_QUEUES, attempt, "no message is put",
-        store->ops->queue_put(store, attempt, queue, text, hide_s, ret));
+    return SEND(result, store, SERVICE_QUEUES, exchange, "no message is put",
+        store->ops->queue_put(store, exchange, queue, text, hide_s, ret));
 }
 
-enum tw_err store_queue_get(struct store *store, struct attempt *attempt,
+enum tw_err store_queue_get(struct store *store, struct exchange *exchange,
     const char *queue, unsigned count, int64_t visibility_timeout_s,
     struct messages *ret)
 {
-    enum tw_err result = begin_queue(store, attempt, queue);
+    enum tw_err result = begin_queue(store, exchange, queue);
 
     if (result == TW_OK)
         result = check_number(
-            attempt, "the number of messages", count, 1, QUEUE_MAX_GET);
+            exchange, "the number of messages", count, 1, QUEUE_MAX_GET);
     if (result == TW_OK)
-        result = check_number(attempt, "the visibility timeout in seconds",
+        result = check_number(exchange, "the visibility timeout in seconds",
             visibility_timeout_s, 1, QUEUE_MAX_HIDE_S);
     messages_clear(ret);
-    return SEND(result, store, SERVICE_QUEUES, attempt, "no message is taken",
+    return SEND(result, store, SERVICE_QUEUES, exchange, "no message is taken",
         store->ops->queue_get(
-            store, attempt, queue, count, visibility_timeout_s, ret));
+            store, exchange, queue, count, visibility_timeout_s, ret));
 }
 
 /* Both become parts of a URL. */
 static enum tw_err check_receipt(
-    struct attempt *attempt, struct slice id, struct slice pop_receipt)
+    struct exchange *exchange, struct slice id, struct slice pop_receipt)
 {
     if (id.len == 0 || id.len >= QUEUE_ID_MAX)
         return err_fail(
-            &attempt->err, TW_INVALID, "the message id is no message id");
+            &exchange->err, TW_INVALID, "the message id is no message id");
     if (pop_receipt.len == 0 || pop_receipt.len >= QUEUE_RECEIPT_MAX)
         return err_fail(
-            &attempt->err, TW_INVALID, "the pop receipt is no pop receipt");
+            &exchange->err, TW_INVALID, "the pop receipt is no pop receipt");
     return TW_OK;
 }
 
-enum tw_err store_queue_renew(struct store *store, struct attempt *attempt,
+enum tw_err store_queue_renew(struct store *store, struct exchange *exchange,
     const char *queue, struct slice id, char *pop_receipt, int64_t hide_s)
 {
-    enum tw_err result = begin_queue(store, attempt, queue);
+    enum tw_err result = begin_queue(store, exchange, queue);
 
     if (result == TW_OK)
-        result = check_receipt(attempt, id, slice_of(pop_receipt));
+        result = check_receipt(exchange, id, slice_of(pop_receipt));
     if (result == TW_OK)
-        result = check_number(attempt, "the visibility timeout in seconds",
+        result = check_number(exchange, "the visibility timeout in seconds",
             hide_s, 0, QUEUE_MAX_HIDE_S);
-    return SEND(result, store, SERVICE_QUEUES, attempt, "no message is hidden",
+    return SEND(result, store, SERVICE_QUEUES, exchange, "no message is hidden",
         store->ops->queue_renew(
-            store, attempt, queue, id, pop_receipt, hide_s));
+            store, exchange, queue, id, pop_receipt, hide_s));
 }
 
-enum tw_err store_queue_delete(struct store *store, struct attempt *attempt,
+enum tw_err store_queue_delete(struct store *store, struct exchange *exchange,
     const char *queue, struct slice id, struct slice pop_receipt)
 {
-    enum tw_err result = begin_queue(store, attempt, queue);
+    enum tw_err result = begin_queue(store, exchange, queue);
 
     if (result == TW_OK)
-        result = check_receipt(attempt, id, pop_receipt);
-    return SEND(result, store, SERVICE_QUEUES, attempt, "no message is deleted",
-        store->ops->queue_delete(store, attempt, queue, id, pop_receipt));
+        result = check_receipt(exchange, id, pop_receipt);
+    return SEND(result, store, SERVICE_QUEUES, exchange,
+        "no message is deleted",
+        store->ops->queue_delete(store, exchange, queue, id, pop_receipt));
 }
 
-enum tw_err store_queue_peek(struct store *store, struct attempt *attempt,
+enum tw_err store_queue_peek(struct store *store, struct exchange *exchange,
     const char *queue, unsigned count, struct messages *ret)
 {
-    enum tw_err result = begin_queue(store, attempt, queue);
+    enum tw_err result = begin_queue(store, exchange, queue);
 
     if (result == TW_OK)
         result = check_number(
-            attempt, "the number of messages", count, 1, QUEUE_MAX_GET);
+            exchange, "the number of messages", count, 1, QUEUE_MAX_GET);
     messages_clear(ret);
-    return SEND(result, store, SERVICE_QUEUES, attempt, NULL,
-        store->ops->queue_peek(store, attempt, queue, count, ret));
+    return SEND(result, store, SERVICE_QUEUES, exchange, NULL,
+        store->ops->queue_peek(store, exchange, queue, count, ret));
 }
 
-enum tw_err store_queue_count(struct store *store, struct attempt *attempt,
+enum tw_err store_queue_count(struct store *store, struct exchange *exchange,
     const char *queue, int64_t *ret)
 {
-    enum tw_err result = begin_queue(store, attempt, queue);
+    enum tw_err result = begin_queue(store, exchange, queue);
 
-    return SEND(result, store, SERVICE_QUEUES, attempt, NULL,
-        store->ops->queue_count(store, attempt, queue, ret));
+    return SEND(result, store, SERVICE_QUEUES, exchange, NULL,
+        store->ops->queue_count(store, exchange, queue, ret));
 }
 
 struct watch *store_watch(

@@ -35,7 +35,7 @@
  * One attempt: what it is allowed, and what is known after it. The caller sets
  * deadline and gives_up; the store sets the rest on every return.
  */
-struct attempt {
+struct exchange {
     const struct deadline *deadline; /* borrowed; NULL: no lease bounds it */
     int64_t sent_ms;        /* platform_boot_ms() when it left; 0: never    */
     int64_t date_ticks;     /* the service's clock in the answer; 0: no
@@ -222,31 +222,31 @@ bool store_same(const struct store *a, const struct store *b);
 
 struct store_ops {
     enum tw_err (*create_table)(
-        struct store *, struct attempt *, const char *table);
-    enum tw_err (*list_tables)(struct store *, struct attempt *,
+        struct store *, struct exchange *, const char *table);
+    enum tw_err (*list_tables)(struct store *, struct exchange *,
         struct continuation from, struct page *ret);
-    enum tw_err (*scan)(struct store *, struct attempt *,
+    enum tw_err (*scan)(struct store *, struct exchange *,
         const struct scan_request *, struct page *ret);
-    enum tw_err (*get)(struct store *, struct attempt *, const char *table,
+    enum tw_err (*get)(struct store *, struct exchange *, const char *table,
         struct slice partition_key, struct slice row_key, struct page *ret);
-    enum tw_err (*batch)(struct store *, struct attempt *, const struct batch *,
-        struct batch_result *ret);
+    enum tw_err (*batch)(struct store *, struct exchange *,
+        const struct batch *, struct batch_result *ret);
     enum tw_err (*queue_create)(
-        struct store *, struct attempt *, const char *queue);
-    enum tw_err (*queue_put)(struct store *, struct attempt *,
+        struct store *, struct exchange *, const char *queue);
+    enum tw_err (*queue_put)(struct store *, struct exchange *,
         const char *queue, struct slice text, int64_t hide_s,
         struct messages *ret);
-    enum tw_err (*queue_get)(struct store *, struct attempt *,
+    enum tw_err (*queue_get)(struct store *, struct exchange *,
         const char *queue, unsigned count, int64_t visibility_timeout_s,
         struct messages *ret);
-    enum tw_err (*queue_renew)(struct store *, struct attempt *,
+    enum tw_err (*queue_renew)(struct store *, struct exchange *,
         const char *queue, struct slice id, char *pop_receipt, int64_t hide_s);
-    enum tw_err (*queue_delete)(struct store *, struct attempt *,
+    enum tw_err (*queue_delete)(struct store *, struct exchange *,
         const char *queue, struct slice id, struct slice pop_receipt);
-    enum tw_err (*queue_peek)(struct store *, struct attempt *,
+    enum tw_err (*queue_peek)(struct store *, struct exchange *,
         const char *queue, unsigned count, struct messages *ret);
     enum tw_err (*queue_count)(
-        struct store *, struct attempt *, const char *queue, int64_t *ret);
+        struct store *, struct exchange *, const char *queue, int64_t *ret);
     /* NULL: it cannot tell */
     struct watch *(*watch)(
         struct store *, void (*changed)(void *context), void *context);
@@ -258,28 +258,29 @@ struct store_ops {
  * name is being deleted.
  */
 TW_MUST_USE enum tw_err store_create_table(
-    struct store *store, struct attempt *attempt, const char *table);
+    struct store *store, struct exchange *exchange, const char *table);
 
 /* store_list_tables: one page; each name is the partition_key of an entity. */
 TW_MUST_USE enum tw_err store_list_tables(struct store *store,
-    struct attempt *attempt, struct continuation from, struct page *ret);
+    struct exchange *exchange, struct continuation from, struct page *ret);
 
 /*
  * store_scan: one page. ret's former content is given up. request->from may
  * point into ret. TW_NOT_FOUND: no such table. TW_BUSY also for a page whose
  * continuation is request->from again.
  */
-TW_MUST_USE enum tw_err store_scan(struct store *store, struct attempt *attempt,
-    const struct scan_request *request, struct page *ret);
+TW_MUST_USE enum tw_err store_scan(struct store *store,
+    struct exchange *exchange, const struct scan_request *request,
+    struct page *ret);
 
 /*
  * store_get: one entity with all its properties as ret->entities[0].
- * TW_NOT_FOUND: no such entity; also no such table, then attempt->err says so
+ * TW_NOT_FOUND: no such entity; also no such table, then exchange->err says so
  * and ret->count is still 0.
  */
-TW_MUST_USE enum tw_err store_get(struct store *store, struct attempt *attempt,
-    const char *table, struct slice partition_key, struct slice row_key,
-    struct page *ret);
+TW_MUST_USE enum tw_err store_get(struct store *store,
+    struct exchange *exchange, const char *table, struct slice partition_key,
+    struct slice row_key, struct page *ret);
 
 /*
  * store_batch: apply one entity group transaction, in order, all or nothing.
@@ -297,12 +298,12 @@ TW_MUST_USE enum tw_err store_get(struct store *store, struct attempt *attempt,
  * Source: Table service REST, "Performing entity group transactions".
  */
 TW_MUST_USE enum tw_err store_batch(struct store *store,
-    struct attempt *attempt, const struct batch *batch,
+    struct exchange *exchange, const struct batch *batch,
     struct batch_result *ret);
 
 /* store_queue_create: TW_OK also when it exists. */
 TW_MUST_USE enum tw_err store_queue_create(
-    struct store *store, struct attempt *attempt, const char *queue);
+    struct store *store, struct exchange *exchange, const char *queue);
 
 /*
  * store_queue_put: a message that never expires, first visible after hide_s
@@ -310,13 +311,13 @@ TW_MUST_USE enum tw_err store_queue_create(
  * TW_TOO_LARGE: over 64 KiB. TW_INVALID: a text the queue cannot carry.
  */
 TW_MUST_USE enum tw_err store_queue_put(struct store *store,
-    struct attempt *attempt, const char *queue, struct slice text,
+    struct exchange *exchange, const char *queue, struct slice text,
     int64_t hide_s, struct messages *ret);
 
 /* store_queue_get: up to count (1..32) messages, hidden for
  * visibility_timeout_s (1..604800). TW_OK with none: the queue is empty. */
 TW_MUST_USE enum tw_err store_queue_get(struct store *store,
-    struct attempt *attempt, const char *queue, unsigned count,
+    struct exchange *exchange, const char *queue, unsigned count,
     int64_t visibility_timeout_s, struct messages *ret);
 
 /*
@@ -325,22 +326,22 @@ TW_MUST_USE enum tw_err store_queue_get(struct store *store,
  * new one. TW_CONFLICT: the receipt is no longer good, or the message is gone.
  */
 TW_MUST_USE enum tw_err store_queue_renew(struct store *store,
-    struct attempt *attempt, const char *queue, struct slice id,
+    struct exchange *exchange, const char *queue, struct slice id,
     char *pop_receipt, int64_t hide_s);
 
 /* store_queue_delete: TW_CONFLICT as above. */
 TW_MUST_USE enum tw_err store_queue_delete(struct store *store,
-    struct attempt *attempt, const char *queue, struct slice id,
+    struct exchange *exchange, const char *queue, struct slice id,
     struct slice pop_receipt);
 
 /* store_queue_peek: the first visible messages; nothing is hidden. */
 TW_MUST_USE enum tw_err store_queue_peek(struct store *store,
-    struct attempt *attempt, const char *queue, unsigned count,
+    struct exchange *exchange, const char *queue, unsigned count,
     struct messages *ret);
 
 /* store_queue_count: messages, hidden ones too; never too low. */
 TW_MUST_USE enum tw_err store_queue_count(struct store *store,
-    struct attempt *attempt, const char *queue, int64_t *ret);
+    struct exchange *exchange, const char *queue, int64_t *ret);
 
 /*
  * store_watch: have changed(context) called soon after another process has

@@ -26,8 +26,8 @@
 /* ---- requests ---- */
 
 static enum tw_err call(struct import_ledger *ledger,
-    enum tw_err (*what)(void *context, struct attempt *attempt), void *context,
-    bool repeatable, struct err *err)
+    enum tw_err (*what)(void *context, struct exchange *exchange),
+    void *context, bool repeatable, struct err *err)
 {
     return transfer_call(ledger->transfer, what, context, repeatable, err);
 }
@@ -38,11 +38,11 @@ struct reading {
     struct ledger_run *run;
 };
 
-static enum tw_err get(void *context, struct attempt *attempt)
+static enum tw_err get(void *context, struct exchange *exchange)
 {
     struct reading *reading = context;
 
-    return ledger_get(reading->ledger->transfer->store, attempt,
+    return ledger_get(reading->ledger->transfer->store, exchange,
         slice_of(IMPORT_LEDGER_JOB), reading->id, reading->run);
 }
 
@@ -85,12 +85,12 @@ static enum tw_err apply(
     return TW_OK;
 }
 
-static enum tw_err change(void *context, struct attempt *attempt)
+static enum tw_err change(void *context, struct exchange *exchange)
 {
     struct writing *writing = context;
     struct import_ledger *ledger = writing->ledger;
     struct ledger_change change = {.store = ledger->transfer->store,
-        .deadline = attempt->deadline,
+        .deadline = exchange->deadline,
         .apply = apply,
         .context = writing};
     struct err err = {""};
@@ -98,8 +98,8 @@ static enum tw_err change(void *context, struct attempt *attempt)
         ledger->is.etag.len > 0 ? LEDGER_STORED : LEDGER_ABSENT, &ledger->is,
         &err);
 
-    *attempt = change.last;
-    attempt->err = err;
+    *exchange = change.last;
+    exchange->err = err;
     return code;
 }
 

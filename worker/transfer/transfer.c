@@ -28,8 +28,8 @@ enum tw_err transfer_stopped(const struct transfer *transfer, struct err *err)
 }
 
 enum tw_err transfer_call(const struct transfer *transfer,
-    enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
-    bool repeatable, struct err *err)
+    enum tw_err (*call)(void *context, struct exchange *exchange),
+    void *context, bool repeatable, struct err *err)
 {
     return call_any(
         transfer->client, transfer->store, call, context, repeatable, err);

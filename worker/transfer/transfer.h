@@ -10,7 +10,7 @@
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
 
-struct attempt;
+struct exchange;
 struct entity;
 struct lanes_client;
 struct scan;
@@ -45,7 +45,7 @@ TW_MUST_USE enum tw_err transfer_stopped(
  * lanes.h (repeatable: also after an unknown outcome).
  */
 TW_MUST_USE enum tw_err transfer_call(const struct transfer *transfer,
-    enum tw_err (*call)(void *context, struct attempt *attempt), void *context,
-    bool repeatable, struct err *err);
+    enum tw_err (*call)(void *context, struct exchange *exchange),
+    void *context, bool repeatable, struct err *err);
 
 #endif

@@ -58,7 +58,7 @@ struct azure {
 /* One request and its answer, from call_init() to call_done(). */
 struct call {
     struct azure *azure;
-    struct attempt *attempt;
+    struct exchange *exchange;
     const char *operation; /* "scan": with target names it in messages   */
     const char *target;    /* the table's or queue's name                */
     bool queue;            /* to the queue service                       */
@@ -83,11 +83,11 @@ static struct azure *azure_of(struct store *store)
 }
 
 static void call_init(struct call *call, struct store *store,
-    struct attempt *attempt, const char *operation, const char *target)
+    struct exchange *exchange, const char *operation, const char *target)
 {
     *call = (struct call){
         .azure = azure_of(store),
-        .attempt = attempt,
+        .exchange = exchange,
         .operation = operation,
         .target = target,
         .method = "GET",
@@ -111,7 +111,7 @@ static void hide_secrets(const struct call *call, char *text)
  * side's. */
 static void call_done(struct call *call)
 {
-    hide_secrets(call, call->attempt->err.text);
+    hide_secrets(call, call->exchange->err.text);
     buf_done(&call->authorization);
     buf_done(&call->path);
     buf_done(&call->query);
@@ -129,7 +129,7 @@ static const struct endpoint *call_endpoint(const struct call *call)
 /* Every sentence begins with what was tried: "scan Blogs: ...". */
 static enum tw_err call_named(const struct call *call, enum tw_err code)
 {
-    err_prefix(&call->attempt->err, "%s%s%s", call->operation,
+    err_prefix(&call->exchange->err, "%s%s%s", call->operation,
         call->target[0] != '\0' ? " " : "", call->target);
     return code;
 }
@@ -140,7 +140,7 @@ static enum tw_err call_named(const struct call *call, enum tw_err code)
  * Cosmos DB documents no such parameter. */
 static void add_server_timeout(struct call *call)
 {
-    int64_t timeout_ms = deadline_timeout_ms(call->attempt->deadline);
+    int64_t timeout_ms = deadline_timeout_ms(call->exchange->deadline);
     int64_t timeout_s = (timeout_ms - SERVER_TIMEOUT_MARGIN_MS) / 1000;
 
     if (call->azure->account->cosmos)
@@ -259,13 +259,14 @@ static bool is_from_service(const struct call *call)
 /* What the answer tells whatever its status. */
 static void keep_answer(struct call *call)
 {
-    struct attempt *attempt = call->attempt;
+    struct exchange *exchange = call->exchange;
     const struct http_answer *answer = &call->answer;
 
-    attempt->sent_ms = answer->sent_ms;
-    attempt->http_status = answer->status;
-    attempt->date_ticks = is_from_service(call) ? answer_date_ticks(answer) : 0;
-    attempt->retry_after_ms = answer_retry_after_ms(answer);
+    exchange->sent_ms = answer->sent_ms;
+    exchange->http_status = answer->status;
+    exchange->date_ticks =
+        is_from_service(call) ? answer_date_ticks(answer) : 0;
+    exchange->retry_after_ms = answer_retry_after_ms(answer);
     if (answer->status < 200 || answer->status > 299)
         answer_read_error(answer, &call->error);
     hide_secrets(call, call->error.code);
@@ -304,7 +305,7 @@ static enum tw_err transfer(
     struct call *call, struct buf *url, struct headers *headers)
 {
     const struct endpoint *endpoint = call_endpoint(call);
-    struct attempt *attempt = call->attempt;
+    struct exchange *exchange = call->exchange;
     int64_t begun_ms = platform_boot_ms();
     struct slice path;
     enum tw_err code;
@@ -313,7 +314,7 @@ static enum tw_err transfer(
     add_common_headers(call, headers);
     add_authorization(call, path, headers);
     if (url->overflow || call->path.overflow || call->query.overflow)
-        return err_fail(&attempt->err, TW_INVALID,
+        return err_fail(&exchange->err, TW_INVALID,
             "its filter and keys make an address of more than %d bytes",
             URL_MAX_BYTES);
     code = http_send(call->azure->http,
@@ -327,12 +328,12 @@ static enum tw_err transfer(
             .echo = &headers->list[headers->echo],
             .body = buf_slice(&call->body),
             .max_answer_bytes = call->max_answer_bytes,
-            .gives_up = attempt->gives_up,
-            .context = attempt->context,
+            .gives_up = exchange->gives_up,
+            .context = exchange->context,
             .head = call->scan != NULL ? take_head : NULL,
             .head_context = call,
         },
-        attempt->deadline, &call->answer, &attempt->err);
+        exchange->deadline, &call->answer, &exchange->err);
     keep_answer(call);
     log_call(call, begun_ms);
     /* A change whose answer is too long to be read may have been made. */
@@ -351,9 +352,9 @@ static bool shows_message(const struct call *call)
 /* "; the clock here is 20 minutes fast" */
 static void add_clock(const struct call *call, struct buf *sentence)
 {
-    int64_t off = call->attempt->date_ticks - platform_wall_ticks();
+    int64_t off = call->exchange->date_ticks - platform_wall_ticks();
 
-    if (call->answer.status != 403 || call->attempt->date_ticks == 0)
+    if (call->answer.status != 403 || call->exchange->date_ticks == 0)
         return;
     if (off > -CLOCK_OFF_TICKS && off < CLOCK_OFF_TICKS)
         return;
@@ -388,7 +389,7 @@ static enum tw_err refuse(struct call *call, int status, const char *code,
     const char *advice = answer_advice(status, code);
     struct buf sentence;
 
-    buf_init(&sentence, sizeof(call->attempt->err.text) - 1);
+    buf_init(&sentence, sizeof(call->exchange->err.text) - 1);
     buf_add_format(
         &sentence, "%d%s%s", status, code[0] != '\0' ? " " : "", code);
     if (advice != NULL) {
@@ -399,16 +400,16 @@ static enum tw_err refuse(struct call *call, int status, const char *code,
     }
     add_clock(call, &sentence);
     add_request_id(call, &sentence);
-    err_fail(&call->attempt->err, outcome, "%s", buf_text(&sentence));
+    err_fail(&call->exchange->err, outcome, "%s", buf_text(&sentence));
     buf_done(&sentence);
     return outcome;
 }
 
-/* An answer of success that makes no sense: attempt->err says why. A change
+/* An answer of success that makes no sense: exchange->err says why. A change
  * may have been made, a read may be tried again. */
 static enum tw_err garbled(struct call *call)
 {
-    err_prefix(&call->attempt->err,
+    err_prefix(&call->exchange->err,
         "%d, but not the answer of a storage service (check the endpoint and "
         "any proxy)",
         call->answer.status);
@@ -460,7 +461,7 @@ static bool repeats_signature(const struct call *call)
 
 static enum tw_err check_success(struct call *call)
 {
-    struct err *err = &call->attempt->err;
+    struct err *err = &call->exchange->err;
 
     if ((call->answer.status == 200) == call->write)
         err_fail(err, TW_UNKNOWN, "another status was expected");
@@ -510,19 +511,19 @@ static enum tw_err send_creation(struct call *call, const char *exists_code)
     enum tw_err code = call_send(call);
 
     if (code == TW_CONFLICT && call_met(call, exists_code)) {
-        call->attempt->err.text[0] = '\0';
+        call->exchange->err.text[0] = '\0';
         return TW_OK;
     }
     return code;
 }
 
 static enum tw_err azure_create_table(
-    struct store *store, struct attempt *attempt, const char *table)
+    struct store *store, struct exchange *exchange, const char *table)
 {
     struct call call;
     enum tw_err code;
 
-    call_init(&call, store, attempt, "create table", table);
+    call_init(&call, store, exchange, "create table", table);
     call.write = true;
     call.method = "POST";
     call.type = JSON_TYPE;
@@ -574,12 +575,12 @@ static enum tw_err judge_page(
 }
 
 static enum tw_err azure_list_tables(struct store *store,
-    struct attempt *attempt, struct continuation from, struct page *ret)
+    struct exchange *exchange, struct continuation from, struct page *ret)
 {
     struct call call;
     enum tw_err code;
 
-    call_init(&call, store, attempt, "list tables", "");
+    call_init(&call, store, exchange, "list tables", "");
     buf_add_text(&call.path, "/Tables");
     odata_add_tables_query(&call.query, &from);
     lend_body(&call, ret);
@@ -589,19 +590,19 @@ static enum tw_err azure_list_tables(struct store *store,
             read_continuation(&call, ret, "x-ms-continuation-NextTableName",
                 "x-ms-continuation-NextTableName");
         code = judge_page(&call, ret,
-            odata_tables(keep_body(&call, ret), ret, &attempt->err));
+            odata_tables(keep_body(&call, ret), ret, &exchange->err));
     }
     call_done(&call);
     return code;
 }
 
-static enum tw_err azure_scan(struct store *store, struct attempt *attempt,
+static enum tw_err azure_scan(struct store *store, struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
     struct call call;
     enum tw_err code;
 
-    call_init(&call, store, attempt, "scan", request->table);
+    call_init(&call, store, exchange, "scan", request->table);
     call.max_answer_bytes = request->max_bytes;
     call.needs_resource = true; /* Cosmos DB's word for a missing table */
     call.scan = request;
@@ -612,7 +613,7 @@ static enum tw_err azure_scan(struct store *store, struct attempt *attempt,
     if (code == TW_OK) {
         ret->next = read_continuation(&call, ret, NEXT_PARTITION, NEXT_ROW);
         code = judge_page(&call, ret,
-            odata_page(keep_body(&call, ret), true, ret, &attempt->err));
+            odata_page(keep_body(&call, ret), true, ret, &exchange->err));
     }
     call_done(&call);
     return code;
@@ -622,7 +623,7 @@ static enum tw_err azure_scan(struct store *store, struct attempt *attempt,
 static enum tw_err read_asked(struct call *call, struct slice partition_key,
     struct slice row_key, struct page *page)
 {
-    struct err *err = &call->attempt->err;
+    struct err *err = &call->exchange->err;
     enum tw_err code = odata_entity(keep_body(call, page), true, page, err);
     const struct entity *entity = page->entities;
 
@@ -633,14 +634,14 @@ static enum tw_err read_asked(struct call *call, struct slice partition_key,
     return judge_page(call, page, code);
 }
 
-static enum tw_err azure_get(struct store *store, struct attempt *attempt,
+static enum tw_err azure_get(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
 {
     struct call call;
     enum tw_err code;
 
-    call_init(&call, store, attempt, "get", table);
+    call_init(&call, store, exchange, "get", table);
     call.max_answer_bytes = ENTITY_ANSWER_MAX;
     call.needs_resource = true;
     odata_add_entity_path(&call.path, table, partition_key, row_key);
@@ -673,7 +674,7 @@ static enum tw_err write_batch(
     batch_write(&style, batch, &call->body);
     if (!call->body.overflow)
         return TW_OK;
-    err_fail(&call->attempt->err, TW_TOO_LARGE,
+    err_fail(&call->exchange->err, TW_TOO_LARGE,
         "the batch takes more than %zu bytes with its addresses",
         call->body.max);
     return call_named(call, TW_TOO_LARGE);
@@ -699,7 +700,7 @@ static enum tw_err keep_etags(struct call *call, const struct batch_part *parts,
 
         if (!deleted &&
             (etag.len >= room || store_check_etag(etag, &no_etag) != TW_OK)) {
-            err_fail(&call->attempt->err, TW_UNKNOWN,
+            err_fail(&call->exchange->err, TW_UNKNOWN,
                 "part %zu has no usable ETag", i);
             return garbled(call);
         }
@@ -726,7 +727,7 @@ static enum tw_err judge_parts(
     if (answer.applied)
         return keep_etags(call, parts, batch, ret);
     if (!answer.refused) {
-        err_fail(&call->attempt->err, TW_UNKNOWN,
+        err_fail(&call->exchange->err, TW_UNKNOWN,
             "%zu parts came for %zu operations", count, batch->count);
         return garbled(call);
     }
@@ -734,7 +735,7 @@ static enum tw_err judge_parts(
     code = refuse(call, answer.status, answer.code, answer.message,
         answer_outcome(answer.status, answer.code, true));
     if (answer.failed < batch->count)
-        err_prefix(&call->attempt->err, "operation %zu of %zu",
+        err_prefix(&call->exchange->err, "operation %zu of %zu",
             answer.failed + 1, batch->count);
     return call_named(call, code);
 }
@@ -742,14 +743,14 @@ static enum tw_err judge_parts(
 /* A batch of one operation goes the same way: a proxy must not repeat a POST by
  * itself, and might repeat a DELETE, whose second answer is 404 (RFC 9110,
  * 9.2.2). */
-static enum tw_err azure_batch(struct store *store, struct attempt *attempt,
+static enum tw_err azure_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {
     struct call call;
     struct buf type;
     enum tw_err code;
 
-    call_init(&call, store, attempt, "batch", batch->table);
+    call_init(&call, store, exchange, "batch", batch->table);
     buf_init(&type, 128);
     call.write = true;
     call.method = "POST";
@@ -775,20 +776,20 @@ done:
 /* ---- queues ---- */
 
 static void call_init_queue(struct call *call, struct store *store,
-    struct attempt *attempt, const char *operation, const char *queue)
+    struct exchange *exchange, const char *operation, const char *queue)
 {
-    call_init(call, store, attempt, operation, queue);
+    call_init(call, store, exchange, operation, queue);
     call->queue = true;
     buf_add_format(&call->path, "/%s", queue);
 }
 
 static enum tw_err azure_queue_create(
-    struct store *store, struct attempt *attempt, const char *queue)
+    struct store *store, struct exchange *exchange, const char *queue)
 {
     struct call call;
     enum tw_err code;
 
-    call_init_queue(&call, store, attempt, "create queue", queue);
+    call_init_queue(&call, store, exchange, "create queue", queue);
     call.write = true;
     call.method = "PUT";
     code = send_creation(&call, "QueueAlreadyExists");
@@ -799,18 +800,19 @@ static enum tw_err azure_queue_create(
 static enum tw_err read_messages(struct call *call, struct messages *ret)
 {
     if (queue_xml_messages(
-            buf_slice(&call->answer.body), ret, &call->attempt->err) != TW_OK)
+            buf_slice(&call->answer.body), ret, &call->exchange->err) != TW_OK)
         return garbled(call);
     return TW_OK;
 }
 
-static enum tw_err azure_queue_put(struct store *store, struct attempt *attempt,
-    const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
+static enum tw_err azure_queue_put(struct store *store,
+    struct exchange *exchange, const char *queue, struct slice text,
+    int64_t hide_s, struct messages *ret)
 {
     struct call call;
     enum tw_err code;
 
-    call_init_queue(&call, store, attempt, "put message into", queue);
+    call_init_queue(&call, store, exchange, "put message into", queue);
     call.write = true;
     call.method = "POST";
     call.type = XML_TYPE;
@@ -823,7 +825,7 @@ static enum tw_err azure_queue_put(struct store *store, struct attempt *attempt,
         code = read_messages(&call, ret);
     if (code == TW_OK &&
         (ret->count != 1 || ret->list[0].pop_receipt.len == 0)) {
-        err_fail(&attempt->err, TW_UNKNOWN,
+        err_fail(&exchange->err, TW_UNKNOWN,
             "%zu messages, or no PopReceipt, came for one", ret->count);
         ret->count = 0;
         code = garbled(&call);
@@ -837,7 +839,7 @@ static enum tw_err check_messages(
     struct call *call, unsigned count, struct messages *ret)
 {
     if (ret->count > count) {
-        err_fail(&call->attempt->err, TW_UNKNOWN,
+        err_fail(&call->exchange->err, TW_UNKNOWN,
             "%zu messages came where %u were asked for", ret->count, count);
         ret->count = 0;
         return garbled(call);
@@ -847,20 +849,20 @@ static enum tw_err check_messages(
             continue;
         ret->count = 0;
         err_fail(
-            &call->attempt->err, TW_UNKNOWN, "a message has no PopReceipt");
+            &call->exchange->err, TW_UNKNOWN, "a message has no PopReceipt");
         return garbled(call);
     }
     return TW_OK;
 }
 
-static enum tw_err azure_queue_get(struct store *store, struct attempt *attempt,
-    const char *queue, unsigned count, int64_t visibility_timeout_s,
-    struct messages *ret)
+static enum tw_err azure_queue_get(struct store *store,
+    struct exchange *exchange, const char *queue, unsigned count,
+    int64_t visibility_timeout_s, struct messages *ret)
 {
     struct call call;
     enum tw_err code;
 
-    call_init_queue(&call, store, attempt, "get messages from", queue);
+    call_init_queue(&call, store, exchange, "get messages from", queue);
     call.max_answer_bytes = MESSAGES_ANSWER_MAX;
     buf_add_text(&call.path, "/messages");
     buf_add_format(&call.query, "numofmessages=%u&visibilitytimeout=%lld",
@@ -888,7 +890,7 @@ static enum tw_err keep_receipt(struct call *call, char *pop_receipt)
     struct slice receipt = http_answer_field(&call->answer, "x-ms-popreceipt");
 
     if (receipt.len == 0 || receipt.len >= QUEUE_RECEIPT_MAX) {
-        err_fail(&call->attempt->err, TW_UNKNOWN,
+        err_fail(&call->exchange->err, TW_UNKNOWN,
             "it has no usable x-ms-popreceipt");
         return garbled(call);
     }
@@ -898,13 +900,13 @@ static enum tw_err keep_receipt(struct call *call, char *pop_receipt)
 }
 
 static enum tw_err azure_queue_renew(struct store *store,
-    struct attempt *attempt, const char *queue, struct slice id,
+    struct exchange *exchange, const char *queue, struct slice id,
     char *pop_receipt, int64_t hide_s)
 {
     struct call call;
     enum tw_err code;
 
-    call_init_queue(&call, store, attempt, "renew message in", queue);
+    call_init_queue(&call, store, exchange, "renew message in", queue);
     call.write = true;
     call.method = "PUT";
     add_message_path(&call, id, slice_of(pop_receipt));
@@ -917,13 +919,13 @@ static enum tw_err azure_queue_renew(struct store *store,
 }
 
 static enum tw_err azure_queue_delete(struct store *store,
-    struct attempt *attempt, const char *queue, struct slice id,
+    struct exchange *exchange, const char *queue, struct slice id,
     struct slice pop_receipt)
 {
     struct call call;
     enum tw_err code;
 
-    call_init_queue(&call, store, attempt, "delete message from", queue);
+    call_init_queue(&call, store, exchange, "delete message from", queue);
     call.write = true;
     call.method = "DELETE";
     add_message_path(&call, id, pop_receipt);
@@ -933,13 +935,13 @@ static enum tw_err azure_queue_delete(struct store *store,
 }
 
 static enum tw_err azure_queue_peek(struct store *store,
-    struct attempt *attempt, const char *queue, unsigned count,
+    struct exchange *exchange, const char *queue, unsigned count,
     struct messages *ret)
 {
     struct call call;
     enum tw_err code;
 
-    call_init_queue(&call, store, attempt, "peek messages of", queue);
+    call_init_queue(&call, store, exchange, "peek messages of", queue);
     call.max_answer_bytes = MESSAGES_ANSWER_MAX;
     buf_add_text(&call.path, "/messages");
     buf_add_format(&call.query, "peekonly=true&numofmessages=%u", count);
@@ -951,19 +953,19 @@ static enum tw_err azure_queue_peek(struct store *store,
 }
 
 static enum tw_err azure_queue_count(struct store *store,
-    struct attempt *attempt, const char *queue, int64_t *ret)
+    struct exchange *exchange, const char *queue, int64_t *ret)
 {
     struct call call;
     int64_t count = 0;
     enum tw_err code;
 
-    call_init_queue(&call, store, attempt, "count messages of", queue);
+    call_init_queue(&call, store, exchange, "count messages of", queue);
     buf_add_text(&call.query, "comp=metadata");
     code = call_send(&call);
     if (code == TW_OK && !text_int64(http_answer_field(&call.answer,
                                          "x-ms-approximate-messages-count"),
                              0, INT64_MAX, &count)) {
-        err_fail(&attempt->err, TW_UNKNOWN,
+        err_fail(&exchange->err, TW_UNKNOWN,
             "it has no x-ms-approximate-messages-count");
         code = garbled(&call);
     }

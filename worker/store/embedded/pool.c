@@ -28,7 +28,7 @@
 #define READERS_MAX 4
 
 struct request {
-    struct attempt *attempt;
+    struct exchange *exchange;
     enum tw_err (*body)(struct db *, void *, struct err *);
     void *arg;
     enum tw_err code;   /* once done */
@@ -109,29 +109,29 @@ const char *pool_identity(const struct pool *pool)
 
 /* ---- both ways ---- */
 
-static enum tw_err stopped(struct attempt *attempt)
+static enum tw_err stopped(struct exchange *exchange)
 {
-    return err_fail(&attempt->err, TW_STOPPED,
+    return err_fail(&exchange->err, TW_STOPPED,
         "the time in which requests may start is over");
 }
 
-static enum tw_err too_long(struct pool *pool, struct attempt *attempt)
+static enum tw_err too_long(struct pool *pool, struct exchange *exchange)
 {
-    return err_fail(&attempt->err, TW_BUSY,
+    return err_fail(&exchange->err, TW_BUSY,
         "%s: others of this process were at it for too long", pool->path);
 }
 
 /* The last thing that is asked before the file is touched. */
 static enum tw_err run(struct db *db, struct request *request)
 {
-    struct attempt *attempt = request->attempt;
+    struct exchange *exchange = request->exchange;
     int64_t now_ms = platform_boot_ms();
     enum tw_err code;
 
-    if (!deadline_is_open(attempt->deadline, now_ms))
-        return stopped(attempt);
-    attempt->sent_ms = now_ms;
-    code = request->body(db, request->arg, &attempt->err);
+    if (!deadline_is_open(exchange->deadline, now_ms))
+        return stopped(exchange);
+    exchange->sent_ms = now_ms;
+    code = request->body(db, request->arg, &exchange->err);
     request->date_ticks = db_now_ticks(db);
     return code;
 }
@@ -144,14 +144,14 @@ static bool is_answer(enum tw_err code)
 static enum tw_err end(const struct request *request)
 {
     if (is_answer(request->code))
-        request->attempt->date_ticks = request->date_ticks;
+        request->exchange->date_ticks = request->date_ticks;
     return request->code;
 }
 
 /* ---- reading ---- */
 
 static enum tw_err borrow_writer(
-    struct pool *pool, int64_t until_ms, struct attempt *attempt)
+    struct pool *pool, int64_t until_ms, struct exchange *exchange)
 {
     bool in_time = true;
     enum tw_err code = TW_OK;
@@ -160,7 +160,7 @@ static enum tw_err borrow_writer(
     while (pool->led && in_time)
         in_time = platform_wait(&pool->leader_gone, &pool->lock, until_ms);
     if (pool->led)
-        code = too_long(pool, attempt);
+        code = too_long(pool, exchange);
     else
         pool->led = true;
     platform_unlock(&pool->lock);
@@ -203,7 +203,7 @@ static void return_reader(struct pool *pool, struct db *db)
 
 /* An idle reader, or a new one where there may be one more. */
 static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
-    struct attempt *attempt, struct db **ret)
+    struct exchange *exchange, struct db **ret)
 {
     bool in_time = true;
     enum tw_err code = TW_OK;
@@ -218,33 +218,33 @@ static enum tw_err borrow_reader(struct pool *pool, int64_t until_ms,
     else if (pool->reader_count < READERS_MAX)
         pool->reader_count++;
     else
-        code = too_long(pool, attempt);
+        code = too_long(pool, exchange);
     platform_unlock(&pool->lock);
     if (code != TW_OK || *ret)
         return code;
-    code = db_open(pool->path, DB_READER, ret, &attempt->err);
+    code = db_open(pool->path, DB_READER, ret, &exchange->err);
     if (code != TW_OK)
         return_reader(pool, NULL);
     return code;
 }
 
-enum tw_err pool_read(struct pool *pool, struct attempt *attempt,
+enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
 {
     int64_t until_ms =
-        platform_boot_ms() + deadline_timeout_ms(attempt->deadline);
-    struct request own = {.attempt = attempt, .body = body, .arg = arg};
+        platform_boot_ms() + deadline_timeout_ms(exchange->deadline);
+    struct request own = {.exchange = exchange, .body = body, .arg = arg};
     struct db *db = pool->writer;
     enum tw_err code;
 
     if (pool->in_memory)
-        code = borrow_writer(pool, until_ms, attempt);
+        code = borrow_writer(pool, until_ms, exchange);
     else
-        code = borrow_reader(pool, until_ms, attempt, &db);
+        code = borrow_reader(pool, until_ms, exchange, &db);
     if (code != TW_OK)
         return code;
     db_wait_until(db, until_ms);
-    own.code = db_look(db, &attempt->err);
+    own.code = db_look(db, &exchange->err);
     if (own.code == TW_OK)
         own.code = run(db, &own);
     if (pool->in_memory)
@@ -264,7 +264,7 @@ static bool ends_all(enum tw_err code)
 
 static enum tw_err run_part(struct db *db, struct request *request)
 {
-    struct err *err = &request->attempt->err;
+    struct err *err = &request->exchange->err;
     enum tw_err undone;
     enum tw_err code = db_part_begin(db, err);
 
@@ -286,7 +286,7 @@ static void fail_all(
 
     for (struct request *each = requests; each; each = each->next) {
         each->code = code;
-        each->attempt->err = copy;
+        each->exchange->err = copy;
     }
 }
 
@@ -300,7 +300,7 @@ static void run_group(struct db *db, struct request *requests)
         each->code = run_part(db, each);
         if (ends_all(each->code)) {
             db_rollback(db);
-            fail_all(requests, each->code, &each->attempt->err);
+            fail_all(requests, each->code, &each->exchange->err);
             return;
         }
     }
@@ -366,7 +366,7 @@ static void lead(struct pool *pool, struct request *own, int64_t until_ms)
     pool->led = true;
     platform_unlock(&pool->lock);
     db_wait_until(pool->writer, until_ms);
-    code = db_begin(pool->writer, &own->attempt->err);
+    code = db_begin(pool->writer, &own->exchange->err);
     platform_lock(&pool->lock);
     if (code != TW_OK)
         give_up(pool, own, code);
@@ -416,7 +416,7 @@ static void write_in_turn(
             lead(pool, own, until_ms);
             done = true;
         } else if (!taken && !in_time) {
-            give_up(pool, own, too_long(pool, own->attempt));
+            give_up(pool, own, too_long(pool, own->exchange));
             done = true;
         }
         platform_unlock(&pool->lock);
@@ -426,12 +426,12 @@ static void write_in_turn(
     }
 }
 
-enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
+enum tw_err pool_write(struct pool *pool, struct exchange *exchange,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg)
 {
     int64_t until_ms =
-        platform_boot_ms() + deadline_timeout_ms(attempt->deadline);
-    struct request own = {.attempt = attempt, .body = body, .arg = arg};
+        platform_boot_ms() + deadline_timeout_ms(exchange->deadline);
+    struct request own = {.exchange = exchange, .body = body, .arg = arg};
 
     platform_mutex_init(&own.lock);
     platform_cond_init(&own.wake);

@@ -9,7 +9,7 @@
 #include "worker/base/err.h"
 #include "worker/store/embedded/db.h"
 
-struct attempt;
+struct exchange;
 struct pool;
 struct watch;
 
@@ -35,9 +35,9 @@ struct watch *pool_watch(
  * no longer than it gives a request (TW_BUSY), run body at most once, and fill
  * the attempt; body's err is the attempt's.
  */
-TW_MUST_USE enum tw_err pool_read(struct pool *pool, struct attempt *attempt,
+TW_MUST_USE enum tw_err pool_read(struct pool *pool, struct exchange *exchange,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg);
-TW_MUST_USE enum tw_err pool_write(struct pool *pool, struct attempt *attempt,
+TW_MUST_USE enum tw_err pool_write(struct pool *pool, struct exchange *exchange,
     enum tw_err (*body)(struct db *, void *, struct err *), void *arg);
 
 #endif

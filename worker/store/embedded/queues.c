@@ -66,16 +66,16 @@ static enum tw_err exists_body(struct db *db, void *arg, struct err *err)
 }
 
 enum tw_err queues_create(
-    struct store *store, struct attempt *attempt, const char *queue)
+    struct store *store, struct exchange *exchange, const char *queue)
 {
     struct naming naming = {queue};
     enum tw_err code =
-        pool_read(embedded_pool(store), attempt, exists_body, &naming);
+        pool_read(embedded_pool(store), exchange, exists_body, &naming);
 
     if (code != TW_NOT_FOUND)
         return code;
-    attempt->err.text[0] = '\0';
-    return pool_write(embedded_pool(store), attempt, create_body, &naming);
+    exchange->err.text[0] = '\0';
+    return pool_write(embedded_pool(store), exchange, create_body, &naming);
 }
 
 /* ---- put ---- */
@@ -117,7 +117,7 @@ static enum tw_err put_body(struct db *db, void *arg, struct err *err)
     return TW_OK;
 }
 
-enum tw_err queues_put(struct store *store, struct attempt *attempt,
+enum tw_err queues_put(struct store *store, struct exchange *exchange,
     const char *queue, struct slice text, int64_t hide_s, struct messages *ret)
 {
     char id[37];
@@ -125,7 +125,7 @@ enum tw_err queues_put(struct store *store, struct attempt *attempt,
     enum tw_err code;
 
     text_random_uuid(id);
-    code = pool_write(embedded_pool(store), attempt, put_body, &putting);
+    code = pool_write(embedded_pool(store), exchange, put_body, &putting);
     if (code != TW_OK)
         ret->count = 0;
     return code;
@@ -222,19 +222,19 @@ static enum tw_err get_body(struct db *db, void *arg, struct err *err)
     return code;
 }
 
-enum tw_err queues_peek(struct store *store, struct attempt *attempt,
+enum tw_err queues_peek(struct store *store, struct exchange *exchange,
     const char *queue, unsigned count, struct messages *ret)
 {
     struct getting getting = {.queue = queue, .count = count, .ret = ret};
     enum tw_err code =
-        pool_read(embedded_pool(store), attempt, peek_body, &getting);
+        pool_read(embedded_pool(store), exchange, peek_body, &getting);
 
     if (code != TW_OK)
         ret->count = 0;
     return code;
 }
 
-enum tw_err queues_get(struct store *store, struct attempt *attempt,
+enum tw_err queues_get(struct store *store, struct exchange *exchange,
     const char *queue, unsigned count, int64_t visibility_timeout_s,
     struct messages *ret)
 {
@@ -243,13 +243,13 @@ enum tw_err queues_get(struct store *store, struct attempt *attempt,
         .visibility_timeout_s = visibility_timeout_s,
         .ret = ret};
     /* An idle worker polls: it need not keep others from writing. */
-    enum tw_err code = queues_peek(store, attempt, queue, 1, ret);
+    enum tw_err code = queues_peek(store, exchange, queue, 1, ret);
 
     if (code != TW_OK || ret->count == 0)
         return code;
     arena_clear(&ret->arena);
     ret->count = 0;
-    code = pool_write(embedded_pool(store), attempt, get_body, &getting);
+    code = pool_write(embedded_pool(store), exchange, get_body, &getting);
     if (code != TW_OK)
         ret->count = 0;
     return code;
@@ -307,7 +307,7 @@ static enum tw_err delete_body(struct db *db, void *arg, struct err *err)
     return code == TW_OK ? lost(changed, err) : code;
 }
 
-enum tw_err queues_renew(struct store *store, struct attempt *attempt,
+enum tw_err queues_renew(struct store *store, struct exchange *exchange,
     const char *queue, struct slice id, char *pop_receipt, int64_t hide_s)
 {
     struct holding holding = {.queue = queue,
@@ -315,7 +315,7 @@ enum tw_err queues_renew(struct store *store, struct attempt *attempt,
         .receipt = read_receipt(slice_of(pop_receipt)),
         .hide_s = hide_s};
     enum tw_err code =
-        pool_write(embedded_pool(store), attempt, renew_body, &holding);
+        pool_write(embedded_pool(store), exchange, renew_body, &holding);
 
     if (code == TW_OK)
         (void)snprintf(
@@ -323,13 +323,13 @@ enum tw_err queues_renew(struct store *store, struct attempt *attempt,
     return code;
 }
 
-enum tw_err queues_delete(struct store *store, struct attempt *attempt,
+enum tw_err queues_delete(struct store *store, struct exchange *exchange,
     const char *queue, struct slice id, struct slice pop_receipt)
 {
     struct holding holding = {
         .queue = queue, .id = id, .receipt = read_receipt(pop_receipt)};
 
-    return pool_write(embedded_pool(store), attempt, delete_body, &holding);
+    return pool_write(embedded_pool(store), exchange, delete_body, &holding);
 }
 
 /* ---- count ---- */
@@ -351,12 +351,12 @@ static enum tw_err count_body(struct db *db, void *arg, struct err *err)
     return code;
 }
 
-enum tw_err queues_count(struct store *store, struct attempt *attempt,
+enum tw_err queues_count(struct store *store, struct exchange *exchange,
     const char *queue, int64_t *ret)
 {
     struct counting counting = {.queue = queue};
     enum tw_err code =
-        pool_read(embedded_pool(store), attempt, count_body, &counting);
+        pool_read(embedded_pool(store), exchange, count_body, &counting);
 
     if (code == TW_OK)
         *ret = counting.count;

@@ -139,16 +139,16 @@ static enum tw_err exists_body(struct db *db, void *arg, struct err *err)
 }
 
 enum tw_err tables_create(
-    struct store *store, struct attempt *attempt, const char *table)
+    struct store *store, struct exchange *exchange, const char *table)
 {
     struct naming naming = {table};
     enum tw_err code =
-        pool_read(embedded_pool(store), attempt, exists_body, &naming);
+        pool_read(embedded_pool(store), exchange, exists_body, &naming);
 
     if (code != TW_NOT_FOUND)
         return code;
-    attempt->err.text[0] = '\0';
-    return pool_write(embedded_pool(store), attempt, create_body, &naming);
+    exchange->err.text[0] = '\0';
+    return pool_write(embedded_pool(store), exchange, create_body, &naming);
 }
 
 struct listing {
@@ -192,7 +192,7 @@ static enum tw_err list_body(struct db *db, void *arg, struct err *err)
     return code;
 }
 
-enum tw_err tables_list(struct store *store, struct attempt *attempt,
+enum tw_err tables_list(struct store *store, struct exchange *exchange,
     struct continuation from, struct page *ret)
 {
     struct listing listing = {.page = ret};
@@ -202,9 +202,9 @@ enum tw_err tables_list(struct store *store, struct attempt *attempt,
     arena_init(&arena);
     if (from.more)
         code = read_token(
-            from.partition_key, &arena, &listing.after, &attempt->err);
+            from.partition_key, &arena, &listing.after, &exchange->err);
     if (code == TW_OK)
-        code = pool_read(embedded_pool(store), attempt, list_body, &listing);
+        code = pool_read(embedded_pool(store), exchange, list_body, &listing);
     arena_done(&arena);
     return code;
 }
@@ -308,13 +308,13 @@ static enum tw_err get_body(struct db *db, void *arg, struct err *err)
     return code;
 }
 
-enum tw_err tables_get(struct store *store, struct attempt *attempt,
+enum tw_err tables_get(struct store *store, struct exchange *exchange,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *ret)
 {
     struct getting getting = {table, partition_key, row_key, ret};
 
-    return pool_read(embedded_pool(store), attempt, get_body, &getting);
+    return pool_read(embedded_pool(store), exchange, get_body, &getting);
 }
 
 /* ---- scan ---- */
@@ -619,7 +619,7 @@ static enum tw_err scan_body(struct db *db, void *arg, struct err *err)
     return code;
 }
 
-enum tw_err tables_scan(struct store *store, struct attempt *attempt,
+enum tw_err tables_scan(struct store *store, struct exchange *exchange,
     const struct scan_request *request, struct page *ret)
 {
     struct scanning scanning = {.request = request, .page = ret};
@@ -628,9 +628,9 @@ enum tw_err tables_scan(struct store *store, struct attempt *attempt,
     arena_init(&scanning.arena);
     arena_init(&scanning.scratch);
     scanning.reader = entity_reader_new();
-    code = prepare(&scanning, &attempt->err);
+    code = prepare(&scanning, &exchange->err);
     if (code == TW_OK)
-        code = pool_read(embedded_pool(store), attempt, scan_body, &scanning);
+        code = pool_read(embedded_pool(store), exchange, scan_body, &scanning);
     if (code != TW_OK) {
         ret->count = 0;
         ret->next = (struct continuation){0};
@@ -888,7 +888,7 @@ static enum tw_err write_json(struct committing *committing, struct err *err)
     return TW_OK;
 }
 
-enum tw_err tables_batch(struct store *store, struct attempt *attempt,
+enum tw_err tables_batch(struct store *store, struct exchange *exchange,
     const struct batch *batch, struct batch_result *ret)
 {
     struct committing committing = {.batch = batch, .ret = ret};
@@ -897,10 +897,10 @@ enum tw_err tables_batch(struct store *store, struct attempt *attempt,
     ret->failed = batch->count;
     arena_init(&committing.arena);
     buf_init(&committing.json, JSON_MAX_BYTES);
-    code = write_json(&committing, &attempt->err);
+    code = write_json(&committing, &exchange->err);
     if (code == TW_OK)
         code =
-            pool_write(embedded_pool(store), attempt, batch_body, &committing);
+            pool_write(embedded_pool(store), exchange, batch_body, &committing);
     if (code == TW_FULL || code == TW_BUSY)
         ret->failed = batch->count;
     buf_done(&committing.json);
