@@ -117,8 +117,7 @@ static enum tw_err forward_copy(
     if (work->difference && work->at.step == COPY_FORWARD)
         difference_expect(work->difference, copy.partition_key, copy.row_key,
             copy_digest(&copy, false));
-    parts_sample_add(
-        &work->tables[work->entries[entry].table].copies, copy.partition_key);
+    parts_sample_add(&work->tables[work->entries[entry].table].copies, &copy);
     if (!is_sent(work, source, &copy))
         return TW_OK;
     return send_copy(work, entry, source, &copy);
@@ -131,7 +130,7 @@ static enum tw_err forward_source(
 
     if (!copy_is_selected(work, source))
         return TW_OK;
-    parts_sample_add(&work->sources, source->partition_key);
+    parts_sample_add(&work->sources, source);
     work->selected += work->at.step == COPY_FORWARD;
     for (size_t i = 0; i < work->rules->target_count && outcome == TW_OK; i++)
         outcome = forward_copy(work, i, source);

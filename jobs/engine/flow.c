@@ -26,7 +26,7 @@
 /* Packs that gather at a time, and what they may hold together; beyond it the
  * one that was used least recently is cut. */
 #define OPEN_MAX 64
-#define OPEN_MAX_BYTES (2 * 1024 * 1024)
+#define OPEN_MAX_BYTES (4 * 1024 * 1024)
 
 /* A pack that has gathered for so many tickets is cut: what gathers alone must
  * not hold back the mark, and with it what its decisions need. */

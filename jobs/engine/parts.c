@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/base/arena.h"
 #include "worker/base/mem.h"
+#include "worker/store/filter.h"
 #include "worker/store/store.h"
 
 /* Fewer entities than this to a part would not be worth a request. */
@@ -48,8 +50,10 @@ static void thin_out(struct parts_sample *sample)
     sample->every *= 2;
 }
 
-void parts_sample_add(struct parts_sample *sample, struct slice partition_key)
+void parts_sample_add(struct parts_sample *sample, const struct entity *entity)
 {
+    struct slice key = entity->partition_key;
+
     if (sample->every == 0)
         sample->every = sample->left = FIRST_EVERY;
     if (--sample->left > 0)
@@ -57,9 +61,9 @@ void parts_sample_add(struct parts_sample *sample, struct slice partition_key)
     if (sample->count == PARTS_SAMPLE_KEYS)
         thin_out(sample);
     sample->left = sample->every;
-    sample->keys[sample->count++] = (struct slice){
-        mem_text(partition_key.at ? partition_key.at : "", partition_key.len),
-        partition_key.len};
+    sample->bytes = entity_size(entity);
+    sample->keys[sample->count++] =
+        (struct slice){mem_text(key.at ? key.at : "", key.len), key.len};
 }
 
 static int compare_keys(const void *left, const void *right)
@@ -99,10 +103,32 @@ static size_t choose_bounds(const struct parts_sample *sample,
         struct slice key = sorted[i * sample->count / PARTS_MAX];
 
         if (can_part(range, key) &&
-            (count == 0 || slice_compare(bounds[count - 1], key) < 0))
+            slice_compare(count > 0 ? bounds[count - 1] : sorted[0], key) < 0)
             bounds[count++] = key;
     }
     return count;
+}
+
+/* Of RowKeys and the filter. Those of PartitionKeys are replaced. */
+static size_t comparisons_of(const struct scan_spec *spec)
+{
+    const struct key_range *row = &spec->row_key;
+    const struct filter *filter;
+    struct arena arena;
+    size_t count = FILTER_MAX_COMPARISONS;
+
+    arena_init(&arena);
+    if (filter_parse(spec->filter, &arena, &filter, NULL) == TW_OK)
+        count = filter_comparisons(filter) + row->has_from +
+                (row->has_below && !row->exact);
+    arena_done(&arena);
+    return count;
+}
+
+/* Both bounds of a part fit into the filter as well. */
+static bool may_part(const struct scan_spec *spec)
+{
+    return !spec->resumed && comparisons_of(spec) + 2 <= FILTER_MAX_COMPARISONS;
 }
 
 /* ---- reading ---- */
@@ -112,10 +138,15 @@ struct parts *parts_open(struct lanes_client *lanes,
 {
     struct parts *parts = mem_alloc(sizeof(*parts));
     struct slice bounds[PARTS_MAX - 1];
-    bool at_once = sample && !spec->resumed;
+    bool parted = sample && may_part(spec);
     size_t count =
-        at_once ? choose_bounds(sample, &spec->partition_key, bounds) : 0;
+        parted ? choose_bounds(sample, &spec->partition_key, bounds) : 0;
     struct scan_spec part = *spec;
+
+    if (count > 0) { /* together no more than twice what one would take */
+        part.page_bytes = SCAN_PAGE_BYTES / 2;
+        part.entity_bytes = sample->bytes;
+    }
 
     for (size_t i = 0; i <= count; i++) {
         struct key_range *range = &part.partition_key;
@@ -175,6 +206,8 @@ void parts_close(struct parts *parts)
 {
     if (!parts)
         return;
+    for (size_t i = 0; i < parts->count; i++)
+        scan_give_up(parts->scans[i]);
     for (size_t i = 0; i < parts->count; i++)
         scan_close(parts->scans[i]);
     mem_free(parts);

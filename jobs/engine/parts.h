@@ -2,7 +2,7 @@
 /*
  * A table that is read in several parts at once, each of them a range of
  * PartitionKeys. Which keys part it evenly is known from what an earlier scan
- * met; where that was too little, or one partition alone, there is one part.
+ * met; where that was too little, or one partition, there is one part.
  */
 #ifndef TW_JOBS_ENGINE_PARTS_H
 #define TW_JOBS_ENGINE_PARTS_H
@@ -22,14 +22,16 @@ struct parts_sample {
     struct slice keys[PARTS_SAMPLE_KEYS]; /* owned */
     size_t count;
     size_t every, left; /* entities between two keys; until the next one */
+    size_t bytes;       /* what the last of these took in memory */
 };
-void parts_sample_add(struct parts_sample *sample, struct slice partition_key);
+void parts_sample_add(struct parts_sample *sample, const struct entity *entity);
 void parts_sample_clear(struct parts_sample *sample);
 
 struct parts;
 
-/* parts_open: as scan_open(). One part where spec is resumed, or sample is NULL
- * or holds too little; it is only read now. */
+/* parts_open: as scan_open(). One part where spec is resumed, its filter has no
+ * room for two comparisons more, or sample is NULL or holds too little; sample
+ * is only read now. */
 struct parts *parts_open(struct lanes_client *lanes,
     const struct scan_spec *spec, const struct parts_sample *sample);
 

@@ -24,10 +24,9 @@
 #include "worker/base/text.h"
 #include "worker/store/lanes.h"
 
-/* What an answer may take, and what one should take in memory. The largest
+/* What an answer may take. The largest
  * entity the service holds is 1 MiB, in JSON up to three times as much. */
 #define ANSWER_MAX_BYTES (4 * 1024 * 1024)
-#define PAGE_WANTED_BYTES (2 * 1024 * 1024)
 
 /* The first page of whole entities, whose size is not known yet: more than a
  * batch holds, so that the range of one batch comes in one page. */
@@ -77,6 +76,7 @@ struct scan {
     bool reopened;                 /* at the place where the scan now stands */
     size_t received;
 
+    size_t page_bytes; /* what a page should take in memory */
     unsigned top;
     bool settled;      /* it rises no further */
     bool careful;      /* an answer has been too large */
@@ -306,7 +306,7 @@ static void rise(struct scan *scan)
 {
     size_t most =
         (size_t)scan->top * (scan->careful ? TOP_RISE_CAREFUL : TOP_RISE);
-    size_t top = PAGE_WANTED_BYTES / scan->mean_bytes;
+    size_t top = scan->page_bytes / scan->mean_bytes;
 
     if (top > PAGE_MAX_ENTITIES)
         top = PAGE_MAX_ENTITIES;
@@ -373,9 +373,12 @@ static void ask_again(struct scan *scan)
 
 static void ask_smaller(struct scan *scan)
 {
+    unsigned asked = scan->first->request.top;
+
     scan->careful = true;
     scan->settled = false;
-    scan->top = scan->top > TOP_FALL ? scan->top / TOP_FALL : 1;
+    if (scan->top >= asked) /* it may have fallen meanwhile */
+        scan->top = asked > TOP_FALL ? asked / TOP_FALL : 1;
     scan->mean_bytes = 0;
     ask_again(scan);
 }
@@ -410,6 +413,14 @@ static enum tw_err fail(struct scan *scan, enum tw_err outcome, struct err *err)
         scan->first->task.last.err.text);
 }
 
+/* While a store does not respond one request waits for it, and those beside it
+ * are given up: what was asked for early may have been one of these. */
+static bool is_worth_another(const struct asking *asking)
+{
+    return asking->beside && (asking->task.outcome == TW_BUSY ||
+                                 asking->task.outcome == TW_UNKNOWN);
+}
+
 /* Wait for the page that was asked for, or for its successors. */
 static enum tw_err receive(struct scan *scan, struct err *err)
 {
@@ -429,7 +440,7 @@ static enum tw_err receive(struct scan *scan, struct err *err)
             break;
         }
         drop(scan->second);
-        if (outcome == TW_OK)
+        if (outcome == TW_OK || is_worth_another(asking))
             ask_again(scan);
         else if (outcome == TW_TOO_LARGE && asking->request.top > 1)
             ask_smaller(scan);
@@ -497,6 +508,7 @@ struct scan *scan_open(struct lanes_client *lanes, const struct scan_spec *spec)
     scan->first = &scan->askings[0];
     scan->second = &scan->askings[1];
     scan->mean_bytes = spec->entity_bytes;
+    scan->page_bytes = spec->page_bytes ? spec->page_bytes : SCAN_PAGE_BYTES;
     scan->top = spec->first_top ? spec->first_top
                 : spec->select  ? PAGE_MAX_ENTITIES
                                 : FIRST_TOP;
@@ -562,6 +574,13 @@ bool scan_has_come(const struct scan *scan)
 size_t scan_pages(const struct scan *scan)
 {
     return scan->received;
+}
+
+void scan_give_up(struct scan *scan)
+{
+    for (size_t i = 0; i < 2; i++)
+        if (scan->askings[i].under_way)
+            lanes_give_up(scan->lanes, &scan->askings[i].task);
 }
 
 void scan_close(struct scan *scan)

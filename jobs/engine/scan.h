@@ -22,6 +22,8 @@ struct lanes_client;
 struct run;
 struct scan;
 
+#define SCAN_PAGE_BYTES ((size_t)2 * 1024 * 1024)
+
 struct scan_spec {
     struct store *store;
     const char *table;
@@ -32,6 +34,7 @@ struct scan_spec {
     size_t select_count;
     unsigned first_top;  /* of the first page, 1..1000; 0: what suits select */
     size_t entity_bytes; /* what one will take in memory, about; 0: not known */
+    size_t page_bytes;   /* what a page should take; 0: SCAN_PAGE_BYTES */
     bool resumed;        /* only entities after this key: */
     struct slice after_partition_key, after_row_key;
     struct run *run; /* borrowed; asked between empty pages whether to stop: a
@@ -70,6 +73,10 @@ bool scan_has_come(const struct scan *scan);
 
 /* scan_pages: pages received so far, empty ones too. */
 size_t scan_pages(const struct scan *scan);
+
+/* scan_give_up: nothing is asked for again; the scan can only be closed then.
+ */
+void scan_give_up(struct scan *scan);
 
 /* scan_close: waits for a page under way. NULL: nothing. */
 void scan_close(struct scan *scan);

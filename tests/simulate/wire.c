@@ -67,11 +67,18 @@ static enum tw_err arrive(struct wire *wire, struct exchange *exchange,
     const struct store_request *request)
 {
     struct exchange there = {.retry_after_ms = -1};
+    struct store_request alone = *request;
+    struct scan_request scan;
     enum tw_err code;
 
+    if (request->call == CALL_SCAN) { /* what follows is the worker's */
+        scan = *request->scan;
+        scan.follows = NULL;
+        alone.scan = &scan;
+    }
     virtual_mask();
     wire->sim->by_worker = true;
-    code = request_pass(&wire->sim->faults.outer, &there, request);
+    code = request_pass(&wire->sim->faults.outer, &there, &alone);
     wire->sim->by_worker = false;
     if (code == TW_OK)
         book_taken(wire->sim->book, wire->process, exchange->deadline, request);
@@ -123,6 +130,9 @@ static enum tw_err attempt(struct wire *wire, struct exchange *exchange,
         virtual_sleep(limit_ms);
         return no_answer(exchange, "no answer at all");
     }
+    if (code == TW_OK && request->call == CALL_SCAN && request->scan->follows &&
+        request->page->next.more)
+        request->scan->follows(request->scan->context, &request->page->next);
     if (code == TW_UNKNOWN && exchange->date_ticks == 0 && sim_chance(50))
         virtual_sleep((int64_t)sim_draw((unsigned)lost_ms) + 1);
     else

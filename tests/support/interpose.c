@@ -12,9 +12,13 @@ static enum tw_err send_scan(struct store *store, struct exchange *exchange,
     const struct store_request *r)
 {
     const struct scan_request *scan = r->scan;
-    enum tw_err code = store_scan(store, exchange, scan, r->page);
+    struct scan_request alone = *scan;
+    enum tw_err code;
 
-    /* An embedded store says nothing before the page; Azure does. */
+    /* An embedded store says nothing before the page; Azure does. It is said
+     * once, by the outermost store. */
+    alone.follows = NULL;
+    code = store_scan(store, exchange, &alone, r->page);
     if (code == TW_OK && scan->follows && r->page->next.more)
         scan->follows(scan->context, &r->page->next);
     return code;

@@ -14,6 +14,7 @@
 #include "tests/support/fast_platform.h"
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
+#include "worker/base/buf.h"
 #include "worker/store/lanes.h"
 
 /* In both orders that stores have; the last two are the other way round by
@@ -92,8 +93,10 @@ static void scene_done(struct scene *scene)
 
 static void meet_again(struct scene *scene, const char *key, size_t times)
 {
+    const struct entity entity = {.partition_key = slice_of(key)};
+
     for (size_t i = 0; i < times; i++)
-        parts_sample_add(&scene->sample, slice_of(key));
+        parts_sample_add(&scene->sample, &entity);
 }
 
 /* How often each partition's entities came, all together. */
@@ -236,6 +239,36 @@ static void a_range_is_parted_within_its_bounds(void **state)
     scene_done(&scene);
 }
 
+/* The service takes 15 comparisons, and both bounds of a part are two. */
+static void a_filter_without_room_for_bounds_is_read_in_one_part(void **state)
+{
+    static const struct {
+        unsigned comparisons, parts;
+    } CASES[] = {{13, PARTS_MAX}, {14, 1}, {15, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        struct scan_spec spec = {.table = NULL};
+        struct scene scene;
+        unsigned came[KEYS];
+        struct buf filter;
+
+        buf_init(&filter, 4096);
+        buf_add_text(&filter, "RowKey ne 'x'");
+        for (unsigned more = 1; more < CASES[i].comparisons; more++)
+            buf_add_text(&filter, " and RowKey ne 'x'");
+        spec.filter = buf_slice(&filter);
+        scene_init(&scene);
+        for (size_t k = 0; k < KEYS; k++)
+            meet_again(&scene, keys[k], 640);
+        read_all(&scene, &spec, came);
+        assert_all_once(came);
+        assert_int_equal(scene.first_pages, CASES[i].parts);
+        scene_done(&scene);
+        buf_done(&filter);
+    }
+}
+
 static void what_goes_on_after_a_key_is_one_part(void **state)
 {
     const struct scan_spec rest = {.resumed = true,
@@ -285,6 +318,7 @@ int main(void)
         cmocka_unit_test(
             a_table_is_parted_only_where_stores_agree_on_the_order),
         cmocka_unit_test(a_range_is_parted_within_its_bounds),
+        cmocka_unit_test(a_filter_without_room_for_bounds_is_read_in_one_part),
         cmocka_unit_test(what_goes_on_after_a_key_is_one_part),
         cmocka_unit_test(a_failure_is_said_and_the_rest_can_be_closed),
     };

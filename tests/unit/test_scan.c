@@ -549,6 +549,59 @@ static void a_page_that_breaks_off_is_read_again_and_none_is_lost(void **state)
     assert_int_equal(slow.scans, 4);
 }
 
+/* What is asked for while the first page comes is refused: the store does not
+ * respond, and that request alone waits for it. */
+struct refusing {
+    struct interposed outer; /* first */
+    struct slow_body *slow;
+    atomic_uint refused;
+};
+
+static enum tw_err refusing_meet(struct interposed *self,
+    struct exchange *exchange, const struct store_request *request)
+{
+    struct refusing *refusing = (struct refusing *)self;
+
+    if (request->call == CALL_SCAN && request->scan->from.more &&
+        atomic_fetch_add(&refusing->refused, 1) == 0) {
+        platform_lock(&refusing->slow->mutex);
+        refusing->slow->scans++;
+        platform_wake_all(&refusing->slow->came);
+        platform_unlock(&refusing->slow->mutex);
+        exchange->breaker_open = true;
+        return err_fail(&exchange->err, TW_BUSY, "another one waits for it");
+    }
+    return request_send(self->inner, exchange, request);
+}
+
+static void a_page_asked_for_early_is_asked_for_again_when_it_is_its_turn(
+    void **state)
+{
+    struct slow_body slow = {.breaks = false};
+    struct refusing refusing = {.slow = &slow};
+    struct scene scene;
+    struct scan_spec spec;
+    struct harvest got;
+
+    (void)state;
+    scene_init(&scene);
+    platform_mutex_init(&slow.mutex);
+    platform_cond_init(&slow.came);
+    interposed_init(
+        &slow.outer, "slow", &scene.faulty.outer.store, slow_body_meet);
+    interposed_init(
+        &refusing.outer, "refusing", &slow.outer.store, refusing_meet);
+    table_fill(scene.inner, "Blogs", "A", 0, 2600);
+    spec = whole(&scene);
+    spec.store = &refusing.outer.store;
+    got = gather(&scene, &spec);
+    assert_int_equal(got.code, TW_OK);
+    assert_int_equal(got.entities, 2600);
+    platform_cond_done(&slow.came);
+    platform_mutex_done(&slow.mutex);
+    scene_done(&scene);
+}
+
 /* The first answer says that the next page begins elsewhere than the second
  * one does. */
 struct shrinking {
@@ -621,6 +674,8 @@ int main(void)
         cmocka_unit_test(a_page_under_way_is_given_up_at_close),
         cmocka_unit_test(the_next_page_is_asked_for_with_the_head_of_this_one),
         cmocka_unit_test(a_page_that_breaks_off_is_read_again_and_none_is_lost),
+        cmocka_unit_test(
+            a_page_asked_for_early_is_asked_for_again_when_it_is_its_turn),
         cmocka_unit_test(
             a_page_that_ends_elsewhere_the_second_time_loses_nothing),
     };

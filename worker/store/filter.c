@@ -34,6 +34,7 @@ struct filter {
     const struct node *root; /* NULL: matches everything */
     struct slice names[FILTER_MAX_COMPARISONS];
     size_t name_count;
+    size_t comparisons;
 };
 
 /* ---- reading ---- */
@@ -42,7 +43,6 @@ struct parser {
     struct slice text;
     size_t at;
     unsigned depth;
-    unsigned comparisons;
     struct arena *arena;
     struct filter *filter;
     struct err *err;
@@ -355,7 +355,7 @@ static enum tw_err read_comparison(struct parser *in, struct node *node)
     if (at_end(in) || word.len == 0 || is_digit(word.at[0]) ||
         is_reserved(word))
         return fail(in, in->at, "expected the name of a property");
-    if (in->comparisons++ == FILTER_MAX_COMPARISONS)
+    if (in->filter->comparisons++ == FILTER_MAX_COMPARISONS)
         return fail(in, in->at,
             "this is the 16th comparison; the service "
             "takes at most 15");
@@ -665,6 +665,11 @@ static bool is_plain(const struct node *node)
 bool filter_is_plain(const struct filter *filter)
 {
     return !filter->root || is_plain(filter->root);
+}
+
+size_t filter_comparisons(const struct filter *filter)
+{
+    return filter->comparisons;
 }
 
 const struct slice *filter_properties(

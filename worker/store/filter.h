@@ -49,6 +49,9 @@ bool filter_matches(const struct filter *filter, const struct entity *entity);
 const struct slice *filter_properties(
     const struct filter *filter, size_t *ret_count);
 
+/* filter_comparisons: how many it has. */
+size_t filter_comparisons(const struct filter *filter);
+
 /*
  * filter_is_plain: nothing but eq with texts, booleans and guids, joined by
  * and and or: no two stores differ in what it matches.

@@ -844,14 +844,30 @@ void lanes_submit(struct lanes_client *client, struct lanes_task *task)
     lanes_submit_at(client, task, INT64_MIN);
 }
 
+/* Lock held. */
+static void give_up(struct lanes_client *client, struct lanes_task *task)
+{
+    if (unlink_task(client, task))
+        finish_stopped(task, "given up before it was sent");
+    task->cancelled = true;
+}
+
+void lanes_give_up(struct lanes_client *client, struct lanes_task *task)
+{
+    struct lanes *lanes = client->lanes;
+
+    platform_lock(&lanes->mutex);
+    give_up(client, task);
+    dispatch(lanes);
+    platform_unlock(&lanes->mutex);
+}
+
 void lanes_cancel(struct lanes_client *client, struct lanes_task *task)
 {
     struct lanes *lanes = client->lanes;
 
     platform_lock(&lanes->mutex);
-    if (unlink_task(client, task))
-        finish_stopped(task, "given up before it was sent");
-    task->cancelled = true;
+    give_up(client, task);
     while (!task->done)
         (void)platform_wait(&client->changed, &lanes->mutex, PLATFORM_NEVER);
     dispatch(lanes);

@@ -115,6 +115,9 @@ void lanes_submit_at(struct lanes_client *client, struct lanes_task *task,
  */
 void lanes_cancel(struct lanes_client *client, struct lanes_task *task);
 
+/* lanes_give_up: the same without waiting for it: it is not made again. */
+void lanes_give_up(struct lanes_client *client, struct lanes_task *task);
+
 /* lanes_done: is it over? lanes_wait: until it is. */
 bool lanes_done(struct lanes_client *client, const struct lanes_task *task);
 void lanes_wait(struct lanes_client *client, struct lanes_task *task);
