@@ -19,6 +19,7 @@
 #include "tests/support/table.h"
 #include "worker/base/mem.h"
 #include "worker/store/lanes.h"
+#include "worker/store/retry.h"
 
 static const struct slice keys_only[1];
 
@@ -549,11 +550,9 @@ static void a_page_that_breaks_off_is_read_again_and_none_is_lost(void **state)
     assert_int_equal(slow.scans, 4);
 }
 
-/* What is asked for while the first page comes is refused: the store does not
- * respond, and that request alone waits for it. */
+/* Each page but the first is refused as often as one is tried. */
 struct refusing {
     struct interposed outer; /* first */
-    struct slow_body *slow;
     atomic_uint refused;
 };
 
@@ -562,43 +561,32 @@ static enum tw_err refusing_meet(struct interposed *self,
 {
     struct refusing *refusing = (struct refusing *)self;
 
-    if (request->call == CALL_SCAN && request->scan->from.more &&
-        atomic_fetch_add(&refusing->refused, 1) == 0) {
-        platform_lock(&refusing->slow->mutex);
-        refusing->slow->scans++;
-        platform_wake_all(&refusing->slow->came);
-        platform_unlock(&refusing->slow->mutex);
-        exchange->breaker_open = true;
-        return err_fail(&exchange->err, TW_BUSY, "another one waits for it");
-    }
-    return request_send(self->inner, exchange, request);
+    if (request->call != CALL_SCAN || !request->scan->from.more ||
+        atomic_fetch_add(&refusing->refused, 1) >= RETRY_TRIES)
+        return request_send(self->inner, exchange, request);
+    exchange->http_status = 500;
+    return err_fail(&exchange->err, TW_BUSY, "500");
 }
 
 static void a_page_asked_for_early_is_asked_for_again_when_it_is_its_turn(
     void **state)
 {
-    struct slow_body slow = {.breaks = false};
-    struct refusing refusing = {.slow = &slow};
+    struct refusing refusing = {.refused = 0};
     struct scene scene;
     struct scan_spec spec;
     struct harvest got;
 
     (void)state;
     scene_init(&scene);
-    platform_mutex_init(&slow.mutex);
-    platform_cond_init(&slow.came);
     interposed_init(
-        &slow.outer, "slow", &scene.faulty.outer.store, slow_body_meet);
-    interposed_init(
-        &refusing.outer, "refusing", &slow.outer.store, refusing_meet);
-    table_fill(scene.inner, "Blogs", "A", 0, 2600);
+        &refusing.outer, "refusing", &scene.faulty.outer.store, refusing_meet);
+    table_fill(scene.inner, "Blogs", "A", 0, 1600);
     spec = whole(&scene);
     spec.store = &refusing.outer.store;
     got = gather(&scene, &spec);
     assert_int_equal(got.code, TW_OK);
-    assert_int_equal(got.entities, 2600);
-    platform_cond_done(&slow.came);
-    platform_mutex_done(&slow.mutex);
+    assert_int_equal(got.entities, 1600);
+    assert_int_equal(refusing.refused, RETRY_TRIES + 1);
     scene_done(&scene);
 }
 
