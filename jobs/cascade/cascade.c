@@ -29,9 +29,9 @@
 #include "jobs/cascade/verify.h"
 #include "jobs/cascade/walk.h"
 #include "jobs/engine/archive.h"
+#include "jobs/engine/batch_writer.h"
 #include "jobs/engine/call.h"
-#include "jobs/engine/flow.h"
-#include "jobs/engine/milestones.h"
+#include "jobs/engine/checkpoint_queue.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "jobs/engine/template.h"
@@ -68,7 +68,7 @@
 struct held {
     struct cascade_run *c;
     struct match *match;
-    uint64_t ticket; /* the last one that may ask */
+    uint64_t sequence; /* the last one that may ask */
     struct held *next;
 };
 
@@ -107,9 +107,9 @@ struct cascade_run {
                             parent was read; NULL: not */
     int64_t ahead_ticks; /* the service's clock was there by then; 0: this run
                             had laid no tombstone */
-    struct flow *flow;
+    struct batch_writer *batch_writer;
     struct archive *archive;
-    struct milestones milestones; /* leaves not all deleted yet */
+    struct checkpoint_queue checkpoint_queue; /* leaves not all deleted yet */
     struct held *held, **held_end;
     unsigned stuck;  /* looks in a row, see STUCK_LOOKS */
     char left[1024]; /* the first that this pass left for what is under it */
@@ -250,7 +250,7 @@ static struct store *parent_store(const struct cascade_run *c)
 static enum tw_err read_parent(struct cascade_run *c, int64_t *ret_ticks)
 {
     enum tw_err outcome =
-        call_get(c->run->lanes, parent_store(c), c->cascade->table,
+        call_get(c->run->request_pool, parent_store(c), c->cascade->table,
             c->partition_key, c->row_key, &c->parent, ret_ticks, c->err);
 
     c->parent_is_ours = false;
@@ -264,8 +264,8 @@ static enum tw_err write_parent(struct cascade_run *c, enum operation_type type,
     const struct batch batch = {
         .table = c->cascade->table, .operations = &operation, .count = 1};
     struct batch_result *result = mem_alloc(sizeof(*result));
-    enum tw_err outcome = call_batch(
-        c->run->lanes, parent_store(c), &batch, result, ret_ticks, c->err);
+    enum tw_err outcome = call_batch(c->run->request_pool, parent_store(c),
+        &batch, result, ret_ticks, c->err);
 
     mem_free(result);
     c->parent_is_ours = false;
@@ -499,7 +499,7 @@ static enum tw_err check_table(
         .select = &none,
         .run = c->run,
     };
-    struct scan *scan = scan_open(c->run->lanes, &spec);
+    struct scan *scan = scan_open(c->run->request_pool, &spec);
     const struct page *page;
     enum tw_err outcome = scan_next(scan, &page, c->err);
 
@@ -887,12 +887,13 @@ static bool wait_for_look(struct cascade_run *c)
 /* Hand over the last place before which everything is deleted. */
 static void save_reached(struct cascade_run *c)
 {
-    milestones_save(&c->milestones, c->run, flow_low_water(c->flow));
+    checkpoint_queue_save(
+        &c->checkpoint_queue, c->run, batch_writer_low_water(c->batch_writer));
 }
 
 static void release_held(struct cascade_run *c, uint64_t low_water)
 {
-    while (c->held && c->held->ticket <= low_water) {
+    while (c->held && c->held->sequence <= low_water) {
         struct held *held = c->held;
 
         c->held = held->next;
@@ -903,8 +904,9 @@ static void release_held(struct cascade_run *c, uint64_t low_water)
     }
 }
 
-/* Kept until every operation up to the newest ticket is settled; the ticket
- * is not known before they are added, so until then it is kept in any case. */
+/* Kept until every operation up to the newest sequence number is settled; the
+ * sequence number is not known before they are added, so until then it is kept
+ * in any case. */
 static struct held *hold_match(struct cascade_run *c, struct match *match)
 {
     struct held *held = mem_alloc(sizeof(*held));
@@ -912,7 +914,7 @@ static struct held *hold_match(struct cascade_run *c, struct match *match)
     match_hold(match);
     held->c = c;
     held->match = match;
-    held->ticket = UINT64_MAX;
+    held->sequence = UINT64_MAX;
     *c->held_end = held;
     c->held_end = &held->next;
     return held;
@@ -923,9 +925,9 @@ static void reached(void *context, const struct walk_path *path)
     struct cascade_run *c = context;
 
     save_reached(c);
-    release_held(c, flow_low_water(c->flow));
-    milestones_add(
-        &c->milestones, flow_ticket(c->flow), write_checkpoint(c, path));
+    release_held(c, batch_writer_low_water(c->batch_writer));
+    checkpoint_queue_add(&c->checkpoint_queue,
+        batch_writer_sequence(c->batch_writer), write_checkpoint(c, path));
 }
 
 /* On disk before the first of the deletes is sent. */
@@ -947,7 +949,7 @@ static enum tw_err archive_page(struct cascade_run *c, const char *table,
  * rule with children may find it as it is now, the next look asks that. As it
  * is now it is archived too; where that fails it stays, and the next look meets
  * it and the reason again. */
-static enum flow_verdict decide_leaf(void *context,
+static enum write_decision decide_leaf(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
 {
@@ -957,17 +959,17 @@ static enum flow_verdict decide_leaf(void *context,
     (void)arena;
     if (!match_has(held->match, now) ||
         cascade_is_contested(held->c->cascade, rule))
-        return FLOW_SPARE;
+        return WRITE_SKIP;
     if (archive_page(held->c, rule->table, &now, 1, err) != TW_OK)
-        return FLOW_SPARE;
+        return WRITE_SKIP;
     *ret = *sent;
     ret->entity.etag = now->etag;
-    return FLOW_SEND;
+    return WRITE_SEND;
 }
 
 /* One with children that has changed since it was read: what is under it may
  * be elsewhere now. The next look visits it anew. */
-static enum flow_verdict decide_emptied(void *context,
+static enum write_decision decide_emptied(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
 {
@@ -977,7 +979,7 @@ static enum flow_verdict decide_emptied(void *context,
     (void)arena;
     (void)ret;
     (void)err;
-    return FLOW_SPARE;
+    return WRITE_SKIP;
 }
 
 static enum tw_err delete_page(struct cascade_run *c, struct match *match,
@@ -986,7 +988,7 @@ static enum tw_err delete_page(struct cascade_run *c, struct match *match,
 {
     const struct rule *rule = match_rule(match);
     struct held *held = hold_match(c, match);
-    struct flow_item item = {
+    struct batch_item item = {
         .store = c->stores->stores[rule->store],
         .table = rule->table,
         .operation = {.type = OPERATION_DELETE},
@@ -1000,9 +1002,9 @@ static enum tw_err delete_page(struct cascade_run *c, struct match *match,
             (struct entity){.partition_key = entities[i]->partition_key,
                 .row_key = entities[i]->row_key,
                 .etag = entities[i]->etag};
-        outcome = flow_add(c->flow, &item, err);
+        outcome = batch_writer_add(c->batch_writer, &item, err);
     }
-    held->ticket = flow_ticket(c->flow);
+    held->sequence = batch_writer_sequence(c->batch_writer);
     return outcome;
 }
 
@@ -1040,12 +1042,12 @@ static void note_left(
 /* What was in flight is settled and saved, however the pass ended. */
 static void end_pass(struct cascade_run *c)
 {
-    flow_settle(c->flow);
+    batch_writer_finish(c->batch_writer);
     save_reached(c);
-    milestones_drop(&c->milestones);
+    checkpoint_queue_drop(&c->checkpoint_queue);
     release_held(c, UINT64_MAX);
-    flow_free(c->flow);
-    c->flow = NULL;
+    batch_writer_free(c->batch_writer);
+    c->batch_writer = NULL;
     c->from->depth = 0;
 }
 
@@ -1113,14 +1115,14 @@ static bool walk_once(struct cascade_run *c, bool *ret_found)
     c->ahead = NULL;
     c->left[0] = '\0';
     c->run->rounds++;
-    c->flow = flow_new(c->run, BATCHES_IN_FLIGHT);
+    c->batch_writer = batch_writer_new(c->run, BATCHES_IN_FLIGHT);
     outcome = walk_run(&plan, &visitor, &result, c->err);
     if (outcome == TW_OK)
-        outcome = flow_drain(c->flow, c->err);
-    failed = result.failed + flow_failed(c->flow);
-    deleted = flow_done(c->flow);
+        outcome = batch_writer_drain(c->batch_writer, c->err);
+    failed = result.failed + batch_writer_failed(c->batch_writer);
+    deleted = batch_writer_done(c->batch_writer);
     stuck = c->last_look && whole && result.found && !plan.too_early &&
-            flow_ticket(c->flow) == 0;
+            batch_writer_sequence(c->batch_writer) == 0;
     end_pass(c);
     *ret_found = c->last_look ? result.found : deleted > 0;
     return pass_ended(c, outcome) && failed_entities(c, failed) &&

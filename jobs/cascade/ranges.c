@@ -13,7 +13,7 @@
 #define GAP_MAX_PAGES 2
 
 struct range_scan {
-    struct lanes_client *lanes;
+    struct pool_client *request_pool;
     struct scan *scan; /* NULL: none is open */
     struct arena arena;
     struct span span; /* that it covers; in arena */
@@ -108,11 +108,11 @@ static struct slice key_of(const struct span *span, const struct entity *entity)
 
 /* ---- the scan ---- */
 
-struct range_scan *range_scan_new(struct lanes_client *lanes)
+struct range_scan *range_scan_new(struct pool_client *request_pool)
 {
     struct range_scan *ranges = mem_alloc(sizeof(*ranges));
 
-    ranges->lanes = lanes;
+    ranges->request_pool = request_pool;
     ranges->is_useful = true;
     arena_init(&ranges->arena);
     return ranges;
@@ -255,7 +255,7 @@ bool range_scan_open(struct range_scan *ranges, struct scan_spec *spec,
     ranges->at = 0;
     ranges->served = 1;
     set_range(spec, &ranges->span);
-    ranges->scan = scan_open(ranges->lanes, spec);
+    ranges->scan = scan_open(ranges->request_pool, spec);
     ranges->scans++;
     return true;
 }

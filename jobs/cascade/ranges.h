@@ -17,7 +17,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/entity.h"
 
-struct lanes_client;
+struct pool_client;
 
 enum span_kind {
     SPAN_NONE,       /* not one stretch of the table's order */
@@ -43,7 +43,7 @@ struct span span_of(const struct scan_spec *spec, struct arena *arena);
 struct range_scan;
 
 /* range_scan_new: nothing is asked for. Owned. */
-struct range_scan *range_scan_new(struct lanes_client *lanes);
+struct range_scan *range_scan_new(struct pool_client *request_pool);
 
 /* range_scan_free: NULL: nothing. */
 void range_scan_free(struct range_scan *ranges);

@@ -374,7 +374,7 @@ static struct scan *open_scan(struct walk *walk, const struct visit *visit,
         spec.after_partition_key = key_partition(after);
         spec.after_row_key = key_row(after);
     }
-    scan = scan_open(walk->plan->run->lanes, &spec);
+    scan = scan_open(walk->plan->run->request_pool, &spec);
     arena_done(&arena);
     return scan;
 }
@@ -737,7 +737,7 @@ static void open_ranges(struct walk *walk, struct visits *visits)
         const struct store *store =
             walk->plan->stores->stores[rule->children[i].store];
 
-        visits->ranges[i] = range_scan_new(walk->plan->run->lanes);
+        visits->ranges[i] = range_scan_new(walk->plan->run->request_pool);
         if (visits->count == 1 || !store->traits.ordered)
             range_scan_give_up(visits->ranges[i]);
     }

@@ -138,7 +138,7 @@ struct scan *walk_look_ahead(const struct walk_plan *plan);
  * TW_INVALID    a rule cannot be bound for this run; err says why.
  * TW_NOT_FOUND  a table is missing; err names it.
  * TW_STOPPED    run_stopping(), or the deadline is shut.
- * Others are the lanes' last word, or the visitor's.
+ * Others are the request pool's last word, or the visitor's.
  */
 TW_MUST_USE enum tw_err walk_run(const struct walk_plan *plan,
     const struct walk_visitor *visitor, struct walk_result *ret,

@@ -14,9 +14,9 @@
 #include "jobs/copy/decide.h"
 #include "jobs/copy/look.h"
 #include "jobs/copy/work.h"
+#include "jobs/engine/batch_writer.h"
 #include "jobs/engine/call.h"
 #include "jobs/engine/difference.h"
-#include "jobs/engine/flow.h"
 #include "jobs/engine/gets.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
@@ -59,7 +59,7 @@ static struct scan *open_scan(struct copy_work *work, size_t number)
         spec.after_row_key = work->at.row_key;
         work->at.resumes = false;
     }
-    scan = scan_open(work->run->lanes, &spec);
+    scan = scan_open(work->run->request_pool, &spec);
     buf_done(&filter);
     return scan;
 }
@@ -114,7 +114,7 @@ enum tw_err copy_own(struct copy_work *work)
 static enum tw_err send_delete(struct backward *b, const struct entity *copy)
 {
     const struct copy_table *table = &b->work->tables[b->table];
-    const struct flow_item item = {
+    const struct batch_item item = {
         .store = table->store,
         .table = table->table,
         .operation = {.type = OPERATION_DELETE, .entity = *copy},
@@ -207,7 +207,7 @@ static enum tw_err judge_some(
         gets_add(&gets, work->from_store, work->rules->from.table,
             source->partition_key, source->row_key);
     }
-    outcome = gets_read(&gets, work->run->lanes, work->err);
+    outcome = gets_read(&gets, work->run->request_pool, work->err);
     for (size_t i = 0; i < gets.count && outcome == TW_OK; i++)
         outcome = judge(b, copies[i], &is[i], gets.list[i].found);
     gets_done(&gets);
@@ -222,7 +222,7 @@ static enum tw_err backward_page(struct backward *b, const struct page *page)
     while (at < page->count && outcome == TW_OK)
         outcome = judge_some(b, page, &at);
     if (outcome == TW_OK && b->deletes)
-        outcome = copy_pour(b->work);
+        outcome = copy_flush(b->work);
     if (outcome == TW_OK)
         copy_reached(b->work, b->table, &page->entities[page->count - 1]);
     return outcome;
@@ -308,7 +308,7 @@ enum tw_err copy_check_sources(struct copy_work *work)
 
     page_init(&page);
     outcome = call_scan(
-        work->run->lanes, work->from_store, &request, &page, work->err);
+        work->run->request_pool, work->from_store, &request, &page, work->err);
     page_done(&page);
     if (outcome == TW_NOT_FOUND)
         (void)err_fail(work->err, outcome,
@@ -354,8 +354,8 @@ static enum tw_err look_at_table(
     buf_init(&filter, 1024);
     source_filter(slice_of(work->job->name), &filter);
     request.filter = buf_slice(&filter);
-    outcome =
-        call_scan(work->run->lanes, table->store, &request, &page, work->err);
+    outcome = call_scan(
+        work->run->request_pool, table->store, &request, &page, work->err);
     if (outcome == TW_NOT_FOUND) /* of a dry run */
         outcome = TW_OK;
     for (size_t i = 0; i < page.count && outcome == TW_OK; i++) {

@@ -21,19 +21,19 @@ struct decision {
 
 /* ---- verdicts ---- */
 
-static enum flow_verdict write_copy(struct decision *d)
+static enum write_decision write_copy(struct decision *d)
 {
     *d->ret = *d->sent;
     d->ret->type = d->now ? OPERATION_REPLACE : OPERATION_INSERT;
     d->ret->entity.etag = d->now ? d->now->etag : slice_of("");
-    return FLOW_SEND;
+    return WRITE_SEND;
 }
 
 /* Nothing was repaired of this source. */
-static enum flow_verdict keep(struct decision *d)
+static enum write_decision keep(struct decision *d)
 {
     repaired_drop(&d->work->repaired, d->mine.partition_key, d->mine.row_key);
-    return FLOW_KEEP;
+    return WRITE_NO_OP;
 }
 
 /* There will be no copy: the other side of the comparison need not have it. */
@@ -47,7 +47,7 @@ static void expect_no_more(struct decision *d)
             copy->row_key, copy_digest(copy, false));
 }
 
-static enum flow_verdict fail(struct decision *d, const char *why)
+static enum write_decision fail(struct decision *d, const char *why)
 {
     struct buf keys;
 
@@ -57,25 +57,25 @@ static enum flow_verdict fail(struct decision *d, const char *why)
     err_fail(d->err, TW_CONFLICT, "the copy of %s of %.*s cannot be there: %s",
         buf_text(&keys), SLICE_ARG(d->mine.from.table), why);
     buf_done(&keys);
-    return FLOW_FAIL;
+    return WRITE_FAIL;
 }
 
-static enum flow_verdict skip(struct decision *d)
+static enum write_decision skip(struct decision *d)
 {
     expect_no_more(d);
-    return FLOW_SPARE;
+    return WRITE_SKIP;
 }
 
 /* The outcome of a request that the decision needs ends the attempt; no
  * checkpoint is saved after it. */
-static enum flow_verdict break_off(
+static enum write_decision break_off(
     struct copy_work *work, enum tw_err outcome, const struct err *why)
 {
     if (work->broken == TW_OK) {
         work->broken = outcome;
         work->why = *why;
     }
-    return FLOW_KEEP;
+    return WRITE_NO_OP;
 }
 
 /* ---- own copies ---- */
@@ -93,16 +93,16 @@ static bool is_current(const struct source *is, const struct source *mine)
            slice_equal(is->digest, mine->digest);
 }
 
-static enum flow_verdict decide_same(struct decision *d)
+static enum write_decision decide_same(struct decision *d)
 {
     if (!source_is_intact(&d->is, d->now))
         return copy_keeps_edits(d->work, d->table) ? keep(d) : write_copy(d);
     return is_current(&d->is, &d->mine) ? keep(d) : write_copy(d);
 }
 
-static enum flow_verdict fail_collision(struct decision *d)
+static enum write_decision fail_collision(struct decision *d)
 {
-    enum flow_verdict verdict;
+    enum write_decision verdict;
     struct buf text;
 
     buf_init(&text, sizeof(d->err->text));
@@ -116,14 +116,14 @@ static enum flow_verdict fail_collision(struct decision *d)
 
 /* An edited copy, whose source has left this key, is never overwritten: not by
  * the copy of another source either (rule C3). */
-static enum flow_verdict decide_edited(struct decision *d)
+static enum write_decision decide_edited(struct decision *d)
 {
     if (d->work->rules->on_conflict == COPY_CONFLICT_SKIP)
         return skip(d);
     return fail(d, "an edited copy of another source has these keys");
 }
 
-static enum flow_verdict decide_other(struct decision *d)
+static enum write_decision decide_other(struct decision *d)
 {
     enum copy_standing standing;
     struct slice etag;
@@ -150,7 +150,7 @@ static bool is_source(const struct decision *d)
            copy_is_selected(d->work, d->now);
 }
 
-static enum flow_verdict decide_foreign(struct decision *d)
+static enum write_decision decide_foreign(struct decision *d)
 {
     switch (d->work->rules->on_conflict) {
     case COPY_CONFLICT_FAIL:
@@ -165,9 +165,9 @@ static enum flow_verdict decide_foreign(struct decision *d)
     return write_copy(d);
 }
 
-enum flow_verdict copy_decide_write(void *context, const struct operation *sent,
-    const struct entity *now, struct arena *arena, struct operation *ret,
-    struct err *err)
+enum write_decision copy_decide_write(void *context,
+    const struct operation *sent, const struct entity *now, struct arena *arena,
+    struct operation *ret, struct err *err)
 {
     struct copy_work *work = context;
     struct decision d = {.work = work,
@@ -201,7 +201,7 @@ static size_t table_named(const struct copy_work *work, const struct source *is)
     return work->entries[is->entry].table;
 }
 
-enum flow_verdict copy_decide_delete(void *context,
+enum write_decision copy_decide_delete(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
 {
@@ -216,7 +216,7 @@ enum flow_verdict copy_decide_delete(void *context,
     if (!source_read(now, arena, &is) || is.entry < 0 ||
         is.entry >= (int64_t)work->rules->target_count ||
         !copy_is_own(work, table_named(work, &is), now, arena, &is))
-        return FLOW_KEEP;
+        return WRITE_NO_OP;
     outcome = copy_read_source(work, &is, &standing, &etag, arena, &why);
     if (outcome != TW_OK)
         return break_off(work, outcome, &why);
@@ -225,7 +225,7 @@ enum flow_verdict copy_decide_delete(void *context,
             slice_equal(etag, now->etag)) ||
         (!work->tables[table_named(work, &is)].is_index &&
             !source_is_intact(&is, now)))
-        return FLOW_KEEP;
+        return WRITE_NO_OP;
     *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
-    return FLOW_SEND;
+    return WRITE_SEND;
 }

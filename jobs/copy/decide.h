@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What is done about an entity that has the keys of a copy: struct flow_item's
+/* What is done about an entity that has the keys of a copy: struct batch_item's
  * decide functions, whose context is a struct copy_work. */
 #ifndef TW_JOBS_COPY_DECIDE_H
 #define TW_JOBS_COPY_DECIDE_H
 
-#include "jobs/engine/flow.h"
+#include "jobs/engine/batch_writer.h"
 
 /*
  * copy_decide_write: a copy was to be inserted or replaced, and `now` is there.
@@ -23,13 +23,13 @@
  *   foreign                                 by on_conflict; `replace`:
  * replaced, but nothing that the job selects itself (C4)
  */
-enum flow_verdict copy_decide_write(void *context, const struct operation *sent,
-    const struct entity *now, struct arena *arena, struct operation *ret,
-    struct err *err);
+enum write_decision copy_decide_write(void *context,
+    const struct operation *sent, const struct entity *now, struct arena *arena,
+    struct operation *ret, struct err *err);
 
 /* copy_decide_delete: an own copy without a source was to be deleted, and has
  * changed: it is deleted if all of that is still so. */
-enum flow_verdict copy_decide_delete(void *context,
+enum write_decision copy_decide_delete(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err);
 

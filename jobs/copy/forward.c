@@ -9,8 +9,8 @@
 
 #include "jobs/copy/decide.h"
 #include "jobs/copy/work.h"
+#include "jobs/engine/batch_writer.h"
 #include "jobs/engine/difference.h"
-#include "jobs/engine/flow.h"
 #include "jobs/engine/parts.h"
 #include "jobs/engine/run.h"
 #include "worker/base/text.h"
@@ -45,8 +45,8 @@ static struct parts *open_parts(struct copy_work *work, int64_t since_ticks)
         spec.after_row_key = work->at.row_key;
         work->at.resumes = false;
     }
-    parts =
-        parts_open(work->run->lanes, &spec, at_once ? &work->sources : NULL);
+    parts = parts_open(
+        work->run->request_pool, &spec, at_once ? &work->sources : NULL);
     buf_done(&filter);
     arena_done(&arena);
     return parts;
@@ -86,7 +86,7 @@ static enum tw_err send_copy(struct copy_work *work, size_t entry,
     const struct entity *source, const struct entity *copy)
 {
     const struct copy_table *table = &work->tables[work->entries[entry].table];
-    const struct flow_item item = {
+    const struct batch_item item = {
         .store = table->store,
         .table = table->table,
         .operation = {.type = OPERATION_INSERT, .entity = *copy},

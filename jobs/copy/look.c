@@ -14,7 +14,7 @@ static enum tw_err look_at(struct copy_work *work, const struct scan_spec *spec,
         const struct copy_look *look, const struct page *page),
     size_t table, const struct copy_look *look, int64_t *ret_pages)
 {
-    struct parts *parts = parts_open(work->run->lanes, spec, sample);
+    struct parts *parts = parts_open(work->run->request_pool, spec, sample);
     const struct page *next = NULL;
     enum tw_err outcome;
 

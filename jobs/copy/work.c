@@ -5,9 +5,9 @@
 #include <strings.h>
 
 #include "jobs/copy/checkpoint.h"
+#include "jobs/engine/batch_writer.h"
 #include "jobs/engine/call.h"
 #include "jobs/engine/difference.h"
-#include "jobs/engine/flow.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/sorter.h"
 #include "jobs/index_row.h"
@@ -201,9 +201,9 @@ enum tw_err copy_read_source(struct copy_work *work, const struct source *is,
     enum tw_err outcome;
 
     page_init(&page);
-    outcome =
-        call_get(work->run->lanes, work->from_store, work->rules->from.table,
-            is->partition_key, is->row_key, &page, NULL, err);
+    outcome = call_get(work->run->request_pool, work->from_store,
+        work->rules->from.table, is->partition_key, is->row_key, &page, NULL,
+        err);
     *ret_etag = (struct slice){0};
     if (outcome == TW_OK)
         *ret_etag = arena_copy(arena, page.entities[0].etag);
@@ -250,7 +250,7 @@ void copy_name_source(
 
 void copy_begin_step(struct copy_work *work)
 {
-    work->flow = flow_new(work->run, BATCHES_IN_FLIGHT);
+    work->batch_writer = batch_writer_new(work->run, BATCHES_IN_FLIGHT);
     work->sorter = sorter_new();
     work->broken = TW_OK;
 }
@@ -270,71 +270,73 @@ static void set_saved(struct copy_work *work, const char *text)
 
 static void save_reached(struct copy_work *work)
 {
-    uint64_t low_water = flow_low_water(work->flow);
-    struct milestones *milestones = &work->milestones;
+    uint64_t low_water = batch_writer_low_water(work->batch_writer);
+    struct checkpoint_queue *checkpoint_queue = &work->checkpoint_queue;
 
     if (work->broken != TW_OK)
         return;
-    for (size_t i = 0; i < milestones->count; i++)
-        if (milestones->list[i].ticket <= low_water)
-            set_saved(work, milestones->list[i].checkpoint);
-    milestones_save(milestones, work->run, low_water);
+    for (size_t i = 0; i < checkpoint_queue->count; i++)
+        if (checkpoint_queue->list[i].sequence <= low_water)
+            set_saved(work, checkpoint_queue->list[i].checkpoint);
+    checkpoint_queue_save(checkpoint_queue, work->run, low_water);
 }
 
 /* What was in flight is waited for and saved, also after an error. */
 enum tw_err copy_end_step(struct copy_work *work, enum tw_err outcome)
 {
     if (outcome == TW_OK)
-        outcome = copy_pour(work);
+        outcome = copy_flush(work);
     if (outcome == TW_OK)
-        outcome = flow_drain(work->flow, work->err);
-    flow_settle(work->flow);
+        outcome = batch_writer_drain(work->batch_writer, work->err);
+    batch_writer_finish(work->batch_writer);
     save_reached(work);
-    milestones_drop(&work->gathering);
-    milestones_drop(&work->milestones);
+    checkpoint_queue_drop(&work->gathering);
+    checkpoint_queue_drop(&work->checkpoint_queue);
     if (outcome == TW_OK)
         outcome = copy_is_broken(work);
-    work->rounds.found += flow_done(work->flow);
-    if (flow_unsure(work->flow))
+    work->rounds.found += batch_writer_done(work->batch_writer);
+    if (batch_writer_is_indeterminate(work->batch_writer))
         for (size_t i = 0; i < work->table_count; i++)
             late_note(&work->late, work->tables[i].store);
-    flow_free(work->flow);
+    batch_writer_free(work->batch_writer);
     sorter_free(work->sorter);
-    work->flow = NULL;
+    work->batch_writer = NULL;
     work->sorter = NULL;
     return outcome;
 }
 
 /* The places up to which the sorter has handed over everything. */
-static void note_poured(struct copy_work *work)
+static void note_flushed(struct copy_work *work)
 {
     char *checkpoint =
-        milestones_take(&work->gathering, sorter_oldest(work->sorter));
+        checkpoint_queue_take(&work->gathering, sorter_oldest(work->sorter));
 
     if (checkpoint)
-        milestones_add(&work->milestones, flow_ticket(work->flow), checkpoint);
+        checkpoint_queue_add(&work->checkpoint_queue,
+            batch_writer_sequence(work->batch_writer), checkpoint);
 }
 
-static enum tw_err end_pouring(struct copy_work *work, enum tw_err outcome)
+static enum tw_err end_flush(struct copy_work *work, enum tw_err outcome)
 {
     if (outcome != TW_OK)
         return outcome;
-    note_poured(work);
+    note_flushed(work);
     return copy_is_broken(work);
 }
 
-enum tw_err copy_pour(struct copy_work *work)
+enum tw_err copy_flush(struct copy_work *work)
 {
-    return end_pouring(work, sorter_pour(work->sorter, work->flow, work->err));
+    return end_flush(
+        work, sorter_flush(work->sorter, work->batch_writer, work->err));
 }
 
-enum tw_err copy_send(struct copy_work *work, const struct flow_item *item)
+enum tw_err copy_send(struct copy_work *work, const struct batch_item *item)
 {
     enum tw_err outcome = TW_OK;
 
     if (sorter_is_full(work->sorter))
-        outcome = end_pouring(
-            work, sorter_make_room(work->sorter, work->flow, work->err));
+        outcome = end_flush(work,
+            sorter_make_room(work->sorter, work->batch_writer, work->err));
     if (outcome == TW_OK)
         sorter_add(work->sorter, item);
     return outcome;
@@ -347,9 +349,11 @@ static char *checkpoint_of(struct copy_work *work)
     struct rounds rounds = work->rounds;
     struct copy_progress at = work->at;
 
-    if (work->flow)
-        rounds.found += flow_done(work->flow);
-    at.late |= work->late.any || (work->flow && flow_unsure(work->flow));
+    if (work->batch_writer)
+        rounds.found += batch_writer_done(work->batch_writer);
+    at.late |= work->late.any ||
+               (work->batch_writer &&
+                   batch_writer_is_indeterminate(work->batch_writer));
     return copy_checkpoint_write(&rounds, &at);
 }
 
@@ -388,8 +392,8 @@ void copy_reached(
     work->at.table = table;
     work->at.partition_key = last->partition_key;
     work->at.row_key = last->row_key;
-    milestones_add(
+    checkpoint_queue_add(
         &work->gathering, sorter_added(work->sorter), checkpoint_of(work));
     work->at.resumes = false;
-    note_poured(work);
+    note_flushed(work);
 }

@@ -28,8 +28,8 @@
 #include "jobs/copy/repaired.h"
 #include "jobs/copy/rules.h"
 #include "jobs/copy/source.h"
+#include "jobs/engine/checkpoint_queue.h"
 #include "jobs/engine/late.h"
-#include "jobs/engine/milestones.h"
 #include "jobs/engine/parts.h"
 #include "jobs/engine/rounds.h"
 #include "jobs/engine/selector.h"
@@ -37,7 +37,7 @@
 #include "worker/base/arena.h"
 
 struct difference;
-struct flow;
+struct batch_writer;
 struct sorter;
 
 /* Characters of a digest of key templates. */
@@ -122,10 +122,10 @@ struct copy_work {
     char first_edited[256];
 
     /* Of the step. */
-    struct flow *flow;
+    struct batch_writer *batch_writer;
     struct sorter *sorter;
-    struct milestones gathering; /* by what the sorter has handed over */
-    struct milestones milestones;
+    struct checkpoint_queue gathering; /* by what the sorter has handed over */
+    struct checkpoint_queue checkpoint_queue;
     char *saved; /* the checkpoint that was handed over last; NULL: none */
     enum tw_err broken; /* of a request that a decision needed ... */
     struct err why;     /* ... and why */
@@ -189,19 +189,19 @@ bool copy_keeps_edits(const struct copy_work *work, size_t table);
 void copy_name_source(
     struct copy_work *work, const struct entity *source, const char *why);
 
-/* copy_begin_step, copy_end_step: flow and sorter of a step. At the end they
- * are drained; what could not be mended is the outcome. */
+/* copy_begin_step, copy_end_step: batch writer and sorter of a step. At the end
+ * they are drained; what could not be mended is the outcome. */
 void copy_begin_step(struct copy_work *work);
 TW_MUST_USE enum tw_err copy_end_step(
     struct copy_work *work, enum tw_err outcome);
 
 /* copy_send: an operation through the sorter. */
-struct flow_item;
+struct batch_item;
 TW_MUST_USE enum tw_err copy_send(
-    struct copy_work *work, const struct flow_item *item);
+    struct copy_work *work, const struct batch_item *item);
 
-/* copy_pour: all that waits in the sorter goes to the flow. */
-TW_MUST_USE enum tw_err copy_pour(struct copy_work *work);
+/* copy_flush: all that waits in the sorter goes to the batch writer. */
+TW_MUST_USE enum tw_err copy_flush(struct copy_work *work);
 
 /* copy_save: hand over the checkpoint as it is now. */
 void copy_save(struct copy_work *work, bool progress);

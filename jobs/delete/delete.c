@@ -16,9 +16,9 @@
 
 #include "config/settings.h"
 #include "jobs/counting.h"
-#include "jobs/engine/flow.h"
+#include "jobs/engine/batch_writer.h"
+#include "jobs/engine/checkpoint_queue.h"
 #include "jobs/engine/keys.h"
-#include "jobs/engine/milestones.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "jobs/engine/selector.h"
@@ -157,7 +157,7 @@ static struct scan *open_scan(const struct deletion *deletion,
         spec.after_partition_key = after->partition_key;
         spec.after_row_key = after->row_key;
     }
-    scan = scan_open(run->lanes, &spec);
+    scan = scan_open(run->request_pool, &spec);
     arena_done(&arena);
     return scan;
 }
@@ -264,8 +264,8 @@ struct delete_run {
     struct selection selection;
     bool resumes; /* behind this entity: */
     struct entity place;
-    struct flow *flow;
-    struct milestones milestones;
+    struct batch_writer *batch_writer;
+    struct checkpoint_queue checkpoint_queue;
 };
 
 static void save_nothing(struct delete_run *d)
@@ -276,25 +276,25 @@ static void save_nothing(struct delete_run *d)
     mem_free(text);
 }
 
-/* Asking the flow comes first: it may learn of failures then. */
+/* Asking the batch writer comes first: it may learn of failures then. */
 static void save(struct delete_run *d)
 {
-    uint64_t low_water = flow_low_water(d->flow);
+    uint64_t low_water = batch_writer_low_water(d->batch_writer);
 
-    if (flow_failed(d->flow) == 0)
-        milestones_save(&d->milestones, d->run, low_water);
+    if (batch_writer_failed(d->batch_writer) == 0)
+        checkpoint_queue_save(&d->checkpoint_queue, d->run, low_water);
 }
 
-/* Everything up to here has been handed to the flow. */
+/* Everything up to here has been handed to the batch writer. */
 static void reached(struct delete_run *d, const struct entity *last)
 {
     save(d);
-    milestones_add(
-        &d->milestones, flow_ticket(d->flow), write_checkpoint(last));
+    checkpoint_queue_add(&d->checkpoint_queue,
+        batch_writer_sequence(d->batch_writer), write_checkpoint(last));
 }
 
 /* The entity changed since it was read: is it still selected? */
-static enum flow_verdict decide(void *context, const struct operation *sent,
+static enum write_decision decide(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
@@ -302,16 +302,16 @@ static enum flow_verdict decide(void *context, const struct operation *sent,
 
     (void)sent, (void)arena, (void)err;
     if (!selection_matches(&d->selection, now))
-        return FLOW_SPARE;
+        return WRITE_SKIP;
     *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
-    return FLOW_SEND;
+    return WRITE_SEND;
 }
 
 static enum tw_err delete_page(
     struct delete_run *d, const struct page *page, struct err *err)
 {
     enum tw_err outcome = TW_OK;
-    struct flow_item item = {
+    struct batch_item item = {
         .store = d->store,
         .table = d->deletion->place.table,
         .operation = {.type = OPERATION_DELETE},
@@ -323,7 +323,7 @@ static enum tw_err delete_page(
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++) {
         item.operation.entity = page->entities[i];
         if (selection_matches(&d->selection, &page->entities[i]))
-            outcome = flow_add(d->flow, &item, err);
+            outcome = batch_writer_add(d->batch_writer, &item, err);
     }
     if (outcome == TW_OK)
         reached(d, &page->entities[page->count - 1]);
@@ -341,7 +341,8 @@ static enum tw_err delete_pages(struct delete_run *d, struct scan *scan)
         if (outcome == TW_OK && page)
             outcome = delete_page(d, page, d->err);
     } while (outcome == TW_OK && page);
-    return outcome == TW_OK ? flow_drain(d->flow, d->err) : outcome;
+    return outcome == TW_OK ? batch_writer_drain(d->batch_writer, d->err)
+                            : outcome;
 }
 
 /* Whatever the outcome, the batches in flight are completed and saved. */
@@ -350,15 +351,15 @@ static enum tw_err delete_all(struct delete_run *d)
     struct scan *scan;
     enum tw_err outcome;
 
-    d->flow = flow_new(d->run, BATCHES_IN_FLIGHT);
+    d->batch_writer = batch_writer_new(d->run, BATCHES_IN_FLIGHT);
     scan = open_scan(d->deletion, &d->selection, d->store,
         d->resumes ? &d->place : NULL, d->run);
     outcome = delete_pages(d, scan);
-    flow_settle(d->flow);
+    batch_writer_finish(d->batch_writer);
     save(d);
     scan_close(scan);
-    milestones_drop(&d->milestones);
-    flow_free(d->flow);
+    checkpoint_queue_drop(&d->checkpoint_queue);
+    batch_writer_free(d->batch_writer);
     return outcome;
 }
 

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* One request through the lanes, waited for. */
+/* One request through the request pool, waited for. */
 #include "jobs/engine/call.h"
 
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 struct get_task {
-    struct lanes_task task; /* first: the lanes hand it back */
+    struct pool_request task; /* first: the request pool hand it back */
     const char *table;
     struct slice partition_key, row_key;
     struct page *page;
 };
 
 struct batch_task {
-    struct lanes_task task;
+    struct pool_request task;
     const struct batch *batch;
     struct batch_result *result;
 };
 
 struct scan_task {
-    struct lanes_task task;
+    struct pool_request task;
     const struct scan_request *request;
     struct page *page;
 };
 
 struct any_task {
-    struct lanes_task task;
+    struct pool_request task;
     enum tw_err (*request)(void *context, struct exchange *exchange);
     void *context;
 };
 
-static enum tw_err send_get(struct lanes_task *task, struct exchange *exchange)
+static enum tw_err send_get(
+    struct pool_request *task, struct exchange *exchange)
 {
     struct get_task *get = (struct get_task *)task;
 
@@ -38,14 +39,15 @@ static enum tw_err send_get(struct lanes_task *task, struct exchange *exchange)
 }
 
 static enum tw_err send_batch(
-    struct lanes_task *task, struct exchange *exchange)
+    struct pool_request *task, struct exchange *exchange)
 {
     struct batch_task *batch = (struct batch_task *)task;
 
     return store_batch(task->store, exchange, batch->batch, batch->result);
 }
 
-static enum tw_err send_scan(struct lanes_task *task, struct exchange *exchange)
+static enum tw_err send_scan(
+    struct pool_request *task, struct exchange *exchange)
 {
     struct scan_task *scan = (struct scan_task *)task;
 
@@ -57,17 +59,18 @@ static enum tw_err send_scan(struct lanes_task *task, struct exchange *exchange)
     return outcome;
 }
 
-static enum tw_err send_any(struct lanes_task *task, struct exchange *exchange)
+static enum tw_err send_any(
+    struct pool_request *task, struct exchange *exchange)
 {
     struct any_task *any = (struct any_task *)task;
 
     return any->request(any->context, exchange);
 }
 
-static enum tw_err call(struct lanes_client *lanes, struct lanes_task *task,
-    int64_t *ret_date_ticks, struct err *err)
+static enum tw_err call(struct pool_client *request_pool,
+    struct pool_request *task, int64_t *ret_date_ticks, struct err *err)
 {
-    enum tw_err outcome = lanes_call(lanes, task);
+    enum tw_err outcome = request_pool_call(request_pool, task);
 
     if (ret_date_ticks)
         *ret_date_ticks = task->last.date_ticks;
@@ -76,7 +79,7 @@ static enum tw_err call(struct lanes_client *lanes, struct lanes_task *task,
     return outcome;
 }
 
-enum tw_err call_get(struct lanes_client *lanes, struct store *store,
+enum tw_err call_get(struct pool_client *request_pool, struct store *store,
     const char *table, struct slice partition_key, struct slice row_key,
     struct page *page, int64_t *ret_date_ticks, struct err *err)
 {
@@ -92,10 +95,10 @@ enum tw_err call_get(struct lanes_client *lanes, struct store *store,
         .page = page,
     };
 
-    return call(lanes, &get.task, ret_date_ticks, err);
+    return call(request_pool, &get.task, ret_date_ticks, err);
 }
 
-enum tw_err call_batch(struct lanes_client *lanes, struct store *store,
+enum tw_err call_batch(struct pool_client *request_pool, struct store *store,
     const struct batch *batch, struct batch_result *ret,
     int64_t *ret_date_ticks, struct err *err)
 {
@@ -110,10 +113,10 @@ enum tw_err call_batch(struct lanes_client *lanes, struct store *store,
         .result = ret,
     };
 
-    return call(lanes, &task.task, ret_date_ticks, err);
+    return call(request_pool, &task.task, ret_date_ticks, err);
 }
 
-enum tw_err call_scan(struct lanes_client *lanes, struct store *store,
+enum tw_err call_scan(struct pool_client *request_pool, struct store *store,
     const struct scan_request *request, struct page *page, struct err *err)
 {
     struct scan_task task = {
@@ -126,10 +129,10 @@ enum tw_err call_scan(struct lanes_client *lanes, struct store *store,
         .page = page,
     };
 
-    return call(lanes, &task.task, NULL, err);
+    return call(request_pool, &task.task, NULL, err);
 }
 
-enum tw_err call_any(struct lanes_client *lanes, struct store *store,
+enum tw_err call_any(struct pool_client *request_pool, struct store *store,
     enum tw_err (*request)(void *context, struct exchange *exchange),
     void *context, bool repeatable, struct err *err)
 {
@@ -139,7 +142,7 @@ enum tw_err call_any(struct lanes_client *lanes, struct store *store,
         .context = context,
     };
 
-    return call(lanes, &any.task, NULL, err);
+    return call(request_pool, &any.task, NULL, err);
 }
 
 struct creation {
@@ -154,10 +157,10 @@ static enum tw_err create(void *context, struct exchange *exchange)
     return store_create_table(creation->store, exchange, creation->table);
 }
 
-enum tw_err call_create_table(struct lanes_client *lanes, struct store *store,
-    const char *table, struct err *err)
+enum tw_err call_create_table(struct pool_client *request_pool,
+    struct store *store, const char *table, struct err *err)
 {
     struct creation creation = {store, table};
 
-    return call_any(lanes, store, create, &creation, true, err);
+    return call_any(request_pool, store, create, &creation, true, err);
 }

@@ -8,7 +8,8 @@
  * Larger ones are rare. */
 #define GET_BYTES (128 * 1024)
 
-static enum tw_err send_get(struct lanes_task *task, struct exchange *exchange)
+static enum tw_err send_get(
+    struct pool_request *task, struct exchange *exchange)
 {
     struct get *get =
         (struct get *)(void *)((char *)task - offsetof(struct get, task));
@@ -46,14 +47,14 @@ static enum tw_err result_of(struct get *get, struct err *err)
 }
 
 enum tw_err gets_read(
-    struct gets *gets, struct lanes_client *lanes, struct err *err)
+    struct gets *gets, struct pool_client *request_pool, struct err *err)
 {
     enum tw_err outcome = TW_OK;
 
     for (size_t i = 0; i < gets->count; i++)
-        lanes_submit(lanes, &gets->list[i].task);
+        request_pool_submit(request_pool, &gets->list[i].task);
     for (size_t i = 0; i < gets->count; i++)
-        lanes_wait(lanes, &gets->list[i].task);
+        request_pool_wait(request_pool, &gets->list[i].task);
     for (size_t i = 0; i < gets->count && outcome == TW_OK; i++)
         outcome = result_of(&gets->list[i], err);
     return outcome;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "worker/base/err.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 /* So many are in flight. */
 #define GETS_MAX 16
@@ -21,7 +21,7 @@ struct get {
     /* NULL: there is no such entity. Lives until gets_done(). */
     const struct entity *found;
 
-    struct lanes_task task;
+    struct pool_request task;
     struct page page;
 };
 
@@ -37,7 +37,7 @@ void gets_add(struct gets *gets, struct store *store, const char *table,
 /* gets_read: read them all, and wait. TW_NOT_FOUND of one is no error; any
  * other outcome is the first that could not be mended. */
 TW_MUST_USE enum tw_err gets_read(
-    struct gets *gets, struct lanes_client *lanes, struct err *err);
+    struct gets *gets, struct pool_client *request_pool, struct err *err);
 
 /* gets_done: empty again. */
 void gets_done(struct gets *gets);

@@ -133,7 +133,7 @@ static bool may_part(const struct scan_spec *spec)
 
 /* ---- reading ---- */
 
-struct parts *parts_open(struct lanes_client *lanes,
+struct parts *parts_open(struct pool_client *request_pool,
     const struct scan_spec *spec, const struct parts_sample *sample)
 {
     struct parts *parts = mem_alloc(sizeof(*parts));
@@ -161,7 +161,7 @@ struct parts *parts_open(struct lanes_client *lanes,
             range->has_below = true;
             range->below = bounds[i];
         }
-        parts->scans[parts->count++] = scan_open(lanes, &part);
+        parts->scans[parts->count++] = scan_open(request_pool, &part);
     }
     return parts;
 }

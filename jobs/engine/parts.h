@@ -32,7 +32,7 @@ struct parts;
 /* parts_open: as scan_open(). One part where spec is resumed, its filter has no
  * room for two comparisons more, or sample is NULL or holds too little; sample
  * is only read now. */
-struct parts *parts_open(struct lanes_client *lanes,
+struct parts *parts_open(struct pool_client *request_pool,
     const struct scan_spec *spec, const struct parts_sample *sample);
 
 /* parts_next, parts_pages, parts_close: as those of a scan; pages of different

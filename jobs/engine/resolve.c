@@ -10,27 +10,27 @@
  * what still has its ETag goes again, and only what has changed is read whole.
  *
  * The first of these requests does not hold up the run: it is made when the
- * pack begins to be resolved, and the rest, which is rare, when it has come.
+ * batch begins to be resolved, and the rest, which is rare, when it has come.
  */
 #include "jobs/engine/resolve.h"
 
 #include <assert.h>
 
-#include "jobs/engine/flow.h"
-#include "jobs/engine/pack.h"
+#include "jobs/engine/batch_buffer.h"
+#include "jobs/engine/batch_writer.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
-/* Refusals of one pack that are looked at one by one. */
+/* Refusals of one batch that are looked at one by one. */
 #define SINGLES_MAX 3
 
 /* Pages of a range that are read before it counts as sparse. */
 #define RANGE_PAGES_MAX 4
 
-/* What one entity may take while it is read, for the lanes' budget. */
+/* What one entity may take while it is read, for the request pool's budget. */
 #define GET_BYTES (2 * 1024 * 1024)
 
 enum seen { UNSEEN, SEEN, CHANGED /* to be read whole */ };
@@ -38,16 +38,16 @@ enum seen { UNSEEN, SEEN, CHANGED /* to be read whole */ };
 #define NONE SIZE_MAX
 
 struct get {
-    struct lanes_task task; /* first, so that it leads back to the get */
-    const struct pack *pack;
+    struct pool_request task; /* first, so that it leads back to the get */
+    const struct batch_buffer *batch_buffer;
     struct slice row_key;
     struct page page;
 };
 
 struct resolving {
     struct run *run;
-    struct pack *pack;
-    size_t named;      /* the entry that was refused, or pack->count */
+    struct batch_buffer *batch_buffer;
+    size_t named;      /* the entry that was refused, or batch->count */
     bool alone;        /* it alone is looked at */
     struct scan *scan; /* of the range; NULL: entries are read one by one */
     bool bare;         /* it reads keys alone */
@@ -64,31 +64,31 @@ static struct slice etag_of(const struct entity *now)
     return now ? now->etag : (struct slice){0};
 }
 
-static void ask_kind(
-    struct resolving *r, struct pack_entry *entry, const struct entity *now)
+static void ask_kind(struct resolving *r, struct batch_buffer_entry *entry,
+    const struct entity *now)
 {
-    struct flow_item *item = &entry->item;
+    struct batch_item *item = &entry->item;
     struct operation again = {0};
     struct err why = {""};
 
     switch (item->decide(
         item->context, &item->operation, now, &r->scratch, &again, &why)) {
-    case FLOW_SEND:
+    case WRITE_SEND:
         assert(
             slice_equal(again.entity.row_key, item->operation.entity.row_key));
-        pack_change(r->pack, entry, &again);
+        batch_buffer_change(r->batch_buffer, entry, &again);
         break;
-    case FLOW_DONE:
-        pack_store(r->pack, entry, PACK_DONE, etag_of(now));
+    case WRITE_IS_DONE:
+        batch_buffer_store(r->batch_buffer, entry, ENTRY_DONE, etag_of(now));
         break;
-    case FLOW_KEEP:
-        pack_store(r->pack, entry, PACK_KEPT, etag_of(now));
+    case WRITE_NO_OP:
+        batch_buffer_store(r->batch_buffer, entry, ENTRY_NO_OP, etag_of(now));
         break;
-    case FLOW_SPARE:
-        entry->fate = PACK_SPARED;
+    case WRITE_SKIP:
+        entry->fate = ENTRY_SKIPPED;
         break;
-    case FLOW_FAIL:
-        pack_fail(r->pack, entry, why.text);
+    case WRITE_FAIL:
+        batch_buffer_fail(r->batch_buffer, entry, why.text);
         break;
     }
     arena_clear(&r->scratch);
@@ -101,17 +101,17 @@ static bool is_unchanged(const struct operation *sent, const struct entity *now)
 }
 
 /* now: the entity as it is, whole; NULL: there is none. */
-static void meet(
-    struct resolving *r, struct pack_entry *entry, const struct entity *now)
+static void meet(struct resolving *r, struct batch_buffer_entry *entry,
+    const struct entity *now)
 {
     const struct operation *sent = &entry->item.operation;
 
     if (!now && sent->type == OPERATION_DELETE)
-        entry->fate = PACK_GONE;
+        entry->fate = ENTRY_ABSENT;
     else if (!now && sent->type == OPERATION_INSERT)
-        entry->fate = PACK_SEND;
+        entry->fate = ENTRY_SEND;
     else if (now && is_unchanged(sent, now))
-        entry->fate = PACK_SEND;
+        entry->fate = ENTRY_SEND;
     else
         ask_kind(r, entry, now);
 }
@@ -119,62 +119,64 @@ static void meet(
 /* The table itself is not there: what was to be deleted is gone. */
 static enum tw_err meet_no_table(struct resolving *r, struct err *err)
 {
-    struct pack *pack = r->pack;
+    struct batch_buffer *batch_buffer = r->batch_buffer;
 
-    for (size_t i = 0; i < pack->count; i++) {
-        if (pack->entries[i].item.operation.type != OPERATION_DELETE)
-            return err_fail(
-                err, TW_NOT_FOUND, "table %s does not exist", pack->table);
-        pack->entries[i].fate = PACK_GONE;
+    for (size_t i = 0; i < batch_buffer->count; i++) {
+        if (batch_buffer->entries[i].item.operation.type != OPERATION_DELETE)
+            return err_fail(err, TW_NOT_FOUND, "table %s does not exist",
+                batch_buffer->table);
+        batch_buffer->entries[i].fate = ENTRY_ABSENT;
     }
     return TW_OK;
 }
 
 /* ---- one entity ---- */
 
-static enum tw_err send_get(struct lanes_task *task, struct exchange *exchange)
+static enum tw_err send_get(
+    struct pool_request *task, struct exchange *exchange)
 {
     struct get *get = (struct get *)task;
 
-    return store_get(get->pack->store, exchange, get->pack->table,
-        get->pack->partition_key, get->row_key, &get->page);
+    return store_get(get->batch_buffer->store, exchange,
+        get->batch_buffer->table, get->batch_buffer->partition_key,
+        get->row_key, &get->page);
 }
 
 static void ask_one(struct resolving *r, size_t index)
 {
-    const struct pack *pack = r->pack;
+    const struct batch_buffer *batch_buffer = r->batch_buffer;
 
     r->asked = index;
     r->get = (struct get){
         .task = {.send = send_get,
             .repeatable = true,
-            .store = pack->store,
-            .partition =
-                rate_limiter_partition(pack->table, pack->partition_key),
+            .store = batch_buffer->store,
+            .partition = rate_limiter_partition(
+                batch_buffer->table, batch_buffer->partition_key),
             .bytes = GET_BYTES},
-        .pack = pack,
-        .row_key = pack->entries[index].item.operation.entity.row_key,
+        .batch_buffer = batch_buffer,
+        .row_key = batch_buffer->entries[index].item.operation.entity.row_key,
     };
     page_init(&r->get.page);
-    lanes_submit(r->run->lanes, &r->get.task);
+    request_pool_submit(r->run->request_pool, &r->get.task);
 }
 
 static enum tw_err read_one(struct resolving *r, size_t index, struct err *err)
 {
-    struct pack_entry *entry = &r->pack->entries[index];
+    struct batch_buffer_entry *entry = &r->batch_buffer->entries[index];
     enum tw_err code;
 
     if (r->asked != index)
         ask_one(r, index);
     r->asked = NONE;
-    lanes_wait(r->run->lanes, &r->get.task);
+    request_pool_wait(r->run->request_pool, &r->get.task);
     code = r->get.task.outcome;
     if (code == TW_OK)
         meet(r, entry, &r->get.page.entities[0]);
     else if (code == TW_NOT_FOUND)
         meet(r, entry, NULL);
     else
-        (void)err_fail(err, code, "table %s: %s", r->pack->table,
+        (void)err_fail(err, code, "table %s: %s", r->batch_buffer->table,
             r->get.task.last.err.text);
     page_done(&r->get.page);
     return code == TW_NOT_FOUND ? TW_OK : code;
@@ -186,7 +188,7 @@ static enum tw_err read_each(
 {
     enum tw_err code = TW_OK;
 
-    for (size_t i = 0; i < r->pack->count && code == TW_OK; i++)
+    for (size_t i = 0; i < r->batch_buffer->count && code == TW_OK; i++)
         if (r->seen[i] == marked)
             code = read_one(r, i, err);
     return code;
@@ -198,22 +200,24 @@ static enum tw_err read_each(
  * The least and the greatest RowKey. False where the two orders in which
  * stores keep keys (UTF-16, code points) do not agree on them.
  */
-static bool bounds(
-    const struct pack *pack, struct slice *ret_least, struct slice *ret_most)
+static bool bounds(const struct batch_buffer *batch_buffer,
+    struct slice *ret_least, struct slice *ret_most)
 {
-    struct slice least = pack->entries[0].item.operation.entity.row_key;
+    struct slice least = batch_buffer->entries[0].item.operation.entity.row_key;
     struct slice most = least;
 
-    for (size_t i = 1; i < pack->count; i++) {
-        struct slice key = pack->entries[i].item.operation.entity.row_key;
+    for (size_t i = 1; i < batch_buffer->count; i++) {
+        struct slice key =
+            batch_buffer->entries[i].item.operation.entity.row_key;
 
         if (slice_compare(key, least) < 0)
             least = key;
         if (slice_compare(key, most) > 0)
             most = key;
     }
-    for (size_t i = 0; i < pack->count; i++) {
-        struct slice key = pack->entries[i].item.operation.entity.row_key;
+    for (size_t i = 0; i < batch_buffer->count; i++) {
+        struct slice key =
+            batch_buffer->entries[i].item.operation.entity.row_key;
 
         if (text_utf16_compare(key, least) < 0 ||
             text_utf16_compare(key, most) > 0)
@@ -224,10 +228,10 @@ static bool bounds(
     return true;
 }
 
-static bool only_deletes(const struct pack *pack)
+static bool only_deletes(const struct batch_buffer *batch_buffer)
 {
-    for (size_t i = 0; i < pack->count; i++)
-        if (pack->entries[i].item.operation.type != OPERATION_DELETE)
+    for (size_t i = 0; i < batch_buffer->count; i++)
+        if (batch_buffer->entries[i].item.operation.type != OPERATION_DELETE)
             return false;
     return true;
 }
@@ -240,12 +244,13 @@ static size_t meet_page(struct resolving *r, const struct page *page)
 
     for (size_t i = 0; i < page->count; i++) {
         const struct entity *now = &page->entities[i];
-        struct pack_entry *entry = pack_find(r->pack, now->row_key);
+        struct batch_buffer_entry *entry =
+            batch_buffer_find(r->batch_buffer, now->row_key);
         size_t index;
 
         if (!entry)
             continue;
-        index = (size_t)(entry - r->pack->entries);
+        index = (size_t)(entry - r->batch_buffer->entries);
         if (r->seen[index] != UNSEEN)
             continue;
         met++;
@@ -267,7 +272,7 @@ static enum tw_err read_pages(
     struct resolving *r, bool *ret_whole, struct err *err)
 {
     const struct page *page = NULL;
-    size_t left = r->pack->count;
+    size_t left = r->batch_buffer->count;
 
     *ret_whole = false;
     while (left > 0 && scan_pages(r->scan) < RANGE_PAGES_MAX) {
@@ -289,34 +294,35 @@ static struct scan *open_range(
 {
     static const struct slice keys_only[1];
     struct scan_spec spec = {
-        .store = r->pack->store,
-        .table = r->pack->table,
-        .partition_key = key_range_exact(r->pack->partition_key),
+        .store = r->batch_buffer->store,
+        .table = r->batch_buffer->table,
+        .partition_key = key_range_exact(r->batch_buffer->partition_key),
         /* Everything below "!" is below any key that is longer: only blanks
          * and what no key may hold come before it. */
         .row_key = {.has_from = true,
             .has_below = true,
             .from = least,
-            .below = arena_format(&r->pack->arena, "%.*s!", SLICE_ARG(most))},
+            .below = arena_format(
+                &r->batch_buffer->arena, "%.*s!", SLICE_ARG(most))},
         .select = r->bare ? keys_only : NULL,
-        .entity_bytes = r->pack->bytes / r->pack->count,
+        .entity_bytes = r->batch_buffer->bytes / r->batch_buffer->count,
     };
 
-    return scan_open(r->run->lanes, &spec);
+    return scan_open(r->run->request_pool, &spec);
 }
 
 static enum tw_err meet_the_rest(
     struct resolving *r, bool whole, struct err *err)
 {
-    struct pack *pack = r->pack;
+    struct batch_buffer *batch_buffer = r->batch_buffer;
 
-    if (!whole && r->named < pack->count)
+    if (!whole && r->named < batch_buffer->count)
         return r->seen[r->named] == UNSEEN ? read_one(r, r->named, err) : TW_OK;
     if (!whole)
         return read_each(r, UNSEEN, err);
-    for (size_t i = 0; i < pack->count; i++)
+    for (size_t i = 0; i < batch_buffer->count; i++)
         if (r->seen[i] == UNSEEN)
-            meet(r, &pack->entries[i], NULL);
+            meet(r, &batch_buffer->entries[i], NULL);
     return TW_OK;
 }
 
@@ -324,8 +330,8 @@ static void ask_range(struct resolving *r)
 {
     struct slice least, most;
 
-    r->bare = only_deletes(r->pack);
-    if (r->pack->count == 1 || !bounds(r->pack, &least, &most))
+    r->bare = only_deletes(r->batch_buffer);
+    if (r->batch_buffer->count == 1 || !bounds(r->batch_buffer, &least, &most))
         ask_one(r, 0);
     else
         r->scan = open_range(r, least, most);
@@ -345,58 +351,65 @@ static enum tw_err read_range(struct resolving *r, struct err *err)
     return code;
 }
 
-/* ---- the pack ---- */
+/* ---- the batch ---- */
 
-/* The index of the operation that was refused, or pack->count. */
-static size_t named_of(const struct pack *pack)
+/* The index of the operation that was refused, or batch->count. */
+static size_t named_of(const struct batch_buffer *batch_buffer)
 {
-    if (pack->task.outcome == TW_UNKNOWN)
-        return pack->count;
-    if (pack->count == 1)
+    if (batch_buffer->task.outcome == TW_UNKNOWN)
+        return batch_buffer->count;
+    if (batch_buffer->count == 1)
         return 0;
-    return pack->result->failed < pack->count ? pack->result->failed
-                                              : pack->count;
+    return batch_buffer->result->failed < batch_buffer->count
+               ? batch_buffer->result->failed
+               : batch_buffer->count;
 }
 
 /* Are the others likely to be there too? */
-static bool is_sent_again(const struct pack *pack, size_t named)
+static bool is_sent_again(const struct batch_buffer *batch_buffer, size_t named)
 {
-    return named == 0 && pack->count > 1 &&
-           pack->entries[0].item.operation.type == OPERATION_INSERT;
+    return named == 0 && batch_buffer->count > 1 &&
+           batch_buffer->entries[0].item.operation.type == OPERATION_INSERT;
 }
 
 /* The named one was not found; of several, the index may have been told wrong.
  * It was to be deleted: done is what was looked for and not found. */
 static bool is_gone(const struct resolving *r)
 {
-    const struct pack *pack = r->pack;
+    const struct batch_buffer *batch_buffer = r->batch_buffer;
 
-    return pack->task.outcome == TW_NOT_FOUND && pack->count == 1 &&
-           pack->entries[r->named].item.operation.type == OPERATION_DELETE;
+    return batch_buffer->task.outcome == TW_NOT_FOUND &&
+           batch_buffer->count == 1 &&
+           batch_buffer->entries[r->named].item.operation.type ==
+               OPERATION_DELETE;
 }
 
 /* Nothing but its table can be missing for an insert. */
 static bool misses_table(const struct resolving *r)
 {
-    const struct pack *pack = r->pack;
+    const struct batch_buffer *batch_buffer = r->batch_buffer;
 
-    return r->named < pack->count && pack->task.outcome == TW_NOT_FOUND &&
-           pack->entries[r->named].item.operation.type == OPERATION_INSERT;
+    return r->named < batch_buffer->count &&
+           batch_buffer->task.outcome == TW_NOT_FOUND &&
+           batch_buffer->entries[r->named].item.operation.type ==
+               OPERATION_INSERT;
 }
 
-struct resolving *resolve_begin(struct run *run, struct pack *pack)
+struct resolving *resolve_begin(
+    struct run *run, struct batch_buffer *batch_buffer)
 {
     struct resolving *r = mem_alloc(sizeof(*r));
 
     r->run = run;
-    r->pack = pack;
-    r->named = named_of(pack);
+    r->batch_buffer = batch_buffer;
+    r->named = named_of(batch_buffer);
     r->asked = NONE;
     arena_init(&r->scratch);
     if (misses_table(r))
         return r;
-    r->alone = r->named < pack->count && !is_sent_again(pack, r->named) &&
-               pack->singles++ < SINGLES_MAX;
+    r->alone = r->named < batch_buffer->count &&
+               !is_sent_again(batch_buffer, r->named) &&
+               batch_buffer->singles++ < SINGLES_MAX;
     if (!r->alone)
         ask_range(r);
     else if (!is_gone(r))
@@ -413,21 +426,22 @@ bool resolve_is_ready(const struct resolving *r)
 {
     if (r->scan)
         return scan_has_come(r->scan);
-    return r->asked == NONE || lanes_done(r->run->lanes, &r->get.task);
+    return r->asked == NONE ||
+           request_pool_done(r->run->request_pool, &r->get.task);
 }
 
 static enum tw_err resolve(struct resolving *r, struct err *err)
 {
     if (misses_table(r))
-        return err_fail(
-            err, TW_NOT_FOUND, "table %s does not exist", r->pack->table);
+        return err_fail(err, TW_NOT_FOUND, "table %s does not exist",
+            r->batch_buffer->table);
     if (r->scan)
         return read_range(r, err);
     if (!r->alone)
         return read_each(r, UNSEEN, err);
     if (!is_gone(r))
         return read_one(r, r->named, err);
-    r->pack->entries[r->named].fate = PACK_GONE;
+    r->batch_buffer->entries[r->named].fate = ENTRY_ABSENT;
     return TW_OK;
 }
 
@@ -436,7 +450,7 @@ void resolve_free(struct resolving *r)
     if (!r)
         return;
     if (r->asked != NONE) {
-        lanes_cancel(r->run->lanes, &r->get.task);
+        request_pool_cancel(r->run->request_pool, &r->get.task);
         page_done(&r->get.page);
     }
     scan_close(r->scan);

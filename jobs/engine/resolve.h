@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What became of a batch that was refused or whose answer was lost: read what
- * is there, and let each operation's kind decide again. Used by flow alone.
+ * is there, and let each operation's kind decide again. Used by batch writer
+ * alone.
  */
 #ifndef TW_JOBS_ENGINE_RESOLVE_H
 #define TW_JOBS_ENGINE_RESOLVE_H
@@ -11,16 +12,17 @@
 
 #include "worker/base/err.h"
 
-struct pack;
+struct batch_buffer;
 struct resolving;
 struct run;
 
 /*
- * resolve_begin: pack (borrowed) was answered with TW_CONFLICT, TW_NOT_FOUND or
- * TW_UNKNOWN; what is there is asked for. Never blocks. Owned: resolve_end() or
- * resolve_free() takes it.
+ * resolve_begin: batch (borrowed) was answered with TW_CONFLICT, TW_NOT_FOUND
+ * or TW_UNKNOWN; what is there is asked for. Never blocks. Owned: resolve_end()
+ * or resolve_free() takes it.
  */
-struct resolving *resolve_begin(struct run *run, struct pack *pack);
+struct resolving *resolve_begin(
+    struct run *run, struct batch_buffer *batch_buffer);
 
 /* resolve_bytes: what the first of its requests may take, of what all requests
  * of all runs may. */

@@ -16,7 +16,7 @@
 #include "worker/base/slice.h"
 
 struct deadline;
-struct lanes_client;
+struct pool_client;
 struct run;
 struct store;
 
@@ -120,8 +120,8 @@ struct run {
     struct slice phase;          /* last stored by phase(), or empty */
     const char *archive_folder;  /* where relative `archive:` starts */
 
-    struct lanes_client *lanes; /* for every request of the run; its deadline is
-                                   the run's */
+    struct pool_client *request_pool; /* for every request of the run; its
+                                   deadline is the run's */
     const struct deadline *deadline;
     struct run_counts counts;
 
@@ -134,7 +134,8 @@ struct run {
 
     /* Where a kind keeps entities of its own beside the ledger (intents of a
      * move, digests of an upgrade's steps): partitions of ledger_table whose
-     * PartitionKey begins with '!'. Requests go through lanes like any other.
+     * PartitionKey begins with '!'. Requests go through request threads like
+     * any other.
      */
     struct store *ledger;     /* borrowed */
     const char *ledger_table; /* "TablewardRuns" */

@@ -22,7 +22,7 @@
 #include "jobs/engine/run.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 /* What an answer may take. The largest
  * entity the service holds is 1 MiB, in JSON up to three times as much. */
@@ -46,7 +46,7 @@ struct place {
 
 /* A page that was asked for. */
 struct asking {
-    struct lanes_task task; /* first, so that it leads back to this */
+    struct pool_request task; /* first, so that it leads back to this */
     struct scan *scan;
     struct scan_request request;
     struct place from; /* the texts of request.from */
@@ -56,7 +56,7 @@ struct asking {
 };
 
 struct scan {
-    struct lanes_client *lanes;
+    struct pool_client *request_pool;
     struct scan_spec spec; /* its texts live in arena */
     struct arena arena;
 
@@ -187,7 +187,8 @@ static bool goes_back(const struct scan *scan, const struct page *page)
 static void follow(void *context, const struct continuation *next);
 
 /* A page that came again, token and all, would be read for ever. */
-static enum tw_err send_page(struct lanes_task *task, struct exchange *exchange)
+static enum tw_err send_page(
+    struct pool_request *task, struct exchange *exchange)
 {
     struct asking *asking = (struct asking *)task;
     struct scan_request request = asking->request;
@@ -209,7 +210,7 @@ static enum tw_err send_page(struct lanes_task *task, struct exchange *exchange)
         request.table);
 }
 
-/* What a page may hold while it comes, for the lanes' budget. */
+/* What a page may hold while it comes, for the request pool's budget. */
 static size_t expected_bytes(const struct scan *scan)
 {
     size_t bytes = scan->mean_bytes * scan->top + 64 * 1024;
@@ -257,7 +258,7 @@ static void ask(struct asking *asking)
         .follows = follow,
         .context = asking,
     };
-    asking->task = (struct lanes_task){
+    asking->task = (struct pool_request){
         .send = send_page,
         .repeatable = true,
         .store = scan->spec.store,
@@ -267,7 +268,7 @@ static void ask(struct asking *asking)
         .bytes = expected_bytes(scan),
     };
     asking->under_way = true;
-    lanes_submit(scan->lanes, &asking->task);
+    request_pool_submit(scan->request_pool, &asking->task);
 }
 
 /* Ask for the page that begins at from; nothing where no range is left. */
@@ -298,7 +299,7 @@ static void follow(void *context, const struct continuation *next)
 static void drop(struct asking *asking)
 {
     if (asking->under_way)
-        lanes_cancel(asking->scan->lanes, &asking->task);
+        request_pool_cancel(asking->scan->request_pool, &asking->task);
     asking->under_way = false;
 }
 
@@ -429,7 +430,7 @@ static enum tw_err receive(struct scan *scan, struct err *err)
         enum tw_err outcome;
 
         atomic_store(&scan->may_follow, scan->settled);
-        lanes_wait(scan->lanes, &asking->task);
+        request_pool_wait(scan->request_pool, &asking->task);
         atomic_store(&scan->may_follow, false);
         asking->under_way = false;
         outcome = asking->task.outcome;
@@ -490,12 +491,13 @@ static void copy_spec(struct scan *scan, const struct scan_spec *spec)
     copy->after_row_key = arena_copy(arena, spec->after_row_key);
 }
 
-struct scan *scan_open(struct lanes_client *lanes, const struct scan_spec *spec)
+struct scan *scan_open(
+    struct pool_client *request_pool, const struct scan_spec *spec)
 {
     struct scan *scan = mem_alloc(sizeof *scan);
     struct place after;
 
-    scan->lanes = lanes;
+    scan->request_pool = request_pool;
     arena_init(&scan->arena);
     copy_spec(scan, spec);
     for (size_t i = 0; i < 3; i++)
@@ -550,7 +552,7 @@ enum tw_err scan_wait(struct scan *scan)
 {
     if (!scan->first->under_way)
         return TW_OK;
-    lanes_wait(scan->lanes, &scan->first->task);
+    request_pool_wait(scan->request_pool, &scan->first->task);
     return scan->first->task.outcome;
 }
 
@@ -568,7 +570,7 @@ size_t scan_bytes(const struct scan *scan)
 bool scan_has_come(const struct scan *scan)
 {
     return !scan->first->under_way ||
-           lanes_done(scan->lanes, &scan->first->task);
+           request_pool_done(scan->request_pool, &scan->first->task);
 }
 
 size_t scan_pages(const struct scan *scan)
@@ -580,7 +582,7 @@ void scan_give_up(struct scan *scan)
 {
     for (size_t i = 0; i < 2; i++)
         if (scan->askings[i].under_way)
-            lanes_give_up(scan->lanes, &scan->askings[i].task);
+            request_pool_give_up(scan->request_pool, &scan->askings[i].task);
 }
 
 void scan_close(struct scan *scan)

@@ -18,7 +18,7 @@
 #include "worker/base/slice.h"
 #include "worker/store/store.h"
 
-struct lanes_client;
+struct pool_client;
 struct run;
 struct scan;
 
@@ -47,12 +47,12 @@ struct scan_spec {
  * The first page is asked for at once. Owned.
  */
 struct scan *scan_open(
-    struct lanes_client *lanes, const struct scan_spec *spec);
+    struct pool_client *request_pool, const struct scan_spec *spec);
 
 /*
  * scan_next: the next page that holds entities; borrowed until the next call.
- * *ret is NULL at the end. Any other outcome than TW_OK is the lanes' last
- * word; the scan can only be closed then. TW_NOT_FOUND: no such table.
+ * *ret is NULL at the end. Any other outcome than TW_OK is the request pool's
+ * last word; the scan can only be closed then. TW_NOT_FOUND: no such table.
  * TW_STOPPED also: run_stopping(spec->run).
  */
 TW_MUST_USE enum tw_err scan_next(

@@ -2,8 +2,8 @@
 /*
  * What is held lies in one piece each, without the room that a parsed entity
  * takes: the more fit in, the fuller the batches are. The pieces lie in one
- * block, which is there only while there are any: what has been poured is with
- * the flow, and of two sorters that feed each other one is empty.
+ * block, which is there only while there are any: what has been flushed is with
+ * the batch writer, and of two sorters that feed each other one is empty.
  */
 #include "jobs/engine/sorter.h"
 
@@ -20,8 +20,8 @@
  * for the largest. */
 #define LARGE_BYTES (16 * 1024)
 
-/* Packs that gather in the flow are worth their memory while their partition
- * may come again in the next pouring; among so many it may not. */
+/* batches that gather in the batch writer are worth their memory while their
+ * partition may come again in the next pouring; among so many it may not. */
 #define PARTITIONS_KEPT_OPEN 32
 
 /* An item; its bytes are PartitionKey, RowKey and ETag, then each property:
@@ -29,10 +29,10 @@
 struct held {
     struct store *store;
     const char *table;
-    enum flow_verdict (*decide)(void *context, const struct operation *sent,
+    enum write_decision (*decide)(void *context, const struct operation *sent,
         const struct entity *now, struct arena *arena, struct operation *ret,
         struct err *err);
-    void (*settled)(void *context, const struct flow_settled *how);
+    void (*settled)(void *context, const struct batch_writer_settled *how);
     void *context;
     uint64_t number; /* so many were added before */
     uint32_t size;   /* of the piece */
@@ -116,7 +116,7 @@ static void put_property(char **at, const struct property *property)
     put_slice(at, property->json);
 }
 
-static void fold(struct held *held, const struct flow_item *item)
+static void fold(struct held *held, const struct batch_item *item)
 {
     const struct entity *entity = &item->operation.entity;
     char *at = held->bytes;
@@ -138,7 +138,7 @@ static void fold(struct held *held, const struct flow_item *item)
         put_property(&at, &entity->properties[i]);
 }
 
-void sorter_add(struct sorter *sorter, const struct flow_item *item)
+void sorter_add(struct sorter *sorter, const struct batch_item *item)
 {
     struct held *held;
 
@@ -245,10 +245,10 @@ static struct operation unfold(const struct held *held, struct arena *arena)
     return operation;
 }
 
-static enum tw_err pour_one(const struct held *held, struct flow *flow,
-    struct arena *scratch, struct err *err)
+static enum tw_err flush_one(const struct held *held,
+    struct batch_writer *batch_writer, struct arena *scratch, struct err *err)
 {
-    const struct flow_item item = {
+    const struct batch_item item = {
         .store = held->store,
         .table = held->table,
         .operation = unfold(held, scratch),
@@ -256,7 +256,7 @@ static enum tw_err pour_one(const struct held *held, struct flow *flow,
         .settled = held->settled,
         .context = held->context,
     };
-    enum tw_err code = flow_add(flow, &item, err);
+    enum tw_err code = batch_writer_add(batch_writer, &item, err);
 
     arena_clear(scratch);
     return code;
@@ -358,21 +358,21 @@ static void choose_all(struct group *groups, size_t count)
 
 /* ---- out ---- */
 
-static enum tw_err pour_group(struct sorter *sorter, const struct group *group,
-    struct flow *flow, struct arena *scratch, struct err *err)
+static enum tw_err flush_group(struct sorter *sorter, const struct group *group,
+    struct batch_writer *batch_writer, struct arena *scratch, struct err *err)
 {
     enum tw_err code = TW_OK;
 
     for (size_t i = group->first;
          i < group->first + group->goes && code == TW_OK; i++) {
-        code = pour_one(sorter->held[i], flow, scratch, err);
+        code = flush_one(sorter->held[i], batch_writer, scratch, err);
         sorter->held[i] = NULL;
     }
     return code;
 }
 
-static enum tw_err pour_groups(struct sorter *sorter,
-    const struct group *groups, size_t count, struct flow *flow,
+static enum tw_err flush_groups(struct sorter *sorter,
+    const struct group *groups, size_t count, struct batch_writer *batch_writer,
     struct err *err)
 {
     bool cuts = count > PARTITIONS_KEPT_OPEN;
@@ -383,9 +383,9 @@ static enum tw_err pour_groups(struct sorter *sorter,
     for (size_t i = 0; i < count && code == TW_OK; i++) {
         if (groups[i].goes == 0)
             continue;
-        code = pour_group(sorter, &groups[i], flow, &scratch, err);
+        code = flush_group(sorter, &groups[i], batch_writer, &scratch, err);
         if (code == TW_OK && cuts)
-            code = flow_cut(flow, err);
+            code = batch_writer_seal(batch_writer, err);
     }
     arena_done(&scratch);
     return code;
@@ -433,8 +433,8 @@ static void close_gaps(struct sorter *sorter)
     }
 }
 
-static enum tw_err pour(
-    struct sorter *sorter, bool everything, struct flow *flow, struct err *err)
+static enum tw_err flush(struct sorter *sorter, bool everything,
+    struct batch_writer *batch_writer, struct err *err)
 {
     struct group *groups;
     enum tw_err code;
@@ -448,7 +448,7 @@ static enum tw_err pour(
     else
         choose_fullest(sorter, groups, count);
     sorter->pouring = true;
-    code = pour_groups(sorter, groups, count, flow, err);
+    code = flush_groups(sorter, groups, count, batch_writer, err);
     sorter->pouring = false;
     if (everything || code != TW_OK)
         empty(sorter);
@@ -459,16 +459,16 @@ static enum tw_err pour(
     return code;
 }
 
-enum tw_err sorter_pour(
-    struct sorter *sorter, struct flow *flow, struct err *err)
+enum tw_err sorter_flush(
+    struct sorter *sorter, struct batch_writer *batch_writer, struct err *err)
 {
-    return pour(sorter, true, flow, err);
+    return flush(sorter, true, batch_writer, err);
 }
 
 enum tw_err sorter_make_room(
-    struct sorter *sorter, struct flow *flow, struct err *err)
+    struct sorter *sorter, struct batch_writer *batch_writer, struct err *err)
 {
-    return pour(sorter, false, flow, err);
+    return flush(sorter, false, batch_writer, err);
 }
 
 /* ---- the sorter ---- */

@@ -4,14 +4,14 @@
 
 #include <strings.h>
 
+#include "jobs/engine/batch_writer.h"
 #include "jobs/engine/call.h"
-#include "jobs/engine/flow.h"
 #include "jobs/engine/probe.h"
 #include "jobs/index_row.h"
 #include "jobs/job.h"
 #include "jobs/move/repair.h"
 #include "worker/base/text.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/store/store.h"
 
 /* Batches of one load under way at once. */
@@ -55,13 +55,13 @@ void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
 /* An answer about keys that no entity has: it comes with the service's clock,
  * and says whether the table exists. */
 struct clock_task {
-    struct lanes_task task; /* first, so that it leads back */
+    struct pool_request task; /* first, so that it leads back */
     const char *table;
     struct page page;
 };
 
 static enum tw_err send_clock(
-    struct lanes_task *task, struct exchange *exchange)
+    struct pool_request *task, struct exchange *exchange)
 {
     struct clock_task *clock = (struct clock_task *)task;
     const struct scan_request request = {.table = clock->table,
@@ -83,7 +83,7 @@ static enum tw_err read_clock(
     enum tw_err outcome;
 
     page_init(&clock.page);
-    outcome = lanes_call(m->run->lanes, &clock.task);
+    outcome = request_pool_call(m->run->request_pool, &clock.task);
     page_done(&clock.page);
     *ret_ticks = clock.task.last.date_ticks;
     if (outcome == TW_OK && *ret_ticks == 0)
@@ -101,7 +101,7 @@ static enum tw_err open_destination(
 
     if (outcome != TW_NOT_FOUND)
         return outcome;
-    outcome = call_create_table(m->run->lanes, m->ends.stores[PAIR_COPY],
+    outcome = call_create_table(m->run->request_pool, m->ends.stores[PAIR_COPY],
         m->ends.tables[PAIR_COPY], err);
     return outcome == TW_OK ? read_clock(m, ret_ticks, err) : outcome;
 }
@@ -135,13 +135,13 @@ bool carry_is_recent(const struct intent *intent, const struct found *found)
 
 /* Something is at the destination key. What it means is decided once it is
  * known whether the outcome of the insert was unknown. */
-static enum flow_verdict keep_met(void *context, const struct operation *sent,
+static enum write_decision keep_met(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
     (void)sent, (void)arena, (void)ret, (void)err;
     found_set(context, now);
-    return FLOW_KEEP;
+    return WRITE_NO_OP;
 }
 
 /* The carried load that a pair belongs to. */
@@ -183,7 +183,7 @@ static void settle_met(struct pair *pair)
                     "whether it was inserted by this run: both stay";
 }
 
-static void settle_insert(void *context, const struct flow_settled *how)
+static void settle_insert(void *context, const struct batch_writer_settled *how)
 {
     struct pair *pair = context;
 
@@ -192,17 +192,17 @@ static void settle_insert(void *context, const struct flow_settled *how)
         late_note(&pair->mover->late, pair->mover->ends.stores[PAIR_COPY]);
     }
     switch (how->end) {
-    case FLOW_ENDED_DONE:
+    case WRITTEN:
         pair->state = PAIR_COPIED;
         etag_copy(pair->etags[PAIR_COPY], how->etag);
         mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         break;
-    case FLOW_ENDED_KEPT:
+    case WRITE_WAS_NO_OP:
         settle_met(pair);
         break;
-    case FLOW_ENDED_FAILED: /* the flow has reported it */
-    case FLOW_ENDED_GONE:
-    case FLOW_ENDED_SPARED:
+    case WRITE_FAILED: /* the batch writer has reported it */
+    case WRITE_OF_ABSENT:
+    case WRITE_WAS_SKIPPED:
         pair->state = PAIR_LEFT;
         mover_know(pair->mover, &pair->keys[PAIR_SOURCE], slice_of(""));
         pair->mover->named++;
@@ -214,24 +214,26 @@ static enum tw_err insert_copies(
     struct mover *m, struct carried *carried, struct err *err)
 {
     struct load *load = &carried->load;
-    struct flow *flow = flow_new(m->run, BATCHES_IN_FLIGHT);
+    struct batch_writer *batch_writer =
+        batch_writer_new(m->run, BATCHES_IN_FLIGHT);
     size_t count = move_load_sort(load, PAIR_READ, PAIR_COPY);
     enum tw_err outcome = TW_OK;
 
     for (size_t i = 0; i < count && outcome == TW_OK; i++) {
-        const struct flow_item item = {.store = carried->ends.stores[PAIR_COPY],
+        const struct batch_item item = {
+            .store = carried->ends.stores[PAIR_COPY],
             .table = carried->ends.tables[PAIR_COPY],
             .operation = {OPERATION_INSERT, *load->order[i]->copy},
             .decide = keep_met,
             .context = load->order[i],
             .settled = settle_insert};
 
-        outcome = flow_add(flow, &item, err);
+        outcome = batch_writer_add(batch_writer, &item, err);
     }
     move_load_drop_bodies(load);
     if (outcome == TW_OK)
-        outcome = flow_drain(flow, err);
-    flow_free(flow);
+        outcome = batch_writer_drain(batch_writer, err);
+    batch_writer_free(batch_writer);
     return outcome;
 }
 
@@ -302,23 +304,23 @@ static enum tw_err read_back(
 
 /* ---- deletes ---- */
 
-static void settle_delete(void *context, const struct flow_settled *how)
+static void settle_delete(void *context, const struct batch_writer_settled *how)
 {
     struct pair *pair = context;
 
     pair->delete_unsure |= how->unsure; /* for good: rule M4 */
     switch (how->end) {
-    case FLOW_ENDED_DONE:
+    case WRITTEN:
         pair->state = PAIR_DONE;
         break;
-    case FLOW_ENDED_GONE:
+    case WRITE_OF_ABSENT:
         pair->state = pair->delete_unsure ? PAIR_DONE : PAIR_ABSENT;
         break;
-    case FLOW_ENDED_KEPT:
+    case WRITE_WAS_NO_OP:
         pair->state = PAIR_CHANGED;
         break;
-    case FLOW_ENDED_FAILED: /* the flow has reported it */
-    case FLOW_ENDED_SPARED:
+    case WRITE_FAILED: /* the batch writer has reported it */
+    case WRITE_WAS_SKIPPED:
         pair->state = PAIR_LEFT;
         pair->mover->named++;
         break;
@@ -332,11 +334,11 @@ static enum tw_err send_deletes(
     size_t count = move_load_sort(load, PAIR_COPIED, PAIR_SOURCE);
     enum tw_err outcome = TW_OK;
 
-    carried->deletes = flow_new(m->run, BATCHES_IN_FLIGHT);
+    carried->deletes = batch_writer_new(m->run, BATCHES_IN_FLIGHT);
     for (size_t i = 0; i < count && outcome == TW_OK; i++) {
         struct pair *pair = load->order[i];
         const struct keys *keys = &pair->keys[PAIR_SOURCE];
-        const struct flow_item item = {
+        const struct batch_item item = {
             .store = carried->ends.stores[PAIR_SOURCE],
             .table = carried->ends.tables[PAIR_SOURCE],
             .operation = {OPERATION_DELETE,
@@ -347,9 +349,10 @@ static enum tw_err send_deletes(
             .context = pair,
             .settled = settle_delete};
 
-        outcome = flow_add(carried->deletes, &item, err);
+        outcome = batch_writer_add(carried->deletes, &item, err);
     }
-    return outcome == TW_OK ? flow_cut(carried->deletes, err) : outcome;
+    return outcome == TW_OK ? batch_writer_seal(carried->deletes, err)
+                            : outcome;
 }
 
 /* Every attempt stores `leaving` itself before it deletes: who lost the intent
@@ -371,7 +374,7 @@ static enum tw_err settle_deletes(
 {
     struct load *load = &carried->load;
     enum tw_err outcome =
-        carried->deletes ? flow_drain(carried->deletes, err) : TW_OK;
+        carried->deletes ? batch_writer_drain(carried->deletes, err) : TW_OK;
 
     for (size_t i = 0; i < load->count && outcome == TW_OK; i++)
         if (load->pairs[i].state == PAIR_CHANGED ||
@@ -405,7 +408,7 @@ enum tw_err carry_finish(struct mover *m, struct err *err)
 
 void carry_end(struct carried *carried)
 {
-    flow_free(carried->deletes);
+    batch_writer_free(carried->deletes);
     carried->deletes = NULL;
     carried->done = (struct keys){.row_key.len = 0};
     move_load_clear(&carried->load);

@@ -36,7 +36,7 @@ static struct scan *open_source(struct mover *m)
         .run = m->run};
 
     selection_spec(&m->selection, true, NULL, 0, &m->arena, &spec);
-    return scan_open(m->run->lanes, &spec);
+    return scan_open(m->run->request_pool, &spec);
 }
 
 /* Calls each(ctx, entity) for every source. */
@@ -248,7 +248,7 @@ static enum tw_err verify_twice(struct verifying *v, struct err *err)
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = call_get(run->lanes, v->m.ends.stores[PAIR_SOURCE],
+    outcome = call_get(run->request_pool, v->m.ends.stores[PAIR_SOURCE],
         v->m.ends.tables[PAIR_SOURCE], slice_of("!"), slice_of("!"), &page,
         &v->began_ticks, err);
     page_done(&page);

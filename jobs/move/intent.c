@@ -259,7 +259,7 @@ static enum tw_err send(struct change *change, struct err *err)
         run->ledger_table, operations, list_operations(change, operations)};
     struct batch_result *result = arena_alloc(&change->arena, sizeof(*result));
     enum tw_err outcome =
-        call_batch(run->lanes, run->ledger, &batch, result, NULL, err);
+        call_batch(run->request_pool, run->ledger, &batch, result, NULL, err);
 
     if (outcome != TW_OK)
         return outcome;
@@ -336,7 +336,7 @@ static enum tw_err read_stored(
         .select = names,
         .select_count = 1};
     struct rows *rows = arena_alloc(&change->arena, sizeof(*rows));
-    struct scan *scan = scan_open(run->lanes, &spec);
+    struct scan *scan = scan_open(run->request_pool, &spec);
     const struct page *page = NULL;
     enum tw_err outcome;
 
@@ -368,7 +368,7 @@ static enum tw_err look_after(
         return outcome;
     if (sent == TW_NOT_FOUND)
         return call_create_table(
-            run->lanes, run->ledger, run->ledger_table, err);
+            run->request_pool, run->ledger, run->ledger_table, err);
     outcome = late_wait(change->late, run, err);
     return outcome == TW_OK ? read_stored(change, ret, err) : outcome;
 }
@@ -645,7 +645,7 @@ enum tw_err intent_each(struct run *run, struct load *load,
         .table = run->ledger_table,
         .partition_key = key_range_exact(slice_of(INTENTS_PARTITION))};
     struct reading reading = {.intent = mem_alloc(sizeof(struct intent))};
-    struct scan *scan = scan_open(run->lanes, &spec);
+    struct scan *scan = scan_open(run->request_pool, &spec);
     enum tw_err outcome;
 
     arena_init(&reading.arena);

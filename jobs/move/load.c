@@ -271,7 +271,7 @@ static void open_range(struct range *range, struct run *run,
             .has_below = true,
             .from = first->row_key,
             .below = arena_format(&arena, "%.*s!", SLICE_ARG(last->row_key))};
-    range->scan = scan_open(run->lanes, &spec);
+    range->scan = scan_open(run->request_pool, &spec);
     arena_done(&arena);
 }
 
@@ -318,7 +318,7 @@ static enum tw_err read_one(const struct range *range, size_t at,
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = call_get(run->lanes, store, table, keys->partition_key,
+    outcome = call_get(run->request_pool, store, table, keys->partition_key,
         keys->row_key, &page, NULL, err);
     if (outcome == TW_OK)
         found_set(range->pairs[at], &page.entities[0]);

@@ -48,12 +48,12 @@ struct found {
 };
 
 struct pair {
-    struct mover *mover;       /* for callbacks of a flow */
+    struct mover *mover;       /* for callbacks of a batch writer */
     struct keys keys[2];       /* by enum pair_side; in the load's arena */
     char etags[2][ETAG_MAX];   /* the source's as it was copied; the copy's, ""
                                   while it is not known */
     struct digest digest;      /* of the copy */
-    const struct entity *copy; /* until it is handed to the flow */
+    const struct entity *copy; /* until it is handed to the batch writer */
     enum pair_state state;
     bool unsure;        /* the outcome of an insert was unknown, or the copy was
                            accepted or taken over: it is not provably the run's own,

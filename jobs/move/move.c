@@ -206,7 +206,7 @@ static struct scan *open_scan(struct mover *m, int64_t since_ticks)
         spec.after_partition_key = m->done.partition_key;
         spec.after_row_key = m->done.row_key;
     }
-    scan = scan_open(m->run->lanes, &spec);
+    scan = scan_open(m->run->request_pool, &spec);
     arena_done(&arena);
     return scan;
 }

@@ -14,7 +14,7 @@
 #include "jobs/move/load.h"
 #include "jobs/move/rules.h"
 
-struct flow;
+struct batch_writer;
 struct job_stores;
 
 /* Both sides of a move, by enum pair_side. */
@@ -29,8 +29,8 @@ struct carried {
     struct load load;
     struct intent intent;
     struct ends ends;
-    struct flow *deletes; /* under way; NULL: none */
-    struct keys done;     /* the last source that was read for it */
+    struct batch_writer *deletes; /* under way; NULL: none */
+    struct keys done;             /* the last source that was read for it */
 };
 
 #define KNOWN_MAX 4096

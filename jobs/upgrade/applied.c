@@ -90,9 +90,9 @@ static enum tw_err read_row(
     struct row *row, const struct applied *applied, struct err *err)
 {
     struct run *run = applied->run;
-    enum tw_err outcome = call_get(run->lanes, run->ledger, run->ledger_table,
-        slice_of(APPLIED_PARTITION), slice_of(row->row_key), &row->page, NULL,
-        err);
+    enum tw_err outcome = call_get(run->request_pool, run->ledger,
+        run->ledger_table, slice_of(APPLIED_PARTITION), slice_of(row->row_key),
+        &row->page, NULL, err);
 
     row->entity = outcome == TW_OK ? &row->page.entities[0] : NULL;
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
@@ -105,7 +105,7 @@ static enum tw_err write_row(const struct applied *applied,
     const struct batch batch = {run->ledger_table, operation, 1};
     struct batch_result *result = mem_alloc(sizeof(*result));
     enum tw_err outcome =
-        call_batch(run->lanes, run->ledger, &batch, result, NULL, err);
+        call_batch(run->request_pool, run->ledger, &batch, result, NULL, err);
 
     mem_free(result);
     return outcome;

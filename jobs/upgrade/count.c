@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "jobs/counting.h"
-#include "jobs/engine/census.h"
+#include "jobs/engine/profile.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "jobs/engine/selector.h"
@@ -27,7 +27,7 @@ struct count {
     struct run *run;
     struct job_estimate *estimate;
     struct selection selection;
-    struct census *census;
+    struct profile *profile;
     struct counting counting;
     struct upgrade_tally one, all; /* of one entity, and of those changed */
     struct arena scratch;          /* of one entity */
@@ -102,7 +102,7 @@ static enum tw_err count_page(
             continue;
         count_entity(count, entity);
         arena_clear(&count->scratch);
-        outcome = census_add(count->census, entity, err);
+        outcome = profile_add(count->profile, entity, err);
     }
     return outcome;
 }
@@ -117,7 +117,7 @@ static enum tw_err count_all(struct count *count, struct err *err)
     enum tw_err outcome;
 
     selection_spec_sure(&count->selection, &count->estimate->arena, &spec);
-    scan = scan_open(count->run->lanes, &spec);
+    scan = scan_open(count->run->request_pool, &spec);
     do {
         outcome = scan_next(scan, &page, err);
         if (outcome == TW_OK && page)
@@ -154,7 +154,7 @@ static void add_details(const struct count *count, struct buf *to)
 {
     buf_add_format(to, "entities by version (%.*s):\n",
         SLICE_ARG(count->upgrade->version));
-    census_add_versions(count->census, to);
+    profile_add_versions(count->profile, to);
     buf_add_format(to, "phase %s:\n", upgrade_phase_name(count->how.phase));
     add_steps(count, to);
     add_number(to, count->outside,
@@ -212,7 +212,7 @@ enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
     arena_init(&ret->arena);
     arena_init(&count.scratch);
     buf_init(&count.failed, DETAILS_MAX_BYTES / 2);
-    count.census = census_new(upgrade->version);
+    count.profile = profile_new(upgrade->version);
     ret->tables = arena_alloc(&ret->arena, sizeof(*ret->tables));
     ret->tables[0].table = upgrade->place.table;
     ret->tables[0].table_scan = true;
@@ -226,7 +226,7 @@ enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
         finish(&count);
     mem_free(count.one.counts);
     mem_free(count.all.counts);
-    census_free(count.census);
+    profile_free(count.profile);
     buf_done(&count.failed);
     arena_done(&count.scratch);
     return outcome;

@@ -19,8 +19,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "jobs/engine/flow.h"
-#include "jobs/engine/milestones.h"
+#include "jobs/engine/batch_writer.h"
+#include "jobs/engine/checkpoint_queue.h"
 #include "jobs/engine/rounds.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
@@ -55,8 +55,8 @@ struct upgrade_run {
     struct selection selection;
     struct upgrade_checkpoint at; /* as far as it has been read */
     struct applied applied;
-    struct flow *flow;
-    struct milestones milestones;
+    struct batch_writer *batch_writer;
+    struct checkpoint_queue checkpoint_queue;
     struct arena scratch;   /* of one entity */
     enum tw_err noting;     /* why decide() could not store a digest */
     char leftover[KEY_MAX]; /* one of at.leftover, for people, or empty */
@@ -122,16 +122,18 @@ static void take_counts(struct upgrade_run *u)
     u->at.skipped = atomic_load(&u->run->counts.skipped);
 }
 
-/* Everything up to here has been handed to the flow. */
+/* Everything up to here has been handed to the batch writer. */
 static void reached(struct upgrade_run *u, const struct entity *last)
 {
     u->at.in_round = true;
     u->at.partition_key = last->partition_key;
     u->at.row_key = last->row_key;
     take_counts(u);
-    milestones_save(&u->milestones, u->run, flow_low_water(u->flow));
-    milestones_add(
-        &u->milestones, flow_ticket(u->flow), upgrade_checkpoint_write(&u->at));
+    checkpoint_queue_save(
+        &u->checkpoint_queue, u->run, batch_writer_low_water(u->batch_writer));
+    checkpoint_queue_add(&u->checkpoint_queue,
+        batch_writer_sequence(u->batch_writer),
+        upgrade_checkpoint_write(&u->at));
 }
 
 /* ---- one entity ---- */
@@ -194,7 +196,7 @@ static bool may_send(struct upgrade_run *u, const struct upgrade_result *result)
 
 /* A writer was first, or the answer was lost: the same decision, from what is
  * there now. */
-static enum flow_verdict decide(void *context, const struct operation *sent,
+static enum write_decision decide(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
@@ -202,34 +204,34 @@ static enum flow_verdict decide(void *context, const struct operation *sent,
     struct upgrade_result result;
 
     if (!now)
-        return FLOW_KEEP;
+        return WRITE_NO_OP;
     if (says_the_same(now, &sent->entity))
-        return FLOW_DONE;
+        return WRITE_IS_DONE;
     if (!is_its(u, now))
-        return FLOW_KEEP;
+        return WRITE_NO_OP;
     switch (upgrade_apply(&u->how, now, arena, &result, err)) {
     case UPGRADE_CHANGED:
         if (!may_send(u, &result))
-            return FLOW_KEEP;
+            return WRITE_NO_OP;
         *ret = (struct operation){
             .type = OPERATION_REPLACE, .entity = result.entity};
-        return FLOW_SEND;
+        return WRITE_SEND;
     case UPGRADE_FAILED:
         report_failed(u, now, &result, err->text);
-        return FLOW_KEEP;
+        return WRITE_NO_OP;
     case UPGRADE_SKIPPED:
-        return FLOW_SPARE;
+        return WRITE_SKIP;
     case UPGRADE_UNCHANGED:
     case UPGRADE_OUTSIDE:
         break;
     }
-    return FLOW_KEEP;
+    return WRITE_NO_OP;
 }
 
 static enum tw_err send(
     struct upgrade_run *u, const struct upgrade_result *result, struct err *err)
 {
-    const struct flow_item item = {
+    const struct batch_item item = {
         .store = u->store,
         .table = u->upgrade->place.table,
         .operation = {.type = OPERATION_REPLACE, .entity = result->entity},
@@ -240,7 +242,7 @@ static enum tw_err send(
     if (!may_send(u, result))
         return u->noting;
     u->at.rounds.found++;
-    return flow_add(u->flow, &item, err);
+    return batch_writer_add(u->batch_writer, &item, err);
 }
 
 static enum tw_err upgrade_one(
@@ -293,7 +295,7 @@ static struct scan *open_scan(
         spec.after_partition_key = u->at.partition_key;
         spec.after_row_key = u->at.row_key;
     }
-    scan = scan_open(u->run->lanes, &spec);
+    scan = scan_open(u->run->request_pool, &spec);
     arena_done(&arena);
     return scan;
 }
@@ -339,8 +341,8 @@ static enum tw_err read_all(struct upgrade_run *u)
             outcome = upgrade_page(u, page, u->err);
     } while (outcome == TW_OK && page);
     if (outcome == TW_OK)
-        outcome = flow_drain(u->flow, u->err);
-    flow_settle(u->flow);
+        outcome = batch_writer_drain(u->batch_writer, u->err);
+    batch_writer_finish(u->batch_writer);
     if (outcome == TW_OK)
         outcome = u->noting;
     scan_close(scan);
@@ -355,13 +357,14 @@ static bool walk(struct upgrade_run *u)
     enum tw_err outcome;
 
     u->noting = TW_OK;
-    u->flow = flow_new(u->run, BATCHES_IN_FLIGHT);
+    u->batch_writer = batch_writer_new(u->run, BATCHES_IN_FLIGHT);
     outcome = read_all(u);
     if (u->noting == TW_OK)
-        milestones_save(&u->milestones, u->run, flow_low_water(u->flow));
-    milestones_drop(&u->milestones);
-    flow_free(u->flow);
-    u->flow = NULL;
+        checkpoint_queue_save(&u->checkpoint_queue, u->run,
+            batch_writer_low_water(u->batch_writer));
+    checkpoint_queue_drop(&u->checkpoint_queue);
+    batch_writer_free(u->batch_writer);
+    u->batch_writer = NULL;
     take_counts(u);
     u->at.in_round = false;
     if (u->noting != TW_OK)

@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-#include "jobs/engine/keyset.h"
+#include "jobs/engine/bloom_filter.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "jobs/engine/selector.h"
@@ -46,9 +46,9 @@ struct verify {
     struct store *store;
     struct run *run;
     struct selection selection;
-    struct keyset *found; /* by the first reading */
-    bool confirms;        /* this is the second one */
-    int64_t differing;    /* in this reading */
+    struct bloom_filter *found; /* by the first reading */
+    bool confirms;              /* this is the second one */
+    int64_t differing;          /* in this reading */
     int64_t skipped, outside;
     struct job_verification *ret;
     struct arena scratch; /* of one entity */
@@ -107,8 +107,9 @@ static void look_at(struct verify *verify, const struct entity *entity)
         return;
     verify->differing++;
     if (!verify->confirms)
-        keyset_add(verify->found, 0, entity->partition_key, entity->row_key);
-    else if (keyset_has(
+        bloom_filter_add(
+            verify->found, 0, entity->partition_key, entity->row_key);
+    else if (bloom_filter_has(
                  verify->found, 0, entity->partition_key, entity->row_key))
         report(verify, what, entity);
 }
@@ -140,7 +141,7 @@ static enum tw_err read_all(struct verify *verify, struct err *err)
 
     verify->differing = verify->skipped = verify->outside = 0;
     selection_spec_sure(&verify->selection, &verify->ret->arena, &spec);
-    scan = scan_open(verify->run->lanes, &spec);
+    scan = scan_open(verify->run->request_pool, &spec);
     do {
         outcome = scan_next(scan, &page, err);
         if (outcome == TW_OK && page) {
@@ -186,7 +187,7 @@ static void begin(struct verify *verify)
         arena_alloc(&ret->arena, DIFFERENCES * sizeof(*ret->differences));
     for (size_t i = 0; i < DIFFERENCES; i++)
         ret->differences[i].what = WHAT[i];
-    verify->found = keyset_new();
+    verify->found = bloom_filter_new();
 }
 
 enum tw_err upgrade_verify(const struct upgrade *upgrade, struct store *store,
@@ -208,7 +209,7 @@ enum tw_err upgrade_verify(const struct upgrade *upgrade, struct store *store,
         outcome = read_twice(&verify, err);
     if (outcome == TW_OK)
         add_note(&verify);
-    keyset_free(verify.found);
+    bloom_filter_free(verify.found);
     arena_done(&verify.scratch);
     return outcome;
 }

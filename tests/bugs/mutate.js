@@ -35,15 +35,15 @@ const FILES = {
         "unit command_status, simulate",
     "worker/run/ledger_change.c":
         "unit ledger_change, unit ledger, unit lease, unit control, simulate",
-    "worker/store/retry.c": "unit retry, unit lanes, unit control, unit lease",
+    "worker/store/retry.c": "unit retry, unit request_pool, unit control, unit lease",
     "worker/store/breaker.c": "unit breaker, unit consumer",
-    "worker/store/deadline.c": "unit deadline, unit lanes, unit work, simulate",
+    "worker/store/deadline.c": "unit deadline, unit request_pool, unit work, simulate",
     "worker/store/lease_clock.c":
         "unit lease_clock, unit deadline, unit work, simulate",
-    "worker/store/lanes.c":
-        "unit lanes, unit call, unit run, unit work, unit single, simulate",
+    "worker/store/request_pool.c":
+        "unit request_pool, unit call, unit run, unit work, unit single, simulate",
     "worker/store/rate.c": "unit rate, unit rate_limiter",
-    "worker/store/rate_limiter.c": "unit rate_limiter, unit lanes, unit rate",
+    "worker/store/rate_limiter.c": "unit rate_limiter, unit request_pool, unit rate",
     "jobs/cascade/cascade.c":
         "unit cascade, unit cascade_marks, unit cascade_parent, " +
         "unit cascade_before, unit cascade_faults, unit cascade_checkpoint, " +

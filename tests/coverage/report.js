@@ -28,7 +28,7 @@ const groups = {
     files: [
       ...['account', 'answer', 'batch', 'odata', 'queue_xml', 'sign'].map(
           name => `worker/store/azure/${name}.c`),
-      ...['breaker', 'entity', 'deadline', 'filter', 'lanes', 'lease_clock',
+      ...['breaker', 'entity', 'deadline', 'filter', 'request_pool', 'lease_clock',
           'rate', 'rate_limiter', 'retry', 'store'].map(
           name => `worker/store/${name}.c`),
       'worker/base/json.c',

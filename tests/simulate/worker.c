@@ -40,7 +40,7 @@ struct worker {
     unsigned number, starts;
     unsigned requests; /* of processes that are gone */
     int64_t visibility_timeout_s;
-    unsigned slots, lanes, definition, poll_max_ms;
+    unsigned slots, request_pool, definition, poll_max_ms;
     bool ordered;
     struct incarnation *now;
 };
@@ -69,7 +69,7 @@ static struct definition *read_definition(struct incarnation *self)
     reading->setup = (struct setup){.queues = reading->queues,
         .queue_count = 2,
         .slots = worker->slots,
-        .requests = worker->lanes,
+        .requests = worker->request_pool,
         .visibility_timeout_s = worker->visibility_timeout_s,
         .poll_min_ms = 100,
         .poll_max_ms = worker->poll_max_ms,
@@ -257,7 +257,7 @@ static void draw_settings(struct worker *worker)
 
     worker->visibility_timeout_s = SIM_PICK(TIMEOUTS_S);
     worker->slots = 1 + sim_draw(2);
-    worker->lanes = 2 + sim_draw(3);
+    worker->request_pool = 2 + sim_draw(3);
     worker->poll_max_ms = SIM_PICK(POLLS_MS);
     worker->definition = sim_chance(80) ? 0 : 1;
 }
@@ -267,7 +267,7 @@ static void usual_settings(struct worker *worker)
 {
     worker->visibility_timeout_s = 60;
     worker->slots = 4;
-    worker->lanes = 32;
+    worker->request_pool = 32;
     worker->poll_max_ms = 30000;
     worker->ordered = true;
 }
@@ -314,13 +314,13 @@ static void freeze_renewer(struct worker *worker)
     virtual_stall_thread(worker->now->process, "renewer", ms);
 }
 
-static void freeze_lanes(struct worker *worker)
+static void freeze_request_pool(struct worker *worker)
 {
     int64_t ms = longer_than_a_lease(worker);
 
     virtual_note(
         "worker %u: lanes frozen for %lld ms", worker->number, (long long)ms);
-    virtual_stall_thread(worker->now->process, "lane", ms);
+    virtual_stall_thread(worker->now->process, "request", ms);
 }
 
 static void freeze_slots(struct worker *worker)
@@ -380,7 +380,8 @@ void worker_befall(struct worker *worker)
 {
     static void (*const FATES[])(struct worker *) = {crash, crash, crash, stall,
         stall, stall, stall_shortly, freeze_renewer, freeze_renewer,
-        freeze_lanes, freeze_slots, step_wall, step_boot, terminate, reread};
+        freeze_request_pool, freeze_slots, step_wall, step_boot, terminate,
+        reread};
 
     if (worker_alive(worker))
         SIM_PICK(FATES)(worker);

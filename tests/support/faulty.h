@@ -60,8 +60,8 @@ struct faulty {
     const struct faulty_share *shares; /* NULL: nothing ever fails */
     size_t share_count;
 
-    /* before: called before each batch is applied, by one lane at a time;
-     * what it sends itself comes by here too, in the same thread. */
+    /* before: called before each batch is applied, by one request thread at a
+     * time; what it sends itself comes by here too, in the same thread. */
     void (*before)(void *ctx, const struct batch *batch);
 
     const char *refused_key; /* a batch with that RowKey is refused ... */

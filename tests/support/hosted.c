@@ -22,9 +22,9 @@
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
 #include "worker/store/embedded/embedded.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
-#define LANES 4
+#define REQUESTS_AT_ONCE 4
 
 /* ---- the host ---- */
 
@@ -157,7 +157,7 @@ void hosted_init(struct hosted *h, const char *configuration)
     h->store_name = "main";
     assert_int_equal(
         embedded_open(h->store_name, ":memory:", &h->store, &err), TW_OK);
-    h->lanes = lanes_new(LANES, 0);
+    h->request_pool = request_pool_new(REQUESTS_AT_ONCE, 0);
     h->stores = (struct job_stores){
         .count = 1, .names = &h->store_name, .stores = &h->store};
     snprintf(h->folder, sizeof(h->folder), "/tmp/tableward-hosted.XXXXXX");
@@ -181,7 +181,7 @@ void hosted_forget(struct hosted *h, const char *id)
 void hosted_done(struct hosted *h)
 {
     hosted_forget(h, "");
-    lanes_free(h->lanes);
+    request_pool_free(h->request_pool);
     store_close(h->store);
     arena_done(&h->arena);
     if (rmdir(h->folder) != 0) { /* there is something in it */
@@ -426,7 +426,7 @@ static struct run run_of(struct hosted *h, const struct job *job,
         .epoch = h->epoch,
         .previous_owner_crashed = h->previous_owner_crashed,
         .archive_folder = h->folder,
-        .lanes = lanes_client_new(h->lanes, deadline),
+        .request_pool = pool_client_new(h->request_pool, deadline),
         .deadline = deadline,
         .rounds = h->passes,
         .share = -1,
@@ -449,7 +449,7 @@ enum tw_err hosted_estimate(struct hosted *h, const char *job,
     enum tw_err outcome =
         found->kind->estimate(found, &h->stores, &run, ret, &h->err);
 
-    lanes_client_free(run.lanes);
+    pool_client_free(run.request_pool);
     return outcome;
 }
 
@@ -462,7 +462,7 @@ enum tw_err hosted_verify(struct hosted *h, const char *job,
     enum tw_err outcome =
         found->kind->verify(found, &h->stores, &run, ret, &h->err);
 
-    lanes_client_free(run.lanes);
+    pool_client_free(run.request_pool);
     return outcome;
 }
 
@@ -486,7 +486,7 @@ enum run_end hosted_attempt(
     h->err.text[0] = '\0';
     h->end = found->kind->run(found, &h->stores, &run, &h->err);
     keep_result(h, &run);
-    lanes_client_free(run.lanes);
+    pool_client_free(run.request_pool);
     h->deadline = NULL;
     mem_free(checkpoint);
     mem_free(phase);

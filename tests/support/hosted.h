@@ -18,12 +18,12 @@
 #include "worker/store/store.h"
 
 struct deadline;
-struct lanes;
+struct request_pool;
 
 struct hosted {
-    struct store *store;  /* owned */
-    struct store *ledger; /* borrowed; NULL: store */
-    struct lanes *lanes;  /* owned */
+    struct store *store;               /* owned */
+    struct store *ledger;              /* borrowed; NULL: store */
+    struct request_pool *request_pool; /* owned */
     struct arena arena;
     struct jobs jobs;
     struct job_stores stores;

@@ -11,7 +11,7 @@
 #include "worker/run/ledger_change.h"
 #include "worker/run/renewer.h"
 #include "worker/store/embedded/embedded.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 #define WAIT_MAX_MS 30000
 
@@ -361,9 +361,9 @@ void workbench_init(struct workbench *bench)
     bench->store = &bench->wrapped.store;
     init_job(bench);
     init_definition(bench);
-    bench->lanes = lanes_new(4, 0);
+    bench->request_pool = request_pool_new(4, 0);
     bench->renewer = renewer_new(4);
-    bench->place = (struct work_place){.lanes = bench->lanes,
+    bench->place = (struct work_place){.request_pool = bench->request_pool,
         .renewer = bench->renewer,
         .stopping = says_stop,
         .context = bench};
@@ -372,7 +372,7 @@ void workbench_init(struct workbench *bench)
 void workbench_done(struct workbench *bench)
 {
     renewer_free(bench->renewer);
-    lanes_free(bench->lanes);
+    request_pool_free(bench->request_pool);
     store_close(bench->wrapped.inner);
     platform_cond_done(&bench->changed);
     platform_mutex_done(&bench->lock);

@@ -86,7 +86,7 @@ struct workbench {
     struct setup_queue queues[2]; /* BENCH_QUEUE, and BENCH_BOUND, bound */
     struct setup setup;
     struct definition definition;
-    struct lanes *lanes;
+    struct request_pool *request_pool;
     struct renewer *renewer;
     struct work_place place; /* stopping: says `stop` */
 

@@ -147,7 +147,8 @@ static void only_a_certificate_that_the_machine_trusts_is_taken(void **state)
     unlink(path);
 }
 
-/* Each connection had read all of them for itself: 50 MiB with 32 lanes. */
+/* Each connection had read all of them for itself: 50 MiB with 32 request
+ * threads. */
 static void connections_share_the_trusted_roots(void **state)
 {
     struct crypto_roots *roots = crypto_roots_new();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* One request through the lanes: they alone try again. */
+/* One request through the request pool: they alone try again. */
 #include "tests/support/workbench.h"
 
 #include "jobs/engine/call.h"
 #include "tests/support/fast_platform.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 /* Then the circuit breaker opens. */
 #define UNSENT_TRIES 4
@@ -22,7 +22,7 @@ static int set_up(void **state)
 static void an_outage_costs_a_read_no_more_than_its_tries(void **state)
 {
     struct workbench *bench = *state;
-    struct lanes_client *client = lanes_client_new(bench->lanes, NULL);
+    struct pool_client *client = pool_client_new(bench->request_pool, NULL);
     struct page page;
     struct err err;
 
@@ -33,13 +33,13 @@ static void an_outage_costs_a_read_no_more_than_its_tries(void **state)
     assert_string_equal(err.text, "the store is down");
     assert_int_equal(bench->calls[BENCH_GET], UNSENT_TRIES);
     page_done(&page);
-    lanes_client_free(client);
+    pool_client_free(client);
 }
 
 static void an_outage_costs_a_write_no_more_than_its_tries(void **state)
 {
     struct workbench *bench = *state;
-    struct lanes_client *client = lanes_client_new(bench->lanes, NULL);
+    struct pool_client *client = pool_client_new(bench->request_pool, NULL);
     const struct operation operation = {.type = OPERATION_INSERT};
     const struct batch batch = {"Table", &operation, 1};
     struct batch_result result;
@@ -48,7 +48,7 @@ static void an_outage_costs_a_write_no_more_than_its_tries(void **state)
     assert_int_equal(
         call_batch(client, bench->store, &batch, &result, NULL, &err), TW_BUSY);
     assert_int_equal(bench->calls[BENCH_BATCH], UNSENT_TRIES);
-    lanes_client_free(client);
+    pool_client_free(client);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, workbench_tear_down)

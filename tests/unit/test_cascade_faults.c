@@ -34,7 +34,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 #define EVERYDAY_SEEDS 100
 #define THINGS_MAX 4096
@@ -1182,8 +1182,8 @@ static void a_look_reads_nothing_before_its_time(void **state)
                    "    args: [channel]\n" ORPHANS "    settle: 1s\n"
                    "    children:\n"
                    "      - {table: Blogs, partition_key: \"{channel}\"}\n");
-    lanes_free(t.h.lanes);
-    t.h.lanes = lanes_new(1, 0); /* one request after the other */
+    request_pool_free(t.h.request_pool);
+    t.h.request_pool = request_pool_new(1, 0); /* one request after the other */
     t.faulty.choose = puts_a_blog_while_the_parent_is_read;
     t.faulty.ctx = &t;
     hosted_put(&t.h, "Channels", "News", "", NULL);

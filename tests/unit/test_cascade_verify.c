@@ -16,7 +16,7 @@
 #include "jobs/jobs.h"
 #include "tests/support/script.h"
 #include "worker/base/log.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 #define PARENT                                                                 \
     "    kind: cascade-delete\n"                                               \
@@ -66,7 +66,7 @@ static enum tw_err verify(
     struct slice value = channel ? slice_of(channel) : (struct slice){0};
     struct run run = {.job = job->name,
         .args = {1, &name, &value},
-        .lanes = lanes_client_new(h->lanes, NULL),
+        .request_pool = pool_client_new(h->request_pool, NULL),
         .ledger = h->store,
         .ledger_table = "TablewardRuns",
         .host = &HOST,
@@ -75,7 +75,7 @@ static enum tw_err verify(
 
     *ret = (struct job_verification){.count = 0};
     outcome = job->kind->verify(job, &h->stores, &run, ret, &h->err);
-    lanes_client_free(run.lanes);
+    pool_client_free(run.request_pool);
     return outcome;
 }
 
@@ -219,7 +219,7 @@ static enum tw_err verify_two(struct hosted *h, const char *a, const char *ab,
         ab ? slice_of(ab) : (struct slice){0}};
     struct run run = {.job = job->name,
         .args = {2, names, values},
-        .lanes = lanes_client_new(h->lanes, NULL),
+        .request_pool = pool_client_new(h->request_pool, NULL),
         .ledger = NULL,
         .host = &HOST,
         .owner = h};
@@ -227,7 +227,7 @@ static enum tw_err verify_two(struct hosted *h, const char *a, const char *ab,
 
     *ret = (struct job_verification){.count = 0};
     outcome = job->kind->verify(job, &h->stores, &run, ret, &h->err);
-    lanes_client_free(run.lanes);
+    pool_client_free(run.request_pool);
     return outcome;
 }
 
@@ -427,7 +427,7 @@ static void a_stop_ends_a_verification_wherever_it_asks(void **state)
         struct job_verification found = {.count = 0};
         struct run run = {.job = job->name,
             .args = {1, &name, &value},
-            .lanes = lanes_client_new(h.lanes, NULL),
+            .request_pool = pool_client_new(h.request_pool, NULL),
             .host = &stopping};
 
         asked = 0;
@@ -435,7 +435,7 @@ static void a_stop_ends_a_verification_wherever_it_asks(void **state)
         if (outcome != TW_OK)
             assert_int_equal(outcome, TW_STOPPED);
         arena_done(&found.arena);
-        lanes_client_free(run.lanes);
+        pool_client_free(run.request_pool);
     }
     assert_true(stop_at > 4); /* once for each table at least */
     hosted_done(&h);

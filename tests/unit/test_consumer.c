@@ -1209,7 +1209,7 @@ static void a_configuration_without_queues_leaves_the_old_one(void **state)
 
 static unsigned reloads;
 
-/* Other slots, other lanes, another ceiling: one after the other. */
+/* Other slots, other request threads, another ceiling: one after the other. */
 static struct definition *read_other_places(void *context)
 {
     struct workbench *bench = context;

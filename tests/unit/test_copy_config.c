@@ -13,7 +13,7 @@
 #include "tests/support/hosted.h"
 #include "tests/support/loading.h"
 #include "worker/base/buf.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 #define HEAD "c: {kind: copy, from: {table: Blogs}, "
 
@@ -240,7 +240,7 @@ static const char *verified(const char *job)
     const struct job *found = jobs_find(&h.jobs, slice_of(job));
     struct run run = {.job = job,
         .id = "v",
-        .lanes = lanes_client_new(h.lanes, NULL),
+        .request_pool = pool_client_new(h.request_pool, NULL),
         .host = &host};
     struct job_verification verification;
     struct buf text;
@@ -258,7 +258,7 @@ static const char *verified(const char *job)
                 verification.differences[i].first_keys[0]);
     copy = arena_copy(&h.arena, buf_slice(&text)).at;
     arena_done(&verification.arena);
-    lanes_client_free(run.lanes);
+    pool_client_free(run.request_pool);
     buf_done(&text);
     return copy;
 }

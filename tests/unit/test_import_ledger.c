@@ -9,14 +9,14 @@
 
 #include "tests/support/faulty.h"
 #include "tests/support/hosted.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/transfer/import_ledger.h"
 #include "worker/transfer/transfer.h"
 
 #define ARGS "{\"table\":\"Blogs\",\"file\":\"all.jsonl\"}"
 
 static struct hosted h;
-static struct lanes_client *client;
+static struct pool_client *client;
 static struct import_ledger dying;
 static struct transfer lent_to_dying, lent_to_next;
 static unsigned late_writes; /* of the dying one, still in flight */
@@ -25,14 +25,14 @@ static int set_up(void **state)
 {
     (void)state;
     hosted_init(&h, "j: {kind: delete, table: Blogs, all: true}\n");
-    client = lanes_client_new(h.lanes, NULL);
+    client = pool_client_new(h.request_pool, NULL);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    lanes_client_free(client);
+    pool_client_free(client);
     hosted_done(&h);
     return 0;
 }

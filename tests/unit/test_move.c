@@ -24,7 +24,7 @@
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
 #include "worker/store/embedded/embedded.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 static const char JOBS[] =
     "away:\n"
@@ -1418,13 +1418,13 @@ static struct job_verification verify(const char *name)
     struct job_verification found;
     struct err err;
     struct run run = {.job = name,
-        .lanes = lanes_client_new(h.lanes, NULL),
+        .request_pool = pool_client_new(h.request_pool, NULL),
         .ledger = h.store,
         .ledger_table = "TablewardRuns"};
 
     assert_int_equal(
         job->kind->verify(job, &h.stores, &run, &found, &err), TW_OK);
-    lanes_client_free(run.lanes);
+    pool_client_free(run.request_pool);
     return found;
 }
 

@@ -311,7 +311,7 @@ static void a_changed_source_that_cannot_be_read_is_an_outage(void **state)
 
     (void)state;
     source_changes();
-    /* The first read is the flow's, of what the delete met. */
+    /* The first read is the batch writer's, of what the delete met. */
     event = script_call(&s, CALL_GET, "Blogs", 1, 1);
     event->after = refuse_reads_of_the_source;
     run("all", RUN_OUTAGE);
@@ -406,7 +406,7 @@ static void a_source_that_a_client_deletes_during_the_repair_takes_its_copy(
     assert_int_equal(h.failed, 0);
 }
 
-/* Between what the flow has met and what the repair reads. */
+/* Between what the batch writer has met and what the repair reads. */
 static void a_source_that_goes_before_it_is_read_takes_its_copy(void **state)
 {
     (void)state;

@@ -15,7 +15,7 @@
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
 #include "worker/base/buf.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 /* In both orders that stores have; the last two are the other way round by
  * code points than in UTF-16. */
@@ -29,8 +29,8 @@ static const char *const keys[] = {"", "!", "A", "B", "a", "b", "c", "\xc3\xa9",
 struct scene {
     struct interposed outer; /* first */
     struct store *inner;
-    struct lanes *lanes;
-    struct lanes_client *client;
+    struct request_pool *request_pool;
+    struct pool_client *client;
     struct parts_sample sample;
     atomic_uint first_pages; /* scans that begin */
     bool by_code_point;      /* how it compares keys */
@@ -79,15 +79,15 @@ static void scene_init(struct scene *scene)
     interposed_init(&scene->outer, "noting", scene->inner, meet);
     for (size_t i = 0; i < KEYS; i++)
         table_fill(scene->inner, "Blogs", keys[i], 0, EACH);
-    scene->lanes = lanes_new(4, 0);
-    scene->client = lanes_client_new(scene->lanes, NULL);
+    scene->request_pool = request_pool_new(4, 0);
+    scene->client = pool_client_new(scene->request_pool, NULL);
 }
 
 static void scene_done(struct scene *scene)
 {
     parts_sample_clear(&scene->sample);
-    lanes_client_free(scene->client);
-    lanes_free(scene->lanes);
+    pool_client_free(scene->client);
+    request_pool_free(scene->request_pool);
     store_close(scene->inner);
 }
 

@@ -16,7 +16,7 @@
 #include "worker/base/platform.h"
 #include "worker/store/deadline.h"
 #include "worker/store/embedded/embedded.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 struct scene {
     struct hosted hosted;
@@ -52,7 +52,8 @@ static int set_up(void **state)
         faulty_init(&scene.faulty[i], scene.files[i]);
     deadline_init(&scene.deadline, PLATFORM_NEVER, 1000);
     scene.run = (struct run){.job = "j",
-        .lanes = lanes_client_new(scene.hosted.lanes, &scene.deadline),
+        .request_pool =
+            pool_client_new(scene.hosted.request_pool, &scene.deadline),
         .deadline = &scene.deadline};
     *state = &scene;
     return 0;
@@ -62,7 +63,7 @@ static int tear_down(void **state)
 {
     struct scene *scene = *state;
 
-    lanes_client_free(scene->run.lanes);
+    pool_client_free(scene->run.request_pool);
     for (size_t i = 0; i < 3; i++) {
         faulty_done(&scene->faulty[i]);
         store_close(scene->files[i]);

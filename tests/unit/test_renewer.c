@@ -10,7 +10,7 @@
 #include "worker/base/text.h"
 #include "worker/run/control.h"
 #include "worker/run/renewer.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 /* What control_cancel() says beside: not looked at here. */
 static bool asked;
@@ -41,10 +41,10 @@ static struct held *now_held; /* for conditions */
 /* A renewal for what is claimed. */
 static void keep_again(struct held *held)
 {
-    held->run.lanes =
-        lanes_client_new(held->bench->lanes, &held->lease.deadline);
+    held->run.request_pool =
+        pool_client_new(held->bench->request_pool, &held->lease.deadline);
     held->renewal = renewal_start(
-        held->bench->renewer, &held->lease, &held->run, held->run.lanes);
+        held->bench->renewer, &held->lease, &held->run, held->run.request_pool);
 }
 
 static void hold_after(
@@ -88,7 +88,7 @@ static enum lease_status let_go(struct held *held)
 {
     enum lease_status word = renewal_stop(held->renewal, &held->progress);
 
-    lanes_client_free(held->run.lanes);
+    pool_client_free(held->run.request_pool);
     return word;
 }
 
@@ -660,7 +660,8 @@ static void one_slow_answer_is_forgotten(void **state)
     done(&held);
 }
 
-static enum tw_err busy_once(struct lanes_task *task, struct exchange *exchange)
+static enum tw_err busy_once(
+    struct pool_request *task, struct exchange *exchange)
 {
     exchange->sent_ms = platform_boot_ms();
     exchange->retry_after_ms = 0;
@@ -673,11 +674,11 @@ static enum tw_err busy_once(struct lanes_task *task, struct exchange *exchange)
 static void throttled_requests_are_counted_in_the_ledger(void **state)
 {
     struct workbench *bench = *state;
-    struct lanes_task task = {.send = busy_once, .repeatable = true};
+    struct pool_request task = {.send = busy_once, .repeatable = true};
     struct held held;
 
     hold(&held, bench, false);
-    assert_int_equal(lanes_call(held.run.lanes, &task), TW_OK);
+    assert_int_equal(request_pool_call(held.run.request_pool, &task), TW_OK);
     assert_int_equal(let_go(&held), LEASE_VALID);
     assert_int_equal(held.lease.run.throttled, 1);
     done(&held);

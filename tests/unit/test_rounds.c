@@ -15,7 +15,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/deadline.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 #define MINUTE_MS 60000
 #define NO_JOBS "{}"
@@ -38,7 +38,8 @@ static int set_up(void **state)
     hosted_table(&scene.hosted, "Blogs");
     deadline_init(&scene.deadline, PLATFORM_NEVER, 1000);
     scene.run = (struct run){.job = "j",
-        .lanes = lanes_client_new(scene.hosted.lanes, &scene.deadline),
+        .request_pool =
+            pool_client_new(scene.hosted.request_pool, &scene.deadline),
         .deadline = &scene.deadline};
     *state = &scene;
     return 0;
@@ -48,7 +49,7 @@ static int tear_down(void **state)
 {
     struct scene *scene = *state;
 
-    lanes_client_free(scene->run.lanes);
+    pool_client_free(scene->run.request_pool);
     hosted_done(&scene->hosted);
     return 0;
 }

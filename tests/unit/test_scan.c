@@ -18,7 +18,7 @@
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
 #include "worker/base/mem.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 
 static const struct slice keys_only[1];
@@ -26,8 +26,8 @@ static const struct slice keys_only[1];
 struct scene {
     struct store *inner;
     struct faulty faulty;
-    struct lanes *lanes;
-    struct lanes_client *client;
+    struct request_pool *request_pool;
+    struct pool_client *client;
 };
 
 static void scene_init(struct scene *scene)
@@ -36,14 +36,14 @@ static void scene_init(struct scene *scene)
 
     scene->inner = table_memory(tables);
     faulty_init(&scene->faulty, scene->inner);
-    scene->lanes = lanes_new(4, 0);
-    scene->client = lanes_client_new(scene->lanes, NULL);
+    scene->request_pool = request_pool_new(4, 0);
+    scene->client = pool_client_new(scene->request_pool, NULL);
 }
 
 static void scene_done(struct scene *scene)
 {
-    lanes_client_free(scene->client);
-    lanes_free(scene->lanes);
+    pool_client_free(scene->client);
+    request_pool_free(scene->request_pool);
     faulty_done(&scene->faulty);
     store_close(scene->inner);
 }

@@ -18,7 +18,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 #define TOP                                                                    \
     "blogs:\n"                                                                 \
@@ -477,17 +477,17 @@ static void verify(const char *phase)
 {
     const struct job *job = jobs_find(&h.jobs, slice_of("blogs"));
     const struct slice name = slice_of("phase"), value = slice_of(phase);
-    struct lanes_client *lanes = lanes_client_new(h.lanes, NULL);
+    struct pool_client *request_pool = pool_client_new(h.request_pool, NULL);
     struct run asked = {.job = "blogs",
         .args = {1, &name, &value},
-        .lanes = lanes,
+        .request_pool = request_pool,
         .deadline = NULL};
 
     h.stores.stores = &h.store;
     if (job->kind->verify(job, &h.stores, &asked, &verification, &h.err) !=
         TW_OK)
         fail_msg("%s", h.err.text);
-    lanes_client_free(lanes);
+    pool_client_free(request_pool);
 }
 
 /* How many of what was found has that word in it; -1: there is no such. */

@@ -15,7 +15,7 @@
 #include "tests/support/virtual_platform.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/store/silence.h"
 
 /* ---- what is known of one store ---- */
@@ -237,7 +237,7 @@ struct one_run {
 };
 
 struct scene {
-    struct lanes *lanes;
+    struct request_pool *request_pool;
     struct deadline deadline;
     struct store ledger;
     struct service good, bad[SLOTS];
@@ -313,7 +313,8 @@ static void service_init(struct service *service, const char *name)
         .silent_until_ms = PLATFORM_NEVER};
 }
 
-static enum tw_err send_get(struct lanes_task *task, struct exchange *exchange)
+static enum tw_err send_get(
+    struct pool_request *task, struct exchange *exchange)
 {
     struct page page;
     enum tw_err outcome;
@@ -375,25 +376,26 @@ static void slot(void *arg)
     struct one_run *run;
 
     while ((run = take(scene)) != NULL) {
-        struct lanes_client *client =
-            lanes_client_new(scene->lanes, &scene->deadline);
-        struct lanes_task task = {.send = send_get,
+        struct pool_client *client =
+            pool_client_new(scene->request_pool, &scene->deadline);
+        struct pool_request task = {.send = send_get,
             .repeatable = (run - scene->runs) % 2 == 0,
             .store = &run->at->store,
             .entities = 1};
 
         int64_t from_ms = platform_boot_ms();
 
-        lanes_watch_silence(client, &scene->ledger);
-        if (lanes_call(client, &task) == TW_NOT_FOUND)
+        request_pool_watch_silence(client, &scene->ledger);
+        if (request_pool_call(client, &task) == TW_NOT_FOUND)
             end_run(scene, run);
         else
             hold_run(scene, run, from_ms, task.last.breaker_open);
         if (task.outcome == TW_BUSY && task.last.http_status == 0)
             assert_int_equal(task.last.sent_ms, 0);
         if (task.outcome == TW_UNKNOWN)
-            assert_int_equal(lanes_unsure(client), !task.repeatable);
-        lanes_client_free(client);
+            assert_int_equal(
+                request_pool_indeterminate(client), !task.repeatable);
+        pool_client_free(client);
     }
 }
 
@@ -406,7 +408,7 @@ static void worker(void *arg)
         platform_start(&threads[i], "slot", slot, scene);
     for (size_t i = 0; i < SLOTS; i++)
         platform_join(&threads[i]);
-    lanes_free(scene->lanes);
+    request_pool_free(scene->request_pool);
 }
 
 static void begin(struct scene *scene)
@@ -418,7 +420,7 @@ static void begin(struct scene *scene)
     *scene = (struct scene){.began_ms = platform_boot_ms(),
         .ends_with_good = true,
         .until_ms = PLATFORM_NEVER};
-    scene->lanes = lanes_new(16, 0);
+    scene->request_pool = request_pool_new(16, 0);
     deadline_init(&scene->deadline, PLATFORM_NEVER, TIMEOUT_MS);
     service_init(&scene->good, "good");
     for (size_t i = 0; i < SLOTS; i++) {

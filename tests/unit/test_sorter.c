@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "jobs/engine/flow.h"
+#include "jobs/engine/batch_writer.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/sorter.h"
 #include "tests/support/fast_platform.h"
@@ -17,14 +17,14 @@
 #include "tests/support/table.h"
 #include "worker/base/arena.h"
 #include "worker/base/mem.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 struct scene {
     struct store *inner;
     struct faulty faulty;
-    struct lanes *lanes;
+    struct request_pool *request_pool;
     struct run run;
-    struct flow *flow;
+    struct batch_writer *batch_writer;
     struct sorter *sorter;
     unsigned descents; /* RowKeys below the one before them in their batch */
 };
@@ -57,26 +57,26 @@ static void scene_init(struct scene *scene)
     faulty_init(&scene->faulty, scene->inner);
     scene->faulty.ctx = scene;
     scene->faulty.before = note_order;
-    scene->lanes = lanes_new(2, 0);
+    scene->request_pool = request_pool_new(2, 0);
     scene->run.job = "test";
     scene->run.host = &host;
     scene->run.owner = scene;
-    scene->run.lanes = lanes_client_new(scene->lanes, NULL);
-    scene->flow = flow_new(&scene->run, 1);
+    scene->run.request_pool = pool_client_new(scene->request_pool, NULL);
+    scene->batch_writer = batch_writer_new(&scene->run, 1);
     scene->sorter = sorter_new();
 }
 
 static void scene_done(struct scene *scene)
 {
     sorter_free(scene->sorter);
-    flow_free(scene->flow);
-    lanes_client_free(scene->run.lanes);
-    lanes_free(scene->lanes);
+    batch_writer_free(scene->batch_writer);
+    pool_client_free(scene->run.request_pool);
+    request_pool_free(scene->request_pool);
     faulty_done(&scene->faulty);
     store_close(scene->inner);
 }
 
-static enum flow_verdict leave(void *context, const struct operation *sent,
+static enum write_decision leave(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
@@ -86,12 +86,12 @@ static enum flow_verdict leave(void *context, const struct operation *sent,
     (void)arena;
     (void)ret;
     (void)err;
-    return FLOW_KEEP;
+    return WRITE_NO_OP;
 }
 
-static void note_settled(void *context, const struct flow_settled *how)
+static void note_settled(void *context, const struct batch_writer_settled *how)
 {
-    enum flow_end *end = context;
+    enum batch_writer_end *end = context;
 
     *end = how->end;
 }
@@ -99,7 +99,7 @@ static void note_settled(void *context, const struct flow_settled *how)
 static void add(struct scene *scene, const char *table,
     enum operation_type type, const struct entity *entity)
 {
-    sorter_add(scene->sorter, &(struct flow_item){
+    sorter_add(scene->sorter, &(struct batch_item){
                                   .store = &scene->faulty.outer.store,
                                   .table = table,
                                   .operation = {type, *entity},
@@ -120,13 +120,14 @@ static void add_insert(struct scene *scene, const char *table,
     arena_done(&arena);
 }
 
-static void pour(struct scene *scene)
+static void flush(struct scene *scene)
 {
     struct err err;
 
-    assert_int_equal(sorter_pour(scene->sorter, scene->flow, &err), TW_OK);
+    assert_int_equal(
+        sorter_flush(scene->sorter, scene->batch_writer, &err), TW_OK);
     assert_int_equal(sorter_count(scene->sorter), 0);
-    assert_int_equal(flow_drain(scene->flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
 }
 
 /* 21 partitions that take turns, RowKeys downwards. */
@@ -150,7 +151,7 @@ static void what_comes_scattered_goes_in_full_batches(void **state)
     scene_init(&scene);
     add_scattered(&scene, 2100 + 21);
     assert_int_equal(sorter_count(scene.sorter), 2121);
-    pour(&scene);
+    flush(&scene);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 2 * 21);
     assert_int_equal(scene.faulty.largest_batch, 100);
     assert_int_equal(table_count(scene.inner, "Blogs"), 2121);
@@ -170,7 +171,7 @@ static void it_goes_by_table_and_keys(void **state)
         add_insert(&scene, i % 2 ? "Blogs" : "Comments", i % 3 ? "B" : "A",
             row_key, "first");
     }
-    pour(&scene);
+    flush(&scene);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 4);
     assert_int_equal(scene.descents, 0);
     assert_int_equal(table_count(scene.inner, "Blogs"), 150);
@@ -193,7 +194,7 @@ static void two_stores_share_no_batch(void **state)
         char row_key[16];
 
         (void)snprintf(row_key, sizeof row_key, "%03u", i);
-        sorter_add(scene.sorter, &(struct flow_item){
+        sorter_add(scene.sorter, &(struct batch_item){
                                      .store = i % 2 ? &faulty.outer.store
                                                     : &scene.faulty.outer.store,
                                      .table = "Blogs",
@@ -203,7 +204,7 @@ static void two_stores_share_no_batch(void **state)
                                      .decide = leave,
                                  });
     }
-    pour(&scene);
+    flush(&scene);
     assert_int_equal(table_count(scene.inner, "Blogs"), 20);
     assert_int_equal(table_count(other, "Blogs"), 20);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
@@ -226,7 +227,7 @@ static void what_has_one_key_goes_in_the_order_it_came(void **state)
         add_insert(&scene, "Blogs", "A", row_key, "first");
         add_insert(&scene, "Blogs", "A", row_key, "second");
     }
-    pour(&scene);
+    flush(&scene);
     for (unsigned i = 0; i < 50; i++) {
         char row_key[16];
 
@@ -259,7 +260,7 @@ static void an_entity_goes_as_it_came(void **state)
     assert_int_equal(
         entity_parse(slice_of(json), true, &arena, &entity, NULL, &err), TW_OK);
     add(&scene, "Blogs", OPERATION_INSERT, &entity);
-    pour(&scene);
+    flush(&scene);
     assert_int_equal(store_get(scene.inner, &exchange, "Blogs", slice_of("A"),
                          slice_of(""), &page),
         TW_OK);
@@ -278,7 +279,7 @@ static void an_entity_goes_as_it_came(void **state)
 
 static void a_delete_keeps_its_etag_and_who_asks(void **state)
 {
-    enum flow_end ends[200];
+    enum batch_writer_end ends[200];
     struct scan_request request = {.table = "Blogs"};
     struct exchange exchange = {0};
     struct scene scene;
@@ -294,7 +295,7 @@ static void a_delete_keeps_its_etag_and_who_asks(void **state)
     assert_true(table_delete(scene.inner, "Blogs", "A", "000008"));
     for (size_t i = 0; i < page.count; i++)
         sorter_add(
-            scene.sorter, &(struct flow_item){
+            scene.sorter, &(struct batch_item){
                               .store = &scene.faulty.outer.store,
                               .table = "Blogs",
                               .operation = {OPERATION_DELETE, page.entities[i]},
@@ -303,11 +304,11 @@ static void a_delete_keeps_its_etag_and_who_asks(void **state)
                               .settled = note_settled,
                           });
     page_done(&page);
-    pour(&scene);
+    flush(&scene);
     for (size_t i = 0; i < 200; i++)
-        assert_int_equal(ends[i], i == 7   ? FLOW_ENDED_KEPT
-                                  : i == 8 ? FLOW_ENDED_GONE
-                                           : FLOW_ENDED_DONE);
+        assert_int_equal(ends[i], i == 7   ? WRITE_WAS_NO_OP
+                                  : i == 8 ? WRITE_OF_ABSENT
+                                           : WRITTEN);
     assert_int_equal(table_count(scene.inner, "Blogs"), 1);
     scene_done(&scene);
 }
@@ -322,7 +323,7 @@ static void it_is_full_by_count(void **state)
     assert_false(sorter_is_full(scene.sorter));
     add_insert(&scene, "Blogs", "Q", "1", "");
     assert_true(sorter_is_full(scene.sorter));
-    pour(&scene);
+    flush(&scene);
     assert_false(sorter_is_full(scene.sorter));
     assert_int_equal(table_count(scene.inner, "Blogs"), SORTER_MAX_OPERATIONS);
     scene_done(&scene);
@@ -345,7 +346,7 @@ static void it_is_full_by_bytes(void **state)
         assert_true(count <= SORTER_MAX_BYTES / (sizeof text - 1) + 1);
     }
     assert_true(count >= SORTER_MAX_BYTES / (sizeof text + 8192));
-    pour(&scene);
+    flush(&scene);
     assert_false(sorter_is_full(scene.sorter));
     assert_int_equal(table_count(scene.inner, "Blogs"), count);
     scene_done(&scene);
@@ -366,8 +367,9 @@ static void make_room(struct scene *scene)
 {
     struct err err;
 
-    assert_int_equal(sorter_make_room(scene->sorter, scene->flow, &err), TW_OK);
-    assert_int_equal(flow_drain(scene->flow, &err), TW_OK);
+    assert_int_equal(
+        sorter_make_room(scene->sorter, scene->batch_writer, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
 }
 
 /* Ten partitions of 120 among forty of 5. */
@@ -393,7 +395,7 @@ static void the_fullest_partitions_make_room_in_whole_batches(void **state)
     assert_true(table_has(scene.inner, "Blogs", "P00", "000099", "000099"));
     assert_false(table_has(scene.inner, "Blogs", "P00", "000100", "000100"));
     add_numbered(&scene, "P00", 120, 200);
-    pour(&scene);
+    flush(&scene);
     assert_int_equal(sorter_oldest(scene.sorter), 1480);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 7 + 50 + 3);
     assert_int_equal(table_count(scene.inner, "Blogs"), 1480);
@@ -461,13 +463,14 @@ static void a_flow_that_takes_no_more_leaves_it_empty(void **state)
         (void)snprintf(row_key, sizeof row_key, "%06u", i);
         add_insert(&scene, "Blogs", "A", row_key, "first");
     }
-    assert_int_equal(sorter_pour(scene.sorter, scene.flow, &err), TW_REFUSED);
+    assert_int_equal(
+        sorter_flush(scene.sorter, scene.batch_writer, &err), TW_REFUSED);
     assert_int_equal(sorter_count(scene.sorter), 0);
     assert_true(table_count(scene.inner, "Blogs") < 5000);
     scene_done(&scene);
 }
 
-static void what_was_not_poured_is_dropped(void **state)
+static void what_was_not_flushed_is_dropped(void **state)
 {
     struct scene scene;
 
@@ -493,7 +496,7 @@ int main(void)
         cmocka_unit_test(one_that_has_waited_long_goes_alone),
         cmocka_unit_test(with_large_ones_everything_goes),
         cmocka_unit_test(a_flow_that_takes_no_more_leaves_it_empty),
-        cmocka_unit_test(what_was_not_poured_is_dropped),
+        cmocka_unit_test(what_was_not_flushed_is_dropped),
     };
 
     fast_platform_use();

@@ -22,7 +22,7 @@
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
 #include "worker/store/azure/azure.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/transfer/csv.h"
 #include "worker/transfer/export.h"
 #include "worker/transfer/import.h"
@@ -33,8 +33,8 @@
 struct scene {
     struct store *store;
     struct faulty faulty;
-    struct lanes *lanes;
-    struct lanes_client *client;
+    struct request_pool *request_pool;
+    struct pool_client *client;
     _Atomic bool stopped;
     struct err err;
     struct import_result result;
@@ -50,16 +50,16 @@ static int set_up(void **state)
     (void)state;
     s = (struct scene){.store = table_memory(tables)};
     faulty_init(&s.faulty, s.store);
-    s.lanes = lanes_new(4, 0);
-    s.client = lanes_client_new(s.lanes, NULL);
+    s.request_pool = request_pool_new(4, 0);
+    s.client = pool_client_new(s.request_pool, NULL);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    lanes_client_free(s.client);
-    lanes_free(s.lanes);
+    pool_client_free(s.client);
+    request_pool_free(s.request_pool);
     faulty_done(&s.faulty);
     store_close(s.store);
     return 0;

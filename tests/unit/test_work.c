@@ -658,7 +658,7 @@ static enum run_end asks_a_busy_store(struct workbench *bench, struct run *run,
     ledger_run_done(&before);
     workbench_meets(bench, BENCH_SCAN, 1, 200, BENCH_THROTTLE);
     page_init(&page);
-    outcome = call_scan(run->lanes, bench->store,
+    outcome = call_scan(run->request_pool, bench->store,
         &(struct scan_request){.table = "Blogs"}, &page, err);
     page_done(&page);
     return outcome == TW_STOPPED ? RUN_STOPPED : RUN_SUCCEEDED;
@@ -802,7 +802,7 @@ static enum tw_err read_with_err(
     enum tw_err outcome;
 
     page_init(&page);
-    outcome = call_get(run->lanes, store, LEDGER_TABLE, slice_of(JOB),
+    outcome = call_get(run->request_pool, store, LEDGER_TABLE, slice_of(JOB),
         slice_of("r1"), &page, NULL, err);
     page_done(&page);
     return outcome;
@@ -1473,7 +1473,7 @@ static enum run_end waits_for_its_own_store(struct workbench *bench,
     (void)bench;
     (void)attempt_number;
     page_init(&page);
-    assert_int_equal(call_get(run->lanes, &data.store, LEDGER_TABLE,
+    assert_int_equal(call_get(run->request_pool, &data.store, LEDGER_TABLE,
                          slice_of("a"), slice_of("b"), &page, &date_ticks, err),
         TW_NOT_FOUND);
     page_done(&page);
@@ -1978,7 +1978,7 @@ static enum run_end loses_an_answer(struct workbench *bench, struct run *run,
     entity_init(&operation.entity, &arena, slice_of("p"), slice_of("r"));
     workbench_meets(bench, BENCH_BATCH, 1, 1, BENCH_LOSE_REQUEST);
     assert_int_equal(
-        call_batch(run->lanes, bench->store, &batch, &result, NULL, err),
+        call_batch(run->request_pool, bench->store, &batch, &result, NULL, err),
         TW_UNKNOWN);
     arena_done(&arena);
     return fails(bench, run, attempt_number, err);

@@ -2,7 +2,7 @@
 /* `tableward census TABLE [--version-property P]`. */
 #include <stdio.h>
 
-#include "jobs/engine/census.h"
+#include "jobs/engine/profile.h"
 #include "jobs/engine/scan.h"
 #include "worker/cli/commands.h"
 #include "worker/cli/progress.h"
@@ -18,17 +18,17 @@ static void look(void *context, struct progress_state *ret)
 }
 
 static enum tw_err add_page(
-    struct census *census, const struct page *page, struct err *err)
+    struct profile *profile, const struct page *page, struct err *err)
 {
     enum tw_err outcome = TW_OK;
 
     for (size_t i = 0; i < page->count && outcome == TW_OK; i++)
-        outcome = census_add(census, &page->entities[i], err);
+        outcome = profile_add(profile, &page->entities[i], err);
     return outcome;
 }
 
-static enum tw_err add_all(struct table_command *command, struct census *census,
-    _Atomic int64_t *total, struct err *err)
+static enum tw_err add_all(struct table_command *command,
+    struct profile *profile, _Atomic int64_t *total, struct err *err)
 {
     struct scan *scan = table_command_scan(command);
     const struct page *page;
@@ -38,7 +38,7 @@ static enum tw_err add_all(struct table_command *command, struct census *census,
         outcome = scan_next(scan, &page, err);
         if (outcome != TW_OK || !page)
             break;
-        outcome = add_page(census, page, err);
+        outcome = add_page(profile, page, err);
         atomic_fetch_add(total, (int64_t)page->count);
     } while (outcome == TW_OK);
     scan_close(scan);
@@ -46,31 +46,31 @@ static enum tw_err add_all(struct table_command *command, struct census *census,
 }
 
 static void print(
-    const struct table_command *command, const struct census *census)
+    const struct table_command *command, const struct profile *profile)
 {
     struct buf output;
 
     buf_init(&output, OUTPUT_MAX);
     if (command->invocation->values[OPTION_JSON])
-        census_add_json(census, command->table, &output);
+        profile_add_json(profile, command->table, &output);
     else
-        census_add_text(census, &output);
+        profile_add_text(profile, &output);
     fputs(buf_text(&output), stdout);
     buf_done(&output);
 }
 
-static int take(struct table_command *command, struct census *census)
+static int take(struct table_command *command, struct profile *profile)
 {
     _Atomic int64_t total = 0;
     struct progress *progress =
         progress_start("census", "counted", look, &total);
     struct err err;
-    enum tw_err outcome = add_all(command, census, &total, &err);
+    enum tw_err outcome = add_all(command, profile, &total, &err);
 
     progress_end(progress);
     if (outcome != TW_OK)
         return table_command_failed(command, outcome, &err);
-    print(command, census);
+    print(command, profile);
     return EXIT_DONE;
 }
 
@@ -97,18 +97,18 @@ static int read_version(const struct invocation *invocation, struct slice *ret)
 static int run(const struct invocation *invocation)
 {
     struct table_command command;
-    struct census *census;
+    struct profile *profile;
     struct slice version;
     int code = read_version(invocation, &version);
 
     if (code != EXIT_DONE)
         return code;
-    census = census_new(version);
+    profile = profile_new(version);
     code = table_command_open(&command, invocation, false);
     if (code == EXIT_DONE)
-        code = take(&command, census);
+        code = take(&command, profile);
     table_command_close(&command);
-    census_free(census);
+    profile_free(profile);
     return code;
 }
 

@@ -186,7 +186,7 @@ static int run(const struct invocation *invocation)
     if (code == EXIT_DONE)
         code = open_ledger(&session, &store);
     if (code == EXIT_DONE) {
-        session_lanes(&session);
+        session_request_pool(&session);
         code = enqueue(&session, store, &what);
     }
     session_close(&session);

@@ -275,7 +275,7 @@ static int act(struct poison *poison)
         return EXIT_FAILED;
     if (!poison->store)
         return act_on_each(poison, &(struct runs){.count = 0});
-    session_lanes(&poison->session);
+    session_request_pool(&poison->session);
     return one ? act_on_one(poison, poison->invocation->args[1])
                : act_on_all(poison);
 }

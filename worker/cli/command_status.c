@@ -224,7 +224,7 @@ static int watch(struct query *query)
 
 static int show(struct query *query)
 {
-    session_lanes(query->session);
+    session_request_pool(query->session);
     return is_given(query, OPTION_WATCH) ? watch(query) : show_once(query);
 }
 

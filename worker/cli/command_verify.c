@@ -77,7 +77,7 @@ static int verify(struct session *session, const struct job *job,
 
     if (code != EXIT_DONE)
         return code;
-    session_lanes(session);
+    session_request_pool(session);
     object = mem_format("verify %s", job->name);
     session_local_run(session, job->name, object, &local);
     local.run.args = *args;

@@ -132,7 +132,7 @@ int dry_run(
     struct local_run local;
     int code;
 
-    session_lanes(session);
+    session_request_pool(session);
     session_local_run(session, job->name, object, &local);
     local.run.args = *args;
     arena_init(&result.arena);

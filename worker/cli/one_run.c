@@ -53,7 +53,7 @@ int one_run_open(struct one_run *one, const struct invocation *invocation,
         say("the ledger has no run '%s'", id);
         return EXIT_FAILED;
     }
-    session_lanes(&one->session);
+    session_request_pool(&one->session);
     return find(one, id, wanted);
 }
 

@@ -409,7 +409,7 @@ int online_check(struct session *session)
     struct online online = {.session = session, .exit_code = EXIT_DONE};
     struct tables tables = {.list = NULL};
 
-    session_lanes(session);
+    session_request_pool(session);
     add_tables_of_jobs(session->load, &tables);
     for (size_t i = 0; i < session->load->stores.count; i++)
         if (!atomic_load(&session->stopped))

@@ -10,7 +10,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/cli/session.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/store/store.h"
 #include "worker/transfer/import_ledger.h"
 
@@ -210,13 +210,14 @@ static int newest_row_first(const void *a, const void *b)
 /* ---- then the runs ---- */
 
 struct fetch {
-    struct lanes_task task; /* first, so that it leads back to the fetch */
+    struct pool_request task; /* first, so that it leads back to the fetch */
     struct store *store;
     const struct ledger_row *row;
     struct ledger_run run;
 };
 
-static enum tw_err fetch_run(struct lanes_task *task, struct exchange *exchange)
+static enum tw_err fetch_run(
+    struct pool_request *task, struct exchange *exchange)
 {
     struct fetch *fetch = (struct fetch *)task;
 
@@ -234,7 +235,7 @@ static void fetch_begin(
     fetch->store = listing->store;
     fetch->row = row;
     ledger_run_init(&fetch->run);
-    lanes_submit(listing->session->client, &fetch->task);
+    request_pool_submit(listing->session->client, &fetch->task);
 }
 
 static void mark_damaged(
@@ -266,7 +267,7 @@ static enum tw_err fetch_end(struct fetch *fetch, struct listing *listing,
     enum tw_err outcome;
     bool full = query->limit > 0 && runs->count == query->limit;
 
-    lanes_wait(listing->session->client, &fetch->task);
+    request_pool_wait(listing->session->client, &fetch->task);
     outcome = fetch->task.outcome;
     if (outcome == TW_INVALID) {
         mark_damaged(&fetch->run, fetch->row, &fetch->task.last.err);

@@ -14,7 +14,7 @@
 #include "worker/cli/say.h"
 #include "worker/cli/signals.h"
 #include "worker/run/local_run.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
@@ -73,9 +73,9 @@ void session_close(struct session *session)
 {
     signals_stop(session->signals);
     if (session->client)
-        lanes_client_free(session->client);
-    if (session->lanes)
-        lanes_free(session->lanes);
+        pool_client_free(session->client);
+    if (session->request_pool)
+        request_pool_free(session->request_pool);
     load_free(session->load);
     problems_done(&session->problems);
     platform_cond_done(&session->cond);
@@ -214,36 +214,36 @@ static void on_signal(void *context, int number)
     platform_lock(&session->mutex);
     atomic_store(&session->stopped, true);
     platform_wake_all(&session->cond);
-    lanes_stop(session->client);
+    request_pool_stop(session->client);
     platform_unlock(&session->mutex);
 }
 
-static struct lanes_client *new_client(struct session *session)
+static struct pool_client *new_client(struct session *session)
 {
-    struct lanes_client *client = lanes_client_new(session->lanes, NULL);
+    struct pool_client *client = pool_client_new(session->request_pool, NULL);
 
-    lanes_reach_until(client, platform_boot_ms() + RETRY_UNANSWERED_MS);
+    request_pool_reach_until(client, platform_boot_ms() + RETRY_UNANSWERED_MS);
     return client;
 }
 
-void session_lanes(struct session *session)
+void session_request_pool(struct session *session)
 {
     const struct setup *setup = &session->load->setup;
 
-    session->lanes =
-        lanes_new((unsigned)setup->requests, setup->max_entities_per_second);
+    session->request_pool = request_pool_new(
+        (unsigned)setup->requests, setup->max_entities_per_second);
     session->client = new_client(session);
     session->signals = signals_start(on_signal, session);
 }
 
 void session_again(struct session *session)
 {
-    struct lanes_client *old = session->client;
+    struct pool_client *old = session->client;
 
     platform_lock(&session->mutex);
     session->client = new_client(session);
     platform_unlock(&session->mutex);
-    lanes_client_free(old);
+    pool_client_free(old);
 }
 
 static void say_failure(void *context, const struct run_failure *failure)

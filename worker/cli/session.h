@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What most commands begin with: the configuration, the stores they want, and
- * lanes to reach them by. Everything returns an exit code and has said why, so
- * that a command is a list of steps.
+ * request threads to reach them by. Everything returns an exit code and has
+ * said why, so that a command is a list of steps.
  */
 #ifndef TW_CLI_SESSION_H
 #define TW_CLI_SESSION_H
@@ -19,8 +19,8 @@
 #include "worker/cli/command.h"
 #include "worker/cli/load.h"
 
-struct lanes;
-struct lanes_client;
+struct request_pool;
+struct pool_client;
 struct local_run;
 struct signals;
 struct store;
@@ -29,8 +29,8 @@ struct exchange;
 struct session {
     struct load *load; /* NULL once it was given away */
     struct problems problems;
-    struct lanes *lanes;         /* after session_lanes() */
-    struct lanes_client *client; /* its only one; changed under mutex */
+    struct request_pool *request_pool; /* after session_request_pool() */
+    struct pool_client *client;        /* its only one; changed under mutex */
     struct signals *signals;
     _Atomic bool stopped; /* SIGINT or SIGTERM has come */
     struct platform_mutex mutex;
@@ -83,10 +83,10 @@ int session_open_failed(
     struct session *session, size_t store, enum tw_err code, struct err *err);
 
 /*
- * session_lanes: lanes as the configuration has them; SIGINT and SIGTERM stop
- * them from now on, and set `stopped`.
+ * session_request_pool: request threads as the configuration has them; SIGINT
+ * and SIGTERM stop them from now on, and set `stopped`.
  */
-void session_lanes(struct session *session);
+void session_request_pool(struct session *session);
 
 /* session_again: a new client in place of one that was stopped, for a last
  * word to the store; nothing may use the old one any more. */
@@ -112,8 +112,8 @@ void session_name_store(
     const struct session *session, enum tw_err code, struct err *err);
 
 /*
- * session_call: call(context, attempt) through the lanes, with their retries
- * (repeatable: also after an unknown outcome). err is explained.
+ * session_call: call(context, attempt) through the request pool, with their
+ * retries (repeatable: also after an unknown outcome). err is explained.
  */
 TW_MUST_USE enum tw_err session_call(struct session *session,
     struct store *store,

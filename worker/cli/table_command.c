@@ -186,7 +186,7 @@ int table_command_open(struct table_command *command,
         code = open_store(command, may_create);
     if (code != EXIT_DONE)
         return code;
-    session_lanes(&command->session);
+    session_request_pool(&command->session);
     command->watched = true;
     platform_start(&command->watcher, "stop", watch, command);
     return EXIT_DONE;
@@ -208,7 +208,7 @@ static void report(void *context, const char *sentence)
     say("%s", sentence);
 }
 
-static struct lanes_client *restart(void *context)
+static struct pool_client *restart(void *context)
 {
     struct table_command *command = context;
 

@@ -30,7 +30,7 @@
 #include "worker/run/prune.h"
 #include "worker/run/renewer.h"
 #include "worker/run/slots.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 #include "worker/store/watch.h"
@@ -59,7 +59,7 @@
 struct consumer {
     struct consumer_options options;
     struct definition *definition; /* the newest; a reference is held */
-    struct lanes *lanes;
+    struct request_pool *request_pool;
     struct renewer *renewer;
     struct slots *slots;
     struct watch *watch; /* of the queues' store; NULL: it is asked */
@@ -316,10 +316,10 @@ static void set_ceilings(struct consumer *consumer)
 {
     const struct jobs *jobs = consumer->definition->jobs;
 
-    lanes_set_ceiling(consumer->lanes, NULL,
+    request_pool_set_ceiling(consumer->request_pool, NULL,
         consumer->definition->setup->max_entities_per_second);
     for (size_t i = 0; i < jobs->count; i++)
-        lanes_set_ceiling(consumer->lanes, jobs->list[i].name,
+        request_pool_set_ceiling(consumer->request_pool, jobs->list[i].name,
             jobs->list[i].max_entities_per_second);
 }
 
@@ -858,11 +858,11 @@ static void serve_with_slots(struct consumer *consumer)
 {
     const struct setup *setup = consumer->definition->setup;
 
-    consumer->lanes =
-        lanes_new((unsigned)setup->requests, setup->max_entities_per_second);
+    consumer->request_pool = request_pool_new(
+        (unsigned)setup->requests, setup->max_entities_per_second);
     consumer->renewer = renewer_new((size_t)setup->slots);
     set_ceilings(consumer);
-    consumer->place.lanes = consumer->lanes;
+    consumer->place.request_pool = consumer->request_pool;
     consumer->place.renewer = consumer->renewer;
     consumer->place.lock_file = consumer->options.lock_file;
     if (consumer->prepared)
@@ -892,7 +892,7 @@ enum tw_err consumer_run(
         serve_with_slots(consumer);
     slots_free(consumer->slots);
     renewer_free(consumer->renewer);
-    lanes_free(consumer->lanes);
+    request_pool_free(consumer->request_pool);
     if (outcome != TW_OK)
         return outcome;
     *ret = consumer->result;

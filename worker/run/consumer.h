@@ -5,7 +5,7 @@
  * `tableward worker`.
  *
  * Threads: consumer_run() is the consumer and owns all else: slots (slots.h),
- * the renewer (renewer.h), the lanes. consumer_stop() and
+ * the renewer (renewer.h), the request pool. consumer_stop() and
  * consumer_reload() may be called from any other thread (they take a lock, so
  * not from a signal handler: wait for signals with sigwait).
  */

@@ -12,13 +12,13 @@
 #include "jobs/engine/run.h"
 #include "worker/store/deadline.h"
 
-struct lanes_client;
+struct pool_client;
 
 /* All of it is borrowed for the life of the run. */
 struct local_run_options {
     const char *name;   /* what stands for the job */
     const char *object; /* for log lines */
-    struct lanes_client *client;
+    struct pool_client *client;
     const _Atomic bool *stopped;
     const char *archive_folder; /* where relative `archive:` starts; or NULL */
 

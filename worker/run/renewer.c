@@ -19,7 +19,7 @@
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
 #include "worker/base/text.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 #define FAILED_ENTITIES_KEPT 10
 /* Two renewals of a run are never closer than this. */
@@ -46,7 +46,7 @@ struct renewal {
     struct renewer *renewer;
     struct lease *lease;
     struct run *run; /* counts are atomic */
-    struct lanes_client *lanes;
+    struct pool_client *request_pool;
     int64_t base_transactions; /* of earlier attempts */
     int32_t base_throttled;    /* likewise */
 
@@ -234,7 +234,7 @@ static void take_counts(struct renewal *renewal)
     struct ledger_run *to = &renewal->lease->run;
     struct run_counts *counts = &renewal->run->counts;
     int64_t throttled =
-        renewal->base_throttled + lanes_throttled(renewal->lanes);
+        renewal->base_throttled + request_pool_throttled(renewal->request_pool);
 
     to->read = atomic_load(&counts->read);
     to->written = atomic_load(&counts->written);
@@ -243,7 +243,7 @@ static void take_counts(struct renewal *renewal)
     to->failed = atomic_load(&counts->failed);
     to->rounds = atomic_load(&renewal->run->rounds);
     to->transactions = renewal->base_transactions + renewal->lease->requests +
-                       lanes_requests(renewal->lanes);
+                       request_pool_requests(renewal->request_pool);
     to->throttled = throttled < INT32_MAX ? (int32_t)throttled : INT32_MAX;
 }
 
@@ -327,7 +327,7 @@ static void take_asked(struct renewal *renewal)
         atomic_store(&renewal->run->finish, RUN_FINISHING_NOW);
     renewal->asked = lease->asked;
     if (news && !renewal->run->ends_load)
-        lanes_hurry(renewal->lanes,
+        request_pool_hurry(renewal->request_pool,
             lease->asked != LEASE_ASKED_NOTHING ? HURRY_MS : PLATFORM_NEVER);
     if (news && lease->asked != LEASE_ASKED_NOTHING)
         log_info(run_object(renewal->run), "stops: it is to be %s",
@@ -539,14 +539,14 @@ static size_t count_lines(struct slice text)
 }
 
 struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
-    struct run *run, struct lanes_client *lanes)
+    struct run *run, struct pool_client *request_pool)
 {
     struct renewal *renewal = mem_alloc(sizeof(*renewal));
 
     renewal->renewer = renewer;
     renewal->lease = lease;
     renewal->run = run;
-    renewal->lanes = lanes;
+    renewal->request_pool = request_pool;
     renewal->base_transactions = lease->run.transactions;
     renewal->base_throttled = lease->run.throttled;
     renewal->word = LEASE_VALID;

@@ -27,7 +27,7 @@
 #include "worker/base/slice.h"
 #include "worker/run/lease.h"
 
-struct lanes_client;
+struct pool_client;
 struct renewal; /* of one run, from renewal_start() to renewal_stop() */
 struct renewer;
 
@@ -41,10 +41,11 @@ void renewer_free(struct renewer *renewer);
 
 /*
  * renewal_start: lend lease to the renewer until renewal_stop(). run's counts
- * and the number of lanes' requests go into the ledger with each write. Owned.
+ * and the number of the request pool's requests go into the ledger with each
+ * write. Owned.
  */
 struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
-    struct run *run, struct lanes_client *lanes);
+    struct run *run, struct pool_client *request_pool);
 
 /* renewal_save: run_host.save. */
 void renewal_save(

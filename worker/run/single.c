@@ -17,13 +17,13 @@
 #include "worker/run/outage.h"
 #include "worker/run/renewer.h"
 #include "worker/run/work.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
 
 struct single {
     struct single_options options;
-    struct lanes *lanes;
+    struct request_pool *request_pool;
     struct renewer *renewer;
     char *object; /* "run JOB/ID" */
     bool said_held;
@@ -250,7 +250,7 @@ static enum tw_err attempts(struct single *single,
     const struct lease_request *wish, struct single_result *ret,
     struct err *err)
 {
-    struct work_place place = {.lanes = single->lanes,
+    struct work_place place = {.request_pool = single->request_pool,
         .renewer = single->renewer,
         .lock_file = single->options.lock_file,
         .stopping = is_stopping,
@@ -309,8 +309,8 @@ enum tw_err single_run(
         return outcome;
     buf_init(&args, 8 * QUEUE_MAX_MESSAGE_BYTES);
     message_args_json(&single->options.args, &args);
-    single->lanes =
-        lanes_new((unsigned)setup->requests, setup->max_entities_per_second);
+    single->request_pool = request_pool_new(
+        (unsigned)setup->requests, setup->max_entities_per_second);
     single->renewer = renewer_new(1);
     outcome = attempts(single,
         &(struct lease_request){.store = store,
@@ -328,7 +328,7 @@ enum tw_err single_run(
         !result.elsewhere && result.err.text[0] == '\0')
         result.paused = pause_run(single, store);
     renewer_free(single->renewer);
-    lanes_free(single->lanes);
+    request_pool_free(single->request_pool);
     buf_done(&args);
     if (outcome == TW_OK)
         *ret = result;

@@ -13,7 +13,7 @@
 #include "worker/run/locks.h"
 #include "worker/run/message.h"
 #include "worker/run/renewer.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 
 #define RETRY_MAX_MS INT64_C(3600000)
@@ -100,8 +100,8 @@ static enum tw_err host_is_open(struct run *run, struct slice job,
 
     page_init(&page);
     ledger_run_init(&other);
-    outcome = call_get(
-        run->lanes, work->wish->store, LEDGER_TABLE, job, id, &page, NULL, err);
+    outcome = call_get(run->request_pool, work->wish->store, LEDGER_TABLE, job,
+        id, &page, NULL, err);
     if (outcome == TW_OK)
         outcome = ledger_parse(&page.entities[0], &other, err);
     if (outcome == TW_OK)
@@ -408,7 +408,7 @@ static bool is_store_away(const struct work *work)
         for (size_t k = 0; store && k < STORE_SERVICES; k++)
             if (breaker_is_away(&store->breakers[k]))
                 return true;
-        if (store && lanes_is_silent(work->place->lanes, store))
+        if (store && request_pool_is_silent(work->place->request_pool, store))
             return true;
     }
     return false;
@@ -689,18 +689,19 @@ static enum run_end run_kind(struct work *work)
     struct run *run = &work->run;
     enum run_end end;
 
-    run->lanes = lanes_client_new(work->place->lanes, &work->lease.deadline);
-    lanes_client_of(run->lanes, job->name, job->max_entities_per_second);
+    run->request_pool =
+        pool_client_new(work->place->request_pool, &work->lease.deadline);
+    pool_client_of(run->request_pool, job->name, job->max_entities_per_second);
     if (!work->wish->resumes_paused)
-        lanes_watch_silence(run->lanes, work->wish->store);
+        request_pool_watch_silence(run->request_pool, work->wish->store);
     run->ledger = work->wish->store;
     run->ledger_table = LEDGER_TABLE;
     run->ends_load = job->kind->ends_load;
     if (job->failures)
         work->failures = failures_new(work->definition->archive_folder,
             job->failures, job->name, run->id, work->object);
-    work->renewal =
-        renewal_start(work->place->renewer, &work->lease, run, run->lanes);
+    work->renewal = renewal_start(
+        work->place->renewer, &work->lease, run, run->request_pool);
     watch(work, run);
     end = job->kind->run(job, work->definition->stores, run, &work->err);
     watch(work, NULL);
@@ -708,8 +709,8 @@ static enum run_end run_kind(struct work *work)
     work->renewal = NULL;
     failures_free(work->failures);
     work->failures = NULL;
-    work->unsure = lanes_unsure(run->lanes);
-    lanes_client_free(run->lanes);
+    work->unsure = request_pool_indeterminate(run->request_pool);
+    pool_client_free(run->request_pool);
     return end;
 }
 

@@ -22,13 +22,13 @@
 #include "worker/run/ledger.h"
 #include "worker/run/setup.h"
 
-struct lanes;
+struct request_pool;
 struct lock_file;
 struct renewer;
 
 /* What every attempt is lent by its worker. Borrowed while one is under way. */
 struct work_place {
-    struct lanes *lanes;
+    struct request_pool *request_pool;
     struct renewer *renewer;
     struct lock_file *lock_file; /* of the process; NULL: none */
     /* stopping: should attempts end in order? Any thread. */

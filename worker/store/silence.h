@@ -10,8 +10,8 @@
  * - A store is silent when no response has come for ten seconds, and for a
  *   second since a request left, and for three times as long as its slowest
  *   response took: a store that is slow is not silent. Further requests are
- *   refused. Those in flight are given up, except one (lanes.c), which may take
- *   its whole time.
+ *   refused. Those in flight are given up, except one (request threads.c),
+ * which may take its whole time.
  * - Where the last request in flight ended without a response, requests are
  *   refused for as long as it took, five seconds at least. So a silent store
  *   occupies half of one slot, where many runs need it, and less where few do.

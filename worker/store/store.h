@@ -3,8 +3,8 @@
  * The store contract: tables and queues with Azure's semantics. Two
  * implementations (azure/, embedded/) stand behind one table of functions and
  * pass one conformance suite. Every call is one attempt: no retries here
- * (lanes.h), and the outcome is done, not done, or unknown (err.h). Any call
- * may be made from any thread.
+ * (request threads.h), and the outcome is done, not done, or unknown (err.h).
+ * Any call may be made from any thread.
  */
 #ifndef TW_STORE_STORE_H
 #define TW_STORE_STORE_H

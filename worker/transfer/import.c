@@ -3,7 +3,7 @@
  * Every entity is inserted first. Where one exists, an equal one is accepted,
  * and a different one is handled by on_conflict with the ETag that was read; so
  * records may be sent again after a crash or an unknown outcome. A sorter
- * groups the records by PartitionKey, and a flow makes batches of them.
+ * groups the records by PartitionKey, and a batch writer makes batches of them.
  *
  * Records of one key must keep their order, which batches in flight do not
  * have. So the keys in flight are remembered, and everything is confirmed
@@ -15,8 +15,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "jobs/engine/batch_writer.h"
 #include "jobs/engine/call.h"
-#include "jobs/engine/flow.h"
 #include "jobs/engine/sorter.h"
 #include "worker/base/arena.h"
 #include "worker/base/buf.h"
@@ -60,11 +60,11 @@ struct import {
 
     struct local_run local;
     struct sorter *sorter;
-    struct flow *flow;
+    struct batch_writer *batch_writer;
     struct sent *sent; /* all records in flight */
     struct pending_keys pending;
     int64_t submit_ms; /* when the sorter is emptied at the latest */
-    struct err why;    /* why the current record failed in the flow */
+    struct err why;    /* why the current record failed in the batch writer */
 
     struct import_ledger ledger;
     bool with_ledger;
@@ -143,12 +143,12 @@ static void forget_sent(struct sent *sent)
     mem_free(sent);
 }
 
-static void on_settled(void *context, const struct flow_settled *how)
+static void on_settled(void *context, const struct batch_writer_settled *how)
 {
     struct sent *sent = context;
     struct import *import = sent->import;
 
-    if (how->end == FLOW_ENDED_FAILED) {
+    if (how->end == WRITE_FAILED) {
         reject(import, sent->number, import->why.text);
         keep_rejected(import, (struct slice){sent->raw, sent->len});
     }
@@ -165,7 +165,7 @@ static bool is_stored(const struct import *import, const struct entity *sent,
                now->property_count == sent->property_count);
 }
 
-static enum flow_verdict decide(void *context, const struct operation *sent,
+static enum write_decision decide(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
@@ -176,26 +176,26 @@ static enum flow_verdict decide(void *context, const struct operation *sent,
     if (!now) {
         ret->type = OPERATION_INSERT;
         ret->entity.etag = slice_of("");
-        return FLOW_SEND;
+        return WRITE_SEND;
     }
     if (is_stored(import, &sent->entity, now))
-        return FLOW_DONE;
+        return WRITE_IS_DONE;
     ret->entity.etag = now->etag;
     switch (import->options.on_conflict) {
     case IMPORT_CONFLICT_SKIP:
-        return FLOW_SPARE;
+        return WRITE_SKIP;
     case IMPORT_CONFLICT_REPLACE:
         ret->type = OPERATION_REPLACE;
-        return FLOW_SEND;
+        return WRITE_SEND;
     case IMPORT_CONFLICT_MERGE:
         ret->type = OPERATION_MERGE;
-        return FLOW_SEND;
+        return WRITE_SEND;
     case IMPORT_CONFLICT_FAIL:
         break;
     }
     err_fail(err, TW_CONFLICT,
         "a different entity exists: use --on-conflict skip, replace or merge");
-    return FLOW_FAIL;
+    return WRITE_FAIL;
 }
 
 /* ---- confirmation ---- */
@@ -203,7 +203,7 @@ static enum flow_verdict decide(void *context, const struct operation *sent,
 static enum tw_err submit(struct import *import, struct err *err)
 {
     import->submit_ms = platform_boot_ms() + SUBMIT_MS;
-    return sorter_pour(import->sorter, import->flow, err);
+    return sorter_flush(import->sorter, import->batch_writer, err);
 }
 
 /* A process that continues detects by the digest whether the rejects file was
@@ -255,7 +255,7 @@ static enum tw_err confirm(
     enum tw_err outcome = submit(import, err);
 
     if (outcome == TW_OK)
-        outcome = flow_drain(import->flow, err);
+        outcome = batch_writer_drain(import->batch_writer, err);
     if (outcome != TW_OK)
         return outcome;
     pending_keys_clear(&import->pending);
@@ -298,7 +298,7 @@ static enum tw_err insert(
     }
     atomic_fetch_add(&import->local.run.counts.read, 1);
     sorter_add(import->sorter,
-        &(struct flow_item){
+        &(struct batch_item){
             .store = import->transfer.store,
             .table = import->transfer.table,
             .operation = {.type = OPERATION_INSERT, .entity = *entity},
@@ -431,8 +431,8 @@ static enum tw_err close_ledger(
 
     if (!import->ledger.stored || import->ledger.taken_over || import->repeated)
         return outcome;
-    flow_free(import->flow);
-    import->flow = NULL;
+    batch_writer_free(import->batch_writer);
+    import->batch_writer = NULL;
     if (import->transfer.restart)
         import->transfer.client =
             import->transfer.restart(import->transfer.context);
@@ -572,10 +572,11 @@ static enum tw_err store_all(struct import *import, struct err *err)
         outcome = begin_rejects(import, err);
     if (outcome != TW_OK)
         return outcome;
-    import->flow = flow_new(&import->local.run, import->transfer.in_flight);
+    import->batch_writer =
+        batch_writer_new(&import->local.run, import->transfer.in_flight);
     import->sorter = sorter_new();
     outcome = import_records(import, err);
-    flow_settle(import->flow);
+    batch_writer_finish(import->batch_writer);
     if (outcome != TW_OK && record_rejects(import, &ignored) != TW_OK)
         import->confirmed.position.rejects_digest = 0;
     if (outcome != TW_OK || !import->failed)
@@ -645,7 +646,7 @@ void import_free(struct import *import)
     if (!import)
         return;
     sorter_free(import->sorter);
-    flow_free(import->flow);
+    batch_writer_free(import->batch_writer);
     while (import->sent)
         forget_sent(import->sent);
     if (import->with_ledger)

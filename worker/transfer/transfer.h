@@ -12,7 +12,7 @@
 
 struct exchange;
 struct entity;
-struct lanes_client;
+struct pool_client;
 struct scan;
 struct store;
 
@@ -20,7 +20,7 @@ struct store;
 struct transfer {
     struct store *store;
     const char *table;
-    struct lanes_client *client;
+    struct pool_client *client;
     unsigned in_flight;          /* batches of an import at a time, at most */
     const _Atomic bool *stopped; /* SIGINT or SIGTERM was received */
 
@@ -28,7 +28,7 @@ struct transfer {
     void (*report)(void *context, const char *sentence);
     /* restart: a client for the last requests after a stop; `client` is not
      * used any more. NULL: `client` is never stopped. */
-    struct lanes_client *(*restart)(void *context);
+    struct pool_client *(*restart)(void *context);
     void *context;
 };
 
@@ -42,7 +42,7 @@ TW_MUST_USE enum tw_err transfer_stopped(
 
 /*
  * transfer_call: one request, call(context, attempt), with the retries of
- * lanes.h (repeatable: also after an unknown outcome).
+ * request threads.h (repeatable: also after an unknown outcome).
  */
 TW_MUST_USE enum tw_err transfer_call(const struct transfer *transfer,
     enum tw_err (*call)(void *context, struct exchange *exchange),

@@ -4,8 +4,8 @@
  * how many entities, the largest entity. Exact, in one pass, in memory that
  * grows with the number of property names and of versions, not of entities.
  */
-#ifndef TW_JOBS_ENGINE_CENSUS_H
-#define TW_JOBS_ENGINE_CENSUS_H
+#ifndef TW_JOBS_ENGINE_PROFILE_H
+#define TW_JOBS_ENGINE_PROFILE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,28 +16,28 @@
 #include "worker/store/entity.h"
 
 /* Beyond these the table has no schema that could be counted. */
-#define CENSUS_MAX_PROPERTIES 100000
-#define CENSUS_MAX_VERSIONS 1000
+#define PROFILE_MAX_PROPERTIES 100000
+#define PROFILE_MAX_VERSIONS 1000
 
-struct census;
+struct profile;
 
-/* census_new: version is the property that holds an entity's version, copied;
+/* profile_new: version is the property that holds an entity's version, copied;
  * empty: none is asked for. Owned. */
-struct census *census_new(struct slice version);
-void census_free(struct census *census); /* NULL: nothing */
+struct profile *profile_new(struct slice version);
+void profile_free(struct profile *profile); /* NULL: nothing */
 
-/* census_add: TW_TOO_LARGE: more property names, or more versions, than the
+/* profile_add: TW_TOO_LARGE: more property names, or more versions, than the
  * limits above; err says which, and the census is of no more use. */
-TW_MUST_USE enum tw_err census_add(
-    struct census *census, const struct entity *entity, struct err *err);
+TW_MUST_USE enum tw_err profile_add(
+    struct profile *profile, const struct entity *entity, struct err *err);
 
-/* census_add_versions: "1: 12000\n'one': 5\n(Edm.Guid): 1\n(absent): 3\n",
+/* profile_add_versions: "1: 12000\n'one': 5\n(Edm.Guid): 1\n(absent): 3\n",
  * integers by value first (Int32, Int64 or a whole Double: the same version),
  * then texts, then other types, then the absent ones. */
-void census_add_versions(const struct census *census, struct buf *to);
+void profile_add_versions(const struct profile *profile, struct buf *to);
 
 /*
- * census_add_text, census_add_json: the whole, for people and for programs;
+ * profile_add_text, profile_add_json: the whole, for people and for programs;
  * properties by name, in the order of bytes. JSON is one object and a newline:
  *
  *   {"Table":"Blogs","Entities":3,
@@ -50,8 +50,8 @@ void census_add_versions(const struct census *census, struct buf *to);
  * for. A version is a number, a text, or null where the property is absent;
  * one that is neither number nor text goes by its type.
  */
-void census_add_text(const struct census *census, struct buf *to);
-void census_add_json(
-    const struct census *census, const char *table, struct buf *to);
+void profile_add_text(const struct profile *profile, struct buf *to);
+void profile_add_json(
+    const struct profile *profile, const char *table, struct buf *to);
 
 #endif

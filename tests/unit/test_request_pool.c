@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes: fair, bounded, and the one place where requests are tried again. */
+/* Request pool: fair, bounded, and the one place where requests are tried
+ * again. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +16,7 @@
 #include "tests/support/fast_platform.h"
 #include "worker/base/platform.h"
 #include "worker/base/stop.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 
 #define MIB ((size_t)1024 * 1024)
@@ -32,7 +33,7 @@ struct scene {
 };
 
 struct job {
-    struct lanes_task task; /* first */
+    struct pool_request task; /* first */
     struct scene *scene;
     char name;
     bool holds_on;
@@ -99,7 +100,8 @@ static enum tw_err answer(const struct job *job, struct exchange *exchange)
                          : err_fail(&exchange->err, code, "as the test wants");
 }
 
-static enum tw_err send_job(struct lanes_task *task, struct exchange *exchange)
+static enum tw_err send_job(
+    struct pool_request *task, struct exchange *exchange)
 {
     struct job *job = (struct job *)task;
     struct scene *scene = job->scene;
@@ -150,8 +152,8 @@ static struct job job_that_is_tried_twice(struct scene *scene, char name)
 
 static void busy_is_tried_a_few_times(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job job;
 
@@ -160,33 +162,33 @@ static void busy_is_tried_a_few_times(void **state)
     job = job_of(&scene, 'a');
     job.answers[0] = TW_BUSY;
     job.answer_count = 1;
-    assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
+    assert_int_equal(request_pool_call(client, &job.task), TW_BUSY);
     assert_int_equal(job.task.retry.tries, RETRY_TRIES);
-    assert_int_equal(lanes_requests(client), RETRY_TRIES);
+    assert_int_equal(request_pool_requests(client), RETRY_TRIES);
     assert_string_equal(job.task.last.err.text, "as the test wants");
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 /* How often a call is tried that reaches nobody, within 2 s, 0.8 s apart. */
 static unsigned tries_of_unsent(struct scene *scene, bool reached)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct job first = job_of(scene, 'a'), job = job_of(scene, 'b');
 
-    lanes_reach_until(client, platform_boot_ms() + 2000);
+    request_pool_reach_until(client, platform_boot_ms() + 2000);
     first.reached = true; /* another service */
-    assert_int_equal(lanes_call(client, &first.task), TW_OK);
+    assert_int_equal(request_pool_call(client, &first.task), TW_OK);
     job.reached = reached;
     job.answers[0] = TW_BUSY;
     job.answer_count = 1;
     job.hint_ms = 800;
     job.unsent = true;
-    assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    assert_int_equal(request_pool_call(client, &job.task), TW_BUSY);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     return job.task.retry.tries;
 }
 
@@ -211,8 +213,8 @@ static void what_was_never_reached_is_soon_given_up(void **state)
  * the stop. What is submitted then is tried once, for last words. */
 static void a_stop_of_the_process_ends_what_waits_for_a_try(void **state)
 {
-    struct lanes *lanes = lanes_new(2, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(2, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct job waiting, late;
     struct scene scene;
 
@@ -222,22 +224,22 @@ static void a_stop_of_the_process_ends_what_waits_for_a_try(void **state)
     waiting.answers[0] = TW_BUSY;
     waiting.answer_count = 1;
     waiting.hint_ms = HOUR_MS;
-    lanes_submit(client, &waiting.task);
+    request_pool_submit(client, &waiting.task);
     wait_for_exchanges(&scene, 1);
     stop_ask();
-    lanes_wait(client, &waiting.task);
+    request_pool_wait(client, &waiting.task);
     assert_int_equal(waiting.task.outcome, TW_STOPPED);
     assert_int_equal(waiting.task.retry.tries, 1);
     late = job_of(&scene, 'b');
     late.answers[0] = TW_BUSY;
     late.answer_count = 1;
-    assert_int_equal(lanes_call(client, &late.task), TW_STOPPED);
+    assert_int_equal(request_pool_call(client, &late.task), TW_STOPPED);
     assert_int_equal(late.task.retry.tries, 1);
     late = job_of(&scene, 'c');
-    assert_int_equal(lanes_call(client, &late.task), TW_OK);
+    assert_int_equal(request_pool_call(client, &late.task), TW_OK);
     stop_forget();
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
@@ -245,9 +247,9 @@ static void a_stop_of_the_process_ends_what_waits_for_a_try(void **state)
  * more, soon, and so is what comes then; what another run asks waits on. */
 static void who_hurries_waits_for_no_try(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
-    struct lanes_client *other = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
+    struct pool_client *other = pool_client_new(request_pool, NULL);
     struct job jobs[3];
     struct scene scene;
 
@@ -260,33 +262,33 @@ static void who_hurries_waits_for_no_try(void **state)
         jobs[i].http_status = 503;
         jobs[i].hint_ms = HOUR_MS;
     }
-    lanes_submit(client, &jobs[0].task);
-    lanes_submit(other, &jobs[1].task);
+    request_pool_submit(client, &jobs[0].task);
+    request_pool_submit(other, &jobs[1].task);
     wait_for_exchanges(&scene, 2);
-    lanes_hurry(client, 20);
-    lanes_wait(client, &jobs[0].task);
+    request_pool_hurry(client, 20);
+    request_pool_wait(client, &jobs[0].task);
     assert_int_equal(jobs[0].task.outcome, TW_STOPPED);
     assert_int_equal(jobs[0].task.retry.tries, 2);
-    assert_int_equal(lanes_call(client, &jobs[2].task), TW_STOPPED);
-    assert_false(lanes_done(other, &jobs[1].task));
-    lanes_hurry(client, PLATFORM_NEVER);
+    assert_int_equal(request_pool_call(client, &jobs[2].task), TW_STOPPED);
+    assert_false(request_pool_done(other, &jobs[1].task));
+    request_pool_hurry(client, PLATFORM_NEVER);
     jobs[2] = job_of(&scene, 'd');
     jobs[2].answers[0] = TW_BUSY;
     jobs[2].answers[1] = TW_OK;
     jobs[2].answer_count = 2;
     jobs[2].hint_ms = 1;
-    assert_int_equal(lanes_call(client, &jobs[2].task), TW_OK);
-    lanes_client_free(other);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    assert_int_equal(request_pool_call(client, &jobs[2].task), TW_OK);
+    pool_client_free(other);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 /* However often: a throttled run goes on, slower. */
 static void throttling_counts_as_no_failed_try(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job job;
 
@@ -298,18 +300,18 @@ static void throttling_counts_as_no_failed_try(void **state)
     job.answers[7] = TW_OK;
     job.answer_count = 8;
     job.http_status = 503;
-    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
     assert_int_equal(job.task.retry.tries, 8);
-    assert_int_equal(lanes_throttled(client), 7);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    assert_int_equal(request_pool_throttled(client), 7);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void behind_an_open_circuit_breaker_nothing_is_tried_again(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job job;
 
@@ -319,18 +321,18 @@ static void behind_an_open_circuit_breaker_nothing_is_tried_again(void **state)
     job.answers[0] = TW_BUSY;
     job.answer_count = 1;
     job.breaker_open = true;
-    assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
+    assert_int_equal(request_pool_call(client, &job.task), TW_BUSY);
     assert_int_equal(job.task.retry.tries, 1);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 /* Nothing was sent: that no response came says nothing of a slow store. */
 static void what_the_circuit_breaker_refuses_makes_no_store_silent(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     int64_t now_ms;
     struct store store = {.name = "away", .traits = {.late_writes = true}};
     struct store ledger = {.name = "ledger"};
@@ -339,7 +341,7 @@ static void what_the_circuit_breaker_refuses_makes_no_store_silent(void **state)
 
     (void)state;
     scene_init(&scene);
-    lanes_watch_silence(client, &ledger);
+    request_pool_watch_silence(client, &ledger);
     job = job_of(&scene, 'a');
     job.answers[0] = TW_BUSY;
     job.answer_count = 1;
@@ -351,10 +353,10 @@ static void what_the_circuit_breaker_refuses_makes_no_store_silent(void **state)
         .quiet_ms = now_ms - 5000,
         .responded_ms = now_ms - 20000,
         .slowest_ms = 5000};
-    assert_int_equal(lanes_call(client, &job.task), TW_BUSY);
+    assert_int_equal(request_pool_call(client, &job.task), TW_BUSY);
     assert_true(store.silence.slowest_ms == 5000);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
@@ -362,8 +364,8 @@ static void what_the_circuit_breaker_refuses_makes_no_store_silent(void **state)
  * six times. */
 static unsigned page_after(int http_status)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct store store = {.name = "busy", .traits = {.late_writes = true}};
     struct scene scene;
     struct job job;
@@ -376,13 +378,13 @@ static unsigned page_after(int http_status)
     job.answer_count = 7;
     job.http_status = http_status;
     job.task.store = &store;
-    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
     job = job_of(&scene, 's');
     job.task.store = &store;
     job.task.scans = true;
-    assert_int_equal(lanes_call(client, &job.task), TW_OK);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
     return job.task.most;
 }
@@ -399,8 +401,8 @@ static void refusals_limit_the_rate_of_an_account(void **state)
 /* What is tried again in an hour does not keep its owner waiting. */
 static void an_open_circuit_breaker_ends_the_waits_of_others(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct store store = {.name = "away"};
     struct scene scene;
     struct job waits, meets;
@@ -413,28 +415,28 @@ static void an_open_circuit_breaker_ends_the_waits_of_others(void **state)
     waits.answer_count = 2;
     waits.hint_ms = HOUR_MS;
     waits.task.store = &store;
-    lanes_submit(client, &waits.task);
+    request_pool_submit(client, &waits.task);
     wait_for_exchanges(&scene, 1);
     meets = job_of(&scene, 'm');
     meets.answers[0] = TW_BUSY;
     meets.answer_count = 1;
     meets.breaker_open = true;
     meets.task.store = &store;
-    while (!lanes_done(client, &waits.task))
-        assert_int_equal(lanes_call(client, &meets.task), TW_BUSY);
+    while (!request_pool_done(client, &waits.task))
+        assert_int_equal(request_pool_call(client, &meets.task), TW_BUSY);
     assert_int_equal(waits.task.outcome, TW_REFUSED);
     assert_int_equal(waits.task.retry.tries, 2);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 /* ... and those alone whose requests would be refused too. */
 static void a_silent_store_ends_the_waits_of_runs(void **state)
 {
-    struct lanes *lanes = lanes_new(1, 0);
-    struct lanes_client *person = lanes_client_new(lanes, NULL);
-    struct lanes_client *run = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(1, 0);
+    struct pool_client *person = pool_client_new(request_pool, NULL);
+    struct pool_client *run = pool_client_new(request_pool, NULL);
     struct store store = {.name = "away", .traits = {.late_writes = true}};
     struct store ledger = {.name = "ledger"};
     struct scene scene;
@@ -442,7 +444,7 @@ static void a_silent_store_ends_the_waits_of_runs(void **state)
 
     (void)state;
     scene_init(&scene);
-    lanes_watch_silence(run, &ledger);
+    request_pool_watch_silence(run, &ledger);
     for (int i = 0; i < 2; i++) {
         jobs[i] = job_of(&scene, 'w');
         jobs[i].answers[0] = TW_BUSY;
@@ -450,34 +452,35 @@ static void a_silent_store_ends_the_waits_of_runs(void **state)
         jobs[i].http_status = 503;
         jobs[i].hint_ms = HOUR_MS;
         jobs[i].task.store = &store;
-        lanes_submit(i == 0 ? person : run, &jobs[i].task);
+        request_pool_submit(i == 0 ? person : run, &jobs[i].task);
     }
-    while (lanes_throttled(person) == 0 || lanes_throttled(run) == 0)
+    while (
+        request_pool_throttled(person) == 0 || request_pool_throttled(run) == 0)
         usleep(1000);
     meets = job_of(&scene, 'm');
     meets.task.store = &store;
     store.silence.refused_until_ms = PLATFORM_NEVER;
-    assert_int_equal(lanes_call(run, &meets.task), TW_BUSY);
-    assert_true(lanes_is_silent(lanes, &store));
-    lanes_wait(run, &jobs[1].task);
+    assert_int_equal(request_pool_call(run, &meets.task), TW_BUSY);
+    assert_true(request_pool_is_silent(request_pool, &store));
+    request_pool_wait(run, &jobs[1].task);
     assert_true(jobs[1].task.last.breaker_open);
     assert_int_equal(jobs[1].task.last.sent_ms, 0);
     /* Whatever else may be tried now is tried before this one. */
     last = job_of(&scene, 'l');
-    assert_int_equal(lanes_call(person, &last.task), TW_OK);
+    assert_int_equal(request_pool_call(person, &last.task), TW_OK);
     assert_int_equal(scene.attempts, 3);
-    assert_false(lanes_done(person, &jobs[0].task));
-    lanes_cancel(person, &jobs[0].task);
-    lanes_client_free(person);
-    lanes_client_free(run);
-    lanes_free(lanes);
+    assert_false(request_pool_done(person, &jobs[0].task));
+    request_pool_cancel(person, &jobs[0].task);
+    pool_client_free(person);
+    pool_client_free(run);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void busy_may_pass(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job job;
 
@@ -487,17 +490,17 @@ static void busy_may_pass(void **state)
     job.answers[0] = job.answers[1] = TW_BUSY;
     job.answers[2] = TW_OK;
     job.answer_count = 3;
-    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
     assert_int_equal(job.task.retry.tries, 3);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void unknown_is_tried_again_for_reads_alone(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job job;
 
@@ -507,13 +510,13 @@ static void unknown_is_tried_again_for_reads_alone(void **state)
     job.answers[0] = TW_UNKNOWN;
     job.answers[1] = TW_OK;
     job.answer_count = 2;
-    assert_int_equal(lanes_call(client, &job.task), TW_UNKNOWN);
+    assert_int_equal(request_pool_call(client, &job.task), TW_UNKNOWN);
     assert_int_equal(job.task.retry.tries, 1);
     job.task.repeatable = true;
-    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
     assert_int_equal(job.task.retry.tries, 2);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
@@ -521,8 +524,8 @@ static void refusals_are_final(void **state)
 {
     static const enum tw_err final[] = {TW_NOT_FOUND, TW_CONFLICT, TW_REFUSED,
         TW_INVALID, TW_TOO_LARGE, TW_STOPPED, TW_FULL};
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
 
     (void)state;
@@ -533,18 +536,18 @@ static void refusals_are_final(void **state)
         job.task.repeatable = true;
         job.answers[0] = final[i];
         job.answer_count = 1;
-        assert_int_equal(lanes_call(client, &job.task), final[i]);
+        assert_int_equal(request_pool_call(client, &job.task), final[i]);
         assert_int_equal(job.task.retry.tries, 1);
     }
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void waits_as_long_as_the_server_asks(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job job;
 
@@ -555,17 +558,17 @@ static void waits_as_long_as_the_server_asks(void **state)
     job.answers[1] = TW_OK;
     job.answer_count = 2;
     job.hint_ms = 9000;
-    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
     assert_true(job.started_ms[1] - job.started_ms[0] >= 9000);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
-static void a_waiting_retry_frees_its_lane(void **state)
+static void a_waiting_retry_frees_its_thread(void **state)
 {
-    struct lanes *lanes = lanes_new(1, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(1, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job busy, other;
 
@@ -574,20 +577,20 @@ static void a_waiting_retry_frees_its_lane(void **state)
     busy = job_that_is_tried_twice(&scene, 'a');
     busy.holds_on = true;
     other = job_of(&scene, 'b');
-    lanes_submit(client, &busy.task);
-    lanes_submit(client, &other.task);
+    request_pool_submit(client, &busy.task);
+    request_pool_submit(client, &other.task);
     open_gate(&scene);
-    lanes_wait(client, &busy.task);
-    assert_true(lanes_done(client, &other.task));
+    request_pool_wait(client, &busy.task);
+    assert_true(request_pool_done(client, &other.task));
     assert_string_equal(scene.order, "aba");
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 /* Takes longer than the wait for the other one's next try. */
 static enum tw_err send_slowly(
-    struct lanes_task *task, struct exchange *exchange)
+    struct pool_request *task, struct exchange *exchange)
 {
     int64_t until_ms = platform_boot_ms() + 20000;
     struct job *job = (struct job *)task;
@@ -604,9 +607,9 @@ static enum tw_err send_slowly(
  * to do when the other's next try is due: it must rest. */
 static void a_try_that_is_due_waits_for_a_place(void **state)
 {
-    struct lanes *lanes = lanes_new(1, 0);
-    struct lanes_client *first = lanes_client_new(lanes, NULL);
-    struct lanes_client *second = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(1, 0);
+    struct pool_client *first = pool_client_new(request_pool, NULL);
+    struct pool_client *second = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job busy, quick, slow;
     unsigned late;
@@ -617,25 +620,26 @@ static void a_try_that_is_due_waits_for_a_place(void **state)
     slow = job_of(&scene, 'b');
     slow.task.send = send_slowly;
     quick = job_of(&scene, 'c');
-    lanes_submit(first, &busy.task);
+    request_pool_submit(first, &busy.task);
     wait_for_exchanges(&scene, 1);
-    assert_int_equal(lanes_call(second, &quick.task), TW_OK); /* first's turn */
+    assert_int_equal(
+        request_pool_call(second, &quick.task), TW_OK); /* first's turn */
     late = fast_platform_late_waits();
-    assert_int_equal(lanes_call(second, &slow.task), TW_OK);
+    assert_int_equal(request_pool_call(second, &slow.task), TW_OK);
     assert_true(fast_platform_late_waits() - late < 100);
-    lanes_wait(first, &busy.task);
+    request_pool_wait(first, &busy.task);
     assert_int_equal(busy.task.outcome, TW_OK);
-    lanes_client_free(first);
-    lanes_client_free(second);
-    lanes_free(lanes);
+    pool_client_free(first);
+    pool_client_free(second);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void clients_take_turns(void **state)
 {
-    struct lanes *lanes = lanes_new(1, 0);
-    struct lanes_client *large = lanes_client_new(lanes, NULL);
-    struct lanes_client *small = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(1, 0);
+    struct pool_client *large = pool_client_new(request_pool, NULL);
+    struct pool_client *small = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job many[6], few[2];
 
@@ -644,29 +648,29 @@ static void clients_take_turns(void **state)
     for (size_t i = 0; i < 6; i++) {
         many[i] = job_of(&scene, 'L');
         many[i].holds_on = true;
-        lanes_submit(large, &many[i].task);
+        request_pool_submit(large, &many[i].task);
     }
     wait_for_running(&scene, 1);
     for (size_t i = 0; i < 2; i++) {
         few[i] = job_of(&scene, 's');
-        lanes_submit(small, &few[i].task);
+        request_pool_submit(small, &few[i].task);
     }
     open_gate(&scene);
     for (size_t i = 0; i < 6; i++)
-        lanes_wait(large, &many[i].task);
+        request_pool_wait(large, &many[i].task);
     for (size_t i = 0; i < 2; i++)
-        lanes_wait(small, &few[i].task);
+        request_pool_wait(small, &few[i].task);
     assert_string_equal(scene.order, "LsLsLLLL");
-    lanes_client_free(large);
-    lanes_client_free(small);
-    lanes_free(lanes);
+    pool_client_free(large);
+    pool_client_free(small);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void one_after_another_needs_one_thread(void **state)
 {
-    struct lanes *lanes = lanes_new(32, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(32, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
 
     (void)state;
@@ -674,20 +678,20 @@ static void one_after_another_needs_one_thread(void **state)
     for (size_t i = 0; i < 20; i++) {
         struct job job = job_of(&scene, 'a');
 
-        assert_int_equal(lanes_call(client, &job.task), TW_OK);
+        assert_int_equal(request_pool_call(client, &job.task), TW_OK);
         assert_true(pthread_equal(scene.threads[0], scene.threads[i]));
     }
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 /* Submits count gated tasks of that many bytes; returns how many ran at
  * once. */
-static unsigned most_at_once(
-    struct lanes *lanes, struct store *store, size_t bytes, unsigned expected)
+static unsigned most_at_once(struct request_pool *request_pool,
+    struct store *store, size_t bytes, unsigned expected)
 {
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct job jobs[12];
     struct scene scene;
     unsigned most;
@@ -698,69 +702,69 @@ static unsigned most_at_once(
         jobs[i].holds_on = true;
         jobs[i].task.bytes = bytes;
         jobs[i].task.store = store;
-        lanes_submit(client, &jobs[i].task);
+        request_pool_submit(client, &jobs[i].task);
     }
     wait_for_running(&scene, expected);
     open_gate(&scene);
     for (size_t i = 0; i < 12; i++)
-        lanes_wait(client, &jobs[i].task);
+        request_pool_wait(client, &jobs[i].task);
     most = scene.most_running;
-    lanes_client_free(client);
+    pool_client_free(client);
     scene_done(&scene);
     return most;
 }
 
 static void bytes_under_way_are_bounded(void **state)
 {
-    struct lanes *lanes = lanes_new(12, 0);
+    struct request_pool *request_pool = request_pool_new(12, 0);
 
     (void)state;
-    assert_int_equal(most_at_once(lanes, NULL, 0, 12), 12);
-    assert_int_equal(most_at_once(lanes, NULL, 5 * MIB, 3), 3);
-    assert_int_equal(most_at_once(lanes, NULL, 16 * MIB, 1), 1);
-    lanes_free(lanes);
+    assert_int_equal(most_at_once(request_pool, NULL, 0, 12), 12);
+    assert_int_equal(most_at_once(request_pool, NULL, 5 * MIB, 3), 3);
+    assert_int_equal(most_at_once(request_pool, NULL, 16 * MIB, 1), 1);
+    request_pool_free(request_pool);
 }
 
 static void what_is_larger_than_the_budget_runs_alone(void **state)
 {
-    struct lanes *lanes = lanes_new(12, 0);
+    struct request_pool *request_pool = request_pool_new(12, 0);
 
     (void)state;
-    assert_int_equal(most_at_once(lanes, NULL, 40 * MIB, 1), 1);
-    lanes_free(lanes);
+    assert_int_equal(most_at_once(request_pool, NULL, 40 * MIB, 1), 1);
+    request_pool_free(request_pool);
 }
 
 static void an_account_is_not_met_with_everything_at_once(void **state)
 {
-    struct lanes *lanes = lanes_new(12, 0);
+    struct request_pool *request_pool = request_pool_new(12, 0);
     struct store service = {.traits.late_writes = true}, embedded = {0};
 
     (void)state;
-    assert_int_equal(most_at_once(lanes, &service, 0, 4), 4);
-    assert_int_equal(most_at_once(lanes, &embedded, 0, 12), 12);
-    lanes_free(lanes);
+    assert_int_equal(most_at_once(request_pool, &service, 0, 4), 4);
+    assert_int_equal(most_at_once(request_pool, &embedded, 0, 12), 12);
+    request_pool_free(request_pool);
 }
 
 /* After a reload it is another store, and may lie where the former one lay. */
 static void what_is_known_of_an_account_outlives_its_store(void **state)
 {
-    struct lanes *lanes = lanes_new(12, 0);
+    struct request_pool *request_pool = request_pool_new(12, 0);
     struct store store = {
         .traits = {.late_writes = true, .identity = "https://one.example"}};
     struct store again = store;
 
     (void)state;
-    (void)most_at_once(lanes, &store, 0, 4);
-    assert_in_range(most_at_once(lanes, &again, 0, 6), 6, 12);
+    (void)most_at_once(request_pool, &store, 0, 4);
+    assert_in_range(most_at_once(request_pool, &again, 0, 6), 6, 12);
     store.traits.identity = "https://two.example";
-    assert_int_equal(most_at_once(lanes, &store, 0, 4), 4);
-    lanes_free(lanes);
+    assert_int_equal(most_at_once(request_pool, &store, 0, 4), 4);
+    request_pool_free(request_pool);
 }
 
 static void stopping_ends_what_waits(void **state)
 {
-    struct lanes *lanes = lanes_new(2, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(2, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job waits, later;
 
@@ -770,24 +774,24 @@ static void stopping_ends_what_waits(void **state)
     waits.answers[0] = TW_BUSY;
     waits.answer_count = 1;
     waits.hint_ms = HOUR_MS;
-    lanes_submit(client, &waits.task);
+    request_pool_submit(client, &waits.task);
     wait_for_exchanges(&scene, 1);
-    lanes_stop(client);
-    lanes_wait(client, &waits.task);
+    request_pool_stop(client);
+    request_pool_wait(client, &waits.task);
     assert_int_equal(waits.task.outcome, TW_STOPPED);
     assert_int_equal(waits.task.retry.tries, 1);
     later = job_of(&scene, 'b');
-    assert_int_equal(lanes_call(client, &later.task), TW_STOPPED);
+    assert_int_equal(request_pool_call(client, &later.task), TW_STOPPED);
     assert_int_equal(scene.attempts, 1);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void cancelling_takes_one_task_back(void **state)
 {
-    struct lanes *lanes = lanes_new(2, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(2, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job waits, later;
 
@@ -797,62 +801,62 @@ static void cancelling_takes_one_task_back(void **state)
     waits.answers[0] = TW_BUSY;
     waits.answer_count = 1;
     waits.hint_ms = HOUR_MS;
-    lanes_submit(client, &waits.task);
+    request_pool_submit(client, &waits.task);
     wait_for_exchanges(&scene, 1);
-    lanes_cancel(client, &waits.task);
-    assert_true(lanes_done(client, &waits.task));
+    request_pool_cancel(client, &waits.task);
+    assert_true(request_pool_done(client, &waits.task));
     assert_int_equal(waits.task.outcome, TW_STOPPED);
     later = job_of(&scene, 'b');
-    assert_int_equal(lanes_call(client, &later.task), TW_OK);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    assert_int_equal(request_pool_call(client, &later.task), TW_OK);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void nothing_starts_after_the_deadline(void **state)
 {
-    struct lanes *lanes = lanes_new(2, 0);
-    struct lanes_client *client;
+    struct request_pool *request_pool = request_pool_new(2, 0);
+    struct pool_client *client;
     struct deadline deadline;
     struct scene scene;
     struct job job;
 
     (void)state;
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
-    client = lanes_client_new(lanes, &deadline);
+    client = pool_client_new(request_pool, &deadline);
     scene_init(&scene);
     job = job_of(&scene, 'a');
-    assert_int_equal(lanes_call(client, &job.task), TW_OK);
+    assert_int_equal(request_pool_call(client, &job.task), TW_OK);
     deadline_close(&deadline);
-    assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
+    assert_int_equal(request_pool_call(client, &job.task), TW_STOPPED);
     assert_int_equal(scene.attempts, 1);
-    assert_int_equal(lanes_requests(client), 1);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    assert_int_equal(request_pool_requests(client), 1);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void a_retry_behind_the_deadline_ends_with_it(void **state)
 {
-    struct lanes *lanes = lanes_new(2, 0);
-    struct lanes_client *client;
+    struct request_pool *request_pool = request_pool_new(2, 0);
+    struct pool_client *client;
     struct deadline deadline;
     struct scene scene;
     struct job job;
 
     (void)state;
     deadline_init(&deadline, platform_boot_ms() + 3000, 1000);
-    client = lanes_client_new(lanes, &deadline);
+    client = pool_client_new(request_pool, &deadline);
     scene_init(&scene);
     job = job_of(&scene, 'a');
     job.answers[0] = TW_BUSY;
     job.answer_count = 1;
     job.hint_ms = HOUR_MS;
-    assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
+    assert_int_equal(request_pool_call(client, &job.task), TW_STOPPED);
     assert_int_equal(scene.attempts, 1);
     assert_true(platform_boot_ms() >= atomic_load(&deadline.at_ms));
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
@@ -860,8 +864,8 @@ static void a_retry_behind_the_deadline_ends_with_it(void **state)
  * a run was let go there, and taken up again. */
 static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
 {
-    struct lanes *lanes = lanes_new(2, 0);
-    struct lanes_client *client;
+    struct request_pool *request_pool = request_pool_new(2, 0);
+    struct pool_client *client;
     struct deadline deadline;
     struct scene scene;
     struct job job;
@@ -869,22 +873,22 @@ static void a_retry_waits_behind_a_deadline_that_is_moved(void **state)
 
     (void)state;
     deadline_init(&deadline, begun_ms + 40000, 1000);
-    client = lanes_client_new(lanes, &deadline);
+    client = pool_client_new(request_pool, &deadline);
     scene_init(&scene);
     job = job_of(&scene, 'a');
     job.answers[0] = TW_BUSY;
     job.answers[1] = TW_OK;
     job.answer_count = 2;
     job.hint_ms = 60000;
-    lanes_submit(client, &job.task);
+    request_pool_submit(client, &job.task);
     wait_for_exchanges(&scene, 1);
     deadline_move(&deadline, PLATFORM_NEVER);
-    lanes_wait(client, &job.task);
+    request_pool_wait(client, &job.task);
     assert_int_equal(job.task.outcome, TW_OK);
     assert_int_equal(scene.attempts, 2);
     assert_true(platform_boot_ms() - begun_ms >= 60000);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
@@ -908,9 +912,9 @@ static void renew_late(void *arg)
 
 static enum tw_err call_before_a_renewal(void)
 {
-    struct lanes *lanes = lanes_new(2, 0);
+    struct request_pool *request_pool = request_pool_new(2, 0);
     struct platform_thread keeper;
-    struct lanes_client *client;
+    struct pool_client *client;
     struct deadline deadline;
     struct scene scene;
     enum tw_err code;
@@ -919,16 +923,16 @@ static enum tw_err call_before_a_renewal(void)
     deadline_init(
         &deadline, platform_boot_ms() + HOUR_MS, DEADLINE_REQUEST_MAX_MS);
     deadline_move(&deadline, platform_boot_ms() + DEADLINE_REQUEST_MAX_MS - 1);
-    client = lanes_client_new(lanes, &deadline);
+    client = pool_client_new(request_pool, &deadline);
     scene_init(&scene);
     job = job_of(&scene, 'a');
     platform_start(&keeper, "keeper", renew_late, &deadline);
-    code = lanes_call(client, &job.task);
+    code = request_pool_call(client, &job.task);
     if (code == TW_OK)
         assert_int_equal(job.task.retry.tries, 1);
     platform_join(&keeper);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
     return code;
 }
@@ -948,28 +952,28 @@ static void waits_for_a_renewal_while_the_lease_stands(void **state)
 
 static void nothing_starts_once_the_deadline_is_over(void **state)
 {
-    struct lanes *lanes = lanes_new(2, 0);
-    struct lanes_client *client;
+    struct request_pool *request_pool = request_pool_new(2, 0);
+    struct pool_client *client;
     struct deadline deadline;
     struct scene scene;
     struct job job;
 
     (void)state;
     deadline_init(&deadline, platform_boot_ms() + 200, DEADLINE_REQUEST_MIN_MS);
-    client = lanes_client_new(lanes, &deadline);
+    client = pool_client_new(request_pool, &deadline);
     scene_init(&scene);
     job = job_of(&scene, 'a');
-    assert_int_equal(lanes_call(client, &job.task), TW_STOPPED);
-    assert_int_equal(lanes_requests(client), 0);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    assert_int_equal(request_pool_call(client, &job.task), TW_STOPPED);
+    assert_int_equal(request_pool_requests(client), 0);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void a_task_may_be_put_off(void **state)
 {
-    struct lanes *lanes = lanes_new(2, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(2, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job job;
     int64_t at_ms;
@@ -978,18 +982,18 @@ static void a_task_may_be_put_off(void **state)
     scene_init(&scene);
     job = job_of(&scene, 'a');
     at_ms = platform_boot_ms() + 5000;
-    lanes_submit_at(client, &job.task, at_ms);
-    lanes_wait(client, &job.task);
+    request_pool_submit_at(client, &job.task, at_ms);
+    request_pool_wait(client, &job.task);
     assert_true(job.started_ms[0] >= at_ms);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
 static void waiting_for_any_misses_none(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     struct scene scene;
     struct job jobs[30];
     uint64_t seen = 0;
@@ -998,76 +1002,76 @@ static void waiting_for_any_misses_none(void **state)
     scene_init(&scene);
     for (size_t i = 0; i < 30; i++) {
         jobs[i] = job_of(&scene, 'a');
-        lanes_submit(client, &jobs[i].task);
+        request_pool_submit(client, &jobs[i].task);
     }
     while (seen < 30) {
-        uint64_t now = lanes_wait_any(client, seen);
+        uint64_t now = request_pool_wait_any(client, seen);
 
         assert_true(now > seen);
         seen = now;
     }
     for (size_t i = 0; i < 30; i++)
-        assert_true(lanes_done(client, &jobs[i].task));
-    assert_int_equal(lanes_wait_any(client, seen), 30);
-    lanes_client_free(client);
-    lanes_free(lanes);
+        assert_true(request_pool_done(client, &jobs[i].task));
+    assert_int_equal(request_pool_wait_any(client, seen), 30);
+    pool_client_free(client);
+    request_pool_free(request_pool);
     scene_done(&scene);
 }
 
-static void spend(struct lanes_client *client, unsigned count)
+static void spend(struct pool_client *client, unsigned count)
 {
-    while (!lanes_spend(client, count))
+    while (!request_pool_spend(client, count))
         continue;
 }
 
 static void the_ceiling_holds_entities_back(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 100);
-    struct lanes_client *client = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 100);
+    struct pool_client *client = pool_client_new(request_pool, NULL);
     int64_t from_ms = platform_boot_ms();
 
     (void)state;
     for (int i = 0; i < 5; i++)
         spend(client, 100);
     assert_true(platform_boot_ms() - from_ms >= 4000);
-    lanes_stop(client);
+    request_pool_stop(client);
     spend(client, 1000000);
     spend(client, 1000000);
-    lanes_client_free(client);
-    lanes_free(lanes);
+    pool_client_free(client);
+    request_pool_free(request_pool);
 }
 
 /* The runs of a job have one ceiling; a reload moves it under them. */
 static void a_jobs_runs_share_its_ceiling(void **state)
 {
-    struct lanes *lanes = lanes_new(4, 0);
-    struct lanes_client *one = lanes_client_new(lanes, NULL);
-    struct lanes_client *two = lanes_client_new(lanes, NULL);
-    struct lanes_client *other = lanes_client_new(lanes, NULL);
+    struct request_pool *request_pool = request_pool_new(4, 0);
+    struct pool_client *one = pool_client_new(request_pool, NULL);
+    struct pool_client *two = pool_client_new(request_pool, NULL);
+    struct pool_client *other = pool_client_new(request_pool, NULL);
     int64_t from_ms = platform_boot_ms();
 
     (void)state;
-    lanes_client_of(one, "purge", 100);
-    lanes_client_of(two, "purge", 100);
-    lanes_client_of(other, "index", 0);
+    pool_client_of(one, "purge", 100);
+    pool_client_of(two, "purge", 100);
+    pool_client_of(other, "index", 0);
     for (int i = 0; i < 3; i++) {
         spend(one, 100);
         spend(two, 100);
     }
     assert_true(platform_boot_ms() - from_ms >= 5000);
     spend(other, 1000000);
-    assert_true(lanes_spend(other, 1000000));
-    assert_false(lanes_spend(one, 1));
-    lanes_set_ceiling(lanes, "purge", 0);
-    assert_true(lanes_spend(one, 1000000));
-    assert_true(lanes_spend(two, 1000000));
-    lanes_set_ceiling(lanes, NULL, 100);
-    assert_true(lanes_spend(one, 1000));
-    assert_false(lanes_spend(other, 1));
-    lanes_client_free(one);
-    lanes_client_free(two);
-    lanes_client_free(other);
-    lanes_free(lanes);
+    assert_true(request_pool_spend(other, 1000000));
+    assert_false(request_pool_spend(one, 1));
+    request_pool_set_ceiling(request_pool, "purge", 0);
+    assert_true(request_pool_spend(one, 1000000));
+    assert_true(request_pool_spend(two, 1000000));
+    request_pool_set_ceiling(request_pool, NULL, 100);
+    assert_true(request_pool_spend(one, 1000));
+    assert_false(request_pool_spend(other, 1));
+    pool_client_free(one);
+    pool_client_free(two);
+    pool_client_free(other);
+    request_pool_free(request_pool);
 }
 
 int main(void)
@@ -1088,7 +1092,7 @@ int main(void)
         cmocka_unit_test(unknown_is_tried_again_for_reads_alone),
         cmocka_unit_test(refusals_are_final),
         cmocka_unit_test(waits_as_long_as_the_server_asks),
-        cmocka_unit_test(a_waiting_retry_frees_its_lane),
+        cmocka_unit_test(a_waiting_retry_frees_its_thread),
         cmocka_unit_test(a_try_that_is_due_waits_for_a_place),
         cmocka_unit_test(clients_take_turns),
         cmocka_unit_test(one_after_another_needs_one_thread),

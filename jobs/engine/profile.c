@@ -4,7 +4,7 @@
  * and the largest entity so far. A version is a key that orders as versions
  * do: a letter for what it is, then its value.
  */
-#include "jobs/engine/census.h"
+#include "jobs/engine/profile.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ struct largest {
     size_t bytes; /* 0: no entity yet */
 };
 
-struct census {
+struct profile {
     struct arena arena;
     struct slice version;
     struct table names, versions;
@@ -199,23 +199,23 @@ static struct slice after_letter(struct slice key)
 }
 
 static struct slice version_key(
-    struct census *census, const struct property *property)
+    struct profile *profile, const struct property *property)
 {
     struct slice text;
     int64_t value;
 
-    buf_clear(&census->key);
+    buf_clear(&profile->key);
     if (whole_of(property, &value)) {
-        add_integer(&census->key, value);
+        add_integer(&profile->key, value);
     } else if (property->type == EDM_STRING &&
-               property_peek_text(property, &census->scratch, &text)) {
-        buf_add_char(&census->key, TEXT);
-        buf_add_slice(&census->key, text);
+               property_peek_text(property, &profile->scratch, &text)) {
+        buf_add_char(&profile->key, TEXT);
+        buf_add_slice(&profile->key, text);
     } else {
-        buf_add_char(&census->key, OTHER);
-        buf_add_text(&census->key, edm_type_name(property->type));
+        buf_add_char(&profile->key, OTHER);
+        buf_add_text(&profile->key, edm_type_name(property->type));
     }
-    return buf_slice(&census->key);
+    return buf_slice(&profile->key);
 }
 
 static int64_t total_of(const struct type_counts *entry)
@@ -243,66 +243,66 @@ static void add_version_name(struct buf *to, struct slice key)
 
 /* ---- adding ---- */
 
-struct census *census_new(struct slice version)
+struct profile *profile_new(struct slice version)
 {
-    struct census *census = mem_alloc(sizeof(*census));
+    struct profile *profile = mem_alloc(sizeof(*profile));
 
-    arena_init(&census->arena);
-    arena_init(&census->scratch);
-    census->version = arena_copy(&census->arena, version);
-    table_init(&census->names, &census->arena);
-    table_init(&census->versions, &census->arena);
-    buf_init(&census->largest.partition_key, BUF_MAX);
-    buf_init(&census->largest.row_key, BUF_MAX);
-    buf_init(&census->key, BUF_MAX);
-    return census;
+    arena_init(&profile->arena);
+    arena_init(&profile->scratch);
+    profile->version = arena_copy(&profile->arena, version);
+    table_init(&profile->names, &profile->arena);
+    table_init(&profile->versions, &profile->arena);
+    buf_init(&profile->largest.partition_key, BUF_MAX);
+    buf_init(&profile->largest.row_key, BUF_MAX);
+    buf_init(&profile->key, BUF_MAX);
+    return profile;
 }
 
-void census_free(struct census *census)
+void profile_free(struct profile *profile)
 {
-    if (!census)
+    if (!profile)
         return;
-    table_done(&census->names);
-    table_done(&census->versions);
-    buf_done(&census->largest.partition_key);
-    buf_done(&census->largest.row_key);
-    buf_done(&census->key);
-    arena_done(&census->scratch);
-    arena_done(&census->arena);
-    mem_free(census);
+    table_done(&profile->names);
+    table_done(&profile->versions);
+    buf_done(&profile->largest.partition_key);
+    buf_done(&profile->largest.row_key);
+    buf_done(&profile->key);
+    arena_done(&profile->scratch);
+    arena_done(&profile->arena);
+    mem_free(profile);
 }
 
 static enum tw_err count_property(
-    struct census *census, const struct property *property, struct err *err)
+    struct profile *profile, const struct property *property, struct err *err)
 {
     int64_t *counts =
-        counts_of(&census->names, property->name, CENSUS_MAX_PROPERTIES);
+        counts_of(&profile->names, property->name, PROFILE_MAX_PROPERTIES);
 
     if (!counts)
         return err_fail(err, TW_TOO_LARGE,
             "there are more than %d names of properties: no schema is that "
             "large",
-            CENSUS_MAX_PROPERTIES);
+            PROFILE_MAX_PROPERTIES);
     counts[property->type]++;
     return TW_OK;
 }
 
 static enum tw_err count_version(
-    struct census *census, const struct entity *entity, struct err *err)
+    struct profile *profile, const struct entity *entity, struct err *err)
 {
-    const struct property *property = entity_find(entity, census->version);
+    const struct property *property = entity_find(entity, profile->version);
     int64_t *counts;
 
     if (!property) {
-        census->absent++;
+        profile->absent++;
         return TW_OK;
     }
-    counts = counts_of(
-        &census->versions, version_key(census, property), CENSUS_MAX_VERSIONS);
+    counts = counts_of(&profile->versions, version_key(profile, property),
+        PROFILE_MAX_VERSIONS);
     if (!counts)
         return err_fail(err, TW_TOO_LARGE,
             "property '%.*s' has more than %d values: it holds no version",
-            SLICE_ARG(census->version), CENSUS_MAX_VERSIONS);
+            SLICE_ARG(profile->version), PROFILE_MAX_VERSIONS);
     counts[property->type]++;
     return TW_OK;
 }
@@ -320,33 +320,33 @@ static void keep_largest(struct largest *largest, const struct entity *entity)
     buf_add_slice(&largest->row_key, entity->row_key);
 }
 
-enum tw_err census_add(
-    struct census *census, const struct entity *entity, struct err *err)
+enum tw_err profile_add(
+    struct profile *profile, const struct entity *entity, struct err *err)
 {
     enum tw_err result = TW_OK;
 
     for (size_t i = 0; i < entity->property_count && result == TW_OK; i++)
-        result = count_property(census, &entity->properties[i], err);
-    if (result == TW_OK && census->version.len > 0)
-        result = count_version(census, entity, err);
-    arena_clear(&census->scratch);
+        result = count_property(profile, &entity->properties[i], err);
+    if (result == TW_OK && profile->version.len > 0)
+        result = count_version(profile, entity, err);
+    arena_clear(&profile->scratch);
     if (result != TW_OK)
         return result;
-    keep_largest(&census->largest, entity);
-    census->entities++;
+    keep_largest(&profile->largest, entity);
+    profile->entities++;
     return TW_OK;
 }
 
-void census_add_versions(const struct census *census, struct buf *to)
+void profile_add_versions(const struct profile *profile, struct buf *to)
 {
-    const struct type_counts **list = in_order(&census->versions);
+    const struct type_counts **list = in_order(&profile->versions);
 
-    for (size_t i = 0; i < census->versions.count; i++) {
+    for (size_t i = 0; i < profile->versions.count; i++) {
         add_version_name(to, list[i]->key);
         buf_add_format(to, ": %" PRId64 "\n", total_of(list[i]));
     }
-    if (census->absent > 0)
-        buf_add_format(to, ABSENT ": %" PRId64 "\n", census->absent);
+    if (profile->absent > 0)
+        buf_add_format(to, ABSENT ": %" PRId64 "\n", profile->absent);
     mem_free(list);
 }
 
@@ -426,24 +426,24 @@ static void add_properties_text(const struct table *names, struct buf *to)
     mem_free(list);
 }
 
-static void add_versions_text(const struct census *census, struct buf *to)
+static void add_versions_text(const struct profile *profile, struct buf *to)
 {
-    const struct type_counts **list = in_order(&census->versions);
-    size_t width = widest(&census->versions, add_version_name, VERSION);
+    const struct type_counts **list = in_order(&profile->versions);
+    size_t width = widest(&profile->versions, add_version_name, VERSION);
     struct buf name;
 
-    if (census->absent > 0 && width < strlen(ABSENT))
+    if (profile->absent > 0 && width < strlen(ABSENT))
         width = strlen(ABSENT);
     buf_init(&name, BUF_MAX);
     buf_add_char(to, '\n');
     add_line(to, width, slice_of(VERSION), NULL, "ENTITIES");
-    for (size_t i = 0; i < census->versions.count; i++) {
+    for (size_t i = 0; i < profile->versions.count; i++) {
         buf_clear(&name);
         add_version_name(&name, list[i]->key);
         add_count(to, width, buf_slice(&name), NULL, total_of(list[i]));
     }
-    if (census->absent > 0)
-        add_count(to, width, slice_of(ABSENT), NULL, census->absent);
+    if (profile->absent > 0)
+        add_count(to, width, slice_of(ABSENT), NULL, profile->absent);
     buf_done(&name);
     mem_free(list);
 }
@@ -458,30 +458,30 @@ static void add_largest_text(const struct largest *largest, struct buf *to)
     buf_add_text(to, "'\n");
 }
 
-void census_add_text(const struct census *census, struct buf *to)
+void profile_add_text(const struct profile *profile, struct buf *to)
 {
-    buf_add_format(to, "entities: %" PRId64 "\n", census->entities);
-    if (census->entities == 0)
+    buf_add_format(to, "entities: %" PRId64 "\n", profile->entities);
+    if (profile->entities == 0)
         return;
-    add_largest_text(&census->largest, to);
-    add_properties_text(&census->names, to);
-    if (census->version.len > 0)
-        add_versions_text(census, to);
+    add_largest_text(&profile->largest, to);
+    add_properties_text(&profile->names, to);
+    if (profile->version.len > 0)
+        add_versions_text(profile, to);
 }
 
 /* ---- for programs ---- */
 
-static void add_largest_json(const struct census *census, struct buf *to)
+static void add_largest_json(const struct profile *profile, struct buf *to)
 {
-    if (census->entities == 0) {
+    if (profile->entities == 0) {
         buf_add_text(to, "null");
         return;
     }
     buf_add_text(to, "{\"PartitionKey\":");
-    json_add_string(to, buf_slice(&census->largest.partition_key));
+    json_add_string(to, buf_slice(&profile->largest.partition_key));
     buf_add_text(to, ",\"RowKey\":");
-    json_add_string(to, buf_slice(&census->largest.row_key));
-    buf_add_format(to, ",\"Bytes\":%zu}", census->largest.bytes);
+    json_add_string(to, buf_slice(&profile->largest.row_key));
+    buf_add_format(to, ",\"Bytes\":%zu}", profile->largest.bytes);
 }
 
 static void add_property_json(const struct type_counts *entry, struct buf *to)
@@ -521,28 +521,28 @@ static void add_list_json(const struct table *table,
     mem_free(list);
 }
 
-static void add_versions_json(const struct census *census, struct buf *to)
+static void add_versions_json(const struct profile *profile, struct buf *to)
 {
     buf_add_text(to, ",\n \"Versions\":[");
-    add_list_json(&census->versions, add_version_json, to);
-    if (census->absent > 0)
+    add_list_json(&profile->versions, add_version_json, to);
+    if (profile->absent > 0)
         buf_add_format(to, "%s{\"Version\":null,\"Entities\":%" PRId64 "}",
-            census->versions.count > 0 ? ",\n  " : "", census->absent);
+            profile->versions.count > 0 ? ",\n  " : "", profile->absent);
     buf_add_char(to, ']');
 }
 
-void census_add_json(
-    const struct census *census, const char *table, struct buf *to)
+void profile_add_json(
+    const struct profile *profile, const char *table, struct buf *to)
 {
     buf_add_text(to, "{\"Table\":");
     json_add_string(to, slice_of(table));
     buf_add_format(
-        to, ",\"Entities\":%" PRId64 ",\n \"Largest\":", census->entities);
-    add_largest_json(census, to);
+        to, ",\"Entities\":%" PRId64 ",\n \"Largest\":", profile->entities);
+    add_largest_json(profile, to);
     buf_add_text(to, ",\n \"Properties\":[");
-    add_list_json(&census->names, add_property_json, to);
+    add_list_json(&profile->names, add_property_json, to);
     buf_add_char(to, ']');
-    if (census->version.len > 0)
-        add_versions_json(census, to);
+    if (profile->version.len > 0)
+        add_versions_json(profile, to);
     buf_add_text(to, "}\n");
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lanes: a pool of threads, each of which makes one attempt at a time.
+ * Request pool: a pool of threads, each of which makes one attempt at a time.
  *
  * Who moves work to whom: a task waits in its client's list. Whoever changes
  * what may start (a submit, an attempt that ended, a moment that came) calls
  * dispatch(), which takes tasks that may start, client by client, and hands
- * each to an idle lane, or to a new one while there are fewer than wanted.
- * The lane that rested last is used first: its connection is warm, and no more
- * threads exist than were ever needed at once. A task whose caller waits for
- * it (lanes_call()) is handed back to the caller, who makes the attempt: two
- * changes of thread less. Where tasks wait for a moment, one idle lane, the
- * timer, sleeps until the first of them is due.
+ * each to an idle request thread, or to a new one while there are fewer than
+ * wanted. The request thread that rested last is used first: its connection is
+ * warm, and no more threads exist than were ever needed at once. A task whose
+ * caller waits for it (request_pool_call()) is handed back to the caller, who
+ * makes the attempt: two changes of thread less. Where tasks wait for a moment,
+ * one idle request thread, the timer, sleeps until the first of them is due.
  *
- * One lock, lanes->mutex, guards every field below and the lanes' own fields
- * of each task; it is never held during an attempt.
+ * One lock, request threads->mutex, guards every field below and the request
+ * pool's own fields of each task; it is never held during an attempt.
  */
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 #include <assert.h>
 #include <string.h>
@@ -34,12 +34,12 @@
 #define US_PER_MS 1000
 #define US_PER_S 1000000
 
-struct lane {
-    struct lanes *lanes;
+struct pool_thread {
+    struct request_pool *request_pool;
     struct platform_thread thread;
-    struct platform_cond wake; /* a task was given, or the lanes close */
-    struct lanes_task *task;
-    struct lane *next_idle;
+    struct platform_cond wake; /* a task was given, or the request pool close */
+    struct pool_request *task;
+    struct pool_thread *next_idle;
 };
 
 /* So many entities a second may be sent. */
@@ -50,15 +50,15 @@ struct ceiling {
     struct ceiling *next;
 };
 
-struct lanes_client {
-    struct lanes *lanes;
+struct pool_client {
+    struct request_pool *request_pool;
     const struct deadline *deadline;
     bool watches;               /* the silence of all stores ... */
     const struct store *ledger; /* ... except of this one's tables */
     struct ceiling *ceiling;    /* its job's; NULL: of none */
-    struct lanes_client *next;  /* a ring */
-    struct lanes_task *first;   /* waiting, in the order they came */
-    struct lanes_task *last;
+    struct pool_client *next;   /* a ring */
+    struct pool_request *first; /* waiting, in the order they came */
+    struct pool_request *last;
     size_t running;
     uint64_t ended;
     int64_t requests, throttled;
@@ -70,21 +70,22 @@ struct lanes_client {
     struct platform_cond changed; /* a task ended, or the client is stopped */
 };
 
-struct lanes {
+struct request_pool {
     struct stop_hook stop;
     struct platform_mutex mutex;
-    struct lane *lanes;
+    struct pool_thread *request_pool;
     unsigned count, started;
-    unsigned busy;            /* tasks under way, callers' own too */
-    struct lanes_task *calls; /* under way on their callers' threads */
-    struct lane *idle;        /* the one that rested last first */
-    struct lane *timer; /* the idle lane that sleeps until due_ms, or NULL */
-    int64_t timer_ms;   /* until when it sleeps */
-    int64_t due_ms;     /* when the next waiting task may start */
+    unsigned busy;              /* tasks under way, callers' own too */
+    struct pool_request *calls; /* under way on their callers' threads */
+    struct pool_thread *idle;   /* the one that rested last first */
+    struct pool_thread
+        *timer; /* the idle request thread that sleeps until due_ms, or NULL */
+    int64_t timer_ms; /* until when it sleeps */
+    int64_t due_ms;   /* when the next waiting task may start */
     bool closing;
 
-    struct lanes_client *turn; /* whose turn it is; NULL: no clients */
-    size_t bytes;              /* of the tasks under way */
+    struct pool_client *turn; /* whose turn it is; NULL: no clients */
+    size_t bytes;             /* of the tasks under way */
     struct rate_limiter *limiter;
     struct ceiling ceiling;   /* of all jobs */
     struct ceiling *ceilings; /* of each job that ran */
@@ -92,14 +93,14 @@ struct lanes {
 
 /* A task that is larger than the whole budget runs alone. */
 static bool fits_budget(
-    const struct lanes *lanes, const struct lanes_task *task)
+    const struct request_pool *request_pool, const struct pool_request *task)
 {
-    return lanes->bytes == 0 ||
-           (task->bytes <= LANES_BUDGET_BYTES &&
-               lanes->bytes <= LANES_BUDGET_BYTES - task->bytes);
+    return request_pool->bytes == 0 ||
+           (task->bytes <= REQUEST_POOL_BUDGET_BYTES &&
+               request_pool->bytes <= REQUEST_POOL_BUDGET_BYTES - task->bytes);
 }
 
-static void append(struct lanes_client *client, struct lanes_task *task)
+static void append(struct pool_client *client, struct pool_request *task)
 {
     task->next = NULL;
     if (client->last)
@@ -110,9 +111,9 @@ static void append(struct lanes_client *client, struct lanes_task *task)
 }
 
 /* unlink_task: false: it does not wait. */
-static bool unlink_task(struct lanes_client *client, struct lanes_task *task)
+static bool unlink_task(struct pool_client *client, struct pool_request *task)
 {
-    struct lanes_task **at = &client->first, *before = NULL;
+    struct pool_request **at = &client->first, *before = NULL;
 
     while (*at && *at != task) {
         before = *at;
@@ -127,9 +128,9 @@ static bool unlink_task(struct lanes_client *client, struct lanes_task *task)
     return true;
 }
 
-static void finish(struct lanes_task *task, enum tw_err outcome)
+static void finish(struct pool_request *task, enum tw_err outcome)
 {
-    struct lanes_client *client = task->client;
+    struct pool_client *client = task->client;
 
     task->outcome = outcome;
     task->done = true;
@@ -138,7 +139,7 @@ static void finish(struct lanes_task *task, enum tw_err outcome)
 }
 
 /* What was said of the last try, if there was one, stays readable. */
-static void finish_stopped(struct lanes_task *task, const char *why)
+static void finish_stopped(struct pool_request *task, const char *why)
 {
     if (task->retry.tries == 0)
         (void)err_fail(&task->last.err, TW_STOPPED, "%s", why);
@@ -147,7 +148,7 @@ static void finish_stopped(struct lanes_task *task, const char *why)
     finish(task, TW_STOPPED);
 }
 
-static int64_t deadline_of(const struct lanes_task *task)
+static int64_t deadline_of(const struct pool_request *task)
 {
     const struct deadline *deadline = task->client->deadline;
 
@@ -156,7 +157,7 @@ static int64_t deadline_of(const struct lanes_task *task)
 
 /* No longer than until the deadline, which may be another one then: only if
  * nobody has moved it the task is over. */
-static void wait_until(struct lanes_task *task, int64_t retry_ms)
+static void wait_until(struct pool_request *task, int64_t retry_ms)
 {
     int64_t deadline_ms = deadline_of(task);
 
@@ -167,7 +168,7 @@ static void wait_until(struct lanes_task *task, int64_t retry_ms)
 }
 
 /* It waited for its deadline only, and that was moved. */
-static bool waits_longer(struct lanes_task *task, int64_t now_ms)
+static bool waits_longer(struct pool_request *task, int64_t now_ms)
 {
     if (task->not_before_ms > now_ms || task->retry_ms <= now_ms ||
         deadline_of(task) <= now_ms)
@@ -177,10 +178,11 @@ static bool waits_longer(struct lanes_task *task, int64_t now_ms)
 }
 
 /* When task may leave, by what is known of its store. */
-static int64_t free_ms(
-    struct lanes *lanes, const struct lanes_task *task, int64_t now_ms)
+static int64_t free_ms(struct request_pool *request_pool,
+    const struct pool_request *task, int64_t now_ms)
 {
-    int64_t rate_ms = rate_limiter_free_ms(lanes->limiter, task->key, now_ms);
+    int64_t rate_ms =
+        rate_limiter_free_ms(request_pool->limiter, task->key, now_ms);
     int64_t wait_ms =
         task->watched ? silence_wait_ms(&task->store->silence, now_ms) : 0;
     int64_t quiet_ms;
@@ -198,39 +200,40 @@ static int64_t free_ms(
  * The first task of client that may start now. *blocked: the budget is what
  * stops it; then nobody else may start either, or large ones would starve.
  */
-static struct lanes_task *startable(
-    struct lanes_client *client, int64_t now_ms, bool *blocked)
+static struct pool_request *startable(
+    struct pool_client *client, int64_t now_ms, bool *blocked)
 {
-    struct lanes *lanes = client->lanes;
-    struct lanes_task *task;
+    struct request_pool *request_pool = client->request_pool;
+    struct pool_request *task;
     int64_t from_ms;
 
     for (task = client->first; task; task = task->next) {
         if (waits_longer(task, now_ms) || task->not_before_ms > now_ms) {
-            if (task->not_before_ms < lanes->due_ms)
-                lanes->due_ms = task->not_before_ms;
+            if (task->not_before_ms < request_pool->due_ms)
+                request_pool->due_ms = task->not_before_ms;
             continue;
         }
-        from_ms = free_ms(lanes, task, now_ms);
+        from_ms = free_ms(request_pool, task, now_ms);
         if (from_ms > now_ms) {
-            if (from_ms < lanes->due_ms)
-                lanes->due_ms = from_ms;
+            if (from_ms < request_pool->due_ms)
+                request_pool->due_ms = from_ms;
             continue;
         }
-        *blocked = !fits_budget(lanes, task);
+        *blocked = !fits_budget(request_pool, task);
         return *blocked ? NULL : task;
     }
     return NULL;
 }
 
 /* Takes the next task out of its list, round robin over the clients. */
-static struct lanes_task *take(struct lanes *lanes, int64_t now_ms)
+static struct pool_request *take(
+    struct request_pool *request_pool, int64_t now_ms)
 {
-    struct lanes_client *client = lanes->turn;
-    struct lanes_task *task = NULL;
+    struct pool_client *client = request_pool->turn;
+    struct pool_request *task = NULL;
     bool blocked = false;
 
-    lanes->due_ms = PLATFORM_NEVER;
+    request_pool->due_ms = PLATFORM_NEVER;
     if (!client)
         return NULL;
     do {
@@ -238,31 +241,32 @@ static struct lanes_task *take(struct lanes *lanes, int64_t now_ms)
         if (task || blocked)
             break;
         client = client->next;
-    } while (client != lanes->turn);
+    } while (client != request_pool->turn);
     if (task) {
         (void)unlink_task(client, task);
-        lanes->turn = client->next;
+        request_pool->turn = client->next;
     }
     return task;
 }
 
-static void occupy(struct lanes *lanes, struct lanes_task *task, int64_t now_ms)
+static void occupy(struct request_pool *request_pool, struct pool_request *task,
+    int64_t now_ms)
 {
-    task->most = rate_limiter_page(lanes->limiter, task->key);
+    task->most = rate_limiter_page(request_pool->limiter, task->key);
     task->expected = task->entities > 0 ? task->entities : 1;
     if (task->scans && task->most != 0 && task->most < task->expected)
         task->expected = task->most;
     task->came = task->expected;
     task->left_ms = now_ms;
-    rate_limiter_send(lanes->limiter, task->key, now_ms, task->expected);
+    rate_limiter_send(request_pool->limiter, task->key, now_ms, task->expected);
     task->refused = task->watched && silence_refuses(&task->store->silence,
                                          now_ms, &task->quiet_ms);
     task->useless =
         task->refused && silence_is_useless(&task->store->silence, now_ms);
     if (task->watched && !task->refused)
         silence_begin(&task->store->silence, now_ms);
-    lanes->bytes += task->bytes;
-    lanes->busy++;
+    request_pool->bytes += task->bytes;
+    request_pool->busy++;
     task->client->running++;
 }
 
@@ -309,7 +313,7 @@ static bool is_useless(const struct exchange *last, enum tw_err outcome)
 /* What had no response, or was not served, where there is none for others, is
  * not tried again. */
 static void note_silence(
-    struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
+    struct pool_request *task, enum tw_err outcome, int64_t now_ms)
 {
     struct silence *silence = &task->store->silence;
     enum silence_end end = silence_end_of(&task->last, outcome);
@@ -323,9 +327,10 @@ static void note_silence(
     task->last.breaker_open |= task->refused;
 }
 
-static void leave_calls(struct lanes *lanes, struct lanes_task *task)
+static void leave_calls(
+    struct request_pool *request_pool, struct pool_request *task)
 {
-    struct lanes_task **at = &lanes->calls;
+    struct pool_request **at = &request_pool->calls;
 
     while (*at && *at != task)
         at = &(*at)->next;
@@ -333,12 +338,12 @@ static void leave_calls(struct lanes *lanes, struct lanes_task *task)
         *at = task->next;
 }
 
-static void vacate(struct lanes *lanes, struct lanes_task *task,
+static void vacate(struct request_pool *request_pool, struct pool_request *task,
     enum tw_err outcome, int64_t now_ms)
 {
     bool refused = is_refused(&task->last);
 
-    rate_limiter_answered(lanes->limiter, task->key,
+    rate_limiter_answered(request_pool->limiter, task->key,
         &(struct rate_answer){.sent_ms = task->left_ms,
             .now_ms = now_ms,
             .expected = task->expected,
@@ -348,15 +353,15 @@ static void vacate(struct lanes *lanes, struct lanes_task *task,
             .silent = is_unanswered(&task->last, outcome)});
     if (task->watched && !task->refused)
         note_silence(task, outcome, now_ms);
-    leave_calls(lanes, task);
-    lanes->bytes -= task->bytes;
-    lanes->busy--;
+    leave_calls(request_pool, task);
+    request_pool->bytes -= task->bytes;
+    request_pool->busy--;
     task->client->running--;
 }
 
 /* Whichever left first: `first`, or task, if its store is silent. */
-static const struct lanes_task *earlier_in_silence(
-    const struct lanes_task *first, const struct lanes_task *task,
+static const struct pool_request *earlier_in_silence(
+    const struct pool_request *first, const struct pool_request *task,
     int64_t now_ms)
 {
     if (!task || !task->watched || task->refused ||
@@ -366,36 +371,38 @@ static const struct lanes_task *earlier_in_silence(
 }
 
 /* Of all requests to stores that are silent the one that left first. */
-static const struct lanes_task *first_in_silence(
-    const struct lanes *lanes, int64_t now_ms)
+static const struct pool_request *first_in_silence(
+    const struct request_pool *request_pool, int64_t now_ms)
 {
-    const struct lanes_task *first = NULL;
+    const struct pool_request *first = NULL;
 
-    for (unsigned i = 0; i < lanes->started; i++)
-        first = earlier_in_silence(first, lanes->lanes[i].task, now_ms);
-    for (const struct lanes_task *call = lanes->calls; call; call = call->next)
+    for (unsigned i = 0; i < request_pool->started; i++)
+        first = earlier_in_silence(
+            first, request_pool->request_pool[i].task, now_ms);
+    for (const struct pool_request *call = request_pool->calls; call;
+         call = call->next)
         first = earlier_in_silence(first, call, now_ms);
     return first;
 }
 
 static bool gives_up(void *context, bool comes)
 {
-    struct lanes_task *task = context;
-    struct lanes *lanes = task->client->lanes;
+    struct pool_request *task = context;
+    struct request_pool *request_pool = task->client->request_pool;
     struct silence *silence = &task->store->silence;
     int64_t now_ms = platform_boot_ms();
     bool give_up;
 
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     if (comes)
         silence_move(silence, now_ms);
     give_up = silence_is_silent(silence, now_ms) &&
-              first_in_silence(lanes, now_ms) != task;
-    platform_unlock(&lanes->mutex);
+              first_in_silence(request_pool, now_ms) != task;
+    platform_unlock(&request_pool->mutex);
     return give_up;
 }
 
-static enum tw_err make_exchange(struct lanes_task *task)
+static enum tw_err make_exchange(struct pool_request *task)
 {
     const struct deadline *deadline = task->client->deadline;
 
@@ -418,7 +425,7 @@ static enum tw_err make_exchange(struct lanes_task *task)
     return task->send(task, &task->last);
 }
 
-static bool given_up(const struct lanes_task *task)
+static bool given_up(const struct pool_request *task)
 {
     const struct deadline *deadline = task->client->deadline;
 
@@ -429,7 +436,7 @@ static bool given_up(const struct lanes_task *task)
 /* Nothing was sent, for want of time until the deadline; the lease is being
  * renewed, so there may be more of it in a moment. That is no try. */
 static bool waits_for_deadline(
-    const struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
+    const struct pool_request *task, enum tw_err outcome, int64_t now_ms)
 {
     return outcome == TW_STOPPED && task->last.sent_ms == 0 &&
            !given_up(task) &&
@@ -437,13 +444,13 @@ static bool waits_for_deadline(
 }
 
 /* A person waits, the service was never reached, and there was time enough. */
-static bool is_out_of_reach(const struct lanes_task *task, int64_t next_ms)
+static bool is_out_of_reach(const struct pool_request *task, int64_t next_ms)
 {
     return !task->last.reached && task->client->reach_until_ms < next_ms;
 }
 
 /* While the store does not respond, nothing waits for another try. */
-static bool may_retry(struct lanes_task *task, enum tw_err outcome)
+static bool may_retry(struct pool_request *task, enum tw_err outcome)
 {
     if (!retry_may_follow(&task->retry, &task->last) || task->last.breaker_open)
         return false;
@@ -452,26 +459,28 @@ static bool may_retry(struct lanes_task *task, enum tw_err outcome)
 
 /* The store does not respond: what waits for its next try is over at once; of a
  * store that is silent only what is watched for that. */
-static void hasten(struct lanes *lanes, const struct lanes_task *ended)
+static void hasten(
+    struct request_pool *request_pool, const struct pool_request *ended)
 {
-    struct lanes_client *client = lanes->turn;
+    struct pool_client *client = request_pool->turn;
 
     do {
-        for (struct lanes_task *task = client->first; task; task = task->next)
+        for (struct pool_request *task = client->first; task; task = task->next)
             if (task->store == ended->store && task->retry.tries > 0 &&
                 (task->watched || !ended->refused))
                 task->not_before_ms = task->retry_ms = INT64_MIN;
         client = client->next;
-    } while (client != lanes->turn);
+    } while (client != request_pool->turn);
 }
 
 /*
  * An attempt has ended: the task is over, or goes back to its list with the
  * moment of its next try.
  */
-static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
+static void settle(
+    struct pool_request *task, enum tw_err outcome, int64_t now_ms)
 {
-    struct lanes_client *client = task->client;
+    struct pool_client *client = task->client;
 
     if (waits_for_deadline(task, outcome, now_ms)) {
         task->retry.tries--;
@@ -480,7 +489,7 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
         return;
     }
     if (task->last.breaker_open)
-        hasten(client->lanes, task);
+        hasten(client->request_pool, task);
     if (!may_retry(task, outcome)) {
         finish(task, outcome);
         return;
@@ -496,19 +505,20 @@ static void settle(struct lanes_task *task, enum tw_err outcome, int64_t now_ms)
         append(client, task);
 }
 
-static void dispatch(struct lanes *lanes);
+static void dispatch(struct request_pool *request_pool);
 
 /* With the lock held; it is given up for the attempt. */
-static void try_task(struct lanes *lanes, struct lanes_task *task)
+static void try_task(
+    struct request_pool *request_pool, struct pool_request *task)
 {
     int64_t ended_ms;
     enum tw_err outcome;
 
     retry_begin(&task->retry);
-    platform_unlock(&lanes->mutex);
+    platform_unlock(&request_pool->mutex);
     outcome = make_exchange(task);
     ended_ms = platform_boot_ms();
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     if (task->last.sent_ms != 0)
         task->client->requests++;
     if (retry_is_throttled(&task->last))
@@ -516,132 +526,136 @@ static void try_task(struct lanes *lanes, struct lanes_task *task)
     if (outcome == TW_UNKNOWN && !task->repeatable && task->store &&
         task->store->traits.late_writes)
         task->client->unsure = true;
-    vacate(lanes, task, outcome, ended_ms);
+    vacate(request_pool, task, outcome, ended_ms);
     settle(task, outcome, ended_ms);
 }
 
-static void work(struct lane *lane)
+static void work(struct pool_thread *pool_thread)
 {
-    struct lanes *lanes = lane->lanes;
+    struct request_pool *request_pool = pool_thread->request_pool;
 
-    try_task(lanes, lane->task);
-    lane->task = NULL;
-    lane->next_idle = lanes->idle;
-    lanes->idle = lane;
-    dispatch(lanes);
+    try_task(request_pool, pool_thread->task);
+    pool_thread->task = NULL;
+    pool_thread->next_idle = request_pool->idle;
+    request_pool->idle = pool_thread;
+    dispatch(request_pool);
 }
 
 /* With the lock held. */
-static void rest(struct lane *lane)
+static void rest(struct pool_thread *pool_thread)
 {
-    struct lanes *lanes = lane->lanes;
+    struct request_pool *request_pool = pool_thread->request_pool;
     int64_t until_ms = PLATFORM_NEVER;
 
-    if (lanes->timer == lane)
-        until_ms = lanes->timer_ms = lanes->due_ms;
-    (void)platform_wait(&lane->wake, &lanes->mutex, until_ms);
-    if (lanes->timer == lane) {
-        lanes->timer = NULL;
-        dispatch(lanes);
+    if (request_pool->timer == pool_thread)
+        until_ms = request_pool->timer_ms = request_pool->due_ms;
+    (void)platform_wait(&pool_thread->wake, &request_pool->mutex, until_ms);
+    if (request_pool->timer == pool_thread) {
+        request_pool->timer = NULL;
+        dispatch(request_pool);
     }
 }
 
-static void lane_body(void *arg)
+static void pool_thread_body(void *arg)
 {
-    struct lane *lane = arg;
-    struct lanes *lanes = lane->lanes;
+    struct pool_thread *pool_thread = arg;
+    struct request_pool *request_pool = pool_thread->request_pool;
 
-    platform_lock(&lanes->mutex);
-    while (lane->task || !lanes->closing) {
-        if (lane->task)
-            work(lane);
+    platform_lock(&request_pool->mutex);
+    while (pool_thread->task || !request_pool->closing) {
+        if (pool_thread->task)
+            work(pool_thread);
         else
-            rest(lane);
+            rest(pool_thread);
     }
-    platform_unlock(&lanes->mutex);
+    platform_unlock(&request_pool->mutex);
 }
 
-static struct lane *start_lane(struct lanes *lanes)
+static struct pool_thread *start_pool_thread(struct request_pool *request_pool)
 {
-    struct lane *lane = &lanes->lanes[lanes->started++];
+    struct pool_thread *pool_thread =
+        &request_pool->request_pool[request_pool->started++];
 
-    lane->lanes = lanes;
-    platform_cond_init(&lane->wake);
-    return lane;
+    pool_thread->request_pool = request_pool;
+    platform_cond_init(&pool_thread->wake);
+    return pool_thread;
 }
 
-/* give: task to its caller, to an idle lane or to a new one; there is one. */
-static void give(struct lanes *lanes, struct lanes_task *task)
+/* give: task to its caller, to an idle request thread or to a new one; there is
+ * one. */
+static void give(struct request_pool *request_pool, struct pool_request *task)
 {
-    struct lane *lane = lanes->idle;
+    struct pool_thread *pool_thread = request_pool->idle;
 
     if (task->by_caller) {
         task->given = true;
-        task->next = lanes->calls;
-        lanes->calls = task;
+        task->next = request_pool->calls;
+        request_pool->calls = task;
         platform_wake_all(&task->client->changed);
         return;
     }
-    if (lane) {
-        lanes->idle = lane->next_idle;
-        if (lanes->timer == lane)
-            lanes->timer = NULL;
-        lane->task = task;
-        platform_wake_all(&lane->wake);
+    if (pool_thread) {
+        request_pool->idle = pool_thread->next_idle;
+        if (request_pool->timer == pool_thread)
+            request_pool->timer = NULL;
+        pool_thread->task = task;
+        platform_wake_all(&pool_thread->wake);
         return;
     }
-    lane = start_lane(lanes);
-    lane->task = task;
-    platform_start(&lane->thread, "lane", lane_body, lane);
+    pool_thread = start_pool_thread(request_pool);
+    pool_thread->task = task;
+    platform_start(
+        &pool_thread->thread, "request", pool_thread_body, pool_thread);
 }
 
 /* Somebody must be awake when the next waiting task is due. */
-static void set_timer(struct lanes *lanes)
+static void set_timer(struct request_pool *request_pool)
 {
-    struct lane *lane;
+    struct pool_thread *pool_thread;
 
-    if (lanes->due_ms == PLATFORM_NEVER)
+    if (request_pool->due_ms == PLATFORM_NEVER)
         return;
-    if (lanes->timer) {
-        if (lanes->due_ms < lanes->timer_ms)
-            platform_wake_all(&lanes->timer->wake);
+    if (request_pool->timer) {
+        if (request_pool->due_ms < request_pool->timer_ms)
+            platform_wake_all(&request_pool->timer->wake);
         return;
     }
-    lane = lanes->idle;
-    if (lane) {
-        lanes->timer = lane;
-        lanes->timer_ms = lanes->due_ms;
-        platform_wake_all(&lane->wake);
-    } else if (lanes->started < lanes->count) {
-        lane = start_lane(lanes);
-        lane->next_idle = NULL;
-        lanes->idle = lanes->timer = lane;
-        lanes->timer_ms = lanes->due_ms;
-        platform_start(&lane->thread, "lane", lane_body, lane);
+    pool_thread = request_pool->idle;
+    if (pool_thread) {
+        request_pool->timer = pool_thread;
+        request_pool->timer_ms = request_pool->due_ms;
+        platform_wake_all(&pool_thread->wake);
+    } else if (request_pool->started < request_pool->count) {
+        pool_thread = start_pool_thread(request_pool);
+        pool_thread->next_idle = NULL;
+        request_pool->idle = request_pool->timer = pool_thread;
+        request_pool->timer_ms = request_pool->due_ms;
+        platform_start(
+            &pool_thread->thread, "request", pool_thread_body, pool_thread);
     }
 }
 
 /* With the lock held: start what may start. */
-static void dispatch(struct lanes *lanes)
+static void dispatch(struct request_pool *request_pool)
 {
-    while (lanes->busy < lanes->count) {
+    while (request_pool->busy < request_pool->count) {
         int64_t now_ms = platform_boot_ms();
-        struct lanes_task *task = take(lanes, now_ms);
+        struct pool_request *task = take(request_pool, now_ms);
 
         if (!task)
             break;
-        occupy(lanes, task, now_ms);
-        give(lanes, task);
+        occupy(request_pool, task, now_ms);
+        give(request_pool, task);
     }
     /* Whatever comes due waits for one that is under way. */
-    if (lanes->busy >= lanes->count)
-        lanes->due_ms = PLATFORM_NEVER;
-    set_timer(lanes);
+    if (request_pool->busy >= request_pool->count)
+        request_pool->due_ms = PLATFORM_NEVER;
+    set_timer(request_pool);
 }
 
-static void let_client_go(struct lanes_client *client)
+static void let_client_go(struct pool_client *client)
 {
-    struct lanes_task *task = client->first, *next;
+    struct pool_request *task = client->first, *next;
 
     for (; task; task = next) {
         next = task->next;
@@ -655,115 +669,119 @@ static void let_client_go(struct lanes_client *client)
 /* The process is to end: nothing is tried again. */
 static void let_go(void *context)
 {
-    struct lanes *lanes = context;
-    struct lanes_client *client;
+    struct request_pool *request_pool = context;
+    struct pool_client *client;
 
-    platform_lock(&lanes->mutex);
-    client = lanes->turn;
+    platform_lock(&request_pool->mutex);
+    client = request_pool->turn;
     while (client) {
         let_client_go(client);
-        client = client->next != lanes->turn ? client->next : NULL;
+        client = client->next != request_pool->turn ? client->next : NULL;
     }
-    platform_unlock(&lanes->mutex);
+    platform_unlock(&request_pool->mutex);
 }
 
-struct lanes *lanes_new(unsigned count, int64_t max_entities_per_second)
+struct request_pool *request_pool_new(
+    unsigned count, int64_t max_entities_per_second)
 {
-    struct lanes *lanes = mem_alloc(sizeof *lanes);
+    struct request_pool *request_pool = mem_alloc(sizeof *request_pool);
 
     assert(count >= 1 && count <= 256);
-    platform_mutex_init(&lanes->mutex);
-    lanes->lanes = mem_array(count, sizeof *lanes->lanes);
-    lanes->count = count;
-    lanes->due_ms = PLATFORM_NEVER;
-    lanes->ceiling.per_s = max_entities_per_second;
-    lanes->limiter = rate_limiter_new();
-    lanes->stop = (struct stop_hook){.told = let_go, .context = lanes};
-    stop_hook_add(&lanes->stop);
-    return lanes;
+    platform_mutex_init(&request_pool->mutex);
+    request_pool->request_pool =
+        mem_array(count, sizeof *request_pool->request_pool);
+    request_pool->count = count;
+    request_pool->due_ms = PLATFORM_NEVER;
+    request_pool->ceiling.per_s = max_entities_per_second;
+    request_pool->limiter = rate_limiter_new();
+    request_pool->stop =
+        (struct stop_hook){.told = let_go, .context = request_pool};
+    stop_hook_add(&request_pool->stop);
+    return request_pool;
 }
 
-void lanes_free(struct lanes *lanes)
+void request_pool_free(struct request_pool *request_pool)
 {
-    if (!lanes)
+    if (!request_pool)
         return;
-    stop_hook_remove(&lanes->stop);
-    platform_lock(&lanes->mutex);
-    assert(!lanes->turn);
-    lanes->closing = true;
-    for (unsigned i = 0; i < lanes->started; i++)
-        platform_wake_all(&lanes->lanes[i].wake);
-    platform_unlock(&lanes->mutex);
-    for (unsigned i = 0; i < lanes->started; i++) {
-        platform_join(&lanes->lanes[i].thread);
-        platform_cond_done(&lanes->lanes[i].wake);
+    stop_hook_remove(&request_pool->stop);
+    platform_lock(&request_pool->mutex);
+    assert(!request_pool->turn);
+    request_pool->closing = true;
+    for (unsigned i = 0; i < request_pool->started; i++)
+        platform_wake_all(&request_pool->request_pool[i].wake);
+    platform_unlock(&request_pool->mutex);
+    for (unsigned i = 0; i < request_pool->started; i++) {
+        platform_join(&request_pool->request_pool[i].thread);
+        platform_cond_done(&request_pool->request_pool[i].wake);
     }
-    while (lanes->ceilings) {
-        struct ceiling *ceiling = lanes->ceilings;
+    while (request_pool->ceilings) {
+        struct ceiling *ceiling = request_pool->ceilings;
 
-        lanes->ceilings = ceiling->next;
+        request_pool->ceilings = ceiling->next;
         mem_free(ceiling->job);
         mem_free(ceiling);
     }
-    rate_limiter_free(lanes->limiter);
-    platform_mutex_done(&lanes->mutex);
-    mem_free(lanes->lanes);
-    mem_free(lanes);
+    rate_limiter_free(request_pool->limiter);
+    platform_mutex_done(&request_pool->mutex);
+    mem_free(request_pool->request_pool);
+    mem_free(request_pool);
 }
 
-struct lanes_client *lanes_client_new(
-    struct lanes *lanes, const struct deadline *deadline)
+struct pool_client *pool_client_new(
+    struct request_pool *request_pool, const struct deadline *deadline)
 {
-    struct lanes_client *client = mem_alloc(sizeof *client);
+    struct pool_client *client = mem_alloc(sizeof *client);
 
-    client->lanes = lanes;
+    client->request_pool = request_pool;
     client->deadline = deadline;
     client->reach_until_ms = client->hurry_ms = PLATFORM_NEVER;
     platform_cond_init(&client->changed);
-    platform_lock(&lanes->mutex);
-    if (lanes->turn) {
-        client->next = lanes->turn->next;
-        lanes->turn->next = client;
+    platform_lock(&request_pool->mutex);
+    if (request_pool->turn) {
+        client->next = request_pool->turn->next;
+        request_pool->turn->next = client;
     } else {
         client->next = client;
-        lanes->turn = client;
+        request_pool->turn = client;
     }
-    platform_unlock(&lanes->mutex);
+    platform_unlock(&request_pool->mutex);
     return client;
 }
 
-void lanes_reach_until(struct lanes_client *client, int64_t until_ms)
+void request_pool_reach_until(struct pool_client *client, int64_t until_ms)
 {
-    platform_lock(&client->lanes->mutex);
+    platform_lock(&client->request_pool->mutex);
     client->reach_until_ms = until_ms;
-    platform_unlock(&client->lanes->mutex);
+    platform_unlock(&client->request_pool->mutex);
 }
 
-void lanes_watch_silence(
-    struct lanes_client *client, const struct store *ledger)
+void request_pool_watch_silence(
+    struct pool_client *client, const struct store *ledger)
 {
-    platform_lock(&client->lanes->mutex);
+    platform_lock(&client->request_pool->mutex);
     client->watches = true;
     client->ledger = ledger;
-    platform_unlock(&client->lanes->mutex);
+    platform_unlock(&client->request_pool->mutex);
 }
 
-bool lanes_is_silent(struct lanes *lanes, const struct store *store)
+bool request_pool_is_silent(
+    struct request_pool *request_pool, const struct store *store)
 {
     int64_t quiet_ms;
     bool silent;
 
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     silent = silence_refuses(&store->silence, platform_boot_ms(), &quiet_ms);
-    platform_unlock(&lanes->mutex);
+    platform_unlock(&request_pool->mutex);
     return silent;
 }
 
-static void stop(struct lanes_client *client)
+static void stop(struct pool_client *client)
 {
     client->stopped = true;
     while (client->first) {
-        struct lanes_task *task = client->first;
+        struct pool_request *task = client->first;
 
         (void)unlink_task(client, task);
         finish_stopped(task, "stopped before it was sent");
@@ -771,41 +789,42 @@ static void stop(struct lanes_client *client)
     platform_wake_all(&client->changed);
 }
 
-static void leave_ring(struct lanes_client *client)
+static void leave_ring(struct pool_client *client)
 {
-    struct lanes *lanes = client->lanes;
-    struct lanes_client *before = client;
+    struct request_pool *request_pool = client->request_pool;
+    struct pool_client *before = client;
 
     while (before->next != client)
         before = before->next;
     before->next = client->next;
-    if (lanes->turn == client)
-        lanes->turn = client->next == client ? NULL : client->next;
+    if (request_pool->turn == client)
+        request_pool->turn = client->next == client ? NULL : client->next;
 }
 
-void lanes_client_free(struct lanes_client *client)
+void pool_client_free(struct pool_client *client)
 {
-    struct lanes *lanes;
+    struct request_pool *request_pool;
 
     if (!client)
         return;
-    lanes = client->lanes;
-    platform_lock(&lanes->mutex);
+    request_pool = client->request_pool;
+    platform_lock(&request_pool->mutex);
     stop(client);
     while (client->running > 0)
-        (void)platform_wait(&client->changed, &lanes->mutex, PLATFORM_NEVER);
+        (void)platform_wait(
+            &client->changed, &request_pool->mutex, PLATFORM_NEVER);
     leave_ring(client);
-    dispatch(lanes);
-    platform_unlock(&lanes->mutex);
+    dispatch(request_pool);
+    platform_unlock(&request_pool->mutex);
     platform_cond_done(&client->changed);
     mem_free(client);
 }
 
 /* With the lock held. */
-static void submit(struct lanes_client *client, struct lanes_task *task,
+static void submit(struct pool_client *client, struct pool_request *task,
     int64_t not_before_ms, bool by_caller)
 {
-    struct lanes *lanes = client->lanes;
+    struct request_pool *request_pool = client->request_pool;
 
     task->by_caller = by_caller;
     task->given = false;
@@ -816,7 +835,8 @@ static void submit(struct lanes_client *client, struct lanes_task *task,
     task->key = (struct rate_key){.partition = task->partition};
     /* An embedded store refuses nothing for being too much. */
     if (task->store && task->store->traits.late_writes)
-        task->key.account = rate_limiter_account(lanes->limiter, task->store);
+        task->key.account =
+            rate_limiter_account(request_pool->limiter, task->store);
     task->watched = client->watches && task->store &&
                     task->store->traits.late_writes &&
                     !store_same(task->store, client->ledger);
@@ -827,177 +847,183 @@ static void submit(struct lanes_client *client, struct lanes_task *task,
         finish_stopped(task, "stopped before it was sent");
     } else {
         append(client, task);
-        dispatch(lanes);
+        dispatch(request_pool);
     }
 }
 
-void lanes_submit_at(
-    struct lanes_client *client, struct lanes_task *task, int64_t not_before_ms)
+void request_pool_submit_at(struct pool_client *client,
+    struct pool_request *task, int64_t not_before_ms)
 {
-    platform_lock(&client->lanes->mutex);
+    platform_lock(&client->request_pool->mutex);
     submit(client, task, not_before_ms, false);
-    platform_unlock(&client->lanes->mutex);
+    platform_unlock(&client->request_pool->mutex);
 }
 
-void lanes_submit(struct lanes_client *client, struct lanes_task *task)
+void request_pool_submit(struct pool_client *client, struct pool_request *task)
 {
-    lanes_submit_at(client, task, INT64_MIN);
+    request_pool_submit_at(client, task, INT64_MIN);
 }
 
 /* Lock held. */
-static void give_up(struct lanes_client *client, struct lanes_task *task)
+static void give_up(struct pool_client *client, struct pool_request *task)
 {
     if (unlink_task(client, task))
         finish_stopped(task, "given up before it was sent");
     task->cancelled = true;
 }
 
-void lanes_give_up(struct lanes_client *client, struct lanes_task *task)
+void request_pool_give_up(struct pool_client *client, struct pool_request *task)
 {
-    struct lanes *lanes = client->lanes;
+    struct request_pool *request_pool = client->request_pool;
 
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     give_up(client, task);
-    dispatch(lanes);
-    platform_unlock(&lanes->mutex);
+    dispatch(request_pool);
+    platform_unlock(&request_pool->mutex);
 }
 
-void lanes_cancel(struct lanes_client *client, struct lanes_task *task)
+void request_pool_cancel(struct pool_client *client, struct pool_request *task)
 {
-    struct lanes *lanes = client->lanes;
+    struct request_pool *request_pool = client->request_pool;
 
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     give_up(client, task);
     while (!task->done)
-        (void)platform_wait(&client->changed, &lanes->mutex, PLATFORM_NEVER);
-    dispatch(lanes);
-    platform_unlock(&lanes->mutex);
+        (void)platform_wait(
+            &client->changed, &request_pool->mutex, PLATFORM_NEVER);
+    dispatch(request_pool);
+    platform_unlock(&request_pool->mutex);
 }
 
-bool lanes_done(struct lanes_client *client, const struct lanes_task *task)
+bool request_pool_done(
+    struct pool_client *client, const struct pool_request *task)
 {
     bool done;
 
-    platform_lock(&client->lanes->mutex);
+    platform_lock(&client->request_pool->mutex);
     done = task->done;
-    platform_unlock(&client->lanes->mutex);
+    platform_unlock(&client->request_pool->mutex);
     return done;
 }
 
-void lanes_wait(struct lanes_client *client, struct lanes_task *task)
+void request_pool_wait(struct pool_client *client, struct pool_request *task)
 {
-    struct lanes *lanes = client->lanes;
+    struct request_pool *request_pool = client->request_pool;
 
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     while (!task->done)
-        (void)platform_wait(&client->changed, &lanes->mutex, PLATFORM_NEVER);
-    platform_unlock(&lanes->mutex);
+        (void)platform_wait(
+            &client->changed, &request_pool->mutex, PLATFORM_NEVER);
+    platform_unlock(&request_pool->mutex);
 }
 
-uint64_t lanes_wait_any(struct lanes_client *client, uint64_t seen)
+uint64_t request_pool_wait_any(struct pool_client *client, uint64_t seen)
 {
-    struct lanes *lanes = client->lanes;
+    struct request_pool *request_pool = client->request_pool;
     uint64_t ended;
 
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     while (client->ended <= seen && (client->running > 0 || client->first))
-        (void)platform_wait(&client->changed, &lanes->mutex, PLATFORM_NEVER);
+        (void)platform_wait(
+            &client->changed, &request_pool->mutex, PLATFORM_NEVER);
     ended = client->ended;
-    platform_unlock(&lanes->mutex);
+    platform_unlock(&request_pool->mutex);
     return ended;
 }
 
-static void work_as_caller(struct lanes *lanes, struct lanes_task *task)
+static void work_as_caller(
+    struct request_pool *request_pool, struct pool_request *task)
 {
     task->given = false;
-    try_task(lanes, task);
-    dispatch(lanes);
+    try_task(request_pool, task);
+    dispatch(request_pool);
 }
 
-enum tw_err lanes_call(struct lanes_client *client, struct lanes_task *task)
+enum tw_err request_pool_call(
+    struct pool_client *client, struct pool_request *task)
 {
-    return lanes_call_at(client, task, INT64_MIN);
+    return request_pool_call_at(client, task, INT64_MIN);
 }
 
-enum tw_err lanes_call_at(
-    struct lanes_client *client, struct lanes_task *task, int64_t not_before_ms)
+enum tw_err request_pool_call_at(struct pool_client *client,
+    struct pool_request *task, int64_t not_before_ms)
 {
-    struct lanes *lanes = client->lanes;
+    struct request_pool *request_pool = client->request_pool;
 
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     submit(client, task, not_before_ms, true);
     while (!task->done) {
         if (task->given)
-            work_as_caller(lanes, task);
+            work_as_caller(request_pool, task);
         else
             (void)platform_wait(
-                &client->changed, &lanes->mutex, PLATFORM_NEVER);
+                &client->changed, &request_pool->mutex, PLATFORM_NEVER);
     }
-    platform_unlock(&lanes->mutex);
+    platform_unlock(&request_pool->mutex);
     return task->outcome;
 }
 
-void lanes_stop(struct lanes_client *client)
+void request_pool_stop(struct pool_client *client)
 {
-    struct lanes *lanes = client->lanes;
+    struct request_pool *request_pool = client->request_pool;
 
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     stop(client);
-    dispatch(lanes);
-    platform_unlock(&lanes->mutex);
+    dispatch(request_pool);
+    platform_unlock(&request_pool->mutex);
 }
 
-void lanes_hurry(struct lanes_client *client, int64_t wait_ms)
+void request_pool_hurry(struct pool_client *client, int64_t wait_ms)
 {
-    struct lanes *lanes = client->lanes;
+    struct request_pool *request_pool = client->request_pool;
 
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     client->hurry_ms = wait_ms == PLATFORM_NEVER ? PLATFORM_NEVER
                                                  : platform_boot_ms() + wait_ms;
-    for (struct lanes_task *task = client->first; task; task = task->next)
+    for (struct pool_request *task = client->first; task; task = task->next)
         if (task->not_before_ms > client->hurry_ms)
             task->not_before_ms = task->retry_ms = client->hurry_ms;
-    dispatch(lanes);
-    platform_unlock(&lanes->mutex);
+    dispatch(request_pool);
+    platform_unlock(&request_pool->mutex);
 }
 
-int64_t lanes_throttled(const struct lanes_client *client)
+int64_t request_pool_throttled(const struct pool_client *client)
 {
     int64_t throttled;
 
-    platform_lock(&client->lanes->mutex);
+    platform_lock(&client->request_pool->mutex);
     throttled = client->throttled;
-    platform_unlock(&client->lanes->mutex);
+    platform_unlock(&client->request_pool->mutex);
     return throttled;
 }
 
-bool lanes_unsure(const struct lanes_client *client)
+bool request_pool_indeterminate(const struct pool_client *client)
 {
     bool unsure;
 
-    platform_lock(&client->lanes->mutex);
+    platform_lock(&client->request_pool->mutex);
     unsure = client->unsure;
-    platform_unlock(&client->lanes->mutex);
+    platform_unlock(&client->request_pool->mutex);
     return unsure;
 }
 
-int64_t lanes_requests(const struct lanes_client *client)
+int64_t request_pool_requests(const struct pool_client *client)
 {
     int64_t requests;
 
-    platform_lock(&client->lanes->mutex);
+    platform_lock(&client->request_pool->mutex);
     requests = client->requests;
-    platform_unlock(&client->lanes->mutex);
+    platform_unlock(&client->request_pool->mutex);
     return requests;
 }
 
 /* ---- ceilings ---- */
 
 /* Of that job, known from the first time on; that high then. Lock held. */
-static struct ceiling *ceiling_of(
-    struct lanes *lanes, const char *job, int64_t max_entities_per_second)
+static struct ceiling *ceiling_of(struct request_pool *request_pool,
+    const char *job, int64_t max_entities_per_second)
 {
-    struct ceiling *ceiling = lanes->ceilings;
+    struct ceiling *ceiling = request_pool->ceilings;
 
     while (ceiling && strcmp(ceiling->job, job) != 0)
         ceiling = ceiling->next;
@@ -1005,32 +1031,32 @@ static struct ceiling *ceiling_of(
         ceiling = mem_alloc(sizeof *ceiling);
         ceiling->job = mem_text(job, strlen(job));
         ceiling->per_s = max_entities_per_second;
-        ceiling->next = lanes->ceilings;
-        lanes->ceilings = ceiling;
+        ceiling->next = request_pool->ceilings;
+        request_pool->ceilings = ceiling;
     }
     return ceiling;
 }
 
-void lanes_set_ceiling(
-    struct lanes *lanes, const char *job, int64_t max_entities_per_second)
+void request_pool_set_ceiling(struct request_pool *request_pool,
+    const char *job, int64_t max_entities_per_second)
 {
     struct ceiling *ceiling;
 
-    platform_lock(&lanes->mutex);
-    ceiling = job ? ceiling_of(lanes, job, 0) : &lanes->ceiling;
+    platform_lock(&request_pool->mutex);
+    ceiling = job ? ceiling_of(request_pool, job, 0) : &request_pool->ceiling;
     ceiling->per_s = max_entities_per_second;
     ceiling->free_us = 0; /* what was sent before counts no more */
-    platform_unlock(&lanes->mutex);
+    platform_unlock(&request_pool->mutex);
 }
 
-void lanes_client_of(struct lanes_client *client, const char *job,
+void pool_client_of(struct pool_client *client, const char *job,
     int64_t max_entities_per_second)
 {
-    struct lanes *lanes = client->lanes;
+    struct request_pool *request_pool = client->request_pool;
 
-    platform_lock(&lanes->mutex);
-    client->ceiling = ceiling_of(lanes, job, max_entities_per_second);
-    platform_unlock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
+    client->ceiling = ceiling_of(request_pool, job, max_entities_per_second);
+    platform_unlock(&request_pool->mutex);
 }
 
 /* When it allows the next entities, rounded up to ms. */
@@ -1050,15 +1076,15 @@ static void take_from(struct ceiling *ceiling, unsigned count, int64_t now_ms)
     ceiling->free_us += (int64_t)count * US_PER_S / ceiling->per_s;
 }
 
-bool lanes_spend(struct lanes_client *client, unsigned count)
+bool request_pool_spend(struct pool_client *client, unsigned count)
 {
-    struct lanes *lanes = client->lanes;
+    struct request_pool *request_pool = client->request_pool;
     int64_t until_ms, job_ms, now_ms;
     bool free;
 
-    platform_lock(&lanes->mutex);
+    platform_lock(&request_pool->mutex);
     now_ms = platform_boot_ms();
-    until_ms = ceiling_ms(&lanes->ceiling);
+    until_ms = ceiling_ms(&request_pool->ceiling);
     job_ms = ceiling_ms(client->ceiling);
     if (job_ms > until_ms)
         until_ms = job_ms;
@@ -1067,11 +1093,11 @@ bool lanes_spend(struct lanes_client *client, unsigned count)
     if (!free) {
         if (until_ms > now_ms + SPEND_LOOK_MS)
             until_ms = now_ms + SPEND_LOOK_MS;
-        (void)platform_wait(&client->changed, &lanes->mutex, until_ms);
+        (void)platform_wait(&client->changed, &request_pool->mutex, until_ms);
     } else {
-        take_from(&lanes->ceiling, count, now_ms);
+        take_from(&request_pool->ceiling, count, now_ms);
         take_from(client->ceiling, count, now_ms);
     }
-    platform_unlock(&lanes->mutex);
+    platform_unlock(&request_pool->mutex);
     return free;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A flow: full batches, and every operation done or spared whatever fails. */
+/* A batch writer: full batches, and every operation done or spared whatever
+ * fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,22 +11,22 @@
 
 #include <cmocka.h>
 
-#include "jobs/engine/flow.h"
+#include "jobs/engine/batch_writer.h"
 #include "jobs/engine/run.h"
 #include "tests/support/fast_platform.h"
 #include "tests/support/faulty.h"
 #include "tests/support/interpose.h"
 #include "tests/support/table.h"
 #include "worker/base/mem.h"
-#include "worker/store/lanes.h"
+#include "worker/store/request_pool.h"
 
 struct scene {
     struct store *inner;
     struct faulty faulty;
     struct store *outer; /* that operations go to */
-    struct lanes *lanes;
+    struct request_pool *request_pool;
     struct run run;
-    struct flow *flow;
+    struct batch_writer *batch_writer;
     bool stopping;
     unsigned failed;
     char failed_key[64], failed_why[256];
@@ -68,12 +69,12 @@ static void scene_init_at(struct scene *scene, unsigned in_flight, int64_t rate)
     faulty_init(&scene->faulty, scene->inner);
     scene->faulty.ctx = scene;
     scene->outer = &scene->faulty.outer.store;
-    scene->lanes = lanes_new(4, rate);
+    scene->request_pool = request_pool_new(4, rate);
     scene->run.job = "test";
     scene->run.host = &host;
     scene->run.owner = scene;
-    scene->run.lanes = lanes_client_new(scene->lanes, NULL);
-    scene->flow = flow_new(&scene->run, in_flight);
+    scene->run.request_pool = pool_client_new(scene->request_pool, NULL);
+    scene->batch_writer = batch_writer_new(&scene->run, in_flight);
 }
 
 static void scene_init(struct scene *scene, unsigned in_flight)
@@ -83,16 +84,16 @@ static void scene_init(struct scene *scene, unsigned in_flight)
 
 static void scene_done(struct scene *scene)
 {
-    flow_free(scene->flow);
-    lanes_client_free(scene->run.lanes);
-    lanes_free(scene->lanes);
+    batch_writer_free(scene->batch_writer);
+    pool_client_free(scene->run.request_pool);
+    request_pool_free(scene->request_pool);
     faulty_done(&scene->faulty);
     store_close(scene->inner);
 }
 
 /* ---- what kinds decide ---- */
 
-static enum flow_verdict delete_anyway(void *context,
+static enum write_decision delete_anyway(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
 {
@@ -101,10 +102,10 @@ static enum flow_verdict delete_anyway(void *context,
     (void)arena;
     (void)err;
     *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
-    return FLOW_SEND;
+    return WRITE_SEND;
 }
 
-static enum flow_verdict spare(void *context, const struct operation *sent,
+static enum write_decision spare(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
@@ -114,16 +115,16 @@ static enum flow_verdict spare(void *context, const struct operation *sent,
     (void)arena;
     (void)ret;
     (void)err;
-    return FLOW_SPARE;
+    return WRITE_SKIP;
 }
 
-static enum flow_verdict refuse(void *context, const struct operation *sent,
+static enum write_decision refuse(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
     (void)spare(context, sent, now, arena, ret, err);
     (void)err_fail(err, TW_INVALID, "the kind says no");
-    return FLOW_FAIL;
+    return WRITE_FAIL;
 }
 
 static bool has_value(
@@ -138,26 +139,26 @@ static bool has_value(
 
 /* Wants Value to be "second", unless somebody has said "spared" or has
  * deleted it. For deletes: unless "spared". */
-static enum flow_verdict insist(void *context, const struct operation *sent,
+static enum write_decision insist(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
     (void)context;
     (void)err;
     if (!now || has_value(now, arena, "spared"))
-        return FLOW_SPARE;
+        return WRITE_SKIP;
     *ret = (struct operation){.type = OPERATION_DELETE, .entity = *now};
     if (sent->type == OPERATION_DELETE)
-        return FLOW_SEND;
+        return WRITE_SEND;
     if (has_value(now, arena, "second"))
-        return FLOW_DONE;
+        return WRITE_IS_DONE;
     ret->type = OPERATION_REPLACE;
     entity_copy(&ret->entity, arena, now);
     entity_set_string(&ret->entity, arena, "Value", slice_of("second"));
-    return FLOW_SEND;
+    return WRITE_SEND;
 }
 
-typedef enum flow_verdict decide_fn(void *, const struct operation *,
+typedef enum write_decision decide_fn(void *, const struct operation *,
     const struct entity *, struct arena *, struct operation *, struct err *);
 
 /* ---- operations ---- */
@@ -166,7 +167,7 @@ static enum tw_err add(struct scene *scene, const char *table,
     enum operation_type type, const struct entity *entity, decide_fn *decide,
     struct err *err)
 {
-    struct flow_item item = {
+    struct batch_item item = {
         .store = scene->outer,
         .table = table,
         .operation = {.type = type, .entity = *entity},
@@ -181,7 +182,7 @@ static enum tw_err add(struct scene *scene, const char *table,
         entity_set_string(
             &item.operation.entity, &arena, "Value", slice_of("second"));
     }
-    code = flow_add(scene->flow, &item, err);
+    code = batch_writer_add(scene->batch_writer, &item, err);
     arena_done(&arena);
     return code;
 }
@@ -216,7 +217,7 @@ static void delete_table(struct scene *scene, decide_fn *decide)
 
     assert_int_equal(
         add_table(scene, "Blogs", OPERATION_DELETE, 1, decide, &err), TW_OK);
-    assert_int_equal(flow_drain(scene->flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
 }
 
 static void assert_all_settled(struct scene *scene)
@@ -224,10 +225,12 @@ static void assert_all_settled(struct scene *scene)
     struct run_counts *counts = &scene->run.counts;
     int64_t settled = atomic_load(&counts->deleted) +
                       atomic_load(&counts->written) +
-                      atomic_load(&counts->skipped) + flow_failed(scene->flow);
+                      atomic_load(&counts->skipped) +
+                      batch_writer_failed(scene->batch_writer);
 
-    assert_int_equal(settled, flow_ticket(scene->flow));
-    assert_int_equal(flow_low_water(scene->flow), flow_ticket(scene->flow));
+    assert_int_equal(settled, batch_writer_sequence(scene->batch_writer));
+    assert_int_equal(batch_writer_low_water(scene->batch_writer),
+        batch_writer_sequence(scene->batch_writer));
 }
 
 /* ---- gathering ---- */
@@ -246,7 +249,7 @@ static void sends_one_batch_a_started_hundred_of_each_partition(void **state)
     assert_int_equal(scene.faulty.largest_batch, 100);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 1451);
-    assert_int_equal(flow_done(scene.flow), 1451);
+    assert_int_equal(batch_writer_done(scene.batch_writer), 1451);
     assert_all_settled(&scene);
     scene_done(&scene);
 }
@@ -276,7 +279,7 @@ static void partitions_that_take_turns_still_fill_their_batches(void **state)
             TW_OK);
         page_done(&page);
     }
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -298,7 +301,7 @@ static void many_partitions_are_cut_when_too_many_gather(void **state)
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
     assert_true(faulty_calls(&scene.faulty, CALL_BATCH) >= 300 - 64 - 8);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 300);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -314,7 +317,7 @@ static void what_gathers_alone_does_not_hold_back_the_mark(void **state)
     (void)state;
     scene_init(&scene, 4);
     for (unsigned i = 0; i <= OTHERS; i++) {
-        struct flow_item item = {
+        struct batch_item item = {
             .store = &scene.faulty.outer.store,
             .table = "Blogs",
             .operation = {.type = OPERATION_DELETE},
@@ -326,12 +329,13 @@ static void what_gathers_alone_does_not_hold_back_the_mark(void **state)
         item.operation.entity.partition_key = slice_of(i == 0 ? "A" : "B");
         item.operation.entity.row_key = slice_of(key);
         item.operation.entity.etag = slice_of("W/\"1\"");
-        assert_int_equal(flow_add(scene.flow, &item, &err), TW_OK);
+        assert_int_equal(
+            batch_writer_add(scene.batch_writer, &item, &err), TW_OK);
     }
-    while (flow_low_water(scene.flow) == 0)
-        (void)lanes_wait_any(scene.run.lanes, 0);
-    assert_true(flow_low_water(scene.flow) >= 1);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    while (batch_writer_low_water(scene.batch_writer) == 0)
+        (void)request_pool_wait_any(scene.run.request_pool, 0);
+    assert_true(batch_writer_low_water(scene.batch_writer) >= 1);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     scene_done(&scene);
 }
 
@@ -347,7 +351,7 @@ static void one_key_twice_goes_into_two_batches(void **state)
         add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 1, insist, &err), TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
     assert_int_equal(atomic_load(&scene.run.counts.written), 3);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 3);
@@ -370,7 +374,7 @@ static void large_entities_are_cut_by_bytes(void **state)
     }
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_true(scene.faulty.calls[CALL_BATCH] >= 3);
     assert_true(scene.faulty.largest_batch <= 9);
     assert_true(table_has(scene.inner, "Blogs", "A", "119", "second"));
@@ -402,11 +406,11 @@ static void a_cut_sends_without_waiting(void **state)
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 0);
-    assert_int_equal(flow_low_water(scene.flow), 0);
-    assert_int_equal(flow_cut(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_low_water(scene.batch_writer), 0);
+    assert_int_equal(batch_writer_seal(scene.batch_writer, &err), TW_OK);
     while (seen == 0)
-        seen = lanes_wait_any(scene.run.lanes, seen);
-    assert_int_equal(flow_low_water(scene.flow), 5);
+        seen = request_pool_wait_any(scene.run.request_pool, seen);
+    assert_int_equal(batch_writer_low_water(scene.batch_writer), 5);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
     scene_done(&scene);
 }
@@ -421,12 +425,12 @@ static void settling_drops_what_was_not_sent(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 150);
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
-    flow_settle(scene.flow);
+    batch_writer_finish(scene.batch_writer);
     assert_true(table_count(scene.inner, "Blogs") >= 50);
     assert_int_equal(table_count(scene.inner, "Blogs"),
         150 - atomic_load(&scene.run.counts.deleted));
-    assert_int_equal(
-        flow_low_water(scene.flow), atomic_load(&scene.run.counts.deleted));
+    assert_int_equal(batch_writer_low_water(scene.batch_writer),
+        atomic_load(&scene.run.counts.deleted));
     scene_done(&scene);
 }
 
@@ -517,7 +521,7 @@ static void what_the_kind_refuses_is_reported(void **state)
     assert_int_equal(scene.failed, 1);
     assert_string_equal(scene.failed_key, "A/000050");
     assert_string_equal(scene.failed_why, "the kind says no");
-    assert_int_equal(flow_failed(scene.flow), 1);
+    assert_int_equal(batch_writer_failed(scene.batch_writer), 1);
     assert_int_equal(table_count(scene.inner, "Blogs"), 1);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -599,7 +603,7 @@ static void delete_slowly(struct beside *beside)
     scene->outer = &beside->slow.store;
     assert_int_equal(
         add_table(scene, "Blogs", OPERATION_DELETE, 1, insist, &err), TW_OK);
-    assert_int_equal(flow_drain(scene->flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
     assert_all_settled(scene);
 }
 
@@ -671,14 +675,15 @@ static void a_missing_table_holds_nothing_to_delete(void **state)
         assert_int_equal(add(&scene, "Gone", OPERATION_DELETE,
                              &page.entities[i], spare, &err),
             TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_true(
         scene.faulty.calls[CALL_BATCH] + scene.faulty.calls[CALL_SCAN] < 10);
     assert_all_settled(&scene);
     assert_int_equal(
         add(&scene, "Gone", OPERATION_INSERT, &page.entities[0], spare, &err),
         TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_NOT_FOUND);
+    assert_int_equal(
+        batch_writer_drain(scene.batch_writer, &err), TW_NOT_FOUND);
     assert_non_null(strstr(err.text, "Gone"));
     page_done(&page);
     scene_done(&scene);
@@ -739,7 +744,7 @@ static void a_lost_answer_to_writes_costs_one_read(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 100);
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
     assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
     assert_int_equal(scene.faulty.calls[CALL_GET], 0);
@@ -793,7 +798,7 @@ static void a_sparse_range_is_not_read_whole(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 8000);
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 800, refuse, &err), TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_true(scene.faulty.calls[CALL_SCAN] <= 5);
     assert_true(scene.faulty.calls[CALL_GET] <= 10);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 1);
@@ -891,16 +896,18 @@ static void an_outage_ends_the_flow_and_claims_nothing(void **state)
         scene.faulty.choose = cases[i].choose;
         code = add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err);
         if (code == TW_OK)
-            code = flow_drain(scene.flow, &err);
+            code = batch_writer_drain(scene.batch_writer, &err);
         assert_int_equal(code, cases[i].code);
         assert_non_null(strstr(err.text, "Blogs"));
         assert_non_null(strstr(err.text, "as the test wants"));
-        flow_settle(scene.flow);
-        assert_int_equal(flow_low_water(scene.flow), cases[i].done);
+        batch_writer_finish(scene.batch_writer);
+        assert_int_equal(
+            batch_writer_low_water(scene.batch_writer), cases[i].done);
         assert_int_equal(atomic_load(&scene.run.counts.deleted), cases[i].done);
         assert_int_equal(
             table_count(scene.inner, "Blogs"), 550 - cases[i].done);
-        assert_int_equal(flow_drain(scene.flow, &err), cases[i].code);
+        assert_int_equal(
+            batch_writer_drain(scene.batch_writer, &err), cases[i].code);
         scene_done(&scene);
     }
 }
@@ -915,8 +922,8 @@ static void stopping_the_client_ends_the_flow(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 50);
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err), TW_OK);
-    lanes_stop(scene.run.lanes);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_STOPPED);
+    request_pool_stop(scene.run.request_pool);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_STOPPED);
     assert_int_equal(table_count(scene.inner, "Blogs"), 50);
     scene_done(&scene);
 }
@@ -931,9 +938,10 @@ static void a_run_that_stops_does_not_wait_for_the_ceiling(void **state)
     scene.stopping = true;
     table_fill(scene.inner, "Blogs", "A", 0, 250);
     if (add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err) == TW_OK)
-        assert_int_equal(flow_drain(scene.flow, &err), TW_STOPPED);
-    flow_settle(scene.flow);
-    assert_int_equal(flow_low_water(scene.flow), 100);
+        assert_int_equal(
+            batch_writer_drain(scene.batch_writer, &err), TW_STOPPED);
+    batch_writer_finish(scene.batch_writer);
+    assert_int_equal(batch_writer_low_water(scene.batch_writer), 100);
     assert_int_equal(table_count(scene.inner, "Blogs"), 150);
     scene_done(&scene);
 }
@@ -976,7 +984,7 @@ static enum tw_err add_at(struct scene *scene, struct store *store,
     const char *table, enum operation_type type, const char *partition_key,
     unsigned key, struct err *err)
 {
-    struct flow_item item = {
+    struct batch_item item = {
         .store = store,
         .table = table,
         .operation = {.type = type},
@@ -995,7 +1003,7 @@ static enum tw_err add_at(struct scene *scene, struct store *store,
     if (type != OPERATION_DELETE)
         entity_set_string(
             &item.operation.entity, &arena, "Value", slice_of("first"));
-    code = flow_add(scene->flow, &item, err);
+    code = batch_writer_add(scene->batch_writer, &item, err);
     arena_done(&arena);
     return code;
 }
@@ -1015,7 +1023,7 @@ static void two_stores_share_no_batch(void **state)
                 i % 2 ? &other.outer.store : &scene.faulty.outer.store, "Blogs",
                 OPERATION_INSERT, "A", i, &err),
             TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
     assert_int_equal(table_count(scene.inner, "Blogs"), 10);
     assert_all_settled(&scene);
@@ -1037,16 +1045,17 @@ static void a_broken_flow_takes_nothing_more(void **state)
         assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
                              OPERATION_INSERT, "A", 1, &err),
             TW_OK);
-        assert_int_equal(flow_drain(scene.flow, &err), last_words[i]);
+        assert_int_equal(
+            batch_writer_drain(scene.batch_writer, &err), last_words[i]);
         assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
                              OPERATION_INSERT, "A", 2, &err),
             last_words[i]);
         assert_non_null(strstr(err.text, "the gate is shut"));
-        assert_int_equal(flow_ticket(scene.flow), 1);
+        assert_int_equal(batch_writer_sequence(scene.batch_writer), 1);
         assert_int_equal(table_count(scene.inner, "Blogs"), 0);
         scene_done(&scene);
     }
-    flow_free(NULL);
+    batch_writer_free(NULL);
 }
 
 static void inserts_whose_request_was_lost_are_sent_again(void **state)
@@ -1061,7 +1070,7 @@ static void inserts_whose_request_was_lost_are_sent_again(void **state)
         assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
                              OPERATION_INSERT, "A", i, &err),
             TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_int_equal(table_count(scene.inner, "Blogs"), 10);
     assert_int_equal(atomic_load(&scene.run.counts.written), 10);
     assert_all_settled(&scene);
@@ -1080,7 +1089,7 @@ static void a_batch_of_inserts_that_are_all_there_costs_one_read(void **state)
         assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
                              OPERATION_INSERT, "A", i, &err),
             TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
     assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
     assert_int_equal(scene.faulty.calls[CALL_GET], 0);
@@ -1102,7 +1111,7 @@ static void an_insert_of_what_is_there_is_decided(void **state)
         assert_int_equal(add_at(&scene, &scene.faulty.outer.store, "Blogs",
                              OPERATION_INSERT, "A", i, &err),
             TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_int_equal(table_count(scene.inner, "Blogs"), 10);
     assert_true(table_has(scene.inner, "Blogs", "A", "000003", "second"));
     assert_true(table_has(scene.inner, "Blogs", "A", "000005", "spared"));
@@ -1123,7 +1132,8 @@ static void a_missing_table_holds_nothing_to_replace(void **state)
         assert_int_equal(add_at(&scene, &gate.outer.store, "Gone",
                              OPERATION_REPLACE, "A", i, &err),
             TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_NOT_FOUND);
+    assert_int_equal(
+        batch_writer_drain(scene.batch_writer, &err), TW_NOT_FOUND);
     assert_string_equal(err.text, "table Gone does not exist");
     scene_done(&scene);
 }
@@ -1144,7 +1154,7 @@ static void what_is_said_to_be_gone_is_looked_for(void **state)
         assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
                              OPERATION_DELETE, "A", i, &err),
             TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
     assert_all_settled(&scene);
     scene_done(&scene);
@@ -1165,7 +1175,7 @@ static void what_cannot_be_read_again_ends_the_flow(void **state)
         assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
                              OPERATION_DELETE, "A", i, &err),
             TW_OK);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_REFUSED);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_REFUSED);
     assert_string_equal(err.text, "table Blogs: the gate is shut");
     assert_int_equal(gate.seen, 3);
     assert_int_equal(table_count(scene.inner, "Blogs"), 20);
@@ -1188,8 +1198,8 @@ static void many_large_operations_do_not_gather(void **state)
     assert_int_equal(
         add_table(&scene, "Blogs", OPERATION_REPLACE, 1, insist, &err), TW_OK);
     while (faulty_calls(&scene.faulty, CALL_BATCH) < 8)
-        (void)flow_low_water(scene.flow);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
+        (void)batch_writer_low_water(scene.batch_writer);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
     /* Two at a time: where this machine stands still, so many are refused as
      * busy, and sent again. */
     assert_in_range(scene.faulty.calls[CALL_BATCH], 20, 26);
@@ -1211,8 +1221,8 @@ static void a_ceiling_is_waited_for(void **state)
     scene_done(&scene);
 }
 
-/* What is under way when a flow is settled: in doubt it is read, but nothing
- * is sent any more. */
+/* What is under way when a batch writer is settled: in doubt it is read, but
+ * nothing is sent any more. */
 static void settling_sends_nothing_again(void **state)
 {
     static const struct {
@@ -1238,13 +1248,14 @@ static void settling_sends_nothing_again(void **state)
             assert_int_equal(
                 add_table(&scene, "Blogs", OPERATION_DELETE, 1, spare, &err),
                 TW_OK);
-        assert_int_equal(flow_cut(scene.flow, &err), TW_OK);
+        assert_int_equal(batch_writer_seal(scene.batch_writer, &err), TW_OK);
         while (faulty_calls(&scene.faulty, CALL_BATCH) == 0)
             continue;
-        flow_settle(scene.flow);
+        batch_writer_finish(scene.batch_writer);
         assert_int_equal(faulty_calls(&scene.faulty, CALL_BATCH), 1);
         assert_int_equal(table_count(scene.inner, "Blogs"), cases[i].left);
-        assert_int_equal(flow_low_water(scene.flow), 10 - cases[i].left);
+        assert_int_equal(
+            batch_writer_low_water(scene.batch_writer), 10 - cases[i].left);
         scene_done(&scene);
     }
 }
@@ -1284,16 +1295,17 @@ static void one_slow_batch_holds_back_who_is_far_ahead(void **state)
     assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
                          OPERATION_DELETE, "slow", 0, &err),
         TW_OK);
-    assert_int_equal(flow_cut(scene.flow, &err), TW_OK);
+    assert_int_equal(batch_writer_seal(scene.batch_writer, &err), TW_OK);
     for (unsigned i = 1; i <= FAR; i++) {
         assert_int_equal(add_at(&scene, &gate.outer.store, "Blogs",
                              OPERATION_DELETE, "A", i, &err),
             TW_OK);
-        assert_true(
-            flow_ticket(scene.flow) - flow_low_water(scene.flow) <= 65536);
+        assert_true(batch_writer_sequence(scene.batch_writer) -
+                        batch_writer_low_water(scene.batch_writer) <=
+                    65536);
     }
-    assert_int_equal(flow_drain(scene.flow, &err), TW_OK);
-    assert_int_equal(flow_low_water(scene.flow), FAR + 1);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_OK);
+    assert_int_equal(batch_writer_low_water(scene.batch_writer), FAR + 1);
     assert_all_settled(&scene);
     scene_done(&scene);
 }
@@ -1401,7 +1413,7 @@ static enum tw_err chaos_pass(struct scene *scene, struct err *err)
             insist, err);
     }
     if (code == TW_OK)
-        code = flow_drain(scene->flow, err);
+        code = batch_writer_drain(scene->batch_writer, err);
     arena_done(&arena);
     page_done(&page);
     return code;
@@ -1418,12 +1430,12 @@ static void run_through_chaos(struct scene *scene)
         assert_true(attempt < ATTEMPTS);
         code = chaos_pass(scene, &err);
         if (code == TW_OK)
-            assert_int_equal(
-                flow_low_water(scene->flow), flow_ticket(scene->flow));
+            assert_int_equal(batch_writer_low_water(scene->batch_writer),
+                batch_writer_sequence(scene->batch_writer));
         else
             assert_true(code == TW_BUSY || code == TW_UNKNOWN);
-        flow_free(scene->flow);
-        scene->flow = flow_new(&scene->run, 3);
+        batch_writer_free(scene->batch_writer);
+        scene->batch_writer = batch_writer_new(&scene->run, 3);
     }
 }
 
@@ -1487,14 +1499,14 @@ static void ends_as_the_model_says_whatever_fails(void **state)
 /* What was told of the operation with this RowKey. */
 struct told {
     unsigned times;
-    enum flow_end end;
+    enum batch_writer_end end;
     bool unsure;
     char etag[96];
 };
 
 enum { TOLD_MAX = 150 };
 
-static void note_settled(void *context, const struct flow_settled *how)
+static void note_settled(void *context, const struct batch_writer_settled *how)
 {
     struct told *told = context;
 
@@ -1504,20 +1516,20 @@ static void note_settled(void *context, const struct flow_settled *how)
     (void)snprintf(told->etag, sizeof told->etag, "%.*s", SLICE_ARG(how->etag));
 }
 
-static enum flow_verdict keep(void *context, const struct operation *sent,
+static enum write_decision keep(void *context, const struct operation *sent,
     const struct entity *now, struct arena *arena, struct operation *ret,
     struct err *err)
 {
     (void)spare(context, sent, now, arena, ret, err);
-    return FLOW_KEEP;
+    return WRITE_NO_OP;
 }
 
-static enum flow_verdict take_as_done(void *context,
+static enum write_decision take_as_done(void *context,
     const struct operation *sent, const struct entity *now, struct arena *arena,
     struct operation *ret, struct err *err)
 {
     (void)spare(context, sent, now, arena, ret, err);
-    return FLOW_DONE;
+    return WRITE_IS_DONE;
 }
 
 /* Adds an operation for A/KEY, with an ETag that never was where one is
@@ -1525,7 +1537,7 @@ static enum flow_verdict take_as_done(void *context,
 static void add_one_told(struct scene *scene, enum operation_type type,
     decide_fn *decide, unsigned key, struct told *told)
 {
-    struct flow_item item = {
+    struct batch_item item = {
         .store = &scene->faulty.outer.store,
         .table = "Blogs",
         .operation = {.type = type},
@@ -1541,7 +1553,7 @@ static void add_one_told(struct scene *scene, enum operation_type type,
     item.operation.entity.row_key = slice_of(row_key);
     if (type != OPERATION_INSERT)
         item.operation.entity.etag = slice_of("W/\"old\"");
-    assert_int_equal(flow_add(scene->flow, &item, &err), TW_OK);
+    assert_int_equal(batch_writer_add(scene->batch_writer, &item, &err), TW_OK);
 }
 
 static void add_told(struct scene *scene, enum operation_type type,
@@ -1567,7 +1579,7 @@ static void read_etag(struct scene *scene, unsigned key, char to[96])
 }
 
 static void assert_told(
-    struct told *told, unsigned count, enum flow_end end, bool unsure)
+    struct told *told, unsigned count, enum batch_writer_end end, bool unsure)
 {
     for (unsigned i = 0; i < count; i++) {
         assert_int_equal(told[i].times, 1);
@@ -1597,8 +1609,9 @@ static void drain(struct scene *scene)
 {
     struct err err;
 
-    assert_int_equal(flow_drain(scene->flow, &err), TW_OK);
-    assert_int_equal(flow_low_water(scene->flow), flow_ticket(scene->flow));
+    assert_int_equal(batch_writer_drain(scene->batch_writer, &err), TW_OK);
+    assert_int_equal(batch_writer_low_water(scene->batch_writer),
+        batch_writer_sequence(scene->batch_writer));
 }
 
 static void each_operation_is_told_once_with_the_etag_stored(void **state)
@@ -1610,7 +1623,7 @@ static void each_operation_is_told_once_with_the_etag_stored(void **state)
     scene_init(&scene, 2);
     add_told(&scene, OPERATION_INSERT, refuse, told, TOLD_MAX);
     drain(&scene);
-    assert_told(told, TOLD_MAX, FLOW_ENDED_DONE, false);
+    assert_told(told, TOLD_MAX, WRITTEN, false);
     assert_told_the_stored_etag(&scene, told, TOLD_MAX);
     scene_done(&scene);
 }
@@ -1626,11 +1639,11 @@ static void what_was_so_before_is_told_as_kept_and_counts_as_nothing(
     table_fill(scene.inner, "Blogs", "A", 0, 20);
     add_told(&scene, OPERATION_INSERT, keep, told, 20);
     drain(&scene);
-    assert_told(told, 20, FLOW_ENDED_KEPT, false);
+    assert_told(told, 20, WRITE_WAS_NO_OP, false);
     assert_told_the_stored_etag(&scene, told, 20);
     assert_int_equal(atomic_load(&scene.run.counts.written), 0);
     assert_int_equal(atomic_load(&scene.run.counts.skipped), 0);
-    assert_int_equal(flow_done(scene.flow), 0);
+    assert_int_equal(batch_writer_done(scene.batch_writer), 0);
     assert_int_equal(scene.failed, 0);
     scene_done(&scene);
 }
@@ -1645,9 +1658,9 @@ static void what_is_taken_as_done_is_told_with_the_etag_met(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 1);
     add_told(&scene, OPERATION_INSERT, take_as_done, told, 1);
     drain(&scene);
-    assert_told(told, 1, FLOW_ENDED_DONE, false);
+    assert_told(told, 1, WRITTEN, false);
     assert_told_the_stored_etag(&scene, told, 1);
-    assert_int_equal(flow_done(scene.flow), 1);
+    assert_int_equal(batch_writer_done(scene.batch_writer), 1);
     scene_done(&scene);
 }
 
@@ -1660,7 +1673,7 @@ static void a_replace_of_nothing_can_be_taken_as_done(void **state)
     scene_init(&scene, 2);
     add_told(&scene, OPERATION_REPLACE, take_as_done, told, 1);
     drain(&scene);
-    assert_told(told, 1, FLOW_ENDED_DONE, false);
+    assert_told(told, 1, WRITTEN, false);
     assert_told_no_etag(told, 1);
     scene_done(&scene);
 }
@@ -1675,8 +1688,8 @@ static void what_was_gone_is_told_as_gone_and_counts_as_deleted(void **state)
     table_fill(scene.inner, "Blogs", "A", 0, 10);
     add_told(&scene, OPERATION_DELETE, delete_anyway, told, 30);
     drain(&scene);
-    assert_told(told, 10, FLOW_ENDED_DONE, false);
-    assert_told(told + 10, 20, FLOW_ENDED_GONE, false);
+    assert_told(told, 10, WRITTEN, false);
+    assert_told(told + 10, 20, WRITE_OF_ABSENT, false);
     assert_told_no_etag(told, 30);
     assert_int_equal(atomic_load(&scene.run.counts.deleted), 30);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
@@ -1694,8 +1707,8 @@ static void what_is_spared_or_refused_is_told_so(void **state)
     add_told(&scene, OPERATION_DELETE, spare, told, 10);
     add_told(&scene, OPERATION_DELETE, refuse, told + 10, 10);
     drain(&scene);
-    assert_told(told, 10, FLOW_ENDED_SPARED, false);
-    assert_told(told + 10, 10, FLOW_ENDED_FAILED, false);
+    assert_told(told, 10, WRITE_WAS_SKIPPED, false);
+    assert_told(told + 10, 10, WRITE_FAILED, false);
     assert_told_no_etag(told, 20);
     assert_int_equal(scene.failed, 10);
     scene_done(&scene);
@@ -1711,8 +1724,8 @@ static void one_that_was_met_after_a_lost_answer_is_unsure(void **state)
     scene.faulty.choose = first_answer_lost;
     add_told(&scene, OPERATION_INSERT, keep, told, TOLD_MAX);
     drain(&scene);
-    assert_told(told, 100, FLOW_ENDED_KEPT, true);
-    assert_told(told + 100, 50, FLOW_ENDED_DONE, false);
+    assert_told(told, 100, WRITE_WAS_NO_OP, true);
+    assert_told(told + 100, 50, WRITTEN, false);
     assert_told_the_stored_etag(&scene, told, TOLD_MAX);
     scene_done(&scene);
 }
@@ -1727,7 +1740,7 @@ static void a_delete_whose_answer_was_lost_is_unsure(void **state)
     scene.faulty.choose = first_answer_lost;
     add_told(&scene, OPERATION_DELETE, refuse, told, 5);
     drain(&scene);
-    assert_told(told, 5, FLOW_ENDED_GONE, true);
+    assert_told(told, 5, WRITE_OF_ABSENT, true);
     scene_done(&scene);
 }
 
@@ -1742,7 +1755,7 @@ static void one_that_was_sent_again_stays_unsure(void **state)
     scene.faulty.choose = first_request_lost;
     add_told(&scene, OPERATION_INSERT, refuse, told, 100);
     drain(&scene);
-    assert_told(told, 100, FLOW_ENDED_DONE, true);
+    assert_told(told, 100, WRITTEN, true);
     assert_told_the_stored_etag(&scene, told, 100);
     scene_done(&scene);
 }
@@ -1761,8 +1774,8 @@ static void operations_may_come_in_any_order(void **state)
         add_one_told(&scene, OPERATION_INSERT, keep, 89 - i, &told[89 - i]);
     add_one_told(&scene, OPERATION_INSERT, keep, 50, &told[90]);
     drain(&scene);
-    assert_told(told, 90, FLOW_ENDED_KEPT, true);
-    assert_told(told + 90, 1, FLOW_ENDED_KEPT, false);
+    assert_told(told, 90, WRITE_WAS_NO_OP, true);
+    assert_told(told + 90, 1, WRITE_WAS_NO_OP, false);
     assert_told_the_stored_etag(&scene, told, 90);
     assert_int_equal(scene.faulty.calls[CALL_BATCH], 2);
     assert_int_equal(scene.faulty.calls[CALL_SCAN], 1);
@@ -1782,9 +1795,9 @@ static void doubt_is_kept_where_a_batch_is_halved(void **state)
     scene.faulty.refusal_unnamed = true;
     add_told(&scene, OPERATION_INSERT, refuse, told, 100);
     drain(&scene);
-    assert_told(told, 37, FLOW_ENDED_DONE, true);
-    assert_told(told + 37, 1, FLOW_ENDED_FAILED, true);
-    assert_told(told + 38, 62, FLOW_ENDED_DONE, true);
+    assert_told(told, 37, WRITTEN, true);
+    assert_told(told + 37, 1, WRITE_FAILED, true);
+    assert_told(told + 38, 62, WRITTEN, true);
     assert_told_no_etag(told + 37, 1);
     scene_done(&scene);
 }
@@ -1798,30 +1811,30 @@ static void what_is_dropped_is_never_told(void **state)
     (void)state;
     scene_init(&scene, 1);
     add_told(&scene, OPERATION_INSERT, refuse, told, 50);
-    flow_settle(scene.flow);
-    flow_free(scene.flow);
-    scene.flow = flow_new(&scene.run, 1);
+    batch_writer_finish(scene.batch_writer);
+    batch_writer_free(scene.batch_writer);
+    scene.batch_writer = batch_writer_new(&scene.run, 1);
     scene.faulty.refused_key = "000007";
     scene.faulty.refusal = TW_REFUSED;
     add_told(&scene, OPERATION_INSERT, refuse, told, 50);
-    assert_int_equal(flow_drain(scene.flow, &err), TW_REFUSED);
+    assert_int_equal(batch_writer_drain(scene.batch_writer, &err), TW_REFUSED);
     for (unsigned i = 0; i < 50; i++)
         assert_int_equal(told[i].times, 0);
     scene_done(&scene);
 }
 
-/* What was copied goes, through a flow of its own. */
+/* What was copied goes, through a batch writer of its own. */
 struct relay {
     struct scene *scene;
-    struct flow *second;
+    struct batch_writer *second;
     struct told *told;
 };
 
 static void delete_what_was_written(
-    void *context, const struct flow_settled *how)
+    void *context, const struct batch_writer_settled *how)
 {
     struct relay *relay = context;
-    struct flow_item item = {
+    struct batch_item item = {
         .store = &relay->scene->faulty.outer.store,
         .table = "Blogs",
         .operation =
@@ -1837,7 +1850,7 @@ static void delete_what_was_written(
     };
     struct err err;
 
-    assert_int_equal(flow_add(relay->second, &item, &err), TW_OK);
+    assert_int_equal(batch_writer_add(relay->second, &item, &err), TW_OK);
 }
 
 static void what_is_told_may_go_into_another_flow(void **state)
@@ -1845,7 +1858,7 @@ static void what_is_told_may_go_into_another_flow(void **state)
     struct told told = {0};
     struct scene scene;
     struct relay relay = {.scene = &scene, .told = &told};
-    struct flow_item item = {
+    struct batch_item item = {
         .table = "Blogs",
         .operation = {.type = OPERATION_INSERT,
             .entity = {.partition_key = slice_of("A"),
@@ -1858,14 +1871,14 @@ static void what_is_told_may_go_into_another_flow(void **state)
 
     (void)state;
     scene_init(&scene, 2);
-    relay.second = flow_new(&scene.run, 2);
+    relay.second = batch_writer_new(&scene.run, 2);
     item.store = &scene.faulty.outer.store;
-    assert_int_equal(flow_add(scene.flow, &item, &err), TW_OK);
+    assert_int_equal(batch_writer_add(scene.batch_writer, &item, &err), TW_OK);
     drain(&scene);
-    assert_int_equal(flow_drain(relay.second, &err), TW_OK);
-    assert_told(&told, 1, FLOW_ENDED_DONE, false);
+    assert_int_equal(batch_writer_drain(relay.second, &err), TW_OK);
+    assert_told(&told, 1, WRITTEN, false);
     assert_int_equal(table_count(scene.inner, "Blogs"), 0);
-    flow_free(relay.second);
+    batch_writer_free(relay.second);
     scene_done(&scene);
 }
 

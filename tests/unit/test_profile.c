@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "jobs/engine/census.h"
+#include "jobs/engine/profile.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 
@@ -18,7 +18,7 @@
 #define COUNT_OF(table) (sizeof(table) / sizeof((table)[0]))
 
 static struct arena arena;
-static struct census *census;
+static struct profile *profile;
 static struct buf output;
 
 static int set_up(void **state)
@@ -26,14 +26,14 @@ static int set_up(void **state)
     (void)state;
     arena_init(&arena);
     buf_init(&output, (size_t)1 << 30);
-    census = census_new(slice_of(VERSION));
+    profile = profile_new(slice_of(VERSION));
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    census_free(census);
+    profile_free(profile);
     buf_done(&output);
     arena_done(&arena);
     return 0;
@@ -58,7 +58,7 @@ static enum tw_err add(const char *properties)
 {
     struct entity entity = entity_of("p", "r", properties);
 
-    return census_add(census, &entity, NULL);
+    return profile_add(profile, &entity, NULL);
 }
 
 static void assert_added(const char *const *list, size_t count)
@@ -70,14 +70,14 @@ static void assert_added(const char *const *list, size_t count)
 static const char *versions(void)
 {
     buf_clear(&output);
-    census_add_versions(census, &output);
+    profile_add_versions(profile, &output);
     return buf_text(&output);
 }
 
 static const char *text(void)
 {
     buf_clear(&output);
-    census_add_text(census, &output);
+    profile_add_text(profile, &output);
     return buf_text(&output);
 }
 
@@ -88,7 +88,7 @@ static struct json *json(void)
     struct err err;
 
     buf_clear(&output);
-    census_add_json(census, "Blogs", &output);
+    profile_add_json(profile, "Blogs", &output);
     if (json_parse(buf_slice(&output), 4, &read, &err) != TW_OK)
         fail_msg("%s: %s", err.text, buf_text(&output));
     return read;
@@ -277,8 +277,8 @@ static void without_a_version_none_is_counted(void **state)
     struct json *all;
 
     (void)state;
-    census_free(census);
-    census = census_new((struct slice){NULL, 0});
+    profile_free(profile);
+    profile = profile_new((struct slice){NULL, 0});
     assert_int_equal(add(PLAIN("1")), TW_OK);
     assert_string_equal(versions(), "");
     assert_null(strstr(text(), "(absent)"));
@@ -304,7 +304,7 @@ static void the_first_of_the_largest_is_named(void **state)
     (void)state;
     list[2].row_key = slice_of("");
     for (size_t i = 0; i < COUNT_OF(list); i++)
-        assert_int_equal(census_add(census, &list[i], NULL), TW_OK);
+        assert_int_equal(profile_add(profile, &list[i], NULL), TW_OK);
     all = json();
     largest = json_get(all, "Largest");
     assert_true(slice_is(json_string(json_get(largest, "PartitionKey")), "p"));
@@ -364,9 +364,9 @@ static void thousands_of_names_stay_apart(void **state)
     char name[16];
 
     (void)state;
-    assert_int_equal(census_add(census, &half, NULL), TW_OK);
-    assert_int_equal(census_add(census, &all, NULL), TW_OK);
-    assert_int_equal(census_add(census, &half, NULL), TW_OK);
+    assert_int_equal(profile_add(profile, &half, NULL), TW_OK);
+    assert_int_equal(profile_add(profile, &all, NULL), TW_OK);
+    assert_int_equal(profile_add(profile, &half, NULL), TW_OK);
     read = json();
     list = json_get(read, "Properties");
     assert_int_equal(json_count(list), 10000);
@@ -382,14 +382,14 @@ static void thousands_of_names_stay_apart(void **state)
 
 static void one_name_more_than_a_schema_has_is_refused(void **state)
 {
-    struct entity full = wide_entity(0, CENSUS_MAX_PROPERTIES);
-    struct entity more = wide_entity(CENSUS_MAX_PROPERTIES, 2);
+    struct entity full = wide_entity(0, PROFILE_MAX_PROPERTIES);
+    struct entity more = wide_entity(PROFILE_MAX_PROPERTIES, 2);
     struct err err;
 
     (void)state;
-    assert_int_equal(census_add(census, &full, &err), TW_OK);
-    assert_int_equal(census_add(census, &full, &err), TW_OK);
-    assert_int_equal(census_add(census, &more, &err), TW_TOO_LARGE);
+    assert_int_equal(profile_add(profile, &full, &err), TW_OK);
+    assert_int_equal(profile_add(profile, &full, &err), TW_OK);
+    assert_int_equal(profile_add(profile, &more, &err), TW_TOO_LARGE);
     assert_non_null(strstr(err.text, "more than 100000 names"));
 }
 
@@ -398,18 +398,18 @@ static void one_version_more_than_there_can_be_is_refused(void **state)
     struct err err;
 
     (void)state;
-    for (int i = 0; i < CENSUS_MAX_VERSIONS; i++) {
+    for (int i = 0; i < PROFILE_MAX_VERSIONS; i++) {
         struct entity entity = entity_of("p", "r", "");
 
         entity_set_int32(&entity, &arena, VERSION, i);
-        assert_int_equal(census_add(census, &entity, &err), TW_OK);
+        assert_int_equal(profile_add(profile, &entity, &err), TW_OK);
     }
     assert_int_equal(add(""), TW_OK);
     assert_int_equal(add(PLAIN("999")), TW_OK);
     {
         struct entity entity = entity_of("p", "r", PLAIN("\"1\""));
 
-        assert_int_equal(census_add(census, &entity, &err), TW_TOO_LARGE);
+        assert_int_equal(profile_add(profile, &entity, &err), TW_TOO_LARGE);
     }
     assert_non_null(strstr(err.text, "'" VERSION "' has more than 1000"));
 }
@@ -433,7 +433,7 @@ static unsigned long allocations_of(size_t first, size_t count)
         entity_set_string(&entity, &arena, "Title", slice_of(key));
         entity_set_double(&entity, &arena, "Rating", (double)i);
         (void)mem_fail_after(most);
-        assert_int_equal(census_add(census, &entity, NULL), TW_OK);
+        assert_int_equal(profile_add(profile, &entity, NULL), TW_OK);
         used += most - mem_fail_after(0);
     }
     return used;
@@ -491,7 +491,7 @@ static void an_empty_table_is_shown_too(void **state)
     assert_int_equal(json_count(json_get(all, "Properties")), 0);
     assert_int_equal(json_count(json_get(all, "Versions")), 0);
     json_free(all);
-    census_free(NULL);
+    profile_free(NULL);
 }
 
 /* Nothing of an entity moves the cursor of a terminal. */
@@ -502,7 +502,7 @@ static void no_control_character_is_shown(void **state)
     (void)state;
     entity.partition_key = slice_of("p\x1b[2J");
     entity.row_key = slice_of("r\x7f");
-    assert_int_equal(census_add(census, &entity, NULL), TW_OK);
+    assert_int_equal(profile_add(profile, &entity, NULL), TW_OK);
     assert_non_null(
         strstr(text(), "PartitionKey 'p\\x1b[2J', RowKey 'r\\x7f'"));
     assert_non_null(strstr(text(), "\n'\\x1b[2J' "));

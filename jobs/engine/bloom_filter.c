@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A Bloom filter: each key sets some bits, found by double hashing. */
-#include "jobs/engine/keyset.h"
+#include "jobs/engine/bloom_filter.h"
 
 #include <stdint.h>
 
@@ -10,7 +10,7 @@
 #define BITS (UINT64_C(8) * 1024 * 1024) /* a power of two */
 #define BITS_PER_KEY 12
 
-struct keyset {
+struct bloom_filter {
     unsigned char bits[BITS / 8];
 };
 
@@ -50,18 +50,18 @@ static uint64_t next_bit(struct walk *walk)
 
 /* ---- the set ---- */
 
-struct keyset *keyset_new(void)
+struct bloom_filter *bloom_filter_new(void)
 {
-    return mem_alloc(sizeof(struct keyset));
+    return mem_alloc(sizeof(struct bloom_filter));
 }
 
-void keyset_free(struct keyset *set)
+void bloom_filter_free(struct bloom_filter *set)
 {
     mem_free(set);
 }
 
-void keyset_add(struct keyset *set, size_t table, struct slice partition_key,
-    struct slice row_key)
+void bloom_filter_add(struct bloom_filter *set, size_t table,
+    struct slice partition_key, struct slice row_key)
 {
     struct walk walk = walk_of(table, partition_key, row_key);
 
@@ -72,7 +72,7 @@ void keyset_add(struct keyset *set, size_t table, struct slice partition_key,
     }
 }
 
-bool keyset_has(const struct keyset *set, size_t table,
+bool bloom_filter_has(const struct bloom_filter *set, size_t table,
     struct slice partition_key, struct slice row_key)
 {
     struct walk walk = walk_of(table, partition_key, row_key);

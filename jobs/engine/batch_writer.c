@@ -1,0 +1,766 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The way of an operation:
+ *
+ *   open (a batch that gathers) -> ready (full or cut) -> under way (in request
+ * threads; where it was refused or is unknown, what it met is read)
+ *     -> settled, or what is left of its batch is ready again
+ *
+ * Everything happens on the thread of the run: batches that have ended are
+ * looked at whenever the batch writer has to wait, or is asked how far it is.
+ * What nobody could mend breaks the batch writer: its batches are kept back,
+ * their sequence numbers are never settled, and the low-water mark stays before
+ * them.
+ */
+#include "jobs/engine/batch_writer.h"
+
+#include <assert.h>
+
+#include "jobs/engine/batch_buffer.h"
+#include "jobs/engine/resolve.h"
+#include "jobs/engine/run.h"
+#include "worker/base/mem.h"
+#include "worker/base/platform.h"
+#include "worker/store/request_pool.h"
+#include "worker/store/retry.h"
+
+/* batches that gather at a time, and what they may hold together; beyond it the
+ * one that was used least recently is cut. */
+#define OPEN_MAX 64
+#define OPEN_MAX_BYTES (4 * 1024 * 1024)
+
+/* A batch that has gathered for so many sequence numbers is cut: what gathers
+ * alone must not hold back the mark, and with it what its decisions need. */
+#define OPEN_MAX_SEQUENCES 4096
+
+/* What the batches under way may hold together; a larger one goes alone. */
+#define UNDER_WAY_MAX_BYTES (4 * 1024 * 1024)
+
+/* Tickets that may be out beyond the low-water mark; a power of two. */
+#define SEQUENCES_MAX 65536
+
+/* Answers in a row that settle nothing: then a batch is halved, and an entity
+ * that is alone gives up. */
+#define ROUNDS_BEFORE_SPLIT 4
+#define ROUNDS_MAX 50
+
+/* batches that are read again at a time, and what these reads may take of what
+ * all requests may hold, give or take one; others wait for their turn. */
+#define RESOLVING_MAX 8
+#define RESOLVING_MAX_BYTES (4 * 1024 * 1024)
+
+struct batch_buffers {
+    struct batch_buffer *first, *last;
+    size_t count, bytes;
+};
+
+struct batch_writer {
+    struct run *run;
+    unsigned in_flight;
+    struct batch_buffers open;      /* most recently used first */
+    struct batch_buffers ready;     /* to be sent, in order */
+    struct batch_buffers under_way; /* with the request pool */
+    unsigned resolving;             /* of these: what they met is being read, */
+    size_t resolving_bytes;         /* which may take so much */
+    uint64_t seen;                  /* for request_pool_wait_any() */
+
+    uint64_t sequence, low_water;
+    unsigned char settled[SEQUENCES_MAX / 8]; /* a ring of bits, beyond it */
+
+    int64_t done, failed;
+    bool unsure;   /* an outcome was unknown */
+    bool settling; /* nothing is sent any more */
+    enum tw_err broken;
+    struct err why;
+};
+
+/* ---- lists of batches ---- */
+
+static void push(struct batch_buffers *list, struct batch_buffer *batch_buffer)
+{
+    batch_buffer->next = NULL;
+    if (list->last)
+        list->last->next = batch_buffer;
+    else
+        list->first = batch_buffer;
+    list->last = batch_buffer;
+    list->count++;
+    list->bytes += batch_buffer->bytes;
+}
+
+static void push_first(
+    struct batch_buffers *list, struct batch_buffer *batch_buffer)
+{
+    batch_buffer->next = list->first;
+    list->first = batch_buffer;
+    if (!list->last)
+        list->last = batch_buffer;
+    list->count++;
+    list->bytes += batch_buffer->bytes;
+}
+
+static void take_out(
+    struct batch_buffers *list, struct batch_buffer *batch_buffer)
+{
+    struct batch_buffer **at = &list->first, *before = NULL;
+
+    while (*at != batch_buffer) {
+        before = *at;
+        at = &before->next;
+    }
+    *at = batch_buffer->next;
+    if (list->last == batch_buffer)
+        list->last = before;
+    list->count--;
+    list->bytes -= batch_buffer->bytes;
+}
+
+static void drop_all(struct batch_buffers *list)
+{
+    while (list->first) {
+        struct batch_buffer *batch_buffer = list->first;
+
+        take_out(list, batch_buffer);
+        batch_buffer_free(batch_buffer);
+    }
+}
+
+/* ---- sequence numbers ---- */
+
+static bool is_settled(
+    const struct batch_writer *batch_writer, uint64_t sequence)
+{
+    uint64_t bit = sequence % SEQUENCES_MAX;
+
+    return batch_writer->settled[bit / 8] >> (bit % 8) & 1;
+}
+
+static void set_settled(
+    struct batch_writer *batch_writer, uint64_t sequence, bool settled)
+{
+    uint64_t bit = sequence % SEQUENCES_MAX;
+    unsigned mask = 1u << (bit % 8), was = batch_writer->settled[bit / 8];
+
+    batch_writer->settled[bit / 8] =
+        (unsigned char)(settled ? was | mask : was & ~mask);
+}
+
+static void settle_sequence(
+    struct batch_writer *batch_writer, uint64_t sequence)
+{
+    set_settled(batch_writer, sequence, true);
+    while (batch_writer->low_water < batch_writer->sequence &&
+           is_settled(batch_writer, batch_writer->low_water + 1)) {
+        batch_writer->low_water++;
+        set_settled(batch_writer, batch_writer->low_water, false);
+    }
+}
+
+/* ---- settling ---- */
+
+static void break_batch_writer(
+    struct batch_writer *batch_writer, enum tw_err code, const char *why)
+{
+    if (batch_writer->broken != TW_OK)
+        return;
+    batch_writer->broken = err_fail(&batch_writer->why, code, "%s", why);
+}
+
+static void count_done(
+    struct batch_writer *batch_writer, const struct operation *operation)
+{
+    struct run_counts *counts = &batch_writer->run->counts;
+
+    atomic_fetch_add(operation->type == OPERATION_DELETE ? &counts->deleted
+                                                         : &counts->written,
+        1);
+    batch_writer->done++;
+}
+
+static void report_failed(
+    struct batch_writer *batch_writer, const struct batch_buffer_entry *entry)
+{
+    const struct entity *entity = &entry->item.operation.entity;
+
+    batch_writer->failed++;
+    batch_writer->run->host->failed(batch_writer->run,
+        &(struct run_failure){entry->item.table, entity->partition_key,
+            entity->row_key, NULL, entry->why});
+}
+
+static void tell(const struct batch_buffer_entry *entry)
+{
+    static const enum batch_writer_end ends[] = {
+        [ENTRY_DONE] = WRITTEN,
+        [ENTRY_NO_OP] = WRITE_WAS_NO_OP,
+        [ENTRY_ABSENT] = WRITE_OF_ABSENT,
+        [ENTRY_SKIPPED] = WRITE_WAS_SKIPPED,
+        [ENTRY_FAILED] = WRITE_FAILED,
+    };
+    const struct batch_item *item = &entry->item;
+
+    if (item->settled)
+        item->settled(item->context, &(struct batch_writer_settled){
+                                         .end = ends[entry->fate],
+                                         .unsure = entry->unsure,
+                                         .etag = entry->etag,
+                                     });
+}
+
+static void settle_entry(
+    struct batch_writer *batch_writer, const struct batch_buffer_entry *entry)
+{
+    switch (entry->fate) {
+    case ENTRY_SEND:
+        return;
+    case ENTRY_DONE:
+    case ENTRY_ABSENT:
+        count_done(batch_writer, &entry->item.operation);
+        break;
+    case ENTRY_NO_OP:
+        break;
+    case ENTRY_SKIPPED:
+        atomic_fetch_add(&batch_writer->run->counts.skipped, 1);
+        break;
+    case ENTRY_FAILED:
+        report_failed(batch_writer, entry);
+        break;
+    }
+    tell(entry);
+    settle_sequence(batch_writer, entry->sequence);
+}
+
+/* What is left of a batch goes first, before what came later. */
+static void send_again(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    if (batch_writer->settling)
+        batch_buffer_free(batch_buffer);
+    else
+        push_first(&batch_writer->ready, batch_buffer);
+}
+
+static void split(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    struct batch_buffer *second = batch_buffer_split(batch_buffer);
+
+    send_again(batch_writer, second);
+    send_again(batch_writer, batch_buffer);
+}
+
+/* Settle what has its fate and send the rest again; the batch is taken. */
+static void settle_batch_buffer(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    size_t before = batch_buffer->count;
+
+    for (size_t i = 0; i < batch_buffer->count; i++)
+        settle_entry(batch_writer, &batch_buffer->entries[i]);
+    batch_buffer_compact(batch_buffer);
+    batch_buffer->rounds =
+        batch_buffer->count < before ? 0 : batch_buffer->rounds + 1;
+    if (batch_buffer->count == 0)
+        batch_buffer_free(batch_buffer);
+    else if (batch_buffer->rounds >= ROUNDS_BEFORE_SPLIT &&
+             batch_buffer->count > 1)
+        split(batch_writer, batch_buffer);
+    else
+        send_again(batch_writer, batch_buffer);
+}
+
+/* ---- what a batch was answered; the batch is taken ---- */
+
+static void on_ok(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    for (size_t i = 0; i < batch_buffer->count; i++) {
+        batch_buffer->entries[i].fate = ENTRY_DONE;
+        batch_buffer->entries[i].etag =
+            slice_of(batch_buffer->result->etags[i]);
+    }
+    settle_batch_buffer(batch_writer, batch_buffer);
+}
+
+/* Too large or invalid: one operation is, or the whole: then it is halved
+ * until only the one that is remains. */
+static void on_refused(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    size_t at = batch_buffer->result->failed;
+
+    if (batch_buffer->count == 1)
+        at = 0;
+    if (at >= batch_buffer->count) {
+        split(batch_writer, batch_buffer);
+        return;
+    }
+    batch_buffer_fail(batch_buffer, &batch_buffer->entries[at],
+        batch_buffer->task.last.err.text);
+    settle_batch_buffer(batch_writer, batch_buffer);
+}
+
+static void break_on_answer(
+    struct batch_writer *batch_writer, const struct batch_buffer *batch_buffer)
+{
+    struct err why = batch_buffer->task.last.err;
+
+    err_prefix(&why, "table %s", batch_buffer->table);
+    break_batch_writer(batch_writer, batch_buffer->task.outcome, why.text);
+}
+
+static void on_last_word(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    break_on_answer(batch_writer, batch_buffer);
+    batch_buffer_free(batch_buffer);
+}
+
+/* A write whose outcome is unknown is not tried again by the request pool; it
+ * waits here as long as it would there. */
+static void count_unknown(struct batch_buffer *batch_buffer)
+{
+    uint64_t random;
+
+    if (batch_buffer->task.outcome != TW_UNKNOWN) {
+        batch_buffer->unknowns = 0;
+        batch_buffer->not_before_ms = 0;
+        return;
+    }
+    if (++batch_buffer->unknowns >= RETRY_TRIES)
+        return;
+    platform_random(&random, sizeof random);
+    batch_buffer->not_before_ms =
+        platform_boot_ms() + retry_backoff_ms(batch_buffer->unknowns,
+                                 batch_buffer->task.last.http_status != 0,
+                                 random,
+                                 batch_buffer->task.last.retry_after_ms);
+}
+
+static void give_up_stubborn(struct batch_buffer *batch_buffer)
+{
+    for (size_t i = 0; i < batch_buffer->count; i++)
+        if (batch_buffer->entries[i].fate == ENTRY_SEND)
+            batch_buffer_fail(batch_buffer, &batch_buffer->entries[i],
+                "it was changed by others each time it was to be written");
+}
+
+/* What it met has been read, or is waited for. */
+static void on_resolved(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    struct err why;
+    enum tw_err code = resolve_end(batch_buffer->resolving, &why);
+
+    batch_buffer->resolving = NULL;
+    if (code != TW_OK) {
+        break_batch_writer(batch_writer, code, why.text);
+        batch_buffer_free(batch_buffer);
+        return;
+    }
+    if (batch_buffer->rounds >= ROUNDS_MAX)
+        give_up_stubborn(batch_buffer);
+    if (batch_buffer->unknowns >= RETRY_TRIES)
+        break_on_answer(batch_writer, batch_buffer);
+    settle_batch_buffer(batch_writer, batch_buffer);
+}
+
+/* A batch writer that is being settled sends nothing more, so only what may be
+ * done is read. */
+static bool may_resolve(const struct batch_writer *batch_writer,
+    const struct batch_buffer *batch_buffer)
+{
+    return batch_writer->broken == TW_OK &&
+           (!batch_writer->settling ||
+               batch_buffer->task.outcome == TW_UNKNOWN);
+}
+
+static bool reads_enough(const struct batch_writer *batch_writer)
+{
+    return batch_writer->resolving >= RESOLVING_MAX ||
+           batch_writer->resolving_bytes >= RESOLVING_MAX_BYTES;
+}
+
+/* Is it waited for? What others change all the time is written as soon as it
+ * has been read. */
+static bool must_resolve(const struct batch_writer *batch_writer,
+    const struct batch_buffer *batch_buffer)
+{
+    return batch_writer->settling ||
+           batch_buffer->rounds >= ROUNDS_BEFORE_SPLIT;
+}
+
+/* What it met is being read; the batch is taken. */
+static void continue_resolving(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    if (!may_resolve(batch_writer, batch_buffer)) {
+        resolve_free(batch_buffer->resolving);
+        batch_buffer_free(batch_buffer);
+    } else if (must_resolve(batch_writer, batch_buffer) ||
+               resolve_is_ready(batch_buffer->resolving)) {
+        on_resolved(batch_writer, batch_buffer);
+    } else {
+        batch_writer->resolving++;
+        batch_buffer->resolving_bytes = resolve_bytes(batch_buffer->resolving);
+        batch_writer->resolving_bytes += batch_buffer->resolving_bytes;
+        push(&batch_writer->under_way, batch_buffer);
+    }
+}
+
+/* It is its turn, or will be; the batch is taken. */
+static void begin_resolving(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    batch_buffer->waits_to_resolve =
+        may_resolve(batch_writer, batch_buffer) &&
+        !must_resolve(batch_writer, batch_buffer) && reads_enough(batch_writer);
+    if (batch_buffer->waits_to_resolve) {
+        push(&batch_writer->under_way, batch_buffer);
+        return;
+    }
+    if (may_resolve(batch_writer, batch_buffer))
+        batch_buffer->resolving =
+            resolve_begin(batch_writer->run, batch_buffer);
+    continue_resolving(batch_writer, batch_buffer);
+}
+
+/* Refused by what is stored, or unknown: it is read again. */
+static void on_met(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    count_unknown(batch_buffer);
+    begin_resolving(batch_writer, batch_buffer);
+}
+
+static void on_answer(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    switch (batch_buffer->task.outcome) {
+    case TW_OK:
+        on_ok(batch_writer, batch_buffer);
+        break;
+    case TW_UNKNOWN:
+        batch_writer->unsure = true;
+        batch_buffer_doubt(batch_buffer);
+        on_met(batch_writer, batch_buffer);
+        break;
+    case TW_CONFLICT:
+    case TW_NOT_FOUND:
+        on_met(batch_writer, batch_buffer);
+        break;
+    case TW_TOO_LARGE:
+    case TW_INVALID:
+        on_refused(batch_writer, batch_buffer);
+        break;
+    case TW_BUSY:
+    case TW_REFUSED:
+    case TW_FORBIDDEN:
+    case TW_STOPPED:
+    case TW_FULL:
+        on_last_word(batch_writer, batch_buffer);
+        break;
+    }
+}
+
+static bool has_ended(const struct batch_writer *batch_writer,
+    const struct batch_buffer *batch_buffer)
+{
+    if (batch_buffer->waits_to_resolve)
+        return !reads_enough(batch_writer);
+    return batch_buffer->resolving
+               ? resolve_is_ready(batch_buffer->resolving)
+               : request_pool_done(
+                     batch_writer->run->request_pool, &batch_buffer->task);
+}
+
+/* The batch is taken. */
+static void on_end(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    take_out(&batch_writer->under_way, batch_buffer);
+    if (batch_buffer->waits_to_resolve) {
+        begin_resolving(batch_writer, batch_buffer);
+    } else if (batch_buffer->resolving) {
+        batch_writer->resolving--;
+        batch_writer->resolving_bytes -= batch_buffer->resolving_bytes;
+        continue_resolving(batch_writer, batch_buffer);
+    } else {
+        on_answer(batch_writer, batch_buffer);
+    }
+}
+
+static bool reap_once(struct batch_writer *batch_writer)
+{
+    struct batch_buffer *batch_buffer = batch_writer->under_way.first;
+    bool any = false;
+
+    while (batch_buffer) {
+        struct batch_buffer *next = batch_buffer->next;
+
+        if (has_ended(batch_writer, batch_buffer)) {
+            on_end(batch_writer, batch_buffer);
+            any = true;
+        }
+        batch_buffer = next;
+    }
+    return any;
+}
+
+/* Look at the batches that have ended, and those whose turn that makes it. */
+static void reap(struct batch_writer *batch_writer)
+{
+    while (reap_once(batch_writer))
+        continue;
+}
+
+/* ---- sending ---- */
+
+static bool may_send(const struct batch_writer *batch_writer,
+    const struct batch_buffer *batch_buffer)
+{
+    if (batch_writer->under_way.count >= batch_writer->in_flight)
+        return false;
+    return batch_writer->under_way.count == 0 ||
+           batch_writer->under_way.bytes + batch_buffer->bytes <=
+               UNDER_WAY_MAX_BYTES;
+}
+
+/* Wait for the ceiling. A run that is to stop does not wait for it: what was
+ * not sent is left to the next attempt. */
+static bool spend(
+    struct batch_writer *batch_writer, const struct batch_buffer *batch_buffer)
+{
+    while (!request_pool_spend(
+        batch_writer->run->request_pool, (unsigned)batch_buffer->count))
+        if (run_stopping(batch_writer->run)) {
+            break_batch_writer(batch_writer, TW_STOPPED, "stopped");
+            return false;
+        }
+    return true;
+}
+
+/* Send what is ready, as far as it may go now. waits: nothing else is done
+ * meanwhile, so that a single batch needs no other thread. */
+static void send_some(struct batch_writer *batch_writer, bool waits)
+{
+    while (batch_writer->broken == TW_OK && batch_writer->ready.first &&
+           may_send(batch_writer, batch_writer->ready.first) &&
+           spend(batch_writer, batch_writer->ready.first)) {
+        struct batch_buffer *batch_buffer = batch_writer->ready.first;
+
+        take_out(&batch_writer->ready, batch_buffer);
+        push(&batch_writer->under_way, batch_buffer);
+        if (waits && !batch_writer->ready.first &&
+            batch_writer->under_way.count == 1)
+            batch_buffer_call(batch_buffer, batch_writer->run->request_pool);
+        else
+            batch_buffer_submit(batch_buffer, batch_writer->run->request_pool);
+    }
+}
+
+static void send_ready(struct batch_writer *batch_writer)
+{
+    send_some(batch_writer, false);
+}
+
+static void wait_one(struct batch_writer *batch_writer)
+{
+    batch_writer->seen = request_pool_wait_any(
+        batch_writer->run->request_pool, batch_writer->seen);
+    reap(batch_writer);
+    send_ready(batch_writer);
+}
+
+static void cut(
+    struct batch_writer *batch_writer, struct batch_buffer *batch_buffer)
+{
+    take_out(&batch_writer->open, batch_buffer);
+    push(&batch_writer->ready, batch_buffer);
+}
+
+static void cut_all(struct batch_writer *batch_writer)
+{
+    while (batch_writer->open.last)
+        cut(batch_writer, batch_writer->open.last);
+}
+
+static struct batch_buffer *find_open(
+    struct batch_writer *batch_writer, const struct batch_item *item)
+{
+    struct batch_buffer *batch_buffer = batch_writer->open.first;
+
+    while (batch_buffer && !batch_buffer_takes(batch_buffer, item))
+        batch_buffer = batch_buffer->next;
+    return batch_buffer;
+}
+
+/* The batch that item joins: gathering already, or a new one. */
+static struct batch_buffer *batch_buffer_for(
+    struct batch_writer *batch_writer, const struct batch_item *item)
+{
+    struct batch_buffer *batch_buffer = find_open(batch_writer, item);
+
+    if (batch_buffer && !batch_buffer_has_room(batch_buffer, item)) {
+        cut(batch_writer, batch_buffer);
+        batch_buffer = NULL;
+    }
+    if (batch_buffer)
+        take_out(&batch_writer->open, batch_buffer);
+    else
+        batch_buffer = batch_buffer_new(item);
+    return batch_buffer;
+}
+
+/* The number of sequence numbers that are out is bounded: an operation that
+ * gathers alone must not hold back the mark for ever. */
+static void make_room_for_sequence(struct batch_writer *batch_writer)
+{
+    if (batch_writer->sequence - batch_writer->low_water < SEQUENCES_MAX)
+        return;
+    cut_all(batch_writer);
+    send_some(batch_writer, true);
+    while (batch_writer->broken == TW_OK &&
+           batch_writer->sequence - batch_writer->low_water >= SEQUENCES_MAX)
+        wait_one(batch_writer);
+}
+
+/* Looked for now and then, which is often enough. */
+static void cut_old(struct batch_writer *batch_writer)
+{
+    struct batch_buffer *batch_buffer = batch_writer->open.first;
+
+    if (batch_writer->sequence % (OPEN_MAX_SEQUENCES / 4) != 0)
+        return;
+    while (batch_buffer) {
+        struct batch_buffer *next = batch_buffer->next;
+
+        if (batch_buffer->entries[0].sequence + OPEN_MAX_SEQUENCES <
+            batch_writer->sequence)
+            cut(batch_writer, batch_buffer);
+        batch_buffer = next;
+    }
+}
+
+/* Cut what is full or too much, and send it, waiting until it may go. */
+static void send_surplus(struct batch_writer *batch_writer)
+{
+    struct batch_buffer *newest = batch_writer->open.first;
+
+    if (newest->count == BATCH_MAX_OPERATIONS)
+        cut(batch_writer, newest);
+    cut_old(batch_writer);
+    while (batch_writer->open.count > OPEN_MAX ||
+           batch_writer->open.bytes > OPEN_MAX_BYTES)
+        cut(batch_writer, batch_writer->open.last);
+    send_ready(batch_writer);
+    while (batch_writer->broken == TW_OK && batch_writer->ready.first)
+        wait_one(batch_writer);
+}
+
+static enum tw_err outcome_of(
+    const struct batch_writer *batch_writer, struct err *err)
+{
+    if (batch_writer->broken == TW_OK)
+        return TW_OK;
+    return err_fail(err, batch_writer->broken, "%s", batch_writer->why.text);
+}
+
+/* ---- the batch writer ---- */
+
+struct batch_writer *batch_writer_new(struct run *run, unsigned in_flight)
+{
+    struct batch_writer *batch_writer = mem_alloc(sizeof *batch_writer);
+
+    assert(in_flight > 0);
+    batch_writer->run = run;
+    batch_writer->in_flight = in_flight;
+    return batch_writer;
+}
+
+enum tw_err batch_writer_add(struct batch_writer *batch_writer,
+    const struct batch_item *item, struct err *err)
+{
+    struct batch_buffer *batch_buffer;
+
+    make_room_for_sequence(batch_writer);
+    if (batch_writer->broken != TW_OK)
+        return outcome_of(batch_writer, err);
+    batch_buffer = batch_buffer_for(batch_writer, item);
+    batch_buffer_add(batch_buffer, item, ++batch_writer->sequence);
+    push_first(&batch_writer->open, batch_buffer);
+    send_surplus(batch_writer);
+    return outcome_of(batch_writer, err);
+}
+
+enum tw_err batch_writer_seal(
+    struct batch_writer *batch_writer, struct err *err)
+{
+    cut_all(batch_writer);
+    reap(batch_writer);
+    send_ready(batch_writer);
+    return outcome_of(batch_writer, err);
+}
+
+enum tw_err batch_writer_drain(
+    struct batch_writer *batch_writer, struct err *err)
+{
+    cut_all(batch_writer);
+    send_some(batch_writer, true);
+    while (batch_writer->broken == TW_OK &&
+           (batch_writer->ready.first || batch_writer->under_way.first))
+        wait_one(batch_writer);
+    return outcome_of(batch_writer, err);
+}
+
+void batch_writer_finish(struct batch_writer *batch_writer)
+{
+    batch_writer->settling = true;
+    drop_all(&batch_writer->open);
+    drop_all(&batch_writer->ready);
+    while (batch_writer->under_way.first) {
+        struct batch_buffer *batch_buffer = batch_writer->under_way.first;
+
+        request_pool_cancel(
+            batch_writer->run->request_pool, &batch_buffer->task);
+        on_end(batch_writer, batch_buffer);
+    }
+    if (batch_writer->sequence > batch_writer->low_water)
+        break_batch_writer(batch_writer, TW_STOPPED, "the flow was settled");
+    batch_writer->settling = false;
+}
+
+uint64_t batch_writer_sequence(const struct batch_writer *batch_writer)
+{
+    return batch_writer->sequence;
+}
+
+uint64_t batch_writer_low_water(struct batch_writer *batch_writer)
+{
+    reap(batch_writer);
+    send_ready(batch_writer);
+    return batch_writer->low_water;
+}
+
+int64_t batch_writer_failed(const struct batch_writer *batch_writer)
+{
+    return batch_writer->failed;
+}
+
+int64_t batch_writer_done(const struct batch_writer *batch_writer)
+{
+    return batch_writer->done;
+}
+
+bool batch_writer_is_indeterminate(const struct batch_writer *batch_writer)
+{
+    return batch_writer->unsure;
+}
+
+void batch_writer_free(struct batch_writer *batch_writer)
+{
+    if (!batch_writer)
+        return;
+    batch_writer_finish(batch_writer);
+    mem_free(batch_writer);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A set of keys in constant memory (a Bloom filter of 1 MiB): what was added is
+ * always found; what was not is found in one of some 10^10 cases, as long as no
+ * more was added than it is made for.
+ */
+#ifndef TW_JOBS_ENGINE_BLOOM_FILTER_H
+#define TW_JOBS_ENGINE_BLOOM_FILTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "worker/base/slice.h"
+
+#define BLOOM_FILTER_MAX_KEYS 100000
+
+struct bloom_filter;
+
+/* bloom_filter_new: empty. Owned. bloom_filter_free: NULL: nothing. */
+struct bloom_filter *bloom_filter_new(void);
+void bloom_filter_free(struct bloom_filter *set);
+
+/* bloom_filter_add: a key of table number `table`. */
+void bloom_filter_add(struct bloom_filter *set, size_t table,
+    struct slice partition_key, struct slice row_key);
+
+bool bloom_filter_has(const struct bloom_filter *set, size_t table,
+    struct slice partition_key, struct slice row_key);
+
+#endif
