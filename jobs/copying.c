@@ -120,7 +120,7 @@ static enum tw_err render(struct work *work, const struct template *template,
 static enum tw_err set_property(
     struct work *work, const struct copying_set *set)
 {
-    struct property *place = find(&work->copy, set->name), value;
+    struct property *table_ref = find(&work->copy, set->name), value;
     enum tw_err outcome = TW_OK;
     struct slice text;
 
@@ -136,9 +136,9 @@ static enum tw_err set_property(
         err_prefix(work->err, "set %.*s", SLICE_ARG(set->name));
         return outcome;
     }
-    if (!place)
-        place = &work->copy.properties[work->copy.property_count++];
-    *place = value;
+    if (!table_ref)
+        table_ref = &work->copy.properties[work->copy.property_count++];
+    *table_ref = value;
     return TW_OK;
 }
 

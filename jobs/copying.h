@@ -13,7 +13,7 @@
 #include "config/yaml.h"
 #include "jobs/engine/run.h"
 #include "jobs/engine/template.h"
-#include "jobs/place.h"
+#include "jobs/table_ref.h"
 #include "worker/base/arena.h"
 #include "worker/base/buf.h"
 #include "worker/base/err.h"
@@ -51,7 +51,7 @@ struct copying_shape {
 
 /* One copy of each source. */
 struct copying_target {
-    struct place place;
+    struct table_ref table_ref;
     const struct template *partition_key, *row_key; /* NULL: the source's */
     struct copying_shape shape;
 };
@@ -68,8 +68,8 @@ bool copying_load_shape(const struct yaml_node *node, struct slice reserved,
 
 /* What the map of a target need not say. */
 struct copying_defaults {
-    const struct place *place; /* where all copies go: then the map has neither
-                                  store nor table. NULL: it has */
+    const struct table_ref *table_ref; /* where all copies go: then the map has
+                                  neither store nor table. NULL: it has */
     const struct copying_shape *shape; /* without `properties:` of its own */
     struct slice reserved;             /* as above */
 };

@@ -450,17 +450,18 @@ bool copying_load_target(const struct yaml_node *map,
     const struct copying_defaults *defaults, struct job_loader *loader,
     struct copying_target *ret)
 {
-    const size_t skip = defaults->place ? PLACE_KEYS : 0;
+    const size_t skip = defaults->table_ref ? PLACE_KEYS : 0;
     struct copying_target target = {.shape = *defaults->shape};
     struct target_map is = {.properties = NULL};
     bool good = settings_load(map, "a copy", TARGET_KEYS + skip,
         COUNT(TARGET_KEYS) - skip, loader->arena, &is, loader->problems);
 
-    if (defaults->place)
-        target.place = *defaults->place;
+    if (defaults->table_ref)
+        target.table_ref = *defaults->table_ref;
     else if (is.table.at)
-        good =
-            place_load(map, is.store, is.table, loader, &target.place) && good;
+        good = table_ref_load(
+                   map, is.store, is.table, loader, &target.table_ref) &&
+               good;
     good = load_key(is.partition_key, "PartitionKey", loader,
                &target.partition_key) &&
            good;
@@ -500,7 +501,7 @@ bool copying_keeps_keys(const struct copying_target *target)
 bool copying_same_keys(
     const struct copying_target *a, const struct copying_target *b)
 {
-    return place_same(&a->place, &b->place) &&
+    return table_ref_same(&a->table_ref, &b->table_ref) &&
            slice_equal(partition_key_source(a), partition_key_source(b)) &&
            slice_equal(row_key_source(a), row_key_source(b));
 }

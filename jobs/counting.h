@@ -22,7 +22,7 @@ struct counting {
     char partition_key_room[ENTITY_MAX_KEY_BYTES];
 };
 
-/* counting_begin: batch_max_bytes as in struct store_traits. */
+/* counting_begin: batch_max_bytes as in struct store_capabilities. */
 void counting_begin(struct counting *counting, struct job_estimate_table *shown,
     struct arena *arena, size_t batch_max_bytes);
 

@@ -89,8 +89,8 @@ struct cascade_run {
                               parent */
 
     /* What the checkpoint keeps. */
-    int64_t laid_ticks;       /* the service's clock at the tombstone; 0: not
-                                 laid by what the checkpoint knows */
+    int64_t tombstone_ticks;  /* the service's clock at the tombstone; 0: not
+                            laid by what the checkpoint knows */
     int64_t began_ticks;      /* ... at the beginning of this pass */
     int64_t not_before_ticks; /* the last look begins no sooner */
     int parent_found;         /* before the tombstone: 0, 1; -1: not known */
@@ -143,7 +143,7 @@ static char *write_checkpoint(
     const struct cascade_run *c, const struct walk_path *path)
 {
     struct cascade_checkpoint checkpoint = {
-        .laid_ticks = c->laid_ticks,
+        .tombstone_ticks = c->tombstone_ticks,
         .began_ticks = c->began_ticks,
         .not_before_ticks = c->not_before_ticks,
         .parent_found = c->parent_found,
@@ -159,7 +159,7 @@ static void read_checkpoint(struct cascade_run *c)
     struct cascade_checkpoint checkpoint;
 
     cascade_checkpoint_read(c->run->checkpoint, &checkpoint, c->from);
-    c->laid_ticks = checkpoint.laid_ticks;
+    c->tombstone_ticks = checkpoint.tombstone_ticks;
     c->began_ticks = checkpoint.began_ticks;
     c->not_before_ticks = checkpoint.not_before_ticks;
     c->parent_found = checkpoint.parent_found;
@@ -172,7 +172,7 @@ static void save(
 {
     char *text = write_checkpoint(c, path);
 
-    c->run->host->save(c->run, slice_of(text), progress);
+    c->run->callbacks->save(c->run, slice_of(text), progress);
     mem_free(text);
 }
 
@@ -189,7 +189,7 @@ static void note(struct cascade_run *c, const char *format, ...)
     vsnprintf(sentence, sizeof(sentence), format, args);
     va_end(args);
     log_warn(run_object(c->run), "%s", sentence);
-    c->run->host->note(c->run, sentence);
+    c->run->callbacks->note(c->run, sentence);
 }
 
 /* ---- the parent ---- */
@@ -200,11 +200,11 @@ static int64_t service_ticks(const struct cascade_run *c)
     return c->began_ticks + (platform_boot_ms() - c->read_ms) * TICKS_PER_MS;
 }
 
-enum holder {
-    HOLDER_NONE,  /* there is no parent                              */
-    HOLDER_US,    /* it carries this run's tombstone                 */
-    HOLDER_OTHER, /* it carries another run's                        */
-    HOLDER_FREE,  /* it carries none                                 */
+enum tombstone_owner {
+    TOMBSTONE_NONE,        /* there is no parent                              */
+    TOMBSTONE_OURS,        /* it carries this run's tombstone                 */
+    TOMBSTONE_OF_OTHER,    /* it carries another run's                        */
+    TOMBSTONE_OWNER_ENDED, /* it carries none                                 */
 };
 
 static const struct entity *parent_of(const struct cascade_run *c)
@@ -227,13 +227,14 @@ static bool has_tombstone(const struct cascade_run *c)
     return entity_has_all(parent_of(c), c->cascade->tombstone);
 }
 
-static enum holder holder_of(struct cascade_run *c, struct slice *ret_owner)
+static enum tombstone_owner tombstone_owner_of(
+    struct cascade_run *c, struct slice *ret_owner)
 {
     if (!parent_of(c))
-        return HOLDER_NONE;
+        return TOMBSTONE_NONE;
     if (!has_tombstone(c) || !parent_owner(c, ret_owner))
-        return HOLDER_FREE;
-    return slice_is(*ret_owner, c->owner) ? HOLDER_US : HOLDER_OTHER;
+        return TOMBSTONE_OWNER_ENDED;
+    return slice_is(*ret_owner, c->owner) ? TOMBSTONE_OURS : TOMBSTONE_OF_OTHER;
 }
 
 static bool is_here(const struct cascade_run *c)
@@ -312,7 +313,8 @@ static void expect_late_insert(struct cascade_run *c)
     int64_t until = service_ticks(c) + LATE_WRITE_MS * TICKS_PER_MS;
 
     until = (until / TICKS_PER_S + 1) * TICKS_PER_S;
-    if (!parent_store(c)->traits.late_writes || until <= c->not_before_ticks)
+    if (!parent_store(c)->capabilities.late_writes ||
+        until <= c->not_before_ticks)
         return;
     c->not_before_ticks = until;
     save(c, NULL, false);
@@ -547,7 +549,7 @@ static bool check_first(struct cascade_run *c)
     struct walk_plan plan;
     enum tw_err outcome;
 
-    if (c->laid_ticks > 0)
+    if (c->tombstone_ticks > 0)
         return true;
     plan = walk_plan(c, false);
     outcome = walk_check(&plan, c->err);
@@ -569,7 +571,7 @@ static bool count_first(struct cascade_run *c)
     struct job_estimate estimate;
     enum tw_err outcome;
 
-    if (c->cascade->refuse_above < 0 || c->counted || c->laid_ticks > 0)
+    if (c->cascade->refuse_above < 0 || c->counted || c->tombstone_ticks > 0)
         return true;
     outcome = cascade_count(&plan, c->cascade->refuse_above, &estimate, c->err);
     arena_done(&estimate.arena);
@@ -592,7 +594,7 @@ static bool is_nothing_but_other_s(struct cascade_run *c)
 {
     struct slice owner;
 
-    if (holder_of(c, &owner) != HOLDER_OTHER)
+    if (tombstone_owner_of(c, &owner) != TOMBSTONE_OF_OTHER)
         return false;
     if (is_bare(c))
         return true;
@@ -644,16 +646,17 @@ static enum tw_err write_tombstone(struct cascade_run *c, int64_t *ret_ticks)
  * Lay the tombstone on what was just read. *ret_again: somebody was there
  * first, or the outcome is not known: read again.
  */
-static bool lay_tombstone(
-    struct cascade_run *c, enum holder holder, bool *ret_again)
+static bool ensure_tombstone(struct cascade_run *c,
+    enum tombstone_owner tombstone_owner, bool *ret_again)
 {
     bool inserts = !is_here(c);
     int64_t ticks;
     enum tw_err outcome;
 
     *ret_again = true;
-    if (c->laid_ticks == 0)
-        read_values(c, is_here(c) && !(holder == HOLDER_OTHER && is_bare(c)));
+    if (c->tombstone_ticks == 0)
+        read_values(c, is_here(c) && !(tombstone_owner == TOMBSTONE_OF_OTHER &&
+                                         is_bare(c)));
     else if (!keep_values(c))
         return false;
     if (!check_first(c) || !count_first(c) || !archive_parent(c))
@@ -662,10 +665,10 @@ static bool lay_tombstone(
     switch (outcome) {
     case TW_OK:
         c->run->parent_found = c->parent_found;
-        if (c->laid_ticks == 0 && c->parent_found == 0)
+        if (c->tombstone_ticks == 0 && c->parent_found == 0)
             note_absent(c);
-        if (c->laid_ticks == 0)
-            c->laid_ticks = ticks;
+        if (c->tombstone_ticks == 0)
+            c->tombstone_ticks = ticks;
         c->began_ticks = ticks;
         c->read_ms = platform_boot_ms();
         *ret_again = false;
@@ -704,7 +707,7 @@ static bool leave_to_other(
         return true;
     job = (struct slice){owner.at, (size_t)(slash - owner.at)};
     id = (struct slice){slash + 1, owner.len - job.len - 1};
-    outcome = c->run->host->is_open(c->run, job, id, &open, c->err);
+    outcome = c->run->callbacks->is_open(c->run, job, id, &open, c->err);
     if (outcome != TW_OK)
         return ends_by(c, outcome);
     if (!open)
@@ -762,7 +765,7 @@ static bool is_meant(struct cascade_run *c)
 static bool take_hold(struct cascade_run *c, bool *ret_again)
 {
     struct slice owner;
-    enum holder holder;
+    enum tombstone_owner tombstone_owner;
     int64_t now_ticks;
     enum tw_err outcome = read_parent(c, &now_ticks);
 
@@ -771,31 +774,33 @@ static bool take_hold(struct cascade_run *c, bool *ret_again)
         return ends_by(c, outcome);
     c->began_ticks = now_ticks;
     c->read_ms = platform_boot_ms();
-    holder = holder_of(c, &owner);
-    if (c->run->previous_owner_crashed && (holder != HOLDER_US || is_bare(c)))
+    tombstone_owner = tombstone_owner_of(c, &owner);
+    if (c->run->previous_owner_crashed &&
+        (tombstone_owner != TOMBSTONE_OURS || is_bare(c)))
         expect_late_insert(c);
     c->run->previous_owner_crashed = false;
-    if (holder == HOLDER_US) {
+    if (tombstone_owner == TOMBSTONE_OURS) {
         if (!keep_values(c))
             return false;
-        if (c->laid_ticks == 0 && c->parent_found == 0)
+        if (c->tombstone_ticks == 0 && c->parent_found == 0)
             note_absent(c);
-        if (c->laid_ticks == 0)
-            c->laid_ticks = now_ticks;
+        if (c->tombstone_ticks == 0)
+            c->tombstone_ticks = now_ticks;
         c->parent_is_ours = true;
         return true;
     }
-    if (holder != HOLDER_NONE && !wait_for_late_insert(c))
+    if (tombstone_owner != TOMBSTONE_NONE && !wait_for_late_insert(c))
         return false;
-    if (holder != HOLDER_NONE && c->laid_ticks > 0)
+    if (tombstone_owner != TOMBSTONE_NONE && c->tombstone_ticks > 0)
         return gives_way(c);
-    if (holder == HOLDER_OTHER && !leave_to_other(c, owner, now_ticks))
+    if (tombstone_owner == TOMBSTONE_OF_OTHER &&
+        !leave_to_other(c, owner, now_ticks))
         return false;
-    if (holder != HOLDER_NONE && !is_meant(c))
+    if (tombstone_owner != TOMBSTONE_NONE && !is_meant(c))
         return false;
-    if (holder == HOLDER_FREE && !may_take(c))
+    if (tombstone_owner == TOMBSTONE_OWNER_ENDED && !may_take(c))
         return false;
-    return lay_tombstone(c, holder, ret_again);
+    return ensure_tombstone(c, tombstone_owner, ret_again);
 }
 
 /*
@@ -827,9 +832,9 @@ static bool hold_parent(struct cascade_run *c)
 static int64_t due_ticks(const struct cascade_run *c, size_t index)
 {
     int64_t settle_ticks = c->cascade->settle_ms[index] * TICKS_PER_MS;
-    int64_t due = c->laid_ticks + settle_ticks;
+    int64_t due = c->tombstone_ticks + settle_ticks;
 
-    if (settle_ticks > 0 && c->laid_ticks % TICKS_PER_S == 0)
+    if (settle_ticks > 0 && c->tombstone_ticks % TICKS_PER_S == 0)
         due = (due / TICKS_PER_S + 1) * TICKS_PER_S;
     return due;
 }
@@ -1140,7 +1145,7 @@ static bool may_look_ahead(const struct cascade_run *c)
 {
     if (c->from->depth > 0 || c->archive || c->usable.rule_count == 0)
         return false;
-    if (c->laid_ticks == 0)
+    if (c->tombstone_ticks == 0)
         return c->usable.rules[0].child_count == 0;
     return c->read_ms != 0 && is_last_look_at(c, service_ticks(c));
 }
@@ -1151,7 +1156,7 @@ static void look_ahead(struct cascade_run *c)
 
     if (!may_look_ahead(c))
         return;
-    c->ahead_ticks = c->laid_ticks > 0 ? service_ticks(c) : 0;
+    c->ahead_ticks = c->tombstone_ticks > 0 ? service_ticks(c) : 0;
     c->ahead = walk_look_ahead(&plan);
 }
 
@@ -1188,7 +1193,7 @@ static bool pass(struct cascade_run *c, bool *ret_found)
         set_began(c, c->ahead_ticks);
     c->last_look = is_last_look(c);
     if (c->from->depth == 0) {
-        c->run->host->forget_failed(c->run, 0); /* it meets them again */
+        c->run->callbacks->forget_failed(c->run, 0); /* it meets them again */
         save(c, NULL, false);
     }
     return walk_once(c, ret_found);
@@ -1231,7 +1236,7 @@ static bool delete_once(struct cascade_run *c, bool *ret_again)
         return ends_by(c, outcome);
     if (is_marked_otherwise(c))
         return says_marked_otherwise(c);
-    if (holder_of(c, &owner) != HOLDER_US)
+    if (tombstone_owner_of(c, &owner) != TOMBSTONE_OURS)
         return true; /* gone, or in new use */
     if (!has_same_values(c))
         return false;
@@ -1278,8 +1283,8 @@ static void delete_parent(struct cascade_run *c)
 static bool enter_last_phase(struct cascade_run *c)
 {
     char *checkpoint = write_checkpoint(c, NULL);
-    enum tw_err outcome =
-        c->run->host->phase(c->run, PHASE_PARENT, slice_of(checkpoint), c->err);
+    enum tw_err outcome = c->run->callbacks->phase(
+        c->run, PHASE_PARENT, slice_of(checkpoint), c->err);
 
     mem_free(checkpoint);
     return goes_on(c, outcome);

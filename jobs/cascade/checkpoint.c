@@ -25,7 +25,7 @@ char *cascade_checkpoint_write(
     buf_init(&text, CASCADE_CHECKPOINT_MAX_BYTES);
     buf_add_format(&text,
         "{\"version\":%d,\"laid\":%lld,\"began\":%lld,\"not_before\":%lld",
-        VERSION, (long long)checkpoint->laid_ticks,
+        VERSION, (long long)checkpoint->tombstone_ticks,
         (long long)checkpoint->began_ticks,
         (long long)checkpoint->not_before_ticks);
     if (checkpoint->parent_found >= 0)
@@ -91,7 +91,7 @@ static void read_members(
 {
     bool found;
 
-    checkpoint->laid_ticks = member_ticks(json, "laid");
+    checkpoint->tombstone_ticks = member_ticks(json, "laid");
     checkpoint->began_ticks = member_ticks(json, "began");
     checkpoint->not_before_ticks = member_ticks(json, "not_before");
     if (member_boolean(json, "found", &found))
@@ -103,7 +103,7 @@ static void read_members(
 void cascade_checkpoint_read(struct slice text,
     struct cascade_checkpoint *checkpoint, struct walk_path *path)
 {
-    const struct json *version, *place;
+    const struct json *version, *table_ref;
     struct json *json;
     int64_t number;
 
@@ -115,9 +115,9 @@ void cascade_checkpoint_read(struct slice text,
     version = json_type(json) == JSON_OBJECT ? json_get(json, "version") : NULL;
     if (version && json_int64(version, &number) && number == VERSION) {
         read_members(json, checkpoint);
-        place = json_get(json, "path");
-        if (place)
-            walk_path_read(place, path);
+        table_ref = json_get(json, "path");
+        if (table_ref)
+            walk_path_read(table_ref, path);
     }
     json_free(json);
 }

@@ -16,7 +16,7 @@
 
 /* Times are ticks of the service's clock; 0: not known. */
 struct cascade_checkpoint {
-    int64_t laid_ticks;       /* at the tombstone                         */
+    int64_t tombstone_ticks;  /* at the tombstone                         */
     int64_t began_ticks;      /* at the beginning of this pass            */
     int64_t not_before_ticks; /* the last look begins no sooner           */
     int parent_found;         /* before the tombstone: 0, 1; -1: not known */

@@ -15,16 +15,17 @@
 /* One cascade beside one move. */
 struct beside {
     const char *move; /* its name */
-    const struct place *from, *to;
+    const struct table_ref *from, *to;
     const struct rule *destination; /* the first one read so far, or NULL */
     bool refused;
     struct problems *problems;
 };
 
-static bool looks_into(const struct rule *rule, const struct place *place)
+static bool looks_into(
+    const struct rule *rule, const struct table_ref *table_ref)
 {
-    return place->table && cascade_same_table(rule->store, rule->table,
-                               place->store, place->table);
+    return table_ref->table && cascade_same_table(rule->store, rule->table,
+                                   table_ref->store, table_ref->table);
 }
 
 static void refuse(struct beside *beside, const struct rule *source)
@@ -55,14 +56,15 @@ static void check_rules(
 }
 
 static const struct rule *rule_for(
-    const struct rule *rules, size_t count, const struct place *place)
+    const struct rule *rules, size_t count, const struct table_ref *table_ref)
 {
     const struct rule *found = NULL;
 
     for (size_t i = 0; i < count && !found; i++)
-        found = looks_into(&rules[i], place)
-                    ? &rules[i]
-                    : rule_for(rules[i].children, rules[i].child_count, place);
+        found =
+            looks_into(&rules[i], table_ref)
+                ? &rules[i]
+                : rule_for(rules[i].children, rules[i].child_count, table_ref);
     return found;
 }
 
@@ -95,8 +97,8 @@ void cascade_order_check(const struct job *job, const struct jobs *jobs,
         if (jobs->list[i].kind != &move_kind)
             continue;
         beside.from = &move->from;
-        beside.to = &move->to.place;
-        if (place_same(beside.from, beside.to))
+        beside.to = &move->to.table_ref;
+        if (table_ref_same(beside.from, beside.to))
             warn_of_one_table(&beside, cascade);
         else
             check_rules(&beside, cascade->rules, cascade->rule_count);

@@ -10,7 +10,7 @@
 #include "jobs/cascade/ends.h"
 #include "jobs/cascade/overlap.h"
 #include "jobs/job.h"
-#include "jobs/place.h"
+#include "jobs/table_ref.h"
 #include "worker/base/mem.h"
 #include "worker/base/text.h"
 #include "worker/store/store.h"
@@ -252,7 +252,7 @@ static bool load_created(struct slice name, const struct yaml_node *map,
     if (!name.at)
         return true;
     if (check_created(name, cascade->tombstone, &err) != TW_OK) {
-        problems_add(loader->problems, place_mark(map, "created"),
+        problems_add(loader->problems, table_ref_mark(map, "created"),
             "created names a property: %s", err.text);
         return false;
     }
@@ -264,14 +264,15 @@ static bool load_parent(const struct yaml_node *node, struct job_loader *loader,
     struct cascade *cascade)
 {
     struct parent_map map = {.table.len = 0};
-    struct place place = {.table = NULL};
+    struct table_ref table_ref = {.table = NULL};
     bool good = settings_load(node, "parent", PARENT_KEYS, COUNT(PARENT_KEYS),
         loader->arena, &map, loader->problems);
 
     if (map.table.at)
-        good = place_load(node, map.store, map.table, loader, &place) && good;
-    cascade->store = place.store;
-    cascade->table = place.table;
+        good = table_ref_load(node, map.store, map.table, loader, &table_ref) &&
+               good;
+    cascade->store = table_ref.store;
+    cascade->table = table_ref.table;
     if (map.partition_key)
         cascade->partition_key = load_key(map.partition_key, loader);
     if (map.row_key)
@@ -360,14 +361,15 @@ static bool load_rule(const struct yaml_node *node, unsigned depth,
         .arg_count = loader->arg_count,
         .has_entity = true};
     struct rule_map map = {.table.len = 0};
-    struct place place = {.table = NULL};
+    struct table_ref table_ref = {.table = NULL};
     bool good = settings_load(node, "a child rule", RULE_KEYS, COUNT(RULE_KEYS),
         loader->arena, &map, loader->problems);
 
     if (map.table.at)
-        good = place_load(node, map.store, map.table, loader, &place) && good;
-    rule->store = place.store;
-    rule->table = place.table;
+        good = table_ref_load(node, map.store, map.table, loader, &table_ref) &&
+               good;
+    rule->store = table_ref.store;
+    rule->table = table_ref.table;
     rule->mark = node->mark;
     rule->optional = map.optional;
     good = selector_load(&map.nodes, &scope, loader->arena, &rule->selector,
@@ -583,7 +585,7 @@ static bool load_archive(struct slice folder, const struct yaml_node *map,
     const struct job_loader *loader, struct cascade *cascade)
 {
     if (folder.at && folder.len == 0) {
-        problems_add(loader->problems, place_mark(map, "archive"),
+        problems_add(loader->problems, table_ref_mark(map, "archive"),
             "archive is empty: name a folder, or leave it out");
         return false;
     }

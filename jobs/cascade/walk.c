@@ -422,7 +422,7 @@ static enum tw_err visit_bind(struct walk *walk, struct visit *visit,
             owner, &visit->matches[i], walk->err);
 
         if (outcome != TW_OK && entity) {
-            walk->plan->run->host->failed(walk->plan->run,
+            walk->plan->run->callbacks->failed(walk->plan->run,
                 &(struct run_failure){owner->rule->table, entity->partition_key,
                     entity->row_key, NULL, walk->err->text});
             walk->result.failed++;
@@ -738,7 +738,7 @@ static void open_ranges(struct walk *walk, struct visits *visits)
             walk->plan->stores->stores[rule->children[i].store];
 
         visits->ranges[i] = range_scan_new(walk->plan->run->request_pool);
-        if (visits->count == 1 || !store->traits.ordered)
+        if (visits->count == 1 || !store->capabilities.ordered)
             range_scan_give_up(visits->ranges[i]);
     }
 }

@@ -117,7 +117,7 @@ struct walk_plan {
 struct walk_result {
     bool found;     /* something was met (or had been, says plan.from) */
     int64_t failed; /* entities whose children cannot be looked for: their keys
-                       and the reason went to run_host->failed() */
+                       and the reason went to run_callbacks->failed() */
 };
 
 /* walk_check: can the first-level rules be bound? Sends nothing. TW_INVALID as

@@ -160,10 +160,12 @@ static enum tw_err judge(struct backward *b, const struct entity *copy,
     const struct source *is, const struct entity *source)
 {
     struct copy_work *work = b->work;
-    enum copy_standing standing = copy_standing(work, is, source);
+    enum copy_source_state state_of_source =
+        copy_source_state(work, is, source);
     bool edited = !source_is_intact(is, copy),
          stays = edited && !work->tables[b->table].is_index,
-         has_source = standing == COPY_HAS_KEY || standing == COPY_UNCLEAR,
+         has_source =
+             state_of_source == COPY_HAS_KEY || state_of_source == COPY_UNCLEAR,
          was_named = work->difference && copy_keeps_edits(work, b->table);
 
     if (stays && b->counts && !was_named &&
@@ -175,7 +177,7 @@ static enum tw_err judge(struct backward *b, const struct entity *copy,
         !has_etag_of_source(copy, is, source))
         return delete_copy(b, copy, is);
     if (b->counts)
-        work->run->host->failed(work->run,
+        work->run->callbacks->failed(work->run,
             &(struct run_failure){work->tables[b->table].table,
                 copy->partition_key, copy->row_key, "delete",
                 "the copy has the ETag of its source: it may be the source "

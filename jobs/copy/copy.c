@@ -4,7 +4,7 @@
  * or stores, in agreement with their sources while the application writes.
  *
  * An attempt makes rounds (jobs/engine/rounds.h) until the run ends, waits or
- * is stopped; a round is a few steps (jobs/copy/work.h).
+ * is stopped; a round is a few steps (jobs/copy/attempt.h).
  */
 #include "jobs/copy/copy.h"
 
@@ -71,7 +71,7 @@ static enum tw_err prepare_tables(struct copy_work *work)
 /* A full round meets, and names, everything again. */
 static void forget_named(struct copy_work *work)
 {
-    work->run->host->forget_failed(work->run, 0);
+    work->run->callbacks->forget_failed(work->run, 0);
     atomic_store(&work->run->counts.skipped, 0);
     work->edited = 0;
     work->first_edited[0] = '\0';
@@ -260,14 +260,14 @@ static void note_rest(struct copy_work *work)
     char sentence[512];
 
     if (work->selected == 0 && work->at.mode == COPY_COMPARE)
-        work->run->host->note(work->run, "nothing was selected");
+        work->run->callbacks->note(work->run, "nothing was selected");
     if (work->edited == 0)
         return;
     (void)snprintf(sentence, sizeof(sentence), "%lld edited %s as %s (e.g. %s)",
         (long long)work->edited,
         work->edited == 1 ? "copy stays" : "copies stay",
         work->edited == 1 ? "it is" : "they are", work->first_edited);
-    work->run->host->note(work->run, sentence);
+    work->run->callbacks->note(work->run, sentence);
 }
 
 /* Somebody may correct what is wrong and retry the run: then everything is
@@ -366,9 +366,9 @@ static void copy_tables(const struct job *job,
 
     each(ctx, rules->from.store, rules->from.table, JOB_READS);
     for (size_t i = 0; i < rules->target_count; i++) {
-        const struct place *place = &rules->targets[i].place;
+        const struct table_ref *table_ref = &rules->targets[i].table_ref;
 
-        each(ctx, place->store, place->table, JOB_MAKES);
+        each(ctx, table_ref->store, table_ref->table, JOB_MAKES);
     }
 }
 

@@ -30,15 +30,15 @@ struct operation_place {
 struct estimating {
     struct copy_work *work;
     struct job_estimate *ret;
-    struct operation_place *places; /* SORTER_MAX_OPERATIONS */
-    size_t place_count;
+    struct operation_place *table_refs; /* SORTER_MAX_OPERATIONS */
+    size_t table_ref_count;
     int64_t own;
     bool only_differing; /* the second scan of the sources */
 };
 
 /* ---- batches ---- */
 
-static int compare_places(const void *left, const void *right)
+static int compare_table_refs(const void *left, const void *right)
 {
     const struct operation_place *a = left, *b = right;
 
@@ -59,23 +59,25 @@ static void count_batches(struct estimating *e)
 {
     size_t in_batch = 0;
 
-    qsort(e->places, e->place_count, sizeof(*e->places), compare_places);
-    for (size_t i = 0; i < e->place_count; i++) {
-        bool begins = i == 0 || in_batch == BATCH_MAX_OPERATIONS ||
-                      compare_places(&e->places[i - 1], &e->places[i]) != 0;
+    qsort(e->table_refs, e->table_ref_count, sizeof(*e->table_refs),
+        compare_table_refs);
+    for (size_t i = 0; i < e->table_ref_count; i++) {
+        bool begins =
+            i == 0 || in_batch == BATCH_MAX_OPERATIONS ||
+            compare_table_refs(&e->table_refs[i - 1], &e->table_refs[i]) != 0;
 
         in_batch = begins ? 1 : in_batch + 1;
-        shown_of(e, e->places[i].table)->batches += begins;
+        shown_of(e, e->table_refs[i].table)->batches += begins;
     }
-    e->place_count = 0;
+    e->table_ref_count = 0;
 }
 
 static void add_place(
     struct estimating *e, size_t table, const struct entity *copy)
 {
-    e->places[e->place_count++] = (struct operation_place){
+    e->table_refs[e->table_ref_count++] = (struct operation_place){
         table, hash_slice(HASH_BEGIN, copy->partition_key)};
-    if (e->place_count == SORTER_MAX_OPERATIONS)
+    if (e->table_ref_count == SORTER_MAX_OPERATIONS)
         count_batches(e);
 }
 
@@ -201,9 +203,9 @@ static enum tw_err estimate(struct copy_work *work, struct job_estimate *ret)
     outcome = look_for_own(work, &any_own);
     if (outcome != TW_OK)
         return outcome;
-    e.places = mem_array(SORTER_MAX_OPERATIONS, sizeof(*e.places));
+    e.table_refs = mem_array(SORTER_MAX_OPERATIONS, sizeof(*e.table_refs));
     outcome = count_all(&e, any_own);
-    mem_free(e.places);
+    mem_free(e.table_refs);
     if (outcome == TW_OK)
         sum_up(&e);
     return outcome;

@@ -125,15 +125,15 @@ static enum write_decision decide_edited(struct decision *d)
 
 static enum write_decision decide_other(struct decision *d)
 {
-    enum copy_standing standing;
+    enum copy_source_state state_of_source;
     struct slice etag;
     struct err why;
-    enum tw_err outcome =
-        copy_read_source(d->work, &d->is, &standing, &etag, d->arena, &why);
+    enum tw_err outcome = copy_read_source(
+        d->work, &d->is, &state_of_source, &etag, d->arena, &why);
 
     if (outcome != TW_OK)
         return break_off(d->work, outcome, &why);
-    if (standing == COPY_HAS_KEY || standing == COPY_UNCLEAR)
+    if (state_of_source == COPY_HAS_KEY || state_of_source == COPY_UNCLEAR)
         return fail_collision(d);
     if (!d->work->tables[d->table].is_index &&
         !source_is_intact(&d->is, d->now))
@@ -206,7 +206,7 @@ enum write_decision copy_decide_delete(void *context,
     struct operation *ret, struct err *err)
 {
     struct copy_work *work = context;
-    enum copy_standing standing;
+    enum copy_source_state state_of_source;
     struct source is;
     struct slice etag;
     struct err why;
@@ -217,10 +217,10 @@ enum write_decision copy_decide_delete(void *context,
         is.entry >= (int64_t)work->rules->target_count ||
         !copy_is_own(work, table_named(work, &is), now, arena, &is))
         return WRITE_NO_OP;
-    outcome = copy_read_source(work, &is, &standing, &etag, arena, &why);
+    outcome = copy_read_source(work, &is, &state_of_source, &etag, arena, &why);
     if (outcome != TW_OK)
         return break_off(work, outcome, &why);
-    if (standing == COPY_HAS_KEY || standing == COPY_UNCLEAR ||
+    if (state_of_source == COPY_HAS_KEY || state_of_source == COPY_UNCLEAR ||
         (work->tables[table_named(work, &is)].may_be_index &&
             slice_equal(etag, now->etag)) ||
         (!work->tables[table_named(work, &is)].is_index &&

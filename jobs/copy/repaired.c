@@ -23,10 +23,11 @@ static uint64_t hash_etag(struct slice etag)
 /* The place of these keys, or the free one where they belong. */
 static size_t find(const struct repaired *repaired, uint64_t keys)
 {
-    size_t at = (size_t)(keys % REPAIRED_PLACES);
+    size_t at = (size_t)(keys % REPAIRED_MAX);
 
-    while (repaired->places[at].keys != 0 && repaired->places[at].keys != keys)
-        at = (at + 1) % REPAIRED_PLACES;
+    while (repaired->table_refs[at].keys != 0 &&
+           repaired->table_refs[at].keys != keys)
+        at = (at + 1) % REPAIRED_MAX;
     return at;
 }
 
@@ -41,15 +42,15 @@ void repaired_add(struct repaired *repaired, struct slice partition_key,
     uint64_t keys = hash_keys(partition_key, row_key);
     size_t at = find(repaired, keys);
 
-    if (repaired->places[at].keys == 0) {
-        if (repaired->count == REPAIRED_PLACES / 2) {
+    if (repaired->table_refs[at].keys == 0) {
+        if (repaired->count == REPAIRED_MAX / 2) {
             repaired->overflow = true;
             return;
         }
         repaired->count++;
     }
-    repaired->places[at].keys = keys;
-    repaired->places[at].etag = hash_etag(etag);
+    repaired->table_refs[at].keys = keys;
+    repaired->table_refs[at].etag = hash_etag(etag);
 }
 
 /* The place stays taken, so that what was put behind it is still found: an
@@ -59,7 +60,7 @@ void repaired_drop(
 {
     size_t at = find(repaired, hash_keys(partition_key, row_key));
 
-    repaired->places[at].etag = 0;
+    repaired->table_refs[at].etag = 0;
 }
 
 bool repaired_is_behind(
@@ -68,8 +69,8 @@ bool repaired_is_behind(
     uint64_t keys = hash_keys(source->partition_key, source->row_key);
     size_t at = find(repaired, keys);
 
-    if (repaired->places[at].keys == 0)
+    if (repaired->table_refs[at].keys == 0)
         return repaired->overflow;
-    return repaired->places[at].etag != 0 &&
-           repaired->places[at].etag != hash_etag(source->etag);
+    return repaired->table_refs[at].etag != 0 &&
+           repaired->table_refs[at].etag != hash_etag(source->etag);
 }

@@ -13,12 +13,12 @@
 
 #include "worker/store/entity.h"
 
-#define REPAIRED_PLACES 8192 /* at most half of them are used */
+#define REPAIRED_MAX 8192 /* at most half of them are used */
 
 struct repaired {
     struct {
         uint64_t keys, etag; /* hashes; keys 0: free */
-    } places[REPAIRED_PLACES];
+    } table_refs[REPAIRED_MAX];
     size_t count;
     bool overflow; /* more were repaired */
 };

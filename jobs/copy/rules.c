@@ -63,8 +63,9 @@ static bool load_from(const struct yaml_node *node, struct job_loader *loader,
         loader->arena, &map, loader->problems);
 
     if (map.table.at)
-        good = place_load(node, map.store, map.table, loader, &rules->from) &&
-               good;
+        good =
+            table_ref_load(node, map.store, map.table, loader, &rules->from) &&
+            good;
     return selector_load(&map.nodes, &scope, loader->arena, &rules->selector,
                &loader->unset, loader->problems) &&
            good;
@@ -75,7 +76,7 @@ static bool load_from(const struct yaml_node *node, struct job_loader *loader,
 bool copy_rules_is_index(
     const struct copy_rules *rules, const struct copying_target *target)
 {
-    return place_same(&target->place, &rules->from);
+    return table_ref_same(&target->table_ref, &rules->from);
 }
 
 /* The newest target: does it name keys of its own? */
@@ -207,7 +208,7 @@ void copy_rules_explain(const struct copy_rules *rules, struct buf *to)
     }
     buf_add_text(to, "\nkeep a copy of each, with " SOURCE_PROPERTY ", in\n");
     for (size_t i = 0; i < rules->target_count; i++) {
-        buf_add_format(to, "  %s: ", rules->targets[i].place.table);
+        buf_add_format(to, "  %s: ", rules->targets[i].table_ref.table);
         copying_explain(&rules->targets[i], to);
         buf_add_char(to, '\n');
     }

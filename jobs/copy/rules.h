@@ -8,7 +8,7 @@
 
 #include "jobs/copying.h"
 #include "jobs/engine/selector.h"
-#include "jobs/place.h"
+#include "jobs/table_ref.h"
 
 struct buf;
 struct job_loader;
@@ -22,7 +22,7 @@ enum copy_conflict {
 };
 
 struct copy_rules {
-    struct place from;
+    struct table_ref from;
     struct selector selector; /* empty: the whole table */
     struct copying_target targets[COPYING_MAX_TARGETS];
     size_t target_count;

@@ -16,11 +16,11 @@
 struct source_table source_table_of(
     const struct store *store, const char *table)
 {
-    const struct store_traits *traits = &store->traits;
-    const char *account = traits->identity;
+    const struct store_capabilities *capabilities = &store->capabilities;
+    const char *account = capabilities->identity;
 
     if (!account)
-        account = traits->place ? traits->place : store->name;
+        account = capabilities->endpoint ? capabilities->endpoint : store->name;
     return (struct source_table){slice_of(account), slice_of(table)};
 }
 

@@ -144,7 +144,7 @@ static enum tw_err confirm_own(
     struct verifying *v, size_t number, const struct entity *copy)
 {
     const struct copy_table *table = &v->work->tables[number];
-    enum copy_standing standing = COPY_UNCLEAR;
+    enum copy_source_state state_of_source = COPY_UNCLEAR;
     const struct entity *found;
     struct source is;
     struct slice etag;
@@ -158,9 +158,9 @@ static enum tw_err confirm_own(
     if (outcome == TW_OK && found &&
         copy_is_own(v->work, number, found, &arena, &is))
         outcome = copy_read_source(
-            v->work, &is, &standing, &etag, &arena, v->work->err);
+            v->work, &is, &state_of_source, &etag, &arena, v->work->err);
     if (outcome == TW_OK &&
-        (standing == COPY_IS_GONE || standing == COPY_HAS_OTHER))
+        (state_of_source == COPY_IS_GONE || state_of_source == COPY_HAS_OTHER))
         count(v, ORPHANED, table->table, copy);
     page_done(&page);
     arena_done(&arena);

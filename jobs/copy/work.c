@@ -27,14 +27,16 @@ static bool may_be_index(
     const struct copy_work *work, const struct store *store, const char *table)
 {
     return strcasecmp(table, work->rules->from.table) == 0 &&
-           strcmp(store->traits.kind, work->from_store->traits.kind) == 0 &&
-           strcmp(store->traits.kind, "embedded") != 0;
+           strcmp(store->capabilities.kind,
+               work->from_store->capabilities.kind) == 0 &&
+           strcmp(store->capabilities.kind, "embedded") != 0;
 }
 
-static size_t table_of(struct copy_work *work, const struct place *place)
+static size_t table_of(
+    struct copy_work *work, const struct table_ref *table_ref)
 {
-    struct store *store = work->stores->stores[place->store];
-    const struct source_table at = source_table_of(store, place->table);
+    struct store *store = work->stores->stores[table_ref->store];
+    const struct source_table at = source_table_of(store, table_ref->table);
     struct copy_table *table = work->tables;
 
     for (size_t i = 0; i < work->table_count; i++)
@@ -43,12 +45,12 @@ static size_t table_of(struct copy_work *work, const struct place *place)
     table += work->table_count;
     *table = (struct copy_table){
         .store = store,
-        .table = place->table,
+        .table = table_ref->table,
         .at = at,
         .is_index = source_table_equal(&at, &work->from),
     };
     table->may_be_index =
-        !table->is_index && may_be_index(work, store, place->table);
+        !table->is_index && may_be_index(work, store, table_ref->table);
     work->has_index |= table->is_index;
     return work->table_count++;
 }
@@ -73,7 +75,7 @@ static void init_entries(struct copy_work *work)
         struct copy_entry *entry = &work->entries[i];
 
         entry->target = target;
-        entry->table = table_of(work, &target->place);
+        entry->table = table_of(work, &target->table_ref);
         digest_templates(target, entry->by);
         entry->stamp = (struct source){
             .job = slice_of(work->job->name),
@@ -171,11 +173,11 @@ bool copy_is_own(const struct copy_work *work, size_t table,
            source_is_at(ret, entity, &work->tables[table].at);
 }
 
-enum copy_standing copy_standing(struct copy_work *work,
+enum copy_source_state copy_source_state(struct copy_work *work,
     const struct source *is, const struct entity *source)
 {
     const struct copy_entry *entry = &work->entries[is->entry];
-    enum copy_standing standing = COPY_HAS_OTHER;
+    enum copy_source_state state_of_source = COPY_HAS_OTHER;
     struct entity copy;
     struct arena arena;
     struct err err;
@@ -185,16 +187,16 @@ enum copy_standing copy_standing(struct copy_work *work,
     arena_init(&arena);
     if (copying_make(entry->target, &work->run->args, source,
             slice_of(SOURCE_PROPERTY), &arena, &copy, &err) != TW_OK)
-        standing = COPY_UNCLEAR;
+        state_of_source = COPY_UNCLEAR;
     else if (slice_equal(copy.partition_key, is->own_partition_key) &&
              slice_equal(copy.row_key, is->own_row_key))
-        standing = COPY_HAS_KEY;
+        state_of_source = COPY_HAS_KEY;
     arena_done(&arena);
-    return standing;
+    return state_of_source;
 }
 
 enum tw_err copy_read_source(struct copy_work *work, const struct source *is,
-    enum copy_standing *ret, struct slice *ret_etag, struct arena *arena,
+    enum copy_source_state *ret, struct slice *ret_etag, struct arena *arena,
     struct err *err)
 {
     struct page page;
@@ -208,7 +210,7 @@ enum tw_err copy_read_source(struct copy_work *work, const struct source *is,
     if (outcome == TW_OK)
         *ret_etag = arena_copy(arena, page.entities[0].etag);
     if (outcome == TW_OK || outcome == TW_NOT_FOUND)
-        *ret = copy_standing(
+        *ret = copy_source_state(
             work, is, outcome == TW_OK ? &page.entities[0] : NULL);
     page_done(&page);
     return outcome == TW_NOT_FOUND ? TW_OK : outcome;
@@ -241,7 +243,7 @@ bool copy_keeps_edits(const struct copy_work *work, size_t table)
 void copy_name_source(
     struct copy_work *work, const struct entity *source, const char *why)
 {
-    work->run->host->failed(
+    work->run->callbacks->failed(
         work->run, &(struct run_failure){work->rules->from.table,
                        source->partition_key, source->row_key, "copy", why});
 }
@@ -361,7 +363,7 @@ void copy_save(struct copy_work *work, bool progress)
 {
     char *text = checkpoint_of(work);
 
-    work->run->host->save(work->run, slice_of(text), progress);
+    work->run->callbacks->save(work->run, slice_of(text), progress);
     set_saved(work, text);
     mem_free(text);
 }
@@ -378,7 +380,7 @@ void copy_save_late(struct copy_work *work)
         slice_of(work->saved), &work->arena, &rounds, &at);
     at.late = true;
     text = copy_checkpoint_write(&rounds, &at);
-    work->run->host->save(work->run, slice_of(text), false);
+    work->run->callbacks->save(work->run, slice_of(text), false);
     mem_free(text);
 }
 

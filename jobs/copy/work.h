@@ -160,22 +160,22 @@ bool copy_is_own(const struct copy_work *work, size_t table,
     const struct entity *entity, struct arena *arena, struct source *ret);
 
 /* What the source of an own copy says of it. */
-enum copy_standing {
+enum copy_source_state {
     COPY_HAS_KEY,   /* it is selected, and its copy has this key */
     COPY_HAS_OTHER, /* its copy has another key now */
     COPY_IS_GONE,   /* it is gone, or no longer selected */
     COPY_UNCLEAR,   /* its copy cannot be made: it is named elsewhere */
 };
 
-/* copy_standing: source is what is stored at the keys that `is` names; NULL:
- * nothing. */
-enum copy_standing copy_standing(struct copy_work *work,
+/* copy_source_state: source is what is stored at the keys that `is` names;
+ * NULL: nothing. */
+enum copy_source_state copy_source_state(struct copy_work *work,
     const struct source *is, const struct entity *source);
 
 /* copy_read_source: the same, with one request. */
 TW_MUST_USE enum tw_err copy_read_source(struct copy_work *work,
-    const struct source *is, enum copy_standing *ret, struct slice *ret_etag,
-    struct arena *arena, struct err *err);
+    const struct source *is, enum copy_source_state *ret,
+    struct slice *ret_etag, struct arena *arena, struct err *err);
 
 /* copy_digest: for difference.h, of a copy as it is stored; edited: as one
  * that does not count as what it says. */

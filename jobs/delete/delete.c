@@ -22,7 +22,7 @@
 #include "jobs/engine/run.h"
 #include "jobs/engine/scan.h"
 #include "jobs/engine/selector.h"
-#include "jobs/place.h"
+#include "jobs/table_ref.h"
 #include "worker/base/json.h"
 #include "worker/base/mem.h"
 #include "worker/store/store.h"
@@ -38,7 +38,7 @@
 
 /* What a delete job says in the configuration. */
 struct deletion {
-    struct place place;
+    struct table_ref table_ref;
     struct selector selector; /* empty: all of it, as the job says itself */
 };
 
@@ -79,7 +79,7 @@ static bool has_selection(const struct yaml_node *node,
             "partition_key, row_key, a prefix, a range or a filter; or all: "
             "true");
     if (!is_empty && map->all)
-        problems_add(problems, place_mark(node, "all"),
+        problems_add(problems, table_ref_mark(node, "all"),
             "all: true contradicts the selection beside it: remove one of the "
             "two");
     return is_empty == map->all;
@@ -96,9 +96,9 @@ static void *delete_load(
         loader->arena, &map, loader->problems);
 
     if (map.table.at)
-        good =
-            place_load(node, map.store, map.table, loader, &deletion->place) &&
-            good;
+        good = table_ref_load(
+                   node, map.store, map.table, loader, &deletion->table_ref) &&
+               good;
     good = selector_load(&map.nodes, &scope, loader->arena, &deletion->selector,
                &loader->unset, loader->problems) &&
            good;
@@ -113,7 +113,7 @@ static void delete_explain(const struct job *job, struct buf *to)
 
     buf_add_format(to, "delete %s%s%s",
         selector_is_empty(&deletion->selector) ? "every entity of " : "from ",
-        deletion->place.table,
+        deletion->table_ref.table,
         selector_is_empty(&deletion->selector) ? "" : " where ");
     selector_explain(&deletion->selector, to);
     buf_add_text(to, ", each with the ETag it was read with\n");
@@ -126,7 +126,7 @@ static void delete_tables(const struct job *job,
 {
     const struct deletion *deletion = job->settings;
 
-    each(ctx, deletion->place.store, deletion->place.table, JOB_WRITES);
+    each(ctx, deletion->table_ref.store, deletion->table_ref.table, JOB_WRITES);
 }
 
 static enum tw_err delete_accept(
@@ -146,7 +146,7 @@ static struct scan *open_scan(const struct deletion *deletion,
     const struct entity *after, struct run *run)
 {
     struct scan_spec spec = {
-        .store = store, .table = deletion->place.table, .run = run};
+        .store = store, .table = deletion->table_ref.table, .run = run};
     struct arena arena;
     struct scan *scan;
 
@@ -196,15 +196,15 @@ static enum tw_err delete_estimate(const struct job *job,
     *ret = (struct job_estimate){.table_count = 1};
     arena_init(&ret->arena);
     ret->tables = arena_alloc(&ret->arena, sizeof(*ret->tables));
-    ret->tables[0].table = deletion->place.table;
+    ret->tables[0].table = deletion->table_ref.table;
     ret->tables[0].table_scan = selector_scans_table(&deletion->selector);
     outcome = selection_of_run(
         &deletion->selector, &run->args, &ret->arena, &selection, err);
     if (outcome != TW_OK)
         return outcome;
     counting_begin(&counting, ret->tables, &ret->arena, BATCH_MAX_BYTES);
-    scan = open_scan(
-        deletion, &selection, stores->stores[deletion->place.store], NULL, run);
+    scan = open_scan(deletion, &selection,
+        stores->stores[deletion->table_ref.store], NULL, run);
     outcome = count_all(scan, &selection, run, &counting, err);
     ret->tables[0].pages = (int64_t)scan_pages(scan);
     ret->transactions = ret->tables[0].pages + ret->tables[0].batches;
@@ -263,7 +263,7 @@ struct delete_run {
     struct arena arena; /* the selection, keys of the checkpoint */
     struct selection selection;
     bool resumes; /* behind this entity: */
-    struct entity place;
+    struct entity table_ref;
     struct batch_writer *batch_writer;
     struct checkpoint_queue checkpoint_queue;
 };
@@ -272,7 +272,7 @@ static void save_nothing(struct delete_run *d)
 {
     char *text = write_checkpoint(NULL);
 
-    d->run->host->save(d->run, slice_of(text), false);
+    d->run->callbacks->save(d->run, slice_of(text), false);
     mem_free(text);
 }
 
@@ -313,7 +313,7 @@ static enum tw_err delete_page(
     enum tw_err outcome = TW_OK;
     struct batch_item item = {
         .store = d->store,
-        .table = d->deletion->place.table,
+        .table = d->deletion->table_ref.table,
         .operation = {.type = OPERATION_DELETE},
         .decide = decide,
         .context = d,
@@ -353,7 +353,7 @@ static enum tw_err delete_all(struct delete_run *d)
 
     d->batch_writer = batch_writer_new(d->run, BATCHES_IN_FLIGHT);
     scan = open_scan(d->deletion, &d->selection, d->store,
-        d->resumes ? &d->place : NULL, d->run);
+        d->resumes ? &d->table_ref : NULL, d->run);
     outcome = delete_pages(d, scan);
     batch_writer_finish(d->batch_writer);
     save(d);
@@ -392,9 +392,9 @@ static enum run_end end_of(struct delete_run *d, enum tw_err outcome)
 static void begin(struct delete_run *d)
 {
     /* A scan without an order of keys cannot resume: it starts over. */
-    d->resumes = d->store->traits.ordered &&
-                 read_checkpoint(d->run->checkpoint, &d->arena, &d->place);
-    d->run->host->forget_failed(d->run, 0);
+    d->resumes = d->store->capabilities.ordered &&
+                 read_checkpoint(d->run->checkpoint, &d->arena, &d->table_ref);
+    d->run->callbacks->forget_failed(d->run, 0);
     if (d->resumes)
         return;
     d->run->rounds++;
@@ -407,7 +407,7 @@ static enum run_end delete_run(const struct job *job,
 {
     const struct deletion *deletion = job->settings;
     struct delete_run d = {.deletion = deletion,
-        .store = stores->stores[deletion->place.store],
+        .store = stores->stores[deletion->table_ref.store],
         .run = run,
         .err = err};
     enum tw_err outcome;

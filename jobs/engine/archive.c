@@ -202,7 +202,7 @@ static off_t whole_lines(int at, off_t size)
 }
 
 /* Cut off a line that a crash has torn. */
-static bool mend(int at, off_t *ret_size)
+static bool repair_rejects(int at, off_t *ret_size)
 {
     struct stat info;
     off_t whole;
@@ -226,7 +226,7 @@ static enum tw_err open_file(struct archive *archive, const char *table,
     file->path = mem_format("%s/%s", archive->folder, name);
     file->at = openat(archive->at, name,
         O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
-    if (file->at < 0 || !mend(file->at, &file->size))
+    if (file->at < 0 || !repair_rejects(file->at, &file->size))
         code = fail(err, "open", file->path);
     mem_free(name);
     if (code != TW_OK) {

@@ -90,7 +90,7 @@ bool batch_buffer_has_room(
 {
     return batch_buffer->count < BATCH_MAX_OPERATIONS &&
            batch_buffer->bytes + encoded_bytes(&item->operation) <=
-               batch_buffer->store->traits.batch_max_bytes &&
+               batch_buffer->store->capabilities.batch_max_bytes &&
            !has_key(batch_buffer, item->operation.entity.row_key);
 }
 
@@ -157,7 +157,7 @@ void batch_buffer_store(struct batch_buffer *batch_buffer,
 void batch_buffer_doubt(struct batch_buffer *batch_buffer)
 {
     for (size_t i = 0; i < batch_buffer->count; i++)
-        batch_buffer->entries[i].unsure = true;
+        batch_buffer->entries[i].indeterminate = true;
 }
 
 void batch_buffer_fail(struct batch_buffer *batch_buffer,

@@ -30,8 +30,9 @@ struct batch_buffer_entry {
     uint64_t sequence;
     enum entry_state fate;
     const char *why;
-    struct slice etag; /* of what is stored now, once that is known */
-    bool unsure; /* the outcome of a request that carried it was unknown */
+    struct slice etag;  /* of what is stored now, once that is known */
+    bool indeterminate; /* the outcome of a request that carried it was unknown
+                         */
 };
 
 struct batch_buffer {

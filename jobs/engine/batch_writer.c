@@ -68,8 +68,8 @@ struct batch_writer {
     unsigned char settled[SEQUENCES_MAX / 8]; /* a ring of bits, beyond it */
 
     int64_t done, failed;
-    bool unsure;   /* an outcome was unknown */
-    bool settling; /* nothing is sent any more */
+    bool indeterminate; /* an outcome was unknown */
+    bool settling;      /* nothing is sent any more */
     enum tw_err broken;
     struct err why;
 };
@@ -183,7 +183,7 @@ static void report_failed(
     const struct entity *entity = &entry->item.operation.entity;
 
     batch_writer->failed++;
-    batch_writer->run->host->failed(batch_writer->run,
+    batch_writer->run->callbacks->failed(batch_writer->run,
         &(struct run_failure){entry->item.table, entity->partition_key,
             entity->row_key, NULL, entry->why});
 }
@@ -202,7 +202,7 @@ static void tell(const struct batch_buffer_entry *entry)
     if (item->settled)
         item->settled(item->context, &(struct batch_writer_settled){
                                          .end = ends[entry->fate],
-                                         .unsure = entry->unsure,
+                                         .indeterminate = entry->indeterminate,
                                          .etag = entry->etag,
                                      });
 }
@@ -441,7 +441,7 @@ static void on_answer(
         on_ok(batch_writer, batch_buffer);
         break;
     case TW_UNKNOWN:
-        batch_writer->unsure = true;
+        batch_writer->indeterminate = true;
         batch_buffer_doubt(batch_buffer);
         on_met(batch_writer, batch_buffer);
         break;
@@ -754,7 +754,7 @@ int64_t batch_writer_done(const struct batch_writer *batch_writer)
 
 bool batch_writer_is_indeterminate(const struct batch_writer *batch_writer)
 {
-    return batch_writer->unsure;
+    return batch_writer->indeterminate;
 }
 
 void batch_writer_free(struct batch_writer *batch_writer)

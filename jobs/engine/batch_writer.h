@@ -47,13 +47,13 @@ enum batch_writer_end {
 
 struct batch_writer_settled {
     enum batch_writer_end end;
-    bool unsure; /* the outcome of a request that carried it was unknown: it
-                    may have been this very operation that was met, and
-                    a late one may still land */
-    struct slice etag; /* of what is stored now, where it is known: after an
-                          insert, a replace or a merge that was carried out,
-                          and of what was met at WRITE_IS_DONE and WRITE_NO_OP;
-                          else empty. Lives until the callback returns */
+    bool indeterminate; /* the outcome of a request that carried it was unknown:
+                    it may have been this very operation that was met, and a
+                    late one may still land */
+    struct slice etag;  /* of what is stored now, where it is known: after an
+                           insert, a replace or a merge that was carried out,
+                           and of what was met at WRITE_IS_DONE and WRITE_NO_OP;
+                           else empty. Lives until the callback returns */
 };
 
 struct batch_item {

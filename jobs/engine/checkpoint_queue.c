@@ -55,7 +55,7 @@ void checkpoint_queue_save(struct checkpoint_queue *checkpoint_queue,
 
     if (!checkpoint)
         return;
-    run->host->save(run, slice_of(checkpoint), true);
+    run->callbacks->save(run, slice_of(checkpoint), true);
     mem_free(checkpoint);
 }
 

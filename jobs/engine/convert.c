@@ -314,13 +314,14 @@ static int exponent_of(struct slice text)
 
 /* One more digit; zeros at the end do not count. More than a Double has are
  * not kept, but counted. */
-static void add_digit(struct canonical_digits *digits, int place, char digit)
+static void add_digit(
+    struct canonical_digits *digits, int table_ref, char digit)
 {
-    if (place < CANONICAL_DOUBLE_DIGITS)
-        digits->at[place] = digit;
+    if (table_ref < CANONICAL_DOUBLE_DIGITS)
+        digits->at[table_ref] = digit;
     if (digit != '0')
-        digits->count = place < CANONICAL_DOUBLE_DIGITS
-                            ? place + 1
+        digits->count = table_ref < CANONICAL_DOUBLE_DIGITS
+                            ? table_ref + 1
                             : CANONICAL_DOUBLE_DIGITS + 1;
 }
 
@@ -328,7 +329,7 @@ static void add_digit(struct canonical_digits *digits, int place, char digit)
 static void digits_of(struct slice text, struct canonical_digits *ret)
 {
     bool in_fraction = false;
-    int place = 0;
+    int table_ref = 0;
     size_t i = 0;
 
     *ret = (struct canonical_digits){0};
@@ -339,12 +340,12 @@ static void digits_of(struct slice text, struct canonical_digits *ret)
             in_fraction = true;
         if (c == '.' || c == '-')
             continue;
-        if (place > 0 || c != '0')
-            add_digit(ret, place++, c);
+        if (table_ref > 0 || c != '0')
+            add_digit(ret, table_ref++, c);
         if (in_fraction)
-            ret->point -= place == 0;
+            ret->point -= table_ref == 0;
         else
-            ret->point += place > 0;
+            ret->point += table_ref > 0;
     }
     if (i < text.len)
         ret->point +=

@@ -12,7 +12,7 @@
 
 void late_note(struct late *late, const struct store *store)
 {
-    if (!store->traits.late_writes)
+    if (!store->capabilities.late_writes)
         return;
     late->any = true;
     late->since_ms = platform_boot_ms();

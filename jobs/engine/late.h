@@ -3,7 +3,7 @@
  * Requests that may still arrive late: an insert whose answer was lost, or one
  * that a crashed attempt had sent, may be carried out some time later. A step
  * that relies on what it reads waits until none can be on its way (A4). Only
- * stores behind a network have such requests (struct store_traits).
+ * stores behind a network have such requests (struct store_capabilities).
  */
 #ifndef TW_JOBS_ENGINE_LATE_H
 #define TW_JOBS_ENGINE_LATE_H

@@ -93,8 +93,8 @@ static enum tw_err ask(struct run *run, struct store *a, struct store *b,
 enum tw_err probe_same(struct run *run, struct store *a, struct store *b,
     bool *ret, struct err *err)
 {
-    bool kinds_differ = strcmp(a->traits.kind, b->traits.kind) != 0;
-    bool embedded = strcmp(a->traits.kind, "embedded") == 0;
+    bool kinds_differ = strcmp(a->capabilities.kind, b->capabilities.kind) != 0;
+    bool embedded = strcmp(a->capabilities.kind, "embedded") == 0;
 
     if (a == b || store_same(a, b)) {
         *ret = true;
@@ -102,9 +102,9 @@ enum tw_err probe_same(struct run *run, struct store *a, struct store *b,
     }
     /* An embedded file has a random identity of its own. */
     if (kinds_differ ||
-        (embedded && a->traits.identity && b->traits.identity)) {
+        (embedded && a->capabilities.identity && b->capabilities.identity)) {
         *ret = !kinds_differ &&
-               strcmp(a->traits.identity, b->traits.identity) == 0;
+               strcmp(a->capabilities.identity, b->capabilities.identity) == 0;
         return TW_OK;
     }
     return ask(run, a, b, ret, err);

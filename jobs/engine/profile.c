@@ -37,8 +37,8 @@ struct type_counts {
 struct table {
     struct arena *arena; /* of the keys */
     struct type_counts *entries;
-    uint32_t *places; /* an entry's index and 1, by its hash; 0: free */
-    size_t count, place_count;
+    uint32_t *table_refs; /* an entry's index and 1, by its hash; 0: free */
+    size_t count, table_ref_count;
 };
 
 struct largest {
@@ -63,15 +63,15 @@ static void table_init(struct table *table, struct arena *arena)
     *table = (struct table){
         .arena = arena,
         .entries = mem_array(FIRST_PLACES / 2, sizeof(struct type_counts)),
-        .places = mem_array(FIRST_PLACES, sizeof(uint32_t)),
-        .place_count = FIRST_PLACES,
+        .table_refs = mem_array(FIRST_PLACES, sizeof(uint32_t)),
+        .table_ref_count = FIRST_PLACES,
     };
 }
 
 static void table_done(struct table *table)
 {
     mem_free(table->entries);
-    mem_free(table->places);
+    mem_free(table->table_refs);
 }
 
 static uint64_t hash_of(struct slice key)
@@ -82,34 +82,34 @@ static uint64_t hash_of(struct slice key)
 }
 
 /* Where the key is, or the free place where it belongs. */
-static uint32_t *place_of(
+static uint32_t *table_ref_of(
     const struct table *table, struct slice key, uint64_t hash)
 {
-    size_t mask = table->place_count - 1, at = (size_t)hash & mask;
+    size_t mask = table->table_ref_count - 1, at = (size_t)hash & mask;
 
-    while (table->places[at] > 0) {
+    while (table->table_refs[at] > 0) {
         const struct type_counts *entry =
-            &table->entries[table->places[at] - 1];
+            &table->entries[table->table_refs[at] - 1];
 
         if (entry->hash == hash && slice_equal(entry->key, key))
             break;
         at = (at + 1) & mask;
     }
-    return &table->places[at];
+    return &table->table_refs[at];
 }
 
 /* Twice the places, half of which may be taken. */
 static void grow(struct table *table)
 {
-    mem_free(table->places);
-    table->place_count *= 2;
-    table->places = mem_array(table->place_count, sizeof(uint32_t));
-    table->entries = mem_resize(
-        table->entries, table->place_count / 2 * sizeof(struct type_counts));
+    mem_free(table->table_refs);
+    table->table_ref_count *= 2;
+    table->table_refs = mem_array(table->table_ref_count, sizeof(uint32_t));
+    table->entries = mem_resize(table->entries,
+        table->table_ref_count / 2 * sizeof(struct type_counts));
     for (size_t i = 0; i < table->count; i++) {
         const struct type_counts *entry = &table->entries[i];
 
-        *place_of(table, entry->key, entry->hash) = (uint32_t)(i + 1);
+        *table_ref_of(table, entry->key, entry->hash) = (uint32_t)(i + 1);
     }
 }
 
@@ -117,21 +117,21 @@ static void grow(struct table *table)
 static int64_t *counts_of(struct table *table, struct slice key, size_t max)
 {
     uint64_t hash = hash_of(key);
-    uint32_t *place = place_of(table, key, hash);
+    uint32_t *table_ref = table_ref_of(table, key, hash);
 
-    if (*place > 0)
-        return table->entries[*place - 1].counts;
+    if (*table_ref > 0)
+        return table->entries[*table_ref - 1].counts;
     if (table->count == max)
         return NULL;
-    if (table->count == table->place_count / 2) {
+    if (table->count == table->table_ref_count / 2) {
         grow(table);
-        place = place_of(table, key, hash);
+        table_ref = table_ref_of(table, key, hash);
     }
     table->entries[table->count] = (struct type_counts){
         .key = arena_copy(table->arena, key),
         .hash = hash,
     };
-    *place = (uint32_t)++table->count;
+    *table_ref = (uint32_t)++table->count;
     return table->entries[table->count - 1].counts;
 }
 

@@ -47,7 +47,7 @@ static enum tw_err read_clock(struct run *run, struct store *store,
 static bool reads_all(
     const struct rounds *rounds, const struct store *store, int64_t now_ticks)
 {
-    if (!store->traits.ordered) /* Cosmos DB: reads may be stale */
+    if (!store->capabilities.ordered) /* Cosmos DB: reads may be stale */
         return true;
     switch (rounds->stage) {
     case ROUNDS_CATCHING_UP:

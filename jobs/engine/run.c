@@ -9,7 +9,7 @@
 
 bool run_stopping(struct run *run)
 {
-    return run->host->stopping(run);
+    return run->callbacks->stopping(run);
 }
 
 const char *run_object(const struct run *run)
@@ -43,7 +43,7 @@ enum run_end run_end_of(const struct run *run, enum tw_err outcome)
     case TW_STOPPED:
         return deadline_is_open(run->deadline, platform_boot_ms())
                    ? RUN_STOPPED
-                   : RUN_OVERTAKEN;
+                   : RUN_LEASE_LOST;
     case TW_INVALID:
     case TW_TOO_LARGE:
     case TW_NOT_FOUND:

@@ -2,7 +2,7 @@
 /*
  * A run as its kind sees it: what it is asked to do, and what it is lent to do
  * it with. A kind sees no queue, no ledger, no lease: whoever hosts the run (a
- * slot, the run command, a test) stands behind struct run_host.
+ * slot, the run command, a test) stands behind struct run_callbacks.
  */
 #ifndef TW_JOBS_ENGINE_RUN_H
 #define TW_JOBS_ENGINE_RUN_H
@@ -22,14 +22,14 @@ struct store;
 
 /* How an attempt at a run ends. */
 enum run_end {
-    RUN_SUCCEEDED, /* nothing is left to do                                  */
-    RUN_WAITING,   /* until run->resumes_ticks; the slot is free meanwhile   */
-    RUN_FAILED,    /* trying again cannot help; err says why                 */
-    RUN_TRY_AGAIN, /* the job's own fault, may pass: counts as a failure
-                      unless the attempt made progress                       */
-    RUN_OUTAGE,    /* the service's or our machine's: never counts           */
-    RUN_STOPPED,   /* run_stopping() said so; what was in flight is settled  */
-    RUN_OVERTAKEN, /* the deadline is shut: nothing more was started */
+    RUN_SUCCEEDED,  /* nothing is left to do                                  */
+    RUN_WAITING,    /* until run->resumes_ticks; the slot is free meanwhile   */
+    RUN_FAILED,     /* trying again cannot help; err says why                 */
+    RUN_TRY_AGAIN,  /* the job's own fault, may pass: counts as a failure
+                       unless the attempt made progress                       */
+    RUN_OUTAGE,     /* the service's or our machine's: never counts           */
+    RUN_STOPPED,    /* run_stopping() said so; what was in flight is settled  */
+    RUN_LEASE_LOST, /* the deadline is shut: nothing more was started */
 };
 
 struct run_args {
@@ -66,7 +66,7 @@ struct run_failure {
     const char *why;
 };
 
-struct run_host {
+struct run_callbacks {
     /* stopping: should the attempt settle and end (RUN_STOPPED)? */
     bool (*stopping)(struct run *run);
 
@@ -156,7 +156,7 @@ struct run {
      * thousandths; -1: cannot be told. */
     _Atomic int share;
 
-    const struct run_host *host;
+    const struct run_callbacks *callbacks;
     void *owner; /* the host's */
 };
 
@@ -178,8 +178,8 @@ void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
 /*
  * run_end_of: what an outcome that nobody could mend means for the attempt:
  * TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL: RUN_OUTAGE; TW_FORBIDDEN:
- * RUN_FAILED; TW_STOPPED: RUN_OVERTAKEN when the deadline is shut or over, else
- * RUN_STOPPED; TW_INVALID, TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT:
+ * RUN_FAILED; TW_STOPPED: RUN_LEASE_LOST when the deadline is shut or over,
+ * else RUN_STOPPED; TW_INVALID, TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT:
  * RUN_TRY_AGAIN.
  */
 enum run_end run_end_of(const struct run *run, enum tw_err outcome);

@@ -39,7 +39,7 @@
 #define TOP_RISE_CAREFUL 2
 
 /* A key to go on after. */
-struct place {
+struct position {
     bool known;
     struct slice partition_key, row_key; /* owned */
 };
@@ -49,7 +49,7 @@ struct asking {
     struct pool_request task; /* first, so that it leads back to this */
     struct scan *scan;
     struct scan_request request;
-    struct place from; /* the texts of request.from */
+    struct position from; /* the texts of request.from */
     struct page *page;
     bool under_way;
     bool beside; /* the page before it, which may not even come */
@@ -66,13 +66,13 @@ struct scan {
         struct key_range partition_key, row_key;
     } steps[2];
     size_t step_count, step;
-    struct place start;
+    struct position start;
 
     struct page pages[3];
     struct page *current; /* worked on */
     struct asking askings[2];
     struct asking *first, *second; /* the page after that, and one more */
-    struct place last;             /* the last key received */
+    struct position last;          /* the last key received */
     bool reopened;                 /* at the place where the scan now stands */
     size_t received;
 
@@ -88,11 +88,11 @@ struct scan {
     enum tw_err failed;
 };
 
-static void forget_place(struct place *place)
+static void forget_position(struct position *position)
 {
-    mem_free((void *)(uintptr_t)place->partition_key.at);
-    mem_free((void *)(uintptr_t)place->row_key.at);
-    *place = (struct place){0};
+    mem_free((void *)(uintptr_t)position->partition_key.at);
+    mem_free((void *)(uintptr_t)position->row_key.at);
+    *position = (struct position){0};
 }
 
 static struct slice own(struct slice text)
@@ -100,15 +100,15 @@ static struct slice own(struct slice text)
     return (struct slice){mem_text(text.at ? text.at : "", text.len), text.len};
 }
 
-static void set_place(
-    struct place *place, struct slice partition_key, struct slice row_key)
+static void set_position(
+    struct position *position, struct slice partition_key, struct slice row_key)
 {
-    struct place was = *place;
+    struct position was = *position;
 
-    place->partition_key = own(partition_key);
-    place->row_key = own(row_key);
-    place->known = true;
-    forget_place(&was);
+    position->partition_key = own(partition_key);
+    position->row_key = own(row_key);
+    position->known = true;
+    forget_position(&was);
 }
 
 /* ---- ranges ---- */
@@ -144,18 +144,18 @@ static void add_step(struct scan *scan, const struct key_range *partition_key,
 }
 
 /* The ranges that remain after place, or everything. */
-static void plan_steps(struct scan *scan, const struct place *place)
+static void plan_steps(struct scan *scan, const struct position *position)
 {
     const struct key_range *partition_keys = &scan->spec.partition_key;
     const struct key_range *row_keys = &scan->spec.row_key;
     struct key_range same, rest;
 
     scan->step = scan->step_count = 0;
-    if (!place->known || !scan->spec.store->traits.ordered) {
+    if (!position->known || !scan->spec.store->capabilities.ordered) {
         add_step(scan, partition_keys, row_keys);
         return;
     }
-    set_place(&scan->start, place->partition_key, place->row_key);
+    set_position(&scan->start, position->partition_key, position->row_key);
     same = key_range_exact(scan->start.partition_key);
     if (key_range_has(partition_keys, same.from) &&
         range_after(row_keys, scan->start.row_key, &rest))
@@ -175,9 +175,10 @@ static bool same_or_before(struct slice a, struct slice b)
 static bool goes_back(const struct scan *scan, const struct page *page)
 {
     const struct entity *first = page->entities;
-    const struct place *last = &scan->last;
+    const struct position *last = &scan->last;
 
-    if (!scan->spec.store->traits.ordered || !last->known || page->count == 0)
+    if (!scan->spec.store->capabilities.ordered || !last->known ||
+        page->count == 0)
         return false;
     if (!slice_equal(first->partition_key, last->partition_key))
         return is_before(first->partition_key, last->partition_key);
@@ -233,7 +234,7 @@ static uint64_t partition_of(
 
 static void begin_at(struct asking *asking, const struct continuation *from)
 {
-    set_place(&asking->from, from->partition_key, from->row_key);
+    set_position(&asking->from, from->partition_key, from->row_key);
     asking->request.from = *from;
     asking->request.from.partition_key = asking->from.partition_key;
     asking->request.from.row_key = asking->from.row_key;
@@ -338,7 +339,7 @@ static void take_page(struct scan *scan)
     scan->reopened = false;
     if (page->count == 0)
         return;
-    set_place(&scan->last, page->entities[page->count - 1].partition_key,
+    set_position(&scan->last, page->entities[page->count - 1].partition_key,
         page->entities[page->count - 1].row_key);
     weigh(scan, page);
     rise(scan);
@@ -387,17 +388,17 @@ static void ask_smaller(struct scan *scan)
 /* The service takes the token no longer: go on after the last key instead. */
 static void reopen(struct scan *scan)
 {
-    struct place *place = scan->last.known ? &scan->last : &scan->start;
+    struct position *position = scan->last.known ? &scan->last : &scan->start;
 
     scan->reopened = true;
-    plan_steps(scan, place);
+    plan_steps(scan, position);
     ask_from(scan, (struct continuation){0});
 }
 
 static bool can_reopen(const struct scan *scan)
 {
     return scan->first->request.from.more && !scan->reopened &&
-           scan->spec.store->traits.ordered;
+           scan->spec.store->capabilities.ordered;
 }
 
 static enum tw_err fail(struct scan *scan, enum tw_err outcome, struct err *err)
@@ -495,7 +496,7 @@ struct scan *scan_open(
     struct pool_client *request_pool, const struct scan_spec *spec)
 {
     struct scan *scan = mem_alloc(sizeof *scan);
-    struct place after;
+    struct position after;
 
     scan->request_pool = request_pool;
     arena_init(&scan->arena);
@@ -515,7 +516,7 @@ struct scan *scan_open(
                 : spec->select  ? PAGE_MAX_ENTITIES
                                 : FIRST_TOP;
     scan->settled = scan->top == PAGE_MAX_ENTITIES;
-    after = (struct place){
+    after = (struct position){
         .known = spec->resumed,
         .partition_key = scan->spec.after_partition_key,
         .row_key = scan->spec.after_row_key,
@@ -593,10 +594,10 @@ void scan_close(struct scan *scan)
     drop(scan->second);
     for (size_t i = 0; i < 3; i++)
         page_done(&scan->pages[i]);
-    forget_place(&scan->first->from);
-    forget_place(&scan->second->from);
-    forget_place(&scan->start);
-    forget_place(&scan->last);
+    forget_position(&scan->first->from);
+    forget_position(&scan->second->from);
+    forget_position(&scan->start);
+    forget_position(&scan->last);
     arena_done(&scan->arena);
     mem_free(scan);
 }

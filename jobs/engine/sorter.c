@@ -401,7 +401,7 @@ static void empty(struct sorter *sorter)
     arena_done(&sorter->large);
 }
 
-static int compare_places(const void *left, const void *right)
+static int compare_table_refs(const void *left, const void *right)
 {
     uintptr_t a = (uintptr_t) * (struct held *const *)left;
     uintptr_t b = (uintptr_t) * (struct held *const *)right;
@@ -417,7 +417,7 @@ static void close_gaps(struct sorter *sorter)
     for (size_t i = 0; i < sorter->count; i++)
         if (sorter->held[i])
             sorter->held[count++] = sorter->held[i];
-    qsort(sorter->held, count, sizeof *sorter->held, compare_places);
+    qsort(sorter->held, count, sizeof *sorter->held, compare_table_refs);
     sorter->count = count;
     sorter->used = 0;
     sorter->oldest = sorter->added;

@@ -343,7 +343,7 @@ static size_t template_offset(
 
 /* The quotes that were never closed are told by the filter's own reader. */
 static bool check_filter(
-    const struct template *template, const struct expression_reader *place)
+    const struct template *template, const struct expression_reader *table_ref)
 {
     struct sample sample = {0};
     struct err err;
@@ -362,7 +362,7 @@ static bool check_filter(
         sample_add(&sample, slice_of("'"), sample.quote_offset);
     good = filter_check(buf_slice(&sample.text), &offset, &err) == TW_OK;
     if (!good)
-        expression_problem(place,
+        expression_problem(table_ref,
             template_offset(&sample, offset, template->source.len),
             "filter: %s", err.text);
     buf_done(&sample.text);
@@ -377,12 +377,12 @@ const struct template *template_compile_filter(struct slice text,
 {
     const struct template *template =
         compile(text, true, mark, scope, arena, problems);
-    struct expression_reader place = {.mark = mark, .problems = problems};
+    struct expression_reader table_ref = {.mark = mark, .problems = problems};
 
     if (template == NULL)
         return NULL;
-    place.text = template->source;
-    return check_filter(template, &place) ? template : NULL;
+    table_ref.text = template->source;
+    return check_filter(template, &table_ref) ? template : NULL;
 }
 
 /* ---- rendering ---- */

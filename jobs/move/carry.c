@@ -42,7 +42,7 @@ void carry_complain(struct mover *m, const struct keys *keys, struct slice etag,
     if (m->rounds.stage < ROUNDS_LAST)
         return;
     mover_know(m, keys, etag);
-    m->run->host->failed(
+    m->run->callbacks->failed(
         m->run, &(struct run_failure){.table = m->ends.tables[PAIR_SOURCE],
                     .partition_key = keys->partition_key,
                     .row_key = keys->row_key,
@@ -161,7 +161,7 @@ static bool is_accepted(const struct pair *pair, const struct intent *intent)
 
     if (!found->equal || strcmp(found->etag, pair->etags[PAIR_SOURCE]) == 0)
         return false; /* the source's own ETag: it is the source (rule M2) */
-    if (pair->unsure && carry_is_recent(intent, found) &&
+    if (pair->indeterminate && carry_is_recent(intent, found) &&
         !mover_has_filled(pair->mover, &pair->keys[PAIR_COPY]))
         return true;
     return pair->mover->rules->on_conflict == MOVE_ACCEPT_EQUAL;
@@ -172,13 +172,13 @@ static void settle_met(struct pair *pair)
     if (is_accepted(pair, &carried_of(pair)->intent)) {
         pair->state = PAIR_COPIED;
         memcpy(pair->etags[PAIR_COPY], pair->found.etag, ETAG_MAX);
-        pair->unsure = true; /* not provably the run's own (rule M9) */
+        pair->indeterminate = true; /* not provably the run's own (rule M9) */
         mover_fill(pair->mover, &pair->keys[PAIR_COPY]);
         return;
     }
     pair->state = PAIR_LEFT;
     pair->conflict = true;
-    if (pair->unsure)
+    if (pair->indeterminate)
         pair->why = "an entity is at the destination, and it is unknown "
                     "whether it was inserted by this run: both stay";
 }
@@ -187,8 +187,8 @@ static void settle_insert(void *context, const struct batch_writer_settled *how)
 {
     struct pair *pair = context;
 
-    if (how->unsure) {
-        pair->unsure = true; /* for good: rule M4 */
+    if (how->indeterminate) {
+        pair->indeterminate = true; /* for good: rule M4 */
         late_note(&pair->mover->late, pair->mover->ends.stores[PAIR_COPY]);
     }
     switch (how->end) {
@@ -308,13 +308,13 @@ static void settle_delete(void *context, const struct batch_writer_settled *how)
 {
     struct pair *pair = context;
 
-    pair->delete_unsure |= how->unsure; /* for good: rule M4 */
+    pair->delete_indeterminate |= how->indeterminate; /* for good: rule M4 */
     switch (how->end) {
     case WRITTEN:
         pair->state = PAIR_DONE;
         break;
     case WRITE_OF_ABSENT:
-        pair->state = pair->delete_unsure ? PAIR_DONE : PAIR_ABSENT;
+        pair->state = pair->delete_indeterminate ? PAIR_DONE : PAIR_ABSENT;
         break;
     case WRITE_WAS_NO_OP:
         pair->state = PAIR_CHANGED;
@@ -424,7 +424,7 @@ static enum tw_err store_intent(
 
     *intent = (struct intent){.job = slice_of(m->run->job),
         .run = slice_of(m->run->id),
-        .places = {m->places[PAIR_SOURCE], m->places[PAIR_COPY]}};
+        .table_refs = {m->table_refs[PAIR_SOURCE], m->table_refs[PAIR_COPY]}};
     intent_name(intent, carried == &m->carried[1]);
     outcome = open_destination(m, &intent->since_ticks, err);
     return outcome == TW_OK

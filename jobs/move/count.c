@@ -168,7 +168,7 @@ enum tw_err move_estimate(const struct job *job,
     ret->tables[PAIR_SOURCE].table_scan =
         selector_scans_table(&e->m.rules->selector);
     counting_begin(&e->sources, &ret->tables[PAIR_SOURCE], &ret->arena,
-        e->m.ends.stores[PAIR_SOURCE]->traits.batch_max_bytes);
+        e->m.ends.stores[PAIR_SOURCE]->capabilities.batch_max_bytes);
     if (outcome == TW_OK)
         outcome = read_sources(
             &e->m, estimate_entity, e, &ret->tables[PAIR_SOURCE].pages, err);

@@ -31,10 +31,10 @@ static const char *const STATES[] = {"copying", "leaving"};
 
 struct slice location_account(const struct store *store, struct arena *arena)
 {
-    if (store->traits.identity)
-        return arena_copy(arena, slice_of(store->traits.identity));
-    if (store->traits.place)
-        return arena_copy(arena, slice_of(store->traits.place));
+    if (store->capabilities.identity)
+        return arena_copy(arena, slice_of(store->capabilities.identity));
+    if (store->capabilities.endpoint)
+        return arena_copy(arena, slice_of(store->capabilities.endpoint));
     return arena_format(arena, "store %s", store->name);
 }
 
@@ -53,7 +53,7 @@ bool location_same(const struct location *a, const struct location *b)
 
 void intent_name(struct intent *intent, unsigned slot)
 {
-    const struct location *source = &intent->places[PAIR_SOURCE];
+    const struct location *source = &intent->table_refs[PAIR_SOURCE];
     unsigned char digest[CRYPTO_SHA256_BYTES];
     struct buf text;
     char hash[17];
@@ -175,11 +175,11 @@ static void describe(
     entity_set_string(row, arena, "Job", intent->job);
     entity_set_string(row, arena, "Run", intent->run);
     for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
-        const struct location *place = &intent->places[side];
+        const struct location *table_ref = &intent->table_refs[side];
 
-        entity_set_string(row, arena, NAMES[side][0], place->store);
-        entity_set_string(row, arena, NAMES[side][1], place->account);
-        entity_set_string(row, arena, NAMES[side][2], place->table);
+        entity_set_string(row, arena, NAMES[side][0], table_ref->store);
+        entity_set_string(row, arena, NAMES[side][1], table_ref->account);
+        entity_set_string(row, arena, NAMES[side][2], table_ref->table);
     }
     entity_set_datetime(row, arena, "Since", intent->since_ticks);
     entity_set_int32(row, arena, "Chunks", (int32_t)change->count);
@@ -484,8 +484,8 @@ static bool read_count(
 
 static bool read_places(struct reading *reading, const struct entity *row)
 {
-    struct location *source = &reading->intent->places[PAIR_SOURCE];
-    struct location *copy = &reading->intent->places[PAIR_COPY];
+    struct location *source = &reading->intent->table_refs[PAIR_SOURCE];
+    struct location *copy = &reading->intent->table_refs[PAIR_COPY];
 
     return read_text(reading, row, "SourceStore", &source->store) &&
            read_text(reading, row, "SourceAccount", &source->account) &&

@@ -58,7 +58,7 @@ bool location_same(const struct location *a, const struct location *b);
 
 struct intent {
     struct slice job, run;
-    struct location places[2]; /* by enum pair_side */
+    struct location table_refs[2]; /* by enum pair_side */
     int64_t since_ticks;
     bool leaving;
 

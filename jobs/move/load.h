@@ -55,14 +55,14 @@ struct pair {
     struct digest digest;      /* of the copy */
     const struct entity *copy; /* until it is handed to the batch writer */
     enum pair_state state;
-    bool unsure;        /* the outcome of an insert was unknown, or the copy was
-                           accepted or taken over: it is not provably the run's own,
-                           and nothing is written at the destination (rule M4) */
-    bool delete_unsure; /* the source may have been deleted by the run itself:
-                           absent means done (rule M5) */
-    bool conflict;      /* an entity is at its destination key */
-    bool named;         /* the report has it */
-    const char *why;    /* why both stay; static or in the load's arena */
+    bool indeterminate; /* the outcome of an insert was unknown, or the copy was
+                    accepted or taken over: it is not provably the run's own,
+                    and nothing is written at the destination (rule M4) */
+    bool delete_indeterminate; /* the source may have been deleted by the run
+                           itself: absent means done (rule M5) */
+    bool conflict;             /* an entity is at its destination key */
+    bool named;                /* the report has it */
+    const char *why; /* why both stay; static or in the load's arena */
     struct found found;
 };
 

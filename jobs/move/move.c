@@ -49,7 +49,7 @@ static void move_tables(const struct job *job,
     const struct move_rules *rules = job->settings;
 
     each(ctx, rules->from.store, rules->from.table, JOB_WRITES);
-    each(ctx, rules->to.place.store, rules->to.place.table, JOB_MAKES);
+    each(ctx, rules->to.table_ref.store, rules->to.table_ref.table, JOB_MAKES);
 }
 
 static enum tw_err move_accept(
@@ -274,7 +274,7 @@ static enum tw_err count_behind(struct mover *m, int64_t *ret)
     *ret = 0;
     if (!rounds_counts_behind(&m->rounds))
         return TW_OK;
-    mover_forget_place(m);
+    mover_forget_position(m);
     scan = open_scan(m, rounds_margin(m->rounds.began_ticks));
     do {
         outcome = scan_next(scan, &page, m->err);
@@ -292,7 +292,7 @@ static enum tw_err begin_round(struct mover *m)
         m->ends.stores[PAIR_SOURCE], m->ends.tables[PAIR_SOURCE], m->err);
 
     if (outcome == TW_OK && !continues) {
-        mover_forget_place(m);
+        mover_forget_position(m);
         atomic_store(&m->run->counts.skipped, 0);
         mover_save(m, NULL);
     }
@@ -314,7 +314,7 @@ static enum tw_err do_rounds(struct mover *m)
         if (outcome != TW_OK)
             return outcome;
         next = rounds_end(&m->rounds, m->run, behind);
-        mover_forget_place(m);
+        mover_forget_position(m);
         mover_save(m, NULL);
     }
     return TW_OK;
@@ -332,7 +332,7 @@ static void begin(struct mover *m)
     for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
         move_load_init(&m->carried[side].load);
     if (!mover_read_checkpoint(m))
-        m->run->host->forget_failed(m->run, 0);
+        m->run->callbacks->forget_failed(m->run, 0);
 }
 
 static void end(struct mover *m)
@@ -341,7 +341,7 @@ static void end(struct mover *m)
         carry_end(&m->carried[i]);
         move_load_done(&m->carried[i].load);
     }
-    mover_forget_place(m);
+    mover_forget_position(m);
     mem_free(m->known);
     mem_free(m->filled);
     arena_done(&m->arena);
@@ -378,7 +378,7 @@ static enum run_end end_of(struct mover *m, enum tw_err outcome)
     if (atomic_load(&counts->written) == 0 &&
         atomic_load(&counts->deleted) == 0 &&
         atomic_load(&counts->skipped) == 0)
-        m->run->host->note(m->run, "nothing was selected");
+        m->run->callbacks->note(m->run, "nothing was selected");
     return RUN_SUCCEEDED;
 }
 

@@ -15,15 +15,17 @@
 
 void mover_set_ends(struct mover *m)
 {
-    const struct place *places[] = {&m->rules->from, &m->rules->to.place};
+    const struct table_ref *table_refs[] = {
+        &m->rules->from, &m->rules->to.table_ref};
 
     for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
-        struct store *store = m->stores->stores[places[side]->store];
+        struct store *store = m->stores->stores[table_refs[side]->store];
 
         m->ends.stores[side] = store;
-        m->ends.tables[side] = places[side]->table;
-        m->places[side] = (struct location){slice_of(store->name),
-            location_account(store, &m->arena), slice_of(places[side]->table)};
+        m->ends.tables[side] = table_refs[side]->table;
+        m->table_refs[side] = (struct location){slice_of(store->name),
+            location_account(store, &m->arena),
+            slice_of(table_refs[side]->table)};
     }
 }
 
@@ -58,11 +60,11 @@ static struct digest *find_known(const struct mover *m, struct digest digest)
 void mover_know(struct mover *m, const struct keys *keys, struct slice etag)
 {
     struct digest digest = digest_keys(keys, etag);
-    struct digest *place = find_known(m, digest);
+    struct digest *table_ref = find_known(m, digest);
 
-    if (m->known_count == KNOWN_MAX || place->low == digest.low)
+    if (m->known_count == KNOWN_MAX || table_ref->low == digest.low)
         return;
-    *place = digest;
+    *table_ref = digest;
     m->known_count++;
 }
 
@@ -119,7 +121,7 @@ static char *write_checkpoint(const struct mover *m)
     return buf_take(&text);
 }
 
-void mover_forget_place(struct mover *m)
+void mover_forget_position(struct mover *m)
 {
     mem_free((void *)(uintptr_t)m->done.partition_key.at);
     mem_free((void *)(uintptr_t)m->done.row_key.at);
@@ -134,8 +136,8 @@ static struct slice own(struct slice text)
 
 static void set_place(struct mover *m, const struct keys *done)
 {
-    mover_forget_place(m);
-    if (!m->ends.stores[PAIR_SOURCE]->traits.ordered)
+    mover_forget_position(m);
+    if (!m->ends.stores[PAIR_SOURCE]->capabilities.ordered)
         return; /* a scan in no order continues nowhere: it starts over */
     m->done = (struct keys){own(done->partition_key), own(done->row_key)};
     m->resumes = true;
@@ -148,13 +150,13 @@ void mover_save(struct mover *m, const struct keys *done)
     if (done)
         set_place(m, done);
     text = write_checkpoint(m);
-    m->run->host->save(m->run, slice_of(text), done != NULL);
+    m->run->callbacks->save(m->run, slice_of(text), done != NULL);
     mem_free(text);
 }
 
 void mover_forget(struct mover *m)
 {
-    mover_forget_place(m);
+    mover_forget_position(m);
     m->named = m->named_stored = 0;
     m->rounds = (struct rounds){.number = 0};
     mover_save(m, NULL);
@@ -210,7 +212,7 @@ void mover_name(struct mover *m, const struct ends *ends, struct pair *pair)
     buf_add_format(&why, "%s; its destination is ", pair->why);
     entity_add_keys(&why, copy->partition_key, copy->row_key);
     buf_add_format(&why, " in %s", ends->tables[PAIR_COPY]);
-    m->run->host->failed(
+    m->run->callbacks->failed(
         m->run, &(struct run_failure){.table = ends->tables[PAIR_SOURCE],
                     .partition_key = source->partition_key,
                     .row_key = source->row_key,
@@ -236,7 +238,7 @@ enum tw_err mover_name_all(struct mover *m, const struct ends *ends,
     if (m->named == m->named_stored)
         return TW_OK;
     text = write_checkpoint(m);
-    outcome = m->run->host->phase(m->run, PHASE, slice_of(text), err);
+    outcome = m->run->callbacks->phase(m->run, PHASE, slice_of(text), err);
     mem_free(text);
     if (outcome == TW_OK)
         m->named_stored = m->named;

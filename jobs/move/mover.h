@@ -43,7 +43,7 @@ struct mover {
     struct arena arena; /* the selection, locations */
     struct selection selection;
     struct ends ends;
-    struct location places[2];
+    struct location table_refs[2];
 
     struct rounds rounds;
     struct late late;
@@ -108,9 +108,9 @@ void mover_save(struct mover *m, const struct keys *done);
  * has no checkpoint, it begins. */
 bool mover_read_checkpoint(struct mover *m);
 
-/* mover_forget_place: a round begins at the first key. mover_forget: the run
+/* mover_forget_position: a round begins at the first key. mover_forget: the run
  * starts over, at once or when it is retried. */
-void mover_forget_place(struct mover *m);
+void mover_forget_position(struct mover *m);
 void mover_forget(struct mover *m);
 
 #endif

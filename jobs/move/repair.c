@@ -80,18 +80,18 @@ static enum tw_err write_side(struct repair *r, enum pair_side side,
 }
 
 /* Deletes one side. *ret: what met it. TW_UNKNOWN is resolved by reading. */
-enum deleted { DELETED, DELETED_UNSURE, WAS_ABSENT, WAS_CHANGED };
+enum deleted { DELETED, DELETED_INDETERMINATE, WAS_ABSENT, WAS_CHANGED };
 
 static enum tw_err delete_side(
     struct repair *r, enum pair_side side, enum deleted *ret)
 {
-    bool unsure = false;
+    bool indeterminate = false;
 
     for (int i = 0; i < TRIES_MAX; i++) {
         enum tw_err outcome = write_side(r, side, OPERATION_DELETE, NULL, NULL);
 
         if (outcome == TW_UNKNOWN) {
-            unsure = true;
+            indeterminate = true;
             outcome = find_side(r, side);
             if (outcome != TW_OK)
                 return outcome;
@@ -102,12 +102,12 @@ static enum tw_err delete_side(
         if (outcome == TW_OK)
             *ret = DELETED;
         else if (outcome == TW_NOT_FOUND)
-            *ret = unsure ? DELETED_UNSURE : WAS_ABSENT;
+            *ret = indeterminate ? DELETED_INDETERMINATE : WAS_ABSENT;
         else if (outcome == TW_CONFLICT)
             *ret = WAS_CHANGED;
         else
             return outcome;
-        r->pair->delete_unsure |= unsure && side == PAIR_SOURCE;
+        r->pair->delete_indeterminate |= indeterminate && side == PAIR_SOURCE;
         return TW_OK;
     }
     return err_fail(r->err, TW_BUSY,
@@ -215,14 +215,14 @@ static enum tw_err delete_source(struct repair *r, bool *ret)
         return outcome;
     switch (deleted) {
     case DELETED:
-    case DELETED_UNSURE:
+    case DELETED_INDETERMINATE:
         r->pair->state = PAIR_DONE;
         atomic_fetch_add(&r->m->run->counts.deleted, 1);
         break;
     case WAS_ABSENT:
         return delete_copy(r, false);
     case WAS_CHANGED:
-        if (!r->pair->delete_unsure) {
+        if (!r->pair->delete_indeterminate) {
             *ret = true;
             break;
         }
@@ -267,7 +267,7 @@ enum tw_err repair_pair(struct mover *m, struct carried *carried,
     struct repair repair = {m, &carried->ends, pair, err};
     bool changed = pair->state == PAIR_CHANGED;
 
-    if (!pair->unsure && !pair->delete_unsure)
+    if (!pair->indeterminate && !pair->delete_indeterminate)
         return changed ? follow_source(&repair) : delete_copy(&repair, false);
     leave(pair, changed
                     ? "the source was changed by others, and the copy is not "

@@ -207,8 +207,9 @@ static bool load_from(const struct yaml_node *node, struct job_loader *loader,
         loader->arena, &map, loader->problems);
 
     if (map.table.at)
-        good = place_load(node, map.store, map.table, loader, &rules->from) &&
-               good;
+        good =
+            table_ref_load(node, map.store, map.table, loader, &rules->from) &&
+            good;
     return selector_load(&map.nodes, &scope, loader->arena, &rules->selector,
                &loader->unset, loader->problems) &&
            good;
@@ -248,7 +249,7 @@ struct move_rules *move_rules_load(
         return NULL;
     check_disjoint(rules, loader->arena);
     if (!rules->disjoint && !loader->unset &&
-        place_same(&rules->from, &rules->to.place)) {
+        table_ref_same(&rules->from, &rules->to.table_ref)) {
         problems_add(loader->problems, map.to->mark, "%s", rules->overlap);
         return NULL;
     }
@@ -277,7 +278,7 @@ void move_rules_explain(const struct move_rules *rules, struct buf *to)
             "(accept_equal: stop the writers of both places first; "
             "entities that are equal in everything become one)\n");
     buf_add_text(to, "store an intent beside the ledger\n");
-    buf_add_format(to, "insert each into %s: ", rules->to.place.table);
+    buf_add_format(to, "insert each into %s: ", rules->to.table_ref.table);
     copying_explain(&rules->to, to);
     buf_add_format(
         to, "; if an entity is there already, %s\n", ENDS[rules->on_conflict]);

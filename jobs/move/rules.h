@@ -11,7 +11,7 @@
 #include "config/yaml.h"
 #include "jobs/copying.h"
 #include "jobs/engine/selector.h"
-#include "jobs/place.h"
+#include "jobs/table_ref.h"
 #include "worker/base/buf.h"
 
 struct job_loader;
@@ -23,7 +23,7 @@ enum move_conflict {
 };
 
 struct move_rules {
-    struct place from;
+    struct table_ref from;
     struct selector selector;
     struct copying_target to;
     enum move_conflict on_conflict;

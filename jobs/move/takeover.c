@@ -11,7 +11,7 @@
 
 /* The store of a location, if the configuration still has it. */
 static struct store *find_store(
-    const struct mover *m, const struct location *place)
+    const struct mover *m, const struct location *table_ref)
 {
     struct store *found = NULL;
     struct arena arena;
@@ -19,12 +19,12 @@ static struct store *find_store(
     arena_init(&arena);
     for (size_t i = 0; i < m->stores->count && !found; i++) {
         struct store *store = m->stores->stores[i];
-        struct location is = {.table = place->table};
+        struct location is = {.table = table_ref->table};
 
         if (!store)
             continue;
         is.account = location_account(store, &arena);
-        if (location_same(&is, place))
+        if (location_same(&is, table_ref))
             found = store;
     }
     arena_done(&arena);
@@ -35,11 +35,11 @@ bool takeover_concerns(const struct mover *m, const struct intent *intent)
 {
     for (int mine = PAIR_SOURCE; mine <= PAIR_COPY; mine++)
         for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++)
-            if (location_same(&m->places[mine], &intent->places[side]))
+            if (location_same(&m->table_refs[mine], &intent->table_refs[side]))
                 return true;
     return slice_is(intent->job, m->run->job) &&
-           (!find_store(m, &intent->places[PAIR_SOURCE]) ||
-               !find_store(m, &intent->places[PAIR_COPY]));
+           (!find_store(m, &intent->table_refs[PAIR_SOURCE]) ||
+               !find_store(m, &intent->table_refs[PAIR_COPY]));
 }
 
 /* ---- the pairs ---- */
@@ -98,8 +98,8 @@ static void judge_pair(const struct intent *intent, struct pair *pair)
         break;
     }
     /* Nothing may be written at the destination. */
-    pair->unsure = true;
-    pair->delete_unsure = intent->leaving;
+    pair->indeterminate = true;
+    pair->delete_indeterminate = intent->leaving;
 }
 
 static enum tw_err look_up(struct mover *m, struct carried *carried,
@@ -151,13 +151,13 @@ static enum tw_err take_over(
     log_info(run_object(m->run),
         "takes over %zu pairs of a move from %.*s to %.*s that run "
         "%.*s/%.*s did not finish",
-        load->count, SLICE_ARG(intent->places[PAIR_SOURCE].table),
-        SLICE_ARG(intent->places[PAIR_COPY].table), SLICE_ARG(intent->job),
+        load->count, SLICE_ARG(intent->table_refs[PAIR_SOURCE].table),
+        SLICE_ARG(intent->table_refs[PAIR_COPY].table), SLICE_ARG(intent->job),
         SLICE_ARG(intent->run));
     carried->intent = *intent;
     for (int side = PAIR_SOURCE; side <= PAIR_COPY; side++) {
-        carried->ends.stores[side] = find_store(m, &intent->places[side]);
-        carried->ends.tables[side] = intent->places[side].table.at;
+        carried->ends.stores[side] = find_store(m, &intent->table_refs[side]);
+        carried->ends.tables[side] = intent->table_refs[side].table.at;
     }
     for (size_t i = 0; i < load->count; i++)
         load->pairs[i].mover = m;

@@ -32,16 +32,16 @@ struct row {
 /* The configuration's own name where a store cannot say which one it is. */
 static const char *account_of(const struct store *store, const char *name)
 {
-    if (store->traits.identity)
-        return store->traits.identity;
-    return store->traits.place ? store->traits.place : name;
+    if (store->capabilities.identity)
+        return store->capabilities.identity;
+    return store->capabilities.endpoint ? store->capabilities.endpoint : name;
 }
 
 /* Table names are the same in any case of letters. */
 static void digest_table(struct applied *applied)
 {
-    char *text =
-        mem_format("%s\n%s", applied->account, applied->upgrade->place.table);
+    char *text = mem_format(
+        "%s\n%s", applied->account, applied->upgrade->table_ref.table);
     struct digest digest;
 
     for (char *at = strchr(text, '\n'); *at; at++)
@@ -124,7 +124,7 @@ static struct operation row_operation(
         entity->etag = row->entity->etag;
     entity_set_string(entity, arena, "Account", slice_of(applied->account));
     entity_set_string(
-        entity, arena, "Table", slice_of(applied->upgrade->place.table));
+        entity, arena, "Table", slice_of(applied->upgrade->table_ref.table));
     entity_set_string(entity, arena, "Job", slice_of(applied->run->job));
     entity_set_string(entity, arena, "Run", slice_of(applied->run->id));
     return operation;

@@ -98,7 +98,7 @@ static enum tw_err count_page(
         const struct entity *entity = &page->entities[i];
 
         if (!selection_matches(&count->selection, entity) ||
-            is_index_row(entity, count->store, count->upgrade->place.table))
+            is_index_row(entity, count->store, count->upgrade->table_ref.table))
             continue;
         count_entity(count, entity);
         arena_clear(&count->scratch);
@@ -110,7 +110,7 @@ static enum tw_err count_page(
 static enum tw_err count_all(struct count *count, struct err *err)
 {
     struct scan_spec spec = {.store = count->store,
-        .table = count->upgrade->place.table,
+        .table = count->upgrade->table_ref.table,
         .run = count->run};
     const struct page *page;
     struct scan *scan;
@@ -214,10 +214,10 @@ enum tw_err upgrade_count(const struct upgrade *upgrade, struct store *store,
     buf_init(&count.failed, DETAILS_MAX_BYTES / 2);
     count.profile = profile_new(upgrade->version);
     ret->tables = arena_alloc(&ret->arena, sizeof(*ret->tables));
-    ret->tables[0].table = upgrade->place.table;
+    ret->tables[0].table = upgrade->table_ref.table;
     ret->tables[0].table_scan = true;
     counting_begin(&count.counting, ret->tables, &ret->arena,
-        store->traits.batch_max_bytes);
+        store->capabilities.batch_max_bytes);
     outcome = selection_of_run(
         &upgrade->selector, &run->args, &ret->arena, &count.selection, err);
     if (outcome == TW_OK)

@@ -73,7 +73,7 @@ static void explain_old_step(const struct upgrade_step *step, struct buf *to)
 
 static void explain_entities(const struct upgrade *upgrade, struct buf *to)
 {
-    buf_add_format(to, "read all of %s", upgrade->place.table);
+    buf_add_format(to, "read all of %s", upgrade->table_ref.table);
     if (upgrade->selector.filter) {
         buf_add_text(to, " and take entities where ");
         selector_explain(&upgrade->selector, to);

@@ -125,7 +125,7 @@ static size_t read_at(struct slice template, struct slice name)
 static void check_template(
     struct order *order, size_t i, const struct template *template)
 {
-    struct expression_reader place = {.text = template_source(template),
+    struct expression_reader table_ref = {.text = template_source(template),
         .mark = order->list[i].step->value_mark,
         .problems = order->problems};
     size_t count;
@@ -136,7 +136,7 @@ static void check_template(
 
         if (!taker)
             continue;
-        expression_problem(&place, read_at(place.text, read[k]), GONE,
+        expression_problem(&table_ref, read_at(table_ref.text, read[k]), GONE,
             SLICE_ARG(read[k]), upgrade_step_name(taker->type),
             taker->mark.line);
         order->good = false;

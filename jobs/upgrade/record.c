@@ -105,7 +105,7 @@ bool record_read(
 struct property record_property(
     const struct record *record, struct arena *arena)
 {
-    struct entity holder = {.property_count = 0};
+    struct entity tombstone_owner = {.property_count = 0};
     struct buf text;
 
     buf_init(&text, ENTITY_MAX_VALUE_BYTES);
@@ -122,9 +122,10 @@ struct property record_property(
             &text, ",\"%s\",\"%s\"]", pair->old_digest, pair->new_digest);
     }
     buf_add_text(&text, "]}");
-    entity_set_string(&holder, arena, RECORD_PROPERTY, buf_slice(&text));
+    entity_set_string(
+        &tombstone_owner, arena, RECORD_PROPERTY, buf_slice(&text));
     buf_done(&text);
-    return holder.properties[0];
+    return tombstone_owner.properties[0];
 }
 
 /* Its index; count: there is none. */

@@ -113,7 +113,7 @@ static bool load_version(const struct yaml_node *node,
     good = refuse_former(map.to, "to", loader->problems) && good;
     upgrade->absent = map.absent;
     if (map.property.at &&
-        step_rules_name(map.property, place_mark(node, "property"), loader))
+        step_rules_name(map.property, table_ref_mark(node, "property"), loader))
         upgrade->version = map.property;
     return good && upgrade->version.len > 0;
 }
@@ -182,7 +182,7 @@ static bool check_absent(const struct upgrade *upgrade,
 {
     if (upgrade->absent <= upgrade_rules_newest(upgrade))
         return true;
-    problems_add(problems, place_mark(node, "absent"),
+    problems_add(problems, table_ref_mark(node, "absent"),
         "absent is above the newest version, %" PRId64,
         upgrade_rules_newest(upgrade));
     return false;
@@ -213,9 +213,9 @@ struct upgrade *upgrade_rules_load(
     upgrade->on_difference = (enum upgrade_on_difference)map.on_difference;
     upgrade->follow = map.follow;
     if (map.table.at)
-        good =
-            place_load(node, map.store, map.table, loader, &upgrade->place) &&
-            good;
+        good = table_ref_load(
+                   node, map.store, map.table, loader, &upgrade->table_ref) &&
+               good;
     good = load_filter(map.filter, loader, upgrade) && good;
     if (map.version)
         good = load_version(map.version, loader, upgrade) && good;
@@ -252,13 +252,13 @@ void upgrade_rules_link(const struct job *job, const struct jobs *jobs,
         const struct upgrade *before = other->settings;
 
         if (other->kind != job->kind ||
-            !place_same(&before->place, &upgrade->place) ||
+            !table_ref_same(&before->table_ref, &upgrade->table_ref) ||
             same_document(before, upgrade))
             continue;
         problems_add(problems, job->mark,
             "job %s has other versions for table %s: one document per table; "
             "put all versions into one job",
-            other->name, upgrade->place.table);
+            other->name, upgrade->table_ref.table);
         return;
     }
 }

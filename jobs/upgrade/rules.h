@@ -16,7 +16,7 @@
 #include "jobs/engine/digest.h"
 #include "jobs/engine/selector.h"
 #include "jobs/engine/template.h"
-#include "jobs/place.h"
+#include "jobs/table_ref.h"
 #include "worker/base/arena.h"
 #include "worker/base/buf.h"
 #include "worker/base/slice.h"
@@ -98,7 +98,7 @@ struct upgrade_version {
 };
 
 struct upgrade {
-    struct place place;
+    struct table_ref table_ref;
     struct selector selector;         /* a filter, or empty */
     struct slice version;             /* the property */
     int64_t absent;                   /* the version of an entity without it */

@@ -100,7 +100,7 @@ bool step_rules_name(
 static bool load_name(const struct step_loader *in, const char *key,
     struct slice name, struct slice *ret, struct mark *ret_mark)
 {
-    *ret_mark = place_mark(in->node, key);
+    *ret_mark = table_ref_mark(in->node, key);
     if (!name.at || !step_rules_name(name, *ret_mark, in->loader))
         return false;
     if (slice_equal(name, in->version)) {
@@ -118,7 +118,7 @@ static bool load_name(const struct step_loader *in, const char *key,
 static void unknown_type(const struct step_loader *in, const char *key)
 {
     const char *names[CONVERT_TYPES], *near;
-    struct mark mark = place_mark(in->node, key);
+    struct mark mark = table_ref_mark(in->node, key);
     struct slice word = in->map.type;
     struct buf text;
 

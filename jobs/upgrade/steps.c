@@ -51,13 +51,13 @@ static struct property *find(struct work *work, struct slice name)
 /* In the place of the one of that name, or behind all others. */
 static void put(struct work *work, const struct property *property)
 {
-    struct property *place = find(work, property->name);
+    struct property *table_ref = find(work, property->name);
 
-    if (place && property_equal(place, property))
+    if (table_ref && property_equal(table_ref, property))
         return;
-    if (!place)
-        place = &work->entity.properties[work->entity.property_count++];
-    *place = *property;
+    if (!table_ref)
+        table_ref = &work->entity.properties[work->entity.property_count++];
+    *table_ref = *property;
     work->changed = true;
 }
 
@@ -676,16 +676,16 @@ static void put_version(struct work *work)
     const struct property *is =
         entity_find(&work->entity, work->upgrade->version);
     int64_t number = upgrade_rules_newest(work->upgrade), now;
-    struct entity holder = {.property_count = 0};
+    struct entity tombstone_owner = {.property_count = 0};
     const char *name = work->upgrade->version.at;
 
     if (is && whole_number(is, &now) && now == number)
         return;
     if (number < INT32_MIN || number > INT32_MAX)
-        entity_set_int64(&holder, work->arena, name, number);
+        entity_set_int64(&tombstone_owner, work->arena, name, number);
     else
-        entity_set_int32(&holder, work->arena, name, (int32_t)number);
-    put(work, &holder.properties[0]);
+        entity_set_int32(&tombstone_owner, work->arena, name, (int32_t)number);
+    put(work, &tombstone_owner.properties[0]);
 }
 
 /* ---- the whole ---- */

@@ -77,7 +77,7 @@ static void save(struct upgrade_run *u, bool progress)
 {
     char *text = upgrade_checkpoint_write(&u->at);
 
-    u->run->host->save(u->run, slice_of(text), progress);
+    u->run->callbacks->save(u->run, slice_of(text), progress);
     mem_free(text);
 }
 
@@ -105,14 +105,14 @@ static void begin_counts(struct upgrade_run *u)
 
     *at = (struct upgrade_checkpoint){.rounds = at->rounds};
     u->leftover[0] = '\0';
-    u->run->host->forget_failed(u->run, 0);
+    u->run->callbacks->forget_failed(u->run, 0);
     atomic_store(&u->run->counts.skipped, 0);
 }
 
 /* ... and one that goes on has counted what lies before its place. */
 static void resume_counts(struct upgrade_run *u)
 {
-    u->run->host->forget_failed(u->run, u->at.failed);
+    u->run->callbacks->forget_failed(u->run, u->at.failed);
     atomic_store(&u->run->counts.skipped, u->at.skipped);
 }
 
@@ -141,8 +141,8 @@ static void reached(struct upgrade_run *u, const struct entity *last)
 static void report_failed(struct upgrade_run *u, const struct entity *entity,
     const struct upgrade_result *result, const char *why)
 {
-    u->run->host->failed(
-        u->run, &(struct run_failure){.table = u->upgrade->place.table,
+    u->run->callbacks->failed(
+        u->run, &(struct run_failure){.table = u->upgrade->table_ref.table,
                     .partition_key = entity->partition_key,
                     .row_key = entity->row_key,
                     .step = result->step,
@@ -173,7 +173,7 @@ static void note_leftover(struct upgrade_run *u, const struct entity *entity)
 static bool is_its(struct upgrade_run *u, const struct entity *entity)
 {
     return selection_matches(&u->selection, entity) &&
-           !is_index_row(entity, u->store, u->upgrade->place.table);
+           !is_index_row(entity, u->store, u->upgrade->table_ref.table);
 }
 
 /* Does what is stored say all that was sent? */
@@ -233,7 +233,7 @@ static enum tw_err send(
 {
     const struct batch_item item = {
         .store = u->store,
-        .table = u->upgrade->place.table,
+        .table = u->upgrade->table_ref.table,
         .operation = {.type = OPERATION_REPLACE, .entity = result->entity},
         .decide = decide,
         .context = u,
@@ -278,7 +278,7 @@ static struct scan *open_scan(
     struct upgrade_run *u, int64_t since_ticks, bool resumes)
 {
     struct scan_spec spec = {
-        .store = u->store, .table = u->upgrade->place.table, .run = u->run};
+        .store = u->store, .table = u->upgrade->table_ref.table, .run = u->run};
     char since[TEXT_TIME_MAX];
     struct scan *scan;
     struct arena arena;
@@ -416,16 +416,16 @@ static bool count_behind(struct upgrade_run *u, int64_t *ret)
 
 static void note_left(struct upgrade_run *u)
 {
-    const struct run_host *host = u->run->host;
+    const struct run_callbacks *callbacks = u->run->callbacks;
     char *text;
 
     if (u->at.selected == 0)
-        host->note(u->run, "nothing was selected");
+        callbacks->note(u->run, "nothing was selected");
     if (u->at.outside > 0) {
         text = mem_format("%lld entit%s at a version that the document does "
                           "not contain; unchanged",
             (long long)u->at.outside, u->at.outside == 1 ? "y is" : "ies are");
-        host->note(u->run, text);
+        callbacks->note(u->run, text);
         mem_free(text);
     }
     if (u->at.leftover > 0) {
@@ -434,7 +434,7 @@ static void note_left(struct upgrade_run *u)
             (long long)u->at.leftover,
             u->at.leftover == 1 ? "y holds" : "ies hold",
             u->leftover[0] ? ", e.g. " : "", u->leftover);
-        host->note(u->run, text);
+        callbacks->note(u->run, text);
         mem_free(text);
     }
 }
@@ -461,7 +461,7 @@ static bool begin_round(struct upgrade_run *u)
 {
     int64_t before = u->at.rounds.number;
     enum tw_err outcome = rounds_begin(
-        &u->at.rounds, u->run, u->store, u->upgrade->place.table, u->err);
+        &u->at.rounds, u->run, u->store, u->upgrade->table_ref.table, u->err);
 
     if (outcome != TW_OK)
         return ends_by(u, outcome);
@@ -528,7 +528,7 @@ static bool set_up(struct upgrade_run *u)
     upgrade_checkpoint_read(u->run->checkpoint, &u->arena, &u->at);
     u->at.rounds.follow = u->upgrade->follow;
     /* A scan in no order begins again. */
-    u->at.in_round = u->at.in_round && u->store->traits.ordered;
+    u->at.in_round = u->at.in_round && u->store->capabilities.ordered;
     if (selection_of_run(&u->upgrade->selector, &u->run->args, &u->arena,
             &u->selection, u->err) != TW_OK)
         return ends(u, RUN_FAILED);
@@ -539,7 +539,7 @@ static enum run_end schema_upgrade_run(const struct job *job,
     const struct job_stores *stores, struct run *run, struct err *err)
 {
     const struct upgrade *upgrade = job->settings;
-    size_t store = upgrade->place.store;
+    size_t store = upgrade->table_ref.store;
     struct upgrade_run u = {.upgrade = upgrade,
         .how = {.upgrade = upgrade,
             .phase = upgrade_rules_phase(&run->args),
@@ -580,7 +580,7 @@ static void schema_upgrade_tables(const struct job *job,
 {
     const struct upgrade *upgrade = job->settings;
 
-    each(ctx, upgrade->place.store, upgrade->place.table, JOB_WRITES);
+    each(ctx, upgrade->table_ref.store, upgrade->table_ref.table, JOB_WRITES);
 }
 
 /* An argument that makes no filter can never be right. */
@@ -599,7 +599,7 @@ static enum tw_err schema_upgrade_verify(const struct job *job,
     const struct upgrade *upgrade = job->settings;
 
     return upgrade_verify(
-        upgrade, stores->stores[upgrade->place.store], run, ret, err);
+        upgrade, stores->stores[upgrade->table_ref.store], run, ret, err);
 }
 
 static enum tw_err schema_upgrade_estimate(const struct job *job,
@@ -609,7 +609,7 @@ static enum tw_err schema_upgrade_estimate(const struct job *job,
     const struct upgrade *upgrade = job->settings;
 
     return upgrade_count(
-        upgrade, stores->stores[upgrade->place.store], run, ret, err);
+        upgrade, stores->stores[upgrade->table_ref.store], run, ret, err);
 }
 
 static const char *const PHASES[] = {"all", "expand", "contract", NULL};

@@ -90,7 +90,7 @@ static void report(
 
     if (difference->count < (int64_t)FIRST_KEYS) {
         buf_init(&key, 8 * ENTITY_MAX_KEY_BYTES);
-        buf_add_format(&key, "%s ", verify->upgrade->place.table);
+        buf_add_format(&key, "%s ", verify->upgrade->table_ref.table);
         entity_add_keys(&key, entity->partition_key, entity->row_key);
         difference->first_keys[difference->count] =
             arena_copy(&verify->ret->arena, buf_slice(&key)).at;
@@ -122,7 +122,8 @@ static void look_at_page(struct verify *verify, const struct page *page)
         const struct entity *entity = &page->entities[i];
 
         if (!selection_matches(&verify->selection, entity) ||
-            is_index_row(entity, verify->store, verify->upgrade->place.table))
+            is_index_row(
+                entity, verify->store, verify->upgrade->table_ref.table))
             continue;
         verify->ret->read += !verify->confirms;
         look_at(verify, entity);
@@ -133,7 +134,7 @@ static void look_at_page(struct verify *verify, const struct page *page)
 static enum tw_err read_all(struct verify *verify, struct err *err)
 {
     struct scan_spec spec = {.store = verify->store,
-        .table = verify->upgrade->place.table,
+        .table = verify->upgrade->table_ref.table,
         .run = verify->run};
     const struct page *page;
     struct scan *scan;

@@ -22,26 +22,26 @@ const path = require("path");
 // Who is asked whether a mistake in the file shows, in this order.
 const FILES = {
     "worker/run/lease.c":
-        "unit lease, unit work, unit lease_time, unit single, unit consumer, " +
+        "unit lease, unit attempt, unit lease_time, unit single, unit consumer, " +
         "simulate, simulate copy",
-    "worker/run/work.c":
-        "unit work, unit single, unit consumer, unit each_request, simulate, " +
+    "worker/run/attempt.c":
+        "unit attempt, unit single, unit consumer, unit each_request, simulate, " +
         "simulate copy",
     "worker/run/renewer.c":
-        "unit renewer, unit lease_time, unit work, unit single, unit consumer, " +
+        "unit renewer, unit lease_time, unit attempt, unit single, unit consumer, " +
         "simulate",
     "worker/run/ledger.c":
-        "unit ledger, unit ledger_change, unit lease, unit work, " +
+        "unit ledger, unit ledger_change, unit lease, unit attempt, " +
         "unit command_status, simulate",
     "worker/run/ledger_change.c":
         "unit ledger_change, unit ledger, unit lease, unit control, simulate",
     "worker/store/retry.c": "unit retry, unit request_pool, unit control, unit lease",
     "worker/store/breaker.c": "unit breaker, unit consumer",
-    "worker/store/deadline.c": "unit deadline, unit request_pool, unit work, simulate",
+    "worker/store/deadline.c": "unit deadline, unit request_pool, unit attempt, simulate",
     "worker/store/lease_clock.c":
-        "unit lease_clock, unit deadline, unit work, simulate",
+        "unit lease_clock, unit deadline, unit attempt, simulate",
     "worker/store/request_pool.c":
-        "unit request_pool, unit call, unit run, unit work, unit single, simulate",
+        "unit request_pool, unit call, unit run, unit attempt, unit single, simulate",
     "worker/store/rate.c": "unit rate, unit rate_limiter",
     "worker/store/rate_limiter.c": "unit rate_limiter, unit request_pool, unit rate",
     "jobs/cascade/cascade.c":

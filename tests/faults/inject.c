@@ -145,7 +145,7 @@ static int shim_sector(sqlite3_file *file)
     return inner_of(file)->pMethods->xSectorSize(inner_of(file));
 }
 
-static int shim_traits(sqlite3_file *file)
+static int shim_capabilities(sqlite3_file *file)
 {
     return inner_of(file)->pMethods->xDeviceCharacteristics(inner_of(file));
 }
@@ -190,7 +190,7 @@ static const sqlite3_io_methods METHODS = {
     .xCheckReservedLock = shim_reserved,
     .xFileControl = shim_control,
     .xSectorSize = shim_sector,
-    .xDeviceCharacteristics = shim_traits,
+    .xDeviceCharacteristics = shim_capabilities,
     .xShmMap = shim_shm_map,
     .xShmLock = shim_shm_lock,
     .xShmBarrier = shim_shm_barrier,

@@ -255,7 +255,7 @@ struct maker {
     struct known values[VALUES];
     struct buf text;
     unsigned comparisons;
-    bool unsure; /* something in it whose order is nobody's business */
+    bool indeterminate; /* something in it whose order is nobody's business */
 };
 
 static const char *const operators[] = {"eq", "ne", "gt", "ge", "lt", "le"};
@@ -293,7 +293,7 @@ static bool make_comparison(struct maker *maker)
         return false;
     relation = relate(there, &constant);
     if (relation == UNORDERED && op >= 2)
-        maker->unsure = true;
+        maker->indeterminate = true;
     return holds(op, relation);
 }
 
@@ -353,7 +353,7 @@ static void filter_means_what_it_says(struct fuzz_source *in)
         if (filter_parse(buf_slice(&maker.text), in->arena, &filter, &err) !=
             TW_OK)
             fuzz_fail(__FILE__, __LINE__, err.text, buf_slice(&maker.text));
-        if (!maker.unsure && filter_matches(filter, &entity) != expected)
+        if (!maker.indeterminate && filter_matches(filter, &entity) != expected)
             fuzz_fail(__FILE__, __LINE__,
                 expected ? "it matches" : "it does not match",
                 buf_slice(&maker.text));

@@ -213,7 +213,7 @@ static void check_checkpoint(
 
     FUZZ_CHECK(strlen(text) <= CASCADE_CHECKPOINT_MAX_BYTES);
     cascade_checkpoint_read(slice_of(text), &read, again);
-    FUZZ_CHECK(read.laid_ticks == checkpoint->laid_ticks &&
+    FUZZ_CHECK(read.tombstone_ticks == checkpoint->tombstone_ticks &&
                read.began_ticks == checkpoint->began_ticks &&
                read.not_before_ticks == checkpoint->not_before_ticks);
     FUZZ_CHECK(same_path(again, path) || again->depth == 0);
@@ -228,7 +228,8 @@ static void try_checkpoint(struct slice text)
     struct cascade_checkpoint read;
 
     cascade_checkpoint_read(text, &read, path);
-    FUZZ_CHECK(good_ticks(read.laid_ticks) && good_ticks(read.began_ticks) &&
+    FUZZ_CHECK(good_ticks(read.tombstone_ticks) &&
+               good_ticks(read.began_ticks) &&
                good_ticks(read.not_before_ticks));
     FUZZ_CHECK(path->depth <= CASCADE_MAX_DEPTH);
     check_checkpoint(&read, path);
@@ -269,7 +270,7 @@ static void make_key(struct fuzz_source *in, struct walk_key *key)
 static void checkpoint_is_read_back(struct fuzz_source *in)
 {
     static struct walk_path place, *const path = &place;
-    struct cascade_checkpoint checkpoint = {.laid_ticks = early_ticks(in),
+    struct cascade_checkpoint checkpoint = {.tombstone_ticks = early_ticks(in),
         .began_ticks = early_ticks(in),
         .not_before_ticks = early_ticks(in)};
 

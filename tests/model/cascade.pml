@@ -49,10 +49,10 @@
 #define BESIDE 3
 #define CHILDREN 4
 
-#define HOLDER_NONE 0
-#define HOLDER_US 1
-#define HOLDER_OTHER 2
-#define HOLDER_FREE 3
+#define TOMBSTONE_NONE 0
+#define TOMBSTONE_OURS 1
+#define TOMBSTONE_OF_OTHER 2
+#define TOMBSTONE_OWNER_ENDED 3
 
 #define DONE 0
 #define CONFLICT 1
@@ -270,9 +270,9 @@ inline lay()
 
 /* Whose late insert is waited for, by an attempt that took over? */
 #ifdef NO_TOOK_OVER_WAIT_WHERE_TAKEN
-#define MAY_COME_LATE (holder == HOLDER_NONE || bare)
+#define MAY_COME_LATE (holder == TOMBSTONE_NONE || bare)
 #else
-#define MAY_COME_LATE (holder != HOLDER_US || bare)
+#define MAY_COME_LATE (holder != TOMBSTONE_OURS || bare)
 #endif
 
 #ifdef NO_OWNER_AT_THE_END
@@ -332,8 +332,8 @@ pass: /* its first page may be read before the parent is */
 
 hold_parent:
     atomic {
-        holder = (!here -> HOLDER_NONE : (tombstone == 0 -> HOLDER_FREE :
-            (tombstone == self -> HOLDER_US : HOLDER_OTHER)));
+        holder = (!here -> TOMBSTONE_NONE : (tombstone == 0 -> TOMBSTONE_OWNER_ENDED :
+            (tombstone == self -> TOMBSTONE_OURS : TOMBSTONE_OF_OTHER)));
         printf("run %d reads the parent: holder %d\n", self, holder);
         has_etag[self] = here;
         newer = here && !bare && generation >= self;
@@ -354,46 +354,46 @@ hold_parent:
 #endif
         previous_owner_crashed = 0;
         if
-        :: holder == HOLDER_US ->
+        :: holder == TOMBSTONE_OURS ->
             lay();
             goto held
         :: else
         fi;
 #ifndef NO_TOOK_OVER_WAIT_WHERE_TAKEN
         if
-        :: holder != HOLDER_NONE && not_before_left[self] > 0 -> goto wait_late
+        :: holder != TOMBSTONE_NONE && not_before_left[self] > 0 -> goto wait_late
         :: else
         fi;
 #endif
 #ifndef NO_GIVING_WAY
         if
-        :: holder != HOLDER_NONE && laid -> goto spared
+        :: holder != TOMBSTONE_NONE && laid -> goto spared
         :: else
         fi;
 #endif
 #ifndef NO_OTHER_RUN
         if
-        :: holder == HOLDER_OTHER -> open = !ended[tombstone]
+        :: holder == TOMBSTONE_OF_OTHER -> open = !ended[tombstone]
         :: else
         fi;
         if
-        :: holder == HOLDER_OTHER && open -> goto wait_other
+        :: holder == TOMBSTONE_OF_OTHER && open -> goto wait_other
         :: else
         fi;
 #endif
         if
-        :: holder == HOLDER_FREE && newer -> goto spared
+        :: holder == TOMBSTONE_OWNER_ENDED && newer -> goto spared
         :: else
         fi;
 #ifdef NO_BARE_TOMBSTONE
         if
-        :: holder == HOLDER_NONE -> lay(); goto held
+        :: holder == TOMBSTONE_NONE -> lay(); goto held
         :: else
         fi;
 #endif
 #ifdef NO_TOMBSTONE
         if
-        :: holder == HOLDER_FREE -> lay(); goto held
+        :: holder == TOMBSTONE_OWNER_ENDED -> lay(); goto held
         :: else
         fi;
 #endif
@@ -401,7 +401,7 @@ hold_parent:
     atomic {
         DIES;
         if
-        :: holder == HOLDER_NONE ->
+        :: holder == TOMBSTONE_NONE ->
             SEND(land_insert(self), INSERT, 0, 1);
             printf("run %d inserts a tombstone: %d late %d\n", self, result,
                 late_kind[self]);

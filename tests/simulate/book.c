@@ -20,8 +20,8 @@
 #include "worker/run/lease.h"
 
 /* Claims that were seen to write, by where they are in memory. */
-struct holder {
-    struct holder *next;
+struct tombstone_owner {
+    struct tombstone_owner *next;
     const void *process;
     const struct deadline *deadline; /* of the run's requests */
     const struct deadline *own;      /* of the lease's */
@@ -46,7 +46,7 @@ struct message_note {
 struct book {
     struct sim *sim;
     struct sim_run *runs;
-    struct holder *holders;
+    struct tombstone_owner *holders;
     struct message_note *messages;
     unsigned poisoned; /* puts to poison queues */
 };
@@ -172,13 +172,15 @@ static void judge_change(struct book *book, const struct sim_run *run,
  * where the answer was lost or the write landed late, and says it again. */
 static void note_acquired(struct book *book, const struct sim_run *run)
 {
-    for (struct holder *holder = book->holders; holder; holder = holder->next) {
-        if (strcmp(holder->key, run->key) != 0)
+    for (struct tombstone_owner *tombstone_owner = book->holders;
+         tombstone_owner; tombstone_owner = tombstone_owner->next) {
+        if (strcmp(tombstone_owner->key, run->key) != 0)
             continue;
-        if (slice_is(run->now.owner, holder->owner))
-            holder->claimed = true;
-        else if (run->now.owner.len == 0 && run->now.epoch == holder->epoch)
-            holder->claimed = false;
+        if (slice_is(run->now.owner, tombstone_owner->owner))
+            tombstone_owner->claimed = true;
+        else if (run->now.owner.len == 0 &&
+                 run->now.epoch == tombstone_owner->epoch)
+            tombstone_owner->claimed = false;
     }
 }
 
@@ -341,18 +343,18 @@ void book_deleted(struct book *book, const char *queue, struct slice id)
 
 /* ---- deadlines ---- */
 
-static struct holder *holder_of(struct book *book, const void *process,
-    const struct deadline *deadline, bool *ret_own)
+static struct tombstone_owner *tombstone_owner_of(struct book *book,
+    const void *process, const struct deadline *deadline, bool *ret_own)
 {
-    struct holder *holder = book->holders;
+    struct tombstone_owner *tombstone_owner = book->holders;
 
-    while (holder &&
-           (holder->process != process ||
-               (holder->deadline != deadline && holder->own != deadline)))
-        holder = holder->next;
-    if (holder)
-        *ret_own = holder->own == deadline;
-    return holder;
+    while (tombstone_owner && (tombstone_owner->process != process ||
+                                  (tombstone_owner->deadline != deadline &&
+                                      tombstone_owner->own != deadline)))
+        tombstone_owner = tombstone_owner->next;
+    if (tombstone_owner)
+        *ret_own = tombstone_owner->own == deadline;
+    return tombstone_owner;
 }
 
 static const struct entity *staked(const struct store_request *request)
@@ -378,31 +380,32 @@ static void learn(struct book *book, const void *process,
 {
     const char *lease = (const char *)deadline - offsetof(struct lease, own);
     struct ledger_run run;
-    struct holder *holder;
+    struct tombstone_owner *tombstone_owner;
     bool own;
 
     ledger_run_init(&run);
     if (ledger_parse(entity, &run, NULL) == TW_OK && run.owner.len > 0) {
-        holder = holder_of(book, process, deadline, &own);
-        if (!holder) {
-            holder = mem_alloc(sizeof(*holder));
-            holder->next = book->holders;
-            book->holders = holder;
+        tombstone_owner = tombstone_owner_of(book, process, deadline, &own);
+        if (!tombstone_owner) {
+            tombstone_owner = mem_alloc(sizeof(*tombstone_owner));
+            tombstone_owner->next = book->holders;
+            book->holders = tombstone_owner;
         }
-        if (!slice_is(run.owner, holder->owner))
-            holder->claimed = false;
-        holder->process = process;
-        holder->own = deadline;
-        holder->deadline =
+        if (!slice_is(run.owner, tombstone_owner->owner))
+            tombstone_owner->claimed = false;
+        tombstone_owner->process = process;
+        tombstone_owner->own = deadline;
+        tombstone_owner->deadline =
             (const struct deadline *)(lease + offsetof(struct lease, deadline));
-        holder->epoch = run.epoch;
-        if (!holder->unaware ||
-            run.lease_until_ticks > holder->lease_until_ticks)
-            holder->lease_until_ticks = run.lease_until_ticks;
-        (void)snprintf(
-            holder->owner, sizeof(holder->owner), "%.*s", SLICE_ARG(run.owner));
-        (void)snprintf(holder->key, sizeof(holder->key), "%.*s/%.*s",
-            SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
+        tombstone_owner->epoch = run.epoch;
+        if (!tombstone_owner->unaware ||
+            run.lease_until_ticks > tombstone_owner->lease_until_ticks)
+            tombstone_owner->lease_until_ticks = run.lease_until_ticks;
+        (void)snprintf(tombstone_owner->owner, sizeof(tombstone_owner->owner),
+            "%.*s", SLICE_ARG(run.owner));
+        (void)snprintf(tombstone_owner->key, sizeof(tombstone_owner->key),
+            "%.*s/%.*s", SLICE_ARG(entity->partition_key),
+            SLICE_ARG(entity->row_key));
     }
     ledger_run_done(&run);
 }
@@ -410,32 +413,33 @@ static void learn(struct book *book, const void *process,
 /* A lease that only does what was asked of a crashed owner (cancel, pause)
  * names none: its deadlines may lie where those of another claim lay, also
  * where those of the crashed owner itself lay. */
-static bool is_of(
-    struct book *book, const struct holder *holder, const struct entity *entity)
+static bool is_of(struct book *book,
+    const struct tombstone_owner *tombstone_owner, const struct entity *entity)
 {
-    const struct sim_run *run = book_find(book, slice_of(holder->key));
+    const struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
     const struct property *control = entity_find(entity, slice_of("Control"));
-    char key[sizeof(holder->key)];
+    char key[sizeof(tombstone_owner->key)];
 
     (void)snprintf(key, sizeof(key), "%.*s/%.*s",
         SLICE_ARG(entity->partition_key), SLICE_ARG(entity->row_key));
-    if (strcmp(key, holder->key) != 0)
+    if (strcmp(key, tombstone_owner->key) != 0)
         return false;
     return !run || run->now.control.len == 0 || control;
 }
 
 /* Is it over for that holder, as the ledger stands now? */
-static const char *overtaken(struct book *book, const struct holder *holder)
+static const char *overtaken(
+    struct book *book, const struct tombstone_owner *tombstone_owner)
 {
-    const struct sim_run *run = book_find(book, slice_of(holder->key));
+    const struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
 
-    if (!run || run->now.epoch < holder->epoch)
+    if (!run || run->now.epoch < tombstone_owner->epoch)
         return "it was never claimed";
-    if (run->now.epoch > holder->epoch)
+    if (run->now.epoch > tombstone_owner->epoch)
         return "another has claimed it";
     if (run->now.owner.len == 0)
         return "it was let go";
-    if (!slice_is(run->now.owner, holder->owner))
+    if (!slice_is(run->now.owner, tombstone_owner->owner))
         return "another owns it";
     if (run->now.lease_until_ticks < sim_now_ticks())
         return "its lease is over";
@@ -443,23 +447,25 @@ static const char *overtaken(struct book *book, const struct holder *holder)
 }
 
 /* Is its work over, and only the copy for the poison queue missing? */
-static bool is_ending(struct book *book, const struct holder *holder)
+static bool is_ending(
+    struct book *book, const struct tombstone_owner *tombstone_owner)
 {
-    const struct sim_run *run = book_find(book, slice_of(holder->key));
+    const struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
 
     return run && run->now.ending.len > 0;
 }
 
 /* the lease's own writes: while the lease that is stored is not over. */
-static const char *overdue(struct book *book, const struct holder *holder)
+static const char *overdue(
+    struct book *book, const struct tombstone_owner *tombstone_owner)
 {
-    const struct sim_run *run = book_find(book, slice_of(holder->key));
+    const struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
 
-    if (!run || !holder->claimed || run->ended)
+    if (!run || !tombstone_owner->claimed || run->ended)
         return NULL;
-    if (run->now.epoch > holder->epoch)
+    if (run->now.epoch > tombstone_owner->epoch)
         return "another has claimed it";
-    if (slice_is(run->now.owner, holder->owner) &&
+    if (slice_is(run->now.owner, tombstone_owner->owner) &&
         run->now.lease_until_ticks < sim_now_ticks())
         return "its lease is over";
     return NULL;
@@ -467,10 +473,11 @@ static const char *overdue(struct book *book, const struct holder *holder)
 
 /* A scan from the beginning leaves: what stands there now, it will meet. One
  * that is sent again is the same look. */
-static void note_look(struct book *book, const struct holder *holder,
+static void note_look(struct book *book,
+    const struct tombstone_owner *tombstone_owner,
     const struct store_request *request)
 {
-    struct sim_run *run = book_find(book, slice_of(holder->key));
+    struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
     const char *table = book->sim->kind->looks_at;
     bool again;
 
@@ -487,10 +494,11 @@ static void note_look(struct book *book, const struct holder *holder,
     run->looks++;
 }
 
-static void note_write(struct book *book, const struct holder *holder,
+static void note_write(struct book *book,
+    const struct tombstone_owner *tombstone_owner,
     const struct store_request *request)
 {
-    struct sim_run *run = book_find(book, slice_of(holder->key));
+    struct sim_run *run = book_find(book, slice_of(tombstone_owner->key));
 
     if (!run || strcmp(request->name, LEDGER_TABLE) == 0)
         return;
@@ -500,51 +508,53 @@ static void note_write(struct book *book, const struct holder *holder,
 
 bool book_holds(const struct book *book, const void *process)
 {
-    const struct holder *holder = book->holders;
+    const struct tombstone_owner *tombstone_owner = book->holders;
 
-    while (holder && (holder->process != process || !holder->claimed))
-        holder = holder->next;
-    return holder != NULL;
+    while (tombstone_owner &&
+           (tombstone_owner->process != process || !tombstone_owner->claimed))
+        tombstone_owner = tombstone_owner->next;
+    return tombstone_owner != NULL;
 }
 
 void book_paused(struct book *book, const void *process)
 {
-    for (struct holder *holder = book->holders; holder; holder = holder->next)
-        if (holder->process == process) {
-            holder->unaware = true;
-            holder->told_ms = 0;
+    for (struct tombstone_owner *tombstone_owner = book->holders;
+         tombstone_owner; tombstone_owner = tombstone_owner->next)
+        if (tombstone_owner->process == process) {
+            tombstone_owner->unaware = true;
+            tombstone_owner->told_ms = 0;
         }
 }
 
 /* What it tells shows once the thread that has it has looked at it. */
 #define TO_SEE_MS 100
 
-static bool cannot_know(const struct holder *holder)
+static bool cannot_know(const struct tombstone_owner *tombstone_owner)
 {
-    return holder->unaware &&
-           (holder->told_ms == 0 ||
-               platform_boot_ms() < holder->told_ms + TO_SEE_MS);
+    return tombstone_owner->unaware &&
+           (tombstone_owner->told_ms == 0 ||
+               platform_boot_ms() < tombstone_owner->told_ms + TO_SEE_MS);
 }
 
 void book_answered(struct book *book, const void *process,
     const struct deadline *deadline, int64_t date_ticks)
 {
-    struct holder *holder;
+    struct tombstone_owner *tombstone_owner;
     bool own;
 
     if (!deadline || date_ticks == 0)
         return;
-    holder = holder_of(book, process, deadline, &own);
-    if (holder && holder->told_ms == 0 &&
-        date_ticks > holder->lease_until_ticks)
-        holder->told_ms = platform_boot_ms();
+    tombstone_owner = tombstone_owner_of(book, process, deadline, &own);
+    if (tombstone_owner && tombstone_owner->told_ms == 0 &&
+        date_ticks > tombstone_owner->lease_until_ticks)
+        tombstone_owner->told_ms = platform_boot_ms();
 }
 
 void book_sent(struct book *book, const void *process,
     const struct deadline *deadline, const struct store_request *request)
 {
     const struct entity *stake = staked(request);
-    const struct holder *holder;
+    const struct tombstone_owner *tombstone_owner;
     const char *why;
     bool own;
 
@@ -552,41 +562,43 @@ void book_sent(struct book *book, const void *process,
         return;
     if (stake)
         learn(book, process, deadline, stake);
-    holder = holder_of(book, process, deadline, &own);
-    if (!holder || (own && (!stake || !is_of(book, holder, stake))))
+    tombstone_owner = tombstone_owner_of(book, process, deadline, &own);
+    if (!tombstone_owner ||
+        (own && (!stake || !is_of(book, tombstone_owner, stake))))
         return;
     if (!own)
-        note_look(book, holder, request);
-    if (!own && is_ending(book, holder))
+        note_look(book, tombstone_owner, request);
+    if (!own && is_ending(book, tombstone_owner))
         sim_complain(book->sim,
             "%s: a request (%s %s) starts although it only waits for its copy",
-            holder->key, call_name(request->call),
+            tombstone_owner->key, call_name(request->call),
             request->name ? request->name : "");
-    why = own ? overdue(book, holder) : overtaken(book, holder);
-    if (!why || cannot_know(holder))
+    why =
+        own ? overdue(book, tombstone_owner) : overtaken(book, tombstone_owner);
+    if (!why || cannot_know(tombstone_owner))
         return;
     book->sim->result->zombie_sent++;
     sim_complain(book->sim,
-        "%s, epoch %d: a request (%s %s) starts although %s", holder->key,
-        (int)holder->epoch, call_name(request->call),
-        request->name ? request->name : "", why);
+        "%s, epoch %d: a request (%s %s) starts although %s",
+        tombstone_owner->key, (int)tombstone_owner->epoch,
+        call_name(request->call), request->name ? request->name : "", why);
 }
 
 void book_taken(struct book *book, const void *process,
     const struct deadline *deadline, const struct store_request *request)
 {
-    const struct holder *holder;
+    const struct tombstone_owner *tombstone_owner;
     bool own;
 
     if (!deadline || request->call != CALL_BATCH)
         return;
-    holder = holder_of(book, process, deadline, &own);
-    if (!holder || own)
+    tombstone_owner = tombstone_owner_of(book, process, deadline, &own);
+    if (!tombstone_owner || own)
         return;
-    if (overtaken(book, holder))
+    if (overtaken(book, tombstone_owner))
         book->sim->result->zombie_taken++;
     else
-        note_write(book, holder, request);
+        note_write(book, tombstone_owner, request);
 }
 
 /* ---- the end ---- */

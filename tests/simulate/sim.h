@@ -89,7 +89,7 @@ struct sim_kind {
 
     /* unsure (NULL: nobody asks): the answer to a worker's batch on such a
      * table was lost. */
-    void (*unsure)(void *state, const struct batch *batch);
+    void (*indeterminate)(void *state, const struct batch *batch);
 
     /* run_moved: run has been claimed, has ended, ...; was: its state. */
     void (*run_moved)(

@@ -142,11 +142,12 @@ static enum tw_err attempt(struct wire *wire, struct exchange *exchange,
     return code;
 }
 
-static void note_unsure(struct sim *sim, const struct store_request *request)
+static void note_indeterminate(
+    struct sim *sim, const struct store_request *request)
 {
-    if (sim->kind->unsure && request->call == CALL_BATCH &&
+    if (sim->kind->indeterminate && request->call == CALL_BATCH &&
         strcmp(request->name, LEDGER_TABLE) != 0)
-        sim->kind->unsure(sim->state, request->batch);
+        sim->kind->indeterminate(sim->state, request->batch);
 }
 
 static enum tw_err meet(struct interposed *self, struct exchange *exchange,
@@ -175,7 +176,7 @@ static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     }
     if (code == TW_UNKNOWN) {
         request_forget(request, before);
-        note_unsure(wire->sim, request);
+        note_indeterminate(wire->sim, request);
     }
     return code;
 }

@@ -139,8 +139,8 @@ static void begin_wire(
     struct incarnation *self, struct wire *wire, const char *name)
 {
     wire_init(wire, self->worker->sim, self, name);
-    wire->outer.store.traits.late_writes = true;
-    wire->outer.store.traits.ordered = self->worker->ordered;
+    wire->outer.store.capabilities.late_writes = true;
+    wire->outer.store.capabilities.ordered = self->worker->ordered;
 }
 
 void worker_start(struct worker *worker)

@@ -115,7 +115,7 @@ static void host_note(struct run *run, const char *sentence)
         snprintf(h->note + len, sizeof(h->note) - len, "%s\n", sentence);
 }
 
-static const struct run_host HOST = {
+static const struct run_callbacks HOST = {
     .stopping = host_stopping,
     .save = host_save,
     .phase = host_phase,
@@ -436,7 +436,7 @@ static struct run run_of(struct hosted *h, const struct job *job,
         .ledger_table = "TablewardRuns",
         .accept_deletes = h->accept_deletes,
         .finish = h->finish,
-        .host = &HOST,
+        .callbacks = &HOST,
         .owner = h};
 }
 

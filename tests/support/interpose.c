@@ -294,7 +294,9 @@ void interposed_init(struct interposed *self, const char *name,
     };
 
     *self = (struct interposed){
-        .store = {.ops = &ops, .traits = inner->traits, .name = name},
+        .store = {.ops = &ops,
+            .capabilities = inner->capabilities,
+            .name = name},
         .inner = inner,
         .meet = meet_one,
     };

@@ -91,7 +91,7 @@ void script_init(struct script *s, struct hosted *h)
     s->h = h;
     s->inner = h->store;
     interposed_init(&s->outer, "main", s->inner, meet);
-    s->outer.store.traits = s->inner->traits;
+    s->outer.store.capabilities = s->inner->capabilities;
     h->store = &s->outer.store;
 }
 

@@ -363,10 +363,11 @@ void workbench_init(struct workbench *bench)
     init_definition(bench);
     bench->request_pool = request_pool_new(4, 0);
     bench->renewer = renewer_new(4);
-    bench->place = (struct work_place){.request_pool = bench->request_pool,
-        .renewer = bench->renewer,
-        .stopping = says_stop,
-        .context = bench};
+    bench->environment =
+        (struct attempt_environment){.request_pool = bench->request_pool,
+            .renewer = bench->renewer,
+            .stopping = says_stop,
+            .context = bench};
 }
 
 void workbench_done(struct workbench *bench)

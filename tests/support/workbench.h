@@ -19,9 +19,9 @@
 #include "jobs/job.h"
 #include "jobs/jobs.h"
 #include "worker/base/platform.h"
+#include "worker/run/attempt.h"
 #include "worker/run/ledger.h"
 #include "worker/run/setup.h"
-#include "worker/run/work.h"
 #include "worker/store/store.h"
 
 #define BENCH_QUEUE "work"
@@ -88,7 +88,7 @@ struct workbench {
     struct definition definition;
     struct request_pool *request_pool;
     struct renewer *renewer;
-    struct work_place place; /* stopping: says `stop` */
+    struct attempt_environment environment; /* stopping: says `stop` */
 
     struct platform_mutex lock; /* guards all below */
     struct platform_cond changed;

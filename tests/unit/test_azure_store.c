@@ -927,17 +927,17 @@ static void cosmos_has_other_traits(void **state)
                      ";TableEndpoint=https://a.table.cosmos.azure.com:443/"),
             false, &store, &err),
         TW_OK);
-    assert_false(store->traits.ordered);
-    assert_false(store->traits.has_queues);
-    assert_true(store->traits.late_writes);
-    assert_true(store->traits.batch_max_bytes < 2000000);
+    assert_false(store->capabilities.ordered);
+    assert_false(store->capabilities.has_queues);
+    assert_true(store->capabilities.late_writes);
+    assert_true(store->capabilities.batch_max_bytes < 2000000);
     store_close(store);
     assert_int_equal(azure_open("d", slice_of("UseDevelopmentStorage=true"),
                          false, &store, &err),
         TW_OK);
-    assert_string_equal(store->traits.kind, "azure");
-    assert_true(store->traits.ordered);
-    assert_true(store->traits.has_queues);
+    assert_string_equal(store->capabilities.kind, "azure");
+    assert_true(store->capabilities.ordered);
+    assert_true(store->capabilities.has_queues);
     store_close(store);
 }
 
@@ -961,7 +961,7 @@ static void cosmos_answers_without_a_version(void **state)
     page_init(&bench.page);
     messages_init(&bench.messages);
     arena_init(&bench.arena);
-    assert_false(bench.store->traits.ordered);
+    assert_false(bench.store->capabilities.ordered);
     assert_int_equal(do_scan(&bench), TW_OK);
     bench_end(&bench);
     bench_done(&bench);
@@ -1004,7 +1004,7 @@ static void an_account_has_one_identity_however_it_is_written(void **state)
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         struct store *store = opened("s", CASES[i].text);
 
-        assert_string_equal(store->traits.identity, CASES[i].identity);
+        assert_string_equal(store->capabilities.identity, CASES[i].identity);
         store_close(store);
     }
 }
@@ -1019,12 +1019,12 @@ static void an_address_that_is_too_long_is_no_identity(void **state)
     snprintf(text, sizeof(text), "TableEndpoint=https://%0*d%s",
         STORE_IDENTITY_MAX, 0, BY_SAS);
     store = opened("s", text);
-    assert_int_equal(strlen(store->traits.identity), STORE_IDENTITY_MAX);
+    assert_int_equal(strlen(store->capabilities.identity), STORE_IDENTITY_MAX);
     store_close(store);
     snprintf(text, sizeof(text), "TableEndpoint=https://%0*d%s",
         STORE_IDENTITY_MAX + 1, 0, BY_SAS);
     store = opened("s", text);
-    assert_null(store->traits.identity);
+    assert_null(store->capabilities.identity);
     store_close(store);
 }
 

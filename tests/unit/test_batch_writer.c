@@ -55,7 +55,7 @@ static void note_failed(struct run *run, const struct run_failure *failure)
         scene->failed_why, sizeof scene->failed_why, "%s", failure->why);
 }
 
-static const struct run_host host = {
+static const struct run_callbacks callbacks = {
     .stopping = is_stopping,
     .failed = note_failed,
 };
@@ -71,7 +71,7 @@ static void scene_init_at(struct scene *scene, unsigned in_flight, int64_t rate)
     scene->outer = &scene->faulty.outer.store;
     scene->request_pool = request_pool_new(4, rate);
     scene->run.job = "test";
-    scene->run.host = &host;
+    scene->run.callbacks = &callbacks;
     scene->run.owner = scene;
     scene->run.request_pool = pool_client_new(scene->request_pool, NULL);
     scene->batch_writer = batch_writer_new(&scene->run, in_flight);
@@ -1500,7 +1500,7 @@ static void ends_as_the_model_says_whatever_fails(void **state)
 struct told {
     unsigned times;
     enum batch_writer_end end;
-    bool unsure;
+    bool indeterminate;
     char etag[96];
 };
 
@@ -1512,7 +1512,7 @@ static void note_settled(void *context, const struct batch_writer_settled *how)
 
     told->times++;
     told->end = how->end;
-    told->unsure = how->unsure;
+    told->indeterminate = how->indeterminate;
     (void)snprintf(told->etag, sizeof told->etag, "%.*s", SLICE_ARG(how->etag));
 }
 
@@ -1578,13 +1578,13 @@ static void read_etag(struct scene *scene, unsigned key, char to[96])
     page_done(&page);
 }
 
-static void assert_told(
-    struct told *told, unsigned count, enum batch_writer_end end, bool unsure)
+static void assert_told(struct told *told, unsigned count,
+    enum batch_writer_end end, bool indeterminate)
 {
     for (unsigned i = 0; i < count; i++) {
         assert_int_equal(told[i].times, 1);
         assert_int_equal(told[i].end, end);
-        assert_int_equal(told[i].unsure, unsure);
+        assert_int_equal(told[i].indeterminate, indeterminate);
     }
 }
 

@@ -18,7 +18,7 @@ static struct walk_path path, again;
 static void is_read_as_it_was_written(void **state)
 {
     const struct cascade_checkpoint written = {
-        .laid_ticks = INT64_C(638396640000000000),
+        .tombstone_ticks = INT64_C(638396640000000000),
         .began_ticks = INT64_C(638396640010000000),
         .parent_found = 1,
         .crashed = true,
@@ -40,7 +40,7 @@ static void is_read_as_it_was_written(void **state)
         "{\"rule\":3,\"found\":true,\"done\":[\"p\",\"r'\"],"
         "\"inside\":[\"q\",\"\"]},{\"rule\":0,\"found\":false}]}");
     cascade_checkpoint_read(slice_of(text), &read, &again);
-    assert_true(read.laid_ticks == written.laid_ticks &&
+    assert_true(read.tombstone_ticks == written.tombstone_ticks &&
                 read.began_ticks == written.began_ticks &&
                 read.not_before_ticks == 0);
     assert_true(read.parent_found == 1 && read.crashed);
@@ -61,7 +61,7 @@ static void time_that_nobody_can_wait_for_is_no_time(void **state)
         slice_of("{\"version\":1,\"laid\":3155378975999999999,\"began\":1,"
                  "\"not_before\":3155378975999999999}"),
         &read, &again);
-    assert_true(read.laid_ticks == 0 && read.not_before_ticks == 0);
+    assert_true(read.tombstone_ticks == 0 && read.not_before_ticks == 0);
     assert_true(read.began_ticks == 1);
 }
 
@@ -76,7 +76,7 @@ static void what_is_not_ours_starts_over(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        struct cascade_checkpoint read = {.laid_ticks = 7,
+        struct cascade_checkpoint read = {.tombstone_ticks = 7,
             .began_ticks = 7,
             .not_before_ticks = 7,
             .parent_found = 7,
@@ -85,7 +85,7 @@ static void what_is_not_ours_starts_over(void **state)
 
         again.depth = 7;
         cascade_checkpoint_read(slice_of(texts[i]), &read, &again);
-        assert_true(read.laid_ticks == 0 && read.began_ticks == 0 &&
+        assert_true(read.tombstone_ticks == 0 && read.began_ticks == 0 &&
                     read.not_before_ticks == 0);
         assert_true(
             read.parent_found == -1 && !read.crashed && read.values[0] == '\0');

@@ -661,8 +661,8 @@ static void storm_init(struct storm *s, uint64_t seed)
     for (size_t i = 0; i < TABLES_COUNT; i++)
         hosted_table(&s->h, TABLES[i]);
     faulty_init(&s->faulty, s->h.store);
-    s->faulty.outer.store.traits.ordered = roll(&s->dice, 5) > 0;
-    s->faulty.outer.store.traits.late_writes = true;
+    s->faulty.outer.store.capabilities.ordered = roll(&s->dice, 5) > 0;
+    s->faulty.outer.store.capabilities.late_writes = true;
     s->faulty.late_ms = roll(&s->dice, 29000);
     s->late_inserts = roll(&s->dice, 2) == 0;
     s->faulty.page_max = roll(&s->dice, 2) == 0 ? 1 + roll(&s->dice, 7) : 0;
@@ -706,7 +706,7 @@ static enum run_end attempt(struct storm *s)
     if (!s->killed || (end == RUN_SUCCEEDED && roll(&s->dice, 2) == 0))
         return end;
     forget_some(s); /* nobody was told that it has succeeded, if it has */
-    return RUN_OVERTAKEN;
+    return RUN_LEASE_LOST;
 }
 
 /* Life goes on until then. */
@@ -931,7 +931,7 @@ static void trial_init(struct trial *t, const char *configuration)
     for (size_t i = 0; i < TABLES_COUNT; i++)
         hosted_table(&t->h, TABLES[i]);
     faulty_init(&t->faulty, t->h.store);
-    t->faulty.outer.store.traits.late_writes = true;
+    t->faulty.outer.store.capabilities.late_writes = true;
     t->faulty.late_ms = 29000;
     t->faulty.choose = trial_weather;
     t->faulty.ctx = t;
@@ -1217,7 +1217,7 @@ static void tombstone_of_a_killed_attempt_that_lands_late_is_deleted(
     trial_init(&t, FLAT);
     t.first_batch = FAULT_LATE;
     t.kills = true;
-    assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_OVERTAKEN);
+    assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_LEASE_LOST);
     t.h.previous_owner_crashed = true;
     assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_WAITING);
     t.h.previous_owner_crashed = false;
@@ -1239,7 +1239,7 @@ static void tombstone_that_lands_late_is_deleted_though_the_name_was_used(
         trial_init(&t, FLAT);
         t.first_batch = FAULT_LATE;
         t.kills = true;
-        assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_OVERTAKEN);
+        assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_LEASE_LOST);
         hosted_put(&t.h, "Channels", "News", "", "\"New\":true");
         t.h.previous_owner_crashed = true;
         assert_int_equal(hosted_attempt(&t.h, "flat", "News"), RUN_WAITING);

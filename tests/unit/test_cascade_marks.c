@@ -83,7 +83,7 @@ static void a_newer_parent_is_left_once_nothing_can_land_late(void **state)
 
     (void)state;
     set_up(&h);
-    h.store->traits.late_writes = true;
+    h.store->capabilities.late_writes = true;
     put_created(&h, h.requested_ticks + TICKS_PER_S);
     h.previous_owner_crashed = true;
     began_ticks = platform_wall_ticks();
@@ -100,7 +100,7 @@ static void an_absent_parent_is_held_until_nothing_can_land_late(void **state)
 
     (void)state;
     set_up(&h);
-    h.store->traits.late_writes = true;
+    h.store->capabilities.late_writes = true;
     h.previous_owner_crashed = true;
     began_ticks = platform_wall_ticks();
     assert_int_equal(hosted_attempt(&h, "job", "News"), RUN_WAITING);
@@ -118,7 +118,7 @@ static void an_absent_parent_is_held_until_nothing_can_land_late(void **state)
  * nothing up to the blog `done`. */
 static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
 {
-    int64_t laid = platform_wall_ticks() - 10 * TICKS_PER_S;
+    int64_t tombstone_written = platform_wall_ticks() - 10 * TICKS_PER_S;
 
     hosted_put(h, "Channels", "News", "",
         "\"Deleted\":true,\"TablewardRun\":\"job/r1\"");
@@ -126,7 +126,8 @@ static void set_resumed(struct hosted *h, int64_t after_ms, const char *done)
     h->checkpoint = mem_format(
         "{\"version\":1,\"laid\":%lld,\"began\":%lld,\"not_before\":0,"
         "\"path\":[{\"rule\":0,\"found\":false,\"done\":[\"News\",\"%s\"]}]}",
-        (long long)laid, (long long)(laid + after_ms * TICKS_PER_MS), done);
+        (long long)tombstone_written,
+        (long long)(tombstone_written + after_ms * TICKS_PER_MS), done);
 }
 
 /* What came behind the mark of a look is seen by the next one only, so a look
@@ -203,7 +204,8 @@ static void the_settle_does_not_count_by_the_ledger_s_clock(void **state)
 
 static void the_first_look_of_two_is_not_the_last(void **state)
 {
-    int64_t laid = platform_wall_ticks() - HOUR_TICKS - HOUR_TICKS / 2;
+    int64_t tombstone_written =
+        platform_wall_ticks() - HOUR_TICKS - HOUR_TICKS / 2;
     struct hosted h;
 
     (void)state;
@@ -212,9 +214,9 @@ static void the_first_look_of_two_is_not_the_last(void **state)
         "\"Deleted\":true,\"TablewardRun\":\"patient/r1\"");
     h.checkpoint = mem_format("{\"version\":1,\"laid\":%lld,\"began\":%lld,"
                               "\"not_before\":0}",
-        (long long)laid, (long long)laid);
+        (long long)tombstone_written, (long long)tombstone_written);
     assert_int_equal(hosted_attempt(&h, "patient", "News"), RUN_WAITING);
-    assert_true(h.resumes_ticks >= laid + 2 * HOUR_TICKS);
+    assert_true(h.resumes_ticks >= tombstone_written + 2 * HOUR_TICKS);
     assert_true(hosted_has(&h, "Channels", "News", ""));
     hosted_done(&h);
 }

@@ -55,7 +55,7 @@ static bool never(struct run *run)
     return false;
 }
 
-static const struct run_host HOST = {.stopping = never};
+static const struct run_callbacks HOST = {.stopping = never};
 
 /* channel: NULL: not given. */
 static enum tw_err verify(
@@ -69,7 +69,7 @@ static enum tw_err verify(
         .request_pool = pool_client_new(h->request_pool, NULL),
         .ledger = h->store,
         .ledger_table = "TablewardRuns",
-        .host = &HOST,
+        .callbacks = &HOST,
         .owner = h};
     enum tw_err outcome;
 
@@ -221,7 +221,7 @@ static enum tw_err verify_two(struct hosted *h, const char *a, const char *ab,
         .args = {2, names, values},
         .request_pool = pool_client_new(h->request_pool, NULL),
         .ledger = NULL,
-        .host = &HOST,
+        .callbacks = &HOST,
         .owner = h};
     enum tw_err outcome;
 
@@ -414,7 +414,7 @@ static bool stops(struct run *run)
 
 static void a_stop_ends_a_verification_wherever_it_asks(void **state)
 {
-    static const struct run_host stopping = {.stopping = stops};
+    static const struct run_callbacks stopping = {.stopping = stops};
     enum tw_err outcome = TW_STOPPED;
     struct hosted h;
 
@@ -428,7 +428,7 @@ static void a_stop_ends_a_verification_wherever_it_asks(void **state)
         struct run run = {.job = job->name,
             .args = {1, &name, &value},
             .request_pool = pool_client_new(h.request_pool, NULL),
-            .host = &stopping};
+            .callbacks = &stopping};
 
         asked = 0;
         outcome = job->kind->verify(job, &h.stores, &run, &found, &h.err);

@@ -788,7 +788,7 @@ static void a_store_without_queues_is_refused(void **state)
     struct workbench *bench = *state;
     struct service service;
 
-    bench->wrapped.store.traits.has_queues = false;
+    bench->wrapped.store.capabilities.has_queues = false;
     start(&service, bench, false);
     finish(&service);
     assert_int_equal(service.outcome, TW_INVALID);
@@ -1170,7 +1170,7 @@ static struct definition *read_without_queues(void *context)
     reload_bench = bench;
     (void)read_again(NULL);
     store = *bench->store;
-    store.traits.has_queues = false;
+    store.capabilities.has_queues = false;
     stores = bench->stores;
     stores.stores = list;
     reload_definition.stores = &stores;
@@ -1333,7 +1333,7 @@ static enum run_end waits_ten_minutes(
     (void)err;
     if (run->checkpoint.len > 0)
         return RUN_SUCCEEDED;
-    run->host->save(run, slice_of("{\"waited\":1}"), true);
+    run->callbacks->save(run, slice_of("{\"waited\":1}"), true);
     run->resumes_ticks = platform_wall_ticks() + 600 * TICKS_PER_S;
     return RUN_WAITING;
 }

@@ -193,7 +193,7 @@ static void leave_failed(struct workbench *bench)
 static void retry_keeps_checkpoint_and_time_of_request(void **state)
 {
     struct workbench *bench = *state;
-    struct messages bell;
+    struct messages wake_up;
     struct ledger_run run;
     struct err err;
 
@@ -215,12 +215,12 @@ static void retry_keeps_checkpoint_and_time_of_request(void **state)
     assert_true(run.finished_ticks == 0);
     assert_int_equal(workbench_listed(bench, JOB, LEDGER_INDEX_OPEN), 1);
     ledger_run_done(&run);
-    messages_init(&bell);
-    (void)workbench_take(bench, BENCH_QUEUE, &bell);
-    assert_true(slice_is(bell.list[0].text,
+    messages_init(&wake_up);
+    (void)workbench_take(bench, BENCH_QUEUE, &wake_up);
+    assert_true(slice_is(wake_up.list[0].text,
         "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"Football\"},"
         "\"id\":\"r1\"}"));
-    messages_done(&bell);
+    messages_done(&wake_up);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
     assert_int_equal(control_retry(&bench->definition, slice_of(JOB),
                          slice_of("r1"), &unserved, &err),

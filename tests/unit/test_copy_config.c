@@ -236,12 +236,12 @@ static bool go_on(struct run *run)
 /* "what=count first; " of each difference that was found. */
 static const char *verified(const char *job)
 {
-    static const struct run_host host = {.stopping = go_on};
+    static const struct run_callbacks callbacks = {.stopping = go_on};
     const struct job *found = jobs_find(&h.jobs, slice_of(job));
     struct run run = {.job = job,
         .id = "v",
         .request_pool = pool_client_new(h.request_pool, NULL),
-        .host = &host};
+        .callbacks = &callbacks};
     struct job_verification verification;
     struct buf text;
     const char *copy;

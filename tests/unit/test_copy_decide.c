@@ -41,11 +41,12 @@ static struct hosted h;
 static struct script s;
 static char reports[4096];
 
-static void keep_report(struct hosted *host, const struct run_failure *failure)
+static void keep_report(
+    struct hosted *callbacks, const struct run_failure *failure)
 {
     size_t len = strlen(reports);
 
-    (void)host;
+    (void)callbacks;
     snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
         failure->table, SLICE_ARG(failure->partition_key),
         SLICE_ARG(failure->row_key), failure->why);
@@ -123,10 +124,10 @@ static void check_named(const char *part)
 /* ---- what others do ---- */
 
 static void set_source(
-    struct hosted *host, const char *row_key, const char *properties)
+    struct hosted *callbacks, const char *row_key, const char *properties)
 {
     s.quiet = true;
-    hosted_replace(host, "Blogs", "a", row_key, properties);
+    hosted_replace(callbacks, "Blogs", "a", row_key, properties);
     s.quiet = false;
 }
 
@@ -138,10 +139,10 @@ static void remove_source(const char *row_key)
 }
 
 /* The copy is written again with part in place of what is there. */
-static void rewrite(struct hosted *host, const char *table, const char *row_key,
-    const char *is, const char *part)
+static void rewrite(struct hosted *callbacks, const char *table,
+    const char *row_key, const char *is, const char *part)
 {
-    const char *json = hosted_json(host, table, "a", row_key), *at;
+    const char *json = hosted_json(callbacks, table, "a", row_key), *at;
     char *text;
 
     assert_non_null(json);
@@ -149,71 +150,71 @@ static void rewrite(struct hosted *host, const char *table, const char *row_key,
     assert_non_null(at);
     text = mem_format("%.*s%s%.*s", (int)(at - json - 1), json + 1, part,
         (int)(strlen(at) - strlen(is) - 1), at + strlen(is));
-    hosted_replace(host, table, "a", row_key, text);
+    hosted_replace(callbacks, table, "a", row_key, text);
     mem_free(text);
 }
 
-static void touch_copy(struct hosted *host)
+static void touch_copy(struct hosted *callbacks)
 {
-    rewrite(host, "Copies", "1", "\"N\":1", "\"N\":1");
+    rewrite(callbacks, "Copies", "1", "\"N\":1", "\"N\":1");
 }
 
-static void edit_copy(struct hosted *host)
+static void edit_copy(struct hosted *callbacks)
 {
-    rewrite(host, "Copies", "1", "\"N\":1", "\"N\":7");
+    rewrite(callbacks, "Copies", "1", "\"N\":1", "\"N\":7");
 }
 
-static void replace_copy_by_a_foreign_one(struct hosted *host)
+static void replace_copy_by_a_foreign_one(struct hosted *callbacks)
 {
-    hosted_replace(host, "Copies", "a", "1", "\"T\":\"mine\"");
+    hosted_replace(callbacks, "Copies", "a", "1", "\"T\":\"mine\"");
 }
 
-static void name_another_entry(struct hosted *host)
+static void name_another_entry(struct hosted *callbacks)
 {
-    rewrite(host, "Copies", "1", "\\\"to\\\":0", "\\\"to\\\":9");
+    rewrite(callbacks, "Copies", "1", "\\\"to\\\":0", "\\\"to\\\":9");
 }
 
-static void name_no_entry(struct hosted *host)
+static void name_no_entry(struct hosted *callbacks)
 {
-    rewrite(host, "Copies", "1", "\\\"to\\\":0", "\\\"to\\\":-1");
+    rewrite(callbacks, "Copies", "1", "\\\"to\\\":0", "\\\"to\\\":-1");
 }
 
-static void name_another_job(struct hosted *host)
+static void name_another_job(struct hosted *callbacks)
 {
-    rewrite(
-        host, "Copies", "1", "\\\"job\\\":\\\"c\\\"", "\\\"job\\\":\\\"d\\\"");
+    rewrite(callbacks, "Copies", "1", "\\\"job\\\":\\\"c\\\"",
+        "\\\"job\\\":\\\"d\\\"");
 }
 
-static void put_source_back(struct hosted *host)
+static void put_source_back(struct hosted *callbacks)
 {
-    hosted_put(host, "Blogs", "a", "1", "\"N\":1");
-    touch_copy(host);
+    hosted_put(callbacks, "Blogs", "a", "1", "\"N\":1");
+    touch_copy(callbacks);
 }
 
-static void put_source_back_unclear(struct hosted *host)
+static void put_source_back_unclear(struct hosted *callbacks)
 {
-    hosted_put(host, "Blogs", "a", "1", "\"T\":\"no N\"");
-    touch_copy(host);
+    hosted_put(callbacks, "Blogs", "a", "1", "\"T\":\"no N\"");
+    touch_copy(callbacks);
 }
 
-static void touch_index_row(struct hosted *host)
+static void touch_index_row(struct hosted *callbacks)
 {
-    rewrite(host, "Blogs", "i:1", "\"N\":1", "\"N\":7");
+    rewrite(callbacks, "Blogs", "i:1", "\"N\":1", "\"N\":7");
 }
 
-static void refuse_sources(struct hosted *host)
+static void refuse_sources(struct hosted *callbacks)
 {
     struct script_event *event = script_call(&s, CALL_GET, "Blogs", 1, 99);
 
-    (void)host;
+    (void)callbacks;
     event->answer = TW_REFUSED;
     event->unsent = true;
 }
 
-static void touch_copy_and_refuse_sources(struct hosted *host)
+static void touch_copy_and_refuse_sources(struct hosted *callbacks)
 {
-    touch_copy(host);
-    refuse_sources(host);
+    touch_copy(callbacks);
+    refuse_sources(callbacks);
 }
 
 /* ---- a copy that is to be deleted ---- */
@@ -465,14 +466,14 @@ static void verify_finds(const char *job, int64_t wanted)
     arena_done(&found.arena);
 }
 
-static void change_the_source_once_more(struct hosted *host)
+static void change_the_source_once_more(struct hosted *callbacks)
 {
-    hosted_replace(host, "Blogs", "a", "1", "\"N\":1,\"T\":\"new\"");
+    hosted_replace(callbacks, "Blogs", "a", "1", "\"N\":1,\"T\":\"new\"");
 }
 
-static void remove_copy(struct hosted *host)
+static void remove_copy(struct hosted *callbacks)
 {
-    hosted_remove(host, "Copies", "a", "1");
+    hosted_remove(callbacks, "Copies", "a", "1");
 }
 
 /* Only what is so still, once both passes have found it, is a difference. */

@@ -441,7 +441,7 @@ static void storm_init(struct storm *s, uint64_t seed)
     hosted_table(&s->h, "Shoes");
     hosted_table(&s->h, "BySize");
     faulty_init(&s->faulty, s->h.store);
-    s->faulty.outer.store.traits.late_writes = true;
+    s->faulty.outer.store.capabilities.late_writes = true;
     s->faulty.late_ms = roll(&s->dice, 29000);
     s->faulty.page_max = roll(&s->dice, 2) == 0 ? 1 + roll(&s->dice, 5) : 0;
     s->faulty.ctx = s;
@@ -472,7 +472,7 @@ static enum run_end attempt(struct storm *s)
     s->h.stop_after = way == 2 ? (int64_t)roll(&s->dice, 20) : -1;
     end = hosted_attempt(&s->h, "storm", "");
     s->h.previous_owner_crashed = s->killed;
-    return s->killed ? RUN_OVERTAKEN : end;
+    return s->killed ? RUN_LEASE_LOST : end;
 }
 
 static void one_run(struct storm *s, const char *id)

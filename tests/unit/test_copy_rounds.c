@@ -74,7 +74,7 @@ static int set_up(void **state)
     faulty_init(&faulty, h.store);
     faulty.choose = choose;
     faulty.before = before;
-    faulty.outer.store.traits.late_writes = true;
+    faulty.outer.store.capabilities.late_writes = true;
     stores[0] = &faulty.outer.store;
     h.stores.stores = stores;
     batch_below = 0;
@@ -423,11 +423,11 @@ static void use_alias(struct alias *alias, bool hides_probe)
 {
     interposed_init(&alias->outer, "other", h.store, meet_alias);
     alias->hides_probe = hides_probe;
-    faulty.outer.store.traits.kind = "azure";
-    faulty.outer.store.traits.identity = "127.0.0.1:10002/account";
-    alias->outer.store.traits.kind = "azure";
-    alias->outer.store.traits.identity = "localhost:10002/account";
-    alias->outer.store.traits.place = NULL;
+    faulty.outer.store.capabilities.kind = "azure";
+    faulty.outer.store.capabilities.identity = "127.0.0.1:10002/account";
+    alias->outer.store.capabilities.kind = "azure";
+    alias->outer.store.capabilities.identity = "localhost:10002/account";
+    alias->outer.store.capabilities.endpoint = NULL;
     stores[1] = &alias->outer.store;
     h.stores = (struct job_stores){
         .count = 2, .names = NAMES, .stores = stores, .by_default = 0};

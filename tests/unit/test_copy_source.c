@@ -251,13 +251,13 @@ static void the_filter_selects_the_copies_of_one_job(void **state)
 
 static void a_store_is_known_by_its_identity(void **state)
 {
-    const struct store known = {
-        .name = "main", .traits = {.identity = "a1", .place = "https://a1"}};
+    const struct store known = {.name = "main",
+        .capabilities = {.identity = "a1", .endpoint = "https://a1"}};
     const struct store renamed = {.name = "second",
-        .traits = {.identity = "a1", .place = "https://other"}};
+        .capabilities = {.identity = "a1", .endpoint = "https://other"}};
     const struct store unknown = {.name = "main"};
     const struct store placed = {
-        .name = "main", .traits = {.place = "https://a1"}};
+        .name = "main", .capabilities = {.endpoint = "https://a1"}};
     struct source_table a = source_table_of(&known, "T"),
                         b = source_table_of(&renamed, "t"),
                         c = source_table_of(&unknown, "T"),

@@ -238,9 +238,9 @@ static void a_value_from_the_environment_may_be_missing(void **state)
 /* Of a kind that keeps its copies in the table of their sources. */
 static void where_the_place_is_known_a_target_has_none(void **state)
 {
-    const struct place place = {.store = 0, .table = "Shoes"};
+    const struct table_ref table_ref = {.store = 0, .table = "Shoes"};
     const struct copying_shape shape = {.keep_count = 0};
-    const struct copying_defaults defaults = {&place, &shape, {NULL, 0}};
+    const struct copying_defaults defaults = {&table_ref, &shape, {NULL, 0}};
     struct copying_target target;
     struct bench b;
     struct yaml_node *node;
@@ -251,13 +251,13 @@ static void where_the_place_is_known_a_target_has_none(void **state)
         arena_copy(&b.arena, slice_of("{row_key: 'size:{Size}'}")), &b.arena,
         &b.problems);
     assert_true(copying_load_target(node, &defaults, &b.loader, &target));
-    assert_string_equal(target.place.table, "Shoes");
+    assert_string_equal(target.table_ref.table, "Shoes");
     assert_null(target.partition_key);
     node = yaml_read("t",
         arena_copy(&b.arena, slice_of("{table: Other, row_key: x}")), &b.arena,
         &b.problems);
     assert_false(copying_load_target(node, &defaults, &b.loader, &target));
-    assert_string_equal(target.place.table, "Shoes");
+    assert_string_equal(target.table_ref.table, "Shoes");
     done(&b);
 }
 

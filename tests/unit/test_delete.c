@@ -461,7 +461,7 @@ static void a_store_without_order_is_read_from_the_beginning(void **state)
     h.checkpoint = mem_format("{\"version\":1,\"done\":[\"z\",\"z\"]}");
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
     check_left("a/1 ");
-    h.store->traits.ordered = false;
+    h.store->capabilities.ordered = false;
     assert_int_equal(hosted_attempt(&h, "purge", ""), RUN_SUCCEEDED);
     check_left("");
 }

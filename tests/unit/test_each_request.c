@@ -104,11 +104,11 @@ static enum tw_err meet(struct interposed *self, struct exchange *exchange,
     return request_send(self->inner, exchange, request);
 }
 
-static enum tw_err refuse_phase(struct hosted *host, bool *ret_stored)
+static enum tw_err refuse_phase(struct hosted *callbacks, bool *ret_stored)
 {
     bool refused = act == NO_PHASE && phases == at;
 
-    (void)host;
+    (void)callbacks;
     phases++;
     met |= refused;
     *ret_stored = !refused;
@@ -137,8 +137,8 @@ static void begin(const struct scene *scene, enum act what, unsigned which)
     h.phasing = refuse_phase;
     inner = h.store;
     interposed_init(&outer, "main", inner, meet);
-    outer.store.traits = inner->traits;
-    outer.store.traits.late_writes = true;
+    outer.store.capabilities = inner->capabilities;
+    outer.store.capabilities.late_writes = true;
     h.store = &outer.store;
     virtual_sleep(60000);
     act = what;
@@ -213,7 +213,7 @@ static void check_end(enum run_end end)
 
     if (act == REFUSE && end != RUN_OUTAGE)
         fail_msg("request %u refused: %d %s", at, (int)end, h.err.text);
-    if (died && end != RUN_OVERTAKEN && !is_over(end))
+    if (died && end != RUN_LEASE_LOST && !is_over(end))
         fail_msg("killed at request %u: %d %s", at, (int)end, h.err.text);
     if (act == STOP && end != RUN_STOPPED)
         fail_msg("stopped at %u: %d %s", at, (int)end, h.err.text);

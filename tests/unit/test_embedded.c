@@ -1013,9 +1013,9 @@ static struct slice identity_of(const char *path, struct arena *arena)
     struct store *store = open_store(path);
     struct slice identity;
 
-    assert_non_null(store->traits.identity);
-    assert_int_equal(strlen(store->traits.identity), 32);
-    identity = arena_copy(arena, slice_of(store->traits.identity));
+    assert_non_null(store->capabilities.identity);
+    assert_int_equal(strlen(store->capabilities.identity), 32);
+    identity = arena_copy(arena, slice_of(store->capabilities.identity));
     store_close(store);
     return identity;
 }
@@ -1140,7 +1140,7 @@ static void a_store_in_memory_has_no_identity(void **state)
     struct store *store = open_store(":memory:");
 
     (void)state;
-    assert_null(store->traits.identity);
+    assert_null(store->capabilities.identity);
     store_close(store);
 }
 

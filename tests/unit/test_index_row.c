@@ -14,9 +14,9 @@
 #include "worker/store/store.h"
 
 static const struct store MAIN = {
-    .name = "main", .traits = {.kind = "embedded", .identity = "a1"}};
+    .name = "main", .capabilities = {.kind = "embedded", .identity = "a1"}};
 static const struct store OTHER = {
-    .name = "main", .traits = {.kind = "embedded", .identity = "b2"}};
+    .name = "main", .capabilities = {.kind = "embedded", .identity = "b2"}};
 
 /* A copy of Blogs P/R, stored as (table, pk, rk). */
 static struct entity copy_at(struct arena *arena, const struct store *store,

@@ -23,9 +23,9 @@ static bool stopping(struct run *run)
     return asked++ >= 3 && stops;
 }
 
-static const struct run_host HOST = {.stopping = stopping};
-static const struct store REMOTE = {.traits = {.late_writes = true}};
-static const struct store LOCAL = {.traits = {.late_writes = false}};
+static const struct run_callbacks HOST = {.stopping = stopping};
+static const struct store REMOTE = {.capabilities = {.late_writes = true}};
+static const struct store LOCAL = {.capabilities = {.late_writes = false}};
 
 static struct deadline deadline;
 
@@ -34,7 +34,7 @@ static struct run a_run(void)
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     asked = 0;
     stops = false;
-    return (struct run){.job = "j", .host = &HOST, .deadline = &deadline};
+    return (struct run){.job = "j", .callbacks = &HOST, .deadline = &deadline};
 }
 
 static void nothing_is_waited_for_where_nothing_is_late(void **state)

@@ -538,7 +538,7 @@ static void the_time_of_the_request_is_the_wish_s_the_message_s_or_now(
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(llabs(f->lease.run.requested_ticks -
                       f->lease.run.started_ticks) < TICKS_PER_S);
-    f->bench.store->traits.local = false;
+    f->bench.store->capabilities.local = false;
     f->wish.id = slice_of("r0");
     assert_int_equal(take(f), LEASE_ACQUIRED);
     assert_true(f->lease.run.requested_ticks == f->lease.run.started_ticks);
@@ -929,7 +929,7 @@ static void what_a_newer_version_stored_is_left_alone(void **state)
 
 /* ---- a definition that changes ---- */
 
-static void work_begins(struct fixture *f)
+static void attempt_begins(struct fixture *f)
 {
     f->bench.kind.table_job = true;
     assert_int_equal(take(f), LEASE_ACQUIRED);
@@ -945,7 +945,7 @@ static void a_table_job_waits_for_its_definition(void **state)
     struct ledger_run run;
     int64_t first;
 
-    work_begins(f);
+    attempt_begins(f);
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     assert_int_equal(take(f), LEASE_HELD);
     read_run(f, &run);
@@ -970,7 +970,7 @@ static void a_crash_before_the_definition_changed_stays_known(void **state)
     struct fixture *f = *state;
     char before[17];
 
-    work_begins(f);
+    attempt_begins(f);
     assert_int_equal(take(f), LEASE_ACQUIRED);
     f->lease.run.silent = 0;
     assert_int_equal(lease_write_run(&f->lease, &f->err), LEASE_VALID);
@@ -989,7 +989,7 @@ static void a_definition_that_is_restored_goes_on_where_it_was(void **state)
     struct fixture *f = *state;
     char before[17];
 
-    work_begins(f);
+    attempt_begins(f);
     memcpy(before, f->bench.job.hash, sizeof(before));
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     assert_int_equal(take(f), LEASE_HELD);
@@ -1005,7 +1005,7 @@ static void an_accepted_definition_begins_with_the_first_round(void **state)
     struct fixture *f = *state;
     struct ledger_run run;
 
-    work_begins(f);
+    attempt_begins(f);
     memcpy(f->bench.job.hash, "fedcba9876543210", 16);
     assert_int_equal(take(f), LEASE_HELD);
     read_run(f, &run);

@@ -21,16 +21,16 @@ static void take(struct lease *lease, const struct lease_request *wish)
 static void take_with_message(struct workbench *bench, struct lease *lease)
 {
     struct lease_request wish = workbench_wish(bench, "r1");
-    struct lease_message bell = {.queue = BENCH_QUEUE};
+    struct lease_message wake_up = {.queue = BENCH_QUEUE};
     struct messages taken;
 
     messages_init(&taken);
     workbench_put(bench, BENCH_QUEUE, "bell");
-    bell.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
-    bell.id = taken.list[0].id;
-    bell.pop_receipt = taken.list[0].pop_receipt;
-    bell.text = taken.list[0].text;
-    wish.message = &bell;
+    wake_up.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
+    wake_up.id = taken.list[0].id;
+    wake_up.pop_receipt = taken.list[0].pop_receipt;
+    wake_up.text = taken.list[0].text;
+    wish.message = &wake_up;
     take(lease, &wish);
     messages_done(&taken);
 }

@@ -289,7 +289,7 @@ static void a_connection_string_is_a_configuration(void **state)
     assert_int_equal(f->load->stores.count, 1);
     assert_int_equal(f->load->stores.by_default, 0);
     assert_int_equal(load_store(f->load, 0, false, &f->err), TW_OK);
-    assert_string_equal(f->load->open[0]->traits.kind, "azure");
+    assert_string_equal(f->load->open[0]->capabilities.kind, "azure");
 }
 
 static void the_last_reference_frees_everything(void **state)

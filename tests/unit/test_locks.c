@@ -672,15 +672,15 @@ static void a_lock_names_the_account(void **state)
     store_run(bench, "a", "1", LEDGER_RUNNING, 1);
     bench->store->name = "main";
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        bench->store->traits.identity = cases[i].identity;
-        bench->store->traits.place = cases[i].place;
+        bench->store->capabilities.identity = cases[i].identity;
+        bench->store->capabilities.endpoint = cases[i].place;
         assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
         assert_int_equal(rows(bench, cases[i].row_key), 1);
         release(bench, "a", "1");
     }
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    bench->store->traits.identity = name; /* as a hash */
+    bench->store->capabilities.identity = name; /* as a hash */
     assert_int_equal(take(bench, &a, "1", 1), LOCKS_TAKEN);
     assert_int_equal(rows(bench, "lock!xx"), 0);
     assert_int_equal(rows(bench, "lock!"), 1);

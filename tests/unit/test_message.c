@@ -190,7 +190,7 @@ static void a_bound_queue_never_guesses(void **state)
     good(reading);
     assert_true(slice_is(
         reading->request.args.values[0], " {\"not\": \"json for us\"} "));
-    assert_int_equal(reading->request.bell_id.len, 0);
+    assert_int_equal(reading->request.wake_up_id.len, 0);
     read_text(reading, &coded, "U1VSRg==");
     good(reading);
     assert_true(slice_is(reading->request.args.values[0], "SURF"));
@@ -201,21 +201,21 @@ static void a_bound_queue_never_guesses(void **state)
 
 static void a_bound_queue_may_hold_a_bell(void **state)
 {
-    static const char bell[] =
+    static const char wake_up[] =
         "{\"job\":\"delete-channel\",\"args\":{\"channel\":\"A\"},"
         "\"id\":\"7f3a\"}";
     struct reading *reading = *state;
 
-    read_text(reading, &text, bell);
+    read_text(reading, &text, wake_up);
     good(reading);
-    assert_true(slice_is(reading->request.bell_id, "7f3a"));
-    assert_true(slice_is(reading->request.args.values[0], bell));
-    read_text(reading, &coded, bell);
+    assert_true(slice_is(reading->request.wake_up_id, "7f3a"));
+    assert_true(slice_is(reading->request.args.values[0], wake_up));
+    read_text(reading, &coded, wake_up);
     assert_int_equal(reading->outcome, TW_INVALID);
-    assert_true(slice_is(reading->request.bell_id, "7f3a"));
+    assert_true(slice_is(reading->request.wake_up_id, "7f3a"));
     read_text(reading, &text, "{\"job\":\"sweep\",\"id\":\"7f3a\"}");
     good(reading);
-    assert_int_equal(reading->request.bell_id.len, 0);
+    assert_int_equal(reading->request.wake_up_id.len, 0);
 }
 
 static void what_cannot_be_understood_is_refused_with_the_reason(void **state)
@@ -400,19 +400,19 @@ static void blanks_around_a_message_do_not_matter(void **state)
 /* Of a run that was begun when the configuration had its job. */
 static void a_bell_of_a_removed_job_is_known_by_its_arguments(void **state)
 {
-    static const char bell[] = "{\"job\":\"removed\",\"args\":{\"a\":\"A\"},"
-                               "\"id\":\"7f3a\"}";
+    static const char wake_up[] = "{\"job\":\"removed\",\"args\":{\"a\":\"A\"},"
+                                  "\"id\":\"7f3a\"}";
     struct reading *reading = *state;
 
-    read_text(reading, &text, bell);
+    read_text(reading, &text, wake_up);
     good(reading);
     assert_true(slice_is(reading->request.unknown_job, "removed"));
-    assert_true(slice_is(reading->request.bell_id, "7f3a"));
-    assert_true(slice_is(reading->request.bell_args_json, "{\"a\":\"A\"}"));
-    assert_true(slice_is(reading->request.args.values[0], bell));
+    assert_true(slice_is(reading->request.wake_up_id, "7f3a"));
+    assert_true(slice_is(reading->request.wake_up_args_json, "{\"a\":\"A\"}"));
+    assert_true(slice_is(reading->request.args.values[0], wake_up));
     read_text(reading, &text, "{\"job\":\"removed\",\"id\":\"7f3a\"}");
     good(reading);
-    assert_int_equal(reading->request.bell_id.len, 0);
+    assert_int_equal(reading->request.wake_up_id.len, 0);
     assert_int_equal(reading->request.unknown_job.len, 0);
 }
 
@@ -423,7 +423,7 @@ static void a_bell_of_another_job_is_an_argument(void **state)
 
     read_text(reading, &text, "{\"job\":\"sweep\",\"id\":\"r1\"}");
     good(reading);
-    assert_int_equal(reading->request.bell_id.len, 0);
+    assert_int_equal(reading->request.wake_up_id.len, 0);
     assert_true(slice_is(
         reading->request.args.values[0], "{\"job\":\"sweep\",\"id\":\"r1\"}"));
 }

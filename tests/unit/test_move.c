@@ -183,11 +183,12 @@ static void when(const char *table, enum operation_type type, unsigned at,
 
 static char reports[8192];
 
-static void keep_report(struct hosted *host, const struct run_failure *failure)
+static void keep_report(
+    struct hosted *callbacks, const struct run_failure *failure)
 {
     size_t len = strlen(reports);
 
-    (void)host;
+    (void)callbacks;
     snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
         failure->table, SLICE_ARG(failure->partition_key),
         SLICE_ARG(failure->row_key), failure->why);
@@ -207,7 +208,7 @@ static int set_up(void **state)
     inner = h.store;
     memset(&w, 0, sizeof(w));
     interposed_init(&w.outer, "main", inner, meet);
-    w.outer.store.traits = inner->traits;
+    w.outer.store.capabilities = inner->capabilities;
     h.store = &w.outer.store;
     quiet = false;
     return 0;
@@ -262,7 +263,7 @@ static void crash(const char *job)
 {
     hosted_forget(&h, "r1");
     reports[0] = '\0';
-    assert_int_equal(hosted_attempt(&h, job, "2024"), RUN_OVERTAKEN);
+    assert_int_equal(hosted_attempt(&h, job, "2024"), RUN_LEASE_LOST);
     when("", OPERATION_INSERT, 0, NOTHING, NULL);
     h.previous_owner_crashed = true;
     virtual_sleep(20000);
@@ -540,11 +541,12 @@ static void one_account_under_two_hosts_loses_nothing(void **state)
     (void)state;
     interposed_init(&first, "main", inner, pass);
     interposed_init(&second, "other", inner, pass);
-    first.store.traits = second.store.traits = inner->traits;
-    first.store.traits.kind = second.store.traits.kind = "azure";
-    first.store.traits.place = second.store.traits.place = NULL;
-    first.store.traits.identity = "127.0.0.1/a";
-    second.store.traits.identity = "localhost/a";
+    first.store.capabilities = second.store.capabilities = inner->capabilities;
+    first.store.capabilities.kind = second.store.capabilities.kind = "azure";
+    first.store.capabilities.endpoint = second.store.capabilities.endpoint =
+        NULL;
+    first.store.capabilities.identity = "127.0.0.1/a";
+    second.store.capabilities.identity = "localhost/a";
     put("Blogs", "a", "1", "\"N\":1");
     two_stores(&first.store, &second.store);
     run("m", RUN_FAILED);
@@ -1029,7 +1031,7 @@ static void what_was_named_is_not_forgotten_by_the_next_attempt(void **state)
     delete_source();
     quiet = false;
     when("TablewardRuns", OPERATION_DELETE, 1, CRASH_AFTER, NULL);
-    assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_OVERTAKEN);
+    assert_int_equal(hosted_attempt(&h, "all", "x"), RUN_LEASE_LOST);
     assert_non_null(strstr(h.checkpoint, "\"named\":1"));
     assert_string_equal(h.phase, "move");
 }
@@ -1239,7 +1241,7 @@ static void what_may_arrive_late_is_waited_for_before_leaving(void **state)
 
     (void)state;
     hosted_table(&h, "OldBlogs");
-    h.store->traits.late_writes = true;
+    h.store->capabilities.late_writes = true;
     put("Blogs", "a", "1", "\"N\":1");
     began_ms = platform_boot_ms();
     run("all", RUN_SUCCEEDED);
@@ -1266,7 +1268,7 @@ static void a_take_over_waits_for_what_may_arrive_late(void **state)
 
     (void)state;
     hosted_table(&h, "OldBlogs");
-    h.store->traits.late_writes = true;
+    h.store->capabilities.late_writes = true;
     put("Blogs", "a", "1", "\"N\":1");
     when("OldBlogs", OPERATION_INSERT, 1, CRASH_AFTER, NULL);
     crash("all");

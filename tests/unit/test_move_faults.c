@@ -496,7 +496,7 @@ static void storm_init(struct storm *s, uint64_t seed)
     fill(s);
     faulty_init(&s->faulty, s->inner);
     s->h.store = &s->faulty.outer.store;
-    s->h.store->traits.late_writes = true;
+    s->h.store->capabilities.late_writes = true;
     s->faulty.late_ms = roll(s, 28000);
     s->faulty.page_max = roll(s, 3) == 0 && !s->large ? 1 + roll(s, 3) : 0;
     s->faulty.ctx = s;
@@ -549,7 +549,7 @@ static enum run_end attempt(struct storm *s, const char *job)
             s->h.checkpoint = before;
             before = NULL;
         }
-        end = RUN_OVERTAKEN;
+        end = RUN_LEASE_LOST;
     }
     mem_free(before);
     virtual_sleep(8000 + (int64_t)roll(s, 60000));

@@ -35,11 +35,12 @@ static struct hosted h;
 static struct script s;
 static char reports[8192];
 
-static void keep_report(struct hosted *host, const struct run_failure *failure)
+static void keep_report(
+    struct hosted *callbacks, const struct run_failure *failure)
 {
     size_t len = strlen(reports);
 
-    (void)host;
+    (void)callbacks;
     snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
         failure->table, SLICE_ARG(failure->partition_key),
         SLICE_ARG(failure->row_key), failure->why);
@@ -116,7 +117,7 @@ static void die_at(
     event->unsent = unsent;
     event->answer = TW_UNKNOWN;
     hosted_forget(&h, "r1");
-    attempt(job, RUN_OVERTAKEN);
+    attempt(job, RUN_LEASE_LOST);
     script_clear(&s);
     h.previous_owner_crashed = true;
     reports[0] = '\0';
@@ -208,11 +209,11 @@ static void write_list(const char *list)
     edit_row(0, "Digest", text, NO_NUMBER);
 }
 
-static void remove_rows(struct hosted *host)
+static void remove_rows(struct hosted *callbacks)
 {
     struct page page;
 
-    (void)host;
+    (void)callbacks;
     page_init(&page);
     read_rows(&page);
     for (size_t i = 0; i < page.count; i++)
@@ -220,9 +221,9 @@ static void remove_rows(struct hosted *host)
     page_done(&page);
 }
 
-static void touch_first_row(struct hosted *host)
+static void touch_first_row(struct hosted *callbacks)
 {
-    (void)host;
+    (void)callbacks;
     edit_row(0, "Change", "00000000000000000000000000000000", NO_NUMBER);
 }
 
@@ -574,9 +575,9 @@ static void an_intent_of_former_tables_stays_while_both_stores_are_there(
     assert_int_equal(count("TablewardRuns"), 0);
 }
 
-static enum tw_err refuse_phase(struct hosted *host, bool *ret_stored)
+static enum tw_err refuse_phase(struct hosted *callbacks, bool *ret_stored)
 {
-    (void)host, (void)ret_stored;
+    (void)callbacks, (void)ret_stored;
     return TW_BUSY;
 }
 
@@ -627,7 +628,7 @@ static void a_checkpoint_that_cannot_be_read_begins_the_move_anew(void **state)
 static void a_store_without_order_is_read_from_its_beginning(void **state)
 {
     (void)state;
-    h.store->traits.ordered = false;
+    h.store->capabilities.ordered = false;
     s.quiet = true;
     hosted_fill(&h, "Blogs", "a", 2500);
     s.quiet = false;
@@ -726,9 +727,9 @@ static void a_dry_run_counts_what_cannot_be_moved(void **state)
     arena_done(&estimate.arena);
 }
 
-static void put_a_new_one(struct hosted *host)
+static void put_a_new_one(struct hosted *callbacks)
 {
-    hosted_put(host, "Blogs", "new", "1", "\"N\":1");
+    hosted_put(callbacks, "Blogs", "new", "1", "\"N\":1");
 }
 
 /* It is not there in both passes. */

@@ -32,11 +32,12 @@ static struct hosted h;
 static struct script s;
 static char reports[4096];
 
-static void keep_report(struct hosted *host, const struct run_failure *failure)
+static void keep_report(
+    struct hosted *callbacks, const struct run_failure *failure)
 {
     size_t len = strlen(reports);
 
-    (void)host;
+    (void)callbacks;
     snprintf(reports + len, sizeof(reports) - len, "%s %.*s/%.*s: %s\n",
         failure->table, SLICE_ARG(failure->partition_key),
         SLICE_ARG(failure->row_key), failure->why);
@@ -72,32 +73,32 @@ static int tear_down(void **state)
 
 static int writes;
 
-static void change_source(struct hosted *host)
+static void change_source(struct hosted *callbacks)
 {
     char properties[16];
 
     snprintf(properties, sizeof(properties), "\"N\":%d", 9 + writes++);
-    hosted_replace(host, "Blogs", "a", "1", properties);
+    hosted_replace(callbacks, "Blogs", "a", "1", properties);
 }
 
-static void delete_source(struct hosted *host)
+static void delete_source(struct hosted *callbacks)
 {
-    hosted_remove(host, "Blogs", "a", "1");
+    hosted_remove(callbacks, "Blogs", "a", "1");
 }
 
-static void change_copy(struct hosted *host)
+static void change_copy(struct hosted *callbacks)
 {
-    hosted_replace(host, "OldBlogs", "a", "1", "\"N\":7");
+    hosted_replace(callbacks, "OldBlogs", "a", "1", "\"N\":7");
 }
 
-static void write_copy_as_it_is(struct hosted *host)
+static void write_copy_as_it_is(struct hosted *callbacks)
 {
-    hosted_replace(host, "OldBlogs", "a", "1", "\"N\":9");
+    hosted_replace(callbacks, "OldBlogs", "a", "1", "\"N\":9");
 }
 
-static void delete_copy(struct hosted *host)
+static void delete_copy(struct hosted *callbacks)
 {
-    hosted_remove(host, "OldBlogs", "a", "1");
+    hosted_remove(callbacks, "OldBlogs", "a", "1");
 }
 
 /* ---- what is there ---- */
@@ -296,11 +297,11 @@ static void a_copy_that_cannot_be_read_back_is_an_outage(void **state)
     check_is("OldBlogs", "1", "{\"N\":9}");
 }
 
-static void refuse_reads_of_the_source(struct hosted *host)
+static void refuse_reads_of_the_source(struct hosted *callbacks)
 {
     struct script_event *event = script_call(&s, CALL_GET, "Blogs", 1, 99);
 
-    (void)host;
+    (void)callbacks;
     event->answer = TW_REFUSED;
     event->unsent = true;
 }

@@ -78,9 +78,9 @@ static void disguise(struct scene *scene)
     for (size_t i = 0; i < 3; i++) {
         struct store *store = &scene->faulty[i].outer.store;
 
-        store->traits.kind = "azure";
-        store->traits.place = NULL;
-        store->traits.identity = scene->files[i]->name;
+        store->capabilities.kind = "azure";
+        store->capabilities.endpoint = NULL;
+        store->capabilities.identity = scene->files[i]->name;
     }
     scene->one = &scene->faulty[0].outer.store;
     scene->same = &scene->faulty[1].outer.store;
@@ -232,8 +232,8 @@ static void a_file_without_identity_is_asked(void **state)
 
     disguise(scene);
     for (size_t i = 0; i < 3; i++) {
-        scene->faulty[i].outer.store.traits.kind = "embedded";
-        scene->faulty[i].outer.store.traits.identity = NULL;
+        scene->faulty[i].outer.store.capabilities.kind = "embedded";
+        scene->faulty[i].outer.store.capabilities.identity = NULL;
     }
     assert_true(same(scene, scene->one, scene->same));
     assert_false(same(scene, scene->one, scene->other));

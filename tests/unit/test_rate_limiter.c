@@ -17,7 +17,7 @@
 
 static struct store store_of(const char *identity)
 {
-    return (struct store){.traits = {.identity = identity}};
+    return (struct store){.capabilities = {.identity = identity}};
 }
 
 static struct rate_key key_of(

@@ -51,7 +51,7 @@ static void hold_after(
     struct held *held, struct workbench *bench, bool message, int64_t wait_ms)
 {
     struct lease_request wish;
-    struct lease_message bell = {.queue = BENCH_QUEUE};
+    struct lease_message wake_up = {.queue = BENCH_QUEUE};
     struct messages taken;
     enum tw_err outcome;
     struct err err;
@@ -61,11 +61,11 @@ static void hold_after(
     wish = workbench_wish(bench, "r1");
     if (message) {
         workbench_put(bench, BENCH_QUEUE, "bell");
-        bell.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
-        bell.id = taken.list[0].id;
-        bell.pop_receipt = taken.list[0].pop_receipt;
-        bell.text = taken.list[0].text;
-        wish.message = &bell;
+        wake_up.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
+        wake_up.id = taken.list[0].id;
+        wake_up.pop_receipt = taken.list[0].pop_receipt;
+        wake_up.text = taken.list[0].text;
+        wish.message = &wake_up;
     }
     lease_init(&held->lease, &wish);
     assert_int_equal(

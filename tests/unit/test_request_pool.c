@@ -334,7 +334,8 @@ static void what_the_circuit_breaker_refuses_makes_no_store_silent(void **state)
     struct request_pool *request_pool = request_pool_new(4, 0);
     struct pool_client *client = pool_client_new(request_pool, NULL);
     int64_t now_ms;
-    struct store store = {.name = "away", .traits = {.late_writes = true}};
+    struct store store = {
+        .name = "away", .capabilities = {.late_writes = true}};
     struct store ledger = {.name = "ledger"};
     struct scene scene;
     struct job job;
@@ -366,7 +367,8 @@ static unsigned page_after(int http_status)
 {
     struct request_pool *request_pool = request_pool_new(4, 0);
     struct pool_client *client = pool_client_new(request_pool, NULL);
-    struct store store = {.name = "busy", .traits = {.late_writes = true}};
+    struct store store = {
+        .name = "busy", .capabilities = {.late_writes = true}};
     struct scene scene;
     struct job job;
 
@@ -437,7 +439,8 @@ static void a_silent_store_ends_the_waits_of_runs(void **state)
     struct request_pool *request_pool = request_pool_new(1, 0);
     struct pool_client *person = pool_client_new(request_pool, NULL);
     struct pool_client *run = pool_client_new(request_pool, NULL);
-    struct store store = {.name = "away", .traits = {.late_writes = true}};
+    struct store store = {
+        .name = "away", .capabilities = {.late_writes = true}};
     struct store ledger = {.name = "ledger"};
     struct scene scene;
     struct job jobs[2], meets, last;
@@ -737,7 +740,7 @@ static void what_is_larger_than_the_budget_runs_alone(void **state)
 static void an_account_is_not_met_with_everything_at_once(void **state)
 {
     struct request_pool *request_pool = request_pool_new(12, 0);
-    struct store service = {.traits.late_writes = true}, embedded = {0};
+    struct store service = {.capabilities.late_writes = true}, embedded = {0};
 
     (void)state;
     assert_int_equal(most_at_once(request_pool, &service, 0, 4), 4);
@@ -749,14 +752,14 @@ static void an_account_is_not_met_with_everything_at_once(void **state)
 static void what_is_known_of_an_account_outlives_its_store(void **state)
 {
     struct request_pool *request_pool = request_pool_new(12, 0);
-    struct store store = {
-        .traits = {.late_writes = true, .identity = "https://one.example"}};
+    struct store store = {.capabilities = {.late_writes = true,
+                              .identity = "https://one.example"}};
     struct store again = store;
 
     (void)state;
     (void)most_at_once(request_pool, &store, 0, 4);
     assert_in_range(most_at_once(request_pool, &again, 0, 6), 6, 12);
-    store.traits.identity = "https://two.example";
+    store.capabilities.identity = "https://two.example";
     assert_int_equal(most_at_once(request_pool, &store, 0, 4), 4);
     request_pool_free(request_pool);
 }

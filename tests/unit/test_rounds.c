@@ -149,10 +149,10 @@ static void without_order_every_round_reads_everything(void **state)
 {
     struct scene *scene = *state;
 
-    scene->hosted.store->traits.ordered = false;
+    scene->hosted.store->capabilities.ordered = false;
     assert_next(scene, 100 * MINUTE_MS, true, ROUNDS_AGAIN);
     assert_next(scene, 40 * MINUTE_MS, true, ROUNDS_AGAIN);
-    scene->hosted.store->traits.ordered = true;
+    scene->hosted.store->capabilities.ordered = true;
 }
 
 /* ---- following ---- */

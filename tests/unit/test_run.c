@@ -44,10 +44,10 @@ static void stopped_after_the_deadline_is_overtaken(void **state)
     deadline_init(&deadline, PLATFORM_NEVER, 1000);
     assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_STOPPED);
     deadline_move(&deadline, platform_boot_ms() - 1);
-    assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_OVERTAKEN);
+    assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_LEASE_LOST);
     deadline_move(&deadline, PLATFORM_NEVER);
     deadline_close(&deadline);
-    assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_OVERTAKEN);
+    assert_int_equal(run_end_of(&run, TW_STOPPED), RUN_LEASE_LOST);
     assert_int_equal(run_end_of(&run, TW_BUSY), RUN_OUTAGE);
 }
 

@@ -229,7 +229,7 @@ static void an_unordered_store_is_scanned_anew(void **state)
 
     (void)state;
     scene_init(&scene);
-    scene.faulty.outer.store.traits.ordered = false;
+    scene.faulty.outer.store.capabilities.ordered = false;
     table_fill(scene.inner, "Blogs", "A", 0, 10);
     spec = whole(&scene);
     spec.resumed = true;
@@ -268,7 +268,7 @@ static void an_expired_token_ends_a_scan_that_has_no_order(void **state)
 
     (void)state;
     scene_init(&scene);
-    scene.faulty.outer.store.traits.ordered = false;
+    scene.faulty.outer.store.capabilities.ordered = false;
     scene.faulty.expire_token = 2;
     table_fill(scene.inner, "Blogs", "A", 0, 2600);
     spec = whole(&scene);

@@ -306,8 +306,9 @@ static const struct store_ops OPS = {.get = get};
 
 static void service_init(struct service *service, const char *name)
 {
-    *service = (struct service){
-        .store = {.ops = &OPS, .traits = {.late_writes = true}, .name = name},
+    *service = (struct service){.store = {.ops = &OPS,
+                                    .capabilities = {.late_writes = true},
+                                    .name = name},
         .takes_ms = GOOD_MS,
         .silent_from_ms = PLATFORM_NEVER,
         .silent_until_ms = PLATFORM_NEVER};
@@ -394,7 +395,7 @@ static void slot(void *arg)
             assert_int_equal(task.last.sent_ms, 0);
         if (task.outcome == TW_UNKNOWN)
             assert_int_equal(
-                request_pool_indeterminate(client), !task.repeatable);
+                request_pool_is_indeterminate(client), !task.repeatable);
         pool_client_free(client);
     }
 }
@@ -575,7 +576,8 @@ static void requests_to_the_store_of_the_ledger_are_never_refused(void **state)
 
     (void)state;
     begin(&scene);
-    scene.ledger.traits.place = scene.bad[0].store.traits.place = "place";
+    scene.ledger.capabilities.endpoint =
+        scene.bad[0].store.capabilities.endpoint = "place";
     (void)play(&scene, 1);
     assert_int_equal(scene.bad[0].most, SLOTS);
 }

@@ -35,7 +35,7 @@ static bool never_stopping(struct run *run)
     return false;
 }
 
-static const struct run_host host = {.stopping = never_stopping};
+static const struct run_callbacks callbacks = {.stopping = never_stopping};
 
 /* With one batch under way at a time, nobody else is in here. */
 static void note_order(void *ctx, const struct batch *batch)
@@ -59,7 +59,7 @@ static void scene_init(struct scene *scene)
     scene->faulty.before = note_order;
     scene->request_pool = request_pool_new(2, 0);
     scene->run.job = "test";
-    scene->run.host = &host;
+    scene->run.callbacks = &callbacks;
     scene->run.owner = scene;
     scene->run.request_pool = pool_client_new(scene->request_pool, NULL);
     scene->batch_writer = batch_writer_new(&scene->run, 1);

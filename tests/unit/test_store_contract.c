@@ -150,7 +150,8 @@ static int set_up(void **state)
     (void)state;
     memset(&seen, 0, sizeof(seen));
     store = (struct store){.ops = &fake_ops,
-        .traits = {.has_queues = true, .batch_max_bytes = BATCH_MAX_BYTES},
+        .capabilities = {.has_queues = true,
+            .batch_max_bytes = BATCH_MAX_BYTES},
         .name = "fake"};
     memset(&exchange, 0, sizeof(exchange));
     arena_init(&arena);
@@ -291,7 +292,7 @@ static void batch_refuses_what_is_too_large(void **state)
         (struct slice){letters, sizeof(letters)});
     refuse_batch(&batch, TW_TOO_LARGE, 1);
     operations[1].type = OPERATION_DELETE; /* deletes send no properties */
-    store.traits.batch_max_bytes = 1000;
+    store.capabilities.batch_max_bytes = 1000;
     batch = good_batch(2);
     for (size_t i = 0; i < 2; i++)
         entity_set_string(
@@ -458,7 +459,7 @@ static void put_refuses_what_a_queue_cannot_carry(void **state)
     assert_int_equal(put(slice_of("\xef\xbf\xbe"), 0), TW_INVALID);
     assert_int_equal(put(slice_of("a"), -1), TW_INVALID);
     assert_int_equal(put(slice_of("a"), 604801), TW_INVALID);
-    store.traits.has_queues = false;
+    store.capabilities.has_queues = false;
     assert_int_equal(put(slice_of("a"), 0), TW_INVALID);
     assert_int_equal(seen.calls, 2);
 }

@@ -54,11 +54,12 @@ static struct hosted h;
 static struct script s;
 static char reports[4096];
 
-static void keep_report(struct hosted *host, const struct run_failure *failure)
+static void keep_report(
+    struct hosted *callbacks, const struct run_failure *failure)
 {
     size_t len = strlen(reports);
 
-    (void)host;
+    (void)callbacks;
     snprintf(reports + len, sizeof(reports) - len, "%.*s/%.*s: %s\n",
         SLICE_ARG(failure->partition_key), SLICE_ARG(failure->row_key),
         failure->why);
@@ -138,9 +139,9 @@ static void before_the_write(void (*what)(struct hosted *h), enum run_end end)
 
 /* ---- an entity that others write ---- */
 
-static void delete_it(struct hosted *host)
+static void delete_it(struct hosted *callbacks)
 {
-    hosted_remove(host, "Blogs", "a", "1");
+    hosted_remove(callbacks, "Blogs", "a", "1");
 }
 
 static void an_entity_that_was_deleted_is_not_brought_back(void **state)
@@ -150,9 +151,9 @@ static void an_entity_that_was_deleted_is_not_brought_back(void **state)
     check_is("Blogs", "1", "none");
 }
 
-static void select_it_no_more(struct hosted *host)
+static void select_it_no_more(struct hosted *callbacks)
 {
-    hosted_replace(host, "Blogs", "a", "1", "\"T\":\"c\",\"Text\":\"x\"");
+    hosted_replace(callbacks, "Blogs", "a", "1", "\"T\":\"c\",\"Text\":\"x\"");
 }
 
 static void an_entity_that_is_not_selected_any_more_stays_as_it_is(void **state)
@@ -162,9 +163,9 @@ static void an_entity_that_is_not_selected_any_more_stays_as_it_is(void **state)
     check_is("Blogs", "1", "{\"T\":\"c\",\"Text\":\"x\"}");
 }
 
-static void give_it_a_newer_version(struct hosted *host)
+static void give_it_a_newer_version(struct hosted *callbacks)
 {
-    hosted_replace(host, "Blogs", "a", "1", B "\"V\":9");
+    hosted_replace(callbacks, "Blogs", "a", "1", B "\"V\":9");
 }
 
 static void an_entity_beyond_the_document_stays_as_it_is(void **state)
@@ -174,9 +175,10 @@ static void an_entity_beyond_the_document_stays_as_it_is(void **state)
     check_is("Blogs", "1", "{\"T\":\"b\",\"V\":9}");
 }
 
-static void give_it_a_value_that_cannot_be_converted(struct hosted *host)
+static void give_it_a_value_that_cannot_be_converted(struct hosted *callbacks)
 {
-    hosted_replace(host, "Blogs", "a", "1", B "\"Text\":\"x\",\"R\":\"many\"");
+    hosted_replace(
+        callbacks, "Blogs", "a", "1", B "\"Text\":\"x\",\"R\":\"many\"");
 }
 
 static void an_entity_that_on_error_skips_now_is_counted(void **state)
@@ -189,14 +191,14 @@ static void an_entity_that_on_error_skips_now_is_counted(void **state)
 
 /* Rule U8: the digest of a step is stored before the step is carried out, also
  * where a version comes into play by what a write has met. */
-static void refuse_digests(struct hosted *host)
+static void refuse_digests(struct hosted *callbacks)
 {
     struct script_event *event =
         script_batch(&s, "TablewardRuns", OPERATION_INSERT, 1, 99);
 
     event->answer = TW_REFUSED;
     event->unsent = true;
-    hosted_replace(host, "Blogs", "a", "1", B "\"Text\":\"x\",\"V\":1");
+    hosted_replace(callbacks, "Blogs", "a", "1", B "\"Text\":\"x\",\"V\":1");
 }
 
 static void no_step_is_carried_out_before_its_digest_is_stored(void **state)
@@ -336,8 +338,8 @@ static void the_steps_of_a_table_are_known_in_whatever_way_it_is_named(
 
         snprintf(row_key, sizeof(row_key), "%zu", i);
         put("Names", row_key, "\"Text\":\"x\"");
-        h.store->traits.identity = cases[i].identity;
-        h.store->traits.place = cases[i].place;
+        h.store->capabilities.identity = cases[i].identity;
+        h.store->capabilities.endpoint = cases[i].place;
         run("renamed", "all", RUN_SUCCEEDED);
         s.quiet = true;
         assert_int_equal(hosted_count(&h, "TablewardRuns"), cases[i].rows);
@@ -651,7 +653,7 @@ static void a_checkpoint_without_one_of_its_counts_is_a_new_run(void **state)
 static void a_store_without_order_is_read_again_from_its_beginning(void **state)
 {
     (void)state;
-    h.store->traits.ordered = false;
+    h.store->capabilities.ordered = false;
     s.quiet = true;
     hosted_fill(&h, "Names", "a", 2500);
     s.quiet = false;

@@ -71,7 +71,7 @@ static void what_is_left_out_has_its_default(void **state)
     const struct upgrade *upgrade = good(&l, HEAD STEP);
 
     (void)state;
-    assert_string_equal(upgrade->place.table, "Blogs");
+    assert_string_equal(upgrade->table_ref.table, "Blogs");
     assert_true(selector_is_empty(&upgrade->selector));
     assert_int_equal(upgrade->on_difference, UPGRADE_DIFFERENCE_FAILS);
     assert_false(upgrade->follow);

@@ -243,7 +243,7 @@ static enum run_end attempt(struct storm *s)
     if (!s->killed)
         return end;
     forget_some(s);
-    return RUN_OVERTAKEN;
+    return RUN_LEASE_LOST;
 }
 
 /* False: it ended failed. */
@@ -309,8 +309,8 @@ static void storm_init(struct storm *s, uint64_t seed)
     }
     releases_clear(s->releases);
     faulty_init(&s->faulty, s->h.store);
-    s->faulty.outer.store.traits.ordered = roll(&s->dice, 5) > 0;
-    s->faulty.outer.store.traits.late_writes = true;
+    s->faulty.outer.store.capabilities.ordered = roll(&s->dice, 5) > 0;
+    s->faulty.outer.store.capabilities.late_writes = true;
     s->faulty.late_ms = roll(&s->dice, 2000);
     s->faulty.page_max = roll(&s->dice, 2) == 0 ? 1 + roll(&s->dice, 7) : 0;
     s->faulty.ctx = s;

@@ -107,7 +107,7 @@ static void keep_failing(struct runs *runs)
 static enum tw_err read_queues(
     struct query *query, struct queues *ret, struct err *err)
 {
-    if (!query->store || !query->store->traits.has_queues)
+    if (!query->store || !query->store->capabilities.has_queues)
         return TW_OK;
     return queues_read(query->session, query->store, ret, err);
 }

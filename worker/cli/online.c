@@ -277,7 +277,7 @@ static void check_clock(struct online *online)
 
     if (!online->has_clock || llabs(online->off_ticks) < CLOCK_OFF_TICKS)
         return;
-    if (online->store->traits.local) {
+    if (online->store->capabilities.local) {
         printf("%s: its clock is %" PRId64 " s %s this machine's, which was "
                "set; they come together slowly\n",
             online->store->name, (int64_t)llabs(off_s),
@@ -325,7 +325,7 @@ static bool reach(
     online->has_clock = false;
     code = ask(online, list_tables, &probe, &err);
     if (code == TW_OK)
-        report(online, load->open[store]->traits.kind, "", "is reached");
+        report(online, load->open[store]->capabilities.kind, "", "is reached");
     else
         report_failed(online, code, "list", &probe, &err);
     check_clock(online);

@@ -275,7 +275,7 @@ void session_explain(
     struct err why = *err;
 
     err_fail(err, code, "store %s: %s%s", store->name, why.text,
-        unreached && strcmp(store->traits.kind, "azure") == 0
+        unreached && strcmp(store->capabilities.kind, "azure") == 0
             ? "; check the address in its configuration, and the network"
             : "");
 }

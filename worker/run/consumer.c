@@ -6,10 +6,11 @@
  * (slots.h); they report back under `lock` and wake it.
  *
  * Isolation. A queue that cannot be read or created delays only itself. A run
- * whose store or archive is the cause is held (work.h): no other run notices.
- * Only where the ledger itself cannot be read or written no messages are taken,
- * until a request to it succeeds. The log reports each of these when it begins,
- * the present cause once a minute, and at its end how long it lasted.
+ * whose store or archive is the cause is held (attempt.h): no other run
+ * notices. Only where the ledger itself cannot be read or written no messages
+ * are taken, until a request to it succeeds. The log reports each of these when
+ * it begins, the present cause once a minute, and at its end how long it
+ * lasted.
  */
 #include "worker/run/consumer.h"
 
@@ -65,7 +66,7 @@ struct consumer {
     struct watch *watch; /* of the queues' store; NULL: it is asked */
     struct deadline
         deadline; /* for timeouts only: no lease bounds the consumer */
-    struct work_place place;
+    struct attempt_environment environment;
 
     int64_t next_later_ms; /* a run that waits is to go on then */
     bool prepared;         /* the ledger is there */
@@ -94,8 +95,9 @@ struct consumer {
     int64_t later_ms[LATER_MAX]; /* when runs that wait are to go on */
     size_t later_count;
     int64_t orphan_later_ms; /* when the first that has no message is to */
-    bool work_failed; /* a slot could not use the ledger since the last look */
-    struct err work_err;
+    bool attempt_failed; /* a slot could not use the ledger since the last look
+                          */
+    struct err attempt_err;
     uint64_t held;         /* runs that were held, since the log told of them */
     int64_t held_until_ms; /* when the last of them is looked at again */
     struct err held_err;
@@ -121,7 +123,7 @@ static bool is_stopping(void *context)
 static void count_end(
     struct consumer_result *result, const struct task_report *report)
 {
-    if (report->result.end != WORK_ENDED || report->result.already)
+    if (report->result.end != ATTEMPT_RUN_ENDED || report->result.already)
         return;
     if (report->result.state == LEDGER_SUCCEEDED)
         result->succeeded++;
@@ -153,18 +155,18 @@ static void take_report(void *context, const struct task_report *report)
     platform_lock(&consumer->lock);
     consumer->reports++;
     count_end(&consumer->result, report);
-    if (report->result.end == WORK_LATER) {
+    if (report->result.end == ATTEMPT_DEFERRED) {
         remember_later(consumer, report->result.until_ms);
         remember_later(consumer, report->result.until_ms + HIDE_ROUNDED_MS);
     }
-    if (report->result.end == WORK_LATER && report->orphan)
+    if (report->result.end == ATTEMPT_DEFERRED && report->orphan)
         consumer->orphan_later_ms =
             sooner(consumer->orphan_later_ms, report->result.until_ms);
-    if (report->result.end == WORK_OUTAGE) {
-        consumer->work_failed = true;
-        consumer->work_err = report->result.err;
+    if (report->result.end == ATTEMPT_OUTAGE) {
+        consumer->attempt_failed = true;
+        consumer->attempt_err = report->result.err;
     }
-    if (report->result.end == WORK_LATER && report->result.for_cause) {
+    if (report->result.end == ATTEMPT_DEFERRED && report->result.for_cause) {
         consumer->held++;
         consumer->held_err = report->result.err;
         if (report->result.until_ms > consumer->held_until_ms)
@@ -253,15 +255,15 @@ static bool take_held(struct consumer *consumer, int64_t now_ms)
 }
 
 /* What the slots have met since the last look. */
-static void heed_reports(struct consumer *consumer)
+static void handle_results(struct consumer *consumer)
 {
     bool failed, says;
     struct err err;
 
     platform_lock(&consumer->lock);
-    failed = consumer->work_failed;
-    err = consumer->work_err;
-    consumer->work_failed = false;
+    failed = consumer->attempt_failed;
+    err = consumer->attempt_err;
+    consumer->attempt_failed = false;
     says = take_held(consumer, platform_boot_ms());
     platform_unlock(&consumer->lock);
     if (failed)
@@ -360,7 +362,7 @@ static enum tw_err check_store(
     if (store == NULL)
         return err_fail(err, TW_INVALID,
             "the worker has no store: name one with `store:` in `worker:`");
-    if (!store->traits.has_queues)
+    if (!store->capabilities.has_queues)
         return err_fail(err, TW_INVALID,
             "store '%s' has no queues: the worker needs another one",
             store->name);
@@ -788,7 +790,7 @@ static void serve(struct consumer *consumer)
         notify_watchdog(consumer->options.notify);
         if (asked_to_reload)
             reload(consumer);
-        heed_reports(consumer);
+        handle_results(consumer);
         if (!consumer->prepared && !outage_pauses(consumer))
             see_to_ledger(consumer);
         expect_messages(consumer);
@@ -818,8 +820,8 @@ struct consumer *consumer_new(const struct consumer_options *options)
     orphans_init(&consumer->orphans, &consumer->deadline, options->lock_file);
     prune_init(&consumer->prune);
     begin_anew(consumer);
-    consumer->place =
-        (struct work_place){.stopping = is_stopping, .context = consumer};
+    consumer->environment = (struct attempt_environment){
+        .stopping = is_stopping, .context = consumer};
     return consumer;
 }
 
@@ -862,9 +864,9 @@ static void serve_with_slots(struct consumer *consumer)
         (unsigned)setup->requests, setup->max_entities_per_second);
     consumer->renewer = renewer_new((size_t)setup->slots);
     set_ceilings(consumer);
-    consumer->place.request_pool = consumer->request_pool;
-    consumer->place.renewer = consumer->renewer;
-    consumer->place.lock_file = consumer->options.lock_file;
+    consumer->environment.request_pool = consumer->request_pool;
+    consumer->environment.renewer = consumer->renewer;
+    consumer->environment.lock_file = consumer->options.lock_file;
     if (consumer->prepared)
         take_from_the_dead(consumer);
     slots_start(consumer->slots);
@@ -877,7 +879,7 @@ static void serve_with_slots(struct consumer *consumer)
 enum tw_err consumer_run(
     struct consumer *consumer, struct consumer_result *ret, struct err *err)
 {
-    struct slots_options options = {.place = &consumer->place,
+    struct slots_options options = {.environment = &consumer->environment,
         .drain = consumer->options.drain,
         .ended = take_report,
         .changed = look_again,

@@ -204,7 +204,7 @@ static void begin_run(struct ledger_run *run, const struct lease_request *wish)
 }
 
 /* A time of request that lies after the message's insertion is its insertion.
- * It is compared with what applications date: see store_traits.local. */
+ * It is compared with what applications date: see store_capabilities.local. */
 static void set_request(
     struct ledger_run *run, const struct lease_request *wish)
 {
@@ -216,8 +216,9 @@ static void set_request(
             run->requested_ticks > wish->message->inserted_ticks))
         run->requested_ticks = wish->message->inserted_ticks;
     if (run->requested_ticks == 0)
-        run->requested_ticks = wish->store->traits.local ? platform_wall_ticks()
-                                                         : run->started_ticks;
+        run->requested_ticks = wish->store->capabilities.local
+                                   ? platform_wall_ticks()
+                                   : run->started_ticks;
 }
 
 /* ---- the definition that a run is bound to ---- */

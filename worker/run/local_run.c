@@ -60,7 +60,7 @@ static void note(struct run *run, const char *sentence)
     (void)sentence;
 }
 
-static const struct run_host HOST = {
+static const struct run_callbacks HOST = {
     .stopping = stopping,
     .save = save,
     .phase = phase,
@@ -85,6 +85,6 @@ void local_run_init(
     local->run.request_pool = options->client;
     local->run.deadline = &local->deadline;
     atomic_init(&local->run.share, -1);
-    local->run.host = &HOST;
+    local->run.callbacks = &HOST;
     local->run.owner = local;
 }

@@ -58,9 +58,10 @@ struct locking {
 static struct slice account_of(const struct store *store, struct arena *arena)
 {
     unsigned char digest[CRYPTO_SHA256_BYTES];
-    struct slice name = slice_of(store->traits.identity ? store->traits.identity
-                                 : store->traits.place  ? store->traits.place
-                                                        : store->name);
+    struct slice name =
+        slice_of(store->capabilities.identity   ? store->capabilities.identity
+                 : store->capabilities.endpoint ? store->capabilities.endpoint
+                                                : store->name);
     struct buf text;
     struct slice kept;
 

@@ -566,24 +566,25 @@ static enum tw_err read_json(const struct jobs *jobs, struct slice body,
 
 /* Is the body also a JSON message with an id, for the queue's own job or for
  * one that the configuration does not have? */
-static void look_for_bell(const struct setup_queue *queue,
+static void look_for_wake_up(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,
     struct request *ret)
 {
-    struct request bell = {0};
+    struct request wake_up = {0};
     struct slice text = trimmed(body);
     enum tw_err outcome;
 
     if (text.len == 0 || text.at[0] != '{')
         return;
-    outcome = read_json(jobs, text, arena, &bell, NULL);
-    if (bell.id.len == 0 || bell.args_json.len == 0)
+    outcome = read_json(jobs, text, arena, &wake_up, NULL);
+    if (wake_up.id.len == 0 || wake_up.args_json.len == 0)
         return;
-    if (outcome == TW_OK ? bell.job != queue->job : bell.unknown_job.len == 0)
+    if (outcome == TW_OK ? wake_up.job != queue->job
+                         : wake_up.unknown_job.len == 0)
         return;
-    ret->bell_id = bell.id;
-    ret->bell_args_json = bell.args_json;
-    ret->unknown_job = bell.unknown_job;
+    ret->wake_up_id = wake_up.id;
+    ret->wake_up_args_json = wake_up.args_json;
+    ret->unknown_job = wake_up.unknown_job;
 }
 
 static enum tw_err read_argument(const struct setup_queue *queue,
@@ -620,7 +621,7 @@ enum tw_err message_read(const struct setup_queue *queue,
     if (queue->job == NULL)
         return read_json(jobs, body, arena, ret, err);
     ret->job = queue->job;
-    look_for_bell(queue, jobs, body, arena, ret);
+    look_for_wake_up(queue, jobs, body, arena, ret);
     return read_argument(queue, body, arena, ret, err);
 }
 

@@ -44,15 +44,15 @@ struct request {
     /* Bound queues only: the body is also a JSON message for this very job, or
      * for unknown_job, with this id. Where the ledger has a run of this id with
      * these arguments it is that run's bell, and nothing else. */
-    struct slice bell_id;
-    struct slice bell_args_json;
+    struct slice wake_up_id;
+    struct slice wake_up_args_json;
 };
 
 /*
  * message_read: understand the body of a message of queue. Texts live in
  * arena. TW_INVALID: err is the reason, for the ledger; ret->job is set where
- * the job could be told, all else is not to be used, but for bell_id. It never
- * fails otherwise.
+ * the job could be told, all else is not to be used, but for wake_up_id. It
+ * never fails otherwise.
  */
 TW_MUST_USE enum tw_err message_read(const struct setup_queue *queue,
     const struct jobs *jobs, struct slice body, struct arena *arena,

@@ -47,13 +47,13 @@ void renewer_free(struct renewer *renewer);
 struct renewal *renewal_start(struct renewer *renewer, struct lease *lease,
     struct run *run, struct pool_client *request_pool);
 
-/* renewal_save: run_host.save. */
+/* renewal_save: run_callbacks.save. */
 void renewal_save(
     struct renewal *renewal, struct slice checkpoint, bool progress);
 
 /*
- * renewal_phase: run_host.phase: TW_OK once it is stored. TW_STOPPED: the lease
- * was lost or expired first.
+ * renewal_phase: run_callbacks.phase: TW_OK once it is stored. TW_STOPPED: the
+ * lease was lost or expired first.
  */
 TW_MUST_USE enum tw_err renewal_phase(struct renewal *renewal,
     const char *phase, struct slice checkpoint, struct err *err);
@@ -62,7 +62,7 @@ TW_MUST_USE enum tw_err renewal_phase(struct renewal *renewal,
  * the run are kept in the ledger. */
 void renewal_failed(struct renewal *renewal, const char *line);
 
-/* renewal_note: run_host.note: a sentence for the ledger's Note. */
+/* renewal_note: run_callbacks.note: a sentence for the ledger's Note. */
 void renewal_note(struct renewal *renewal, const char *sentence);
 
 /* renewal_asked: what a person has asked of this run's owner. Any thread. */

@@ -12,11 +12,11 @@
 #include "worker/base/log.h"
 #include "worker/base/mem.h"
 #include "worker/base/platform.h"
+#include "worker/run/attempt.h"
 #include "worker/run/control.h"
 #include "worker/run/message.h"
 #include "worker/run/outage.h"
 #include "worker/run/renewer.h"
-#include "worker/run/work.h"
 #include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
@@ -117,7 +117,7 @@ static bool wait_until(
 
 /* ---- how an attempt went ---- */
 
-static bool pass_time(struct single *single, const struct work_result *work)
+static bool pass_time(struct single *single, const struct attempt_result *work)
 {
     const struct setup *setup = single->options.definition->setup;
     /* A lease may be let go long before it is over; a run that waits may be
@@ -138,7 +138,7 @@ static bool pass_time(struct single *single, const struct work_result *work)
     return wait_until(single, work->until_ms, most_ms, work->held);
 }
 
-static bool sit_out(struct single *single, const struct work_result *work)
+static bool sit_out(struct single *single, const struct attempt_result *work)
 {
     struct outage *outage = &single->outage;
 
@@ -155,7 +155,8 @@ static void say_end_of_outage(struct single *single)
         log_info(single->object, "goes on, after %" PRId64 " s", lasted_s);
 }
 
-static void set_ended(const struct work_result *work, struct single_result *ret)
+static void set_ended(
+    const struct attempt_result *work, struct single_result *ret)
 {
     ret->state = work->state;
     ret->already = work->already;
@@ -163,7 +164,7 @@ static void set_ended(const struct work_result *work, struct single_result *ret)
     ret->err = work->err;
 }
 
-static void set_refused(const struct work_result *work,
+static void set_refused(const struct attempt_result *work,
     struct single_result *ret, enum tw_err *ret_outcome, struct err *err)
 {
     ret->unreadable = work->outcome == TW_INVALID;
@@ -176,36 +177,36 @@ static void set_refused(const struct work_result *work,
 }
 
 /* True: another attempt. False: *ret_outcome and ret say how it ended. */
-static bool go_on(struct single *single, const struct work_result *work,
+static bool go_on(struct single *single, const struct attempt_result *work,
     struct single_result *ret, enum tw_err *ret_outcome, struct err *err)
 {
     *ret_outcome = TW_OK;
-    if (work->end != WORK_OUTAGE)
+    if (work->end != ATTEMPT_OUTAGE)
         say_end_of_outage(single);
     switch (work->end) {
-    case WORK_ENDED:
+    case ATTEMPT_RUN_ENDED:
         set_ended(work, ret);
         return false;
-    case WORK_LATER:
+    case ATTEMPT_DEFERRED:
         if (work->archive_full)
             ret->err = work->err;
         ret->stopped = work->archive_full || !pass_time(single, work);
         return !ret->stopped;
-    case WORK_PAUSED:
+    case ATTEMPT_PAUSED:
         ret->stopped = ret->paused = true;
         return false;
-    case WORK_STOPPED:
+    case ATTEMPT_STOPPED:
         ret->stopped = is_stopping(single);
         return !ret->stopped;
-    case WORK_OUTAGE:
+    case ATTEMPT_OUTAGE:
         ret->stopped = !sit_out(single, work);
         return !ret->stopped;
-    case WORK_OVERTAKEN:
-        ret->stopped = work->lapsed && is_stopping(single);
-        ret->overtaken = !work->lapsed;
-        return work->lapsed && !ret->stopped;
-    case WORK_MISSING:
-    case WORK_REFUSED:
+    case ATTEMPT_LEASE_LOST:
+        ret->stopped = work->lease_expired && is_stopping(single);
+        ret->overtaken = !work->lease_expired;
+        return work->lease_expired && !ret->stopped;
+    case ATTEMPT_RUN_MISSING:
+    case ATTEMPT_REFUSED:
         set_refused(work, ret, ret_outcome, err);
         return false;
     }
@@ -250,17 +251,18 @@ static enum tw_err attempts(struct single *single,
     const struct lease_request *wish, struct single_result *ret,
     struct err *err)
 {
-    struct work_place place = {.request_pool = single->request_pool,
+    struct attempt_environment environment = {
+        .request_pool = single->request_pool,
         .renewer = single->renewer,
         .lock_file = single->options.lock_file,
         .stopping = is_stopping,
         .watch = watch,
         .context = single};
-    struct work_result work;
+    struct attempt_result work;
     enum tw_err outcome;
 
     do {
-        work_attempt(&place, single->options.definition, wish,
+        attempt_run(&environment, single->options.definition, wish,
             &single->options.args, &work);
     } while (go_on(single, &work, ret, &outcome, err));
     return outcome;

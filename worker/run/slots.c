@@ -124,10 +124,11 @@ static size_t messages_to_ask_for(const struct slots *slots, size_t index)
 
 static bool receives(struct slots *slots)
 {
-    const struct work_place *place = slots->options.place;
+    const struct attempt_environment *environment = slots->options.environment;
 
     return !slots->paused && !slots->ending &&
-           !place->stopping(place->context) && free_slots(slots) > 0;
+           !environment->stopping(environment->context) &&
+           free_slots(slots) > 0;
 }
 
 static void begin_asking(struct slot *slot, size_t index, size_t count)
@@ -339,7 +340,7 @@ static void work(struct slot *slot)
     struct definition *definition = slot->task.definition;
     struct task_report report;
 
-    task_do(&slot->task, options->place, &slot->arena, &report);
+    task_do(&slot->task, options->environment, &slot->arena, &report);
     arena_clear(&slot->arena);
     platform_lock(&slots->lock);
     slot->state = SLOT_IDLE;

@@ -19,15 +19,15 @@
 
 #include "worker/base/err.h"
 #include "worker/base/slice.h"
+#include "worker/run/attempt.h"
 #include "worker/run/outage.h"
 #include "worker/run/setup.h"
 #include "worker/run/task.h"
-#include "worker/run/work.h"
 
 struct slots;
 
 struct slots_options {
-    const struct work_place *place; /* borrowed */
+    const struct attempt_environment *environment; /* borrowed */
     bool drain; /* no queue waits longer than a second for its next Get */
 
     /* ended: a task has ended, and its slot is idle. changed: look again, at

@@ -16,7 +16,7 @@
 
 struct doing {
     const struct task *task;
-    const struct work_place *place;
+    const struct attempt_environment *environment;
     struct arena *arena;
 };
 
@@ -28,7 +28,7 @@ static struct lease_request wish_of(const struct doing *doing)
     return (struct lease_request){.store = definition_store(definition),
         .visibility_timeout_s = setup->visibility_timeout_s,
         .max_attempts = setup->max_attempts,
-        .lock_file = doing->place->lock_file};
+        .lock_file = doing->environment->lock_file};
 }
 
 static void do_orphan(const struct doing *doing, struct task_report *report)
@@ -39,7 +39,8 @@ static void do_orphan(const struct doing *doing, struct task_report *report)
     wish.job = task->orphan_job;
     wish.id = task->orphan_id;
     wish.must_exist = true;
-    work_attempt(doing->place, task->definition, &wish, NULL, &report->result);
+    attempt_run(
+        doing->environment, task->definition, &wish, NULL, &report->result);
 }
 
 /* The message comes again after so long; no other run is affected. */
@@ -53,7 +54,7 @@ static void hide(const struct doing *doing, const struct lease_message *message,
     lease_init(&lease, &wish);
     lease_hide_message_ms(&lease, wait_ms);
     lease_done(&lease);
-    report->result.end = WORK_LATER;
+    report->result.end = ATTEMPT_DEFERRED;
     report->result.until_ms = platform_boot_ms() + wait_ms;
 }
 
@@ -92,7 +93,7 @@ static void poison(const struct doing *doing,
         definition->setup->visibility_timeout_s, reason, err);
     report->poisoned = report->result.outcome == TW_OK;
     report->result.state = LEDGER_POISONED;
-    report->result.end = WORK_ENDED;
+    report->result.end = ATTEMPT_RUN_ENDED;
     if (report->poisoned) {
         (void)err_fail(err, TW_INVALID, "%s", reason);
         return;
@@ -104,23 +105,23 @@ static void poison(const struct doing *doing,
 }
 
 /* A bound queue's body may be the bell of a run that is in the ledger. */
-static bool do_bell(const struct doing *doing,
+static bool do_wake_up(const struct doing *doing,
     const struct lease_message *message, const struct request *request,
     struct task_report *report)
 {
     struct lease_request wish = wish_of(doing);
 
-    if (request->bell_id.len == 0 || request->unknown_job.len > 0)
+    if (request->wake_up_id.len == 0 || request->unknown_job.len > 0)
         return false;
     wish.job = request->job;
-    wish.id = request->bell_id;
-    wish.args_json = request->bell_args_json;
+    wish.id = request->wake_up_id;
+    wish.args_json = request->wake_up_args_json;
     wish.message = message;
     wish.must_exist = true;
-    work_attempt(
-        doing->place, doing->task->definition, &wish, NULL, &report->result);
-    return report->result.end != WORK_MISSING &&
-           report->result.end != WORK_REFUSED;
+    attempt_run(doing->environment, doing->task->definition, &wish, NULL,
+        &report->result);
+    return report->result.end != ATTEMPT_RUN_MISSING &&
+           report->result.end != ATTEMPT_REFUSED;
 }
 
 static void do_request(const struct doing *doing,
@@ -136,9 +137,9 @@ static void do_request(const struct doing *doing,
     wish.traceparent = request->traceparent;
     wish.accept_deletes = request->accept_deletes;
     wish.message = message;
-    work_attempt(doing->place, doing->task->definition, &wish, &request->args,
-        &report->result);
-    if (report->result.end == WORK_REFUSED)
+    attempt_run(doing->environment, doing->task->definition, &wish,
+        &request->args, &report->result);
+    if (report->result.end == ATTEMPT_REFUSED)
         poison(doing, message, request->job, report->result.err.text, report);
 }
 
@@ -180,7 +181,7 @@ static void hold_message(const struct doing *doing,
 
     if (run->state == LEDGER_PAUSED) {
         delete_message(doing, message);
-        report->result.end = WORK_PAUSED;
+        report->result.end = ATTEMPT_PAUSED;
         return;
     }
     hide(doing, message, left > 0 ? left / TICKS_PER_MS : HELD_MIN_MS, report);
@@ -197,16 +198,16 @@ static bool hold_unknown(const struct doing *doing,
     const struct lease_message *message, const struct request *request,
     struct task_report *report)
 {
-    struct holding holding = {.args_json = request->bell_args_json};
+    struct holding holding = {.args_json = request->wake_up_args_json};
     const struct retry_call call = retry_call(NULL, RETRY_BUSY_MS, 0);
     struct ledger_change change = {
         .store = definition_store(doing->task->definition),
         .apply = apply_hold,
         .context = &holding,
         .limits = &call.limits};
-    struct slice id = request->bell_id.len > 0 ? request->bell_id
-                      : request->id.len > 0    ? request->id
-                                               : message->id;
+    struct slice id = request->wake_up_id.len > 0 ? request->wake_up_id
+                      : request->id.len > 0       ? request->id
+                                                  : message->id;
     struct err *err = &report->result.err;
     struct ledger_run run;
     enum tw_err outcome;
@@ -226,7 +227,7 @@ static bool hold_unknown(const struct doing *doing,
         log_warn("run", "%s", err->text);
         hide(doing, message, HOLD_MAX_MS, report);
     } else if (is_held) {
-        report->result.end = WORK_OUTAGE;
+        report->result.end = ATTEMPT_OUTAGE;
     }
     ledger_run_done(&run);
     return is_held;
@@ -247,7 +248,7 @@ static void do_message(const struct doing *doing, struct task_report *report)
     enum tw_err outcome = message_read(task->queue, task->definition->jobs,
         task->message.text, doing->arena, &request, &err);
 
-    if (do_bell(doing, &message, &request, report))
+    if (do_wake_up(doing, &message, &request, report))
         return;
     if (hold_unknown(doing, &message, &request, report))
         return;
@@ -257,10 +258,11 @@ static void do_message(const struct doing *doing, struct task_report *report)
         do_request(doing, &message, &request, report);
 }
 
-void task_do(const struct task *task, const struct work_place *place,
-    struct arena *arena, struct task_report *ret)
+void task_do(const struct task *task,
+    const struct attempt_environment *environment, struct arena *arena,
+    struct task_report *ret)
 {
-    struct doing doing = {task, place, arena};
+    struct doing doing = {task, environment, arena};
 
     *ret = (struct task_report){.orphan = task->orphan_job != NULL};
     if (task->orphan_job)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a slot is given: a message, or an orphan (orphans.h). A message is read,
- * its run claimed, worked on and let go (work.h); one that cannot be understood
- * is poisoned; one whose job was removed is held.
+ * its run claimed, worked on and let go (attempt.h); one that cannot be
+ * understood is poisoned; one whose job was removed is held.
  */
 #ifndef TW_RUN_TASK_H
 #define TW_RUN_TASK_H
@@ -12,8 +12,8 @@
 
 #include "worker/base/arena.h"
 #include "worker/base/slice.h"
+#include "worker/run/attempt.h"
 #include "worker/run/setup.h"
-#include "worker/run/work.h"
 #include "worker/store/store.h"
 
 struct task {
@@ -27,13 +27,14 @@ struct task {
 
 /* How a task ended. */
 struct task_report {
-    struct work_result result;
+    struct attempt_result result;
     bool poisoned; /* the message could not be understood */
     bool orphan;   /* it had none */
 };
 
 /* task_do: all of it, on this thread. arena: for what it needs meanwhile. */
-void task_do(const struct task *task, const struct work_place *place,
-    struct arena *arena, struct task_report *ret);
+void task_do(const struct task *task,
+    const struct attempt_environment *environment, struct arena *arena,
+    struct task_report *ret);
 
 #endif

@@ -76,7 +76,7 @@ void rate_limiter_free(struct rate_limiter *limiter)
  * where a closed one lay. */
 static bool is_of(const struct rate_account *account, const struct store *store)
 {
-    const char *identity = store->traits.identity;
+    const char *identity = store->capabilities.identity;
 
     if (!account->identity || !identity)
         return account->identity == identity && account->store == store;
@@ -93,9 +93,9 @@ struct rate_account *rate_limiter_account(
             return account;
     account = mem_alloc(sizeof(*account));
     account->store = store;
-    if (store->traits.identity)
-        account->identity =
-            mem_text(store->traits.identity, strlen(store->traits.identity));
+    if (store->capabilities.identity)
+        account->identity = mem_text(
+            store->capabilities.identity, strlen(store->capabilities.identity));
     account->next = limiter->accounts;
     account->number = account->next ? account->next->number + 1 : 1;
     rate_init(&account->rate);

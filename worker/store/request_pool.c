@@ -62,7 +62,7 @@ struct pool_client {
     size_t running;
     uint64_t ended;
     int64_t requests, throttled;
-    bool unsure;            /* a write may still arrive at its store */
+    bool indeterminate;     /* a write may still arrive at its store */
     int64_t hurry_ms;       /* then no task waits any more; PLATFORM_NEVER */
     int64_t reach_until_ms; /* until then what it asks must have been sent a
                                request; PLATFORM_NEVER: no matter */
@@ -524,8 +524,8 @@ static void try_task(
     if (retry_is_throttled(&task->last))
         task->client->throttled++;
     if (outcome == TW_UNKNOWN && !task->repeatable && task->store &&
-        task->store->traits.late_writes)
-        task->client->unsure = true;
+        task->store->capabilities.late_writes)
+        task->client->indeterminate = true;
     vacate(request_pool, task, outcome, ended_ms);
     settle(task, outcome, ended_ms);
 }
@@ -834,11 +834,11 @@ static void submit(struct pool_client *client, struct pool_request *task,
     task->client = client;
     task->key = (struct rate_key){.partition = task->partition};
     /* An embedded store refuses nothing for being too much. */
-    if (task->store && task->store->traits.late_writes)
+    if (task->store && task->store->capabilities.late_writes)
         task->key.account =
             rate_limiter_account(request_pool->limiter, task->store);
     task->watched = client->watches && task->store &&
-                    task->store->traits.late_writes &&
+                    task->store->capabilities.late_writes &&
                     !store_same(task->store, client->ledger);
     task->not_before_ms =
         not_before_ms < client->hurry_ms ? not_before_ms : client->hurry_ms;
@@ -931,7 +931,7 @@ uint64_t request_pool_wait_any(struct pool_client *client, uint64_t seen)
     return ended;
 }
 
-static void work_as_caller(
+static void attempt_as_caller(
     struct request_pool *request_pool, struct pool_request *task)
 {
     task->given = false;
@@ -954,7 +954,7 @@ enum tw_err request_pool_call_at(struct pool_client *client,
     submit(client, task, not_before_ms, true);
     while (!task->done) {
         if (task->given)
-            work_as_caller(request_pool, task);
+            attempt_as_caller(request_pool, task);
         else
             (void)platform_wait(
                 &client->changed, &request_pool->mutex, PLATFORM_NEVER);
@@ -997,14 +997,14 @@ int64_t request_pool_throttled(const struct pool_client *client)
     return throttled;
 }
 
-bool request_pool_indeterminate(const struct pool_client *client)
+bool request_pool_is_indeterminate(const struct pool_client *client)
 {
-    bool unsure;
+    bool indeterminate;
 
     platform_lock(&client->request_pool->mutex);
-    unsure = client->unsure;
+    indeterminate = client->indeterminate;
     platform_unlock(&client->request_pool->mutex);
-    return unsure;
+    return indeterminate;
 }
 
 int64_t request_pool_requests(const struct pool_client *client)

@@ -166,9 +166,9 @@ int64_t request_pool_requests(const struct pool_client *client);
 /* request_pool_throttled: of these, those answered 429 or 503. */
 int64_t request_pool_throttled(const struct pool_client *client);
 
-/* request_pool_indeterminate: was the outcome of a write unknown, so that it
+/* request_pool_is_indeterminate: was the outcome of a write unknown, so that it
  * may still be carried out later? Never of a store without such writes. */
-bool request_pool_indeterminate(const struct pool_client *client);
+bool request_pool_is_indeterminate(const struct pool_client *client);
 
 /*
  * pool_client_of: the client is a run's of that job; all of them together send

@@ -21,8 +21,8 @@ bool store_same(const struct store *a, const struct store *b)
 {
     if (a == b)
         return true;
-    return a->traits.place && b->traits.place &&
-           strcasecmp(a->traits.place, b->traits.place) == 0;
+    return a->capabilities.endpoint && b->capabilities.endpoint &&
+           strcasecmp(a->capabilities.endpoint, b->capabilities.endpoint) == 0;
 }
 
 /* ---- pages, messages ---- */
@@ -317,7 +317,7 @@ static enum tw_err begin_queue(
 
     if (result == TW_OK)
         result = store_check_queue(slice_of(queue), &exchange->err);
-    if (result == TW_OK && !store->traits.has_queues)
+    if (result == TW_OK && !store->capabilities.has_queues)
         return err_fail(&exchange->err, TW_INVALID, "store '%s' has no queues",
             store->name);
     return result;
@@ -599,10 +599,10 @@ static enum tw_err check_batch(struct store *store, struct exchange *exchange,
 
     if (result == TW_OK)
         result = check_operations(batch, failed, &bytes, &exchange->err);
-    if (result == TW_OK && bytes > store->traits.batch_max_bytes)
+    if (result == TW_OK && bytes > store->capabilities.batch_max_bytes)
         return err_fail(&exchange->err, TW_TOO_LARGE,
             "the batch is larger than %zu bytes",
-            store->traits.batch_max_bytes);
+            store->capabilities.batch_max_bytes);
     return result;
 }
 

@@ -54,7 +54,7 @@ struct exchange {
 };
 
 /* What a store is like. */
-struct store_traits {
+struct store_capabilities {
     const char *kind; /* "embedded" or "azure" */
     bool ordered;     /* scans return keys in UTF-16 ordinal order (not
                          on Cosmos DB)                                  */
@@ -63,9 +63,9 @@ struct store_traits {
     bool local;       /* on this machine, and so who writes to it: they
                          date by the wall clock, not by its Date        */
     size_t batch_max_bytes;
-    const char *place;    /* of two stores with the same one (in any case of
-                             letters) the tables are the same; NULL: nobody
-                             else's. Lives as long as the store */
+    const char *endpoint; /* of two stores with the same one (in any case of
+                          letters) the tables are the same; NULL: nobody
+                          else's. Lives as long as the store */
     const char *identity; /* which store it is, whatever configurations call
                              it: for ever the same, and no other's. At most
                              STORE_IDENTITY_MAX bytes, no secret; NULL: not
@@ -198,7 +198,7 @@ enum store_service { SERVICE_TABLES, SERVICE_QUEUES, STORE_SERVICES };
 struct store {
     const struct store_ops *ops; /* every implementation begins its own
                                     struct with this one */
-    struct store_traits traits;
+    struct store_capabilities capabilities;
     const char *name; /* as in the configuration; for messages */
     struct breaker
         breakers[STORE_SERVICES]; /* while one is open, a request

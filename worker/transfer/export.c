@@ -286,7 +286,7 @@ static enum tw_err open_file(struct export *export, struct err *err)
             .force = options->force,
             .id = options->id,
             .what = buf_slice(&what),
-            .continues = export->transfer.store->traits.ordered,
+            .continues = export->transfer.store->capabilities.ordered,
         },
         err);
     buf_done(&what);

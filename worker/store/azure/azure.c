@@ -1026,7 +1026,7 @@ enum tw_err azure_open(const char *name, struct slice connection_string,
     azure->store = (struct store){
         .ops = &azure_ops,
         .name = name,
-        .traits =
+        .capabilities =
             {
                 .kind = "azure",
                 .ordered = !account->cosmos,
@@ -1035,7 +1035,7 @@ enum tw_err azure_open(const char *name, struct slice connection_string,
                 .batch_max_bytes = (account->cosmos ? COSMOS_BATCH_MAX_BYTES
                                                     : BATCH_MAX_BYTES) -
                                    BATCH_FRAME_BYTES,
-                .place = azure->place,
+                .endpoint = azure->place,
                 .identity = strlen(azure->identity) <= STORE_IDENTITY_MAX
                                 ? azure->identity
                                 : NULL,

@@ -200,7 +200,7 @@ static _Noreturn void end_process(const char *path, const char *what)
 
 /* A failed fsync may have dropped pages that the kernel now calls clean: only
  * a new process, which reads the log again, can tell what there is. */
-static void end_if_unsure(const char *path, int result)
+static void end_if_indeterminate(const char *path, int result)
 {
     if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
         end_process(path, "what was written could not be forced to the disk");
@@ -213,7 +213,7 @@ static enum tw_err fail_as(
 {
     const struct trouble *found = NULL;
 
-    end_if_unsure(path, result);
+    end_if_indeterminate(path, result);
     for (size_t i = 0; i < sizeof(TROUBLES) / sizeof(TROUBLES[0]); i++)
         if (TROUBLES[i].result == (result & 0xff))
             found = &TROUBLES[i];
@@ -691,8 +691,9 @@ void db_close(struct db *db)
         sqlite3_finalize(db->statements[i]);
     if (db->role == DB_WRITER && db->sqlite) {
         db->until_ms = 0;
-        end_if_unsure(db->path, sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
-                                    SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
+        end_if_indeterminate(
+            db->path, sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
+                          SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
     }
     sqlite3_close(db->sqlite);
     for (size_t i = 0; i < 2; i++)
@@ -798,7 +799,7 @@ void db_rollback(struct db *db)
 {
     /* SQLite may have rolled back by itself. */
     if (!sqlite3_get_autocommit(db->sqlite))
-        end_if_unsure(
+        end_if_indeterminate(
             db->path, sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL));
 }
 
@@ -834,7 +835,7 @@ void db_tidy(struct db *db)
         return;
     db->until_ms = platform_boot_ms() + LOG_WAIT_MS;
     /* A full disk or a reader in the way: the next commit tries again. */
-    end_if_unsure(db->path,
+    end_if_indeterminate(db->path,
         sqlite3_wal_checkpoint_v2(db->sqlite, NULL,
             is_huge ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE,
             NULL, NULL));

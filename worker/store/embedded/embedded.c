@@ -78,7 +78,7 @@ enum tw_err embedded_open(
     embedded->store = (struct store){
         .ops = &OPS,
         .name = name,
-        .traits =
+        .capabilities =
             {
                 .kind = "embedded",
                 .ordered = true,
@@ -86,7 +86,7 @@ enum tw_err embedded_open(
                 .late_writes = false,
                 .local = true,
                 .batch_max_bytes = BATCH_MAX_BYTES,
-                .place = embedded->place,
+                .endpoint = embedded->place,
                 .identity = pool_identity(pool),
             },
     };

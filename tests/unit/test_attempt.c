@@ -20,12 +20,12 @@ static struct slice args_values[] = {{"Football", 8}};
 static const struct run_args football = {1, args_names, args_values};
 
 /* One attempt at run `id`, rung by a message taken from the queue, or not. */
-static struct work_result attempt_id(
+static struct attempt_result attempt_id(
     struct workbench *bench, const char *id, bool with_message)
 {
     struct lease_request wish = workbench_wish(bench, id);
     struct lease_message message = {.queue = BENCH_QUEUE};
-    struct work_result result;
+    struct attempt_result result;
     struct messages taken;
 
     messages_init(&taken);
@@ -37,12 +37,13 @@ static struct work_result attempt_id(
         message.inserted_ticks = taken.list[0].inserted_ticks;
         wish.message = &message;
     }
-    work_attempt(&bench->place, &bench->definition, &wish, &football, &result);
+    attempt_run(
+        &bench->environment, &bench->definition, &wish, &football, &result);
     messages_done(&taken);
     return result;
 }
 
-static struct work_result attempt(struct workbench *bench)
+static struct attempt_result attempt(struct workbench *bench)
 {
     return attempt_id(bench, "r1", true);
 }
@@ -71,8 +72,9 @@ static enum run_end fails(struct workbench *bench, struct run *run,
 {
     (void)bench;
     (void)attempt_number;
-    run->host->failed(run, &(struct run_failure){"Blogs", slice_of("p"),
-                               slice_of("r"), NULL, "cannot be converted"});
+    run->callbacks->failed(
+        run, &(struct run_failure){"Blogs", slice_of("p"), slice_of("r"), NULL,
+                 "cannot be converted"});
     (void)err_fail(err, TW_INVALID, "there is more than refuse_above");
     return RUN_FAILED;
 }
@@ -89,7 +91,7 @@ static enum run_end stumbles(struct workbench *bench, struct run *run,
 static enum run_end stumbles_ahead(struct workbench *bench, struct run *run,
     unsigned attempt_number, struct err *err)
 {
-    run->host->save(run, slice_of("{\"at\":1}"), true);
+    run->callbacks->save(run, slice_of("{\"at\":1}"), true);
     return stumbles(bench, run, attempt_number, err);
 }
 
@@ -99,7 +101,7 @@ static enum run_end waits(struct workbench *bench, struct run *run,
     (void)bench;
     (void)attempt_number;
     (void)err;
-    run->host->save(run, slice_of("{\"look\":1}"), true);
+    run->callbacks->save(run, slice_of("{\"look\":1}"), true);
     run->resumes_ticks = platform_wall_ticks() + 3600 * TICKS_PER_S;
     return RUN_WAITING;
 }
@@ -124,7 +126,7 @@ static enum run_end is_stopped(struct workbench *bench, struct run *run,
     bench->stop = true;
     platform_unlock(&bench->lock);
     assert_true(run_stopping(run));
-    run->host->save(run, slice_of("{\"at\":9}"), false);
+    run->callbacks->save(run, slice_of("{\"at\":9}"), false);
     return RUN_STOPPED;
 }
 
@@ -143,8 +145,8 @@ static enum run_end fails_in_other_scripts(struct workbench *bench,
     memset(why, 'x', pad);
     for (at += pad; at + 5 < why + sizeof(why); at += strlen(letter))
         memcpy(at, letter, strlen(letter) + 1);
-    run->host->failed(run, &(struct run_failure){"Blogs", slice_of("p"),
-                               slice_of("r"), NULL, why});
+    run->callbacks->failed(run, &(struct run_failure){"Blogs", slice_of("p"),
+                                    slice_of("r"), NULL, why});
     (void)err_fail(err, TW_INVALID, "%s", why);
     return RUN_TRY_AGAIN;
 }
@@ -163,7 +165,7 @@ static void a_failure_in_any_script_leaves_a_ledger_that_can_be_read(
         char id[16];
 
         (void)snprintf(id, sizeof(id), "r%u", i);
-        assert_int_equal(attempt_id(bench, id, false).end, WORK_LATER);
+        assert_int_equal(attempt_id(bench, id, false).end, ATTEMPT_DEFERRED);
         ledger_run_init(&run);
         assert_true(workbench_run(bench, JOB, id, &run));
         assert_true(text_is_utf8(run.error));
@@ -177,12 +179,12 @@ static void success_is_in_the_ledger_and_then_the_message_goes(void **state)
 {
     struct workbench *bench = *state;
     struct ledger_run run;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = works;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_ENDED);
+    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
     assert_false(result.already);
     read_run(bench, &run);
@@ -216,14 +218,14 @@ static void a_clean_attempt_makes_at_most_six_ledger_requests(void **state)
 static void a_repeated_bell_of_an_ended_run_is_deleted(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = works;
     workbench_put(bench, BENCH_QUEUE, "bell");
     workbench_put(bench, BENCH_QUEUE, "bell");
     (void)attempt(bench);
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_ENDED);
+    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_true(result.already);
     assert_int_equal(bench->attempts, 1);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
@@ -234,12 +236,12 @@ static void a_failed_run_leaves_a_copy_and_the_reason(void **state)
     struct workbench *bench = *state;
     struct ledger_run run;
     struct messages copy;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = fails;
     workbench_put(bench, BENCH_QUEUE, "the body");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_ENDED);
+    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_FAILED);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_FAILED);
@@ -266,10 +268,10 @@ static enum bench_fault no_puts(
 
 static void expect_held_for_its_copy(struct workbench *bench)
 {
-    struct work_result result = attempt(bench);
+    struct attempt_result result = attempt(bench);
     struct ledger_run run;
 
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
     read_run(bench, &run);
     assert_true(ledger_is_held(&run));
@@ -374,7 +376,7 @@ static void a_copy_without_an_end_is_not_put_again(void **state)
     bench->script = fails;
     workbench_put(bench, BENCH_QUEUE, OWN_BODY);
     workbench_meets(bench, BENCH_BATCH, 3, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(attempt(bench).end, WORK_OUTAGE);
+    assert_int_equal(attempt(bench).end, ATTEMPT_OUTAGE);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
     bench->fate_count = 0;
     virtual_sleep(100000);
@@ -392,7 +394,7 @@ static void an_orphan_finds_the_copy_of_its_message(void **state)
     bench->script = fails;
     workbench_put(bench, BENCH_QUEUE, OWN_BODY);
     workbench_meets(bench, BENCH_BATCH, 3, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(attempt(bench).end, WORK_OUTAGE);
+    assert_int_equal(attempt(bench).end, ATTEMPT_OUTAGE);
     bench->fate_count = 0;
     virtual_sleep(100000);
     assert_int_equal(attempt_id(bench, "r1", false).state, LEDGER_FAILED);
@@ -407,7 +409,7 @@ static void without_a_reason_in_the_ledger_there_is_no_copy(void **state)
     bench->script = fails;
     workbench_put(bench, BENCH_QUEUE, "the body");
     workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_FAIL);
-    assert_int_equal(attempt(bench).end, WORK_OUTAGE);
+    assert_int_equal(attempt(bench).end, ATTEMPT_OUTAGE);
     assert_int_equal(bench->calls[BENCH_PUT], 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
@@ -423,7 +425,7 @@ static void a_reason_that_is_refused_by_chance_is_stored(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
-static enum run_end fails_overtaken(struct workbench *bench, struct run *run,
+static enum run_end fails_lease_lost(struct workbench *bench, struct run *run,
     unsigned attempt_number, struct err *err)
 {
     struct ledger_run stored;
@@ -440,9 +442,9 @@ static void who_is_overtaken_puts_no_copy(void **state)
 {
     struct workbench *bench = *state;
 
-    bench->script = fails_overtaken;
+    bench->script = fails_lease_lost;
     workbench_put(bench, BENCH_QUEUE, "the body");
-    assert_int_equal(attempt(bench).end, WORK_OVERTAKEN);
+    assert_int_equal(attempt(bench).end, ATTEMPT_LEASE_LOST);
     assert_int_equal(bench->calls[BENCH_PUT], 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
@@ -496,7 +498,7 @@ static void a_run_that_ends_waits_for_no_definition(void **state)
 
     bench->kind.table_job = true;
     leave_ending(bench, "r1", "2 poisoned it was so");
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->attempts, 0);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_POISONED);
@@ -514,7 +516,7 @@ static void while_the_end_is_not_stored_the_message_stays(void **state)
     bench->script = works;
     workbench_put(bench, BENCH_QUEUE, "bell");
     workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_REFUSE);
-    assert_int_equal(attempt(bench).end, WORK_OUTAGE);
+    assert_int_equal(attempt(bench).end, ATTEMPT_OUTAGE);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
 }
@@ -523,12 +525,12 @@ static void failures_without_progress_end_in_poison(void **state)
 {
     struct workbench *bench = *state;
     struct ledger_run run;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = stumbles;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_false(result.held);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_WAITING);
@@ -537,7 +539,7 @@ static void failures_without_progress_end_in_poison(void **state)
     assert_true(run.resumes_ticks > run.updated_ticks);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     ledger_run_done(&run);
-    while ((result = attempt_id(bench, "r1", false)).end == WORK_LATER)
+    while ((result = attempt_id(bench, "r1", false)).end == ATTEMPT_DEFERRED)
         assert_int_equal(bench->attempts, 1); /* not its time yet */
     assert_int_equal(result.state, LEDGER_POISONED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
@@ -552,7 +554,7 @@ static void progress_starts_the_count_again(void **state)
     bench->script = stumbles_ahead;
     bench->setup.max_attempts = 1;
     workbench_put(bench, BENCH_QUEUE, "bell");
-    assert_int_equal(attempt(bench).end, WORK_LATER);
+    assert_int_equal(attempt(bench).end, ATTEMPT_DEFERRED);
     read_run(bench, &run);
     assert_int_equal(run.failures, 0);
     assert_int_equal(run.state, LEDGER_WAITING);
@@ -563,23 +565,23 @@ static void progress_starts_the_count_again(void **state)
 static void pauses_double_from_a_second(void **state)
 {
     (void)state;
-    assert_int_equal(work_retry_ms(0), 1000);
-    assert_int_equal(work_retry_ms(1), 1000);
-    assert_int_equal(work_retry_ms(2), 2000);
-    assert_int_equal(work_retry_ms(3), 4000);
-    assert_int_equal(work_retry_ms(1000), 3600000);
+    assert_int_equal(attempt_retry_ms(0), 1000);
+    assert_int_equal(attempt_retry_ms(1), 1000);
+    assert_int_equal(attempt_retry_ms(2), 2000);
+    assert_int_equal(attempt_retry_ms(3), 4000);
+    assert_int_equal(attempt_retry_ms(1000), 3600000);
 }
 
 static void waiting_frees_the_run_and_hides_the_message(void **state)
 {
     struct workbench *bench = *state;
     struct ledger_run run;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = waits;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.until_ms > platform_boot_ms() + 3500 * 1000);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_WAITING);
@@ -591,7 +593,7 @@ static void waiting_frees_the_run_and_hides_the_message(void **state)
     ledger_run_done(&run);
     /* Who comes too early leaves it alone. */
     result = attempt_id(bench, "r1", false);
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_int_equal(bench->attempts, 1);
 }
 
@@ -599,12 +601,12 @@ static void waiting_frees_the_run_and_hides_the_message(void **state)
 static void a_fault_that_may_have_passed_does_not_hold_a_run(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = meets_outage;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_false(result.for_cause);
     assert_string_equal(result.err.text, "503 from the tables");
     assert_string_equal(workbench_state(bench, JOB, "r1"), "queued");
@@ -627,15 +629,15 @@ static void fill_run(struct workbench *bench)
 static void a_run_whose_end_cannot_be_stored_is_no_outage(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = works;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     fill_run(bench);
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
     assert_int_equal(bench->attempts, 2);
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
     assert_non_null(strstr(result.err.text, "properties"));
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
@@ -672,7 +674,7 @@ static void a_run_on_a_busy_store_is_soon_cancelled(void **state)
     int64_t begun_ms = platform_boot_ms();
 
     bench->script = asks_a_busy_store;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_in_range(platform_boot_ms() - begun_ms, 0, 10000);
 }
@@ -684,7 +686,7 @@ static void a_move_on_a_busy_store_ends_its_load_first(void **state)
 
     bench->kind.ends_load = true;
     bench->script = asks_a_busy_store;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
     assert_true(platform_boot_ms() - begun_ms > 10000);
 }
@@ -747,7 +749,7 @@ static void how_long_a_run_was_held_is_said(void **state)
     virtual_sleep(10000);
     bench->script = works_for_100_s;
     workbench_log_begin();
-    assert_int_equal(attempt(bench).end, WORK_ENDED);
+    assert_int_equal(attempt(bench).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(
         workbench_log_end("continued, after it was held for 10 s"), 1);
 }
@@ -756,13 +758,13 @@ static void an_outage_is_no_failure(void **state)
 {
     struct workbench *bench = *state;
     struct ledger_run run;
-    struct work_result result;
+    struct attempt_result result;
 
     lose_another_store(bench);
     bench->script = meets_outage;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
     assert_string_equal(result.err.text, "503 from the tables");
     read_run(bench, &run);
@@ -823,13 +825,14 @@ static enum run_end needs_another_store(struct workbench *bench,
  * refused at once; the ledger says why, and since when. */
 static void a_run_on_a_silent_store_is_held(void **state)
 {
-    struct store silent = {
-        .ops = &silent_ops, .name = "silent", .traits = {.late_writes = true}};
+    struct store silent = {.ops = &silent_ops,
+        .name = "silent",
+        .capabilities = {.late_writes = true}};
     struct workbench *bench = *state;
     struct ledger_run run;
     int64_t began_ms, since_ticks;
 
-    bench->wrapped.store.traits.late_writes = true;
+    bench->wrapped.store.capabilities.late_writes = true;
     use_another_store(bench, &silent);
     silent_asked = 0;
     bench->script = needs_another_store;
@@ -859,17 +862,19 @@ static void a_run_on_a_silent_store_is_held(void **state)
 /* A person waits for `run`, and it occupies no slot. */
 static void run_itself_gives_nothing_up(void **state)
 {
-    struct store silent = {
-        .ops = &silent_ops, .name = "silent", .traits = {.late_writes = true}};
+    struct store silent = {.ops = &silent_ops,
+        .name = "silent",
+        .capabilities = {.late_writes = true}};
     struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
-    struct work_result result;
+    struct attempt_result result;
 
     use_another_store(bench, &silent);
     silent_asked = 0;
     bench->script = needs_another_store;
     wish.resumes_paused = true;
-    work_attempt(&bench->place, &bench->definition, &wish, &football, &result);
+    attempt_run(
+        &bench->environment, &bench->definition, &wish, &football, &result);
     assert_int_equal(silent_asked, 0);
 }
 
@@ -892,10 +897,10 @@ static void a_held_run_is_looked_at_ever_more_rarely(void **state)
     bench->script = meets_outage;
     for (size_t i = 0; i < sizeof(WAITS_S) / sizeof(WAITS_S[0]); i++) {
         int64_t before_ms = platform_boot_ms();
-        struct work_result result = attempt_id(bench, "r1", false);
+        struct attempt_result result = attempt_id(bench, "r1", false);
         int64_t wait_ms = result.until_ms - before_ms;
 
-        assert_int_equal(result.end, WORK_LATER);
+        assert_int_equal(result.end, ATTEMPT_DEFERRED);
         assert_in_range(
             wait_ms, WAITS_S[i] * 1000 - 1, WAITS_S[i] * 1000 + 1500);
         read_run(bench, &run);
@@ -906,7 +911,7 @@ static void a_held_run_is_looked_at_ever_more_rarely(void **state)
     }
     /* Another cause begins anew. */
     bench->script = archive_is_full;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_LATER);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
     read_run(bench, &run);
     assert_true(slice_is(run.waits_for, LEDGER_WAITS_FOR_ARCHIVE));
     assert_true(run.waits_since_ticks > since);
@@ -921,7 +926,7 @@ static void stopped_in_order_everything_is_back_at_once(void **state)
 
     bench->script = is_stopped;
     workbench_put(bench, BENCH_QUEUE, "bell");
-    assert_int_equal(attempt(bench).end, WORK_STOPPED);
+    assert_int_equal(attempt(bench).end, ATTEMPT_STOPPED);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_QUEUED);
     assert_int_equal(run.owner.len, 0);
@@ -949,7 +954,7 @@ static void a_claim_whose_answer_was_lost_is_recognised(void **state)
 
     bench->script = works;
     bench->fault = loses_first_batch;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_SUCCEEDED);
     assert_int_equal(run.epoch, 1);
@@ -971,7 +976,7 @@ static void an_end_whose_answer_was_lost_is_recognised(void **state)
     bench->script = works;
     bench->fault = loses_second_batch;
     workbench_put(bench, BENCH_QUEUE, "bell");
-    assert_int_equal(attempt(bench).end, WORK_ENDED);
+    assert_int_equal(attempt(bench).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->ledger_writes, 2);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
@@ -980,13 +985,14 @@ static void an_id_with_other_arguments_is_refused(void **state)
 {
     struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = works;
     (void)attempt_id(bench, "r1", false);
     wish.args_json = slice_of("{\"channel\":\"Tennis\"}");
-    work_attempt(&bench->place, &bench->definition, &wish, &football, &result);
-    assert_int_equal(result.end, WORK_REFUSED);
+    attempt_run(
+        &bench->environment, &bench->definition, &wish, &football, &result);
+    assert_int_equal(result.end, ATTEMPT_REFUSED);
     assert_non_null(strstr(result.err.text, "other arguments"));
     assert_int_equal(bench->attempts, 1);
 }
@@ -995,11 +1001,11 @@ static void what_must_exist_is_not_begun(void **state)
 {
     struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
-    struct work_result result;
+    struct attempt_result result;
 
     wish.must_exist = true;
-    work_attempt(&bench->place, &bench->definition, &wish, NULL, &result);
-    assert_int_equal(result.end, WORK_MISSING);
+    attempt_run(&bench->environment, &bench->definition, &wish, NULL, &result);
+    assert_int_equal(result.end, ATTEMPT_RUN_MISSING);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "none");
 }
 
@@ -1031,13 +1037,13 @@ static void another_owner_s_lease_is_respected(void **state)
 {
     struct workbench *bench = *state;
     struct ledger_run run;
-    struct work_result result;
+    struct attempt_result result;
 
     leave_run(bench, "somebody", platform_wall_ticks() + 60 * TICKS_PER_S, 1,
         bench->job.hash);
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.held);
     assert_int_equal(bench->attempts, 0);
     assert_int_equal(bench->ledger_writes, 0);
@@ -1061,7 +1067,7 @@ static void a_second_message_comes_back_as_soon_as_the_run_has_lasted(
         int64_t now_ticks = platform_wall_ticks(),
                 before_ms = platform_boot_ms();
         struct ledger_run run;
-        struct work_result result;
+        struct attempt_result result;
         char id[8];
 
         (void)snprintf(id, sizeof(id), "d%zu", i);
@@ -1076,7 +1082,7 @@ static void a_second_message_comes_back_as_soon_as_the_run_has_lasted(
         assert_int_equal(workbench_store_run(bench, &run), TW_OK);
         workbench_put(bench, BENCH_QUEUE, "bell");
         result = attempt_id(bench, id, true);
-        assert_int_equal(result.end, WORK_LATER);
+        assert_int_equal(result.end, ATTEMPT_DEFERRED);
         assert_true(result.held);
         assert_in_range(result.until_ms - before_ms,
             CASES[i].back_s * 1000 - 1000, CASES[i].back_s * 1000 + 1500);
@@ -1105,19 +1111,19 @@ static void a_lease_that_is_over_is_taken_over(void **state)
     leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 1,
         bench->job.hash);
     bench->script = previous_owner_crashed;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->attempts, 1);
 }
 
 static void silent_attempts_are_spaced(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
 
     leave_run(bench, "somebody", platform_wall_ticks() - TICKS_PER_S, 2,
         bench->job.hash);
     result = attempt_id(bench, "r1", false);
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_int_equal(bench->attempts, 0);
     assert_true(result.until_ms > platform_boot_ms() + 9 * 60000);
 }
@@ -1140,7 +1146,7 @@ static void a_checkpoint_of_another_definition_is_not_used(void **state)
 
     leave_run(bench, "", 0, 0, "ffffffffffffffff");
     bench->script = starts_over;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->attempts, 1);
 }
 
@@ -1155,12 +1161,12 @@ static enum bench_fault down_for_gets(
 static void a_claim_in_an_outage_touches_nothing(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->fault = down_for_gets;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_OUTAGE);
+    assert_int_equal(result.end, ATTEMPT_OUTAGE);
     assert_int_equal(result.outcome, TW_BUSY);
     assert_int_equal(bench->ledger_writes, 0);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
@@ -1177,7 +1183,7 @@ static void a_ledger_that_is_gone_comes_back(void **state)
     store_close(inner);
     assert_int_equal(
         embedded_open("main", ":memory:", &bench->wrapped.inner, &err), TW_OK);
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
@@ -1235,19 +1241,19 @@ static enum run_end is_beaten(struct workbench *bench, struct run *run,
 static void an_attempt_that_was_beaten_touches_nothing(void **state)
 {
     static const enum run_end ENDS[] = {RUN_SUCCEEDED, RUN_WAITING, RUN_FAILED,
-        RUN_TRY_AGAIN, RUN_OUTAGE, RUN_STOPPED, RUN_OVERTAKEN};
+        RUN_TRY_AGAIN, RUN_OUTAGE, RUN_STOPPED, RUN_LEASE_LOST};
     struct workbench *bench = *state;
     struct ledger_run run;
 
     bench->script = is_beaten;
     for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]); i++) {
-        struct work_result result;
+        struct attempt_result result;
 
         wanted_end = ENDS[i];
         workbench_put(bench, BENCH_QUEUE, "bell");
         result = attempt(bench);
-        assert_int_equal(result.end, WORK_OVERTAKEN);
-        assert_false(result.lapsed);
+        assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
+        assert_false(result.lease_expired);
         read_run(bench, &run);
         assert_int_equal(run.state, LEDGER_RUNNING);
         assert_true(slice_is(run.owner, "somebody"));
@@ -1271,13 +1277,13 @@ static enum run_end is_cancelled(struct workbench *bench, struct run *run,
 static void a_cancelled_run_stays_so_and_its_message_goes(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = is_cancelled;
     wanted_end = RUN_SUCCEEDED;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_ENDED);
+    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_CANCELLED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "cancelled");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
@@ -1302,14 +1308,14 @@ static void an_end_that_cannot_be_stored_is_an_outage(void **state)
     } CASES[] = {{RUN_SUCCEEDED, "the store is down"},
         {RUN_OUTAGE, "the store is down"}};
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = meets_darkness;
     for (unsigned i = 0; i < 2; i++) {
         wanted_end = CASES[i].end;
         workbench_put(bench, BENCH_QUEUE, "bell");
         result = attempt(bench);
-        assert_int_equal(result.end, WORK_OUTAGE);
+        assert_int_equal(result.end, ATTEMPT_OUTAGE);
         assert_int_equal(result.outcome, TW_BUSY);
         assert_string_equal(result.err.text, CASES[i].says);
         assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
@@ -1326,7 +1332,7 @@ static enum run_end has_no_time(struct workbench *bench, struct run *run,
     (void)run;
     (void)attempt_number;
     (void)err_fail(err, TW_STOPPED, "no time for a request");
-    return RUN_OVERTAKEN;
+    return RUN_LEASE_LOST;
 }
 
 /* The deadline was closed to the run, but the ledger's lease still stands. */
@@ -1337,7 +1343,7 @@ static void a_run_without_time_is_let_go_while_the_lease_stands(void **state)
 
     bench->script = has_no_time;
     workbench_put(bench, BENCH_QUEUE, "bell");
-    assert_int_equal(attempt(bench).end, WORK_STOPPED);
+    assert_int_equal(attempt(bench).end, ATTEMPT_STOPPED);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_QUEUED);
     assert_int_equal(run.owner.len, 0);
@@ -1358,13 +1364,13 @@ static enum run_end sleeps_past_its_lease(struct workbench *bench,
 static void after_its_lease_an_attempt_touches_nothing(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
     struct ledger_run run;
 
     bench->script = sleeps_past_its_lease;
     result = attempt_id(bench, "r1", false);
-    assert_int_equal(result.end, WORK_OVERTAKEN);
-    assert_true(result.lapsed);
+    assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
+    assert_true(result.lease_expired);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_RUNNING);
     assert_true(run.owner.len > 0);
@@ -1416,15 +1422,15 @@ static enum run_end is_paused_beyond_its_lease(struct workbench *bench,
 static void the_first_response_after_a_pause_ends_the_attempt(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
     struct ledger_run run;
 
     bench->script = is_paused_beyond_its_lease;
     pause_ms = 70000;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_OVERTAKEN);
-    assert_true(result.lapsed);
+    assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
+    assert_true(result.lease_expired);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_RUNNING);
     assert_true(run.owner.len > 0);
@@ -1449,14 +1455,14 @@ static enum run_end meets_another_account_first(struct workbench *bench,
 static void a_store_of_another_account_shows_a_pause_too(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
 
     workbench_open_store(bench, "data", &data);
     bench->script = meets_another_account_first;
     pause_ms = 70000;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_OVERTAKEN);
+    assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
     store_close(data.inner);
@@ -1486,14 +1492,14 @@ static enum run_end waits_for_its_own_store(struct workbench *bench,
  * by that. */
 static void check_wait(struct workbench *bench, const char *id, int64_t step_ms)
 {
-    struct work_result result;
+    struct attempt_result result;
     struct ledger_run run;
 
     virtual_step_clocks(0, step_ms, 0);
     workbench_open_store(bench, "data", &data);
     bench->script = waits_for_its_own_store;
     result = attempt_id(bench, id, false);
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_in_range(result.until_ms - platform_boot_ms(), 4000, 7000);
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, id, &run));
@@ -1524,13 +1530,13 @@ static enum run_end is_paused_at_its_end(struct workbench *bench,
 static void an_end_after_a_pause_is_not_stored(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = is_paused_at_its_end;
     pause_ms = 70000;
     result = attempt_id(bench, "r1", false);
-    assert_int_equal(result.end, WORK_OVERTAKEN);
-    assert_true(result.lapsed);
+    assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
+    assert_true(result.lease_expired);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
 }
 
@@ -1566,14 +1572,14 @@ static enum run_end is_paused_within_its_lease(struct workbench *bench,
 /* It waits until its lease has been renewed, and continues. */
 static void goes_on_after_a_pause(struct workbench *bench, struct store *by)
 {
-    struct work_result result;
+    struct attempt_result result;
 
     shows = by;
     bench->script = is_paused_within_its_lease;
     pause_ms = 40000;
     workbench_put(bench, BENCH_QUEUE, "bell");
     result = attempt(bench);
-    assert_int_equal(result.end, WORK_ENDED);
+    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
 }
@@ -1604,19 +1610,19 @@ static enum run_end is_beaten_and_hears(struct workbench *bench,
     rewrite(bench, LEDGER_RUNNING, "somebody", 1);
     while (!run_stopping(run))
         virtual_sleep(1000);
-    return RUN_OVERTAKEN;
+    return RUN_LEASE_LOST;
 }
 
 /* Else the run would be asked for again, beside whoever has it. */
 static void whoever_hears_of_another_owner_has_not_let_it_lapse(void **state)
 {
     struct workbench *bench = *state;
-    struct work_result result;
+    struct attempt_result result;
 
     bench->script = is_beaten_and_hears;
     result = attempt_id(bench, "r1", false);
-    assert_int_equal(result.end, WORK_OVERTAKEN);
-    assert_false(result.lapsed);
+    assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
+    assert_false(result.lease_expired);
 }
 
 static enum run_end outlives_its_lease(struct workbench *bench, struct run *run,
@@ -1637,7 +1643,7 @@ static void a_kind_that_succeeded_too_late_has_not(void **state)
 
     bench->script = outlives_its_lease;
     workbench_put(bench, BENCH_QUEUE, "bell");
-    assert_int_equal(attempt(bench).end, WORK_OVERTAKEN);
+    assert_int_equal(attempt(bench).end, ATTEMPT_LEASE_LOST);
     bench->fate_count = 0;
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 1);
@@ -1650,7 +1656,8 @@ static enum run_end enters_a_phase(struct workbench *bench, struct run *run,
 
     (void)attempt_number;
     assert_int_equal(
-        run->host->phase(run, "parent", slice_of("{\"v\":2}"), err), TW_OK);
+        run->callbacks->phase(run, "parent", slice_of("{\"v\":2}"), err),
+        TW_OK);
     assert_true(slice_is(run->phase, "parent"));
     read_run(bench, &stored);
     assert_true(slice_is(stored.phase, "parent"));
@@ -1664,14 +1671,14 @@ static void a_phase_is_in_the_ledger_when_the_kind_goes_on(void **state)
     struct workbench *bench = *state;
 
     bench->script = enters_a_phase;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
 }
 
 /* A pass begins anew: what failed in it will be told again. */
 static enum run_end tells_failed_twice(struct workbench *bench, struct run *run,
     unsigned attempt_number, struct err *err)
 {
-    const struct run_host *to = run->host;
+    const struct run_callbacks *to = run->callbacks;
 
     (void)bench;
     (void)attempt_number;
@@ -1691,7 +1698,7 @@ static void failures_that_are_told_again_are_counted_once(void **state)
     struct ledger_run run;
 
     bench->script = tells_failed_twice;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     ledger_run_init(&run);
     assert_true(workbench_run(bench, "delete-channel", "r1", &run));
     assert_int_equal(run.failed, 7);
@@ -1721,7 +1728,7 @@ static enum tw_err is_open(struct run *run, const char *id, bool *ret)
 {
     struct err err;
 
-    return run->host->is_open(
+    return run->callbacks->is_open(
         run, slice_of("another-job"), slice_of(id), ret, &err);
 }
 
@@ -1753,7 +1760,7 @@ static void a_kind_may_ask_whether_another_run_is_open(void **state)
     leave_other(bench, "ended", LEDGER_CANCELLED, false);
     leave_other(bench, "spoilt", LEDGER_QUEUED, true);
     bench->script = asks_for_others;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
 }
 
 /* An orphan whose arguments do not fit the job as it is defined now. */
@@ -1761,7 +1768,7 @@ static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
 {
     struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
-    struct work_result result;
+    struct attempt_result result;
     struct ledger_run run;
 
     ledger_run_init(&run);
@@ -1773,8 +1780,8 @@ static void an_orphan_that_no_longer_fits_is_poisoned(void **state)
     ledger_run_done(&run);
     wish.args_json = (struct slice){0};
     wish.must_exist = true;
-    work_attempt(&bench->place, &bench->definition, &wish, NULL, &result);
-    assert_int_equal(result.end, WORK_ENDED);
+    attempt_run(&bench->environment, &bench->definition, &wish, NULL, &result);
+    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_POISONED);
     assert_non_null(strstr(result.err.text, "chanel"));
     assert_int_equal(bench->attempts, 0);
@@ -1805,7 +1812,7 @@ static void a_run_of_what_is_no_queue_ends_without_a_copy(void **state)
         "a-name-that-leaves-no-room-for-the-seven-characters-behind-it"};
     struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
-    struct work_result result;
+    struct attempt_result result;
 
     wish.args_json = (struct slice){0};
     wish.must_exist = true;
@@ -1813,8 +1820,9 @@ static void a_run_of_what_is_no_queue_ends_without_a_copy(void **state)
     for (size_t i = 0; i < 3; i++) {
         wish.id = slice_of(ids[i]);
         leave_run_of(bench, ids[i], names[i], 0);
-        work_attempt(&bench->place, &bench->definition, &wish, NULL, &result);
-        assert_int_equal(result.end, WORK_ENDED);
+        attempt_run(
+            &bench->environment, &bench->definition, &wish, NULL, &result);
+        assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
         assert_string_equal(workbench_state(bench, JOB, ids[i]), "failed");
         assert_non_null(strstr(result.err.text, "there is more than refuse"));
     }
@@ -1824,14 +1832,14 @@ static void failures_are_counted_up_to_the_end_of_numbers(void **state)
 {
     struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
-    struct work_result result;
+    struct attempt_result result;
 
     wish.args_json = (struct slice){0};
     wish.must_exist = true;
     bench->script = stumbles;
     leave_run_of(bench, "r1", BENCH_QUEUE, INT32_MAX);
-    work_attempt(&bench->place, &bench->definition, &wish, NULL, &result);
-    assert_int_equal(result.end, WORK_ENDED);
+    attempt_run(&bench->environment, &bench->definition, &wish, NULL, &result);
+    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "poisoned");
 }
 
@@ -1842,7 +1850,7 @@ static void a_copy_that_no_queue_takes_goes_without_arguments(void **state)
     struct workbench *bench = *state;
     struct lease_request wish = workbench_wish(bench, "r1");
     struct messages copies;
-    struct work_result result;
+    struct attempt_result result;
     struct ledger_run run;
     struct buf args;
 
@@ -1861,7 +1869,7 @@ static void a_copy_that_no_queue_takes_goes_without_arguments(void **state)
     buf_done(&args);
     wish.args_json = (struct slice){0};
     wish.must_exist = true;
-    work_attempt(&bench->place, &bench->definition, &wish, NULL, &result);
+    attempt_run(&bench->environment, &bench->definition, &wish, NULL, &result);
     assert_int_equal(result.state, LEDGER_POISONED);
     messages_init(&copies);
     (void)workbench_take(bench, BENCH_QUEUE "-poison", &copies);
@@ -1907,17 +1915,17 @@ static size_t lock_rows(struct workbench *bench)
 /* Rule L1: the second run waits, says for whom, and holds nothing. */
 static void a_table_job_waits_for_its_turn(void **state)
 {
-    struct work_result result;
+    struct attempt_result result;
     struct workbench *bench = *state;
     struct ledger_run run;
 
     be_table_job(bench);
     bench->script = waits; /* it keeps its lock */
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_LATER);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
     assert_int_equal(lock_rows(bench), 1);
     bench->script = works;
     result = attempt_id(bench, "r2", false);
-    assert_int_equal(result.end, WORK_LATER);
+    assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, "r2", &run));
@@ -1930,8 +1938,8 @@ static void a_table_job_waits_for_its_turn(void **state)
     ledger_run_done(&run);
     assert_int_equal(bench->attempts, 1);
     virtual_sleep(3700000);
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
-    assert_int_equal(attempt_id(bench, "r2", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
+    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(lock_rows(bench), 0);
     assert_int_equal(bench->attempts, 3);
 }
@@ -1947,7 +1955,7 @@ static void a_ledger_that_is_busy_costs_a_table_job_no_attempt(void **state)
     workbench_meets(bench, BENCH_GET, 2, 2, BENCH_THROTTLE);
     workbench_meets(bench, BENCH_SCAN, 1, 1, BENCH_THROTTLE);
     workbench_meets(bench, BENCH_BATCH, 2, 2, BENCH_THROTTLE);
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_SUCCEEDED);
     assert_int_equal(run.attempt, 1);
@@ -1961,7 +1969,7 @@ static void a_failed_table_job_holds_no_lock(void **state)
 
     be_table_job(bench);
     bench->script = fails;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
     assert_int_equal(lock_rows(bench), 0);
 }
@@ -2000,17 +2008,17 @@ static void the_lock_of_a_failed_run_tells_of_its_late_requests(void **state)
     struct workbench *bench = *state;
 
     be_table_job(bench);
-    bench->wrapped.store.traits.late_writes = true;
+    bench->wrapped.store.capabilities.late_writes = true;
     bench->script = loses_an_answer;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
     assert_int_equal(lock_rows(bench), 1);
     /* The message of a run that has ended changes nothing. */
     workbench_put(bench, BENCH_QUEUE, "bell");
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(lock_rows(bench), 1);
     bench->script = is_to_wait;
-    assert_int_equal(attempt_id(bench, "r2", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_RUN_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
     assert_int_equal(lock_rows(bench), 0);
 }
@@ -2025,7 +2033,7 @@ static void the_lock_of_a_cancelled_run_tells_of_its_late_requests(void **state)
 
     be_table_job(bench);
     bench->script = waits;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_LATER);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
     ledger_run_init(&before);
     assert_int_equal(control_cancel(bench->wrapped.inner, slice_of(JOB),
                          slice_of("r1"), &before, &asked, &err),
@@ -2034,7 +2042,7 @@ static void the_lock_of_a_cancelled_run_tells_of_its_late_requests(void **state)
     assert_false(asked);
     assert_int_equal(lock_rows(bench), 1);
     bench->script = is_to_wait;
-    assert_int_equal(attempt_id(bench, "r2", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_RUN_ENDED);
     assert_string_equal(workbench_state(bench, JOB, "r2"), "succeeded");
 }
 
@@ -2046,9 +2054,9 @@ static void a_retried_table_job_waits_for_its_turn(void **state)
 
     be_table_job(bench);
     bench->script = fails;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     bench->script = waits; /* it keeps its lock */
-    assert_int_equal(attempt_id(bench, "r2", false).end, WORK_LATER);
+    assert_int_equal(attempt_id(bench, "r2", false).end, ATTEMPT_DEFERRED);
     ledger_run_init(&run);
     assert_true(workbench_run(bench, JOB, "r1", &run));
     run.state = LEDGER_QUEUED;
@@ -2056,7 +2064,7 @@ static void a_retried_table_job_waits_for_its_turn(void **state)
     assert_int_equal(workbench_store_run(bench, &run), TW_OK);
     ledger_run_done(&run);
     bench->script = works;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_LATER);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_DEFERRED);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "waiting");
     assert_int_equal(bench->attempts, 2);
 }
@@ -2076,13 +2084,13 @@ static void a_closed_job_takes_no_more_runs(void **state)
 {
     struct workbench *bench = *state;
     struct exchange other = {0};
-    struct work_result result;
+    struct attempt_result result;
 
     be_table_job(bench);
     bench->script = closes;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     result = attempt_id(bench, "r2", false);
-    assert_int_equal(result.end, WORK_ENDED);
+    assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_FAILED);
     assert_non_null(strstr(result.err.text, "`finish` of run r1"));
     assert_int_equal(bench->attempts, 1);
@@ -2119,10 +2127,10 @@ static void who_works_acts_on_what_people_ask(void **state)
 {
     static const struct {
         const char *control, *run_state;
-        enum work_end end;
+        enum attempt_outcome end;
     } cases[] = {
-        {LEDGER_CONTROL_PAUSE, "paused", WORK_PAUSED},
-        {LEDGER_CONTROL_CANCEL, "cancelled", WORK_ENDED},
+        {LEDGER_CONTROL_PAUSE, "paused", ATTEMPT_PAUSED},
+        {LEDGER_CONTROL_CANCEL, "cancelled", ATTEMPT_RUN_ENDED},
     };
     struct workbench *bench = *state;
 
@@ -2150,8 +2158,8 @@ static enum run_end tells_all(struct workbench *bench, struct run *run,
 {
     (void)bench;
     (void)err;
-    run->host->note(run, "nothing was selected");
-    run->host->note(run, "nothing was selected");
+    run->callbacks->note(run, "nothing was selected");
+    run->callbacks->note(run, "nothing was selected");
     atomic_store(&run->behind, 3);
     atomic_store(&run->caught_up_ticks, TICKS_1970 + 5);
     atomic_store(&run->parent_found, 0);
@@ -2172,7 +2180,7 @@ static void what_fails_is_in_the_job_s_failures_too(void **state)
     (void)snprintf(path, sizeof(path), "%s/" JOB "-r1.jsonl", folder);
     bench->job.failures = folder;
     bench->script = fails;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     bench->job.failures = NULL;
     file = fopen(path, "r");
     assert_non_null(file);
@@ -2189,7 +2197,7 @@ static void what_the_kind_tells_is_in_the_ledger(void **state)
     struct ledger_run run;
 
     bench->script = tells_all;
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_STOPPED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_STOPPED);
     read_run(bench, &run);
     assert_true(slice_is(run.note, "nothing was selected"));
     assert_true(run.behind == 3);
@@ -2198,11 +2206,11 @@ static void what_the_kind_tells_is_in_the_ledger(void **state)
     assert_true(run.share == 0.25);
     assert_int_equal(run.format, LEDGER_FORMAT);
     ledger_run_done(&run);
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_STOPPED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_STOPPED);
     read_run(bench, &run);
     assert_true(run.share >= 0 && run.share < 0.001);
     ledger_run_done(&run);
-    assert_int_equal(attempt_id(bench, "r1", false).end, WORK_ENDED);
+    assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     read_run(bench, &run);
     assert_true(run.share > 0.999 && run.share < 1.001);
     ledger_run_done(&run);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The store and the table that a job's map names, checked. */
-#include "jobs/place.h"
+#include "jobs/table_ref.h"
 
 #include <strings.h>
 
@@ -59,17 +59,18 @@ static bool load_table(struct slice name, struct mark mark,
     return true;
 }
 
-bool place_load(const struct yaml_node *map, struct slice store,
-    struct slice table, const struct job_loader *loader, struct place *ret)
+bool table_ref_load(const struct yaml_node *map, struct slice store,
+    struct slice table, const struct job_loader *loader, struct table_ref *ret)
 {
     bool good =
-        load_store(store, place_mark(map, "store"), loader, &ret->store);
+        load_store(store, table_ref_mark(map, "store"), loader, &ret->store);
 
-    return load_table(table, place_mark(map, "table"), loader, &ret->table) &&
+    return load_table(
+               table, table_ref_mark(map, "table"), loader, &ret->table) &&
            good;
 }
 
-bool place_same(const struct place *a, const struct place *b)
+bool table_ref_same(const struct table_ref *a, const struct table_ref *b)
 {
     if (a->store != b->store)
         return false;
@@ -78,7 +79,7 @@ bool place_same(const struct place *a, const struct place *b)
     return strcasecmp(a->table, b->table) == 0;
 }
 
-struct mark place_mark(const struct yaml_node *map, const char *key)
+struct mark table_ref_mark(const struct yaml_node *map, const char *key)
 {
     const struct yaml_node *node = yaml_get(map, key);
 

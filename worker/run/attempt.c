@@ -1,0 +1,950 @@
+/* SPDX-License-Identifier: MIT */
+/* One attempt at one run, from acquiring the lease to its release. */
+#include "worker/run/attempt.h"
+
+#include "jobs/engine/call.h"
+#include "worker/base/arena.h"
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/platform.h"
+#include "worker/base/text.h"
+#include "worker/run/failures.h"
+#include "worker/run/ledger_change.h"
+#include "worker/run/locks.h"
+#include "worker/run/message.h"
+#include "worker/run/renewer.h"
+#include "worker/store/request_pool.h"
+#include "worker/store/retry.h"
+
+#define RETRY_MAX_MS INT64_C(3600000)
+/* So many failed entities of a run are in the log. */
+#define FAILED_LOGGED 100
+/* Of the reason why one entity failed, in Error and in the log. */
+#define FAILED_WHY_MAX_BYTES 200
+/* A message that an outage sent back is hidden so long. */
+#define OUTAGE_HIDE_MS 5000
+/* `run` looks after a held run more often: a person waits for it. */
+#define RUN_HELD_TICKS (10 * TICKS_PER_S)
+/* ... and tries again so soon what may have passed. */
+#define RUN_AGAIN_MS 1000
+
+struct attempt {
+    const struct attempt_environment *environment;
+    const struct definition *definition;
+    const struct lease_request *wish;
+    struct lease lease;
+    struct arena arena;        /* args from the ledger, names */
+    const char *object;        /* "run JOB/ID" */
+    struct run run;            /* what the kind sees */
+    struct renewal *renewal;   /* while the kind runs */
+    struct failures *failures; /* the `failures:` file; NULL: none */
+    enum lease_status word;    /* how the renewer left it */
+    bool took_locks_over; /* of a run that ended and did not release them */
+    bool indeterminate;   /* a write of this attempt may still arrive late */
+    bool progress;
+    struct slice held_for;    /* the cause for which it was held before this */
+    int64_t held_since_ticks; /* attempt, and since when; in arena */
+    int64_t held_ticks;       /* how long, when this attempt began */
+    struct err err;           /* the kind's */
+    struct attempt_result *result;
+};
+
+int64_t attempt_retry_ms(int64_t failures)
+{
+    int64_t wait_ms = 1000;
+
+    while (failures-- > 1 && wait_ms < RETRY_MAX_MS)
+        wait_ms *= 2;
+    return wait_ms < RETRY_MAX_MS ? wait_ms : RETRY_MAX_MS;
+}
+
+/* ---- what the kind is lent ---- */
+
+static struct attempt *attempt_of(struct run *run)
+{
+    return run->owner;
+}
+
+static bool on_stopping(struct run *run)
+{
+    struct attempt *attempt = attempt_of(run);
+
+    return renewal_word(attempt->renewal) != LEASE_VALID ||
+           renewal_asked(attempt->renewal) != LEASE_ASKED_NOTHING ||
+           attempt->environment->stopping(attempt->environment->context);
+}
+
+static void on_save(struct run *run, struct slice checkpoint, bool progress)
+{
+    renewal_save(attempt_of(run)->renewal, checkpoint, progress);
+}
+
+static enum tw_err on_phase(struct run *run, const char *phase,
+    struct slice checkpoint, struct err *err)
+{
+    struct attempt *attempt = attempt_of(run);
+    enum tw_err outcome =
+        renewal_phase(attempt->renewal, phase, checkpoint, err);
+
+    if (outcome == TW_OK)
+        run->phase = arena_copy(&attempt->arena, slice_of(phase));
+    return outcome;
+}
+
+static enum tw_err callback_is_open(struct run *run, struct slice job,
+    struct slice id, bool *ret, struct err *err)
+{
+    struct attempt *attempt = attempt_of(run);
+    struct ledger_run other;
+    struct page page;
+    enum tw_err outcome;
+
+    page_init(&page);
+    ledger_run_init(&other);
+    outcome = call_get(run->request_pool, attempt->wish->store, LEDGER_TABLE,
+        job, id, &page, NULL, err);
+    if (outcome == TW_OK)
+        outcome = ledger_parse(&page.entities[0], &other, err);
+    if (outcome == TW_OK)
+        *ret = !ledger_state_ended(other.state);
+    if (outcome == TW_NOT_FOUND) {
+        *ret = false;
+        outcome = TW_OK;
+    }
+    ledger_run_done(&other);
+    page_done(&page);
+    return outcome;
+}
+
+static void on_failed(struct run *run, const struct run_failure *failure)
+{
+    int64_t before = atomic_fetch_add(&run->counts.failed, 1);
+    struct buf line;
+
+    buf_init(&line, 4096);
+    buf_add_format(&line, "%s ", failure->table);
+    entity_add_keys(&line, failure->partition_key, failure->row_key);
+    buf_add_text(&line, ": ");
+    text_repair(&line, text_cut(slice_of(failure->why), FAILED_WHY_MAX_BYTES));
+    if (before < FAILED_LOGGED)
+        log_warn(run_object(run), "%s", buf_text(&line));
+    if (before == FAILED_LOGGED)
+        log_warn(run_object(run),
+            "more entities fail; the log has the first %d", FAILED_LOGGED);
+    renewal_failed(attempt_of(run)->renewal, buf_text(&line));
+    if (attempt_of(run)->failures)
+        failures_add(attempt_of(run)->failures, failure);
+    buf_done(&line);
+}
+
+static void on_forget_failed(struct run *run, int64_t count)
+{
+    atomic_store(&run->counts.failed, count);
+    if (count == 0)
+        renewal_forget_failed(attempt_of(run)->renewal);
+}
+
+static void on_note(struct run *run, const char *sentence)
+{
+    log_info(run_object(run), "%s", sentence);
+    renewal_note(attempt_of(run)->renewal, sentence);
+}
+
+static const struct run_callbacks callbacks = {
+    .stopping = on_stopping,
+    .save = on_save,
+    .phase = on_phase,
+    .is_open = callback_is_open,
+    .failed = on_failed,
+    .note = on_note,
+    .forget_failed = on_forget_failed,
+};
+
+static void set_counts(struct run *run, const struct ledger_run *from)
+{
+    atomic_init(&run->counts.read, from->read);
+    atomic_init(&run->counts.written, from->written);
+    atomic_init(&run->counts.deleted, from->deleted);
+    atomic_init(&run->counts.skipped, from->skipped);
+    atomic_init(&run->counts.failed, from->failed);
+    atomic_init(&run->rounds, from->rounds);
+    atomic_init(&run->share, from->share < 0 ? -1 : (int)(from->share * 1000));
+    atomic_init(&run->behind, from->behind);
+    atomic_init(&run->caught_up_ticks, from->caught_up_ticks);
+    atomic_init(&run->parent_found, from->parent_found);
+    atomic_init(&run->finish,
+        slice_is(from->finish, LEDGER_FINISH)       ? RUN_FINISHING
+        : slice_is(from->finish, LEDGER_FINISH_NOW) ? RUN_FINISHING_NOW
+                                                    : RUN_NOT_FINISHING);
+}
+
+/* The run as the kind sees it; its texts outlive changes of the lease. */
+static void set_run(struct attempt *attempt, const struct run_args *args)
+{
+    const struct ledger_run *stored = &attempt->lease.run;
+    struct run *run = &attempt->run;
+
+    run->job = attempt->wish->job->name;
+    run->id = arena_copy(&attempt->arena, stored->id).at;
+    run->object = attempt->object;
+    run->args = *args;
+    run->requested_ticks = stored->requested_ticks;
+    run->queued = stored->queue.len > 0;
+    run->epoch = stored->epoch;
+    run->previous_owner_crashed = attempt->lease.previous_owner_crashed ||
+                                  attempt->lease.starts_over ||
+                                  attempt->took_locks_over;
+    run->accept_deletes = stored->accept_deletes;
+    run->checkpoint = arena_copy(&attempt->arena, stored->checkpoint);
+    run->phase = arena_copy(&attempt->arena, stored->phase);
+    run->archive_folder = attempt->definition->archive_folder;
+    run->deadline = &attempt->lease.deadline;
+    run->callbacks = &callbacks;
+    run->owner = attempt;
+    set_counts(run, stored);
+}
+
+/* ---- what is written when it ends ---- */
+
+static void say_outage(struct attempt *attempt, const char *what)
+{
+    attempt->result->end = ATTEMPT_OUTAGE;
+    attempt->result->outcome = TW_BUSY;
+    log_warn(attempt->object, "%s: %s", what, attempt->result->err.text);
+    if (!attempt->lease.unstorable)
+        return;
+    /* The ledger is well: no other run is to wait for this one. */
+    lease_hide_message_ms(&attempt->lease, HOLD_MAX_MS);
+    attempt->result->end = ATTEMPT_DEFERRED;
+    attempt->result->until_ms = platform_boot_ms() + HOLD_MAX_MS;
+    attempt->result->for_cause = true;
+}
+
+/*
+ * A run that has succeeded has waited for its late requests. Of any other run
+ * that may have some, the locks stay: who takes the lock of a run that has
+ * ended waits for them (rule A4).
+ */
+static bool may_release_locks(const struct attempt *attempt)
+{
+    const struct ledger_run *run = &attempt->lease.run;
+
+    return run->state == LEDGER_SUCCEEDED ||
+           (run->attempt <= 1 && !attempt->indeterminate);
+}
+
+/* Locks go after the run has ended, in this order: who finds one of a run that
+ * has ended takes it (locks.h). */
+static void release_locks(struct attempt *attempt)
+{
+    if (attempt->wish->job->kind->table_job && may_release_locks(attempt))
+        locks_release(attempt->wish->store, &attempt->lease.own,
+            attempt->lease.run.job, attempt->lease.run.id);
+}
+
+static void set_ended(struct attempt *attempt)
+{
+    attempt->result->end = ATTEMPT_RUN_ENDED;
+    attempt->result->state = attempt->lease.run.state;
+    attempt->result->finished_ticks = attempt->lease.run.finished_ticks;
+    release_locks(attempt);
+}
+
+/* By our clock, or by what the ledger's service shows. */
+static bool is_lease_expired(const struct attempt *attempt)
+{
+    return platform_boot_ms() >= attempt->lease.deadline_ms ||
+           lease_clock_is_over(&attempt->lease.clock);
+}
+
+static void set_lease_expired(struct attempt *attempt)
+{
+    attempt->result->end = ATTEMPT_LEASE_LOST;
+    attempt->result->lease_expired = is_lease_expired(attempt);
+    log_warn(attempt->object, "its time has run out: nothing more is touched");
+}
+
+/* What is stored is another end than ours: what a person asked for. */
+static void end_as_asked(struct attempt *attempt)
+{
+    lease_delete_message(&attempt->lease);
+    if (attempt->lease.run.state == LEDGER_CANCELLED) {
+        set_ended(attempt);
+        log_info(attempt->object, "cancelled; what it has done stays done");
+    } else {
+        attempt->result->end = ATTEMPT_PAUSED;
+        log_info(attempt->object, "paused: `resume` continues it");
+    }
+}
+
+/* How a write of the end, or of what is to be the end, went. True: it is
+ * stored. False: the result is set. */
+static bool is_written(struct attempt *attempt, enum lease_status word)
+{
+    switch (word) {
+    case LEASE_VALID:
+        return true;
+    case LEASE_LOST:
+        attempt->result->end = ATTEMPT_LEASE_LOST;
+        log_warn(attempt->object, "overtaken by another worker");
+        return false;
+    case LEASE_UNKNOWN:
+        if (lease_clock_is_over(&attempt->lease.clock))
+            set_lease_expired(attempt);
+        else
+            say_outage(attempt, "its end could not be put into the ledger");
+        break;
+    }
+    return false;
+}
+
+/* True: the state is stored as the end wanted it. False: the result is set. */
+static bool stored(struct attempt *attempt)
+{
+    enum ledger_state wanted = attempt->lease.run.state;
+
+    if (!is_written(
+            attempt, lease_release(&attempt->lease, &attempt->result->err)))
+        return false;
+    if (attempt->lease.run.state == wanted)
+        return true;
+    end_as_asked(attempt);
+    return false;
+}
+
+/* Move to the state and store it. True: stored as wanted. */
+static bool move_and_store(struct attempt *attempt, enum ledger_state state)
+{
+    if (ledger_move(&attempt->lease.run, state, &attempt->result->err) == TW_OK)
+        return stored(attempt);
+    say_outage(attempt, "its end is not possible");
+    return false;
+}
+
+static void say_counts(struct attempt *attempt)
+{
+    const struct ledger_run *run = &attempt->lease.run;
+
+    log_info(attempt->object,
+        "succeeded: %lld read, %lld written, %lld deleted, %lld skipped, "
+        "%lld requests, attempt %d",
+        (long long)run->read, (long long)run->written, (long long)run->deleted,
+        (long long)run->skipped, (long long)run->transactions,
+        (int)run->attempt);
+}
+
+static void end_succeeded(struct attempt *attempt)
+{
+    struct ledger_run *run = &attempt->lease.run;
+
+    ledger_set_error(run, "");
+    run->finish = (struct slice){0};
+    if (run->share >= 0)
+        run->share = 1;
+    attempt->lease.closes_job = attempt->run.closes_job;
+    if (!move_and_store(attempt, LEDGER_SUCCEEDED))
+        return;
+    lease_delete_message(&attempt->lease);
+    set_ended(attempt);
+    say_counts(attempt);
+}
+
+/* A person stopped `run` itself: workers leave the run alone. */
+static void end_paused(struct attempt *attempt)
+{
+    if (!move_and_store(attempt, LEDGER_PAUSED))
+        return;
+    lease_delete_message(&attempt->lease);
+    attempt->result->end = ATTEMPT_PAUSED;
+    log_info(attempt->object,
+        "paused: `run` with this id, or `resume`, continues "
+        "it");
+}
+
+static void end_stopped(struct attempt *attempt)
+{
+    if (attempt->wish->resumes_paused &&
+        attempt->environment->stopping(attempt->environment->context)) {
+        end_paused(attempt);
+        return;
+    }
+    if (!move_and_store(attempt, LEDGER_QUEUED))
+        return;
+    lease_hide_message(&attempt->lease, 0);
+    attempt->result->end = ATTEMPT_STOPPED;
+    log_info(attempt->object, "let go in order%s%s",
+        attempt->err.text[0] ? ": " : "", attempt->err.text);
+}
+
+/* It waits for nothing now; what it was held for counts if it is held again. */
+static void stop_waiting(struct attempt *attempt)
+{
+    struct ledger_run *run = &attempt->lease.run;
+
+    attempt->held_for = arena_copy(&attempt->arena, run->waits_for);
+    attempt->held_since_ticks = run->waits_since_ticks;
+    attempt->held_ticks =
+        lease_now_ticks(&attempt->lease) - run->waits_since_ticks;
+    run->waits_since_ticks = 0;
+    run->waits_for = (struct slice){0};
+}
+
+/* A run that was held for the same cause, and has not come further, is held
+ * since then. */
+static void keep_held_since(struct attempt *attempt, const char *waits_for)
+{
+    struct ledger_run *run = &attempt->lease.run;
+
+    if (attempt->progress || !slice_is(attempt->held_for, waits_for))
+        return;
+    run->waits_for = ledger_text(run, attempt->held_for);
+    run->waits_since_ticks = attempt->held_since_ticks;
+}
+
+/* Does a store of the configuration not respond, or refuse the credentials? */
+static bool is_store_away(const struct attempt *attempt)
+{
+    const struct job_stores *stores = attempt->definition->stores;
+
+    for (size_t i = 0; i < stores->count; i++) {
+        const struct store *store = stores->stores[i];
+
+        for (size_t k = 0; store && k < STORE_SERVICES; k++)
+            if (breaker_is_away(&store->breakers[k]))
+                return true;
+        if (store &&
+            request_pool_is_silent(attempt->environment->request_pool, store))
+            return true;
+    }
+    return false;
+}
+
+static void set_later(struct attempt *attempt, int64_t until_ms)
+{
+    attempt->result->end = ATTEMPT_DEFERRED;
+    attempt->result->archive_full = attempt->run.archive_full;
+    attempt->result->err = attempt->err;
+    attempt->result->until_ms = until_ms;
+}
+
+/* The run is held, its slot is free. */
+static void end_held(struct attempt *attempt, const char *waits_for)
+{
+    struct ledger_run *run = &attempt->lease.run;
+    int64_t now_ticks = lease_now_ticks(&attempt->lease);
+
+    keep_held_since(attempt, waits_for);
+    if (lease_hold_run(run, waits_for, now_ticks,
+            attempt->wish->resumes_paused ? RUN_HELD_TICKS : 0,
+            attempt->err.text, &attempt->result->err) != TW_OK ||
+        !move_and_store(attempt, LEDGER_WAITING))
+        return;
+    lease_hide_message(&attempt->lease, run->resumes_ticks);
+    set_later(attempt, lease_boot_ms(&attempt->lease, run->resumes_ticks));
+    attempt->result->for_cause = true;
+    /* `run` prints each new cause itself. */
+    if (run->waits_since_ticks == now_ticks && !attempt->wish->resumes_paused)
+        log_warn(attempt->object, "is held%s: %s",
+            run->ending.len > 0 ? "" : ", no failure of its own",
+            attempt->err.text);
+}
+
+/* An error of the service or of our machine, never a failure of the job. What
+ * lasts holds the run; what may have passed already is tried again soon. */
+static void end_outage(struct attempt *attempt)
+{
+    int64_t hide_ms = attempt->wish->message ? OUTAGE_HIDE_MS : RUN_AGAIN_MS;
+
+    if (attempt->run.archive_full) {
+        end_held(attempt, LEDGER_WAITS_FOR_ARCHIVE);
+    } else if (is_store_away(attempt)) {
+        end_held(attempt, LEDGER_WAITS_FOR_STORE);
+    } else if (move_and_store(attempt, LEDGER_QUEUED)) {
+        lease_hide_message_ms(&attempt->lease, hide_ms);
+        set_later(attempt, platform_boot_ms() + hide_ms);
+        log_warn(attempt->object, "let go, no failure of its own: %s",
+            attempt->err.text);
+    }
+}
+
+/* The wake-up message of the run. One that no queue would take goes without its
+ * arguments: they are in the ledger, where `poison retry` finds them. */
+static void compose_wake_up(const struct ledger_run *run, struct buf *to)
+{
+    struct slice args = run->args;
+
+    for (;;) {
+        buf_clear(to);
+        message_compose(run->job, args, run->id, run->requested_ticks,
+            run->traceparent, run->accept_deletes, to);
+        if (!to->overflow || slice_is(args, "{}"))
+            return;
+        args = slice_of("{}");
+    }
+}
+
+/* A run that `run` has made has no message, and no queue for a copy. */
+static bool wants_copy(const struct attempt *attempt)
+{
+    return attempt->lease.run.queue.len > 0;
+}
+
+/* The message's body, or the bell of a run that was found without one. */
+static enum tw_err put_copy(struct attempt *attempt, bool may_be_there)
+{
+    struct lease *lease = &attempt->lease;
+    struct ledger_run *run = &lease->run;
+    struct poison_copy copy = {.queue = run->queue,
+        .text = {lease->text, lease->text_len},
+        .may_be_there = may_be_there};
+    struct buf wake_up;
+    struct err err;
+    enum tw_err outcome;
+
+    if (!wants_copy(attempt))
+        return TW_OK;
+    if (lease->text)
+        return lease_put_poison_copy(lease, &copy, &attempt->err);
+    buf_init(&wake_up, QUEUE_MAX_MESSAGE_BYTES);
+    compose_wake_up(run, &wake_up);
+    copy.text = buf_slice(&wake_up);
+    outcome = lease_put_poison_copy(lease, &copy, &err);
+    buf_done(&wake_up);
+    /* What stands in the ledger is the name of no queue: none can have a copy,
+     * and the run is to end all the same, for its own reason. */
+    if (outcome == TW_INVALID)
+        return TW_OK;
+    if (outcome != TW_OK)
+        attempt->err = err;
+    return outcome;
+}
+
+static void set_error(struct attempt *attempt, const char *reason)
+{
+    struct ledger_run *run = &attempt->lease.run;
+    struct buf text;
+
+    buf_init(&text, 4 * LEDGER_MAX_ERROR_BYTES);
+    buf_add_text(&text, reason);
+    if (run->failed_entities.len > 0) {
+        buf_add_text(&text, "; the first that failed:\n");
+        buf_add_slice(&text, run->failed_entities);
+    }
+    ledger_set_error(run, buf_text(&text));
+    buf_done(&text);
+}
+
+/* Copy to the poison queue, ledger, original: in this order. Without the copy
+ * the run is held; its work is over, so nothing is repeated but this. */
+static void end_with_copy(struct attempt *attempt, enum ledger_state state,
+    const char *reason, bool may_be_there)
+{
+    if (put_copy(attempt, may_be_there) != TW_OK) {
+        err_prefix(&attempt->err,
+            "it has failed, and its message cannot be put "
+            "into the poison queue");
+        end_held(attempt, LEDGER_WAITS_FOR_STORE);
+        return;
+    }
+    set_error(attempt, reason);
+    if (!move_and_store(attempt, state))
+        return;
+    lease_delete_message(&attempt->lease);
+    set_ended(attempt);
+    (void)err_fail(&attempt->result->err, TW_INVALID, "%s", reason);
+    log_error(attempt->object, "%s: %s", ledger_state_name(state), reason);
+}
+
+/* Before the copy the ledger gets the reason: a worker that comes after this
+ * attempt knows that the work is over, and that the copy may be there. */
+static void end_badly(
+    struct attempt *attempt, enum ledger_state state, const char *reason)
+{
+    if (wants_copy(attempt) &&
+        !is_written(attempt, lease_store_ending(&attempt->lease, state, reason,
+                                 &attempt->result->err)))
+        return;
+    end_with_copy(attempt, state, reason, false);
+}
+
+/* An attempt before this one has come that far. */
+static bool ends_as_before(struct attempt *attempt)
+{
+    enum ledger_state state;
+    struct slice reason;
+
+    if (!lease_ending(&attempt->lease, &state, &reason))
+        return false;
+    reason = arena_copy(&attempt->arena, reason);
+    stop_waiting(attempt);
+    end_with_copy(attempt, state, reason.at, true);
+    return true;
+}
+
+static void end_failed(struct attempt *attempt)
+{
+    end_badly(attempt, LEDGER_FAILED, attempt->err.text);
+}
+
+/* Put the run aside until ticks; waits_for: as ledger_wait() takes it. */
+static void set_aside(
+    struct attempt *attempt, const char *waits_for, int64_t until_ticks)
+{
+    struct ledger_run *run = &attempt->lease.run;
+
+    if (ledger_wait(run, waits_for, lease_now_ticks(&attempt->lease),
+            until_ticks, &attempt->result->err) != TW_OK ||
+        !move_and_store(attempt, LEDGER_WAITING))
+        return;
+    lease_hide_message(&attempt->lease, run->resumes_ticks);
+    attempt->result->end = ATTEMPT_DEFERRED;
+    attempt->result->until_ms =
+        lease_boot_ms(&attempt->lease, run->resumes_ticks);
+}
+
+static const char *const waits[] = {
+    [RUN_WAITS_FOR_NOTHING] = LEDGER_WAITS_FOR_SETTLE,
+    [RUN_WAITS_FOR_SETTLE] = LEDGER_WAITS_FOR_SETTLE,
+    [RUN_WAITS_FOR_ROUND] = LEDGER_WAITS_FOR_ROUND,
+};
+
+/* What counts by another store's clock is translated to the ledger's, whose
+ * Date is cut to its second. */
+static int64_t resumes_at(const struct attempt *attempt)
+{
+    const struct run *run = &attempt->run;
+
+    if (run->resumes_ms == 0)
+        return run->resumes_ticks;
+    return lease_now_ticks(&attempt->lease) + TICKS_PER_S +
+           (run->resumes_ms - platform_boot_ms()) * TICKS_PER_MS;
+}
+
+static void end_waiting(struct attempt *attempt)
+{
+    char time[TEXT_TIME_MAX];
+
+    attempt->lease.run.failures = 0;
+    ledger_set_error(&attempt->lease.run, "");
+    set_aside(attempt, waits[attempt->run.waits_for], resumes_at(attempt));
+    if (attempt->result->end == ATTEMPT_DEFERRED)
+        log_info(attempt->object, "waits until %s",
+            text_from_ticks(attempt->lease.run.resumes_ticks, time));
+}
+
+static void end_try_again(struct attempt *attempt)
+{
+    struct ledger_run *run = &attempt->lease.run;
+    int64_t wait_ms;
+    char *reason;
+
+    if (attempt->progress)
+        run->failures = 0;
+    else if (run->failures < INT32_MAX)
+        run->failures++;
+    if (run->failures >= attempt->wish->max_attempts) {
+        reason = mem_format("%d attempts failed without progress: %s",
+            (int)run->failures, attempt->err.text);
+        end_badly(attempt, LEDGER_POISONED, reason);
+        mem_free(reason);
+        return;
+    }
+    wait_ms = attempt_retry_ms(run->failures);
+    set_error(attempt, attempt->err.text);
+    set_aside(
+        attempt, "", lease_now_ticks(&attempt->lease) + wait_ms * TICKS_PER_MS);
+    if (attempt->result->end == ATTEMPT_DEFERRED)
+        log_warn(attempt->object, "attempt %d failed, again in %lld s: %s",
+            (int)run->attempt, (long long)wait_ms / 1000, attempt->err.text);
+}
+
+/*
+ * The deadline was closed. Overtaken: nothing is touched. Where the lease has
+ * not expired (too little time was left for a request) the run is let go in
+ * order.
+ */
+static void end_lease_lost(struct attempt *attempt)
+{
+    if (attempt->word == LEASE_VALID &&
+        deadline_is_open(&attempt->lease.own, platform_boot_ms())) {
+        end_stopped(attempt);
+        return;
+    }
+    set_lease_expired(attempt);
+}
+
+static void (*const ends[])(struct attempt *) = {
+    [RUN_SUCCEEDED] = end_succeeded,
+    [RUN_WAITING] = end_waiting,
+    [RUN_FAILED] = end_failed,
+    [RUN_TRY_AGAIN] = end_try_again,
+    [RUN_OUTAGE] = end_outage,
+    [RUN_STOPPED] = end_stopped,
+    [RUN_LEASE_LOST] = end_lease_lost,
+};
+
+/* ---- the kind at work ---- */
+
+static void watch(struct attempt *attempt, struct run *run)
+{
+    if (attempt->environment->watch)
+        attempt->environment->watch(attempt->environment->context, run);
+}
+
+static enum run_end run_kind(struct attempt *attempt)
+{
+    const struct job *job = attempt->wish->job;
+    struct run *run = &attempt->run;
+    enum run_end end;
+
+    run->request_pool = pool_client_new(
+        attempt->environment->request_pool, &attempt->lease.deadline);
+    pool_client_of(run->request_pool, job->name, job->max_entities_per_second);
+    if (!attempt->wish->resumes_paused)
+        request_pool_watch_silence(run->request_pool, attempt->wish->store);
+    run->ledger = attempt->wish->store;
+    run->ledger_table = LEDGER_TABLE;
+    run->ends_load = job->kind->ends_load;
+    if (job->failures)
+        attempt->failures = failures_new(attempt->definition->archive_folder,
+            job->failures, job->name, run->id, attempt->object);
+    attempt->renewal = renewal_start(
+        attempt->environment->renewer, &attempt->lease, run, run->request_pool);
+    watch(attempt, run);
+    end = job->kind->run(job, attempt->definition->stores, run, &attempt->err);
+    watch(attempt, NULL);
+    attempt->word = renewal_stop(attempt->renewal, &attempt->progress);
+    attempt->renewal = NULL;
+    failures_free(attempt->failures);
+    attempt->failures = NULL;
+    attempt->indeterminate = request_pool_is_indeterminate(run->request_pool);
+    pool_client_free(run->request_pool);
+    return end;
+}
+
+/* What the renewer and the ledger's clock know overrides what the kind says. */
+static enum run_end end_of(const struct attempt *attempt, enum run_end end)
+{
+    if (lease_clock_is_over(&attempt->lease.clock))
+        return RUN_LEASE_LOST;
+    return attempt->word == LEASE_LOST ? RUN_LEASE_LOST : end;
+}
+
+/* ---- a lease that came to nothing ---- */
+
+static void lease_ended(struct attempt *attempt)
+{
+    attempt->indeterminate = true; /* of another's attempt nothing is known */
+    set_ended(attempt);
+    attempt->result->already = true;
+    (void)err_fail(&attempt->result->err, TW_INVALID, "%.*s",
+        SLICE_ARG(attempt->lease.run.error));
+    lease_delete_message(&attempt->lease);
+    log_info(attempt->object, "%s already: nothing to do",
+        ledger_state_name(attempt->lease.run.state));
+}
+
+static void lease_held(struct attempt *attempt)
+{
+    char time[TEXT_TIME_MAX];
+
+    lease_hide_message(&attempt->lease, attempt->lease.until_ticks);
+    attempt->result->end = ATTEMPT_DEFERRED;
+    attempt->result->held = attempt->lease.run.owner.len > 0;
+    attempt->result->for_cause = ledger_is_held(&attempt->lease.run);
+    if (attempt->result->for_cause)
+        (void)err_fail(&attempt->result->err, TW_CONFLICT, "%.*s",
+            SLICE_ARG(attempt->lease.run.error));
+    attempt->result->until_ms =
+        lease_boot_ms(&attempt->lease, attempt->lease.until_ticks);
+    log_debug(attempt->object, "%s until %s at least",
+        attempt->result->held ? "another owner has it" : "not its time",
+        text_from_ticks(attempt->lease.until_ticks, time));
+}
+
+static void lease_paused(struct attempt *attempt)
+{
+    lease_delete_message(&attempt->lease);
+    attempt->result->end = ATTEMPT_PAUSED;
+    log_info(attempt->object, "is paused: its message is deleted");
+}
+
+static void lease_missing(struct attempt *attempt)
+{
+    attempt->result->end = ATTEMPT_RUN_MISSING;
+}
+
+static void lease_refused(struct attempt *attempt)
+{
+    attempt->result->end = ATTEMPT_REFUSED;
+}
+
+static void lease_outage(struct attempt *attempt)
+{
+    attempt->result->end = ATTEMPT_OUTAGE;
+    lease_hide_message_ms(&attempt->lease, OUTAGE_HIDE_MS);
+}
+
+static void (*const misses[])(struct attempt *) = {
+    [LEASE_RUN_ENDED] = lease_ended,
+    [LEASE_HELD] = lease_held,
+    [LEASE_RUN_PAUSED] = lease_paused,
+    [LEASE_RUN_MISSING] = lease_missing,
+    [LEASE_REFUSED] = lease_refused,
+    [LEASE_OUTAGE] = lease_outage,
+};
+
+/* ---- before the kind works ---- */
+
+/* How long a run waits before it tries again to get its turn: longer, the
+ * longer it has waited. */
+#define TURN_MIN_TICKS (2 * TICKS_PER_S)
+#define TURN_MAX_TICKS (30 * TICKS_PER_S)
+
+static void end_without_turn(struct attempt *attempt)
+{
+    struct ledger_run *run = &attempt->lease.run;
+    int64_t now = lease_now_ticks(&attempt->lease);
+    int64_t waited =
+        run->waits_since_ticks > 0 ? now - run->waits_since_ticks : 0;
+    int64_t wait = waited / 4;
+
+    if (wait < TURN_MIN_TICKS)
+        wait = TURN_MIN_TICKS;
+    if (wait > TURN_MAX_TICKS)
+        wait = TURN_MAX_TICKS;
+    ledger_set_error(run, attempt->err.text);
+    if (attempt->lease.binds) /* nothing has been done under it */
+        run->definition = (struct slice){0};
+    attempt->result->err = attempt->err;
+    attempt->result->for_cause = true;
+    set_aside(attempt, LEDGER_WAITS_FOR_TURN, now + wait);
+    if (attempt->result->end == ATTEMPT_DEFERRED)
+        log_info(attempt->object, "%s", attempt->err.text);
+}
+
+/* Rule A5: a finished copy's job takes no more runs. False: the run has been
+ * ended, or put back. */
+static bool is_job_open(struct attempt *attempt)
+{
+    struct retry_call call = retry_call(&attempt->lease.own, RETRY_BUSY_MS, 0);
+    struct slice by = {0};
+    bool closed = false;
+    enum tw_err outcome;
+
+    do
+        outcome = ledger_is_closed(attempt->wish->store, &call.exchange,
+            attempt->lease.run.job, &attempt->arena, &closed, &by);
+    while (retry_call_again(&call, outcome));
+    if (outcome != TW_OK) {
+        (void)err_fail(&attempt->err, outcome, "%s", call.exchange.err.text);
+        end_outage(attempt);
+        return false;
+    }
+    if (closed) {
+        (void)err_fail(&attempt->err, TW_CONFLICT,
+            "job %s was closed by the `finish` of run %.*s: `run --reopen` "
+            "opens it again",
+            attempt->wish->job->name, SLICE_ARG(by));
+        end_failed(attempt);
+    }
+    return !closed;
+}
+
+/* Rules L1, L2. False: the run waits, or was put back. */
+static bool get_turn(struct attempt *attempt)
+{
+    const struct ledger_run *run = &attempt->lease.run;
+    struct locks_request request = {.store = attempt->wish->store,
+        .deadline = &attempt->lease.own,
+        .job = attempt->wish->job,
+        .stores = attempt->definition->stores,
+        .id = run->id,
+        .requested_ticks = run->requested_ticks};
+
+    switch (locks_take(&request, &attempt->took_locks_over, &attempt->err)) {
+    case LOCKS_TAKEN:
+        return true;
+    case LOCKS_BLOCKED:
+        end_without_turn(attempt);
+        return false;
+    case LOCKS_OUTAGE:
+        break;
+    }
+    end_outage(attempt);
+    return false;
+}
+
+static bool may_begin(struct attempt *attempt)
+{
+    return !attempt->wish->job->kind->table_job ||
+           (is_job_open(attempt) && get_turn(attempt));
+}
+
+/* ---- the whole ---- */
+
+/* A store or a disk was why it had to wait: how long. */
+static void say_held(const struct attempt *attempt)
+{
+    if (slice_is(attempt->held_for, LEDGER_WAITS_FOR_STORE) ||
+        slice_is(attempt->held_for, LEDGER_WAITS_FOR_ARCHIVE))
+        log_info(attempt->object, "continued, after it was held for %lld s",
+            (long long)(attempt->held_ticks / TICKS_PER_S));
+}
+
+static void attempt_with_lease(
+    struct attempt *attempt, const struct run_args *args)
+{
+    struct ledger_run *run = &attempt->lease.run;
+    struct run_args own;
+    enum run_end end;
+
+    log_info(attempt->object, "claimed, attempt %d%s", (int)run->attempt,
+        attempt->lease.previous_owner_crashed
+            ? ", from an owner that did not let go"
+            : "");
+    if (ends_as_before(attempt))
+        return;
+    if (args == NULL) {
+        if (message_args_parse(attempt->wish->job, run->args, &attempt->arena,
+                &own, &attempt->err) != TW_OK) {
+            end_badly(attempt, LEDGER_POISONED, attempt->err.text);
+            return;
+        }
+        args = &own;
+    }
+    if (!may_begin(attempt))
+        return;
+    stop_waiting(attempt);
+    set_run(attempt, args);
+    end = end_of(attempt, run_kind(attempt));
+    if (end != RUN_OUTAGE)
+        say_held(attempt);
+    ends[end](attempt);
+}
+
+void attempt_run(const struct attempt_environment *environment,
+    const struct definition *definition, const struct lease_request *wish,
+    const struct run_args *args, struct attempt_result *ret)
+{
+    struct attempt attempt = {.environment = environment,
+        .definition = definition,
+        .wish = wish,
+        .word = LEASE_VALID,
+        .result = ret};
+    enum lease_outcome outcome;
+
+    *ret = (struct attempt_result){.end = ATTEMPT_OUTAGE};
+    arena_init(&attempt.arena);
+    attempt.object = arena_format(
+        &attempt.arena, "run %s/%.*s", wish->job->name, SLICE_ARG(wish->id))
+                         .at;
+    lease_init(&attempt.lease, wish);
+    outcome = lease_acquire(&attempt.lease, wish, &ret->outcome, &ret->err);
+    if (outcome == LEASE_ACQUIRED)
+        attempt_with_lease(&attempt, args);
+    else
+        misses[outcome](&attempt);
+    lease_done(&attempt.lease);
+    arena_done(&attempt.arena);
+}
