@@ -1212,7 +1212,7 @@ static bool is_marked_otherwise(struct cascade_run *c)
 
 /* Who made the parent anew has not written this run's name into it: it would
  * stay, marked, for good. */
-static bool says_marked_otherwise(struct cascade_run *c)
+static bool fail_marked_otherwise(struct cascade_run *c)
 {
     err_fail(c->err, TW_INVALID,
         "the parent in %s was marked by this run, but not with the tombstone "
@@ -1235,7 +1235,7 @@ static bool delete_once(struct cascade_run *c, bool *ret_again)
     if (outcome != TW_OK)
         return ends_by(c, outcome);
     if (is_marked_otherwise(c))
-        return says_marked_otherwise(c);
+        return fail_marked_otherwise(c);
     if (tombstone_owner_of(c, &owner) != TOMBSTONE_OURS)
         return true; /* gone, or in new use */
     if (!has_same_values(c))

@@ -177,7 +177,7 @@ static bool is_its(struct upgrade_run *u, const struct entity *entity)
 }
 
 /* Does what is stored say all that was sent? */
-static bool says_the_same(const struct entity *now, const struct entity *sent)
+static bool is_same_message(const struct entity *now, const struct entity *sent)
 {
     return now->property_count == sent->property_count &&
            entity_has_all(now, sent);
@@ -205,7 +205,7 @@ static enum write_decision decide(void *context, const struct operation *sent,
 
     if (!now)
         return WRITE_NO_OP;
-    if (says_the_same(now, &sent->entity))
+    if (is_same_message(now, &sent->entity))
         return WRITE_IS_DONE;
     if (!is_its(u, now))
         return WRITE_NO_OP;

@@ -88,7 +88,7 @@ static struct crypto_hmac_key *read_key(const char *base64)
     return key;
 }
 
-static void say_ports(const struct server *server, unsigned workers)
+static void print_ports(const struct server *server, unsigned workers)
 {
     for (unsigned i = 0; i < workers; i++)
         (void)printf("worker %u: table %u, queue %u\n", i,
@@ -125,7 +125,7 @@ int main(int count, char **words)
         (void)fprintf(stderr, "azsim: no port can be opened\n");
         return 1;
     }
-    say_ports(server, options.workers);
+    print_ports(server, options.workers);
     wait_for_end();
     server_stop(server);
     catalog_free(azsim.catalog);

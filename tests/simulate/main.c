@@ -105,7 +105,7 @@ static void play(uint64_t seed, size_t kind, bool trace, struct sim_result *ret)
     sim_play(&options, ret);
 }
 
-static void say_result(const struct sim_result *result)
+static void print_outcome(const struct sim_result *result)
 {
     printf("seed %" PRIu64 ": hash %016" PRIx64 ", %" PRIu64
            " hand-offs, %u requests, %u faults, %u runs, %u crashes, %u "
@@ -115,7 +115,7 @@ static void say_result(const struct sim_result *result)
         result->virtual_ms / 1000);
 }
 
-static void say_failed(uint64_t seed, size_t kind, const char *why)
+static void print_failed(uint64_t seed, size_t kind, const char *why)
 {
     printf("seed %" PRIu64 " failed: %s\n"
            "    make simulate SEED=%" PRIu64 "%s%s\n",
@@ -230,7 +230,7 @@ static void count_result(struct tally *tally, const struct sim_result *result)
             (unsigned long long)result->seed);
     if (result->complaint[0]) {
         tally->failed++;
-        say_failed(result->seed, tally->kind, result->complaint);
+        print_failed(result->seed, tally->kind, result->complaint);
     }
 }
 
@@ -269,7 +269,7 @@ static void child_died(struct child *child, struct tally *tally)
     tally->played++;
     tally->of_kind[kind_of(child->at, tally->kind)]++;
     tally->failed++;
-    say_failed(child->at, tally->kind, why);
+    print_failed(child->at, tally->kind, why);
 }
 
 static void hear(struct child *child, struct tally *tally, bool verbose)
@@ -285,7 +285,7 @@ static void hear(struct child *child, struct tally *tally, bool verbose)
     if (word.begins)
         return;
     if (verbose)
-        say_result(&word.result);
+        print_outcome(&word.result);
     count_result(tally, &word.result);
 }
 
@@ -370,7 +370,8 @@ static void play_all(const struct options *options, struct tally *tally)
     end_children(children, options->jobs);
 }
 
-static void say_tally(const struct options *options, const struct tally *tally)
+static void print_tally(
+    const struct options *options, const struct tally *tally)
 {
     double seeds = tally->played > 0 ? (double)tally->played : 1;
 
@@ -431,7 +432,7 @@ static int play_many(const struct options *options)
     (void)fflush(stdout);
     play_all(options, &tally);
     tally.seconds = now_s() - begun_s;
-    say_tally(options, &tally);
+    print_tally(options, &tally);
     return tally.failed > 0 || !all_played(options, &tally) ? 1 : 0;
 }
 
@@ -449,7 +450,7 @@ static void play_apart(const struct options *options, struct word *ret)
         else
             child_died(&child, &tally);
     }
-    say_result(&ret->result);
+    print_outcome(&ret->result);
 }
 
 static bool are_equal(const struct word words[2])

@@ -323,7 +323,7 @@ static void freeze_request_pool(struct worker *worker)
     virtual_stall_thread(worker->now->process, "request", ms);
 }
 
-static void freeze_slots(struct worker *worker)
+static void freeze_worker_threads(struct worker *worker)
 {
     int64_t ms = longer_than_a_lease(worker);
 
@@ -380,8 +380,8 @@ void worker_befall(struct worker *worker)
 {
     static void (*const FATES[])(struct worker *) = {crash, crash, crash, stall,
         stall, stall, stall_shortly, freeze_renewer, freeze_renewer,
-        freeze_request_pool, freeze_slots, step_wall, step_boot, terminate,
-        reread};
+        freeze_request_pool, freeze_worker_threads, step_wall, step_boot,
+        terminate, reread};
 
     if (worker_alive(worker))
         SIM_PICK(FATES)(worker);

@@ -129,17 +129,17 @@ static void what_is_wrong_on_the_line_is_64(void **state)
 static void outcomes_have_their_exit_codes(void **state)
 {
     (void)state;
-    assert_int_equal(say_exit(TW_OK), 0);
-    assert_int_equal(say_exit(TW_BUSY), 69);
-    assert_int_equal(say_exit(TW_REFUSED), 69);
-    assert_int_equal(say_exit(TW_UNKNOWN), 69);
-    assert_int_equal(say_exit(TW_STOPPED), 75);
-    assert_int_equal(say_exit(TW_FULL), 75);
-    assert_int_equal(say_exit(TW_NOT_FOUND), 1);
+    assert_int_equal(print_exit(TW_OK), 0);
+    assert_int_equal(print_exit(TW_BUSY), 69);
+    assert_int_equal(print_exit(TW_REFUSED), 69);
+    assert_int_equal(print_exit(TW_UNKNOWN), 69);
+    assert_int_equal(print_exit(TW_STOPPED), 75);
+    assert_int_equal(print_exit(TW_FULL), 75);
+    assert_int_equal(print_exit(TW_NOT_FOUND), 1);
     stop_ask();
-    assert_int_equal(say_exit(TW_BUSY), 75);
-    assert_int_equal(say_exit(TW_UNKNOWN), 75);
-    assert_int_equal(say_exit(TW_REFUSED), 69);
+    assert_int_equal(print_exit(TW_BUSY), 75);
+    assert_int_equal(print_exit(TW_UNKNOWN), 75);
+    assert_int_equal(print_exit(TW_REFUSED), 69);
     stop_forget();
 }
 
@@ -164,7 +164,7 @@ static void numbers_are_grouped(void **state)
         struct buf text;
 
         buf_init(&text, 64);
-        say_count(&text, cases[i].number);
+        print_count(&text, cases[i].number);
         assert_string_equal(buf_text(&text), cases[i].text);
         buf_done(&text);
     }
@@ -175,8 +175,8 @@ static void a_moment_that_never_was_is_a_hyphen(void **state)
     char time[TEXT_TIME_MAX];
 
     (void)state;
-    assert_string_equal(say_time(0, time), "-");
-    assert_string_equal(say_time(TICKS_1970, time), "1970-01-01 00:00:00Z");
+    assert_string_equal(print_time(0, time), "-");
+    assert_string_equal(print_time(TICKS_1970, time), "1970-01-01 00:00:00Z");
 }
 
 #define TEST(name) cmocka_unit_test(name)

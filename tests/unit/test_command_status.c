@@ -168,7 +168,7 @@ static void an_age_is_said_in_its_largest_unit(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(AGES) / sizeof(AGES[0]); i++) {
         buf_clear(&text);
-        say_age(&text, AGES[i].seconds * TICKS_PER_S);
+        print_age(&text, AGES[i].seconds * TICKS_PER_S);
         assert_string_equal(buf_text(&text), AGES[i].said);
     }
 }

@@ -186,7 +186,7 @@ static void a_long_message_is_cut_and_stays_valid(void **state)
     json_free(json);
 }
 
-static void say_many(void *arg)
+static void print_many(void *arg)
 {
     for (int i = 0; i < 200; i++)
         log_info((const char *)arg, "%s", "the same words in every line");
@@ -201,7 +201,7 @@ static void lines_of_threads_do_not_mix(void **state)
     (void)state;
     begin(LOG_INFO, LOG_TEXT);
     for (int i = 0; i < 4; i++)
-        platform_start(&threads[i], names[i], say_many, names[i]);
+        platform_start(&threads[i], names[i], print_many, names[i]);
     for (int i = 0; i < 4; i++)
         platform_join(&threads[i]);
     end();

@@ -26,7 +26,7 @@ static bool is_given(struct slice name, const struct words *words)
 }
 
 /* What is given already was not meant. */
-static int say_unknown_argument(
+static int print_unknown_argument(
     const struct job *job, struct slice name, const struct words *words)
 {
     const char **names = mem_array(job->arg_count + 1, sizeof(*names));
@@ -39,10 +39,11 @@ static int say_unknown_argument(
         if (!is_given(job->args[i].name, words))
             names[count++] = job->args[i].name.at;
     if (job->arg_count == 0)
-        code = say_usage(
+        code = print_usage(
             "job %s takes no arguments, but there is '%s'", job->name, word);
     else
-        code = say_unknown("argument", word, text_nearest(name, names, count));
+        code =
+            print_unknown("argument", word, text_nearest(name, names, count));
     mem_free(word);
     mem_free(names);
     return code;
@@ -55,8 +56,9 @@ static int split(const struct job *job, const struct words *words, size_t at,
     const char *equals = strchr(word, '=');
 
     if (!equals)
-        return say_usage("'%s' is no argument of a job: NAME=VALUE is wanted%s"
-                         "%.*s%s",
+        return print_usage(
+            "'%s' is no argument of a job: NAME=VALUE is wanted%s"
+            "%.*s%s",
             word, job->arg_count > 0 ? ", such as " : "",
             job->arg_count > 0 ? (int)job->args[0].name.len : 0,
             job->arg_count > 0 ? job->args[0].name.at : "",
@@ -64,7 +66,7 @@ static int split(const struct job *job, const struct words *words, size_t at,
     *name = (struct slice){word, (size_t)(equals - word)};
     *value = slice_of(equals + 1);
     if (job_arg_index(job, *name) == job->arg_count)
-        return say_unknown_argument(job, *name, words);
+        return print_unknown_argument(job, *name, words);
     return EXIT_DONE;
 }
 
@@ -91,7 +93,7 @@ int args_read(const struct job *job, const char *const *words, size_t count,
         return code;
     if (message_args(job, names, values, count, arena, ret, &err) == TW_OK)
         return EXIT_DONE;
-    return say_usage("%s", err.text);
+    return print_usage("%s", err.text);
 }
 
 /* job with only those of its arguments that are among names. Its kind is not
@@ -148,7 +150,7 @@ int args_read_some(const struct job *job, const char *const *words,
         return code;
     given = with_given(job, names, count, arena);
     if (message_args(&given, names, values, count, arena, &read, &err) != TW_OK)
-        return say_usage("%s", err.text);
+        return print_usage("%s", err.text);
     spread(job, &read, arena, ret);
     return EXIT_DONE;
 }
@@ -156,8 +158,8 @@ int args_read_some(const struct job *job, const char *const *words,
 int args_read_id(const char *text, struct slice *ret)
 {
     if (!text_is_run_id(slice_of(text)))
-        return say_usage("--id wants 1 to 128 of A-Z a-z 0-9 . _ -, no dot "
-                         "first, not '%s'",
+        return print_usage("--id wants 1 to 128 of A-Z a-z 0-9 . _ -, no dot "
+                           "first, not '%s'",
             text);
     *ret = slice_of(text);
     return EXIT_DONE;

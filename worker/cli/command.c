@@ -206,10 +206,10 @@ static int unknown_option(const struct command *command, const char *word)
     found = nearest_option(command, name + strspn(name, "-"));
     snprintf(near, sizeof(near), "--%s", found ? found : "");
     if (command)
-        return say_usage("%s has no option '%s'%s%s%s", command->name, name,
+        return print_usage("%s has no option '%s'%s%s%s", command->name, name,
             found ? ", did you mean '" : "", found ? near : "",
             found ? "'?" : "");
-    return say_unknown("option", name, found ? near : NULL);
+    return print_unknown("option", name, found ? near : NULL);
 }
 
 static enum option find_option(const char *name, size_t len)
@@ -239,7 +239,7 @@ static int read_option(char **argv, int argc, int *at, struct line *line)
     if (!FORMS[option].value) {
         line->values[option] = "";
         return name[len] == '='
-                   ? say_usage("--%s takes no value", FORMS[option].name)
+                   ? print_usage("--%s takes no value", FORMS[option].name)
                    : EXIT_DONE;
     }
     if (name[len] == '=')
@@ -247,7 +247,7 @@ static int read_option(char **argv, int argc, int *at, struct line *line)
     else if (*at + 1 < argc)
         line->values[option] = argv[++*at];
     else
-        return say_usage("--%s wants a value: --%s %s", FORMS[option].name,
+        return print_usage("--%s wants a value: --%s %s", FORMS[option].name,
             FORMS[option].name, FORMS[option].value);
     return EXIT_DONE;
 }
@@ -276,10 +276,10 @@ static int set_log(const struct line *line)
     enum log_format form = LOG_TEXT;
 
     if (level && !log_level_named(level, &shown))
-        return say_usage(
+        return print_usage(
             "--log-level wants error, warn, info or debug, not '%s'", level);
     if (format && !log_format_named(format, &form))
-        return say_usage("--log-format wants text or json, not '%s'", format);
+        return print_usage("--log-format wants text or json, not '%s'", format);
     log_set(shown, form);
     return EXIT_DONE;
 }
@@ -294,12 +294,13 @@ static int check_args(const struct invocation *invocation)
     while (command->required && command->required[count])
         count++;
     if (invocation->arg_count < count)
-        return say_usage("%s wants %s: tableward %s %s", command->name,
+        return print_usage("%s wants %s: tableward %s %s", command->name,
             command->required[invocation->arg_count], command->name,
             command->arguments);
     if (invocation->arg_count > command->max_args)
-        return say_usage("%s does not know what to do with '%s': tableward %s "
-                         "%s",
+        return print_usage(
+            "%s does not know what to do with '%s': tableward %s "
+            "%s",
             command->name, invocation->args[command->max_args], command->name,
             command->arguments);
     return EXIT_DONE;
@@ -345,7 +346,7 @@ static int dispatch(const struct line *line)
     if (line->word_count > 0) {
         command = command_named(line->words[0], &near);
         if (!command)
-            return say_unknown("command", line->words[0], near);
+            return print_unknown("command", line->words[0], near);
     }
     if (line->values[OPTION_HELP]) {
         command_help(command);
@@ -354,7 +355,7 @@ static int dispatch(const struct line *line)
     if (line->values[OPTION_VERSION])
         return command_version.run(NULL);
     if (!command)
-        return say_usage("a command is missing: `tableward help` lists them");
+        return print_usage("a command is missing: `tableward help` lists them");
     return run_command(line, command);
 }
 
@@ -392,5 +393,5 @@ int command_main(int argc, char **argv)
     if (code == EXIT_DONE)
         code = dispatch(&line);
     mem_free(line.words);
-    return say_output_end(code);
+    return print_output_end(code);
 }

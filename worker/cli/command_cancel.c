@@ -14,7 +14,7 @@ static bool has_ended(const struct ledger_run *run)
 }
 
 /* A run that has not begun has done nothing. */
-static void say_what_stays(const struct one_run *one)
+static void note_what_stays(const struct one_run *one)
 {
     bool cascade = one->job ? one->job->kind->has_parent
                             : slice_is(one->run->kind, "cascade-delete");
@@ -28,7 +28,7 @@ static void say_what_stays(const struct one_run *one)
 static int end_cancelled(const struct one_run *one)
 {
     printf("%.*s is cancelled\n", SLICE_ARG(one->run->id));
-    say_what_stays(one);
+    note_what_stays(one);
     return EXIT_DONE;
 }
 
@@ -38,7 +38,7 @@ static int end_ended(const struct ledger_run *run)
 
     if (run->state == LEDGER_CANCELLED) {
         say("run %.*s was cancelled at %s: nothing is left to do",
-            SLICE_ARG(run->id), say_time(run->finished_ticks, time));
+            SLICE_ARG(run->id), print_time(run->finished_ticks, time));
         return EXIT_DONE;
     }
     return one_run_say_ended(run);

@@ -85,10 +85,10 @@ static int read_version(const struct invocation *invocation, struct slice *ret)
     if (!text)
         return EXIT_DONE;
     if (entity_check_name(*ret, &err) != TW_OK)
-        return say_usage("--version-property: %s", err.text);
+        return print_usage("--version-property: %s", err.text);
     for (size_t i = 0; i < sizeof(system) / sizeof(system[0]); i++) {
         if (slice_is(*ret, system[i]))
-            return say_usage(
+            return print_usage(
                 "--version-property: %s cannot hold a version", system[i]);
     }
     return EXIT_DONE;

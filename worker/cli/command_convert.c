@@ -28,7 +28,7 @@ struct filter {
     struct arena arena; /* of one record */
     struct buf line;
     int64_t read, failed;
-    bool unwritable; /* standard output: say_output_end() says why */
+    bool unwritable; /* standard output: print_output_end() says why */
 };
 
 /* There is nothing to finish: what was printed is whole lines. */
@@ -126,7 +126,7 @@ static int convert_lines(struct filter *filter)
             convert_record(filter, &record);
         arena_done(&filter->arena);
     }
-    return outcome == TW_OK ? end_lines(filter) : say_failed(outcome, &err);
+    return outcome == TW_OK ? end_lines(filter) : print_failed(outcome, &err);
 }
 
 static int filter_input(struct filter *filter)
@@ -135,7 +135,8 @@ static int filter_input(struct filter *filter)
     enum tw_err outcome =
         records_open("-", RECORDS_JSON_LINES, NULL, &filter->records, &err);
 
-    return outcome == TW_OK ? convert_lines(filter) : say_failed(outcome, &err);
+    return outcome == TW_OK ? convert_lines(filter)
+                            : print_failed(outcome, &err);
 }
 
 /* ---- pairs to test an application's code against ---- */
@@ -164,7 +165,7 @@ static int print_vectors(struct filter *filter, int64_t count)
 
     if (outcome == TW_OK || filter->unwritable)
         return EXIT_DONE;
-    return say_failed(outcome, &err);
+    return print_failed(outcome, &err);
 }
 
 /* ---- the command ---- */
@@ -175,15 +176,16 @@ static int find_job(
     int code = session_job(session, name, ret);
 
     if (code == EXIT_DONE && (*ret)->kind != &schema_upgrade_kind)
-        return say_usage("job %s is of kind %s: convert takes a job of kind %s",
-            name, (*ret)->kind->name, schema_upgrade_kind.name);
+        return print_usage(
+            "job %s is of kind %s: convert takes a job of kind %s", name,
+            (*ret)->kind->name, schema_upgrade_kind.name);
     return code;
 }
 
 static int read_count(const char *text, int64_t *ret)
 {
     if (text && !text_int64(slice_of(text), 1, VECTORS_MAX, ret))
-        return say_usage("--vectors wants a number from 1 to %d, not '%s'",
+        return print_usage("--vectors wants a number from 1 to %d, not '%s'",
             VECTORS_MAX, text);
     return EXIT_DONE;
 }
@@ -202,7 +204,7 @@ static int convert(
         return EXIT_CONFIG_78;
     }
     if (upgrade_convert_open(job, args, &filter.converter, &err) != TW_OK)
-        return say_usage("%s", err.text);
+        return print_usage("%s", err.text);
     signals = signals_start(on_signal, NULL);
     buf_init(&filter.line, LINE_MAX_BYTES);
     code =

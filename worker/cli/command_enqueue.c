@@ -25,14 +25,14 @@ static int choose_queue(struct session *session, const char *name,
         *ret = setup_queue_for(&session->load->setup, job);
         if (*ret)
             return EXIT_DONE;
-        return say_usage("no served queue takes job %s: each is bound to "
-                         "another job",
+        return print_usage("no served queue takes job %s: each is bound to "
+                           "another job",
             job->name);
     }
     code = session_queue(session, name, ret);
     if (code == EXIT_DONE && (*ret)->job && (*ret)->job != job)
-        return say_usage("queue %s is bound to job %s and takes no other", name,
-            (*ret)->job->name);
+        return print_usage("queue %s is bound to job %s and takes no other",
+            name, (*ret)->job->name);
     return code;
 }
 
@@ -42,7 +42,7 @@ static int read_delay(const char *text, int64_t *ret_s)
 
     if (text && (!text_duration_ms(slice_of(text), &ms) ||
                     ms > DELAY_MAX_S * INT64_C(1000)))
-        return say_usage(
+        return print_usage(
             "--delay wants a duration of at most seven days, such as 30s or "
             "5m, not '%s'",
             text);
@@ -56,8 +56,9 @@ static int read_id(
     if (!text)
         return EXIT_DONE;
     if (queue->job)
-        return say_usage("queue %s is bound to job %s: its message's own id is "
-                         "the run's, and --id cannot be given",
+        return print_usage(
+            "queue %s is bound to job %s: its message's own id is "
+            "the run's, and --id cannot be given",
             queue->name, queue->job->name);
     return args_read_id(text, ret);
 }
@@ -75,8 +76,8 @@ static int read_request(struct session *session,
     if (code == EXIT_DONE)
         code = read_id(invocation->values[OPTION_ID], ret->queue, &ret->id);
     if (code == EXIT_DONE && ret->accept_deletes && ret->queue->job)
-        code = say_usage("queue %s is bound to job %s: its messages are one "
-                         "argument, and cannot carry --accept-deletes",
+        code = print_usage("queue %s is bound to job %s: its messages are one "
+                           "argument, and cannot carry --accept-deletes",
             ret->queue->name, ret->queue->job->name);
     if (code == EXIT_DONE)
         code = read_delay(invocation->values[OPTION_DELAY], &ret->delay_s);
@@ -109,12 +110,12 @@ static int end_known(const struct known *known, struct slice args_json,
     char time[TEXT_TIME_MAX];
 
     if (!message_args_same(known->run.args, args_json))
-        return say_usage("%s", refused->text);
+        return print_usage("%s", refused->text);
     if (known->run.state != LEDGER_SUCCEEDED)
-        return say_failed(TW_CONFLICT, refused);
+        return print_failed(TW_CONFLICT, refused);
     printf("%.*s\n", SLICE_ARG(known->id));
     say("run %.*s succeeded at %s: nothing is left to do", SLICE_ARG(known->id),
-        say_time(known->run.finished_ticks, time));
+        print_time(known->run.finished_ticks, time));
     return EXIT_DONE;
 }
 
@@ -133,7 +134,7 @@ static int look_at_known(struct session *session, struct store *store,
     if (session_call(session, store, get_known, &known, true, &err) == TW_OK)
         code = end_known(&known, buf_slice(&args), refused);
     else
-        code = say_failed(TW_CONFLICT, refused);
+        code = print_failed(TW_CONFLICT, refused);
     buf_done(&args);
     ledger_run_done(&known.run);
     return code;
@@ -165,7 +166,7 @@ static int enqueue(struct session *session, struct store *store,
         return look_at_known(session, store, what, &err);
     if (code != TW_OK) {
         session_explain(store, code, &err);
-        return say_failed(code, &err);
+        return print_failed(code, &err);
     }
     printf("%s\n", id);
     return EXIT_DONE;

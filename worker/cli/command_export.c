@@ -30,7 +30,7 @@ static bool is_file(const struct export_options *options)
     return options->path && strcmp(options->path, "-") != 0;
 }
 
-static void say_total(
+static void print_total(
     const struct export_options *options, const struct export *export)
 {
     struct buf line;
@@ -38,7 +38,7 @@ static void say_total(
     if (!is_file(options))
         return;
     buf_init(&line, 64);
-    say_number(&line, export_count(export), "entity", "entities");
+    print_number(&line, export_count(export), "entity", "entities");
     say("%s exported to %s", buf_text(&line), options->path);
     buf_done(&line);
 }
@@ -58,10 +58,10 @@ static int perform(
     progress_end(progress);
     table_command_on_abort(command, NULL, NULL);
     if (outcome == TW_OK)
-        say_total(options, export);
+        print_total(options, export);
     export_free(export);
     if (outcome == TW_CONFLICT)
-        return say_usage("%s", err.text);
+        return print_usage("%s", err.text);
     return outcome == TW_OK ? EXIT_DONE
                             : table_command_failed(command, outcome, &err);
 }

@@ -16,11 +16,12 @@ static bool follows(const struct one_run *one)
 static int refuse(const struct one_run *one)
 {
     if (!one->job)
-        return say_usage("run %.*s: job %.*s is not configured, so it cannot "
-                         "be finished",
+        return print_usage("run %.*s: job %.*s is not configured, so it cannot "
+                           "be finished",
             SLICE_ARG(one->run->id), SLICE_ARG(one->run->job));
-    return say_usage("run %.*s does not follow, and ends by itself: job %s has "
-                     "no `follow: true`",
+    return print_usage(
+        "run %.*s does not follow, and ends by itself: job %s has "
+        "no `follow: true`",
         SLICE_ARG(one->run->id), one->job->name);
 }
 
@@ -44,7 +45,7 @@ static int finish(struct one_run *one, bool now)
     outcome = control_finish(
         load_lend(one->session.load), run->job, run->id, now, &err);
     if (outcome != TW_OK)
-        return say_failed(outcome, &err);
+        return print_failed(outcome, &err);
     printf("%.*s does its last round%s and ends\n", SLICE_ARG(run->id),
         now ? "" : "s");
     if (run->state == LEDGER_PAUSED)

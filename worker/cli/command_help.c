@@ -11,7 +11,7 @@ static int run(const struct invocation *invocation)
     if (invocation->arg_count > 0) {
         command = command_named(invocation->args[0], &near);
         if (!command)
-            return say_unknown("command", invocation->args[0], near);
+            return print_unknown("command", invocation->args[0], near);
     }
     command_help(command);
     return EXIT_DONE;

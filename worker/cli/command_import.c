@@ -50,9 +50,9 @@ static int read_rejected(
     const char *given = command->invocation->values[OPTION_REJECTED];
 
     if (given && !options->skip_errors)
-        return say_usage("--rejected needs --on-error skip");
+        return print_usage("--rejected needs --on-error skip");
     if (given && is_input(options->path, given))
-        return say_usage("--rejected names the file that is imported");
+        return print_usage("--rejected names the file that is imported");
     if (given || !options->skip_errors ||
         !has_rejects_by_default(options->path))
         options->rejects_path = given;
@@ -106,17 +106,17 @@ static void look(void *context, struct progress_state *ret)
     ret->done = import_progress(context, &ret->share);
 }
 
-static void say_stored(
+static void print_stored(
     const struct table_command *command, const struct import_result *result)
 {
     struct buf line;
 
     buf_init(&line, 512);
-    say_number(&line, result->written, "entity", "entities");
+    print_number(&line, result->written, "entity", "entities");
     buf_add_format(&line, " stored in %s", command->table);
     if (result->skipped > 0) {
         buf_add_text(&line, ", ");
-        say_number(&line, result->skipped, "entity existed and is unchanged",
+        print_number(&line, result->skipped, "entity existed and is unchanged",
             "entities existed and are unchanged");
     }
     say("%s", buf_text(&line));
@@ -132,7 +132,7 @@ static int end_with(
     if (result->rejected == 0)
         return EXIT_DONE;
     buf_init(&line, 4096);
-    say_number(&line, result->rejected, "line was", "lines were");
+    print_number(&line, result->rejected, "line was", "lines were");
     buf_add_text(&line, " rejected");
     if (options->rejects_path)
         buf_add_format(&line, ": see %s", options->rejects_path);
@@ -155,13 +155,13 @@ static int perform(
     progress_end(progress);
     import_free(import);
     if (outcome == TW_CONFLICT)
-        return say_usage("%s", err.text);
+        return print_usage("%s", err.text);
     if (outcome != TW_OK)
         return table_command_failed(command, outcome, &err);
     if (result.repeated)
         say("import %s succeeded before: nothing was done", options->id);
     else
-        say_stored(command, &result);
+        print_stored(command, &result);
     return end_with(options, &result);
 }
 

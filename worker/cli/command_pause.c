@@ -26,7 +26,7 @@ static int run(const struct invocation *invocation)
     int code = one_run_open(&one, invocation, one_run_is_open);
 
     if (code == EXIT_DONE && slice_is(one.run->job, IMPORT_LEDGER_JOB))
-        code = say_usage(
+        code = print_usage(
             "%s is an import: stop its process instead", invocation->args[0]);
     if (code == EXIT_DONE)
         code = one_run_ask(

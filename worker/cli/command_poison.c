@@ -48,7 +48,7 @@ static int list_one(struct poison *poison, const struct ledger_run *run)
 
     (void)poison;
     buf_init(&line, LINE_MAX_BYTES);
-    buf_add_format(&line, "%s  %-8s  ", say_time(run->finished_ticks, time),
+    buf_add_format(&line, "%s  %-8s  ", print_time(run->finished_ticks, time),
         ledger_state_name(run->state));
     text_visible(&line, run->job);
     buf_add_text(&line, "  ");
@@ -102,7 +102,7 @@ static void add_message(
             &err) == TW_OK)
         copy = find_copy(&peeking.messages, run->poison_id);
     if (copy) {
-        say_field(to, NAME_WIDTH, "message", copy->text);
+        print_field(to, NAME_WIDTH, "message", copy->text);
     } else {
         buf_add_format(to, "%-*s not among the first %d of queue ", NAME_WIDTH,
             "message", QUEUE_MAX_GET);
@@ -119,17 +119,17 @@ static int show_one(struct poison *poison, const struct ledger_run *run)
     struct buf line;
 
     buf_init(&line, LINE_MAX_BYTES);
-    say_field(&line, NAME_WIDTH, "job", run->job);
-    say_field(&line, NAME_WIDTH, "id", run->id);
-    say_field(
+    print_field(&line, NAME_WIDTH, "job", run->job);
+    print_field(&line, NAME_WIDTH, "id", run->id);
+    print_field(
         &line, NAME_WIDTH, "state", slice_of(ledger_state_name(run->state)));
-    say_field(&line, NAME_WIDTH, "arguments", run->args);
-    say_field(&line, NAME_WIDTH, "queue", run->queue);
-    say_field(&line, NAME_WIDTH, "requested",
-        slice_of(say_time(run->requested_ticks, time)));
-    say_field(&line, NAME_WIDTH, "finished",
-        slice_of(say_time(run->finished_ticks, time)));
-    say_field(&line, NAME_WIDTH, "error", run->error);
+    print_field(&line, NAME_WIDTH, "arguments", run->args);
+    print_field(&line, NAME_WIDTH, "queue", run->queue);
+    print_field(&line, NAME_WIDTH, "requested",
+        slice_of(print_time(run->requested_ticks, time)));
+    print_field(&line, NAME_WIDTH, "finished",
+        slice_of(print_time(run->finished_ticks, time)));
+    print_field(&line, NAME_WIDTH, "error", run->error);
     add_message(poison, run, &line);
     fputs(buf_text(&line), stdout);
     buf_done(&line);
@@ -161,7 +161,7 @@ static int retry_one(struct poison *poison, const struct ledger_run *run)
     if (outcome == TW_NOT_FOUND && unserved)
         return end_unserved(run);
     if (outcome != TW_OK)
-        return say_failed(outcome, &err);
+        return print_failed(outcome, &err);
     printf("%.*s is queued again\n", SLICE_ARG(run->id));
     return EXIT_DONE;
 }
@@ -172,7 +172,7 @@ static int drop_one(struct poison *poison, const struct ledger_run *run)
     enum tw_err outcome = control_drop(poison->store, run->job, run->id, &err);
 
     if (outcome != TW_OK)
-        return say_failed(outcome, &err);
+        return print_failed(outcome, &err);
     printf("%.*s is dropped\n", SLICE_ARG(run->id));
     return EXIT_DONE;
 }
@@ -248,8 +248,8 @@ static int act_on_one(struct poison *poison, const char *id)
 
     if (code == TW_OK)
         code = runs_pick(&runs, is_poisoned, &run, &err);
-    exit_code =
-        code == TW_OK ? act_on_found(poison, run, id) : say_failed(code, &err);
+    exit_code = code == TW_OK ? act_on_found(poison, run, id)
+                              : print_failed(code, &err);
     runs_done(&runs);
     return exit_code;
 }
@@ -261,7 +261,7 @@ static int act_on_all(struct poison *poison)
     enum tw_err outcome =
         runs_list(&poison->session, poison->store, &poison->query, &runs, &err);
     int exit_code = outcome == TW_OK ? act_on_each(poison, &runs)
-                                     : say_failed(outcome, &err);
+                                     : print_failed(outcome, &err);
 
     runs_done(&runs);
     return exit_code;
@@ -297,18 +297,18 @@ static int read_action(struct poison *poison)
     }
     action = poison->action;
     if (!action)
-        return say_unknown("action", invocation->args[0],
+        return print_unknown("action", invocation->args[0],
             text_nearest(slice_of(invocation->args[0]), names, ACTION_COUNT));
     if (!action->wants_id && id)
-        return say_usage("poison %s takes no ID", action->name);
+        return print_usage("poison %s takes no ID", action->name);
     if (action->wants_id && !id && !(all && action->takes_all))
-        return say_usage("poison %s wants ID%s", action->name,
+        return print_usage("poison %s wants ID%s", action->name,
             action->takes_all ? " (or --all)" : "");
     if (id && all)
-        return say_usage(
+        return print_usage(
             "poison %s takes an ID or --all, not both", action->name);
     if (!action->shows && as_json(poison))
-        return say_usage("poison %s takes no --json", action->name);
+        return print_usage("poison %s takes no --json", action->name);
     return EXIT_DONE;
 }
 
@@ -329,10 +329,10 @@ static int read_query(struct poison *poison)
     };
     if (job && !jobs_find(jobs, slice_of(job)) &&
         strcmp(job, LEDGER_UNREADABLE) != 0)
-        return say_unknown("job", job, jobs_nearest(jobs, slice_of(job)));
+        return print_unknown("job", job, jobs_nearest(jobs, slice_of(job)));
     if (since && (!text_duration_ms(slice_of(since), &since_ms) ||
                      since_ms > INT64_MAX / 4 / TICKS_PER_MS))
-        return say_usage(
+        return print_usage(
             "--since wants a duration, such as 10m or 2d, not '%s'", since);
     if (since)
         poison->query.failed_ticks =

@@ -39,7 +39,7 @@ static int resume(struct one_run *one)
     if (outcome == TW_NOT_FOUND && unserved)
         return end_unserved(one);
     if (outcome != TW_OK)
-        return say_failed(outcome, &err);
+        return print_failed(outcome, &err);
     printf("%.*s continues\n", SLICE_ARG(one->run->id));
     if (slice_is(one->run->waits_for, LEDGER_WAITS_FOR_DEFINITION))
         say("it accepts the present definition of job %.*s, and begins with "
@@ -54,8 +54,8 @@ static int run(const struct invocation *invocation)
     int code = one_run_open(&one, invocation, is_resumable);
 
     if (code == EXIT_DONE && slice_is(one.run->job, IMPORT_LEDGER_JOB))
-        code = say_usage("%s is an import: `tableward import ... --id %.*s` "
-                         "continues it",
+        code = print_usage("%s is an import: `tableward import ... --id %.*s` "
+                           "continues it",
             invocation->args[0], SLICE_ARG(one.run->id));
     if (code == EXIT_DONE)
         code = resume(&one);

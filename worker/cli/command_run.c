@@ -110,9 +110,10 @@ static int ask(const struct request *request, bool yes)
     if (yes || !request->job->kind->destructive)
         return EXIT_DONE;
     if (isatty(STDIN_FILENO) != 1)
-        return say_usage("job %s deletes or overwrites: without a terminal to "
-                         "ask on, --yes is wanted (--dry-run shows what it "
-                         "would do)",
+        return print_usage(
+            "job %s deletes or overwrites: without a terminal to "
+            "ask on, --yes is wanted (--dry-run shows what it "
+            "would do)",
             request->job->name);
     show_plan(request);
     if (is_yes())
@@ -149,7 +150,7 @@ static void add_part(
     struct buf *line, const char *separator, int64_t count, const char *what)
 {
     buf_add_text(line, separator);
-    say_count(line, count);
+    print_count(line, count);
     buf_add_format(line, " %s", what);
 }
 
@@ -178,12 +179,12 @@ static int end_succeeded(struct single *single, const struct request *request,
         return EXIT_DONE;
     }
     say("run %.*s succeeded at %s: nothing is left to do",
-        SLICE_ARG(request->id), say_time(result->finished_ticks, time));
+        SLICE_ARG(request->id), print_time(result->finished_ticks, time));
     return EXIT_DONE;
 }
 
 /* A run that is not paused is picked up by the next worker that serves it. */
-static void say_how_to_continue(const struct request *request, bool paused)
+static void print_how_to_continue(const struct request *request, bool paused)
 {
     say("stopped before the end%s: `tableward run %s ... --id %.*s` continues "
         "it%s",
@@ -207,7 +208,7 @@ static int end_as(struct single *single, const struct request *request,
     if (result->stopped) {
         if (result->err.text[0])
             say("%s", result->err.text);
-        say_how_to_continue(request, result->paused);
+        print_how_to_continue(request, result->paused);
         return EXIT_STOPPED;
     }
     if (result->unreadable) {
@@ -227,14 +228,14 @@ static int end_refused(
 {
     switch (code) {
     case TW_CONFLICT:
-        return say_usage("%s", err->text);
+        return print_usage("%s", err->text);
     case TW_INVALID:
         say("%s", err->text);
         return EXIT_CONFIG_78;
     default:
         session_explain(
             session->load->open[session->load->setup.store], code, err);
-        return say_failed(code, err);
+        return print_failed(code, err);
     }
 }
 
@@ -292,7 +293,7 @@ static int reopen(struct store *store, const struct request *request)
     if (outcome == TW_OK)
         return EXIT_DONE;
     session_explain(store, outcome, &err);
-    return say_failed(outcome, &err);
+    return print_failed(outcome, &err);
 }
 
 /* ret: the ledger's; NULL: it is not needed. */

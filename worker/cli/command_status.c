@@ -125,7 +125,7 @@ static int show_queues(struct query *query)
     else if (outcome == TW_OK)
         queues_print(&queues, platform_wall_ticks(), -1);
     queues_done(&queues);
-    return outcome == TW_OK ? EXIT_DONE : say_failed(outcome, &err);
+    return outcome == TW_OK ? EXIT_DONE : print_failed(outcome, &err);
 }
 
 static int show_runs(struct query *query)
@@ -137,7 +137,7 @@ static int show_runs(struct query *query)
     if (outcome == TW_OK)
         print_runs(query, &runs, platform_wall_ticks());
     runs_done(&runs);
-    return outcome == TW_OK ? EXIT_DONE : say_failed(outcome, &err);
+    return outcome == TW_OK ? EXIT_DONE : print_failed(outcome, &err);
 }
 
 static size_t count_late(
@@ -178,7 +178,7 @@ static int show_failing(struct query *query)
     runs_done(&runs);
     queues_done(&queues);
     if (outcome != TW_OK)
-        return say_failed(outcome, &err);
+        return print_failed(outcome, &err);
     return late > 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -242,7 +242,7 @@ static int read_job(struct query *query)
         strcmp(job, LEDGER_UNREADABLE) == 0 ||
         strcmp(job, IMPORT_LEDGER_JOB) == 0)
         return EXIT_DONE;
-    return say_unknown("job", job, jobs_nearest(jobs, query->runs.job));
+    return print_unknown("job", job, jobs_nearest(jobs, query->runs.job));
 }
 
 static int read_state(struct slice name, unsigned *states)
@@ -259,7 +259,8 @@ static int read_state(struct slice name, unsigned *states)
         names[i] = ledger_state_name((enum ledger_state)i);
     (void)snprintf(word, sizeof(word), "%.*s",
         (int)(name.len < 63 ? name.len : 63), name.at);
-    return say_unknown("state", word, text_nearest(name, names, LEDGER_NEWER));
+    return print_unknown(
+        "state", word, text_nearest(name, names, LEDGER_NEWER));
 }
 
 static int read_states(struct query *query)
@@ -283,7 +284,7 @@ static int read_duration(const struct query *query, enum option option,
 
     if (text && (!text_duration_ms(slice_of(text), ms) ||
                     *ms > INT64_MAX / 4 / TICKS_PER_MS))
-        return say_usage(
+        return print_usage(
             "--%s wants a duration, such as 10m or 2d, not '%s'", name, text);
     return EXIT_DONE;
 }
@@ -294,8 +295,9 @@ static int read_limit(struct query *query)
     int64_t limit = LIMIT;
 
     if (text && !text_int64(slice_of(text), 0, LIMIT_MAX, &limit))
-        return say_usage("--limit wants a number from 0 (all) to %d, not '%s'",
-            LIMIT_MAX, text);
+        return print_usage(
+            "--limit wants a number from 0 (all) to %d, not '%s'", LIMIT_MAX,
+            text);
     query->runs.limit = (size_t)limit;
     return EXIT_DONE;
 }
@@ -309,15 +311,15 @@ static int check_together(const struct query *query)
     bool queues = is_given(query, OPTION_QUEUES);
 
     if (failing && queues)
-        return say_usage("status takes --failing or --queues, not both");
+        return print_usage("status takes --failing or --queues, not both");
     if ((failing || queues) && query->id)
-        return say_usage("status takes an ID, --failing or --queues");
+        return print_usage("status takes an ID, --failing or --queues");
     if (is_given(query, OPTION_OLDER) && !failing)
-        return say_usage("--older belongs to --failing");
+        return print_usage("--older belongs to --failing");
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (queues && is_given(query, others[i]))
-            return say_usage("--queues shows queues, and no runs to choose "
-                             "from");
+            return print_usage("--queues shows queues, and no runs to choose "
+                               "from");
     return EXIT_DONE;
 }
 

@@ -62,8 +62,8 @@ static int compare(struct session *session, const struct job *job,
     if (atomic_load(&session->stopped))
         return session_stopped();
     if (outcome == TW_CONFLICT)
-        return say_usage("%s", err.text);
-    return outcome == TW_OK ? EXIT_DONE : say_failed(outcome, &err);
+        return print_usage("%s", err.text);
+    return outcome == TW_OK ? EXIT_DONE : print_failed(outcome, &err);
 }
 
 static int verify(struct session *session, const struct job *job,
@@ -100,7 +100,7 @@ static int find_job(struct session *session,
     if (code != EXIT_DONE)
         return code;
     if (!(*ret)->kind->verify)
-        return say_usage("job %s is of kind %s, which verify does not check",
+        return print_usage("job %s is of kind %s, which verify does not check",
             (*ret)->name, (*ret)->kind->name);
     return EXIT_DONE;
 }
@@ -115,8 +115,8 @@ static int run(const struct invocation *invocation)
     int code;
 
     if (invocation->values[OPTION_REPAIR])
-        return say_usage("verify --repair is planned and not there yet: run "
-                         "the job, which repairs what it finds");
+        return print_usage("verify --repair is planned and not there yet: run "
+                           "the job, which repairs what it finds");
     arena_init(&arena);
     code = session_open(&session, invocation, SESSION_SOME);
     if (code == EXIT_DONE)

@@ -160,7 +160,7 @@ static int read_configuration(
     if (code != EXIT_DONE)
         return code;
     if (session->load->setup.store >= session->load->stores.count)
-        return say_no_store();
+        return log_no_store();
     service->config = load_find(invocation->values[OPTION_CONFIG]);
     return EXIT_DONE;
 }
@@ -249,7 +249,7 @@ static int end_of_service(
         return EXIT_CONFIG_78;
     }
     session_explain(definition_store(definition), code, err);
-    return say_failed(code, err);
+    return print_failed(code, err);
 }
 
 static int serve(struct service *service, bool drain)

@@ -34,11 +34,11 @@ static void print_table(
 {
     buf_add_format(
         line, "%s: %s", table->table, table->incomplete ? "at least " : "");
-    say_number(line, table->entities, "entity", "entities");
+    print_number(line, table->entities, "entity", "entities");
     buf_add_text(line, ", ");
-    say_number(line, table->batches, "batch", "batches");
+    print_number(line, table->batches, "batch", "batches");
     buf_add_text(line, ", ");
-    say_number(line, table->pages, "page", "pages");
+    print_number(line, table->pages, "page", "pages");
     if (table->table_scan)
         buf_add_text(line, " (table scan: the whole table is read)");
     print_line(line);
@@ -67,7 +67,7 @@ static void print_sums(
     for (size_t i = 0; i < estimate->table_count; i++)
         entities += estimate->tables[i].entities;
     buf_add_text(line, "transactions: ");
-    say_count(line, estimate->transactions);
+    print_count(line, estimate->transactions);
     buf_add_format(line, ", about $%.6f at $%g per 10,000",
         (double)estimate->transactions / 10000 * price_per_10k, price_per_10k);
     print_line(line);
@@ -121,7 +121,7 @@ static int estimate(struct session *session, const struct job *job,
     progress_end(progress);
     if (atomic_load(&session->stopped))
         return session_stopped();
-    return code == TW_OK ? EXIT_DONE : say_failed(code, &err);
+    return code == TW_OK ? EXIT_DONE : print_failed(code, &err);
 }
 
 int dry_run(

@@ -32,7 +32,7 @@ static int find(struct one_run *one, const char *id,
     if (outcome == TW_OK)
         outcome = runs_pick(&one->runs, wanted, &one->run, &err);
     if (outcome != TW_OK)
-        return say_failed(outcome, &err);
+        return print_failed(outcome, &err);
     one->job = jobs_find(&one->session.load->jobs, one->run->job);
     return EXIT_DONE;
 }
@@ -104,7 +104,7 @@ int one_run_wait(struct one_run *one,
         if (atomic_load(&one->session.stopped))
             return session_stopped();
         if (outcome != TW_OK)
-            return say_failed(outcome, &err);
+            return print_failed(outcome, &err);
         if (done(ret))
             return EXIT_DONE;
         if (platform_boot_ms() >= until_ms)
@@ -144,7 +144,7 @@ int one_run_ask(struct one_run *one, const struct one_run_ask *ask)
     else if (outcome == TW_CONFLICT && ledger_state_ended(was.state))
         code = ask->ended(&was);
     else
-        code = say_failed(outcome, &err);
+        code = print_failed(outcome, &err);
     ledger_run_done(&was);
     return code;
 }

@@ -69,9 +69,9 @@ static void compose(struct progress *progress, struct buf *line)
     progress->look(progress->context, &state);
     update_rate(progress, state.done, now_ms);
     buf_clear(line);
-    say_count(line, state.done);
+    print_count(line, state.done);
     buf_add_format(line, " %s, ", progress->verb);
-    say_count(line, (int64_t)progress->rate);
+    print_count(line, (int64_t)progress->rate);
     buf_add_text(line, "/s, ");
     add_elapsed(line, (now_ms - progress->start_ms) / 1000);
     if (state.share >= 0)

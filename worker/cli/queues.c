@@ -118,14 +118,14 @@ static void print_queue(const struct queue_status *queue, int64_t now_ticks)
 
     buf_init(&line, 1024);
     buf_add_format(&line, "queue %s: ", queue->name);
-    say_number(&line, queue->messages, "message", "messages");
+    print_number(&line, queue->messages, "message", "messages");
     if (queue->oldest_ticks > 0) {
         buf_add_text(&line, ", the oldest waits ");
-        say_age(&line, now_ticks - queue->oldest_ticks);
+        print_age(&line, now_ticks - queue->oldest_ticks);
     }
     if (queue->poisoned > 0) {
         buf_add_text(&line, ", ");
-        say_count(&line, queue->poisoned);
+        print_count(&line, queue->poisoned);
         buf_add_text(&line, " poisoned");
     }
     printf("%s\n", buf_text(&line));

@@ -14,7 +14,7 @@
 
 #define SENTENCE_MAX 4096
 
-TW_PRINTF(1, 0) static void say_all(const char *format, va_list list)
+TW_PRINTF(1, 0) static void print_all(const char *format, va_list list)
 {
     char sentence[SENTENCE_MAX];
     struct buf line;
@@ -34,21 +34,21 @@ void say(const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    say_all(format, list);
+    print_all(format, list);
     va_end(list);
 }
 
-int say_usage(const char *format, ...)
+int print_usage(const char *format, ...)
 {
     va_list list;
 
     va_start(list, format);
-    say_all(format, list);
+    print_all(format, list);
     va_end(list);
     return EXIT_USAGE_64;
 }
 
-int say_unknown(const char *kind, const char *word, const char *near)
+int print_unknown(const char *kind, const char *word, const char *near)
 {
     struct buf quoted;
 
@@ -62,7 +62,7 @@ int say_unknown(const char *kind, const char *word, const char *near)
     return EXIT_USAGE_64;
 }
 
-int say_exit(enum tw_err code)
+int print_exit(enum tw_err code)
 {
     switch (code) {
     case TW_OK:
@@ -85,20 +85,20 @@ int say_exit(enum tw_err code)
     return EXIT_FAILED;
 }
 
-int say_failed(enum tw_err code, const struct err *err)
+int print_failed(enum tw_err code, const struct err *err)
 {
     say("%s", err->text);
-    return say_exit(code);
+    return print_exit(code);
 }
 
-int say_no_store(void)
+int log_no_store(void)
 {
     say("no store is named for queues and ledger: name one with "
         "`worker: {store: NAME}` or `default_store: NAME`");
     return EXIT_CONFIG_78;
 }
 
-int say_output_end(int exit_code)
+int print_output_end(int exit_code)
 {
     int cause;
 
@@ -113,7 +113,7 @@ int say_output_end(int exit_code)
     return cause == ENOSPC || cause == EDQUOT ? EXIT_STOPPED : EXIT_FAILED;
 }
 
-void say_count(struct buf *to, int64_t number)
+void print_count(struct buf *to, int64_t number)
 {
     char digits[32];
     size_t len = (size_t)snprintf(digits, sizeof(digits), "%" PRId64, number);
@@ -126,14 +126,14 @@ void say_count(struct buf *to, int64_t number)
     }
 }
 
-void say_number(
+void print_number(
     struct buf *to, int64_t number, const char *one, const char *several)
 {
-    say_count(to, number);
+    print_count(to, number);
     buf_add_format(to, " %s", number == 1 ? one : several);
 }
 
-void say_age(struct buf *to, int64_t ticks)
+void print_age(struct buf *to, int64_t ticks)
 {
     int64_t seconds = ticks > 0 ? ticks / TICKS_PER_S : 0;
 
@@ -147,7 +147,7 @@ void say_age(struct buf *to, int64_t ticks)
         buf_add_format(to, "%" PRId64 " d", seconds / (24 * 3600));
 }
 
-void say_field(struct buf *to, int width, const char *name, struct slice text)
+void print_field(struct buf *to, int width, const char *name, struct slice text)
 {
     while (text.len > 0) {
         const char *end = memchr(text.at, '\n', text.len);
@@ -163,7 +163,7 @@ void say_field(struct buf *to, int width, const char *name, struct slice text)
     }
 }
 
-const char *say_time(int64_t ticks, char *to)
+const char *print_time(int64_t ticks, char *to)
 {
     struct text_date date;
 

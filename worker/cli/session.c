@@ -90,7 +90,7 @@ int session_job(
     *ret = jobs_find(jobs, slice_of(name));
     if (*ret)
         return EXIT_DONE;
-    return say_unknown("job", name, jobs_nearest(jobs, slice_of(name)));
+    return print_unknown("job", name, jobs_nearest(jobs, slice_of(name)));
 }
 
 int session_queue(
@@ -106,7 +106,7 @@ int session_queue(
     names = mem_array(setup->queue_count + 1, sizeof(*names));
     for (size_t i = 0; i < setup->queue_count; i++)
         names[i] = setup->queues[i].name;
-    code = say_unknown(
+    code = print_unknown(
         "queue", name, text_nearest(slice_of(name), names, setup->queue_count));
     mem_free(names);
     return code;
@@ -172,7 +172,7 @@ int session_store(struct session *session, const struct invocation *invocation,
     if (name) {
         store = load_store_named(session->load, name);
         if (store == session->load->stores.count)
-            return say_unknown(
+            return print_unknown(
                 "store", name, load_store_nearest(session->load, name));
     }
     return open_store(session, store, may_create, ret);
@@ -183,7 +183,7 @@ int session_ledger(struct session *session, bool may_create, struct store **ret)
     size_t store = session->load->setup.store;
 
     if (store >= session->load->stores.count)
-        return say_no_store();
+        return log_no_store();
     return open_store(session, store, may_create, ret);
 }
 
@@ -246,7 +246,7 @@ void session_again(struct session *session)
     pool_client_free(old);
 }
 
-static void say_failure(void *context, const struct run_failure *failure)
+static void log_failure(void *context, const struct run_failure *failure)
 {
     (void)context;
     say("table %s, entity %.*s/%.*s: %s", failure->table,
@@ -263,7 +263,7 @@ void session_local_run(struct session *session, const char *name,
                             .client = session->client,
                             .stopped = &session->stopped,
                             .archive_folder = session->load->folder,
-                            .failed = say_failure,
+                            .failed = log_failure,
                         });
 }
 
@@ -293,7 +293,7 @@ void session_name_store(
     const struct session *session, enum tw_err code, struct err *err)
 {
     const struct job_stores *stores = &session->load->stores;
-    bool unreached = say_exit(code) == EXIT_UNREACHABLE;
+    bool unreached = print_exit(code) == EXIT_UNREACHABLE;
 
     for (size_t i = 0; i < stores->count && unreached; i++)
         if (stores->stores[i] && atomic_load(&stores->stores[i]->failed)) {

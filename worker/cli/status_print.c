@@ -100,13 +100,13 @@ static int64_t left_ticks(const struct ledger_run *run)
 
 static void add_text(struct buf *to, const char *name, struct slice text)
 {
-    say_field(to, NAME_WIDTH, name, text);
+    print_field(to, NAME_WIDTH, name, text);
 }
 
 static void add_number(struct buf *to, const char *name, int64_t number)
 {
     buf_add_format(to, "%-*s ", NAME_WIDTH, name);
-    say_count(to, number);
+    print_count(to, number);
     buf_add_char(to, '\n');
 }
 
@@ -123,13 +123,13 @@ static void add_moment(struct buf *to, const char *name, int64_t ticks)
 
     if (ticks > 0)
         buf_add_format(
-            to, "%-*s %s\n", NAME_WIDTH, name, say_time(ticks, time));
+            to, "%-*s %s\n", NAME_WIDTH, name, print_time(ticks, time));
 }
 
 static void add_age(struct buf *to, const char *name, int64_t ticks)
 {
     buf_add_format(to, "%-*s ", NAME_WIDTH, name);
-    say_age(to, ticks);
+    print_age(to, ticks);
     buf_add_char(to, '\n');
 }
 
@@ -257,9 +257,9 @@ static void add_progress_cell(const struct ledger_run *run, enum column column,
     else if (column == COLUMN_RATE && runs && rate >= 0)
         buf_add_format(to, "%.0f/s", rate);
     else if (column == COLUMN_LEFT && left >= 0)
-        say_age(to, left);
+        print_age(to, left);
     else if (column == COLUMN_LEASE && runs && run->updated_ticks > 0)
-        say_age(to, now_ticks - run->updated_ticks);
+        print_age(to, now_ticks - run->updated_ticks);
 }
 
 static void add_cell(const struct ledger_run *run, enum column column,
@@ -285,7 +285,7 @@ static void add_cell(const struct ledger_run *run, enum column column,
         buf_done(&arguments);
         break;
     case COLUMN_DONE:
-        say_count(to, done_of(run));
+        print_count(to, done_of(run));
         break;
     case COLUMN_SHARE:
     case COLUMN_RATE:
@@ -294,7 +294,7 @@ static void add_cell(const struct ledger_run *run, enum column column,
         add_progress_cell(run, column, now_ticks, to);
         break;
     case COLUMN_REQUESTED:
-        buf_add_text(to, say_time(run->requested_ticks, time));
+        buf_add_text(to, print_time(run->requested_ticks, time));
         break;
     case COLUMN_REASON:
         add_cut(to, run->error.len > 0 ? run->error : run->note, REASON_SHOWN);

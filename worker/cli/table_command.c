@@ -30,7 +30,7 @@ static int read_filter(struct table_command *command)
     command->filter = slice_of(text);
     if (filter_check(command->filter, &offset, &err) == TW_OK)
         return EXIT_DONE;
-    return say_usage("--filter, column %zu: %s", offset + 1, err.text);
+    return print_usage("--filter, column %zu: %s", offset + 1, err.text);
 }
 
 static size_t count_names(const char *text)
@@ -55,7 +55,7 @@ static int read_select(struct table_command *command)
         struct slice name = {text, strcspn(text, ",")};
 
         if (entity_check_name(name, &err) != TW_OK)
-            return say_usage("--select: %s", err.text);
+            return print_usage("--select: %s", err.text);
         command->select[command->select_count++] = name;
         if (text[name.len] == '\0')
             return EXIT_DONE;
@@ -70,7 +70,7 @@ static int read_table(struct table_command *command)
     command->table = command->invocation->args[0];
     if (entity_check_table(slice_of(command->table), &err) == TW_OK)
         return EXIT_DONE;
-    return say_usage("%s", err.text);
+    return print_usage("%s", err.text);
 }
 
 int table_command_choice(const struct invocation *invocation,
@@ -84,7 +84,7 @@ int table_command_choice(const struct invocation *invocation,
             *ret = (int)count;
             return EXIT_DONE;
         }
-    return text ? say_unknown(
+    return text ? print_unknown(
                       name, text, text_nearest(slice_of(text), choices, count))
                 : EXIT_DONE;
 }
@@ -235,8 +235,8 @@ int table_command_check_file(
 {
     if (!load_keeps(command->session.load, path))
         return EXIT_DONE;
-    return say_usage("%s is the configuration, or belongs to one of its "
-                     "stores: name another file",
+    return print_usage("%s is the configuration, or belongs to one of its "
+                       "stores: name another file",
         strcmp(path, "-") == 0 ? "standard input" : path);
 }
 
@@ -309,9 +309,9 @@ int table_command_failed(
     case TW_REFUSED:
     case TW_FORBIDDEN:
         session_explain(command->store, outcome, err);
-        return stopped ? session_stopped() : say_failed(outcome, err);
+        return stopped ? session_stopped() : print_failed(outcome, err);
     case TW_STOPPED:
-        return stopped ? session_stopped() : say_failed(outcome, err);
+        return stopped ? session_stopped() : print_failed(outcome, err);
     case TW_OK:
     case TW_CONFLICT:
     case TW_INVALID:
@@ -319,5 +319,5 @@ int table_command_failed(
     case TW_FULL:
         break;
     }
-    return say_failed(outcome, err);
+    return print_failed(outcome, err);
 }

@@ -24,7 +24,7 @@ static void add_difference(
     const struct job_difference *difference, struct buf *to)
 {
     buf_add_format(to, "%s: ", difference->what);
-    say_count(to, difference->count);
+    print_count(to, difference->count);
     buf_add_char(to, '\n');
     for (size_t i = 0; i < FIRST_KEYS && difference->first_keys[i]; i++) {
         buf_add_text(to, "  ");
@@ -39,7 +39,7 @@ void verification_add_text(const struct job *job,
     bool different = verification_count(verification) > 0;
 
     buf_add_format(to, "%s: ", job->name);
-    say_number(to, verification->read, "entity", "entities");
+    print_number(to, verification->read, "entity", "entities");
     buf_add_text(to, different ? " compared" : " compared, no difference");
     if (verification->note)
         buf_add_format(to, "; %s", verification->note);

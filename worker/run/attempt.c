@@ -206,7 +206,7 @@ static void set_run(struct attempt *attempt, const struct run_args *args)
 
 /* ---- what is written when it ends ---- */
 
-static void say_outage(struct attempt *attempt, const char *what)
+static void log_outage(struct attempt *attempt, const char *what)
 {
     attempt->result->end = ATTEMPT_OUTAGE;
     attempt->result->outcome = TW_BUSY;
@@ -292,7 +292,7 @@ static bool is_written(struct attempt *attempt, enum lease_status word)
         if (lease_clock_is_over(&attempt->lease.clock))
             set_lease_expired(attempt);
         else
-            say_outage(attempt, "its end could not be put into the ledger");
+            log_outage(attempt, "its end could not be put into the ledger");
         break;
     }
     return false;
@@ -317,11 +317,11 @@ static bool move_and_store(struct attempt *attempt, enum ledger_state state)
 {
     if (ledger_move(&attempt->lease.run, state, &attempt->result->err) == TW_OK)
         return stored(attempt);
-    say_outage(attempt, "its end is not possible");
+    log_outage(attempt, "its end is not possible");
     return false;
 }
 
-static void say_counts(struct attempt *attempt)
+static void print_run_counts(struct attempt *attempt)
 {
     const struct ledger_run *run = &attempt->lease.run;
 
@@ -346,7 +346,7 @@ static void end_succeeded(struct attempt *attempt)
         return;
     lease_delete_message(&attempt->lease);
     set_ended(attempt);
-    say_counts(attempt);
+    print_run_counts(attempt);
 }
 
 /* A person stopped `run` itself: workers leave the run alone. */
@@ -884,7 +884,7 @@ static bool may_begin(struct attempt *attempt)
 /* ---- the whole ---- */
 
 /* A store or a disk was why it had to wait: how long. */
-static void say_held(const struct attempt *attempt)
+static void log_held(const struct attempt *attempt)
 {
     if (slice_is(attempt->held_for, LEDGER_WAITS_FOR_STORE) ||
         slice_is(attempt->held_for, LEDGER_WAITS_FOR_ARCHIVE))
@@ -919,7 +919,7 @@ static void attempt_with_lease(
     set_run(attempt, args);
     end = end_of(attempt, run_kind(attempt));
     if (end != RUN_OUTAGE)
-        say_held(attempt);
+        log_held(attempt);
     ends[end](attempt);
 }
 

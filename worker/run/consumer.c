@@ -30,7 +30,7 @@
 #include "worker/run/outage.h"
 #include "worker/run/prune.h"
 #include "worker/run/renewer.h"
-#include "worker/run/slots.h"
+#include "worker/run/worker_threads.h"
 #include "worker/store/request_pool.h"
 #include "worker/store/retry.h"
 #include "worker/store/store.h"
@@ -62,7 +62,7 @@ struct consumer {
     struct definition *definition; /* the newest; a reference is held */
     struct request_pool *request_pool;
     struct renewer *renewer;
-    struct slots *slots;
+    struct worker_threads *threads;
     struct watch *watch; /* of the queues' store; NULL: it is asked */
     struct deadline
         deadline; /* for timeouts only: no lease bounds the consumer */
@@ -206,7 +206,7 @@ void consumer_reload(struct consumer *consumer)
 
 static void outage_begins(struct consumer *consumer, const struct err *why)
 {
-    slots_pause(consumer->slots, true);
+    worker_threads_pause(consumer->threads, true);
     consumer->prepared = false;
     if (!outage_failed(&consumer->outage, platform_boot_ms(), why))
         return;
@@ -221,7 +221,7 @@ static void prepared(struct consumer *consumer)
     int64_t lasted_s = outage_ends(&consumer->outage, platform_boot_ms());
 
     consumer->prepared = true;
-    slots_pause(consumer->slots, false);
+    worker_threads_pause(consumer->threads, false);
     outage_note_end(&consumer->past, lasted_s);
     if (lasted_s < 0)
         return;
@@ -283,7 +283,7 @@ static enum tw_err ensure_ledger(struct consumer *consumer, struct err *err)
 }
 
 /* The ledger is there, or an outage keeps us from seeing to it. */
-static void see_to_ledger(struct consumer *consumer)
+static void ensure_ledger_tables(struct consumer *consumer)
 {
     struct err err;
 
@@ -327,7 +327,7 @@ static void set_ceilings(struct consumer *consumer)
 
 static void ask_now(void *context)
 {
-    slots_ask_now(((struct consumer *)context)->slots);
+    worker_threads_poll_now(((struct consumer *)context)->threads);
 }
 
 static void watch_store(struct consumer *consumer)
@@ -346,8 +346,9 @@ static void take_definition(
     definition_drop(consumer->definition);
     consumer->definition = definition;
     set_ceilings(consumer);
-    slots_pause(consumer->slots, true); /* until the ledger is there */
-    slots_use(consumer->slots, definition);
+    worker_threads_pause(
+        consumer->threads, true); /* until the ledger is there */
+    worker_threads_reload(consumer->threads, definition);
     watch_store(consumer);
     begin_anew(consumer);
     log_info(OBJECT, "has read its configuration again");
@@ -425,7 +426,7 @@ static void expect_messages(struct consumer *consumer)
 
     consumer->next_later_ms = next_later_ms(consumer, &come);
     if (come)
-        slots_expect(consumer->slots);
+        worker_threads_reset_poll_backoff(consumer->threads);
 }
 
 /* ---- orphans ---- */
@@ -448,15 +449,15 @@ static void take_orphan(struct consumer *consumer)
         setup_queue_of_orphan(definition->setup, task.orphan_job, run->queue);
     if (task.queue == NULL ||
         (run->state == LEDGER_QUEUED &&
-            !slots_found_empty(consumer->slots, task.queue))) {
-        slots_release(consumer->slots);
-    } else if (!slots_has_room(consumer->slots, task.queue)) {
-        slots_release(consumer->slots);
+            !worker_threads_found_empty(consumer->threads, task.queue))) {
+        worker_threads_release(consumer->threads);
+    } else if (!worker_threads_has_room(consumer->threads, task.queue)) {
+        worker_threads_release(consumer->threads);
         consumer->orphans_due_ms = platform_boot_ms() + ORPHANS_AGAIN_MS;
     } else {
         log_info(OBJECT, "takes up run %.*s/%.*s, which nobody works on",
             SLICE_ARG(run->job), SLICE_ARG(run->id));
-        slots_give(consumer->slots, &task);
+        worker_threads_assign(consumer->threads, &task);
     }
 }
 
@@ -477,7 +478,7 @@ static void step_orphans(struct consumer *consumer)
     case WALK_DONE:
         break;
     }
-    slots_release(consumer->slots);
+    worker_threads_release(consumer->threads);
 }
 
 /* One that waits has no message that comes back: it is found by a pass alone.
@@ -525,7 +526,7 @@ static void look_for_orphans(struct consumer *consumer)
     if (consumer->outage.lasts || is_stopping(consumer) ||
         !looks_for_orphans(consumer))
         return;
-    consumer->no_slot = !slots_reserve(consumer->slots);
+    consumer->no_slot = !worker_threads_reserve(consumer->threads);
     if (consumer->no_slot)
         return;
     if (orphans->noted_count == 0 && !orphans->walk.under_way) {
@@ -640,7 +641,8 @@ static bool queues_done(struct consumer *consumer)
                 &call.exchange, setup->queues[i].name, &count);
         while (retry_call_again(&call, outcome));
         if (outcome != TW_OK) {
-            slots_queue_fails(consumer->slots, i, &call.exchange.err);
+            worker_threads_queue_fails(
+                consumer->threads, i, &call.exchange.err);
             return false;
         }
         if (count > 0)
@@ -651,9 +653,9 @@ static bool queues_done(struct consumer *consumer)
 
 static bool all_empty(struct consumer *consumer)
 {
-    struct slots_view view;
+    struct worker_threads_view view;
 
-    slots_look(consumer->slots, &view);
+    worker_threads_look(consumer->threads, &view);
     return view.all_empty;
 }
 
@@ -666,10 +668,10 @@ static bool drained(struct consumer *consumer)
     if (!consumer->options.drain || consumer->outage.lasts ||
         looks_for_orphans(consumer) || !all_empty(consumer))
         return false;
-    slots_pause(consumer->slots, true);
+    worker_threads_pause(consumer->threads, true);
     done = all_empty(consumer) && queues_done(consumer);
     if (!done && !consumer->outage.lasts)
-        slots_pause(consumer->slots, false);
+        worker_threads_pause(consumer->threads, false);
     return done;
 }
 
@@ -687,7 +689,7 @@ static void add_past(const struct outage_past *past, struct buf *to)
 
 /* What does not work comes with its present cause. */
 static void add_status(const struct consumer *consumer,
-    const struct slots_view *view, struct buf *to)
+    const struct worker_threads_view *view, struct buf *to)
 {
     const struct setup *setup = consumer->definition->setup;
 
@@ -702,16 +704,16 @@ static void add_status(const struct consumer *consumer,
     add_past(outage_later(&consumer->past, &view->past), to);
 }
 
-static void say_status(struct consumer *consumer)
+static void report_status(struct consumer *consumer)
 {
     char status[STATUS_MAX] = "";
-    struct slots_view view;
+    struct worker_threads_view view;
     struct slice cut;
     struct buf text;
 
     if (consumer->outage.lasts)
         return;
-    slots_look(consumer->slots, &view);
+    worker_threads_look(consumer->threads, &view);
     buf_init(&text, 8 * STATUS_MAX);
     add_status(consumer, &view, &text);
     cut = text_cut(buf_slice(&text), STATUS_MAX - 1);
@@ -723,7 +725,7 @@ static void say_status(struct consumer *consumer)
     notify_status(consumer->options.notify, "%s", status);
 }
 
-static void say_ready(struct consumer *consumer)
+static void report_ready(struct consumer *consumer)
 {
     if (consumer->ready)
         return;
@@ -792,14 +794,14 @@ static void serve(struct consumer *consumer)
             reload(consumer);
         handle_results(consumer);
         if (!consumer->prepared && !outage_pauses(consumer))
-            see_to_ledger(consumer);
+            ensure_ledger_tables(consumer);
         expect_messages(consumer);
         if (consumer->prepared)
             look_for_orphans(consumer);
         if (consumer->prepared)
             prune_runs(consumer);
-        say_ready(consumer);
-        say_status(consumer);
+        report_ready(consumer);
+        report_status(consumer);
         if (drained(consumer))
             break;
         wait_for_work(consumer, seen);
@@ -845,7 +847,7 @@ static enum tw_err begin(struct consumer *consumer, struct err *err)
     switch (outcome) {
     case TW_OK:
         prepared(consumer);
-        return slots_see_to_queues(consumer->slots, err);
+        return worker_threads_ensure_queues(consumer->threads, err);
     case TW_REFUSED:
     case TW_FORBIDDEN:
     case TW_INVALID:
@@ -869,7 +871,7 @@ static void serve_with_slots(struct consumer *consumer)
     consumer->environment.lock_file = consumer->options.lock_file;
     if (consumer->prepared)
         take_from_the_dead(consumer);
-    slots_start(consumer->slots);
+    worker_threads_start(consumer->threads);
     watch_store(consumer);
     serve(consumer);
     watch_end(consumer->watch);
@@ -879,7 +881,8 @@ static void serve_with_slots(struct consumer *consumer)
 enum tw_err consumer_run(
     struct consumer *consumer, struct consumer_result *ret, struct err *err)
 {
-    struct slots_options options = {.environment = &consumer->environment,
+    struct worker_threads_options options = {
+        .environment = &consumer->environment,
         .drain = consumer->options.drain,
         .ended = take_report,
         .changed = look_again,
@@ -888,11 +891,11 @@ enum tw_err consumer_run(
 
     if (outcome != TW_OK)
         return outcome;
-    consumer->slots = slots_new(&options, consumer->definition);
+    consumer->threads = worker_threads_new(&options, consumer->definition);
     outcome = begin(consumer, err);
     if (outcome == TW_OK)
         serve_with_slots(consumer);
-    slots_free(consumer->slots);
+    worker_threads_free(consumer->threads);
     renewer_free(consumer->renewer);
     request_pool_free(consumer->request_pool);
     if (outcome != TW_OK)

@@ -312,7 +312,7 @@ static enum tw_err enqueue_bound(struct store *store,
     return outcome;
 }
 
-static enum tw_err tell_unknown(const char *id, struct err *err)
+static enum tw_err print_unknown_id(const char *id, struct err *err)
 {
     const struct err why = *err;
 
@@ -340,7 +340,7 @@ enum tw_err control_enqueue(struct store *store,
     outcome = enqueue_json(store, what, slice_of(id), err);
     if (outcome == TW_OK)
         (void)snprintf(ret_id, sizeof(id), "%s", id);
-    return outcome == TW_UNKNOWN ? tell_unknown(id, err) : outcome;
+    return outcome == TW_UNKNOWN ? print_unknown_id(id, err) : outcome;
 }
 
 /* ---- changing a run ---- */

@@ -19,7 +19,7 @@
 #include "worker/store/retry.h"
 
 /* Silent attempts are spaced by so many visibility timeouts. */
-#define SILENT_SPACING 10
+#define CRASHED_SPACING 10
 #define HIDE_MAX_S INT64_C(604800)
 /* Date is cut to whole seconds, and the service's servers differ by 2 s. */
 #define DATE_TICKS TICKS_PER_S
@@ -430,7 +430,8 @@ static int64_t held_until(const struct lease *lease,
     int64_t expires = run->owner.len > 0 ? run->lease_until_ticks : 0;
 
     if (expires > 0 && run->silent >= wish->max_attempts)
-        expires += SILENT_SPACING * lease->visibility_timeout_ms * TICKS_PER_MS;
+        expires +=
+            CRASHED_SPACING * lease->visibility_timeout_ms * TICKS_PER_MS;
     else if (expires > lease->date_ticks &&
              lock_file_is_dead(lease->lock_file, run->owner))
         expires = 0;

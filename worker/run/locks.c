@@ -230,7 +230,7 @@ static bool is_strange(const struct row *row)
     return row->is_newer || row->job.len == 0 || row->id.len == 0;
 }
 
-static void say_strange(
+static void log_invalid_message(
     struct locking *l, const struct need *need, const struct row *row)
 {
     (void)err_fail(l->err, TW_CONFLICT,
@@ -266,7 +266,7 @@ static enum tw_err read_run(struct locking *l, const struct row *row,
 }
 
 /* Which run blocks, and what blocks that one. */
-static void say_blocked(struct locking *l, const struct need *need,
+static void log_blocked(struct locking *l, const struct need *need,
     const struct row *row, const struct ledger_run *run)
 {
     struct slice cause = text_cut(run->error, CAUSE_MAX_BYTES);
@@ -317,14 +317,14 @@ static enum tw_err check_lock(struct locking *l, struct need *need,
         return TW_OK;
     if (is_strange(row)) {
         *ret_blocked = true;
-        say_strange(l, need, row);
+        log_invalid_message(l, need, row);
         return TW_OK;
     }
     ledger_run_init(&run);
     outcome = read_run(l, row, &run, &open);
     if (outcome == TW_OK && open) {
         *ret_blocked = true;
-        say_blocked(l, need, row, &run);
+        log_blocked(l, need, row, &run);
     } else if (outcome == TW_OK) {
         l->takes_over = true;
     }
@@ -349,7 +349,7 @@ static enum tw_err check_want(struct locking *l, struct need *need,
     outcome = read_run(l, row, &run, &open);
     if (outcome == TW_OK && open && comes(l, &run)) {
         *ret_blocked = true;
-        say_blocked(l, need, row, &run);
+        log_blocked(l, need, row, &run);
     }
     ledger_run_done(&run);
     return outcome;

@@ -147,7 +147,7 @@ static bool sit_out(struct single *single, const struct attempt_result *work)
     return wait_until(single, outage->until_ms, outage->wait_ms, false);
 }
 
-static void say_end_of_outage(struct single *single)
+static void log_end_of_outage(struct single *single)
 {
     int64_t lasted_s = outage_ends(&single->outage, platform_boot_ms());
 
@@ -182,7 +182,7 @@ static bool go_on(struct single *single, const struct attempt_result *work,
 {
     *ret_outcome = TW_OK;
     if (work->end != ATTEMPT_OUTAGE)
-        say_end_of_outage(single);
+        log_end_of_outage(single);
     switch (work->end) {
     case ATTEMPT_RUN_ENDED:
         set_ended(work, ret);

@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One lock guards all that worker threads share. A worker thread's task is its
+ * own from when it works until it is idle again; only an idle worker thread's
+ * task is written by others.
+ *
+ * Of the idle worker threads one watches: it waits for the next time at which a
+ * queue is due, all others wait without end. Who watches and leaves wakes
+ * another.
+ */
+#include "worker/run/worker_threads.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "worker/base/log.h"
+#include "worker/base/mem.h"
+#include "worker/base/platform.h"
+#include "worker/run/outage.h"
+#include "worker/run/receive.h"
+
+#define OBJECT "worker"
+
+/* While draining, a queue is never asked later than after this. */
+#define DRAIN_WAIT_MAX_MS 1000
+
+/* When a queue is asked next. */
+struct poll {
+    int64_t due_ms;
+    int64_t wait_ms; /* 0: the last answer had messages, or there was none */
+    bool asked;      /* a worker thread is asking */
+    struct receive_seen seen;
+    struct outage outage;
+};
+
+enum thread_state { THREAD_IDLE, THREAD_POLLS, THREAD_BUSY };
+
+struct worker_thread {
+    struct worker_threads *threads;
+    struct platform_thread thread;
+    struct arena arena;
+    struct messages messages; /* its own */
+    struct platform_cond wake;
+    enum thread_state state;
+    struct task task; /* while it asks: the definition and the queue */
+    size_t poll;      /* it asks: index of the queue, */
+    unsigned reading; /* of this configuration, */
+    size_t asks_for;  /* and how many worker threads the messages may take */
+};
+
+struct worker_threads {
+    struct worker_threads_options options;
+    struct worker_thread *list;
+    size_t count, started;
+
+    struct platform_mutex
+        lock; /* guards all below, and in each worker thread */
+    struct definition *definition; /* a reference is held */
+    unsigned reading;              /* how many there were before */
+    struct poll *polls;            /* one for each of its queues */
+    struct outage_past past;       /* of the queues */
+    size_t turn;                   /* which queue comes first */
+    struct worker_thread *watcher;
+    size_t reserved; /* idle worker threads kept for worker_threads_assign() */
+    bool wanted;     /* worker_threads_reserve() found none */
+    bool paused, ending;
+};
+
+/* ---- who may take what ---- (lock held) */
+
+static const struct setup *setup_of(const struct worker_threads *threads)
+{
+    return threads->definition->setup;
+}
+
+/* worker threads that nobody has or is about to have. */
+static size_t free_threads(const struct worker_threads *threads)
+{
+    size_t taken = threads->reserved;
+
+    for (size_t i = 0; i < threads->count; i++) {
+        const struct worker_thread *thread = &threads->list[i];
+
+        if (thread->state == THREAD_BUSY)
+            taken++;
+        else if (thread->state == THREAD_POLLS)
+            taken += thread->asks_for;
+    }
+    assert(taken <= threads->count);
+    return threads->count - taken;
+}
+
+/* How many more runs of the queue there may be. By its name: after a reload
+ * the runs of before still count. */
+static size_t room_of(
+    const struct worker_threads *threads, const struct setup_queue *queue)
+{
+    size_t taken = 0;
+
+    if (queue->slots == 0)
+        return threads->count;
+    for (size_t i = 0; i < threads->count; i++) {
+        const struct worker_thread *thread = &threads->list[i];
+
+        if (thread->state != THREAD_IDLE &&
+            strcmp(thread->task.queue->name, queue->name) == 0)
+            taken += thread->state == THREAD_POLLS ? thread->asks_for : 1;
+    }
+    return queue->slots > taken ? queue->slots - taken : 0;
+}
+
+/* With several queues one worker thread is left, to ask the others while this
+ * one does not answer; and one that has not answered keeps no worker threads
+ * free for what may never come. */
+static size_t messages_to_ask_for(
+    const struct worker_threads *threads, size_t index)
+{
+    size_t room = room_of(threads, &setup_of(threads)->queues[index]);
+    size_t most = free_threads(threads);
+
+    if (most > 1 && setup_of(threads)->queue_count > 1)
+        most = threads->polls[index].outage.lasts ? 1 : most - 1;
+    if (most > room)
+        most = room;
+    return most < QUEUE_MAX_GET ? most : QUEUE_MAX_GET;
+}
+
+static bool receives(struct worker_threads *threads)
+{
+    const struct attempt_environment *environment =
+        threads->options.environment;
+
+    return !threads->paused && !threads->ending &&
+           !environment->stopping(environment->context) &&
+           free_threads(threads) > 0;
+}
+
+static void begin_asking(
+    struct worker_thread *thread, size_t index, size_t count)
+{
+    struct worker_threads *threads = thread->threads;
+
+    thread->state = THREAD_POLLS;
+    thread->asks_for = count;
+    thread->poll = index;
+    thread->reading = threads->reading;
+    thread->task =
+        (struct task){.definition = definition_hold(threads->definition),
+            .queue = &setup_of(threads)->queues[index]};
+    threads->polls[index].asked = true;
+    threads->turn = index + 1;
+}
+
+/* Is there a queue to ask? Else *ret_due_ms: when there will be one. */
+static bool choose_queue(struct worker_thread *thread, int64_t *ret_due_ms)
+{
+    struct worker_threads *threads = thread->threads;
+    size_t queues = setup_of(threads)->queue_count;
+    int64_t now_ms = platform_boot_ms();
+
+    *ret_due_ms = PLATFORM_NEVER;
+    if (!receives(threads))
+        return false;
+    for (size_t i = 0; i < queues; i++) {
+        size_t index = (threads->turn + i) % queues;
+        const struct poll *poll = &threads->polls[index];
+        size_t count = messages_to_ask_for(threads, index);
+
+        if (poll->asked || count == 0)
+            continue;
+        if (poll->due_ms <= now_ms) {
+            begin_asking(thread, index, count);
+            return true;
+        }
+        if (poll->due_ms < *ret_due_ms)
+            *ret_due_ms = poll->due_ms;
+    }
+    return false;
+}
+
+static struct worker_thread *idle_thread(struct worker_threads *threads)
+{
+    for (size_t i = 0; i < threads->count; i++)
+        if (threads->list[i].state == THREAD_IDLE)
+            return &threads->list[i];
+    return NULL;
+}
+
+/* What is due may be another now: who watches looks again. */
+static void wake_watcher(struct worker_threads *threads)
+{
+    struct worker_thread *thread =
+        threads->watcher ? threads->watcher : idle_thread(threads);
+
+    if (thread)
+        platform_wake_all(&thread->wake);
+}
+
+static void wait_idle(struct worker_thread *thread, int64_t due_ms)
+{
+    struct worker_threads *threads = thread->threads;
+    bool watches = threads->watcher == NULL;
+
+    if (watches)
+        threads->watcher = thread;
+    (void)platform_wait(
+        &thread->wake, &threads->lock, watches ? due_ms : PLATFORM_NEVER);
+    if (watches)
+        threads->watcher = NULL;
+}
+
+/* A worker thread is idle again, or its reservation has ended. Unlocks. */
+static void unlock_after_end(struct worker_threads *threads, bool changed)
+{
+    const struct worker_threads_options *options = &threads->options;
+
+    changed = changed || threads->wanted;
+    threads->wanted = false;
+    wake_watcher(threads);
+    platform_unlock(&threads->lock);
+    if (changed)
+        options->changed(options->context);
+}
+
+/* ---- one Get ---- */
+
+/* An empty answer doubles the wait; messages end it. */
+static void set_next_poll(
+    const struct worker_threads *threads, struct poll *poll, bool empty)
+{
+    int64_t most_ms = setup_of(threads)->poll_max_ms;
+
+    if (threads->options.drain && most_ms > DRAIN_WAIT_MAX_MS)
+        most_ms = DRAIN_WAIT_MAX_MS;
+    if (!empty)
+        poll->wait_ms = 0;
+    else if (poll->wait_ms == 0)
+        poll->wait_ms = setup_of(threads)->poll_min_ms;
+    else
+        poll->wait_ms *= 2;
+    if (poll->wait_ms > most_ms)
+        poll->wait_ms = most_ms;
+    poll->due_ms = platform_boot_ms() + poll->wait_ms;
+}
+
+static void log_failing(const struct setup_queue *queue, const struct err *why)
+{
+    log_error(OBJECT, "queue %s: takes no messages for now: %s", queue->name,
+        why->text);
+}
+
+/* True: the log is to say so. */
+static bool poll_failed(struct poll *poll, const struct err *why)
+{
+    bool says = outage_failed(&poll->outage, platform_boot_ms(), why);
+
+    poll->wait_ms = 0;
+    poll->due_ms = poll->outage.until_ms;
+    return says;
+}
+
+/* What came of the Get, for the queue's next one. */
+static void note_answer(struct worker_thread *thread,
+    const struct receive_seen *seen, enum tw_err outcome, const struct err *err)
+{
+    struct worker_threads *threads = thread->threads;
+    struct poll *poll = &threads->polls[thread->poll];
+    int64_t lasted_s;
+
+    poll->asked = false;
+    poll->seen = *seen;
+    if (outcome != TW_OK) {
+        if (poll_failed(poll, err))
+            log_failing(thread->task.queue, err);
+        return;
+    }
+    lasted_s = outage_ends(&poll->outage, platform_boot_ms());
+    outage_note_end(&threads->past, lasted_s);
+    if (lasted_s >= 0)
+        log_info(OBJECT, "queue %s: takes messages again, after %" PRId64 " s",
+            thread->task.queue->name, lasted_s);
+    if (seen->queue)
+        set_next_poll(threads, poll, thread->messages.count == 0);
+    else
+        poll->due_ms = platform_boot_ms();
+}
+
+/* Lock held; worker thread is idle, or the one that asked. */
+static void put_task(struct worker_thread *thread, const struct task *task)
+{
+    thread->task = *task;
+    thread->task.definition = definition_hold(task->definition);
+    thread->task.message.id = arena_copy(&thread->arena, task->message.id);
+    thread->task.message.pop_receipt =
+        arena_copy(&thread->arena, task->message.pop_receipt);
+    thread->task.message.text = arena_copy(&thread->arena, task->message.text);
+    thread->task.orphan_id = arena_copy(&thread->arena, task->orphan_id);
+    thread->state = THREAD_BUSY;
+}
+
+/* The first message is for the worker thread that asked, the others are for
+ * idle ones: so many were kept free. Lock held. */
+static void hand_out(struct worker_thread *asked, int64_t sent_ms)
+{
+    struct worker_threads *threads = asked->threads;
+    struct task task = asked->task;
+
+    assert(asked->messages.count <= asked->asks_for);
+    task.sent_ms = sent_ms;
+    asked->state = THREAD_IDLE;
+    asked->asks_for = 0;
+    for (size_t i = 0; i < asked->messages.count; i++) {
+        struct worker_thread *thread = i == 0 ? asked : idle_thread(threads);
+
+        assert(thread != NULL);
+        task.message = asked->messages.list[i];
+        put_task(thread, &task);
+        if (thread != asked)
+            platform_wake_all(&thread->wake);
+    }
+}
+
+static void ask(struct worker_thread *thread, struct receive_seen seen)
+{
+    struct worker_threads *threads = thread->threads;
+    struct definition *definition = thread->task.definition;
+    int64_t sent_ms = 0;
+    struct err err = {""};
+    enum tw_err outcome = receive_messages(definition, thread->task.queue,
+        &seen, (unsigned)thread->asks_for, &thread->messages, &sent_ms, &err);
+    bool quiet = outcome == TW_OK && thread->messages.count == 0;
+
+    platform_lock(&threads->lock);
+    if (thread->reading == threads->reading)
+        note_answer(thread, &seen, outcome, &err);
+    hand_out(thread, sent_ms);
+    unlock_after_end(threads, !quiet || threads->options.drain);
+    definition_drop(definition);
+}
+
+/* ---- the threads ---- */
+
+static void work(struct worker_thread *thread)
+{
+    struct worker_threads *threads = thread->threads;
+    const struct worker_threads_options *options = &threads->options;
+    struct definition *definition = thread->task.definition;
+    struct task_report report;
+
+    task_do(&thread->task, options->environment, &thread->arena, &report);
+    arena_clear(&thread->arena);
+    platform_lock(&threads->lock);
+    thread->state = THREAD_IDLE;
+    unlock_after_end(threads, false);
+    definition_drop(definition); /* the queue's name was its */
+    options->ended(options->context, &report);
+}
+
+static void serve(void *arg)
+{
+    struct worker_thread *thread = arg;
+    struct worker_threads *threads = thread->threads;
+
+    platform_lock(&threads->lock);
+    while (thread->state == THREAD_BUSY || !threads->ending) {
+        int64_t due_ms;
+
+        if (thread->state == THREAD_BUSY) {
+            if (threads->watcher == NULL)
+                wake_watcher(threads);
+            platform_unlock(&threads->lock);
+            work(thread);
+            platform_lock(&threads->lock);
+        } else if (choose_queue(thread, &due_ms)) {
+            struct receive_seen seen = threads->polls[thread->poll].seen;
+
+            wake_watcher(threads);
+            platform_unlock(&threads->lock);
+            ask(thread, seen);
+            platform_lock(&threads->lock);
+        } else {
+            wait_idle(thread, due_ms);
+        }
+    }
+    platform_unlock(&threads->lock);
+}
+
+/* ---- all of them ---- */
+
+static void begin_polls(struct worker_threads *threads)
+{
+    mem_free(threads->polls);
+    threads->polls =
+        mem_array(setup_of(threads)->queue_count + 1, sizeof(*threads->polls));
+    threads->turn = 0;
+}
+
+struct worker_threads *worker_threads_new(
+    const struct worker_threads_options *options, struct definition *definition)
+{
+    struct worker_threads *threads = mem_alloc(sizeof(*threads));
+
+    threads->options = *options;
+    threads->definition = definition_hold(definition);
+    threads->count = (size_t)setup_of(threads)->slots;
+    threads->list = mem_array(threads->count, sizeof(*threads->list));
+    threads->paused = true;
+    platform_mutex_init(&threads->lock);
+    begin_polls(threads);
+    for (size_t i = 0; i < threads->count; i++) {
+        struct worker_thread *thread = &threads->list[i];
+
+        thread->threads = threads;
+        arena_init(&thread->arena);
+        messages_init(&thread->messages);
+        platform_cond_init(&thread->wake);
+    }
+    return threads;
+}
+
+void worker_threads_start(struct worker_threads *threads)
+{
+    for (; threads->started < threads->count; threads->started++) {
+        struct worker_thread *thread = &threads->list[threads->started];
+
+        platform_start(&thread->thread, "slot", serve, thread);
+    }
+}
+
+void worker_threads_free(struct worker_threads *threads)
+{
+    if (threads == NULL)
+        return;
+    platform_lock(&threads->lock);
+    threads->ending = true;
+    for (size_t i = 0; i < threads->count; i++)
+        platform_wake_all(&threads->list[i].wake);
+    platform_unlock(&threads->lock);
+    for (size_t i = 0; i < threads->started; i++)
+        platform_join(&threads->list[i].thread);
+    for (size_t i = 0; i < threads->count; i++) {
+        arena_done(&threads->list[i].arena);
+        messages_done(&threads->list[i].messages);
+        platform_cond_done(&threads->list[i].wake);
+    }
+    definition_drop(threads->definition);
+    platform_mutex_done(&threads->lock);
+    mem_free(threads->polls);
+    mem_free(threads->list);
+    mem_free(threads);
+}
+
+/* Refused credentials, a right that is missing or a name that is invalid: it
+ * would never work. */
+static bool is_hopeless(enum tw_err outcome)
+{
+    return outcome == TW_REFUSED || outcome == TW_FORBIDDEN ||
+           outcome == TW_INVALID;
+}
+
+enum tw_err worker_threads_ensure_queues(
+    struct worker_threads *threads, struct err *err)
+{
+    const struct setup *setup = setup_of(threads);
+
+    for (size_t i = 0; i < setup->queue_count; i++) {
+        struct poll *poll = &threads->polls[i];
+        enum tw_err outcome = receive_create(threads->definition,
+            &setup->queues[i], &poll->seen, &threads->list[0].messages, err);
+
+        if (is_hopeless(outcome))
+            return outcome;
+        if (outcome != TW_OK && poll_failed(poll, err))
+            log_failing(&setup->queues[i], err);
+    }
+    return TW_OK;
+}
+
+void worker_threads_pause(struct worker_threads *threads, bool pause)
+{
+    platform_lock(&threads->lock);
+    threads->paused = pause;
+    if (!pause)
+        wake_watcher(threads);
+    platform_unlock(&threads->lock);
+}
+
+void worker_threads_reload(
+    struct worker_threads *threads, struct definition *definition)
+{
+    struct definition *former;
+
+    platform_lock(&threads->lock);
+    former = threads->definition;
+    threads->definition = definition_hold(definition);
+    threads->reading++;
+    begin_polls(threads);
+    wake_watcher(threads);
+    platform_unlock(&threads->lock);
+    definition_drop(former);
+}
+
+/* All queues that respond are polled now; short_waits: the waits begin again
+ * with the shortest. */
+static void poll_now(struct worker_threads *threads, bool short_waits)
+{
+    platform_lock(&threads->lock);
+    for (size_t i = 0; i < setup_of(threads)->queue_count; i++) {
+        struct poll *poll = &threads->polls[i];
+
+        if (poll->outage.lasts)
+            continue;
+        poll->due_ms = 0;
+        if (short_waits)
+            poll->wait_ms = 0;
+    }
+    wake_watcher(threads);
+    platform_unlock(&threads->lock);
+}
+
+void worker_threads_reset_poll_backoff(struct worker_threads *threads)
+{
+    poll_now(threads, true);
+}
+
+void worker_threads_poll_now(struct worker_threads *threads)
+{
+    poll_now(threads, false);
+}
+
+void worker_threads_queue_fails(
+    struct worker_threads *threads, size_t index, const struct err *why)
+{
+    platform_lock(&threads->lock);
+    if (poll_failed(&threads->polls[index], why))
+        log_failing(&setup_of(threads)->queues[index], why);
+    platform_unlock(&threads->lock);
+}
+
+/* ---- giving a task ---- */
+
+bool worker_threads_reserve(struct worker_threads *threads)
+{
+    bool reserved;
+
+    platform_lock(&threads->lock);
+    assert(threads->reserved == 0);
+    reserved = free_threads(threads) > 0;
+    threads->reserved = reserved;
+    threads->wanted = !reserved;
+    platform_unlock(&threads->lock);
+    return reserved;
+}
+
+void worker_threads_release(struct worker_threads *threads)
+{
+    platform_lock(&threads->lock);
+    threads->reserved = 0;
+    wake_watcher(threads);
+    platform_unlock(&threads->lock);
+}
+
+void worker_threads_assign(
+    struct worker_threads *threads, const struct task *task)
+{
+    struct worker_thread *thread;
+
+    platform_lock(&threads->lock);
+    assert(threads->reserved > 0);
+    threads->reserved = 0;
+    thread = idle_thread(threads);
+    assert(thread != NULL);
+    put_task(thread, task);
+    platform_wake_all(&thread->wake);
+    platform_unlock(&threads->lock);
+}
+
+bool worker_threads_has_room(
+    struct worker_threads *threads, const struct setup_queue *queue)
+{
+    bool room;
+
+    platform_lock(&threads->lock);
+    room = room_of(threads, queue) > 0;
+    platform_unlock(&threads->lock);
+    return room;
+}
+
+/* ---- looking ---- */
+
+void worker_threads_look(
+    struct worker_threads *threads, struct worker_threads_view *ret)
+{
+    *ret = (struct worker_threads_view){.all_empty = true};
+    platform_lock(&threads->lock);
+    ret->past = threads->past;
+    for (size_t i = 0; i < threads->count; i++) {
+        ret->busy += threads->list[i].state == THREAD_BUSY;
+        if (threads->list[i].state != THREAD_IDLE)
+            ret->all_empty = false;
+    }
+    for (size_t i = 0; i < setup_of(threads)->queue_count; i++) {
+        const struct poll *poll = &threads->polls[i];
+
+        if (poll->wait_ms == 0)
+            ret->all_empty = false;
+        if (poll->outage.lasts) {
+            ret->queues_failing++;
+            ret->cause = poll->outage.cause;
+        }
+    }
+    platform_unlock(&threads->lock);
+}
+
+bool worker_threads_found_empty(
+    struct worker_threads *threads, const struct setup_queue *queue)
+{
+    const struct setup *setup;
+    bool empty;
+
+    platform_lock(&threads->lock);
+    setup = setup_of(threads);
+    empty = threads->polls[queue - setup->queues].wait_ms > 0;
+    platform_unlock(&threads->lock);
+    return empty;
+}
