@@ -645,14 +645,14 @@ a_rejects_file_that_was_edited_is_not_truncated() {
     [ $? -eq 75 ] || fail "an import that is stopped does not end with 75"
     exec 3>&-
     sed -i 's/$/"}/' place.jsonl
-    cp place.jsonl mended.jsonl
+    cp place.jsonl corrected.jsonl
     run 1 import Place - --id place --on-error skip --rejected place.jsonl
     last_says 'place.jsonl was edited since this import was interrupted: import'
     run 1 import Place - --id place --on-error skip --rejected place.jsonl
-    cmp -s place.jsonl mended.jsonl || fail "corrected lines are truncated"
+    cmp -s place.jsonl corrected.jsonl || fail "corrected lines are truncated"
     rm place.jsonl
     run 0 import Place - --id place --on-error skip --rejected place.jsonl
-    run 0 import Place mended.jsonl
+    run 0 import Place corrected.jsonl
 }
 
 # At its next write to the ledger, or at its end.
@@ -698,13 +698,13 @@ csv_is_read_as_storage_explorer_writes_it() {
 JSON
     cmp -s out wanted || fail "CSV is read as something else"
     sed -i 's/"c,/c,/; s/,x,/,8,/' table.csv.rejected
-    mv table.csv.rejected mended
-    run 0 import Csv mended --format csv
+    mv table.csv.rejected corrected
+    run 0 import Csv corrected --format csv
     run 0 count Csv
     prints '^5$'
     run 1 import Csv both.jsonl --format csv
     last_says 'both.jsonl:1: '
-    run 64 import Csv mended --format cvs
+    run 64 import Csv corrected --format cvs
     says "did you mean 'csv'"
 }
 
@@ -1395,7 +1395,7 @@ an_archive_that_may_not_be_written_fails_the_run() {
 }
 
 # What is wrong with one entity is told before and after, with its keys; once
-# it is mended, the run that failed goes on.
+# it is corrected, the run that failed goes on.
 an_upgrade_is_shown_done_and_mended() {
     cat >upgrade.yaml <<'END'
 stores: {main: {embedded: upgrade.db}}
@@ -1426,9 +1426,9 @@ END
     prints "^ +Ratings 'p' / 'x': "
     prints "^ +Ratings 'p' / 'y': "
     prints '^rounds +2$'
-    echo '{"PartitionKey":"p","RowKey":"x","Rating":7}' >mended.jsonl
-    echo '{"PartitionKey":"p","RowKey":"y","Rating":8}' >>mended.jsonl
-    run 0 --config upgrade.yaml import Ratings mended.jsonl \
+    echo '{"PartitionKey":"p","RowKey":"x","Rating":7}' >corrected.jsonl
+    echo '{"PartitionKey":"p","RowKey":"y","Rating":8}' >>corrected.jsonl
+    run 0 --config upgrade.yaml import Ratings corrected.jsonl \
         --on-conflict replace
     run 0 --config upgrade.yaml poison retry up
     run 0 --config upgrade.yaml run v2 --yes --id up

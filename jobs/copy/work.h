@@ -190,7 +190,7 @@ void copy_name_source(
     struct copy_work *work, const struct entity *source, const char *why);
 
 /* copy_begin_step, copy_end_step: batch writer and sorter of a step. At the end
- * they are drained; what could not be mended is the outcome. */
+ * they are drained; what could not be repaired is the outcome. */
 void copy_begin_step(struct copy_work *work);
 TW_MUST_USE enum tw_err copy_end_step(
     struct copy_work *work, enum tw_err outcome);

@@ -288,7 +288,7 @@ static enum tw_err write_lines(struct file *file, struct err *err)
     if (!write_all(file->at, file->lines.at, file->lines.len)) {
         enum tw_err code = fail(err, "write", file->path);
 
-        /* Best effort: opening it again mends it as well. */
+        /* Best effort: opening it again repairs it as well. */
         if (ftruncate(file->at, file->size) != 0)
             err_prefix(err, "the file ends in a torn line");
         return code;

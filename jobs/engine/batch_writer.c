@@ -8,7 +8,7 @@
  *
  * Everything happens on the thread of the run: batches that have ended are
  * looked at whenever the batch writer has to wait, or is asked how far it is.
- * What nobody could mend breaks the batch writer: its batches are kept back,
+ * What no retry can repair breaks the batch writer: its batches are kept back,
  * their sequence numbers are never settled, and the low-water mark stays before
  * them.
  */
@@ -726,7 +726,8 @@ void batch_writer_finish(struct batch_writer *batch_writer)
         on_end(batch_writer, batch_buffer);
     }
     if (batch_writer->sequence > batch_writer->low_water)
-        break_batch_writer(batch_writer, TW_STOPPED, "the flow was settled");
+        break_batch_writer(
+            batch_writer, TW_STOPPED, "the batch writer was ended");
     batch_writer->settling = false;
 }
 

@@ -91,7 +91,7 @@ struct batch_writer *batch_writer_new(struct run *run, unsigned in_flight);
 /*
  * batch_writer_add: take an operation; may wait until there is room. Its
  * sequence number is batch_writer_sequence(), from 1 upwards. Any outcome but
- * TW_OK is that of a batch that nobody could mend (the request pool's last
+ * TW_OK is that of a batch that no retry can repair (the request pool's last
  * word; TW_STOPPED): the batch writer takes nothing more, batch_writer_finish()
  * can still be called.
  */

@@ -35,7 +35,7 @@ void gets_add(struct gets *gets, struct store *store, const char *table,
     struct slice partition_key, struct slice row_key);
 
 /* gets_read: read them all, and wait. TW_NOT_FOUND of one is no error; any
- * other outcome is the first that could not be mended. */
+ * other outcome is the first that could not be repaired. */
 TW_MUST_USE enum tw_err gets_read(
     struct gets *gets, struct pool_client *request_pool, struct err *err);
 

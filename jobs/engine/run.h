@@ -176,7 +176,7 @@ void run_wait(struct run *run, const struct store *store, int64_t now_ticks,
     int64_t until_ticks);
 
 /*
- * run_end_of: what an outcome that nobody could mend means for the attempt:
+ * run_end_of: what an outcome that no retry can repair means for the attempt:
  * TW_BUSY, TW_UNKNOWN, TW_REFUSED, TW_FULL: RUN_OUTAGE; TW_FORBIDDEN:
  * RUN_FAILED; TW_STOPPED: RUN_LEASE_LOST when the deadline is shut or over,
  * else RUN_STOPPED; TW_INVALID, TW_TOO_LARGE, TW_NOT_FOUND, TW_CONFLICT:

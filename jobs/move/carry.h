@@ -11,8 +11,8 @@
  *
  * Inserts and deletes go through a batch writer. It reads what a refused or
  * unknown batch met and asks; what it reads is kept in the pair, and only once
- * it says whether an outcome was unknown (batch_writer_settled.unsure) the pair
- * is decided: so nothing that rules M2 to M5 depend on is hidden.
+ * it says whether an outcome was unknown (batch_writer_settled.indeterminate)
+ * the pair is decided: so nothing that rules M2 to M5 depend on is hidden.
  */
 #ifndef TW_JOBS_MOVE_CARRY_H
 #define TW_JOBS_MOVE_CARRY_H

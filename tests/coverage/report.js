@@ -42,8 +42,8 @@ const groups = {
 const makers = ['err_fail', 'problems_add', 'settings_unknown'];
 const wordOf = names => `(?:(?:${names.join('|')})\\()`;
 const outcome = 'TW_(?!OK\\b)[A-Z_]+|' +
-    'RUN_(?:FAILED|TRY_AGAIN|OUTAGE|OVERTAKEN)|' +
-    'CLAIM_(?:OUTAGE|REFUSED|MISSING|OVERTAKEN)';
+    'RUN_(?:FAILED|TRY_AGAIN|OUTAGE|LEASE_LOST)|' +
+    'LEASE_(?:OUTAGE|REFUSED|RUN_MISSING|LOST)';
 // A return below one of these hands an error on.
 const failure = /!= TW_OK\b.*\)( \{)?$/;
 

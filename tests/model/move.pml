@@ -432,7 +432,7 @@ inline forget()
         src[p] = 0;
         copied[p] = 0;
         copy[p] = 0;
-        unsure[p] = 0
+        indeterminate[p] = 0
     }
     p = 0;
     renumber()
@@ -465,7 +465,7 @@ inline replaced()
 proctype Mover()
 {
     byte m, i, p, j, c, result, runs = RUNS;
-    bool unsure[PAIRS], there, any, leaving;
+    bool indeterminate[PAIRS], there, any, leaving;
 
 begin: /* an attempt: of the same run, or of a new one */
     atomic {
@@ -506,7 +506,7 @@ take_over: /* rule M6 */
         for (p : 0 .. PAIRS - 1) {
             src[p] = intent_src[AT(i, p)];
             copied[p] = intent_value[AT(i, p)];
-            unsure[p] = 1
+            indeterminate[p] = 1
         }
         printf("the intent of move %d is taken over\n", i);
         first();
@@ -556,7 +556,7 @@ read_pair:
 
 scan:
     atomic {
-        unsure[p] = 0;
+        indeterminate[p] = 0;
         src[p] = (named[AT(m, p)] -> 0 : etag[FROM(m, p)]);
         copied[p] = (src[p] -> value[FROM(m, p)] : 0);
 #if defined(SAME_KEY) && !defined(NO_KEY_ONCE)
@@ -600,9 +600,9 @@ insert:
         printf("the copy %d is inserted: %d\n", p, result);
         if
         :: result == DONE -> copy[p] = etag[TO(m, p)]
-        :: result == UNKNOWN -> unsure[p] = 1; any = 1
+        :: result == UNKNOWN -> indeterminate[p] = 1; any = 1
 #ifdef NO_ANSWER_NEEDED
-        :: else -> unsure[p] = 1
+        :: else -> indeterminate[p] = 1
 #else
         :: else -> named[AT(m, p)] = 1; src[p] = 0
 #endif
@@ -628,11 +628,11 @@ read_back: /* and compare */
         DIES;
         printf("the copy %d is read: etag %d\n", p, etag[TO(m, p)]);
         if
-        :: !unsure[p] && etag[TO(m, p)] == copy[p]
-        :: unsure[p] && IS_OURS(TO(m, p), copied[p], src[p], time) ->
+        :: !indeterminate[p] && etag[TO(m, p)] == copy[p]
+        :: indeterminate[p] && IS_OURS(TO(m, p), copied[p], src[p], time) ->
             copy[p] = etag[TO(m, p)]
 #ifdef NO_CONFIRMED_ONLY
-        :: else -> unsure[p] = 1
+        :: else -> indeterminate[p] = 1
 #else
         :: else ->
             named[AT(m, p)] = named[AT(m, p)] || etag[TO(m, p)] != 0;
@@ -691,7 +691,7 @@ delete_source: /* any: an earlier try for this entity was unknown */
         source = etag[FROM(i, p)];
         read_value = value[FROM(i, p)];
         if
-        :: any || unsure[p] ->
+        :: any || indeterminate[p] ->
             named[AT(i, p)] = named[AT(i, p)] || source != 0 ||
                 (!any && etag[TO(i, p)] != 0);
             goto next
@@ -755,7 +755,7 @@ replace_copy:
         :: etag[TO(i, p)] != 0 &&
                CONTENT(value[TO(i, p)]) == CONTENT(read_value) ->
             copy[p] = etag[TO(i, p)];
-            unsure[p] = 1;
+            indeterminate[p] = 1;
             replaced();
             goto delete_source
         :: else -> named[AT(i, p)] = 1
@@ -767,7 +767,7 @@ next:
         read_value = 0;
         any = 0;
         copy[p] = 0;
-        unsure[p] = 0;
+        indeterminate[p] = 0;
         following();
         if
         :: p < PAIRS -> goto delete_source

@@ -87,8 +87,8 @@ struct sim_kind {
     /* committed: a batch on a table other than the ledger. */
     void (*committed)(void *state, const struct sim_commit *commit);
 
-    /* unsure (NULL: nobody asks): the answer to a worker's batch on such a
-     * table was lost. */
+    /* indeterminate (NULL: nobody asks): the answer to a worker's batch on such
+     * a table was lost. */
     void (*indeterminate)(void *state, const struct batch *batch);
 
     /* run_moved: run has been claimed, has ended, ...; was: its state. */

@@ -318,8 +318,8 @@ static void freeze_request_pool(struct worker *worker)
 {
     int64_t ms = longer_than_a_lease(worker);
 
-    virtual_note(
-        "worker %u: lanes frozen for %lld ms", worker->number, (long long)ms);
+    virtual_note("worker %u: requests frozen for %lld ms", worker->number,
+        (long long)ms);
     virtual_stall_thread(worker->now->process, "request", ms);
 }
 
@@ -329,7 +329,7 @@ static void freeze_worker_threads(struct worker *worker)
 
     virtual_note(
         "worker %u: slots frozen for %lld ms", worker->number, (long long)ms);
-    virtual_stall_thread(worker->now->process, "slot", ms);
+    virtual_stall_thread(worker->now->process, "worker", ms);
 }
 
 static void step_wall(struct worker *worker)

@@ -182,7 +182,7 @@ static void success_is_in_the_ledger_and_then_the_message_goes(void **state)
     struct attempt_result result;
 
     bench->script = works;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
@@ -207,7 +207,7 @@ static void a_clean_attempt_makes_at_most_six_ledger_requests(void **state)
     struct workbench *bench = *state;
 
     bench->script = works;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     (void)attempt(bench);
     assert_int_equal(bench->ledger_writes, 2);
     assert_true(bench->calls[BENCH_GET] + bench->calls[BENCH_BATCH] +
@@ -215,14 +215,14 @@ static void a_clean_attempt_makes_at_most_six_ledger_requests(void **state)
                 6);
 }
 
-static void a_repeated_bell_of_an_ended_run_is_deleted(void **state)
+static void a_repeated_wake_up_of_an_ended_run_is_deleted(void **state)
 {
     struct workbench *bench = *state;
     struct attempt_result result;
 
     bench->script = works;
-    workbench_put(bench, BENCH_QUEUE, "bell");
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     (void)attempt(bench);
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
@@ -508,13 +508,14 @@ static void a_run_that_ends_waits_for_no_definition(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
-/* The message is the bell of a run that the ledger still calls open. */
+/* The message is the wake-up message of a run that the ledger still calls open.
+ */
 static void while_the_end_is_not_stored_the_message_stays(void **state)
 {
     struct workbench *bench = *state;
 
     bench->script = works;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     workbench_meets(bench, BENCH_BATCH, 2, UINT_MAX, BENCH_REFUSE);
     assert_int_equal(attempt(bench).end, ATTEMPT_OUTAGE);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
@@ -528,7 +529,7 @@ static void failures_without_progress_end_in_poison(void **state)
     struct attempt_result result;
 
     bench->script = stumbles;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_false(result.held);
@@ -553,7 +554,7 @@ static void progress_starts_the_count_again(void **state)
 
     bench->script = stumbles_ahead;
     bench->setup.max_attempts = 1;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt(bench).end, ATTEMPT_DEFERRED);
     read_run(bench, &run);
     assert_int_equal(run.failures, 0);
@@ -579,7 +580,7 @@ static void waiting_frees_the_run_and_hides_the_message(void **state)
     struct attempt_result result;
 
     bench->script = waits;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.until_ms > platform_boot_ms() + 3500 * 1000);
@@ -604,7 +605,7 @@ static void a_fault_that_may_have_passed_does_not_hold_a_run(void **state)
     struct attempt_result result;
 
     bench->script = meets_outage;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_false(result.for_cause);
@@ -634,7 +635,7 @@ static void a_run_whose_end_cannot_be_stored_is_no_outage(void **state)
     bench->script = works;
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     fill_run(bench);
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(bench->attempts, 2);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
@@ -722,7 +723,7 @@ static void refused_credentials_hold_a_run(void **state)
 
     use_another_store(bench, &locked);
     bench->script = meets_outage;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_true(attempt(bench).for_cause);
     read_run(bench, &run);
     assert_true(ledger_is_held(&run));
@@ -744,7 +745,7 @@ static void how_long_a_run_was_held_is_said(void **state)
 
     lose_another_store(bench);
     bench->script = meets_outage;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_true(attempt(bench).for_cause);
     virtual_sleep(10000);
     bench->script = works_for_100_s;
@@ -762,7 +763,7 @@ static void an_outage_is_no_failure(void **state)
 
     lose_another_store(bench);
     bench->script = meets_outage;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.for_cause);
@@ -836,7 +837,7 @@ static void a_run_on_a_silent_store_is_held(void **state)
     use_another_store(bench, &silent);
     silent_asked = 0;
     bench->script = needs_another_store;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_true(attempt(bench).for_cause);
     assert_int_equal(silent_asked, 1);
     read_run(bench, &run);
@@ -925,7 +926,7 @@ static void stopped_in_order_everything_is_back_at_once(void **state)
     struct messages again;
 
     bench->script = is_stopped;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt(bench).end, ATTEMPT_STOPPED);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_QUEUED);
@@ -975,7 +976,7 @@ static void an_end_whose_answer_was_lost_is_recognised(void **state)
 
     bench->script = works;
     bench->fault = loses_second_batch;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt(bench).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(bench->ledger_writes, 2);
     assert_int_equal(workbench_count(bench, BENCH_QUEUE), 0);
@@ -1041,7 +1042,7 @@ static void another_owner_s_lease_is_respected(void **state)
 
     leave_run(bench, "somebody", platform_wall_ticks() + 60 * TICKS_PER_S, 1,
         bench->job.hash);
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_DEFERRED);
     assert_true(result.held);
@@ -1080,7 +1081,7 @@ static void a_second_message_comes_back_as_soon_as_the_run_has_lasted(
         run.started_ticks = now_ticks - CASES[i].lasted_s * TICKS_PER_S;
         run.lease_until_ticks = now_ticks + 60 * TICKS_PER_S;
         assert_int_equal(workbench_store_run(bench, &run), TW_OK);
-        workbench_put(bench, BENCH_QUEUE, "bell");
+        workbench_put(bench, BENCH_QUEUE, "wake-up");
         result = attempt_id(bench, id, true);
         assert_int_equal(result.end, ATTEMPT_DEFERRED);
         assert_true(result.held);
@@ -1164,7 +1165,7 @@ static void a_claim_in_an_outage_touches_nothing(void **state)
     struct attempt_result result;
 
     bench->fault = down_for_gets;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_OUTAGE);
     assert_int_equal(result.outcome, TW_BUSY);
@@ -1250,7 +1251,7 @@ static void an_attempt_that_was_beaten_touches_nothing(void **state)
         struct attempt_result result;
 
         wanted_end = ENDS[i];
-        workbench_put(bench, BENCH_QUEUE, "bell");
+        workbench_put(bench, BENCH_QUEUE, "wake-up");
         result = attempt(bench);
         assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
         assert_false(result.lease_expired);
@@ -1281,7 +1282,7 @@ static void a_cancelled_run_stays_so_and_its_message_goes(void **state)
 
     bench->script = is_cancelled;
     wanted_end = RUN_SUCCEEDED;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_CANCELLED);
@@ -1313,7 +1314,7 @@ static void an_end_that_cannot_be_stored_is_an_outage(void **state)
     bench->script = meets_darkness;
     for (unsigned i = 0; i < 2; i++) {
         wanted_end = CASES[i].end;
-        workbench_put(bench, BENCH_QUEUE, "bell");
+        workbench_put(bench, BENCH_QUEUE, "wake-up");
         result = attempt(bench);
         assert_int_equal(result.end, ATTEMPT_OUTAGE);
         assert_int_equal(result.outcome, TW_BUSY);
@@ -1342,7 +1343,7 @@ static void a_run_without_time_is_let_go_while_the_lease_stands(void **state)
     struct ledger_run run;
 
     bench->script = has_no_time;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt(bench).end, ATTEMPT_STOPPED);
     read_run(bench, &run);
     assert_int_equal(run.state, LEDGER_QUEUED);
@@ -1427,7 +1428,7 @@ static void the_first_response_after_a_pause_ends_the_attempt(void **state)
 
     bench->script = is_paused_beyond_its_lease;
     pause_ms = 70000;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
     assert_true(result.lease_expired);
@@ -1460,7 +1461,7 @@ static void a_store_of_another_account_shows_a_pause_too(void **state)
     workbench_open_store(bench, "data", &data);
     bench->script = meets_another_account_first;
     pause_ms = 70000;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_LEASE_LOST);
     assert_string_equal(workbench_state(bench, JOB, "r1"), "succeeded");
@@ -1577,7 +1578,7 @@ static void goes_on_after_a_pause(struct workbench *bench, struct store *by)
     shows = by;
     bench->script = is_paused_within_its_lease;
     pause_ms = 40000;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     result = attempt(bench);
     assert_int_equal(result.end, ATTEMPT_RUN_ENDED);
     assert_int_equal(result.state, LEDGER_SUCCEEDED);
@@ -1642,7 +1643,7 @@ static void a_kind_that_succeeded_too_late_has_not(void **state)
     struct workbench *bench = *state;
 
     bench->script = outlives_its_lease;
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt(bench).end, ATTEMPT_LEASE_LOST);
     bench->fate_count = 0;
     assert_string_equal(workbench_state(bench, JOB, "r1"), "running");
@@ -2014,7 +2015,7 @@ static void the_lock_of_a_failed_run_tells_of_its_late_requests(void **state)
     assert_string_equal(workbench_state(bench, JOB, "r1"), "failed");
     assert_int_equal(lock_rows(bench), 1);
     /* The message of a run that has ended changes nothing. */
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     assert_int_equal(attempt_id(bench, "r1", false).end, ATTEMPT_RUN_ENDED);
     assert_int_equal(lock_rows(bench), 1);
     bench->script = is_to_wait;
@@ -2139,7 +2140,7 @@ static void who_works_acts_on_what_people_ask(void **state)
         struct ledger_run run;
 
         to_ask = cases[i].control;
-        workbench_put(bench, BENCH_QUEUE, "bell");
+        workbench_put(bench, BENCH_QUEUE, "wake-up");
         assert_int_equal(attempt(bench).end, cases[i].end);
         assert_string_equal(
             workbench_state(bench, JOB, "r1"), cases[i].run_state);
@@ -2247,7 +2248,7 @@ int main(void)
         TEST(success_is_in_the_ledger_and_then_the_message_goes),
         TEST(a_failure_in_any_script_leaves_a_ledger_that_can_be_read),
         TEST(a_clean_attempt_makes_at_most_six_ledger_requests),
-        TEST(a_repeated_bell_of_an_ended_run_is_deleted),
+        TEST(a_repeated_wake_up_of_an_ended_run_is_deleted),
         TEST(a_failed_run_leaves_a_copy_and_the_reason),
         TEST(without_a_copy_nothing_is_poisoned),
         VIRTUAL(a_silent_queue_service_repeats_neither_work_nor_copy),

@@ -826,7 +826,7 @@ static void keys_beyond_the_first_plane_are_found_again(void **state)
     scene_done(&scene);
 }
 
-/* ---- what can never succeed, and what nobody can mend ---- */
+/* ---- what can never succeed, and what no retry can repair ---- */
 
 static void only_the_invalid_entity_fails(void **state)
 {
@@ -1714,7 +1714,7 @@ static void what_is_spared_or_refused_is_told_so(void **state)
     scene_done(&scene);
 }
 
-static void one_that_was_met_after_a_lost_answer_is_unsure(void **state)
+static void one_that_was_met_after_a_lost_answer_is_indeterminate(void **state)
 {
     struct told told[TOLD_MAX] = {{0}};
     struct scene scene;
@@ -1730,7 +1730,7 @@ static void one_that_was_met_after_a_lost_answer_is_unsure(void **state)
     scene_done(&scene);
 }
 
-static void a_delete_whose_answer_was_lost_is_unsure(void **state)
+static void a_delete_whose_answer_was_lost_is_indeterminate(void **state)
 {
     struct told told[TOLD_MAX] = {{0}};
     struct scene scene;
@@ -1745,7 +1745,7 @@ static void a_delete_whose_answer_was_lost_is_unsure(void **state)
 }
 
 /* Its second request is answered, but the first may still land. */
-static void one_that_was_sent_again_stays_unsure(void **state)
+static void one_that_was_sent_again_stays_indeterminate(void **state)
 {
     struct told told[TOLD_MAX] = {{0}};
     struct scene scene;
@@ -1933,9 +1933,9 @@ int main(void)
         cmocka_unit_test(a_replace_of_nothing_can_be_taken_as_done),
         cmocka_unit_test(what_was_gone_is_told_as_gone_and_counts_as_deleted),
         cmocka_unit_test(what_is_spared_or_refused_is_told_so),
-        cmocka_unit_test(one_that_was_met_after_a_lost_answer_is_unsure),
-        cmocka_unit_test(a_delete_whose_answer_was_lost_is_unsure),
-        cmocka_unit_test(one_that_was_sent_again_stays_unsure),
+        cmocka_unit_test(one_that_was_met_after_a_lost_answer_is_indeterminate),
+        cmocka_unit_test(a_delete_whose_answer_was_lost_is_indeterminate),
+        cmocka_unit_test(one_that_was_sent_again_stays_indeterminate),
         cmocka_unit_test(operations_may_come_in_any_order),
         cmocka_unit_test(doubt_is_kept_where_a_batch_is_halved),
         cmocka_unit_test(what_is_dropped_is_never_told),

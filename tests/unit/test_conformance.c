@@ -115,7 +115,7 @@ static const struct value {
     {"\"V\":\"quote ' double \\\" back \\\\ slash / \"", NULL},
     {"\"V\":\"line\\nreturn\\r\\ntab\\t\"", NULL},
     {"\"V\":\"nul\\u0000inside\"", NULL},
-    {"\"V\":\"bell\\u0007 esc\\u001b del\\u007f\"", NULL},
+    {"\"V\":\"BEL\\u0007 esc\\u001b del\\u007f\"", NULL},
     {"\"V\":\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80 \\u00e4\\ud83d\\ude00\"",
         NULL},
     {"\"V\":\"null\"", NULL},

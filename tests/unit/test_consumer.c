@@ -1367,9 +1367,9 @@ static void a_bad_message_stays_until_it_can_be_copied(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 1);
 }
 
-/* On a bound queue the body may look like the bell of a run: where there is
- * none of that id, or with other arguments, it is the argument. */
-static void a_bell_without_its_run_is_an_argument(void **state)
+/* On a bound queue the body may look like the wake-up message of a run: where
+ * there is none of that id, or with other arguments, it is the argument. */
+static void a_wake_up_without_its_run_is_an_argument(void **state)
 {
     struct workbench *bench = *state;
     struct service service;
@@ -1631,7 +1631,7 @@ static void a_run_of_a_removed_job_that_has_ended_holds_no_message(void **state)
 
 /* It is no channel of that name, and says nothing of a run with other
  * arguments. */
-static void a_bound_queue_holds_the_bell_of_a_removed_job(void **state)
+static void a_bound_queue_holds_the_wake_up_of_a_removed_job(void **state)
 {
     struct workbench *bench = *state;
     struct service service;
@@ -1646,7 +1646,7 @@ static void a_bound_queue_holds_the_bell_of_a_removed_job(void **state)
     assert_int_equal(bench->attempts, 0);
 }
 
-static void other_arguments_are_no_bell_of_a_removed_job(void **state)
+static void other_arguments_are_no_wake_up_of_a_removed_job(void **state)
 {
     struct workbench *bench = *state;
     struct service service;
@@ -1680,8 +1680,8 @@ int main(void)
         VIRTUAL(a_paused_run_of_a_removed_job_needs_no_message),
         TEST(a_drain_does_not_wait_for_what_is_held_or_paused),
         TEST(a_run_of_a_removed_job_that_has_ended_holds_no_message),
-        TEST(a_bound_queue_holds_the_bell_of_a_removed_job),
-        TEST(other_arguments_are_no_bell_of_a_removed_job),
+        TEST(a_bound_queue_holds_the_wake_up_of_a_removed_job),
+        TEST(other_arguments_are_no_wake_up_of_a_removed_job),
         VIRTUAL(a_drain_finishes_what_the_queues_hold),
         TEST(without_an_id_the_message_s_own_is_the_run_s),
         TEST(bad_messages_are_poisoned_and_the_worker_goes_on),
@@ -1729,7 +1729,7 @@ int main(void)
         VIRTUAL(orphans_that_cannot_be_looked_for_are_found_later),
         VIRTUAL(very_many_runs_that_wait_all_go_on),
         VIRTUAL(a_bad_message_stays_until_it_can_be_copied),
-        VIRTUAL(a_bell_without_its_run_is_an_argument),
+        VIRTUAL(a_wake_up_without_its_run_is_an_argument),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

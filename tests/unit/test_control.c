@@ -841,7 +841,7 @@ static void two_retries_at_once_ring_once(void **state)
     assert_int_equal(workbench_count(bench, BENCH_QUEUE "-poison"), 2);
 }
 
-static void a_copy_stays_while_its_bell_could_not_be_put(void **state)
+static void a_copy_stays_while_its_wake_up_could_not_be_put(void **state)
 {
     struct workbench *bench = *state;
     struct err err;
@@ -1281,7 +1281,7 @@ int main(void)
         TEST(a_run_that_keeps_changing_is_said),
         TEST(another_s_cancel_is_not_taken_for_ours),
         TEST(two_retries_at_once_ring_once),
-        TEST(a_copy_stays_while_its_bell_could_not_be_put),
+        TEST(a_copy_stays_while_its_wake_up_could_not_be_put),
         TEST(deleting_a_copy_is_tried_twice),
         TEST(a_run_that_no_message_began_gets_one_from_retry),
         TEST(where_no_queue_serves_it_retry_names_the_command),

@@ -199,7 +199,7 @@ static void ring_for_r2(struct fixture *f, int64_t dequeue_count)
     f->message = (struct lease_message){.queue = BENCH_QUEUE,
         .id = slice_of("r2"),
         .pop_receipt = slice_of("p"),
-        .text = slice_of("bell"),
+        .text = slice_of("wake-up"),
         .inserted_ticks = platform_wall_ticks(),
         .dequeue_count = dequeue_count};
     f->wish.message = &f->message;
@@ -505,7 +505,7 @@ static void a_run_that_cannot_be_stored_is_left_alone(void **state)
     struct lease_message message = {.queue = BENCH_QUEUE,
         .id = slice_of("m1"),
         .pop_receipt = slice_of("receipt"),
-        .text = slice_of("bell")};
+        .text = slice_of("wake-up")};
 
     fill_run(f);
     assert_int_equal(take(f), LEASE_REFUSED);
@@ -548,7 +548,7 @@ static void the_time_of_the_request_is_the_wish_s_the_message_s_or_now(
     assert_true(f->lease.run.requested_ticks == TICKS_1970 + 77);
     f->wish.id = slice_of("r3");
     f->wish.requested_ticks = 0;
-    take_with_message(f, "bell");
+    take_with_message(f, "wake-up");
     assert_true(f->lease.run.requested_ticks == f->message.inserted_ticks);
     f->wish.id = slice_of("r4");
     f->wish.requested_ticks = TICKS_1970 + 78;
@@ -651,7 +651,7 @@ static void a_message_renewal_that_fails_says_why(void **state)
 {
     struct fixture *f = *state;
 
-    take_with_message(f, "bell");
+    take_with_message(f, "wake-up");
     workbench_meets(&f->bench, BENCH_RENEW, 1, 1, BENCH_FAIL);
     assert_int_equal(lease_renew_message(&f->lease, &f->err), TW_BUSY);
     assert_string_equal(f->err.text, "the store is down");
@@ -666,7 +666,7 @@ static void a_message_lost_to_another_is_no_longer_waited_for(void **state)
 
     for (size_t i = 0; i < 2; i++) {
         f->wish.id = slice_of(i == 0 ? "r1" : "r2");
-        take_with_message(f, "bell");
+        take_with_message(f, "wake-up");
         workbench_meets(&f->bench, BENCH_RENEW, 1, 1, LOST[i]);
         assert_int_equal(lease_renew_message(&f->lease, &f->err), TW_CONFLICT);
         assert_false(f->lease.has_message);
@@ -1027,7 +1027,7 @@ static void a_time_of_request_after_the_insertion_is_the_insertion(void **state)
     struct fixture *f = *state;
 
     f->wish.requested_ticks = TICKS_MAX;
-    take_with_message(f, "bell");
+    take_with_message(f, "wake-up");
     assert_true(
         f->lease.run.requested_ticks == f->taken.list[0].inserted_ticks);
 }
@@ -1188,7 +1188,7 @@ static void a_message_is_hidden_until_its_time(void **state)
 {
     struct fixture *f = *state;
 
-    take_with_message(f, "bell");
+    take_with_message(f, "wake-up");
     lease_hide_message(
         &f->lease, lease_now_ticks(&f->lease) + 20 * TICKS_PER_S);
     assert_in_range((uintmax_t)visible_in_s(f), 19, 22);
@@ -1198,7 +1198,7 @@ static void a_message_whose_time_has_come_is_visible_at_once(void **state)
 {
     struct fixture *f = *state;
 
-    take_with_message(f, "bell");
+    take_with_message(f, "wake-up");
     lease_hide_message(&f->lease, lease_now_ticks(&f->lease) - TICKS_PER_S);
     assert_int_equal(visible_in_s(f), 0);
 }
@@ -1207,7 +1207,7 @@ static void a_pause_below_zero_is_none(void **state)
 {
     struct fixture *f = *state;
 
-    take_with_message(f, "bell");
+    take_with_message(f, "wake-up");
     lease_hide_message_ms(&f->lease, -5000);
     assert_int_equal(visible_in_s(f), 0);
 }
@@ -1217,7 +1217,7 @@ static void a_longer_wait_is_cut_to_what_the_queue_takes(void **state)
 {
     struct fixture *f = *state;
 
-    take_with_message(f, "bell");
+    take_with_message(f, "wake-up");
     lease_hide_message(
         &f->lease, lease_now_ticks(&f->lease) + INT64_C(900000) * TICKS_PER_S);
     virtual_sleep(INT64_C(604700) * 1000);
@@ -1228,7 +1228,7 @@ static void a_message_that_cannot_be_hidden_stays_as_it_is(void **state)
 {
     struct fixture *f = *state;
 
-    take_with_message(f, "bell");
+    take_with_message(f, "wake-up");
     workbench_meets(&f->bench, BENCH_RENEW, ALWAYS, BENCH_FAIL);
     lease_hide_message_ms(&f->lease, 1000);
     assert_int_equal(f->bench.calls[BENCH_RENEW], 1);
@@ -1250,7 +1250,7 @@ static void deleting_the_message_is_tried_again(void **state)
 {
     struct fixture *f = *state;
 
-    take_with_message(f, "bell");
+    take_with_message(f, "wake-up");
     workbench_meets(&f->bench, BENCH_DELETE, 1, 2, BENCH_FAIL);
     lease_delete_message(&f->lease);
     assert_int_equal(f->bench.calls[BENCH_DELETE], 3);
@@ -1262,7 +1262,7 @@ static void a_message_that_cannot_be_deleted_comes_again(void **state)
 {
     struct fixture *f = *state;
 
-    take_with_message(f, "bell");
+    take_with_message(f, "wake-up");
     workbench_meets(&f->bench, BENCH_DELETE, ALWAYS, BENCH_FAIL);
     lease_delete_message(&f->lease);
     assert_true(f->lease.has_message);
@@ -1278,7 +1278,7 @@ static void a_message_that_is_another_s_or_gone_is_not_deleted_twice(
 
     for (unsigned i = 0; i < 2; i++) {
         f->wish.id = slice_of(i == 0 ? "r1" : "r2");
-        take_with_message(f, "bell");
+        take_with_message(f, "wake-up");
         workbench_meets(&f->bench, BENCH_DELETE, 1, 1, LOST[i]);
         lease_delete_message(&f->lease);
         assert_false(f->lease.has_message);

@@ -25,7 +25,7 @@ static void take_with_message(struct workbench *bench, struct lease *lease)
     struct messages taken;
 
     messages_init(&taken);
-    workbench_put(bench, BENCH_QUEUE, "bell");
+    workbench_put(bench, BENCH_QUEUE, "wake-up");
     wake_up.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
     wake_up.id = taken.list[0].id;
     wake_up.pop_receipt = taken.list[0].pop_receipt;

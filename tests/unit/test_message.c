@@ -398,7 +398,7 @@ static void blanks_around_a_message_do_not_matter(void **state)
 }
 
 /* Of a run that was begun when the configuration had its job. */
-static void a_bell_of_a_removed_job_is_known_by_its_arguments(void **state)
+static void a_wake_up_of_a_removed_job_is_known_by_its_arguments(void **state)
 {
     static const char wake_up[] = "{\"job\":\"removed\",\"args\":{\"a\":\"A\"},"
                                   "\"id\":\"7f3a\"}";
@@ -416,8 +416,8 @@ static void a_bell_of_a_removed_job_is_known_by_its_arguments(void **state)
     assert_int_equal(reading->request.unknown_job.len, 0);
 }
 
-/* A bell of another job is a channel of that name. */
-static void a_bell_of_another_job_is_an_argument(void **state)
+/* A wake-up message of another job is a channel of that name. */
+static void a_wake_up_of_another_job_is_an_argument(void **state)
 {
     struct reading *reading = *state;
 
@@ -655,8 +655,8 @@ int main(void)
         TEST(a_job_that_lacks_a_variable_is_not_judged_yet),
         TEST(half_a_character_is_refused),
         TEST(blanks_around_a_message_do_not_matter),
-        TEST(a_bell_of_a_removed_job_is_known_by_its_arguments),
-        TEST(a_bell_of_another_job_is_an_argument),
+        TEST(a_wake_up_of_a_removed_job_is_known_by_its_arguments),
+        TEST(a_wake_up_of_another_job_is_an_argument),
         TEST(arguments_from_elsewhere_are_checked_too),
         TEST(an_argument_of_the_kind_may_be_left_out),
         TEST(an_argument_of_the_kind_has_a_few_values),

@@ -60,7 +60,7 @@ static void hold_after(
     messages_init(&taken);
     wish = workbench_wish(bench, "r1");
     if (message) {
-        workbench_put(bench, BENCH_QUEUE, "bell");
+        workbench_put(bench, BENCH_QUEUE, "wake-up");
         wake_up.sent_ms = workbench_take(bench, BENCH_QUEUE, &taken);
         wake_up.id = taken.list[0].id;
         wake_up.pop_receipt = taken.list[0].pop_receipt;

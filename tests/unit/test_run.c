@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an outcome that nobody could mend means for the attempt. */
+/* What an outcome that no retry can repair means for the attempt. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -142,7 +142,7 @@ static void each_mistake_is_named_at_its_place(void **state)
     } cases[] = {
         {"slot: 4\n", "slots", 1},
         {"slots: 0\n", "", 1},
-        {"lanes: 4\n", "`lanes` is called `requests` now", 1},
+        {"lanes: 4\n", "called `requests` now", 1}, /* retired: former */
         {"queues:\n  - {name: work, slots: 0}\n", "slots", 2},
         {"slots: many\n", "", 1},
         {"store: clod\n", "did you mean 'cloud'", 1},

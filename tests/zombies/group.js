@@ -95,7 +95,7 @@ class Worker {
 
 class Group {
   // options: {program, azsim, folder, workers, speed (0: the real clocks),
-  // visibility_s, latency_ms, entities, lanes, fault, random}
+  // visibility_s, latency_ms, entities, requests, fault, random}
   constructor(options) {
     Object.assign(this, options);
     this.bent = this.speed > 0;
@@ -137,7 +137,7 @@ class Group {
     return {
       stores: {main: {azure: {connection_string: '${STORAGE}'}}},
       worker: {
-        slots: 1, requests: this.lanes, max_attempts: 1000,
+        slots: 1, requests: this.requests, max_attempts: 1000,
         visibility_timeout: `${this.visibility_s}s`,
         poll: {
           min: `${2 * this.visibility_s}ms`, max: `${20 * this.visibility_s}ms`,

@@ -14,7 +14,7 @@
 //   unasked        sent though the deadline was not asked in the last moment: never
 //                  allowed.
 //   arrived late   started before, but carried out (or refused) after it: it
-//                  was on its way when the worker fell asleep. One a lane, and
+//                  was on its way when the worker fell asleep. One a request thread, and
 //                  two of the renewer: ledger and message.
 //   changed        arrived late and changed something: never allowed, but for
 //                  changes of data that were stuck before they reached the
@@ -59,7 +59,7 @@ function claims_of(log) {
 function judge(log, notes, stalls = []) {
   const claims = claims_of(log);
   const late = {started: [], arrived: [], changed: [], same: [], asleep: [], unasked: []};
-  const lanes = new Map(); // claim n -> {data, renewer}
+  const threads = new Map(); // claim n -> {data, renewer}
   for (const entry of log) {
     if (notes && is_unasked(entry, notes)) {
       late.unasked.push(entry);
@@ -72,15 +72,15 @@ function judge(log, notes, stalls = []) {
       if (entry.changed)
         late[class_of(entry, fate, stalls)].push(
             {...entry, ...fate, mode: mode_at(entry, stalls)});
-      const used = lanes.get(fate.overtaken_n) ||
+      const used = threads.get(fate.overtaken_n) ||
           {data: 0, renewer: 0, what: []};
       used[is_renewer(entry) ? 'renewer' : 'data']++;
       used.what.push(`${entry.worker} ${entry.method} ${entry.path} ` +
           `(${entry.n}, ${entry.status})`);
-      lanes.set(fate.overtaken_n, used);
+      threads.set(fate.overtaken_n, used);
     }
   }
-  return {claims, late, lanes, overtakings: overtakings_of(claims)};
+  return {claims, late, threads, overtakings: overtakings_of(claims)};
 }
 
 // is_unasked: it came from a worker that keeps notes, and there is none from

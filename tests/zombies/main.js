@@ -58,7 +58,7 @@ const MODES = {
     return await until_woken('stick', group, worker, before, stall);
   },
 
-  // Its renewer alone stands still: nobody renews, and the lanes go on.
+  // Its renewer alone stands still: nobody renews, and its requests go on.
   async frozen(group, worker, before, stall) {
     worker.bend.freeze(true);
     stall.stopped_us = now_us();
@@ -177,7 +177,7 @@ async function run_group(options, plan_of, number, work) {
     azsim_program: path.join(options.build, 'azsim'),
     folder: path.join(work, `group-${number}`), workers: plan_of.workers,
     speed, visibility_s, visibility_ms, limit_ms: visibility_ms * 6 + 3000,
-    latency_ms: 20, entities: 400, lanes: 4, fault: options.fault,
+    latency_ms: 20, entities: 400, requests: 4, fault: options.fault,
     noted: plan_of.kind !== 'plain', random: random(options.seed + number),
   });
   try {
@@ -185,7 +185,7 @@ async function run_group(options, plan_of, number, work) {
     await play(group, modes, plan_of.stalls);
     const wrong = await group.finish();
     const result = {...plan_of, stalls: group.stalls, wrong,
-      ...group.verdict(), lanes_each: group.lanes, number};
+      ...group.verdict(), threads_each: group.requests, number};
     if (faults_of([result]).length > 0)
       fs.writeFileSync(path.join(options.build, `zombies/group-${number}.json`),
           JSON.stringify({...result, log: group.log}, null, 1));
@@ -201,8 +201,8 @@ const share = (count, of) =>
   of === 0 ? '-' : `${(100 * count / of).toFixed(1)} %`;
 
 function crowds(result) {
-  return [...result.lanes.values()].filter((used) =>
-    used.data > result.lanes_each || used.renewer > 2);
+  return [...result.threads.values()].filter((used) =>
+    used.data > result.threads_each || used.renewer > 2);
 }
 
 function faults_of(results) {
@@ -221,7 +221,7 @@ function faults_of(results) {
       say(`arrived late and changed something: worker ${e.worker} ` +
           `${e.method} ${e.path} ${e.target} (${e.status}, ${e.mode})`);
     for (const used of crowds(result))
-      say(`${used.data} late of the lanes and ${used.renewer} of the renewer ` +
+      say(`${used.data} late of the request threads and ${used.renewer} of the renewer ` +
           `at one overtaking: ${used.what.join(', ')}`);
   }
   return all;

@@ -489,7 +489,8 @@ static bool wants_copy(const struct attempt *attempt)
     return attempt->lease.run.queue.len > 0;
 }
 
-/* The message's body, or the bell of a run that was found without one. */
+/* The message's body, or the wake-up message of a run that was found without
+ * one. */
 static enum tw_err put_copy(struct attempt *attempt, bool may_be_there)
 {
     struct lease *lease = &attempt->lease;

@@ -43,7 +43,7 @@ struct request {
 
     /* Bound queues only: the body is also a JSON message for this very job, or
      * for unknown_job, with this id. Where the ledger has a run of this id with
-     * these arguments it is that run's bell, and nothing else. */
+     * these arguments it is that run's wake-up message, and nothing else. */
     struct slice wake_up_id;
     struct slice wake_up_args_json;
 };

@@ -104,7 +104,8 @@ static void poison(const struct doing *doing,
         SLICE_ARG(message->id), message->queue);
 }
 
-/* A bound queue's body may be the bell of a run that is in the ledger. */
+/* A bound queue's body may be the wake-up message of a run that is in the
+ * ledger. */
 static bool do_wake_up(const struct doing *doing,
     const struct lease_message *message, const struct request *request,
     struct task_report *report)

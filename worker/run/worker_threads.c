@@ -424,7 +424,7 @@ void worker_threads_start(struct worker_threads *threads)
     for (; threads->started < threads->count; threads->started++) {
         struct worker_thread *thread = &threads->list[threads->started];
 
-        platform_start(&thread->thread, "slot", serve, thread);
+        platform_start(&thread->thread, "worker", serve, thread);
     }
 }
 

@@ -73,11 +73,11 @@ async function configuration(suite) {
   await suite.judge('configuration: every error in one go', async () => {
     suite.program.configure(
         `${GOOD.replace('args: [channel]', 'args: [channel]\n    kid: 3')}` +
-        'worker: {slots: many, lane: 3, poll: {min: soon}}\nwat: 1\n',
+        'worker: {slots: many, laen: 3, poll: {min: soon}}\nwat: 1\n',
         'many.yaml');
     const {code, log} = await check('many.yaml');
     assert.strictEqual(code, 78, log);
-    for (const word of ['kid', 'slots', 'lane', 'min', 'wat'])
+    for (const word of ['kid', 'slots', 'laen', 'min', 'wat'])
       assert.match(log, new RegExp(`many\\.yaml:\\d+:\\d+: .*${word}`));
   });
   await suite.judge('configuration: a missing file', async () => {

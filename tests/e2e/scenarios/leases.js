@@ -85,7 +85,7 @@ async function asleep(suite) {
         }
         const late = store.proxy.requests.slice(slept).filter(
             (r) => r.life === store.proxy.life - 1 && is_data(r) && r.deletes);
-        // Two lanes may have had their bytes on the way when it fell asleep.
+        // Two requests may have had their bytes on the way when it fell asleep.
         assert.ok(late.length <= 2, `${late.length} late deletes`);
         const run = await suite.ended(id, 'succeeded');
         assert.strictEqual(run.Attempt, 2);
