@@ -233,8 +233,8 @@ FAULTS_SHARED := $(patsubst %.c,$(OBJ)/%.o,$(filter-out \
 # Unit and conformance tests whose allocations fail in turn as well: those that
 # look at what becomes of a child of their own are not among them.
 FAULTS_UNITS := archive azure_account azure_batch azure_odata azure_queue_xml \
-    azure_sign azure_tls buf cascade_rules claim conformance control crypto \
-    entity filter ledger load message open poison settings setup \
+    azure_sign azure_tls buf cascade_rules conformance control crypto \
+    entity filter lease ledger load message open poison settings setup \
     store_contract template
 
 # SHARE=k: every k-th, others each time.

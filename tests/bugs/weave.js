@@ -122,17 +122,24 @@ function collect(file, files) {
     else files.set(file, { text: fs.readFileSync(file), edits: [] });
 }
 
-// A text without its white space, and where each character of it stands: when a
-// name gets longer, lines are broken elsewhere.
+// A text without its white space and comments, and where each character of it
+// stands: lines are broken elsewhere when a name gets longer, and comments are
+// rewritten.
 function bare(text) {
+    const skipped = /\s+|\/\*[^]*?(?:\*\/|$)|("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^])/g;
     const places = [];
     let characters = "";
 
-    for (let at = 0; at < text.length; at++)
-        if (!/\s/.test(text[at])) {
-            characters += text[at];
-            places.push(at);
-        }
+    for (const match of text.matchAll(skipped)) {
+        const kept = (match[1] || "").replace(/\s/g, "");
+
+        for (let i = 0, at = match.index; i < kept.length; at++)
+            if (text[at] === kept[i]) {
+                places.push(at);
+                i++;
+            }
+        characters += kept;
+    }
     return { characters, places };
 }
 
